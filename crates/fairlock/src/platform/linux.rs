@@ -1,0 +1,201 @@
+//! Linux: futexes, the monotonic clock, and the CPU hint from the thread's
+//! restartable-sequence area.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use super::{Platform, WaitOutcome, threads};
+use crate::wait::Thread;
+
+/// The Linux platform.
+#[derive(Debug, Clone, Copy)]
+pub struct Linux;
+
+threads::thread_records!(Linux);
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+// SAFETY: thread records come from `threads` (one per live thread, never
+// freed); the atomics are the processor's; the kernel compares the futex word
+// under its own lock, so a wake after a store is never lost.
+unsafe impl Platform for Linux {
+    type AtomicUsize = AtomicUsize;
+    type AtomicU32 = AtomicU32;
+    type AtomicU64 = AtomicU64;
+
+    #[inline(always)]
+    fn pause() {
+        core::hint::spin_loop();
+    }
+
+    #[inline]
+    fn now() -> u64 {
+        let t = clock_gettime(ClockId::Monotonic);
+        t.tv_sec as u64 * NANOS_PER_SEC + t.tv_nsec as u64
+    }
+
+    fn wait(
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<u64>,
+        interruptible: bool,
+    ) -> WaitOutcome {
+        // With no timeout the kernel restarts the wait after a handler that was
+        // installed with SA_RESTART; with one it always returns EINTR. So an
+        // interruptible wait has a deadline, be it centuries away.
+        let deadline = deadline.or(interruptible.then_some(u64::MAX / 2));
+        let until = deadline.map(|d| Timespec {
+            tv_sec: (d / NANOS_PER_SEC) as i64,
+            tv_nsec: (d % NANOS_PER_SEC) as _,
+        });
+        let any = core::num::NonZeroU32::MAX;
+        match futex::wait_bitset(word, futex::Flags::PRIVATE, expected, until.as_ref(), any) {
+            Err(Errno::TIMEDOUT) => WaitOutcome::TimedOut,
+            Err(Errno::INTR) if interruptible => WaitOutcome::Interrupted,
+            _ => WaitOutcome::Woken,
+        }
+    }
+
+    fn wake_one(word: &AtomicU32) {
+        // A failure means that nobody can be waiting on this word.
+        let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
+    }
+
+    #[inline]
+    fn thread() -> &'static Thread<Self> {
+        record()
+    }
+
+    #[inline(always)]
+    fn thread_hint() -> usize {
+        record_hint()
+    }
+
+    #[inline]
+    fn cpu() -> Option<u32> {
+        rseq::cpu()
+    }
+
+    fn cpus() -> usize {
+        static CPUS: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: a cached number that any thread may compute again.
+        match CPUS.load(Ordering::Relaxed) {
+            0 => {
+                let n = std::thread::available_parallelism().map_or(1, |n| n.get());
+                CPUS.store(n, Ordering::Relaxed);
+                n
+            }
+            n => n,
+        }
+    }
+}
+
+/// The CPU number the kernel keeps in the restartable-sequence area that glibc
+/// (2.35 and later) registers for every thread.
+mod rseq {
+    #[cfg(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    mod imp {
+        use core::ffi::{c_char, c_void};
+        use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering};
+
+        unsafe extern "C" {
+            fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+        }
+
+        /// Not looked up yet.
+        const UNKNOWN: isize = isize::MIN;
+        /// This process has no registered area.
+        const ABSENT: isize = isize::MAX;
+        /// Offset of `cpu_id` in `struct rseq`.
+        const CPU_ID: isize = 4;
+
+        static OFFSET: AtomicIsize = AtomicIsize::new(UNKNOWN);
+
+        #[cold]
+        fn look_up() -> isize {
+            // SAFETY: a null handle searches the global scope; the names are
+            // C strings; the symbols, where present, are an `unsigned int` and
+            // a `ptrdiff_t` that are constant after start-up.
+            let offset = unsafe {
+                let size = dlsym(core::ptr::null_mut(), c"__rseq_size".as_ptr()).cast::<u32>();
+                let offset =
+                    dlsym(core::ptr::null_mut(), c"__rseq_offset".as_ptr()).cast::<isize>();
+                if size.is_null() || offset.is_null() || *size == 0 { ABSENT } else { *offset }
+            };
+            // Relaxed: any thread computes the same value.
+            OFFSET.store(offset, Ordering::Relaxed);
+            offset
+        }
+
+        #[inline(always)]
+        fn thread_pointer() -> *const u8 {
+            let p: *const u8;
+            // SAFETY: reads the thread pointer register; touches no memory but
+            // the self pointer that the x86-64 ABI keeps at fs:0.
+            unsafe {
+                #[cfg(target_arch = "x86_64")]
+                core::arch::asm!("mov {}, fs:0", out(reg) p, options(nostack, preserves_flags, readonly));
+                #[cfg(target_arch = "aarch64")]
+                core::arch::asm!("mrs {}, tpidr_el0", out(reg) p, options(nostack, preserves_flags, nomem));
+            }
+            p
+        }
+
+        #[inline]
+        pub(crate) fn cpu() -> Option<u32> {
+            let offset = match OFFSET.load(Ordering::Relaxed) {
+                UNKNOWN => look_up(),
+                offset => offset,
+            };
+            if offset == ABSENT {
+                return None;
+            }
+            // SAFETY: glibc says that this thread's area starts `offset` bytes
+            // from its thread pointer and lives as long as the thread; the
+            // kernel writes `cpu_id`, hence the atomic read.
+            let cpu = unsafe {
+                (*thread_pointer().offset(offset + CPU_ID).cast::<AtomicU32>())
+                    .load(Ordering::Relaxed)
+            };
+            // Negative values say "not registered".
+            (cpu as i32 >= 0).then_some(cpu)
+        }
+    }
+
+    #[cfg(not(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    mod imp {
+        pub(crate) fn cpu() -> Option<u32> {
+            None
+        }
+    }
+
+    pub(super) use imp::cpu;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_hint_names_a_cpu_of_this_machine() {
+        if let Some(cpu) = Linux::cpu() {
+            assert!(cpu < 65_536);
+        }
+    }
+
+    #[test]
+    fn wait_returns_at_once_when_the_word_differs() {
+        assert_eq!(Linux::wait(&AtomicU32::new(1), 0, None, false), WaitOutcome::Woken);
+    }
+
+    #[test]
+    fn wait_times_out() {
+        let deadline = Linux::now() + 1_000_000;
+        let word = AtomicU32::new(0);
+        while Linux::wait(&word, 0, Some(deadline), false) != WaitOutcome::TimedOut {}
+        assert!(Linux::now() >= deadline);
+    }
+}

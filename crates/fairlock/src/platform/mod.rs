@@ -1,0 +1,239 @@
+//! The machine beneath the locks.
+//!
+//! Every lock of this crate is written once, against [`Platform`]. Put Linux
+//! under it and it ships; put a simulated machine under it and it shows 96
+//! CPUs; put a model checker under it and it is proved on small cases. A lock
+//! never asks which machine it is on.
+//!
+//! * `Linux`: futexes, the monotonic clock, the restartable-sequence area for
+//!   the CPU hint.
+//! * `Portable`: the standard library only, for systems without futexes.
+//! * `Loom`: the model checker (`--cfg loom`).
+
+use core::sync::atomic::Ordering;
+
+use crate::wait::Thread;
+
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+pub mod linux;
+#[cfg(loom)]
+pub mod loom;
+#[cfg(all(feature = "std", not(loom)))]
+pub mod portable;
+#[cfg(all(feature = "std", not(loom)))]
+mod threads;
+
+/// An atomic integer as the locks use it.
+pub trait Atomic<T>: Send + Sync + 'static {
+    /// A new atomic holding `value`.
+    fn new(value: T) -> Self;
+    /// Atomic load.
+    fn load(&self, order: Ordering) -> T;
+    /// Atomic store.
+    fn store(&self, value: T, order: Ordering);
+    /// Stores `value` and returns the previous one.
+    fn swap(&self, value: T, order: Ordering) -> T;
+    /// Adds, wrapping, and returns the previous value.
+    fn fetch_add(&self, value: T, order: Ordering) -> T;
+    /// Subtracts, wrapping, and returns the previous value.
+    fn fetch_sub(&self, value: T, order: Ordering) -> T;
+    /// Bitwise or; returns the previous value.
+    fn fetch_or(&self, value: T, order: Ordering) -> T;
+    /// Bitwise and; returns the previous value.
+    fn fetch_and(&self, value: T, order: Ordering) -> T;
+    /// Compare-and-exchange; never fails spuriously.
+    fn compare_exchange(&self, old: T, new: T, ok: Ordering, fail: Ordering) -> Result<T, T>;
+    /// Compare-and-exchange that may fail spuriously, for loops.
+    fn compare_exchange_weak(&self, old: T, new: T, ok: Ordering, fail: Ordering) -> Result<T, T>;
+}
+
+/// An atomic that can be built in a `const`, so that a lock on it can be a `static`.
+pub trait ConstZero {
+    /// Zero, usable in constants.
+    #[allow(clippy::declare_interior_mutable_const)] // it is a constructor, never borrowed
+    const ZERO: Self;
+}
+
+/// How a [`Platform::wait`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitOutcome {
+    /// Woken, or the word no longer held the expected value, or for no reason at all.
+    Woken,
+    /// The deadline passed.
+    TimedOut,
+    /// A signal handler ran in this thread while it slept.
+    Interrupted,
+}
+
+/// What a lock needs from the machine beneath it.
+///
+/// Times are nanoseconds of one monotonic clock.
+///
+/// # Safety
+///
+/// * [`thread`](Platform::thread) must return the same record for the life of
+///   a thread while that thread is inside a lock operation, and never the same
+///   record to two live threads.
+/// * The atomics must be atomic.
+/// * [`wait`](Platform::wait) and [`wake_one`](Platform::wake_one) must not
+///   lose a wake-up: a `wake_one` that follows a store to the word either
+///   wakes a sleeping `wait`, or that `wait` sees the store.
+pub unsafe trait Platform: Sized + Send + Sync + 'static {
+    /// Pointer-sized atomic: the state words.
+    type AtomicUsize: Atomic<usize>;
+    /// 32-bit atomic: the words threads sleep on.
+    type AtomicU32: Atomic<u32>;
+    /// 64-bit atomic: the ticket word.
+    type AtomicU64: Atomic<u64>;
+
+    /// Tells the CPU that this is a spin loop.
+    fn pause();
+
+    /// Nanoseconds of a monotonic clock.
+    fn now() -> u64;
+
+    /// Sleeps while `word` holds `expected`, until woken, until `deadline`, or,
+    /// where the platform can tell, until a signal handler ran (reported only
+    /// when `interruptible`). May return early for no reason.
+    fn wait(
+        word: &Self::AtomicU32,
+        expected: u32,
+        deadline: Option<u64>,
+        interruptible: bool,
+    ) -> WaitOutcome;
+
+    /// Wakes one thread that sleeps on `word`. The word may be one on which
+    /// nobody sleeps any more; it must be of a [`Thread`] record or otherwise
+    /// never freed.
+    fn wake_one(word: &Self::AtomicU32);
+
+    /// The calling thread's record. Records are never freed while the process
+    /// lives (rules 11 and 12 of the specification).
+    fn thread() -> &'static Thread<Self>;
+
+    /// A cheap name of the calling thread for hints: zero, or the address of
+    /// its record.
+    fn thread_hint() -> usize;
+
+    /// The CPU the calling thread is on, if that can be had for a few
+    /// nanoseconds.
+    fn cpu() -> Option<u32> {
+        None
+    }
+
+    /// How many threads can run at the same time.
+    fn cpus() -> usize;
+
+    /// Spins until `done` accepts the word's value or `bound_ns` have passed;
+    /// tells which. The simulated machine sleeps the spinner here until the
+    /// line changes.
+    fn spin_until(word: &Self::AtomicU32, bound_ns: u64, done: impl Fn(u32) -> bool) -> bool {
+        let mut started = None;
+        loop {
+            for _ in 0..SPINS_PER_CLOCK {
+                if done(word.load(Ordering::Acquire)) {
+                    return true;
+                }
+                Self::pause();
+            }
+            let now = Self::now();
+            if now.wrapping_sub(*started.get_or_insert(now)) >= bound_ns {
+                return false;
+            }
+        }
+    }
+}
+
+/// Pauses between two looks at the clock while spinning: a pause is 10 to 140
+/// cycles, so this is at most about half a microsecond.
+const SPINS_PER_CLOCK: u32 = 8;
+
+/// The platform of this target: Linux futexes where there are any.
+#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+pub type Native = linux::Linux;
+/// The platform of this target: the standard library.
+#[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
+pub type Native = portable::Portable;
+/// The platform of a model check.
+#[cfg(loom)]
+pub type Native = loom::Loom;
+
+/// Implements [`Atomic`] by forwarding to the inherent methods of the type.
+macro_rules! forward_atomic {
+    ($atomic:ty, $int:ty) => {
+        impl $crate::platform::Atomic<$int> for $atomic {
+            #[inline(always)]
+            fn new(value: $int) -> Self {
+                <$atomic>::new(value)
+            }
+            #[inline(always)]
+            fn load(&self, order: Ordering) -> $int {
+                self.load(order)
+            }
+            #[inline(always)]
+            fn store(&self, value: $int, order: Ordering) {
+                self.store(value, order)
+            }
+            #[inline(always)]
+            fn swap(&self, value: $int, order: Ordering) -> $int {
+                self.swap(value, order)
+            }
+            #[inline(always)]
+            fn fetch_add(&self, value: $int, order: Ordering) -> $int {
+                self.fetch_add(value, order)
+            }
+            #[inline(always)]
+            fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
+                self.fetch_sub(value, order)
+            }
+            #[inline(always)]
+            fn fetch_or(&self, value: $int, order: Ordering) -> $int {
+                self.fetch_or(value, order)
+            }
+            #[inline(always)]
+            fn fetch_and(&self, value: $int, order: Ordering) -> $int {
+                self.fetch_and(value, order)
+            }
+            #[inline(always)]
+            fn compare_exchange(
+                &self,
+                old: $int,
+                new: $int,
+                ok: Ordering,
+                fail: Ordering,
+            ) -> Result<$int, $int> {
+                self.compare_exchange(old, new, ok, fail)
+            }
+            #[inline(always)]
+            fn compare_exchange_weak(
+                &self,
+                old: $int,
+                new: $int,
+                ok: Ordering,
+                fail: Ordering,
+            ) -> Result<$int, $int> {
+                self.compare_exchange_weak(old, new, ok, fail)
+            }
+        }
+    };
+}
+#[cfg(loom)]
+pub(crate) use forward_atomic;
+
+mod core_atomics {
+    use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+    forward_atomic!(AtomicUsize, usize);
+    forward_atomic!(AtomicU32, u32);
+    forward_atomic!(AtomicU64, u64);
+
+    impl super::ConstZero for AtomicUsize {
+        const ZERO: Self = Self::new(0);
+    }
+    impl super::ConstZero for AtomicU32 {
+        const ZERO: Self = Self::new(0);
+    }
+    impl super::ConstZero for AtomicU64 {
+        const ZERO: Self = Self::new(0);
+    }
+}

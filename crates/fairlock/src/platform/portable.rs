@@ -1,0 +1,96 @@
+//! The standard library only: for systems without futexes, and as a second
+//! opinion on those that have them.
+//!
+//! Sleeping is by a small table of mutexes and condition variables, found by
+//! the word's address. It cannot tell that a signal handler ran, so
+//! interruptible waits are never interrupted here.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use super::{Platform, WaitOutcome, threads};
+use crate::wait::Thread;
+
+/// The portable platform.
+#[derive(Debug, Clone, Copy)]
+pub struct Portable;
+
+threads::thread_records!(Portable);
+
+struct Bucket {
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+const BUCKETS: usize = 64;
+static TABLE: [Bucket; BUCKETS] =
+    [const { Bucket { lock: Mutex::new(()), changed: Condvar::new() } }; BUCKETS];
+
+fn bucket(word: &AtomicU32) -> &'static Bucket {
+    // Thread records are 128-byte aligned: the low bits say nothing.
+    &TABLE[(core::ptr::from_ref(word) as usize >> 7) % BUCKETS]
+}
+
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+// SAFETY: records come from `threads`; the atomics are the processor's; the
+// word is compared under the mutex that `wake_one` takes after the waker's
+// store, so a wake-up is never lost.
+unsafe impl Platform for Portable {
+    type AtomicUsize = AtomicUsize;
+    type AtomicU32 = AtomicU32;
+    type AtomicU64 = AtomicU64;
+
+    fn pause() {
+        core::hint::spin_loop();
+    }
+
+    fn now() -> u64 {
+        epoch().elapsed().as_nanos() as u64
+    }
+
+    fn wait(
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<u64>,
+        _interruptible: bool,
+    ) -> WaitOutcome {
+        let bucket = bucket(word);
+        let guard = bucket.lock.lock().unwrap_or_else(|e| e.into_inner());
+        if word.load(Ordering::Acquire) != expected {
+            return WaitOutcome::Woken;
+        }
+        let Some(deadline) = deadline else {
+            drop(bucket.changed.wait(guard));
+            return WaitOutcome::Woken;
+        };
+        let left = Duration::from_nanos(deadline.saturating_sub(Self::now()));
+        let (_guard, result) =
+            bucket.changed.wait_timeout(guard, left).unwrap_or_else(|e| e.into_inner());
+        if result.timed_out() { WaitOutcome::TimedOut } else { WaitOutcome::Woken }
+    }
+
+    fn wake_one(word: &AtomicU32) {
+        let bucket = bucket(word);
+        drop(bucket.lock.lock().unwrap_or_else(|e| e.into_inner()));
+        // Several words may share the bucket: the right sleeper must be among the woken.
+        bucket.changed.notify_all();
+    }
+
+    fn thread() -> &'static Thread<Self> {
+        record()
+    }
+
+    fn thread_hint() -> usize {
+        record_hint()
+    }
+
+    fn cpus() -> usize {
+        static CPUS: OnceLock<usize> = OnceLock::new();
+        *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+    }
+}

@@ -1,0 +1,66 @@
+//! How long, and until what, a caller is ready to wait.
+
+use core::fmt;
+
+use super::CancelToken;
+use crate::platform::Platform;
+
+/// Why a wait ended without the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitError {
+    /// The deadline passed.
+    TimedOut,
+    /// A signal handler ran in this thread while it slept.
+    Interrupted,
+    /// The token was cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WaitError::TimedOut => "the deadline passed before the lock was granted",
+            WaitError::Interrupted => "a signal interrupted the wait for the lock",
+            WaitError::Cancelled => "the wait for the lock was cancelled",
+        })
+    }
+}
+
+impl core::error::Error for WaitError {}
+
+/// One slow path serves every way to wait: this says which one it is.
+pub(crate) struct WaitContext<'a, P: Platform> {
+    /// Give up at this time.
+    pub(crate) deadline: Option<u64>,
+    /// Give up when a signal handler ran.
+    pub(crate) interruptible: bool,
+    /// Give up when this token is cancelled.
+    pub(crate) cancel: Option<&'a CancelToken<P>>,
+}
+
+impl<'a, P: Platform> WaitContext<'a, P> {
+    pub(crate) const FOREVER: Self = Self { deadline: None, interruptible: false, cancel: None };
+
+    pub(crate) const fn until(deadline: u64) -> Self {
+        Self { deadline: Some(deadline), interruptible: false, cancel: None }
+    }
+
+    pub(crate) const fn interruptible() -> Self {
+        Self { deadline: None, interruptible: true, cancel: None }
+    }
+
+    pub(crate) const fn cancellable(token: &'a CancelToken<P>) -> Self {
+        Self { deadline: None, interruptible: false, cancel: Some(token) }
+    }
+
+    /// The reason to give up now, if there is one.
+    pub(crate) fn expired(&self, now: impl FnOnce() -> u64) -> Option<WaitError> {
+        if self.cancel.is_some_and(CancelToken::is_cancelled) {
+            return Some(WaitError::Cancelled);
+        }
+        match self.deadline {
+            Some(deadline) if now() >= deadline => Some(WaitError::TimedOut),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What every sleeping lock shares: the thread record and its parker, the
+//! waiter in the acquiring frame, the FIFO queue of waiters, the list of
+//! threads to wake, and the ways a wait can end early.
+
+mod cancel;
+mod context;
+mod queue;
+mod thread;
+mod waiter;
+
+pub use cancel::CancelToken;
+pub use context::WaitError;
+pub(crate) use context::WaitContext;
+pub(crate) use queue::Queue;
+pub use thread::Thread;
+pub(crate) use thread::{Parker, WakeList};
+pub(crate) use waiter::{Kind, Waiter};

@@ -1,0 +1,109 @@
+//! The FIFO queue of waiters: one list of readers and one of writers, with one
+//! order of arrival over both. Everything here happens under the queue lock.
+
+use super::{Kind, Waiter};
+use crate::platform::Platform;
+
+struct List<P: Platform> {
+    head: *const Waiter<P>,
+    tail: *const Waiter<P>,
+}
+
+impl<P: Platform> List<P> {
+    const EMPTY: Self = Self { head: core::ptr::null(), tail: core::ptr::null() };
+}
+
+/// Waiters in order of arrival.
+///
+/// Invariants: a waiter in a list is alive and pinned in its frame until it is
+/// removed (its frame cannot return before); `len` counts both lists.
+pub(crate) struct Queue<P: Platform> {
+    lists: [List<P>; 2],
+    len: usize,
+    next_ticket: u64,
+}
+
+// SAFETY: the pointers are to waiters whose fields are either atomics or used
+// under the queue lock, which also guards the queue.
+unsafe impl<P: Platform> Send for Queue<P> {}
+
+impl<P: Platform> Queue<P> {
+    pub(crate) const fn new() -> Self {
+        Self { lists: [List::EMPTY, List::EMPTY], len: 0, next_ticket: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first waiter of one kind.
+    pub(crate) fn first(&self, kind: Kind) -> Option<&Waiter<P>> {
+        // SAFETY: a queued waiter is alive (see the type).
+        unsafe { self.lists[kind as usize].head.as_ref() }
+    }
+
+    /// The waiter that arrived first.
+    pub(crate) fn head(&self) -> Option<&Waiter<P>> {
+        match (self.first(Kind::Reader), self.first(Kind::Writer)) {
+            (Some(r), Some(w)) => Some(if r.ticket.get() < w.ticket.get() { r } else { w }),
+            (r, w) => r.or(w),
+        }
+    }
+
+    pub(crate) fn is_head(&self, waiter: &Waiter<P>) -> bool {
+        self.head().is_some_and(|head| core::ptr::eq(head, waiter))
+    }
+
+    /// Appends a waiter.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until [`remove`](Self::remove) has taken it out.
+    pub(crate) unsafe fn push(&mut self, waiter: &Waiter<P>) {
+        waiter.ticket.set(self.next_ticket);
+        self.next_ticket += 1;
+        let list = &mut self.lists[waiter.kind as usize];
+        let this = core::ptr::from_ref(waiter);
+        waiter.prev.set(list.tail);
+        waiter.next.set(core::ptr::null());
+        // SAFETY: a queued waiter is alive (see the type).
+        match unsafe { list.tail.as_ref() } {
+            Some(tail) => tail.next.set(this),
+            None => list.head = this,
+        }
+        list.tail = this;
+        self.len += 1;
+    }
+
+    /// Takes a queued waiter out, wherever it stands.
+    pub(crate) fn remove(&mut self, waiter: &Waiter<P>) {
+        let list = &mut self.lists[waiter.kind as usize];
+        let (prev, next) = (waiter.prev.get(), waiter.next.get());
+        // SAFETY: neighbours of a queued waiter are queued, so alive (see the type).
+        match unsafe { prev.as_ref() } {
+            Some(prev) => prev.next.set(next),
+            None => list.head = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.prev.set(prev),
+            None => list.tail = prev,
+        }
+        self.len -= 1;
+    }
+
+    /// The waiters of one kind, first to last. The iterator reads the link of
+    /// a waiter before it hands it out, so the caller may remove it.
+    pub(crate) fn iter(&self, kind: Kind) -> impl Iterator<Item = &Waiter<P>> + use<'_, P> {
+        let mut next = self.first(kind);
+        core::iter::from_fn(move || {
+            let this = next?;
+            // SAFETY: a queued waiter is alive (see the type).
+            next = unsafe { this.next.get().as_ref() };
+            Some(this)
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! The record of a thread: where it sleeps, where it spins, and how often it
+//! looks at the clock.
+
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering;
+
+use crate::platform::{Atomic, Platform, WaitOutcome};
+
+/// A thread as the locks know it. One per live thread, never freed while the
+/// process lives, so that a late wake-up or a neighbour in the spinner queue
+/// may touch it at any time (rules 11 and 12).
+#[repr(align(128))]
+pub struct Thread<P: Platform> {
+    pub(crate) parker: Parker<P>,
+    pub(crate) spinner: SpinnerNode<P>,
+    pub(crate) steals: StealClock,
+}
+
+// SAFETY: `parker` and `spinner` are atomics; `steals` is used by the record's
+// own thread only.
+unsafe impl<P: Platform> Sync for Thread<P> {}
+
+impl<P: Platform> Thread<P> {
+    /// A record for a thread that a [`Platform`] has not seen before.
+    #[allow(clippy::new_without_default)] // a record is only made by a platform, on purpose
+    pub fn new() -> Self {
+        Self { parker: Parker::new(), spinner: SpinnerNode::new(), steals: StealClock::new() }
+    }
+
+    /// The name of this thread in owner words: its address. The alignment
+    /// leaves the low bits free for flags.
+    pub(crate) fn hint(&'static self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+}
+
+/// Where a thread sleeps: a binary semaphore.
+pub(crate) struct Parker<P: Platform> {
+    word: P::AtomicU32,
+}
+
+const EMPTY: u32 = 0;
+const NOTIFIED: u32 = 1;
+const PARKED: u32 = 2;
+
+impl<P: Platform> Parker<P> {
+    fn new() -> Self {
+        Self { word: P::AtomicU32::new(EMPTY) }
+    }
+
+    /// Drops a notification left over from an earlier wait, which would only
+    /// cost one turn of the caller's loop.
+    pub(crate) fn forget_notification(&self) {
+        // Relaxed: nothing is read on the strength of it.
+        if self.word.load(Ordering::Relaxed) == NOTIFIED {
+            self.word.store(EMPTY, Ordering::Relaxed);
+        }
+    }
+
+    /// Sleeps until [`unpark`](Self::unpark), the deadline or a signal. A
+    /// notification sent before the call ends it at once. May return early.
+    pub(crate) fn park(&self, deadline: Option<u64>, interruptible: bool) -> WaitOutcome {
+        // Acquire: what the notifier published is read after this returns.
+        let before =
+            self.word.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire);
+        if before.is_ok() {
+            let outcome = P::wait(&self.word, PARKED, deadline, interruptible);
+            if self.word.swap(EMPTY, Ordering::Acquire) != NOTIFIED {
+                return outcome;
+            }
+        } else {
+            // Acquire again: a second notifier may have stored over the first.
+            self.word.swap(EMPTY, Ordering::Acquire);
+        }
+        WaitOutcome::Woken
+    }
+
+    /// Ends the thread's current [`park`](Self::park), or its next one.
+    pub(crate) fn unpark(&self) {
+        // Release: pairs with the Acquire in `park`.
+        if self.word.swap(NOTIFIED, Ordering::Release) == PARKED {
+            P::wake_one(&self.word);
+        }
+    }
+}
+
+/// A thread's place in a spinner queue (`rwsem::osq`).
+pub(crate) struct SpinnerNode<P: Platform> {
+    /// The hint of the next node, or zero.
+    pub(crate) next: P::AtomicUsize,
+    /// The hint of the previous node, or zero.
+    pub(crate) prev: P::AtomicUsize,
+    /// Non-zero once this thread is the head of the queue.
+    pub(crate) turn: P::AtomicU32,
+}
+
+impl<P: Platform> SpinnerNode<P> {
+    fn new() -> Self {
+        Self {
+            next: P::AtomicUsize::new(0),
+            prev: P::AtomicUsize::new(0),
+            turn: P::AtomicU32::new(0),
+        }
+    }
+}
+
+/// Tells a thread that keeps stealing when to look at the clock: about once in
+/// [`StealClock::INTERVAL_NS`], however long its sections are, so that the
+/// clock costs next to nothing beside sections of a few nanoseconds.
+pub(crate) struct StealClock {
+    /// Steals until the next look.
+    left: Cell<u32>,
+    /// Steals between the last two looks.
+    stride: Cell<u32>,
+    /// When the last look was.
+    looked: Cell<u64>,
+}
+
+impl StealClock {
+    const INTERVAL_NS: u64 = 2_000;
+    const MAX_STRIDE: u32 = 32;
+
+    const fn new() -> Self {
+        Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0) }
+    }
+
+    /// Counts one steal of the calling thread; the time, if it is due.
+    #[inline]
+    pub(crate) fn tick<P: Platform>(&self) -> Option<u64> {
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        if left > 0 { None } else { Some(self.look::<P>()) }
+    }
+
+    fn look<P: Platform>(&self) -> u64 {
+        let now = P::now();
+        let stride = self.stride.get();
+        let since = now.wrapping_sub(self.looked.replace(now)).max(1);
+        // As many steals as fit in the interval at the rate of the last ones;
+        // growing slowly, so that one short section after a long one does not
+        // blind the thread.
+        let fit = (u64::from(stride) * Self::INTERVAL_NS / since).min(u64::from(stride) * 2);
+        let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
+        self.stride.set(stride);
+        self.left.set(stride);
+        now
+    }
+}
+
+/// Threads to wake once the queue lock is free.
+pub(crate) struct WakeList<P: Platform> {
+    len: usize,
+    threads: [MaybeUninit<&'static Thread<P>>; MAX_WAKES],
+}
+
+/// Waiters woken by one release at most.
+pub(crate) const MAX_WAKES: usize = 256;
+
+impl<P: Platform> WakeList<P> {
+    pub(crate) fn new() -> Self {
+        Self { len: 0, threads: [const { MaybeUninit::uninit() }; MAX_WAKES] }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == MAX_WAKES
+    }
+
+    pub(crate) fn push(&mut self, thread: &'static Thread<P>) {
+        self.threads[self.len].write(thread);
+        self.len += 1;
+    }
+
+    /// Wakes them all. The records are never freed, so it does not matter that
+    /// a thread may have returned from its wait, or ended, meanwhile.
+    pub(crate) fn wake_all(self) {
+        for thread in &self.threads[..self.len] {
+            // SAFETY: the first `len` entries were written by `push`.
+            unsafe { thread.assume_init() }.parker.unpark();
+        }
+    }
+}

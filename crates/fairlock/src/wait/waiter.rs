@@ -1,0 +1,82 @@
+//! A waiter: a frame's place in a lock's queue.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+use super::Thread;
+use crate::platform::{Atomic, Platform};
+
+/// Which way a waiter wants the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Reader = 0,
+    Writer = 1,
+}
+
+impl Kind {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Kind::Reader => Kind::Writer,
+            Kind::Writer => Kind::Reader,
+        }
+    }
+}
+
+/// Lives in the acquiring thread's frame and is linked into the queue under
+/// the queue lock. Its parker, in the thread record, outlives it (rule 12).
+///
+/// | state | meaning | who leaves it |
+/// |---|---|---|
+/// | WAITING | queued | a holder of the queue lock |
+/// | NEXT | queued, and first in line: watches the lock | a holder of the queue lock |
+/// | INVITED | queued reader that may join the readers inside | the waiter, under the queue lock |
+/// | GRANTED | out of the queue, owns the lock | nobody: final |
+///
+/// Only a holder of the queue lock stores the state; the waiter reads it
+/// without. Once GRANTED is stored nobody else touches the waiter.
+pub(crate) struct Waiter<P: Platform> {
+    pub(crate) kind: Kind,
+    pub(crate) thread: &'static Thread<P>,
+    /// When it arrived.
+    pub(crate) arrived: u64,
+    /// Its place among all waiters of the lock, readers and writers; set by the queue.
+    pub(super) ticket: Cell<u64>,
+    pub(super) next: Cell<*const Waiter<P>>,
+    pub(super) prev: Cell<*const Waiter<P>>,
+    state: P::AtomicU32,
+}
+
+pub(crate) const WAITING: u32 = 0;
+pub(crate) const NEXT: u32 = 1;
+pub(crate) const INVITED: u32 = 2;
+pub(crate) const GRANTED: u32 = 3;
+
+impl<P: Platform> Waiter<P> {
+    pub(crate) fn new(kind: Kind, thread: &'static Thread<P>, arrived: u64) -> Self {
+        Self {
+            kind,
+            thread,
+            arrived,
+            ticket: Cell::new(0),
+            next: Cell::new(core::ptr::null()),
+            prev: Cell::new(core::ptr::null()),
+            state: P::AtomicU32::new(WAITING),
+        }
+    }
+
+    /// Acquire: with GRANTED comes everything the granter did under the lock.
+    #[inline]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// The word itself, for [`Platform::spin_until`].
+    pub(crate) fn state_word(&self) -> &P::AtomicU32 {
+        &self.state
+    }
+
+    /// Under the queue lock. Release: pairs with [`state`](Self::state).
+    pub(crate) fn set_state(&self, state: u32) {
+        self.state.store(state, Ordering::Release);
+    }
+}
