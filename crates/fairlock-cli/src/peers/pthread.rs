@@ -1,0 +1,90 @@
+//! `pthread_rwlock_t` of the C library, in the two kinds glibc has that differ.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+
+use crate::locks::{LockEntry, RwBench, rw_entry};
+
+// From glibc's <pthread.h>; the libc crate does not have them.
+const PREFER_WRITER_NONRECURSIVE: libc::c_int = 2;
+unsafe extern "C" {
+    fn pthread_rwlockattr_setkind_np(
+        attr: *mut libc::pthread_rwlockattr_t,
+        kind: libc::c_int,
+    ) -> libc::c_int;
+}
+
+/// Boxed: a pthread lock must not move once initialised.
+struct Pthread<const PREFER_WRITER: bool>(Box<UnsafeCell<libc::pthread_rwlock_t>>);
+
+// SAFETY: a pthread_rwlock_t is made to be used from many threads at once.
+unsafe impl<const W: bool> Send for Pthread<W> {}
+// SAFETY: as above.
+unsafe impl<const W: bool> Sync for Pthread<W> {}
+
+/// Panics on an error code: none of these calls can fail on a valid lock
+/// (deadlock and counter overflow aside, and then the numbers mean nothing).
+#[inline(always)]
+fn check(code: libc::c_int) {
+    assert_eq!(code, 0, "pthread_rwlock error {code}");
+}
+
+impl<const PREFER_WRITER: bool> RwBench for Pthread<PREFER_WRITER> {
+    fn new() -> Self {
+        let lock = Box::new(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER));
+        if PREFER_WRITER {
+            let mut attr = MaybeUninit::uninit();
+            // SAFETY: `attr` is initialised by the first call before the others
+            // use it, and the lock, not in use yet, lives in its final place.
+            unsafe {
+                check(libc::pthread_rwlockattr_init(attr.as_mut_ptr()));
+                check(pthread_rwlockattr_setkind_np(attr.as_mut_ptr(), PREFER_WRITER_NONRECURSIVE));
+                check(libc::pthread_rwlock_init(lock.get(), attr.as_ptr()));
+                check(libc::pthread_rwlockattr_destroy(attr.as_mut_ptr()));
+            }
+        }
+        Self(lock)
+    }
+
+    #[inline(always)]
+    fn read_lock(&self) {
+        // SAFETY: the lock is initialised and lives as long as `self`.
+        check(unsafe { libc::pthread_rwlock_rdlock(self.0.get()) });
+    }
+
+    #[inline(always)]
+    unsafe fn read_unlock(&self) {
+        // SAFETY: as above, and the caller holds it.
+        check(unsafe { libc::pthread_rwlock_unlock(self.0.get()) });
+    }
+
+    #[inline(always)]
+    fn write_lock(&self) {
+        // SAFETY: as in `read_lock`.
+        check(unsafe { libc::pthread_rwlock_wrlock(self.0.get()) });
+    }
+
+    #[inline(always)]
+    unsafe fn write_unlock(&self) {
+        // SAFETY: as in `read_unlock`.
+        check(unsafe { libc::pthread_rwlock_unlock(self.0.get()) });
+    }
+}
+
+impl<const W: bool> Drop for Pthread<W> {
+    fn drop(&mut self) {
+        // SAFETY: initialised, and nobody else can hold it: we own it.
+        unsafe { libc::pthread_rwlock_destroy(self.0.get()) };
+    }
+}
+
+/// The locks of this family.
+pub fn entries() -> Vec<LockEntry> {
+    vec![
+        rw_entry::<Pthread<false>>("pthread", "pthread_rwlock_t of the C library, default kind"),
+        rw_entry::<Pthread<true>>(
+            "pthread:writer",
+            "pthread_rwlock_t, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP",
+        ),
+    ]
+}
