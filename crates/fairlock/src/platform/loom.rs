@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use loom::sync::{Condvar, Mutex};
 
-use super::{Platform, WaitOutcome, forward_atomic};
+use super::{Atomic, Platform, WaitOutcome, forward_atomic};
 use crate::wait::Thread;
 
 /// The platform of a model check.
@@ -81,7 +81,7 @@ unsafe impl Platform for Loom {
         2
     }
 
-    fn spin_until(word: &AtomicU32, _bound_ns: u64, done: impl Fn(u32) -> bool) -> bool {
+    fn spin_until<T, A: Atomic<T>>(word: &A, _bound_ns: u64, done: impl Fn(T) -> bool) -> bool {
         done(word.load(Ordering::Acquire))
     }
 }

@@ -127,7 +127,7 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// Spins until `done` accepts the word's value or `bound_ns` have passed;
     /// tells which. The simulated machine sleeps the spinner here until the
     /// line changes.
-    fn spin_until(word: &Self::AtomicU32, bound_ns: u64, done: impl Fn(u32) -> bool) -> bool {
+    fn spin_until<T, A: Atomic<T>>(word: &A, bound_ns: u64, done: impl Fn(T) -> bool) -> bool {
         let mut started = None;
         loop {
             for _ in 0..SPINS_PER_CLOCK {

@@ -1,38 +1,55 @@
-//! The batched ticket spinlock (placeholder for first light: test and set).
+//! The batched ticket lock: fair by construction, and still fast when there
+//! are more threads than CPUs.
+//!
+//! A ticket lock serves its waiters in the order they came, and collapses when
+//! the next in line is not running. Here tickets come in *batches*: batches
+//! are served in order, and within the batch whose turn it is whoever runs may
+//! go first. So a waiter is overtaken by fewer waiters than a batch has, and
+//! each gets its turn before the next batch starts.
+//!
+//! * [`BatchedTicketLock`]: batches of a fixed size; 1 is a ticket lock.
+//! * [`AdaptiveTicketLock`]: batches as large as pays ([`Adaptive`]), up to a
+//!   maximum. Nearly as fast as an unfair lock, and still nobody waits much
+//!   longer than a batch takes.
+//!
+//! Waiters spin for a bounded time and then park. The holder kicks them:
+//! sparingly while the batch still takes new tickets, since then whoever runs
+//! can take the lock without a wake-up; together, as many as can run, once it
+//! takes no more and its stragglers are all that keeps the next batch waiting.
+//!
+//! There is no timed form: a ticket cannot be given back.
+//!
+//! `word` says what the bits are and why no fence is needed; `park` where
+//! waiters sleep and why nothing touches the lock after its release.
 
-use core::sync::atomic::Ordering;
+mod batch;
+mod events;
+mod lock;
+mod park;
+mod word;
 
-use crate::platform::{Atomic, ConstZero, Platform};
+pub use batch::{Adaptive, BatchSize, Fixed};
+pub use events::{Event, counted, set_counting};
+pub use lock::TicketLock;
 
-/// A ticket lock whose tickets are served in batches.
-pub struct BatchedTicketLock<P: Platform, const BATCH: u32 = 8> {
-    word: P::AtomicU64,
+/// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
+pub type BatchedTicketLock<P, const BATCH: u32 = 8> = TicketLock<P, Fixed<BATCH>>;
+
+/// A ticket lock with batches of 1 to `MAX` tickets, as many as pays.
+pub type AdaptiveTicketLock<P, const MAX: u32 = 65_536> = TicketLock<P, Adaptive<MAX>>;
+
+/// Whose turn it is: for tests that count how often a waiter is overtaken.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    ticket: u32,
+    head: u32,
 }
 
-impl<P: Platform, const BATCH: u32> BatchedTicketLock<P, BATCH> {
-    pub fn new() -> Self {
-        Self { word: P::AtomicU64::new(0) }
-    }
-    pub const fn new_const() -> Self
-    where
-        P::AtomicU64: ConstZero,
-        P::AtomicUsize: ConstZero,
-    {
-        Self { word: ConstZero::ZERO }
-    }
-    pub fn lock(&self) {
-        let mut n = 0u32;
-        while self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            n += 1;
-            if n % 100 == 0 {
-                P::wait(&P::AtomicU32::new(0), 0, Some(P::now() + 1000), false);
-            }
-            P::pause();
-        }
-    }
-    /// # Safety
-    /// The caller holds the lock.
-    pub unsafe fn unlock(&self) {
-        self.word.store(0, Ordering::Release);
-    }
+#[cfg(test)]
+impl Served {
+    const NEW: Self = Self { ticket: 0, head: 0 };
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -13,6 +13,9 @@ use crate::platform::{Atomic, Platform, WaitOutcome};
 #[repr(align(128))]
 pub struct Thread<P: Platform> {
     pub(crate) parker: Parker<P>,
+    /// Where the thread sleeps for a ticket lock. Not `parker`: the queue lock
+    /// of a sleeping lock must not use up a notification meant for the waiter.
+    pub(crate) ticket_parker: Parker<P>,
     pub(crate) spinner: SpinnerNode<P>,
     pub(crate) steals: StealClock,
 }
@@ -25,7 +28,12 @@ impl<P: Platform> Thread<P> {
     /// A record for a thread that a [`Platform`] has not seen before.
     #[allow(clippy::new_without_default)] // a record is only made by a platform, on purpose
     pub fn new() -> Self {
-        Self { parker: Parker::new(), spinner: SpinnerNode::new(), steals: StealClock::new() }
+        Self {
+            parker: Parker::new(),
+            ticket_parker: Parker::new(),
+            spinner: SpinnerNode::new(),
+            steals: StealClock::new(),
+        }
     }
 
     /// The name of this thread in owner words: its address. The alignment

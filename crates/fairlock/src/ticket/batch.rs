@@ -1,0 +1,160 @@
+//! How large a batch is: always the same, or as large as pays.
+
+use super::word::{BATCH_LIMIT, Word};
+
+/// The batch size of a [`TicketLock`](super::TicketLock): [`Fixed`] or [`Adaptive`].
+///
+/// Sealed: the sizes are part of the lock's word.
+pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
+    /// The largest batch: no waiter is overtaken by this many later ones.
+    const MAX: u32;
+    /// What the lock's holder knows about the current batch.
+    #[doc(hidden)]
+    type Pace: Send;
+    #[doc(hidden)]
+    const START: Self::Pace;
+    /// Called once per release in company, by the holder, with the word it is
+    /// about to release.
+    #[doc(hidden)]
+    fn pace(pace: &mut Self::Pace, word: u64, now: impl Fn() -> u64) -> Step;
+}
+
+/// What a release does to the batch.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The batch goes on.
+    Continue,
+    /// The batch takes no tickets but those already taken.
+    Close,
+    /// This was its last service; the next batch has this many.
+    Next(u32),
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Batches of `BATCH` tickets, a power of two. `Fixed<1>` is a ticket lock.
+#[derive(Debug)]
+pub struct Fixed<const BATCH: u32>;
+
+impl<const BATCH: u32> sealed::Sealed for Fixed<BATCH> {}
+
+impl<const BATCH: u32> BatchSize for Fixed<BATCH> {
+    const MAX: u32 = {
+        assert!(BATCH.is_power_of_two(), "the batch size must be a power of two");
+        assert!(BATCH <= BATCH_LIMIT, "the batch size must be at most 65536");
+        BATCH
+    };
+    type Pace = ();
+    const START: () = ();
+
+    #[inline]
+    fn pace(_pace: &mut (), word: u64, _now: impl Fn() -> u64) -> Step {
+        if Word(word).left(Self::MAX) == 1 { Step::Next(BATCH) } else { Step::Continue }
+    }
+}
+
+/// Batches of 1 to `MAX` tickets, as large as pays.
+///
+/// A batch costs what it takes to bring its stragglers in (the waiters that
+/// were not running when its last ticket was taken). The lock measures that
+/// cost and the length of a section, and makes the batches so long that the
+/// cost is [`SHARE`](Pace::SHARE) of the time, but no longer than
+/// [`LONGEST_NS`](Pace::LONGEST_NS): a waiter is served within about two
+/// batches. A batch that lasts longer than planned, because the sections have
+/// become longer, is closed early.
+#[derive(Debug)]
+pub struct Adaptive<const MAX: u32>;
+
+impl<const MAX: u32> sealed::Sealed for Adaptive<MAX> {}
+
+impl<const MAX: u32> BatchSize for Adaptive<MAX> {
+    const MAX: u32 = {
+        assert!(MAX.is_power_of_two(), "the largest batch must be a power of two");
+        assert!(MAX <= BATCH_LIMIT, "the largest batch must be at most 65536");
+        MAX
+    };
+    type Pace = Pace;
+    const START: Pace = Pace {
+        opened: 0,
+        closed: 0,
+        served: 0,
+        served_open: 0,
+        lost: 0,
+        planned: Pace::SHORTEST_NS,
+    };
+
+    #[inline]
+    fn pace(pace: &mut Pace, word: u64, now: impl Fn() -> u64) -> Step {
+        let word = Word(word);
+        if word.head() == 0 {
+            // The first release in company after the lock was idle.
+            pace.begin(now());
+        }
+        pace.served += 1;
+        if pace.closed == 0 && !word.is_open(MAX) {
+            pace.closed = now();
+            pace.served_open = pace.served;
+        }
+        if word.left(MAX) == 1 {
+            return Step::Next(pace.end(now()).clamp(1, MAX));
+        }
+        // At 1, 2, 4 … services: often enough, since the next look comes
+        // before the batch has lasted twice as long.
+        if pace.closed == 0
+            && pace.served.is_power_of_two()
+            && now().wrapping_sub(pace.opened) > pace.planned
+        {
+            return Step::Close;
+        }
+        Step::Continue
+    }
+}
+
+/// The current batch of an adaptive lock, and what the last ones cost.
+#[derive(Debug)]
+pub struct Pace {
+    /// When the batch began.
+    opened: u64,
+    /// When its last ticket was seen taken; zero before.
+    closed: u64,
+    /// Services so far, and those of them before `closed`.
+    served: u32,
+    served_open: u32,
+    /// What bringing the stragglers in costs beyond their sections, averaged.
+    lost: u64,
+    /// How long a batch is to last.
+    planned: u64,
+}
+
+impl Pace {
+    /// One part in this many may be lost to bringing in stragglers.
+    pub const SHARE: u64 = 40;
+    /// A batch is planned to last no longer than this.
+    pub const LONGEST_NS: u64 = 5_000_000;
+    /// A batch is planned to last at least this, so that running threads need
+    /// not alternate at every section.
+    pub const SHORTEST_NS: u64 = 1_000_000;
+
+    fn begin(&mut self, now: u64) {
+        self.opened = now;
+        self.closed = 0;
+        self.served = 0;
+        self.served_open = 0;
+    }
+
+    /// The batch is over; how many tickets the next one gets.
+    #[cold]
+    fn end(&mut self, now: u64) -> u32 {
+        let open = self.closed.wrapping_sub(self.opened);
+        let section = (open / u64::from(self.served_open.max(1))).max(1);
+        let stragglers = u64::from(self.served - self.served_open);
+        let lost = now.wrapping_sub(self.closed).saturating_sub(stragglers * section);
+        self.lost = (3 * self.lost + lost) / 4;
+        self.planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
+        self.begin(now);
+        u32::try_from(self.planned / section).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,186 @@
+//! The lock word.
+
+/// A value of the lock word.
+///
+/// | bits | name | meaning |
+/// |---|---|---|
+/// | 0 | LOCK | somebody holds the lock |
+/// | 1-22 | head | tickets served, modulo 2^22 |
+/// | 23 | SLOWPATH | the list of parked waiters is not empty |
+/// | 24 | INBOX | somebody parked since the holder last emptied the inbox |
+/// | 25-41 | spent | the lock's largest batch less what is left of the current one |
+/// | 42-63 | tail | tickets taken, modulo 2^22 |
+///
+/// * A ticket is the tail before its taker added one. `tail - head` tickets
+///   are outstanding: the holder's and the waiters'.
+/// * The current batch has `left` more services to give, to the tickets below
+///   `head + left`: those are *eligible*. Tickets of earlier batches have all
+///   been served, so what is not yet served of the batch may lie below `head`
+///   by less than a batch.
+/// * The batch is *open* while its last ticket has not been taken.
+/// * A lock that nobody holds or waits for is [`IDLE`](Word::IDLE): the
+///   release that leaves nobody behind starts the tickets again at zero. So
+///   the uncontended paths are one compare-exchange between two constants.
+///
+/// Everything that makes a waiter eligible or a releaser look for parked
+/// waiters is in this one word. All changes of the word are read-modify-writes,
+/// so "the waiter raised INBOX" and "the holder released" are ordered by the
+/// word itself: either the release saw the flag, or the flagging saw the
+/// release. No fence is needed.
+///
+/// Twenty-two bits are enough: Linux has at most 2^22 threads
+/// (`PID_MAX_LIMIT`), a thread waits for one ticket at a time, and the tickets
+/// compared lie between a batch below `head` and a thread count above it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word(pub(super) u64);
+
+/// Bits of a ticket number.
+const TICKET_BITS: u32 = 22;
+/// Ticket numbers are modulo this.
+const TICKETS: u32 = 1 << TICKET_BITS;
+/// The largest batch there can be.
+pub(super) const BATCH_LIMIT: u32 = 1 << 16;
+
+const LOCK: u64 = 1;
+const HEAD_SHIFT: u32 = 1;
+const SLOWPATH: u64 = 1 << 23;
+const INBOX: u64 = 1 << 24;
+const SPENT_SHIFT: u32 = 25;
+const SPENT_MASK: u64 = ((1 << 17) - 1) << SPENT_SHIFT;
+const TAIL_SHIFT: u32 = 42;
+const HEAD_MASK: u64 = (TICKETS as u64 - 1) << HEAD_SHIFT;
+
+impl Word {
+    /// Nobody holds the lock or waits for it.
+    pub(super) const IDLE: Self = Self(0);
+    /// Taken from [`IDLE`](Self::IDLE), and nobody has come since.
+    pub(super) const SOLE: Self = Self(Self::TICKET | LOCK);
+    /// Added to take a ticket. The tail is on top: its wrap falls off the word.
+    pub(super) const TICKET: u64 = 1 << TAIL_SHIFT;
+    /// Raised by a waiter that has put itself into the inbox.
+    pub(super) const INBOX: u64 = INBOX;
+
+    /// A free lock that has served `tickets` so far.
+    #[cfg(test)]
+    pub(super) fn after(tickets: u32) -> Self {
+        let n = u64::from(tickets % TICKETS);
+        Self(n << HEAD_SHIFT | n << TAIL_SHIFT)
+    }
+
+    #[inline]
+    pub(super) fn is_locked(self) -> bool {
+        self.0 & LOCK != 0
+    }
+
+    #[inline]
+    pub(super) fn has_parked(self) -> bool {
+        self.0 & SLOWPATH != 0
+    }
+
+    #[inline]
+    pub(super) fn has_inbox(self) -> bool {
+        self.0 & INBOX != 0
+    }
+
+    #[inline]
+    pub(super) fn head(self) -> u32 {
+        ((self.0 & HEAD_MASK) >> HEAD_SHIFT) as u32
+    }
+
+    #[inline]
+    pub(super) fn tail(self) -> u32 {
+        (self.0 >> TAIL_SHIFT) as u32
+    }
+
+    #[inline]
+    fn spent(self) -> u32 {
+        ((self.0 & SPENT_MASK) >> SPENT_SHIFT) as u32
+    }
+
+    /// Tickets taken and not yet served.
+    #[inline]
+    pub(super) fn outstanding(self) -> u32 {
+        self.tail().wrapping_sub(self.head()) % TICKETS
+    }
+
+    /// Services left in the current batch of a lock whose largest batch is `max`.
+    #[inline]
+    pub(super) fn left(self, max: u32) -> u32 {
+        max - self.spent()
+    }
+
+    /// Whether a ticket taken now would belong to the current batch.
+    #[inline]
+    pub(super) fn is_open(self, max: u32) -> bool {
+        self.outstanding() < self.left(max)
+    }
+
+    /// Whether `ticket`, not yet served, belongs to the current batch.
+    #[inline]
+    pub(super) fn is_eligible(self, ticket: u32, max: u32) -> bool {
+        // A ticket of the batch lies less than a batch below the head, or less
+        // than `left` above it.
+        let above = ticket.wrapping_sub(self.head()).wrapping_add(BATCH_LIMIT) % TICKETS;
+        above < BATCH_LIMIT + self.left(max)
+    }
+
+    /// How many tickets will be served before `ticket` at the latest, if it is
+    /// of a later batch.
+    #[inline]
+    pub(super) fn distance(self, ticket: u32) -> u32 {
+        ticket.wrapping_sub(self.head()) % TICKETS
+    }
+
+    /// Outstanding tickets of the current batch.
+    #[inline]
+    pub(super) fn outstanding_eligible(self, max: u32) -> u32 {
+        self.outstanding().min(self.left(max))
+    }
+
+    #[inline]
+    pub(super) fn locked(self) -> Self {
+        Self(self.0 | LOCK)
+    }
+
+    #[inline]
+    pub(super) fn with_ticket(self) -> Self {
+        Self(self.0.wrapping_add(Self::TICKET))
+    }
+
+    #[inline]
+    pub(super) fn with_inbox(self) -> Self {
+        Self(self.0 | INBOX)
+    }
+
+    #[inline]
+    pub(super) fn without_inbox(self) -> Self {
+        Self(self.0 & !INBOX)
+    }
+
+    #[inline]
+    pub(super) fn with_parked(self, parked: bool) -> Self {
+        Self(if parked { self.0 | SLOWPATH } else { self.0 & !SLOWPATH })
+    }
+
+    /// The holder's ticket served: LOCK falls, and the carry of the addition
+    /// counts it in the head. The batch may be used up now.
+    #[inline]
+    pub(super) fn released(self) -> Self {
+        // Only the head's own bits: its wrap must not reach SLOWPATH.
+        let half = LOCK | HEAD_MASK;
+        let head = ((self.0 & half) + LOCK) & half;
+        Self(((self.0 & !half) | head) + (1 << SPENT_SHIFT))
+    }
+
+    /// The same with `left` services left in the batch.
+    #[inline]
+    pub(super) fn with_left(self, left: u32, max: u32) -> Self {
+        Self((self.0 & !SPENT_MASK) | (u64::from(max - left) << SPENT_SHIFT))
+    }
+}
+
+/// Whether ticket `a` was taken before ticket `b`.
+#[inline]
+pub(super) fn is_before(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) % TICKETS >= TICKETS / 2
+}
