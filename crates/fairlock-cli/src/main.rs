@@ -1,1 +1,115 @@
-fn main() {}
+//! `fairlock`: measures locks on this machine and compares them.
+
+// A program has no outside: `pub` means for the other modules, and `pub(crate)`
+// everywhere would say no more.
+#![allow(unreachable_pub)]
+
+mod args;
+mod bench;
+mod cell;
+mod clock;
+mod direct_file;
+mod error;
+mod json;
+mod locks;
+mod machine;
+mod peers;
+mod plan;
+mod row;
+mod runner;
+mod stats;
+mod table;
+mod units;
+mod verdict;
+mod workload;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use args::{Cli, Command};
+use error::{Error, USAGE};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = match cli.command {
+        None => bench::main_job(&cli.flags),
+        Some(Command::Bench { workloads, flags }) => bench::bench(&workloads, &flags),
+        Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "fairlock", &mut script);
+            print(&script).map(|()| ExitCode::SUCCESS)
+        }
+        Some(Command::Man) => man().map(|()| ExitCode::SUCCESS),
+        Some(Command::Cell) => runner::serve().map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|error| {
+        complain(&error.to_string());
+        ExitCode::from(error.code())
+    })
+}
+
+/// Writes to stdout. A reader that has gone (`| head`) is no error.
+fn print(bytes: &[u8]) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::failed(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One line on stderr. If that is closed too, there is nobody to tell.
+fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "fairlock: {message}");
+}
+
+fn list_locks() -> Result<(), Error> {
+    let locks = locks::registry::all();
+    let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for lock in locks {
+        let mutex = if lock.mutex_only { " (readers exclude each other)" } else { "" };
+        text.push_str(&format!("{:width$}  {}{mutex}\n", lock.name, lock.about));
+    }
+    if cfg!(not(feature = "native-peers")) {
+        text.push_str("\nMore with --features native-peers: locks of C and C++ libraries.\n");
+    }
+    print(text.as_bytes())
+}
+
+fn man() -> Result<(), Error> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut page)
+        .map_err(|error| Error::failed(format!("cannot make the manual page: {error}")))?;
+    print(&page)
+}
+
+/// Help goes to stdout as it is; an error becomes one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        return match print(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => ExitCode::from(error.code()),
+        };
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("Usage:") {
+            break;
+        }
+        if !line.is_empty() {
+            parts.push(line.strip_prefix("error: ").unwrap_or(line));
+        }
+    }
+    complain(&format!("{}; see `fairlock --help`", parts.join("; ")));
+    ExitCode::from(USAGE)
+}

@@ -87,15 +87,9 @@ pub struct LockEntry {
 
 impl LockEntry {
     /// Marks a lock whose readers take the writer's lock.
-    #[allow(dead_code)] // only locks of the `native-peers` feature are like that today
     pub const fn mutex(mut self) -> Self {
         self.mutex_only = true;
         self
-    }
-
-    /// Whether the lock is one of this project's, or one it is compared with.
-    pub fn is_peer(&self) -> bool {
-        is_peer(self.name)
     }
 }
 

@@ -1,59 +1,45 @@
 //! parking_lot, the newest release and the one before it: 0.13 dropped the
 //! eventual fairness (a fair unlock every half millisecond or so) of 0.12.
 
-use crate::locks::{LockEntry, RwBench, rw_entry};
+use crate::locks::{BenchLock, LockEntry, rw_entry};
 
 /// parking_lot 0.13; `FAIR` releases with `unlock_fair`.
-struct ParkingLot13<const FAIR: bool>(parking_lot::RawRwLock);
+struct ParkingLot13<const FAIR: bool>(parking_lot::RwLock<()>);
 /// parking_lot 0.12; `FAIR` releases with `unlock_fair`.
-struct ParkingLot12<const FAIR: bool>(parking_lot_012::RawRwLock);
+struct ParkingLot12<const FAIR: bool>(parking_lot_012::RwLock<()>);
 
-macro_rules! rw_bench {
-    ($type:ident, $crate_:ident) => {
-        impl<const FAIR: bool> RwBench for $type<FAIR> {
-            fn new() -> Self {
-                Self(<$crate_::RawRwLock as $crate_::lock_api::RawRwLock>::INIT)
+macro_rules! bench_lock {
+    ($type:ident, $version:ident) => {
+        impl<const FAIR: bool> BenchLock for $type<FAIR> {
+            fn create() -> Self {
+                Self($version::RwLock::new(()))
             }
 
             #[inline(always)]
-            fn read_lock(&self) {
-                $crate_::lock_api::RawRwLock::lock_shared(&self.0);
-            }
-
-            #[inline(always)]
-            unsafe fn read_unlock(&self) {
-                // SAFETY: the caller holds the lock for reading.
-                unsafe {
-                    if FAIR {
-                        $crate_::lock_api::RawRwLockFair::unlock_shared_fair(&self.0);
-                    } else {
-                        $crate_::lock_api::RawRwLock::unlock_shared(&self.0);
-                    }
+            fn read<R>(&self, section: impl FnOnce() -> R) -> R {
+                let guard = self.0.read();
+                let result = section();
+                if FAIR {
+                    $version::RwLockReadGuard::unlock_fair(guard);
                 }
+                result
             }
 
             #[inline(always)]
-            fn write_lock(&self) {
-                $crate_::lock_api::RawRwLock::lock_exclusive(&self.0);
-            }
-
-            #[inline(always)]
-            unsafe fn write_unlock(&self) {
-                // SAFETY: the caller holds the lock for writing.
-                unsafe {
-                    if FAIR {
-                        $crate_::lock_api::RawRwLockFair::unlock_exclusive_fair(&self.0);
-                    } else {
-                        $crate_::lock_api::RawRwLock::unlock_exclusive(&self.0);
-                    }
+            fn write<R>(&self, section: impl FnOnce() -> R) -> R {
+                let guard = self.0.write();
+                let result = section();
+                if FAIR {
+                    $version::RwLockWriteGuard::unlock_fair(guard);
                 }
+                result
             }
         }
     };
 }
 
-rw_bench!(ParkingLot13, parking_lot);
-rw_bench!(ParkingLot12, parking_lot_012);
+bench_lock!(ParkingLot13, parking_lot);
+bench_lock!(ParkingLot12, parking_lot_012);
 
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {

@@ -1,0 +1,82 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Measures, simulates, tortures and compares locks.
+///
+/// Without a subcommand: who starves whom on this machine, in about a minute.
+#[derive(Parser)]
+#[command(name = "fairlock", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
+    /// read-mostly, all
+    Bench {
+        /// Which workloads
+        #[arg(value_name = "WORKLOAD")]
+        workloads: Vec<String>,
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// List the locks of this build
+    Locks,
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// Print the manual page (troff)
+    Man,
+    /// Run one cell: JSON in, JSON out (how `bench` runs its children)
+    #[command(hide = true)]
+    Cell,
+}
+
+/// How to run workloads.
+#[derive(Args, Clone, Default)]
+pub struct Flags {
+    /// Locks to run, separated by commas (see `fairlock locks`); default: all
+    #[arg(long, value_name = "LOCK", value_delimiter = ',')]
+    pub locks: Vec<String>,
+    /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub threads: Vec<usize>,
+    /// Pauses in the critical section (reader-spin: 1,20,100; read-mostly: 20)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub cs_load: Vec<u32>,
+    /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write
+    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    pub case: Vec<String>,
+    /// Length of one measurement in seconds
+    #[arg(long, value_name = "S")]
+    pub secs: Option<f64>,
+    /// Measurements of each lock and configuration; their median is shown
+    #[arg(long, value_name = "N")]
+    pub runs: Option<u32>,
+    /// Seed of the order in which they are made
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// A first impression: measurements of 0.2 s, one of each
+    #[arg(long)]
+    pub quick: bool,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Folder for the file of direct-io, on the disk to be measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Seconds a child may take beyond its window before it is killed
+    #[arg(long, value_name = "S", default_value_t = 20, hide = true,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub patience: u64,
+}

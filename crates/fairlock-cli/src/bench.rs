@@ -1,0 +1,82 @@
+//! `fairlock bench`, and the main job: plan, run, show, keep.
+
+use std::process::ExitCode;
+
+use crate::args::Flags;
+use crate::cell::Workload;
+use crate::direct_file::DirectFile;
+use crate::error::{Error, FAILED, INTERRUPTED};
+use crate::json::{Document, SCHEMA, Target};
+use crate::machine::Machine;
+use crate::row::{Row, rows};
+use crate::runner::{self, Plan};
+use crate::{complain, plan, print, table, verdict, workload};
+
+/// Runs the named workloads.
+pub fn bench(workloads: &[String], flags: &Flags) -> Result<ExitCode, Error> {
+    // Calibrated after the command line is known to make sense.
+    let plan = plan::bench(workloads, flags)?;
+    run(plan, flags, |_| String::new())
+}
+
+/// Runs the main job: who starves whom on this machine.
+pub fn main_job(flags: &Flags) -> Result<ExitCode, Error> {
+    run(plan::main_job(flags)?, flags, verdict::verdict)
+}
+
+fn run(
+    mut plan: Plan,
+    flags: &Flags,
+    closing: impl Fn(&[Row]) -> String,
+) -> Result<ExitCode, Error> {
+    let target = flags.json.as_deref().map(Target::new).transpose()?;
+    let file_system = try_direct_io(&plan)?;
+    let machine = Machine::this();
+    for cell in &mut plan.cells {
+        cell.busy_turns_per_us = machine.busy_turns_per_us;
+    }
+
+    let outcome = runner::run(plan)?;
+    let mut rows = rows(&outcome.measured);
+    for row in rows.iter_mut().filter(|row| row.workload == Workload::DirectIo) {
+        row.file_system.clone_from(&file_system);
+    }
+
+    let text = format!("{}\n\n{}{}", machine.line(), table::tables(&rows), closing(&rows));
+    print(text.as_bytes())?;
+    if let Some(target) = target {
+        target.write(&Document {
+            schema: SCHEMA,
+            machine: &machine,
+            command: command_line(),
+            interrupted: outcome.interrupted,
+            rows: &rows,
+        })?;
+    }
+    Ok(if outcome.interrupted {
+        complain("interrupted; what was finished is shown");
+        ExitCode::from(INTERRUPTED)
+    } else if rows.iter().any(|row| row.error.is_some()) {
+        complain("some runs failed; see the lines that begin with 'failed:'");
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Tries direct I/O where the plan will use it, before anything is run. Returns
+/// the type of the file system.
+fn try_direct_io(plan: &Plan) -> Result<Option<String>, Error> {
+    let Some(cell) = plan.cells.iter().find(|cell| cell.workload == Workload::DirectIo) else {
+        return Ok(None);
+    };
+    let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
+    let file = DirectFile::create(dir, workload::direct_io::blocks(cell.secs))?;
+    Ok(Some(file.file_system()))
+}
+
+fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1);
+    let words = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("fairlock".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,152 @@
+//! One cell: a lock in one configuration, run once in a child process.
+//! A [`Cell`] goes to the child as JSON, a [`CellReport`] comes back.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A workload of `fairlock bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    Handoff,
+    ReaderSpin,
+    DirectIo,
+    Uncontended,
+    ReadMostly,
+}
+
+impl Workload {
+    /// Every workload, in the order they are run and shown.
+    pub const ALL: [Self; 5] =
+        [Self::Handoff, Self::ReaderSpin, Self::DirectIo, Self::Uncontended, Self::ReadMostly];
+
+    /// The name on the command line and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Handoff => "handoff",
+            Self::ReaderSpin => "reader-spin",
+            Self::DirectIo => "direct-io",
+            Self::Uncontended => "uncontended",
+            Self::ReadMostly => "read-mostly",
+        }
+    }
+}
+
+/// Which variant of a workload a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Case {
+    /// The section is CPU work.
+    Busy,
+    /// The section is a sleep.
+    Sleep,
+    /// Readers and writers together.
+    Mixed,
+    /// The readers of the mix, without the writers.
+    ReaderAlone,
+    /// The writers of the mix, without the readers.
+    WriterAlone,
+    /// Read acquisitions only, by one thread.
+    Read,
+    /// Write acquisitions only, by one thread.
+    Write,
+}
+
+impl Case {
+    /// The name on the command line and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Sleep => "sleep",
+            Self::Mixed => "mixed",
+            Self::ReaderAlone => "reader_alone",
+            Self::WriterAlone => "writer_alone",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Which acquisitions a row counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    Read,
+    Write,
+    All,
+}
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    pub workload: Workload,
+    pub case: Case,
+    pub lock: String,
+    /// Threads of the configuration: for an `_alone` case those of the mix it
+    /// belongs to, so that the three cells of a mix share the number.
+    pub threads: usize,
+    pub readers: usize,
+    pub writers: usize,
+    /// Pause instructions in the critical section.
+    pub cs_load: u32,
+    /// Length of the measured window.
+    pub secs: f64,
+    pub seed: u64,
+    /// Turns of [`crate::clock::busy`] that take one microsecond. Measured once by
+    /// the parent, so that every lock is given the same work.
+    pub busy_turns_per_us: u64,
+    /// Where `direct-io` puts its file.
+    pub dir: Option<PathBuf>,
+}
+
+impl Cell {
+    /// Unmeasured time before the window, in which the threads get going.
+    pub fn warm_up_secs(&self) -> f64 {
+        (self.secs * 0.2).clamp(0.02, 0.25)
+    }
+}
+
+/// Times a call took, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    pub p50: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+/// One side's part of a [`CellReport`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideReport {
+    /// Operations of each thread within the window.
+    pub ops: Vec<u64>,
+    /// How long acquire calls took.
+    pub wait: Option<Times>,
+    /// How long whole operations took, acquire and section.
+    pub latency: Option<Times>,
+    /// Bytes read or written.
+    pub bytes: Option<u64>,
+}
+
+/// What a child measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellReport {
+    /// Length of the window as it came out.
+    pub elapsed_secs: f64,
+    pub read: Option<SideReport>,
+    pub write: Option<SideReport>,
+    /// Nanoseconds for one acquire and release.
+    pub ns_per_op: Option<f64>,
+}
+
+impl CellReport {
+    /// One side's report.
+    pub fn side(&self, side: Side) -> Option<&SideReport> {
+        match side {
+            Side::Read => self.read.as_ref(),
+            Side::Write => self.write.as_ref(),
+            Side::All => None,
+        }
+    }
+}

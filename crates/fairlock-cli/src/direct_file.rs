@@ -1,0 +1,143 @@
+//! A preallocated temporary file for direct I/O, which has no name: it goes with
+//! the process, however that ends.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::Error;
+
+/// Bytes of a block: a page, and a multiple of every disk's sector.
+pub const BLOCK: usize = 4096;
+
+/// A buffer aligned as direct I/O demands.
+#[repr(align(4096))]
+struct Page([u8; BLOCK]);
+
+/// A block in memory.
+pub struct Block(Box<Page>);
+
+impl Block {
+    pub fn new() -> Self {
+        Self(Box::new(Page([0xa5; BLOCK])))
+    }
+}
+
+/// The file.
+pub struct DirectFile(OwnedFd);
+
+impl DirectFile {
+    /// A file of `blocks` preallocated blocks on the file system of `dir`.
+    pub fn create(dir: &Path, blocks: u64) -> Result<Self, Error> {
+        let explain = |what: &str, errno: Errno| {
+            let mend = match errno {
+                Errno::INVAL => {
+                    "its file system refuses O_DIRECT; choose a folder on a real disk with --dir"
+                }
+                Errno::NOSPC | Errno::FBIG => {
+                    "make room, use fewer --secs, or choose another folder with --dir"
+                }
+                _ => "choose a folder you can write to with --dir",
+            };
+            Error::failed(format!("direct-io: cannot {what} in {}: {errno}; {mend}", dir.display()))
+        };
+        let fd = open_unnamed(dir).map_err(|errno| explain("create an O_DIRECT file", errno))?;
+        rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, blocks * BLOCK as u64).map_err(
+            |errno| explain(&format!("preallocate {} MB", blocks * BLOCK as u64 / 1_000_000), errno),
+        )?;
+        let file = Self(fd);
+        // Some file systems accept the flag and refuse the first write.
+        rustix::io::pwrite(&file.0, &Block::new().0.0, 0)
+            .map_err(|errno| explain("write with O_DIRECT", errno))?;
+        Ok(file)
+    }
+
+    /// Writes block number `index`.
+    pub fn write(&self, index: u64, block: &Block) -> Result<(), Error> {
+        complete("write", rustix::io::pwrite(&self.0, &block.0.0, index * BLOCK as u64))
+    }
+
+    /// Reads block number `index`.
+    pub fn read(&self, index: u64, block: &mut Block) -> Result<(), Error> {
+        complete("read", rustix::io::pread(&self.0, &mut block.0.0, index * BLOCK as u64))
+    }
+
+    /// The type of the file system the file is on.
+    pub fn file_system(&self) -> String {
+        match rustix::fs::fstatfs(&self.0).map(|stat| stat.f_type as u64 & 0xffff_ffff) {
+            Ok(0xef53) => "ext2/ext3/ext4".into(),
+            Ok(0x5846_5342) => "xfs".into(),
+            Ok(0x9123_683e) => "btrfs".into(),
+            Ok(0xf2f5_2010) => "f2fs".into(),
+            Ok(0x2fc1_2fc1) => "zfs".into(),
+            Ok(0x0102_1994) => "tmpfs".into(),
+            Ok(0x794c_7630) => "overlayfs".into(),
+            Ok(0x6573_5546) => "fuse".into(),
+            Ok(0x0102_1997) => "9p".into(),
+            Ok(0x6969) => "nfs".into(),
+            Ok(other) => format!("type 0x{other:x}"),
+            Err(_) => "unknown".into(),
+        }
+    }
+}
+
+/// Opens a file without a name, or makes one and takes its name away at once.
+fn open_unnamed(dir: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::open(dir, flags | OFlags::TMPFILE, mode) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+        result => return result,
+    }
+    let mut name = OsString::from(".fairlock-direct-io-");
+    name.push(std::process::id().to_string());
+    let path = dir.join(name);
+    let result = rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode);
+    // Also after an error: the kernel creates the file before it finds that the
+    // file system refuses O_DIRECT.
+    if !matches!(result, Err(Errno::EXIST)) {
+        let _ = rustix::fs::unlinkat(CWD, &path, AtFlags::empty());
+    }
+    result
+}
+
+/// A block is transferred whole or not at all.
+fn complete(what: &str, result: Result<usize, Errno>) -> Result<(), Error> {
+    match result {
+        Ok(BLOCK) => Ok(()),
+        Ok(bytes) => Err(Error::failed(format!(
+            "direct-io: a {what} moved {bytes} of {BLOCK} bytes; is the disk full? choose another with --dir"
+        ))),
+        Err(errno) => Err(Error::failed(format!(
+            "direct-io: {what} failed: {errno}; choose another folder with --dir"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_no_name_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = DirectFile::create(dir.path(), 4);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        if let Ok(file) = file {
+            let mut block = Block::new();
+            file.write(1, &block).unwrap();
+            block.0.0.fill(0);
+            file.read(1, &mut block).unwrap();
+            assert!(block.0.0.iter().all(|&byte| byte == 0xa5));
+        }
+    }
+
+    #[test]
+    fn missing_folder_is_one_clear_line() {
+        let error = DirectFile::create(Path::new("does/not/exist"), 1).err().unwrap().to_string();
+        assert!(error.contains("--dir") && !error.contains('\n'), "{error}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Results as JSON, schema `fairlock/1`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::row::Row;
+
+/// The whole document.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    pub schema: &'static str,
+    pub machine: &'a Machine,
+    /// The command line that made it.
+    pub command: String,
+    /// Ctrl-C: some rows are missing or have fewer runs.
+    pub interrupted: bool,
+    pub rows: &'a [Row],
+}
+
+/// The schema's name.
+pub const SCHEMA: &str = "fairlock/1";
+
+/// Where the document will go. Made before a run, so that a run whose result could
+/// not be kept is not begun.
+pub struct Target {
+    /// As the user wrote it, for messages.
+    named: PathBuf,
+    /// The file behind it, symbolic links followed.
+    path: PathBuf,
+    /// A pipe or a device is written to; a file is replaced.
+    replace: bool,
+}
+
+impl Target {
+    /// Checks that `named` can be written.
+    pub fn new(named: &Path) -> Result<Self, Error> {
+        let path = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
+        let replace = fs::metadata(&path).map_or(true, |meta| meta.is_file());
+        let target = Self { named: named.to_owned(), path, replace };
+        target.check().map_err(|error| target.explain(&error))?;
+        Ok(target)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.path.exists() {
+            OpenOptions::new().write(true).open(&self.path)?;
+        }
+        if self.replace {
+            self.temporary()?;
+        }
+        Ok(())
+    }
+
+    /// A file beside the target: renaming it is atomic, so a reader sees the old
+    /// document or the new one, and a full disk leaves the old one.
+    fn temporary(&self) -> io::Result<tempfile::NamedTempFile> {
+        let folder = match self.path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        tempfile::Builder::new()
+            .prefix(".fairlock-")
+            .suffix(".json.tmp")
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(folder)
+    }
+
+    /// Writes the document.
+    pub fn write(&self, document: &Document<'_>) -> Result<(), Error> {
+        self.try_write(document).map_err(|error| self.explain(&error))
+    }
+
+    fn try_write(&self, document: &Document<'_>) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(document)?;
+        text.push(b'\n');
+        if self.replace {
+            let mut file = self.temporary()?;
+            file.write_all(&text)?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|error| error.error)?;
+            Ok(())
+        } else {
+            OpenOptions::new().write(true).open(&self.path).and_then(|mut file: File| {
+                file.write_all(&text)?;
+                file.flush()
+            })
+        }
+    }
+
+    fn explain(&self, error: &io::Error) -> Error {
+        let mend = match error.kind() {
+            io::ErrorKind::StorageFull => "make room, or choose another place",
+            io::ErrorKind::NotFound => "make the folder first",
+            io::ErrorKind::PermissionDenied => "choose a place you can write to",
+            _ => "choose another place",
+        };
+        // tempfile puts the path of its file into the message; the user named another.
+        let why = io::Error::from(error.kind());
+        Error::failed(format!("cannot write --json {}: {why}; {mend}", self.named.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_folder_is_found_before_the_run() {
+        let error = Target::new(Path::new("no/such/folder/out.json")).err().unwrap();
+        assert!(error.to_string().contains("make the folder first"), "{error}");
+    }
+
+    #[test]
+    fn a_check_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        Target::new(&dir.path().join("out.json")).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,82 @@
+//! Locks by name.
+
+use super::{LockEntry, broken, fairlock};
+use crate::error::Error;
+use crate::peers;
+
+/// Families of locks that a feature of this crate adds.
+const FEATURE_FAMILIES: [&str; 6] = ["tbb", "abseil", "nsync", "boost", "ck", "folly"];
+
+/// Every lock of this build, ours first; without the broken ones.
+pub fn all() -> Vec<LockEntry> {
+    let mut locks = fairlock::entries();
+    locks.extend(peers::std::entries());
+    locks.extend(peers::parking_lot::entries());
+    locks.extend(peers::pthread::entries());
+    #[cfg(feature = "native-peers")]
+    locks.extend(peers::native::entries());
+    locks
+}
+
+/// The lock called `name`; an error that helps if there is none.
+pub fn find(name: &str) -> Result<LockEntry, Error> {
+    let known = || all().into_iter().chain(broken::entries());
+    if let Some(entry) = known().find(|entry| entry.name == name) {
+        return Ok(entry);
+    }
+    let family = name.split(':').next().unwrap_or(name);
+    if cfg!(not(feature = "native-peers")) && FEATURE_FAMILIES.contains(&family) {
+        return Err(Error::usage(format!(
+            "lock '{name}' is not in this build: build with --features native-peers"
+        )));
+    }
+    let names: Vec<&str> = all().iter().map(|entry| entry.name).collect();
+    Err(Error::usage(match nearest(name, &names) {
+        Some(near) => format!("no lock '{name}': did you mean '{near}'? `fairlock locks` lists them"),
+        None => format!("no lock '{name}': `fairlock locks` lists them"),
+    }))
+}
+
+/// The known name most like `name`, if any is like it at all. `default` is like
+/// `fairlock:default`: what stands behind the family counts as well.
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let likeness = |candidate: &str| {
+        let member = candidate.split(':').next_back().unwrap_or(candidate);
+        strsim::jaro_winkler(name, candidate).max(strsim::jaro_winkler(name, member))
+    };
+    known
+        .iter()
+        .map(|&candidate| (likeness(candidate), candidate))
+        .filter(|&(score, _)| score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = all().iter().map(|entry| entry.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_misspelt_lock_is_told_its_neighbour() {
+        let error = find("parkinglot").err().unwrap();
+        assert!(error.to_string().contains("'parking_lot'"), "{error}");
+        let error = find("defualt").err().unwrap();
+        assert!(error.to_string().contains("'fairlock:default'"), "{error}");
+        assert_eq!(find("zzz").err().unwrap().code(), crate::error::USAGE);
+    }
+
+    #[cfg(not(feature = "native-peers"))]
+    #[test]
+    fn a_lock_of_a_feature_names_the_feature() {
+        assert!(find("tbb:rw_mutex").err().unwrap().to_string().contains("native-peers"));
+    }
+}

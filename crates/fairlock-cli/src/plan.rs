@@ -1,0 +1,292 @@
+//! From the command line to the cells to run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::args::Flags;
+use crate::cell::{Case, Cell, Workload};
+use crate::error::Error;
+use crate::locks::registry::{self, nearest};
+use crate::runner;
+use crate::workload::{direct_io, handoff, read_mostly, reader_spin, uncontended};
+
+/// More threads than any of this makes sense for.
+const MOST_THREADS: usize = 10_000;
+/// What `--quick` means.
+const QUICK_SECS: f64 = 0.2;
+
+/// The locks of the main job: ours, and what needs no system package.
+const MAIN_LOCKS: [&str; 11] = [
+    "fairlock:default",
+    "fairlock:unfair",
+    "fairlock:handoff",
+    "fairlock:no_reader_spin",
+    "fairlock:writer_phase",
+    "std",
+    "parking_lot",
+    "parking_lot:fair",
+    "parking_lot_0.12",
+    "pthread",
+    "pthread:writer",
+];
+
+/// A part of a plan: one workload with its defaults.
+struct Part<'a> {
+    workload: Workload,
+    cases: &'a [Case],
+    threads: &'a [usize],
+    cs_loads: &'a [u32],
+    secs: f64,
+}
+
+/// The plan of `fairlock bench`.
+pub fn bench(workloads: &[String], flags: &Flags) -> Result<runner::Plan, Error> {
+    let workloads = parse_workloads(workloads)?;
+    let locks = if flags.locks.is_empty() {
+        registry::all().iter().map(|entry| entry.name.to_owned()).collect()
+    } else {
+        flags.locks.clone()
+    };
+    let parts: Vec<Part<'_>> = workloads.into_iter().map(defaults).collect();
+    build(&parts, &locks, flags, 3)
+}
+
+/// The plan of the main job: the starvation table of this machine.
+pub fn main_job(flags: &Flags) -> Result<runner::Plan, Error> {
+    let locks = if flags.locks.is_empty() {
+        MAIN_LOCKS.iter().map(|&name| name.to_owned()).collect()
+    } else {
+        flags.locks.clone()
+    };
+    let parts = [
+        Part { cases: &[Case::Busy], secs: 1.5, ..defaults(Workload::Handoff) },
+        Part { threads: &[8, 96], cs_loads: &[20], secs: 0.4, ..defaults(Workload::ReaderSpin) },
+    ];
+    build(&parts, &locks, flags, 1)
+}
+
+fn defaults(workload: Workload) -> Part<'static> {
+    let (cases, threads, cs_loads, secs): (&[Case], &[usize], &[u32], f64) = match workload {
+        Workload::Handoff => (&handoff::CASES, &[handoff::THREADS], &[0], 2.0),
+        Workload::ReaderSpin => {
+            (&reader_spin::CASES, &reader_spin::THREADS, &reader_spin::CS_LOADS, 0.5)
+        }
+        Workload::DirectIo => (&direct_io::CASES, &[2], &[0], 2.0),
+        Workload::Uncontended => (&uncontended::CASES, &[1], &[0], 0.5),
+        Workload::ReadMostly => {
+            (&[Case::Mixed], &[read_mostly::THREADS], &[read_mostly::CS_LOAD], 1.0)
+        }
+    };
+    Part { workload, cases, threads, cs_loads, secs }
+}
+
+fn build(
+    parts: &[Part<'_>],
+    locks: &[String],
+    flags: &Flags,
+    runs: u32,
+) -> Result<runner::Plan, Error> {
+    let locks: Vec<&str> = locks
+        .iter()
+        .map(|name| registry::find(name.trim()).map(|entry| entry.name))
+        .collect::<Result<_, _>>()?;
+    check(flags)?;
+    let only = parse_cases(&flags.case)?;
+    let mut cells = Vec::new();
+    for part in parts {
+        let threads = match part.workload {
+            // These have their number by nature.
+            Workload::DirectIo | Workload::Uncontended => part.threads,
+            _ => or_default(&flags.threads, part.threads),
+        };
+        let cs_loads = match part.workload {
+            Workload::ReaderSpin | Workload::ReadMostly => {
+                or_default(&flags.cs_load, part.cs_loads)
+            }
+            _ => part.cs_loads,
+        };
+        let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
+        for &threads in threads {
+            if part.workload == Workload::ReaderSpin && threads < 2 {
+                return Err(Error::usage(
+                    "reader-spin needs a reader and a writer: use --threads 2 or more",
+                ));
+            }
+            for &cs_load in cs_loads {
+                for &lock in &locks {
+                    for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
+                        let (readers, writers) = sides(part.workload, case, threads);
+                        cells.push(Cell {
+                            workload: part.workload,
+                            case,
+                            lock: lock.to_owned(),
+                            threads,
+                            readers,
+                            writers,
+                            cs_load,
+                            secs,
+                            seed: flags.seed,
+                            busy_turns_per_us: 0,
+                            dir: (part.workload == Workload::DirectIo)
+                                .then(|| PathBuf::from(&flags.dir)),
+                        });
+                    }
+                }
+            }
+        }
+    }
+    if cells.is_empty() {
+        return Err(Error::usage("no such case in these workloads: leave out --case to run all"));
+    }
+    // Shown case by case where a row is a case, mix by mix where it is a mix.
+    cells.sort_by_key(|cell| {
+        let by_case = cell.workload != Workload::ReaderSpin;
+        (cell.workload, by_case.then_some(cell.case), cell.threads, cell.cs_load)
+    });
+    Ok(runner::Plan {
+        cells,
+        runs: flags.runs.unwrap_or(if flags.quick { 1 } else { runs }),
+        seed: flags.seed,
+        patience: Duration::from_secs(flags.patience),
+    })
+}
+
+/// How many of a configuration's threads read and write in this case.
+fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
+    let (readers, writers) = match workload {
+        Workload::Handoff => (0, threads),
+        Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
+        // Every thread does both, or the only one does either.
+        Workload::Uncontended | Workload::ReadMostly => (threads, threads),
+    };
+    match case {
+        Case::ReaderAlone | Case::Read => (readers, 0),
+        Case::WriterAlone | Case::Write => (0, writers),
+        _ => (readers, writers),
+    }
+}
+
+fn or_default<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
+    if given.is_empty() { default } else { given }
+}
+
+fn check(flags: &Flags) -> Result<(), Error> {
+    if flags.threads.contains(&0) {
+        return Err(Error::usage("--threads 0 makes no sense: use 1 or more"));
+    }
+    if let Some(n) = flags.threads.iter().find(|&&n| n > MOST_THREADS) {
+        return Err(Error::usage(format!("--threads {n} is too many: use {MOST_THREADS} at most")));
+    }
+    if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
+        return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
+    }
+    if let Some(secs) = flags.secs.filter(|secs| !(0.01..=3600.0).contains(secs)) {
+        return Err(Error::usage(format!("--secs {secs} makes no sense: use 0.01 to 3600")));
+    }
+    if let Some(runs) = flags.runs.filter(|runs| !(1..=1000).contains(runs)) {
+        return Err(Error::usage(format!("--runs {runs} makes no sense: use 1 to 1000")));
+    }
+    Ok(())
+}
+
+fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> {
+    let known: Vec<&str> = Workload::ALL.iter().map(|w| w.name()).chain(["all"]).collect();
+    if names.is_empty() {
+        return Err(Error::usage(format!("name a workload: {}", known.join(", "))));
+    }
+    if names.iter().any(|name| name == "all") {
+        return Ok(Workload::ALL.to_vec());
+    }
+    let mut workloads = Vec::new();
+    for name in names {
+        let workload = Workload::ALL.into_iter().find(|w| w.name() == name);
+        workloads.push(workload.ok_or_else(|| unknown("workload", name, &known))?);
+    }
+    workloads.sort_unstable();
+    workloads.dedup();
+    Ok(workloads)
+}
+
+fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
+    const ALL: [Case; 7] = [
+        Case::Busy,
+        Case::Sleep,
+        Case::Mixed,
+        Case::ReaderAlone,
+        Case::WriterAlone,
+        Case::Read,
+        Case::Write,
+    ];
+    let known = ALL.map(Case::name);
+    names
+        .iter()
+        .map(|name| {
+            let case = ALL.into_iter().find(|case| case.name() == name);
+            case.ok_or_else(|| unknown("case", name, &known))
+        })
+        .collect()
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
+    let all = known.join(", ");
+    Error::usage(match nearest(name, known) {
+        Some(near) => format!("no {what} '{name}': did you mean '{near}'? There are {all}"),
+        None => format!("no {what} '{name}': there are {all}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(workloads: &[&str], flags: &Flags) -> Result<runner::Plan, Error> {
+        let workloads: Vec<String> = workloads.iter().map(|&w| w.to_owned()).collect();
+        bench(&workloads, flags)
+    }
+
+    fn flags() -> Flags {
+        Flags { locks: vec!["std".into()], ..Flags::default() }
+    }
+
+    #[test]
+    fn reader_spin_runs_the_published_grid_and_each_side_alone() {
+        let cells = plan(&["reader-spin"], &flags()).unwrap().cells;
+        assert_eq!(cells.len(), 21 * 3);
+        let mix = cells.iter().find(|c| c.case == Case::Mixed && c.threads == 96).unwrap();
+        assert_eq!((mix.readers, mix.writers), (48, 48));
+        let alone = cells.iter().find(|c| c.case == Case::ReaderAlone && c.threads == 96).unwrap();
+        assert_eq!((alone.readers, alone.writers), (48, 0));
+    }
+
+    #[test]
+    fn all_runs_every_workload() {
+        let cells = plan(&["all"], &flags()).unwrap().cells;
+        for workload in Workload::ALL {
+            assert!(cells.iter().any(|cell| cell.workload == workload), "{}", workload.name());
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_a_hint() {
+        let with = |change: fn(&mut Flags)| {
+            let mut flags = flags();
+            change(&mut flags);
+            plan(&["handoff"], &flags).err().expect("refused").to_string()
+        };
+        assert!(with(|f| f.threads = vec![0]).contains("1 or more"));
+        assert!(with(|f| f.threads = vec![10_001]).contains("10000"));
+        assert!(with(|f| f.secs = Some(-1.0)).contains("--secs"));
+        assert!(with(|f| f.secs = Some(f64::NAN)).contains("--secs"));
+        assert!(with(|f| f.runs = Some(0)).contains("--runs"));
+        assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));
+        let error = plan(&["hand-off"], &flags()).err().unwrap();
+        assert!(error.to_string().contains("'handoff'"), "{error}");
+    }
+
+    #[test]
+    fn one_thread_cannot_be_a_reader_and_a_writer() {
+        let flags = Flags { threads: vec![1], ..flags() };
+        assert!(plan(&["reader-spin"], &flags).is_err());
+        assert!(plan(&["handoff"], &flags).is_ok());
+    }
+}

@@ -1,0 +1,359 @@
+//! A result row: one lock in one configuration, one side of it, over all runs.
+
+use serde::Serialize;
+
+use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
+use crate::locks::is_peer;
+use crate::runner::Measured;
+use crate::stats::{balance_score, jain, median, starved};
+
+/// The keys of a row in schema `fairlock/1`; those that do not apply are left out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub workload: Workload,
+    pub case: Case,
+    pub lock: String,
+    pub threads: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cs_load: Option<u32>,
+    pub side: Side,
+    /// Runs that succeeded.
+    pub runs: usize,
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Speed in relation to the best peer of the same run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_to_best_peer: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<String>,
+    /// Why a run failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What was measured. Rates, quantiles and Jain are medians over the runs; fewest,
+/// most, starved and longest are the worst of any run.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(default)]
+pub struct Figures {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops_per_s_min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops_per_s_max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ops: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ops: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starved_threads: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jain: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_p50_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_p99_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_p999_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_max_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p50_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p99_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_max_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub balance_score: Option<f64>,
+    /// The side's rate in the mix, in relation to the same threads alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_of_alone: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns_per_op: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mb_per_s: Option<f64>,
+}
+
+impl Row {
+    /// What rows must share to be compared with each other.
+    fn configuration(&self) -> (Workload, Case, usize, Option<u32>, Side) {
+        (self.workload, self.case, self.threads, self.cs_load, self.side)
+    }
+
+    /// Operations per second, also where the time of one was measured.
+    fn speed(&self) -> Option<f64> {
+        self.figures.ops_per_s.or(self.figures.ns_per_op.map(|ns| 1e9 / ns))
+    }
+
+    /// A peer to be measured against: one that does the whole job.
+    fn sets_the_mark(&self) -> bool {
+        is_peer(&self.lock)
+            && self.figures.starved_threads.unwrap_or(0) == 0
+            && self.figures.balance_score.is_none_or(|score| score >= 0.5)
+    }
+}
+
+/// The rows of all cells, with balance scores and ratios.
+pub fn rows(measured: &[Measured]) -> Vec<Row> {
+    let mut rows: Vec<Row> = measured.iter().flat_map(rows_of_cell).collect();
+    fill_scores(&mut rows);
+    fill_ratios(&mut rows);
+    rows
+}
+
+fn rows_of_cell(m: &Measured) -> Vec<Row> {
+    let sides = |wanted: Side| m.reports.iter().filter_map(move |r| Some((r, r.side(wanted)?)));
+    let mut rows = Vec::new();
+    for side in [Side::Read, Side::Write] {
+        let reports: Vec<_> = sides(side).collect();
+        if !reports.is_empty() {
+            rows.push(row(m, side, side_figures(&reports)));
+        }
+    }
+    let single = if m.cell.case == Case::Read { Side::Read } else { Side::Write };
+    match rows.as_slice() {
+        [read, write] => {
+            let all = both_sides(m, &read.figures, &write.figures);
+            rows.push(row(m, Side::All, all));
+        }
+        [] if m.reports.is_empty() => rows.push(row(m, failed_side(&m.cell), Figures::default())),
+        [] => {
+            let ns_per_op = median(m.reports.iter().filter_map(|r| r.ns_per_op));
+            rows.push(row(m, single, Figures { ns_per_op, ..Figures::default() }));
+        }
+        _ => {}
+    }
+    rows
+}
+
+fn failed_side(cell: &Cell) -> Side {
+    match (cell.readers, cell.writers) {
+        (_, 0) => Side::Read,
+        (0, _) => Side::Write,
+        _ => Side::All,
+    }
+}
+
+fn row(m: &Measured, side: Side, figures: Figures) -> Row {
+    let cell = &m.cell;
+    let has_pauses = matches!(cell.workload, Workload::ReaderSpin | Workload::ReadMostly);
+    Row {
+        workload: cell.workload,
+        case: cell.case,
+        lock: cell.lock.clone(),
+        threads: cell.threads,
+        cs_load: has_pauses.then_some(cell.cs_load),
+        side,
+        runs: m.reports.len(),
+        figures,
+        ratio_to_best_peer: None,
+        file_system: None,
+        error: m.failure.clone(),
+    }
+}
+
+fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
+    let rates: Vec<f64> = reports
+        .iter()
+        .map(|(report, side)| side.ops.iter().sum::<u64>() as f64 / report.elapsed_secs)
+        .collect();
+    let ops = || reports.iter().map(|(_, side)| side.ops.as_slice());
+    let bytes: Vec<f64> = reports
+        .iter()
+        .filter_map(|(report, side)| Some(side.bytes? as f64 / report.elapsed_secs / 1e6))
+        .collect();
+    let waits: Vec<Times> = reports.iter().filter_map(|(_, side)| side.wait).collect();
+    let latencies: Vec<Times> = reports.iter().filter_map(|(_, side)| side.latency).collect();
+    let middle = |times: &[Times], pick: fn(&Times) -> u64| {
+        median(times.iter().map(|t| pick(t) as f64)).map(|ns| ns as u64)
+    };
+    Figures {
+        ops_per_s: median(rates.iter().copied()),
+        ops_per_s_min: rates.iter().copied().reduce(f64::min),
+        ops_per_s_max: rates.iter().copied().reduce(f64::max),
+        min_ops: ops().flatten().min().copied(),
+        max_ops: ops().flatten().max().copied(),
+        starved_threads: ops().map(starved).max(),
+        jain: median(ops().filter_map(jain)),
+        wait_p50_ns: middle(&waits, |t| t.p50),
+        wait_p99_ns: middle(&waits, |t| t.p99),
+        wait_p999_ns: middle(&waits, |t| t.p999),
+        wait_max_ns: waits.iter().map(|t| t.max).max(),
+        latency_p50_ns: middle(&latencies, |t| t.p50),
+        latency_p99_ns: middle(&latencies, |t| t.p99),
+        latency_max_ns: latencies.iter().map(|t| t.max).max(),
+        mb_per_s: median(bytes),
+        ..Figures::default()
+    }
+}
+
+/// Both sides together: rates are sums of the same run, waits those of the worse side.
+fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
+    let rates: Vec<f64> = m
+        .reports
+        .iter()
+        .map(|report| {
+            let side = |s| report.side(s).map_or(0, |side| side.ops.iter().sum::<u64>());
+            (side(Side::Read) + side(Side::Write)) as f64 / report.elapsed_secs
+        })
+        .collect();
+    Figures {
+        ops_per_s: median(rates.iter().copied()),
+        ops_per_s_min: rates.iter().copied().reduce(f64::min),
+        ops_per_s_max: rates.iter().copied().reduce(f64::max),
+        min_ops: read.min_ops.min(write.min_ops),
+        max_ops: read.max_ops.max(write.max_ops),
+        starved_threads: read.starved_threads.zip(write.starved_threads).map(|(r, w)| r + w),
+        wait_max_ns: read.wait_max_ns.max(write.wait_max_ns),
+        latency_max_ns: read.latency_max_ns.max(write.latency_max_ns),
+        mb_per_s: read.mb_per_s.zip(write.mb_per_s).map(|(r, w)| r + w),
+        ..Figures::default()
+    }
+}
+
+/// Sets the mixed rates in relation to those of the same threads alone.
+fn fill_scores(rows: &mut [Row]) {
+    for index in 0..rows.len() {
+        let row = &rows[index];
+        if row.case != Case::Mixed || row.side != Side::All {
+            continue;
+        }
+        let find = |case: Case, side: Side| {
+            rows.iter().position(|other| {
+                other.lock == row.lock
+                    && other.configuration()
+                        == (row.workload, case, row.threads, row.cs_load, side)
+            })
+        };
+        let rate = |index: Option<usize>| rows[index?].figures.ops_per_s;
+        let (read, write) = (find(Case::Mixed, Side::Read), find(Case::Mixed, Side::Write));
+        let alone = (
+            rate(find(Case::ReaderAlone, Side::Read)),
+            rate(find(Case::WriterAlone, Side::Write)),
+        );
+        let (Some(r), Some(w), (Some(read_alone), Some(write_alone))) =
+            (rate(read), rate(write), alone)
+        else {
+            continue;
+        };
+        rows[index].figures.balance_score = balance_score((r, w), (read_alone, write_alone));
+        for (index, share) in [(read, r / read_alone), (write, w / write_alone)] {
+            if let Some(index) = index {
+                rows[index].figures.share_of_alone = share.is_finite().then_some(share);
+            }
+        }
+    }
+}
+
+/// Sets every row in relation to the fastest peer of its configuration that does
+/// the whole job. One side of a mix is no job by itself.
+fn fill_ratios(rows: &mut [Row]) {
+    for index in 0..rows.len() {
+        let row = &rows[index];
+        if row.case == Case::Mixed && row.side != Side::All {
+            continue;
+        }
+        let best = rows
+            .iter()
+            .filter(|other| other.configuration() == row.configuration() && other.sets_the_mark())
+            .filter_map(Row::speed)
+            .reduce(f64::max);
+        let ratio = row.speed().zip(best).map(|(own, best)| own / best);
+        rows[index].ratio_to_best_peer = ratio;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(lock: &str, case: Case) -> Cell {
+        let side = |here: bool| if here { 2 } else { 0 };
+        Cell {
+            workload: Workload::ReaderSpin,
+            case,
+            lock: lock.into(),
+            threads: 4,
+            readers: side(case != Case::WriterAlone),
+            writers: side(case != Case::ReaderAlone),
+            cs_load: 20,
+            secs: 1.0,
+            seed: 1,
+            busy_turns_per_us: 1,
+            dir: None,
+        }
+    }
+
+    fn measured(lock: &str, case: Case, read: Option<[u64; 2]>, write: Option<[u64; 2]>) -> Measured {
+        let side = |ops: Option<[u64; 2]>| {
+            ops.map(|ops| SideReport { ops: ops.to_vec(), ..SideReport::default() })
+        };
+        let report = CellReport {
+            elapsed_secs: 1.0,
+            read: side(read),
+            write: side(write),
+            ns_per_op: None,
+        };
+        Measured { cell: cell(lock, case), reports: vec![report], failure: None }
+    }
+
+    fn mix(lock: &str, read: [u64; 2], write: [u64; 2]) -> [Measured; 3] {
+        [
+            measured(lock, Case::Mixed, Some(read), Some(write)),
+            measured(lock, Case::ReaderAlone, Some([100, 100]), None),
+            measured(lock, Case::WriterAlone, None, Some([50, 50])),
+        ]
+    }
+
+    fn total<'a>(rows: &'a [Row], lock: &str) -> &'a Row {
+        rows.iter().find(|row| row.lock == lock && row.side == Side::All).unwrap()
+    }
+
+    #[test]
+    fn balance_score_comes_from_the_same_locks_rates_alone() {
+        let rows = rows(&mix("fairlock:default", [50, 50], [25, 25]));
+        let total = total(&rows, "fairlock:default");
+        assert_eq!(total.figures.balance_score, Some(1.0));
+        assert_eq!(total.figures.ops_per_s, Some(150.0));
+        let write = rows.iter().find(|r| r.side == Side::Write && r.case == Case::Mixed).unwrap();
+        assert_eq!(write.figures.share_of_alone, Some(0.5));
+    }
+
+    #[test]
+    fn a_peer_that_starves_or_is_lopsided_sets_no_mark() {
+        let mut all = Vec::from(mix("std", [100, 100], [0, 0]));
+        all.extend(mix("parking_lot", [100, 90], [4, 2]));
+        all.extend(mix("abseil", [40, 40], [20, 20]));
+        all.extend(mix("fairlock:default", [50, 50], [25, 25]));
+        let rows = rows(&all);
+        assert_eq!(total(&rows, "abseil").ratio_to_best_peer, Some(1.0));
+        assert_eq!(total(&rows, "fairlock:default").ratio_to_best_peer, Some(1.25));
+        assert_eq!(total(&rows, "std").figures.starved_threads, Some(2));
+    }
+
+    #[test]
+    fn a_failed_cell_is_a_row_with_an_error() {
+        let failed = Measured {
+            cell: cell("std", Case::Mixed),
+            reports: Vec::new(),
+            failure: Some("killed".into()),
+        };
+        let rows = rows(&[failed]);
+        assert_eq!((rows.len(), rows[0].error.as_deref()), (1, Some("killed")));
+    }
+
+    #[test]
+    fn over_runs_rates_are_medians_and_extremes_are_kept() {
+        let mut m = measured("std", Case::WriterAlone, None, Some([10, 20]));
+        for ops in [[1, 100], [30, 30]] {
+            let again = measured("std", Case::WriterAlone, None, Some(ops));
+            m.reports.extend(again.reports);
+        }
+        let row = &rows(&[m])[0];
+        assert_eq!(row.figures.ops_per_s, Some(60.0));
+        assert_eq!(row.figures.ops_per_s_max, Some(101.0));
+        assert_eq!((row.figures.min_ops, row.figures.max_ops), (Some(1), Some(100)));
+        assert_eq!(row.figures.starved_threads, Some(1));
+    }
+}

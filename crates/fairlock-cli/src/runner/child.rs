@@ -1,0 +1,131 @@
+//! One cell in one child process: the parent's side ([`run`]) and the child's
+//! ([`serve`]). A cell goes in as JSON on stdin, a reply comes out on stdout.
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::events::{Event, Events};
+use crate::cell::{Cell, CellReport};
+use crate::error::Error;
+use crate::locks::registry;
+
+/// The hidden subcommand that makes this program a child.
+pub const SUBCOMMAND: &str = "cell";
+
+/// What a child answers.
+#[derive(Serialize, Deserialize)]
+enum Reply {
+    Report(CellReport),
+    Error(String),
+}
+
+/// How a child ended.
+pub enum End {
+    Report(CellReport),
+    Failed(String),
+    Interrupted,
+}
+
+/// Runs `cell` in a child process. A child that is not done `patience` after its
+/// window is killed: its lock has lost somebody.
+pub fn run(cell: &Cell, events: &Events, patience: Duration) -> Result<End, Error> {
+    let mut child = spawn(cell, events)?;
+    let window = Duration::from_secs_f64(cell.secs + cell.warm_up_secs());
+    let end = match events.next(window + patience) {
+        Some(Event::Output { stdout, stderr }) => {
+            let status = child.wait().map_err(|error| cannot("wait for", &error))?;
+            return Ok(end(&stdout, &stderr, status));
+        }
+        Some(Event::Interrupted) => End::Interrupted,
+        None => End::Failed(format!(
+            "killed: a thread still had not got the lock {:.0} s after the window",
+            patience.as_secs_f64()
+        )),
+    };
+    // It may have ended by itself just now; then killing it does nothing.
+    let _ = child.kill();
+    child.wait().map_err(|error| cannot("wait for", &error))?;
+    // Its output ends with it, and must not be taken for the next child's.
+    match events.next(patience) {
+        Some(Event::Interrupted) => Ok(End::Interrupted),
+        _ => Ok(end),
+    }
+}
+
+fn spawn(cell: &Cell, events: &Events) -> Result<Child, Error> {
+    // Not current_exe: the file may have been replaced by a newer build since.
+    let mut child = Command::new("/proc/self/exe")
+        .arg0("fairlock")
+        .arg(SUBCOMMAND)
+        // A group of its own: Ctrl-C goes to the parent alone, which ends the child.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| cannot("start", &error))?;
+    let request = serde_json::to_vec(cell).map_err(|error| cannot("ask", &error.into()))?;
+    let mut stdin = child.stdin.take().expect("piped");
+    let mut stdout = child.stdout.take().expect("piped");
+    let mut stderr = child.stderr.take().expect("piped");
+    // A child that is gone already says why on its stderr.
+    let _ = stdin.write_all(&request);
+    drop(stdin);
+    let sender = events.sender();
+    std::thread::spawn(move || {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        // Both are short, far below what a pipe holds: one after the other will do.
+        let _ = stdout.read_to_end(&mut out);
+        let _ = stderr.read_to_end(&mut err);
+        let _ = sender.send(Event::Output { stdout: out, stderr: err });
+    });
+    Ok(child)
+}
+
+fn end(stdout: &[u8], stderr: &[u8], status: ExitStatus) -> End {
+    match serde_json::from_slice(stdout) {
+        Ok(Reply::Report(report)) => End::Report(report),
+        Ok(Reply::Error(why)) => End::Failed(why),
+        Err(_) => {
+            let said = String::from_utf8_lossy(stderr);
+            let said = said.lines().map(str::trim).find(|line| !line.is_empty());
+            End::Failed(match said {
+                Some(said) => format!("the run ended early ({status}): {said}"),
+                None => format!("the run ended early ({status})"),
+            })
+        }
+    }
+}
+
+fn cannot(what: &str, error: &std::io::Error) -> Error {
+    Error::failed(format!("cannot {what} a child process: {error}"))
+}
+
+/// The child: runs the cell on stdin, replies on stdout.
+pub fn serve() -> Result<(), Error> {
+    // Nobody is left to take the result if the parent dies. If it died before
+    // this, stdin is at its end and the cell does not parse.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|errno| Error::failed(format!("cannot tie a child to its parent: {errno}")))?;
+    let mut request = String::new();
+    std::io::stdin()
+        .read_to_string(&mut request)
+        .map_err(|error| Error::failed(format!("no cell on stdin: {error}")))?;
+    let cell: Cell = serde_json::from_str(&request).map_err(|error| {
+        Error::usage(format!("`{SUBCOMMAND}` is for internal use; use `bench` ({error})"))
+    })?;
+    let reply = match registry::find(&cell.lock).and_then(|entry| (entry.run)(&cell)) {
+        Ok(report) => Reply::Report(report),
+        Err(error) => Reply::Error(error.to_string()),
+    };
+    let reply = serde_json::to_string(&reply)
+        .map_err(|error| Error::failed(format!("cannot write the report: {error}")))?;
+    // The parent may be gone, or have given up.
+    let _ = writeln!(std::io::stdout(), "{reply}");
+    Ok(())
+}

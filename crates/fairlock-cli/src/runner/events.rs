@@ -1,0 +1,54 @@
+//! What the parent waits for: a child has ended, or the user pressed Ctrl-C.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::error::{Error, INTERRUPTED};
+
+/// Something happened.
+pub enum Event {
+    /// The child closed its output; here is what it said on stdout and stderr.
+    Output { stdout: Vec<u8>, stderr: Vec<u8> },
+    /// SIGINT, SIGTERM or SIGHUP.
+    Interrupted,
+}
+
+/// Where events arrive.
+pub struct Events {
+    sender: Sender<Event>,
+    receiver: Receiver<Event>,
+}
+
+impl Events {
+    /// Takes over the signals that end a program. The first of them becomes an
+    /// event; a second ends the process at once (its child goes with it).
+    pub fn install() -> Result<Self, Error> {
+        static SEEN: AtomicBool = AtomicBool::new(false);
+        let (sender, receiver) = channel();
+        let from_handler = sender.clone();
+        ctrlc::set_handler(move || {
+            if SEEN.swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+            // Fails only when the runner is gone, and then nobody waits for it.
+            let _ = from_handler.send(Event::Interrupted);
+        })
+        .map_err(|error| Error::failed(format!("cannot handle Ctrl-C: {error}")))?;
+        Ok(Self { sender, receiver })
+    }
+
+    /// Where a thread that reads a child's output reports.
+    pub fn sender(&self) -> Sender<Event> {
+        self.sender.clone()
+    }
+
+    /// The next event, or `None` after `timeout`.
+    pub fn next(&self, timeout: Duration) -> Option<Event> {
+        match self.receiver.recv_timeout(timeout) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => unreachable!("we hold a sender"),
+        }
+    }
+}

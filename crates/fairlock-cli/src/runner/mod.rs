@@ -1,0 +1,81 @@
+//! Runs cells: each in a child process of its own, in shuffled order, several times.
+
+mod child;
+mod events;
+mod progress;
+
+pub use child::serve;
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::SeedableRng;
+
+use crate::cell::{Cell, CellReport};
+use crate::error::Error;
+use child::End;
+use events::Events;
+
+/// A cell and what came of it.
+pub struct Measured {
+    pub cell: Cell,
+    /// One report for each run that succeeded.
+    pub reports: Vec<CellReport>,
+    /// Why a run failed; a cell that failed is not run again.
+    pub failure: Option<String>,
+}
+
+/// How to run cells.
+pub struct Plan {
+    pub cells: Vec<Cell>,
+    pub runs: u32,
+    pub seed: u64,
+    /// How long a child may take beyond its window before it is killed.
+    pub patience: Duration,
+}
+
+/// What came of a plan.
+pub struct Outcome {
+    /// The cells that were run at least once, in the order of the plan.
+    pub measured: Vec<Measured>,
+    /// Ctrl-C: not everything was run.
+    pub interrupted: bool,
+}
+
+/// Runs the plan. Ctrl-C ends it early: what was finished is returned.
+pub fn run(plan: Plan) -> Result<Outcome, Error> {
+    let events = Events::install()?;
+    let mut measured: Vec<Measured> = plan
+        .cells
+        .into_iter()
+        .map(|cell| Measured { cell, reports: Vec::new(), failure: None })
+        .collect();
+    let mut order: Vec<usize> = (0..measured.len()).collect();
+    let mut rng = StdRng::seed_from_u64(plan.seed);
+    let bar = progress::bar(measured.len() as u64 * u64::from(plan.runs));
+    let mut interrupted = false;
+
+    // Whole rounds, so that what changes on the machine over time meets all locks.
+    'rounds: for _ in 0..plan.runs {
+        order.shuffle(&mut rng);
+        for &index in &order {
+            let m = &mut measured[index];
+            bar.set_message(progress::label(&m.cell));
+            if m.failure.is_none() {
+                match child::run(&m.cell, &events, plan.patience)? {
+                    End::Report(report) => m.reports.push(report),
+                    End::Failed(why) => m.failure = Some(why),
+                    End::Interrupted => {
+                        interrupted = true;
+                        break 'rounds;
+                    }
+                }
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    measured.retain(|m| !m.reports.is_empty() || m.failure.is_some());
+    Ok(Outcome { measured, interrupted })
+}

@@ -1,0 +1,76 @@
+//! Figures computed from counts.
+
+/// Jain's fairness index of per-thread counts: 1 when all are equal, 1/n when
+/// one thread had everything. `None` without threads; 1 when nobody had anything.
+pub fn jain(counts: &[u64]) -> Option<f64> {
+    if counts.is_empty() {
+        return None;
+    }
+    let sum: f64 = counts.iter().map(|&x| x as f64).sum();
+    let squares: f64 = counts.iter().map(|&x| (x as f64) * (x as f64)).sum();
+    Some(if squares == 0.0 { 1.0 } else { sum * sum / (counts.len() as f64 * squares) })
+}
+
+/// Threads with at most one operation.
+pub fn starved(counts: &[u64]) -> usize {
+    counts.iter().filter(|&&x| x <= 1).count()
+}
+
+/// The median; the mean of the middle two when there are two. `None` if empty.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(values[n / 2]),
+        _ => Some((values[n / 2 - 1] + values[n / 2]) / 2.0),
+    }
+}
+
+/// How evenly a mix treats its sides: 2 min(r/R, w/W), where r and w are the
+/// mixed rates and R and W the rates of the same threads alone. 1 means that each
+/// side does at least half of what it does alone.
+pub fn balance_score(mixed: (f64, f64), alone: (f64, f64)) -> Option<f64> {
+    let (r, w) = mixed;
+    let (read_alone, write_alone) = alone;
+    (read_alone > 0.0 && write_alone > 0.0)
+        .then(|| 2.0 * (r / read_alone).min(w / write_alone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_is_one_for_equal_and_one_nth_for_a_monopoly() {
+        assert_eq!(jain(&[7, 7, 7]), Some(1.0));
+        assert_eq!(jain(&[9, 0, 0]), Some(1.0 / 3.0));
+        assert_eq!(jain(&[0, 0]), Some(1.0));
+        assert_eq!(jain(&[]), None);
+    }
+
+    #[test]
+    fn jain_survives_counts_whose_squares_overflow() {
+        assert_eq!(jain(&[u64::MAX, u64::MAX]), Some(1.0));
+    }
+
+    #[test]
+    fn one_operation_still_counts_as_starved() {
+        assert_eq!(starved(&[0, 1, 2, 500]), 2);
+    }
+
+    #[test]
+    fn median_of_odd_even_and_none() {
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn balance_score_is_that_of_the_worse_side() {
+        assert_eq!(balance_score((50.0, 25.0), (100.0, 50.0)), Some(1.0));
+        assert_eq!(balance_score((90.0, 5.0), (100.0, 100.0)), Some(0.1));
+        assert_eq!(balance_score((1.0, 1.0), (0.0, 1.0)), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! Figures in human units.
+
+/// A time: three digits and the unit that suits them.
+pub fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        _ if ns < 1e3 => format!("{ns:.0} ns"),
+        _ if ns < 1e6 => format!("{} us", digits(ns / 1e3)),
+        _ if ns < 1e9 => format!("{} ms", digits(ns / 1e6)),
+        _ => format!("{} s", digits(ns / 1e9)),
+    }
+}
+
+/// Thousands of operations a second.
+pub fn kops(per_s: f64) -> String {
+    digits(per_s / 1e3)
+}
+
+/// About three digits; whole numbers get thousands separators.
+pub fn digits(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => count(value.round() as u64),
+        v if v >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A count with thousands separators.
+pub fn count(value: u64) -> String {
+    let plain = value.to_string();
+    let mut out = String::with_capacity(plain.len() + plain.len() / 3);
+    for (i, digit) in plain.chars().enumerate() {
+        if i > 0 && (plain.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_change_unit_where_people_do() {
+        assert_eq!(time(999), "999 ns");
+        assert_eq!(time(1_500), "1.50 us");
+        assert_eq!(time(12_345_678), "12.3 ms");
+        assert_eq!(time(2_000_000_000), "2.00 s");
+    }
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(12), "12");
+        assert_eq!(kops(2_666_000.0), "2,666");
+        assert_eq!(kops(12_400.0), "12.4");
+    }
+}

@@ -1,0 +1,118 @@
+//! `direct-io`: one writer appends 4 KiB blocks to a preallocated file, one reader
+//! reads the block appended last, both with `O_DIRECT` and both holding the lock
+//! across the I/O. Does the reader shut the writer out, or the writer the reader?
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::tally::{Durations, Tally};
+use super::team::{Gate, Padded, Phase, run_team};
+use crate::cell::{Case, Cell, CellReport, SideReport};
+use crate::clock::Clock;
+use crate::direct_file::{BLOCK, Block, DirectFile};
+use crate::error::Error;
+use crate::locks::BenchLock;
+
+/// The mix, and each side of it alone.
+pub const CASES: [Case; 3] = [Case::Mixed, Case::WriterAlone, Case::ReaderAlone];
+/// The preallocated file holds what a disk of this speed appends in the run; a
+/// faster one wraps around to the start of the file.
+const BLOCKS_PER_SEC: f64 = 100_000.0;
+
+/// Blocks to preallocate for a window of `secs`.
+pub fn blocks(secs: f64) -> u64 {
+    ((secs + 1.0) * BLOCKS_PER_SEC) as u64
+}
+
+/// The file as a log: blocks are appended at its tail.
+struct Log {
+    file: DirectFile,
+    blocks: u64,
+    /// Blocks appended so far. Changed and read only under the measured lock.
+    appended: AtomicU64,
+}
+
+impl Log {
+    fn append(&self, block: &Block) -> Result<(), Error> {
+        let next = self.appended.load(Ordering::Relaxed);
+        self.file.write(next % self.blocks, block)?;
+        self.appended.store(next + 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read_tail(&self, block: &mut Block) -> Result<(), Error> {
+        let last = self.appended.load(Ordering::Relaxed) - 1;
+        self.file.read(last % self.blocks, block)
+    }
+}
+
+/// One thread's operations, and how long they took with the I/O.
+struct IoTally {
+    tally: Tally,
+    latency: Durations,
+}
+
+/// Runs one cell.
+pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+    let dir = cell.dir.as_deref().ok_or_else(|| Error::usage("direct-io needs --dir"))?;
+    let blocks = blocks(cell.secs);
+    let log = Log {
+        file: DirectFile::create(dir, blocks)?,
+        blocks,
+        appended: AtomicU64::new(0),
+    };
+    // The reader of `reader_alone` needs something to read.
+    log.append(&Block::new())?;
+
+    let lock = Padded(L::create());
+    let clock = Clock::start();
+    let (window, tallies) = run_team(cell, cell.readers + cell.writers, |index, gate| {
+        let mut block = Block::new();
+        let reads = index < cell.readers;
+        let tally = if reads {
+            repeat(gate, &clock, || lock.0.read(|| (clock.now(), log.read_tail(&mut block))))
+        } else {
+            repeat(gate, &clock, || lock.0.write(|| (clock.now(), log.append(&block))))
+        };
+        tally.map(|tally| (reads, tally))
+    })?;
+    let tallies = tallies.into_iter().collect::<Result<Vec<_>, Error>>()?;
+    let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
+    Ok(CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        read: report(readers, &clock),
+        write: report(writers, &clock),
+        ns_per_op: None,
+    })
+}
+
+/// One thread: `operate` acquires, does its I/O, releases; it says when it acquired.
+fn repeat(
+    gate: &Gate,
+    clock: &Clock,
+    mut operate: impl FnMut() -> (u64, Result<(), Error>),
+) -> Result<IoTally, Error> {
+    let mut all = IoTally { tally: Tally::new(), latency: Durations::new() };
+    loop {
+        let asked = clock.now();
+        let (acquired, done) = operate();
+        done?;
+        let released = clock.now();
+        let phase = gate.phase();
+        all.tally.count(phase, acquired.saturating_sub(asked));
+        if phase != Phase::WarmUp {
+            all.latency.record(released.saturating_sub(asked));
+        }
+        if phase == Phase::Stop {
+            return Ok(all);
+        }
+    }
+}
+
+fn report(side: Vec<(bool, IoTally)>, clock: &Clock) -> Option<SideReport> {
+    let (tallies, latencies): (Vec<_>, Vec<_>) =
+        side.into_iter().map(|(_, io)| (io.tally, io.latency)).unzip();
+    let mut report = Tally::report(tallies, clock)?;
+    report.latency = Durations::summarize(latencies, clock);
+    report.bytes = Some(report.ops.iter().sum::<u64>() * BLOCK as u64);
+    Some(report)
+}

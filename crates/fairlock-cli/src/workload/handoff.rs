@@ -1,0 +1,24 @@
+//! `handoff`: many writers, a section of one microsecond. Who gets the lock?
+
+use std::thread;
+use std::time::Duration;
+
+use super::contend::contend;
+use crate::cell::{Case, Cell, CellReport};
+use crate::clock::busy;
+use crate::error::Error;
+use crate::locks::BenchLock;
+
+/// Writers of the published run.
+pub const THREADS: usize = 60;
+/// The section computes, or it sleeps (for 1 us and the timer slack).
+pub const CASES: [Case; 2] = [Case::Busy, Case::Sleep];
+
+/// Runs one cell.
+pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+    if cell.case == Case::Sleep {
+        contend::<L>(cell, || (), || thread::sleep(Duration::from_micros(1)))
+    } else {
+        contend::<L>(cell, || (), || busy(cell.busy_turns_per_us))
+    }
+}

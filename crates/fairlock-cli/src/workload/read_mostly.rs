@@ -1,0 +1,60 @@
+//! `read-mostly`: every thread reads, and writes once in a thousand operations.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::tally::Tally;
+use super::team::{Padded, Phase, run_team};
+use crate::cell::{Cell, CellReport};
+use crate::clock::{Clock, pauses};
+use crate::error::Error;
+use crate::locks::BenchLock;
+
+/// Threads, unless told otherwise.
+pub const THREADS: usize = 8;
+/// Pauses in the section, unless told otherwise.
+pub const CS_LOAD: u32 = 20;
+/// One operation in so many is a write, on average.
+const WRITE_EVERY: u32 = 1_000;
+
+/// Runs one cell.
+pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+    let lock = Padded(L::create());
+    let clock = Clock::start();
+    let section = || {
+        let acquired = clock.now();
+        pauses(cell.cs_load);
+        acquired
+    };
+    let (window, tallies) = run_team(cell, cell.threads, |index, gate| {
+        let mut rng = StdRng::seed_from_u64(cell.seed.wrapping_add(index as u64));
+        let (mut reads, mut writes) = (Tally::new(), Tally::new());
+        loop {
+            // How many reads until the next write: drawn once, so that the loop
+            // itself needs no random number.
+            for _ in 0..rng.random_range(0..2 * WRITE_EVERY - 1) {
+                let asked = clock.now();
+                let acquired = lock.0.read(section);
+                let phase = gate.phase();
+                reads.count(phase, acquired.saturating_sub(asked));
+                if phase == Phase::Stop {
+                    return (reads, writes);
+                }
+            }
+            let asked = clock.now();
+            let acquired = lock.0.write(section);
+            let phase = gate.phase();
+            writes.count(phase, acquired.saturating_sub(asked));
+            if phase == Phase::Stop {
+                return (reads, writes);
+            }
+        }
+    })?;
+    let (reads, writes) = tallies.into_iter().unzip();
+    Ok(CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        read: Tally::report(reads, &clock),
+        write: Tally::report(writes, &clock),
+        ns_per_op: None,
+    })
+}

@@ -1,0 +1,142 @@
+//! What one thread counts: operations, and how long each acquire took.
+
+use hdrhistogram::Histogram;
+
+use super::team::Phase;
+use crate::cell::{SideReport, Times};
+use crate::clock::Clock;
+
+/// Times of one thread, in clock ticks. Recording must cost next to nothing, as
+/// it happens between two operations: short times, which are nearly all, go to
+/// an array; the others to a histogram of 1 % resolution; the longest is exact.
+pub struct Durations {
+    short: Box<[u64; Self::SHORT]>,
+    long: Histogram<u64>,
+    longest: u64,
+}
+
+impl Durations {
+    const SHORT: usize = 256;
+    /// log2 of the ticks that share one entry of `short`.
+    const SHORT_SHIFT: u32 = 4;
+    /// About a day in ticks: nothing here runs longer.
+    const LONGEST: u64 = 1 << 48;
+
+    pub fn new() -> Self {
+        Self {
+            short: Box::new([0; Self::SHORT]),
+            long: Histogram::new_with_max(Self::LONGEST, 2).expect("the bounds are valid"),
+            longest: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub fn record(&mut self, ticks: u64) {
+        self.longest = self.longest.max(ticks);
+        match self.short.get_mut((ticks >> Self::SHORT_SHIFT) as usize) {
+            Some(count) => *count += 1,
+            None => self.long.saturating_record(ticks),
+        }
+    }
+
+    /// Adds the other's times to this one's.
+    fn merge(&mut self, other: &Self) {
+        self.longest = self.longest.max(other.longest);
+        for (sum, count) in self.short.iter_mut().zip(other.short.iter()) {
+            *sum += count;
+        }
+        self.long.add(&other.long).expect("the bounds are the same");
+    }
+
+    fn summary(mut self, clock: &Clock) -> Times {
+        for (index, &count) in self.short.iter().enumerate() {
+            let middle = ((index as u64) << Self::SHORT_SHIFT) + (1 << (Self::SHORT_SHIFT - 1));
+            self.long.saturating_record_n(middle, count);
+        }
+        let scale = clock.ns_per_tick();
+        let ns = |ticks: u64| (ticks.min(self.longest) as f64 * scale) as u64;
+        Times {
+            p50: ns(self.long.value_at_quantile(0.5)),
+            p99: ns(self.long.value_at_quantile(0.99)),
+            p999: ns(self.long.value_at_quantile(0.999)),
+            max: ns(self.longest),
+        }
+    }
+
+    /// The summary of all, or `None` if there are none.
+    pub fn summarize(all: impl IntoIterator<Item = Self>, clock: &Clock) -> Option<Times> {
+        let mut all = all.into_iter();
+        let mut sum = all.next()?;
+        all.for_each(|other| sum.merge(&other));
+        Some(sum.summary(clock))
+    }
+}
+
+/// One thread's operations of one side.
+pub struct Tally {
+    pub ops: u64,
+    pub waits: Durations,
+}
+
+impl Tally {
+    pub fn new() -> Self {
+        Self { ops: 0, waits: Durations::new() }
+    }
+
+    /// Counts an operation that ended in `phase`. One that ended after the window
+    /// is no operation of the window, but its wait was in it: that of a starved
+    /// thread is found only here.
+    #[inline(always)]
+    pub fn count(&mut self, phase: Phase, wait: u64) {
+        if phase != Phase::WarmUp {
+            self.waits.record(wait);
+        }
+        if phase == Phase::Measure {
+            self.ops += 1;
+        }
+    }
+
+    /// The report of a side's threads, or `None` if the side has none.
+    pub fn report(all: Vec<Self>, clock: &Clock) -> Option<SideReport> {
+        if all.is_empty() {
+            return None;
+        }
+        let ops = all.iter().map(|tally| tally.ops).collect();
+        let wait = Durations::summarize(all.into_iter().map(|tally| tally.waits), clock);
+        Some(SideReport { ops, wait, latency: None, bytes: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_time_is_exact_and_never_lost() {
+        let clock = Clock::start();
+        let mut few = Durations::new();
+        let mut many = Durations::new();
+        few.record(123_456_789);
+        (0..100_000).for_each(|_| many.record(20));
+        let times = Durations::summarize([many, few], &clock).unwrap();
+        let ticks = times.max as f64 / clock.ns_per_tick();
+        assert!((ticks / 123_456_789.0 - 1.0).abs() < 0.01, "{ticks}");
+        assert!(times.p50 < times.max && times.p999 < times.max);
+    }
+
+    #[test]
+    fn an_operation_after_the_window_counts_only_its_wait() {
+        let mut tally = Tally::new();
+        tally.count(Phase::WarmUp, 50);
+        assert_eq!((tally.ops, tally.waits.longest), (0, 0));
+        tally.count(Phase::Stop, 9_000_000);
+        assert_eq!((tally.ops, tally.waits.longest), (0, 9_000_000));
+        tally.count(Phase::Measure, 10);
+        assert_eq!((tally.ops, tally.waits.longest), (1, 9_000_000));
+    }
+
+    #[test]
+    fn no_threads_no_times() {
+        assert_eq!(Durations::summarize([], &Clock::start()), None);
+    }
+}

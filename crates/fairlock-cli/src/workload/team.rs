@@ -1,0 +1,133 @@
+//! Threads that start together, work for a window of time, and stop together.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cell::Cell;
+use crate::error::Error;
+
+/// Keeps what is inside on cache lines of its own (two: CPUs fetch in pairs).
+#[repr(align(128))]
+pub struct Padded<T>(pub T);
+
+/// Where the run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Threads work, nothing is counted.
+    WarmUp,
+    /// The measured window.
+    Measure,
+    /// Threads leave. Whoever still waits for the lock gets it as the others go.
+    Stop,
+}
+
+/// Tells the threads of a team where the run is.
+pub struct Gate {
+    phase: Padded<AtomicU8>,
+    entry: Mutex<Entry>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Entry {
+    arrived: usize,
+    open: Option<bool>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Self {
+            phase: Padded(AtomicU8::new(0)),
+            entry: Mutex::new(Entry::default()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Where the run is now.
+    #[inline(always)]
+    pub fn phase(&self) -> Phase {
+        // Relaxed: it is a hint to leave; joining the threads orders the results.
+        match self.phase.0.load(Ordering::Relaxed) {
+            0 => Phase::WarmUp,
+            1 => Phase::Measure,
+            _ => Phase::Stop,
+        }
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.phase.0.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Called by a thread of the team: waits for the start. False: there is none.
+    fn enter(&self) -> bool {
+        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
+        entry.arrived += 1;
+        self.changed.notify_all();
+        loop {
+            if let Some(go) = entry.open {
+                return go;
+            }
+            entry = self.changed.wait(entry).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until `threads` are at the gate.
+    fn wait_for(&self, threads: usize) {
+        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
+        while entry.arrived < threads {
+            entry = self.changed.wait(entry).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn open(&self, go: bool) {
+        self.entry.lock().unwrap_or_else(PoisonError::into_inner).open = Some(go);
+        self.changed.notify_all();
+    }
+}
+
+/// Runs `body(index, gate)` on `threads` threads through the cell's warm-up and
+/// window. Returns the length of the window and what the threads returned.
+pub fn run_team<T: Send>(
+    cell: &Cell,
+    threads: usize,
+    body: impl Fn(usize, &Gate) -> T + Sync,
+) -> Result<(Duration, Vec<T>), Error> {
+    let gate = Gate::new();
+    let (gate, body) = (&gate, &body);
+    thread::scope(|scope| {
+        let mut team = Vec::with_capacity(threads);
+        for index in 0..threads {
+            // The hot loops need next to no stack, and thousands may be asked for.
+            let spawned = thread::Builder::new()
+                .stack_size(256 << 10)
+                .spawn_scoped(scope, move || gate.enter().then(|| body(index, gate)));
+            match spawned {
+                Ok(handle) => team.push(handle),
+                Err(error) => {
+                    gate.open(false);
+                    return Err(Error::failed(format!(
+                        "cannot start thread {} of {threads}: {error}; use fewer --threads or \
+                         raise the limit (ulimit -u)",
+                        index + 1
+                    )));
+                }
+            }
+        }
+        gate.wait_for(threads);
+        gate.open(true);
+        thread::sleep(Duration::from_secs_f64(cell.warm_up_secs()));
+        gate.set_phase(Phase::Measure);
+        let begin = Instant::now();
+        thread::sleep(Duration::from_secs_f64(cell.secs));
+        gate.set_phase(Phase::Stop);
+        let window = begin.elapsed();
+        let joined: Option<Vec<T>> =
+            team.into_iter().map(|thread| thread.join().ok().flatten()).collect();
+        match joined {
+            Some(results) => Ok((window, results)),
+            None => Err(Error::failed("a thread of the workload panicked")),
+        }
+    })
+}

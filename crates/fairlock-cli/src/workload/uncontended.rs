@@ -1,0 +1,46 @@
+//! `uncontended`: what one acquire and release costs when nobody else wants the lock.
+
+use super::team::{Padded, Phase, run_team};
+use crate::cell::{Case, Cell, CellReport};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::locks::BenchLock;
+use crate::stats::median;
+
+/// One side at a time.
+pub const CASES: [Case; 2] = [Case::Read, Case::Write];
+/// Operations between two looks at the clock: it must not be part of the result.
+const BATCH: u32 = 1_000;
+
+/// Runs one cell. The result is the median over batches, so that a batch in which
+/// the thread was preempted does not count.
+pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+    let lock = Padded(L::create());
+    let clock = Clock::start();
+    let (window, batches) = run_team(cell, 1, |_, gate| {
+        let mut batches = Vec::with_capacity(1 << 16);
+        loop {
+            let begin = clock.now();
+            for _ in 0..BATCH {
+                if cell.case == Case::Read {
+                    lock.0.read(|| ());
+                } else {
+                    lock.0.write(|| ());
+                }
+            }
+            let ticks = clock.now().saturating_sub(begin);
+            match gate.phase() {
+                Phase::WarmUp => {}
+                Phase::Measure => batches.push(ticks),
+                Phase::Stop => return batches,
+            }
+        }
+    })?;
+    let ticks = median(batches.into_iter().flatten().map(|ticks| ticks as f64))
+        .ok_or_else(|| Error::failed("the window was too short for one batch; use more --secs"))?;
+    Ok(CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        ns_per_op: Some(ticks * clock.ns_per_tick() / f64::from(BATCH)),
+        ..CellReport::default()
+    })
+}
