@@ -18,6 +18,7 @@ pub struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // there is one of it
 pub enum Command {
     /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
     /// read-mostly, all

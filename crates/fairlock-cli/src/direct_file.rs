@@ -46,7 +46,9 @@ impl DirectFile {
         };
         let fd = open_unnamed(dir).map_err(|errno| explain("create an O_DIRECT file", errno))?;
         rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, blocks * BLOCK as u64).map_err(
-            |errno| explain(&format!("preallocate {} MB", blocks * BLOCK as u64 / 1_000_000), errno),
+            |errno| {
+                explain(&format!("preallocate {} MB", blocks * BLOCK as u64 / 1_000_000), errno)
+            },
         )?;
         let file = Self(fd);
         // Some file systems accept the flag and refuse the first write.

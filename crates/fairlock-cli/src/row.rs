@@ -222,16 +222,13 @@ fn fill_scores(rows: &mut [Row]) {
         let find = |case: Case, side: Side| {
             rows.iter().position(|other| {
                 other.lock == row.lock
-                    && other.configuration()
-                        == (row.workload, case, row.threads, row.cs_load, side)
+                    && other.configuration() == (row.workload, case, row.threads, row.cs_load, side)
             })
         };
         let rate = |index: Option<usize>| rows[index?].figures.ops_per_s;
         let (read, write) = (find(Case::Mixed, Side::Read), find(Case::Mixed, Side::Write));
-        let alone = (
-            rate(find(Case::ReaderAlone, Side::Read)),
-            rate(find(Case::WriterAlone, Side::Write)),
-        );
+        let alone =
+            (rate(find(Case::ReaderAlone, Side::Read)), rate(find(Case::WriterAlone, Side::Write)));
         let (Some(r), Some(w), (Some(read_alone), Some(write_alone))) =
             (rate(read), rate(write), alone)
         else {
@@ -285,16 +282,17 @@ mod tests {
         }
     }
 
-    fn measured(lock: &str, case: Case, read: Option<[u64; 2]>, write: Option<[u64; 2]>) -> Measured {
+    fn measured(
+        lock: &str,
+        case: Case,
+        read: Option<[u64; 2]>,
+        write: Option<[u64; 2]>,
+    ) -> Measured {
         let side = |ops: Option<[u64; 2]>| {
             ops.map(|ops| SideReport { ops: ops.to_vec(), ..SideReport::default() })
         };
-        let report = CellReport {
-            elapsed_secs: 1.0,
-            read: side(read),
-            write: side(write),
-            ns_per_op: None,
-        };
+        let report =
+            CellReport { elapsed_secs: 1.0, read: side(read), write: side(write), ns_per_op: None };
         Measured { cell: cell(lock, case), reports: vec![report], failure: None }
     }
 

@@ -34,8 +34,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 pub fn balance_score(mixed: (f64, f64), alone: (f64, f64)) -> Option<f64> {
     let (r, w) = mixed;
     let (read_alone, write_alone) = alone;
-    (read_alone > 0.0 && write_alone > 0.0)
-        .then(|| 2.0 * (r / read_alone).min(w / write_alone))
+    (read_alone > 0.0 && write_alone > 0.0).then(|| 2.0 * (r / read_alone).min(w / write_alone))
 }
 
 #[cfg(test)]

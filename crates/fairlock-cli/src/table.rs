@@ -72,8 +72,20 @@ fn handoff(rows: &[&Row]) -> String {
 
 fn reader_spin(rows: &[&Row]) -> String {
     let mut table = new_table(&[
-        "threads", "pauses", "lock", "kop/s", "x best", "score", "read", "write", "starved r",
-        "w", "longest r", "w", "alone r", "w",
+        "threads",
+        "pauses",
+        "lock",
+        "kop/s",
+        "x best",
+        "score",
+        "read",
+        "write",
+        "starved r",
+        "w",
+        "longest r",
+        "w",
+        "alone r",
+        "w",
     ]);
     for row in rows.iter().filter(|row| is_total(row)) {
         let side = |case, side| side_of(rows, row, case, side);
@@ -105,8 +117,18 @@ fn reader_spin(rows: &[&Row]) -> String {
 
 fn direct_io(rows: &[&Row]) -> String {
     let mut table = new_table(&[
-        "case", "side", "lock", "MB/s", "x best", "of alone", "score", "wait p50", "p99",
-        "longest", "latency p50", "p99",
+        "case",
+        "side",
+        "lock",
+        "MB/s",
+        "x best",
+        "of alone",
+        "score",
+        "wait p50",
+        "p99",
+        "longest",
+        "latency p50",
+        "p99",
     ]);
     for row in rows {
         let f = &row.figures;
@@ -145,7 +167,15 @@ fn uncontended(rows: &[&Row]) -> String {
 
 fn read_mostly(rows: &[&Row]) -> String {
     let mut table = new_table(&[
-        "threads", "pauses", "lock", "kop/s", "min-max", "x best", "starved", "longest r", "w",
+        "threads",
+        "pauses",
+        "lock",
+        "kop/s",
+        "min-max",
+        "x best",
+        "starved",
+        "longest r",
+        "w",
     ]);
     for row in rows.iter().filter(|row| is_total(row)) {
         let longest = |side| {

@@ -49,7 +49,9 @@ fn starvation(rows: &[Row]) -> Option<String> {
     }
     let guilty = if guilty.is_empty() { "none".into() } else { guilty.join(", ") };
     let innocent = if innocent.is_empty() { "none".into() } else { innocent.join(", ") };
-    Some(format!("- Locks that left threads with at most one operation: {guilty}.\n  Locks that did not: {innocent}."))
+    Some(format!(
+        "- Locks that left threads with at most one operation: {guilty}.\n  Locks that did not: {innocent}."
+    ))
 }
 
 fn writers(rows: &[Row]) -> Option<String> {
@@ -57,7 +59,9 @@ fn writers(rows: &[Row]) -> Option<String> {
     let ours = handoff().find(|row| row.lock == OURS)?;
     let best = handoff()
         .filter(|row| is_peer(&row.lock) && row.figures.starved_threads == Some(0))
-        .max_by(|a, b| a.figures.ops_per_s.unwrap_or(0.0).total_cmp(&b.figures.ops_per_s.unwrap_or(0.0)))?;
+        .max_by(|a, b| {
+            a.figures.ops_per_s.unwrap_or(0.0).total_cmp(&b.figures.ops_per_s.unwrap_or(0.0))
+        })?;
     Some(format!(
         "- {} writers: {OURS} made {} kop/s, its longest wait was {}; the fastest peer that starved\n  nobody, {}, made {} kop/s, its longest wait was {}.",
         ours.threads,
@@ -72,7 +76,8 @@ fn writers(rows: &[Row]) -> Option<String> {
 fn balance(rows: &[Row]) -> Option<String> {
     let mut worst: Vec<(f64, &str)> = Vec::new();
     for lock in locks(rows) {
-        let scores = whole(rows).filter(|row| row.lock == lock).filter_map(|r| r.figures.balance_score);
+        let scores =
+            whole(rows).filter(|row| row.lock == lock).filter_map(|r| r.figures.balance_score);
         if let Some(score) = scores.reduce(f64::min) {
             worst.push((score, lock));
         }

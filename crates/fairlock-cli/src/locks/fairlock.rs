@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use fairlock::{Policy, RawRwLock, RwLock};
+use fairlock::{Policy, RawRwLock, ReaderSpin, RwLock};
 
 use super::{BenchLock, LockEntry, rw_entry};
 
@@ -53,10 +53,14 @@ macro_rules! presets {
 presets! {
     Default: "default", "what you get without asking", Policy::DEFAULT;
     Unfair: "unfair", "no handoff: writers may steal for ever", Policy::UNFAIR;
-    Handoff: "handoff", "handoff to a waiter past its deadline of 4 ms", Policy::HANDOFF;
+    Handoff: "handoff", "handoff to a waiter past its deadline, every reader may spin", Policy::HANDOFF;
     HandoffImmediate: "handoff_immediate", "handoff to every waiter at once",
         Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF };
     NoReaderSpin: "no_reader_spin", "handoff, and readers never spin", Policy::NO_READER_SPIN;
     WriterPhase: "writer_phase", "no reader steals while a writer heads the queue",
         Policy::WRITER_PHASE;
+    ReaderSpinOne: "reader_spin_one", "handoff, and at most one reader spins",
+        Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF };
+    ReaderSpinAdaptive: "reader_spin_adaptive", "handoff, and readers spin if it has paid",
+        Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF };
 }

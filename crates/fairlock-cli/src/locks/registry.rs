@@ -32,7 +32,9 @@ pub fn find(name: &str) -> Result<LockEntry, Error> {
     }
     let names: Vec<&str> = all().iter().map(|entry| entry.name).collect();
     Err(Error::usage(match nearest(name, &names) {
-        Some(near) => format!("no lock '{name}': did you mean '{near}'? `fairlock locks` lists them"),
+        Some(near) => {
+            format!("no lock '{name}': did you mean '{near}'? `fairlock locks` lists them")
+        }
         None => format!("no lock '{name}': `fairlock locks` lists them"),
     }))
 }

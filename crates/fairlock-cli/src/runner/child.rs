@@ -19,12 +19,14 @@ pub const SUBCOMMAND: &str = "cell";
 
 /// What a child answers.
 #[derive(Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant)] // one a child
 enum Reply {
     Report(CellReport),
     Error(String),
 }
 
 /// How a child ended.
+#[allow(clippy::large_enum_variant)] // one a child
 pub enum End {
     Report(CellReport),
     Failed(String),

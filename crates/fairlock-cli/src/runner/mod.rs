@@ -8,9 +8,9 @@ pub use child::serve;
 
 use std::time::Duration;
 
+use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use rand::SeedableRng;
 
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;

@@ -55,11 +55,7 @@ struct IoTally {
 pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
     let dir = cell.dir.as_deref().ok_or_else(|| Error::usage("direct-io needs --dir"))?;
     let blocks = blocks(cell.secs);
-    let log = Log {
-        file: DirectFile::create(dir, blocks)?,
-        blocks,
-        appended: AtomicU64::new(0),
-    };
+    let log = Log { file: DirectFile::create(dir, blocks)?, blocks, appended: AtomicU64::new(0) };
     // The reader of `reader_alone` needs something to read.
     log.append(&Block::new())?;
 
