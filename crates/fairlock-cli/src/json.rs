@@ -101,7 +101,12 @@ impl Target {
             _ => "choose another place",
         };
         // tempfile puts the path of its file into the message; the user named another.
-        let why = io::Error::from(error.kind());
+        let why = match error.kind() {
+            io::ErrorKind::StorageFull => "the disk is full".to_owned(),
+            io::ErrorKind::NotFound => "no such folder".to_owned(),
+            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            kind => io::Error::from(kind).to_string(),
+        };
         Error::failed(format!("cannot write --json {}: {why}; {mend}", self.named.display()))
     }
 }

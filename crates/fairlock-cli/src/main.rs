@@ -103,10 +103,11 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let mut parts: Vec<&str> = Vec::new();
     for line in text.lines().map(str::trim) {
-        if line.starts_with("Usage:") {
+        if line.starts_with("Usage:") || line.starts_with("For more") {
             break;
         }
-        if !line.is_empty() {
+        // A hint that no option of this program ever needs.
+        if !line.is_empty() && !line.starts_with("tip: to pass") {
             parts.push(line.strip_prefix("error: ").unwrap_or(line));
         }
     }

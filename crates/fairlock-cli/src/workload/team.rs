@@ -27,7 +27,10 @@ pub enum Phase {
 pub struct Gate {
     phase: Padded<AtomicU8>,
     entry: Mutex<Entry>,
-    changed: Condvar,
+    /// For the starter: another thread has arrived.
+    arrived: Condvar,
+    /// For the threads: they may go, or there is no run.
+    opened: Condvar,
 }
 
 #[derive(Default)]
@@ -41,7 +44,8 @@ impl Gate {
         Self {
             phase: Padded(AtomicU8::new(0)),
             entry: Mutex::new(Entry::default()),
-            changed: Condvar::new(),
+            arrived: Condvar::new(),
+            opened: Condvar::new(),
         }
     }
 
@@ -64,12 +68,12 @@ impl Gate {
     fn enter(&self) -> bool {
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         entry.arrived += 1;
-        self.changed.notify_all();
+        self.arrived.notify_one();
         loop {
             if let Some(go) = entry.open {
                 return go;
             }
-            entry = self.changed.wait(entry).unwrap_or_else(PoisonError::into_inner);
+            entry = self.opened.wait(entry).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -77,13 +81,13 @@ impl Gate {
     fn wait_for(&self, threads: usize) {
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         while entry.arrived < threads {
-            entry = self.changed.wait(entry).unwrap_or_else(PoisonError::into_inner);
+            entry = self.arrived.wait(entry).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn open(&self, go: bool) {
         self.entry.lock().unwrap_or_else(PoisonError::into_inner).open = Some(go);
-        self.changed.notify_all();
+        self.opened.notify_all();
     }
 }
 

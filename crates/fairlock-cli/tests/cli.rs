@@ -1,0 +1,320 @@
+//! The command as its user meets it: exit codes, one-line errors, the JSON
+//! schema, and that nothing is left behind. Nothing here depends on speed.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A measurement as short as it can be.
+const TINY: [&str; 6] = ["--secs", "0.02", "--runs", "1", "--threads", "4"];
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+    command.args(args);
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    command(args).output().expect("fairlock starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// Runs with `--json` and returns the document.
+fn run_json(args: &[&str], code: i32) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    let output = run(&[args, &["--json", file.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+    assert_eq!(entries(dir.path()), ["out.json"]);
+    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+fn entries(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir).unwrap();
+    names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn rows<'a>(document: &'a Value, key: &str, value: &str) -> Vec<&'a Value> {
+    let rows = document["rows"].as_array().expect("rows");
+    rows.iter().filter(|row| row[key] == value).collect()
+}
+
+#[test]
+fn bad_usage_is_one_line_and_exit_2() {
+    for (args, hint) in [
+        (&["bench"][..], "name a workload"),
+        (&["bench", "hand-off"], "'handoff'"),
+        (&["bench", "handoff", "--locks", "parkinglot"], "'parking_lot'"),
+        (&["bench", "handoff", "--locks", "defualt"], "'fairlock:default'"),
+        (&["bench", "handoff", "--threads", "0"], "1 or more"),
+        (&["bench", "handoff", "--threads", "10001"], "10000"),
+        (&["bench", "handoff", "--threads", "many"], "--threads"),
+        (&["bench", "handoff", "--threads", "-1"], "--help"),
+        (&["bench", "reader-spin", "--threads", "1"], "2 or more"),
+        (&["bench", "handoff", "--secs", "0"], "--secs"),
+        (&["bench", "handoff", "--secs", "inf"], "--secs"),
+        (&["bench", "handoff", "--runs", "0"], "--runs"),
+        (&["bench", "handoff", "--case", "mixed"], "--case"),
+        (&["bench", "handoff", "--case", "sleeep"], "'sleep'"),
+        (&["bench", "handoff", "--quik"], "--quick"),
+        (&["bnech"], "'bench'"),
+        (&["--bogus"], "--help"),
+    ] {
+        let output = run(args);
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+        assert!(error.contains(hint), "{args:?}: {error}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[cfg(not(feature = "native-peers"))]
+#[test]
+fn a_lock_of_an_absent_feature_names_the_feature() {
+    let output = run(&["bench", "handoff", "--locks", "abseil"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--features native-peers"));
+}
+
+#[test]
+fn help_version_man_and_completions_go_to_stdout() {
+    for args in
+        [&["--help"][..], &["--version"], &["man"], &["completions", "bash"], &["bench", "--help"]]
+    {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn every_listed_lock_runs() {
+    let listed = stdout(&run(&["locks"]));
+    let names: Vec<&str> = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|l| l.split(' ').next())
+        .collect();
+    assert!(names.contains(&"fairlock:default") && names.contains(&"std"));
+    let document = run_json(&["bench", "uncontended", "--secs", "0.02", "--runs", "1"], 0);
+    for name in names {
+        let rows = rows(&document, "lock", name);
+        assert_eq!(rows.len(), 2, "{name}");
+        assert!(rows.iter().all(|row| row["ns_per_op"].as_f64() > Some(0.0)), "{name}");
+    }
+}
+
+#[test]
+fn json_has_the_documented_schema() {
+    let args = ["bench", "handoff", "reader-spin", "read-mostly", "--locks", "std,parking_lot"];
+    let document = run_json(&[&args[..], &TINY, &["--cs-load", "1,20"]].concat(), 0);
+    assert_eq!(document["schema"], "fairlock/1");
+    assert!(document["command"].as_str().unwrap().starts_with("fairlock bench handoff"));
+    assert_eq!(document["interrupted"], false);
+    for key in ["cpus", "timer_slack_ns", "busy_turns_per_us"] {
+        assert!(document["machine"][key].as_u64().is_some(), "{key}");
+    }
+
+    let handoff = rows(&document, "workload", "handoff");
+    assert_eq!(handoff.len(), 4, "two locks, busy and sleep");
+    for row in handoff {
+        assert_eq!(
+            (&row["side"], &row["threads"], &row["runs"]),
+            (&"write".into(), &4.into(), &1.into())
+        );
+        for key in [
+            "ops_per_s",
+            "ops_per_s_min",
+            "ops_per_s_max",
+            "min_ops",
+            "max_ops",
+            "starved_threads",
+            "jain",
+            "wait_p50_ns",
+            "wait_p99_ns",
+            "wait_p999_ns",
+            "wait_max_ns",
+        ] {
+            assert!(row[key].is_number(), "{key}: {row}");
+        }
+        assert!(row.get("cs_load").is_none() && row.get("error").is_none(), "{row}");
+    }
+
+    let spin = rows(&document, "workload", "reader-spin");
+    // A mix has a row a side and one for both; alone there is one side.
+    assert_eq!(spin.len(), 2 * 2 * (3 + 1 + 1));
+    for row in spin.iter().filter(|row| row["side"] == "all") {
+        assert_eq!(row["case"], "mixed");
+        assert!(row["balance_score"].is_number(), "{row}");
+    }
+    assert_eq!(rows(&document, "workload", "read-mostly").len(), 2 * 2 * 3);
+}
+
+#[test]
+fn a_table_is_printed_without_a_progress_bar_in_a_pipe() {
+    let output = run(&[&["bench", "handoff", "--locks", "std"][..], &TINY].concat());
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("timer slack") && text.contains("starved") && text.contains("std"),
+        "{text}"
+    );
+}
+
+#[test]
+fn json_replaces_an_older_file_and_keeps_its_name_through_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("real.json");
+    let link = dir.path().join("link.json");
+    fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let args =
+        ["bench", "uncontended", "--locks", "std", "--secs", "0.02", "--runs", "1", "--json"];
+    assert!(run(&[&args[..], &[link.to_str().unwrap()]].concat()).status.success());
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&file).unwrap().contains("fairlock/1"));
+    assert_eq!(entries(dir.path()).len(), 2);
+}
+
+#[test]
+fn json_that_cannot_be_written_is_exit_1() {
+    let full = ["bench", "uncontended", "--locks", "std", "--secs", "0.02", "--json", "/dev/full"];
+    let nowhere = ["bench", "handoff", "--locks", "std", "--json", "no/such/folder/x.json"];
+    for (args, hint) in [(&full[..], "the disk is full"), (&nowhere, "no such folder")] {
+        let output = run(args);
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains("--json") && error.contains(hint), "{error}");
+    }
+    assert!(!fs::metadata("/dev/full").unwrap().is_file());
+}
+
+#[test]
+fn a_lock_that_starves_is_counted() {
+    let args = ["bench", "handoff", "--case", "busy", "--locks", "broken:unfair"];
+    let document =
+        run_json(&[&args[..], &["--threads", "16", "--secs", "0.1", "--runs", "1"]].concat(), 0);
+    let row = &document["rows"][0];
+    assert!(row["starved_threads"].as_u64() >= Some(8), "{row}");
+    // The starved threads waited through the whole window.
+    assert!(row["wait_max_ns"].as_u64() >= Some(50_000_000), "{row}");
+}
+
+#[test]
+fn a_lock_that_loses_somebody_is_killed_and_marked() {
+    let args = ["bench", "handoff", "--case", "busy", "--locks", "broken:stuck,std"];
+    let args = [&args[..], &TINY, &["--patience", "1"]].concat();
+    let document = run_json(&args, 1);
+    let stuck = rows(&document, "lock", "broken:stuck");
+    assert!(stuck[0]["error"].as_str().unwrap().contains("killed"), "{}", stuck[0]);
+    assert!(rows(&document, "lock", "std")[0]["ops_per_s"].is_number());
+}
+
+#[test]
+fn direct_io_runs_or_says_why_not_and_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let args = ["bench", "direct-io", "--locks", "std", "--secs", "0.02", "--runs", "1"];
+    let output = run(&[&args[..], &["--dir", path]].concat());
+    match output.status.code() {
+        Some(0) => assert!(stdout(&output).contains("file system")),
+        Some(1) => assert!(stderr(&output).contains("--dir"), "{}", stderr(&output)),
+        other => panic!("{other:?}: {}", stderr(&output)),
+    }
+    assert!(entries(dir.path()).is_empty());
+
+    let missing = run(&["bench", "direct-io", "--dir", "no/such/folder"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(stderr(&missing).lines().count(), 1);
+}
+
+#[test]
+fn a_closed_stdout_is_no_panic() {
+    let mut child = command(&["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(said, "");
+}
+
+/// A run whose child never ends by itself, once that child is there.
+fn endless() -> (Child, Pid) {
+    let args = ["bench", "handoff", "--locks", "broken:stuck", "--patience", "600"];
+    let mut parent = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = parent.id();
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let begin = Instant::now();
+    loop {
+        let listed = fs::read_to_string(&children).unwrap_or_default();
+        if let Some(child) = listed.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
+            return (parent, Pid::from_raw(child).unwrap());
+        }
+        if begin.elapsed() > Duration::from_secs(60) {
+            let _ = parent.kill();
+            panic!("no child process appeared");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until the process is gone (or a zombie that only init has yet to reap).
+fn gone(pid: Pid) -> bool {
+    let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(60) {
+        match fs::read_to_string(&stat) {
+            Err(_) => return true,
+            Ok(stat) if stat.rsplit(") ").next().is_some_and(|s| s.starts_with('Z')) => {
+                return true;
+            }
+            Ok(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    false
+}
+
+#[test]
+fn ctrl_c_ends_the_children_and_exits_130() {
+    let (parent, child) = endless();
+    kill_process(Pid::from_child(&parent), Signal::INT).unwrap();
+    let output = parent.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(stderr(&output).contains("interrupted"));
+    assert!(gone(child));
+}
+
+#[test]
+fn children_die_with_a_killed_parent() {
+    let (mut parent, child) = endless();
+    // Not before the child has tied itself to its parent: it does so first of all,
+    // then it starts the threads of its workload.
+    let tasks = format!("/proc/{}/task", child.as_raw_nonzero());
+    let begin = Instant::now();
+    while fs::read_dir(&tasks).map_or(0, Iterator::count) < 3 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the child did not start its threads");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    assert!(gone(child));
+}
