@@ -90,29 +90,30 @@ fn build(
         .iter()
         .map(|name| registry::find(name.trim()).map(|entry| entry.name))
         .collect::<Result<_, _>>()?;
+    let locks = once(&locks);
     check(flags)?;
     let only = parse_cases(&flags.case)?;
     let mut cells = Vec::new();
     for part in parts {
         let threads = match part.workload {
             // These have their number by nature.
-            Workload::DirectIo | Workload::Uncontended => part.threads,
+            Workload::DirectIo | Workload::Uncontended => part.threads.to_vec(),
             _ => or_default(&flags.threads, part.threads),
         };
         let cs_loads = match part.workload {
             Workload::ReaderSpin | Workload::ReadMostly => {
                 or_default(&flags.cs_load, part.cs_loads)
             }
-            _ => part.cs_loads,
+            _ => part.cs_loads.to_vec(),
         };
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
-        for &threads in threads {
+        for threads in threads {
             if part.workload == Workload::ReaderSpin && threads < 2 {
                 return Err(Error::usage(
                     "reader-spin needs a reader and a writer: use --threads 2 or more",
                 ));
             }
-            for &cs_load in cs_loads {
+            for &cs_load in &cs_loads {
                 for &lock in &locks {
                     for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
                         let (readers, writers) = sides(part.workload, case, threads);
@@ -166,8 +167,19 @@ fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     }
 }
 
-fn or_default<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
-    if given.is_empty() { default } else { given }
+fn or_default<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {
+    once(if given.is_empty() { default } else { given })
+}
+
+/// The items in their order, each once: a cell that is run twice is no new result.
+fn once<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
+    let mut kept = Vec::new();
+    for &item in items {
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    kept
 }
 
 fn check(flags: &Flags) -> Result<(), Error> {
@@ -256,6 +268,17 @@ mod tests {
         assert_eq!((mix.readers, mix.writers), (48, 48));
         let alone = cells.iter().find(|c| c.case == Case::ReaderAlone && c.threads == 96).unwrap();
         assert_eq!((alone.readers, alone.writers), (48, 0));
+    }
+
+    #[test]
+    fn what_is_named_twice_is_run_once() {
+        let flags = Flags {
+            locks: vec!["std".into(), "std".into()],
+            threads: vec![4, 4],
+            case: vec!["busy".into()],
+            ..Flags::default()
+        };
+        assert_eq!(plan(&["handoff", "handoff"], &flags).unwrap().cells.len(), 1);
     }
 
     #[test]

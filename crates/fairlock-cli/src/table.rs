@@ -87,8 +87,9 @@ fn reader_spin(rows: &[&Row]) -> String {
         "alone r",
         "w",
     ]);
-    for row in rows.iter().filter(|row| is_total(row)) {
+    for row in configurations(rows) {
         let side = |case, side| side_of(rows, row, case, side);
+        let total = side(Case::Mixed, Side::All);
         let (read, write) = (side(Case::Mixed, Side::Read), side(Case::Mixed, Side::Write));
         let rate = |row: Option<&Row>| or_dash(row.and_then(|r| r.figures.ops_per_s), kops);
         let starved = |row: Option<&Row>| {
@@ -99,9 +100,9 @@ fn reader_spin(rows: &[&Row]) -> String {
             row.threads.to_string(),
             or_dash(row.cs_load, |n| n.to_string()),
             row.lock.clone(),
-            rate(Some(row)),
-            ratio(row),
-            score(row),
+            rate(total),
+            or_dash(total, ratio),
+            or_dash(total, score),
             rate(read),
             rate(write),
             starved(read),
@@ -177,7 +178,7 @@ fn read_mostly(rows: &[&Row]) -> String {
         "longest r",
         "w",
     ]);
-    for row in rows.iter().filter(|row| is_total(row)) {
+    for row in rows.iter().filter(|row| row.side == Side::All) {
         let longest = |side| {
             let row = side_of(rows, row, Case::Mixed, side);
             or_dash(row.and_then(|r| r.figures.wait_max_ns), time)
@@ -197,9 +198,18 @@ fn read_mostly(rows: &[&Row]) -> String {
     titled("read-mostly: 99.9 % reads", table, 3, MARK)
 }
 
-/// The row that stands for a mix.
-fn is_total(row: &Row) -> bool {
-    row.case == Case::Mixed && row.side == Side::All
+/// One row of each lock and configuration, whatever its case: the mix may be missing.
+fn configurations<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let mut seen = Vec::new();
+    let mut first = Vec::new();
+    for row in rows.iter().copied() {
+        let key = (row.threads, row.cs_load, row.lock.as_str());
+        if !seen.contains(&key) {
+            seen.push(key);
+            first.push(row);
+        }
+    }
+    first
 }
 
 /// The row of one side of the same lock and configuration.

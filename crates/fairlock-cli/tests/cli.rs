@@ -271,6 +271,7 @@ fn endless() -> (Child, Pid) {
         }
         if begin.elapsed() > Duration::from_secs(60) {
             let _ = parent.kill();
+            let _ = parent.wait();
             panic!("no child process appeared");
         }
         std::thread::sleep(Duration::from_millis(5));
