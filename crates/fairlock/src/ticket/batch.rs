@@ -131,9 +131,9 @@ pub struct Pace {
 
 impl Pace {
     /// One part in this many may be lost to bringing in stragglers.
-    pub const SHARE: u64 = 40;
+    pub const SHARE: u64 = 50;
     /// A batch is planned to last no longer than this.
-    pub const LONGEST_NS: u64 = 5_000_000;
+    pub const LONGEST_NS: u64 = 6_000_000;
     /// A batch is planned to last at least this, so that running threads need
     /// not alternate at every section.
     pub const SHORTEST_NS: u64 = 1_000_000;

@@ -17,6 +17,10 @@ use crate::wait::Thread;
 pub struct TicketLock<P: Platform, S: BatchSize> {
     word: P::AtomicU64,
     inbox: Inbox<P>,
+    /// Non-zero while one of the waiters is the *heir*: it was overtaken time
+    /// and again, so it sleeps on a timer and need not be kicked while the
+    /// batch is open. A kick would cost the busy threads more than they gain.
+    heir: P::AtomicU32,
     /// Belongs to the holder.
     own: UnsafeCell<Own<P, S>>,
     size: PhantomData<S>,
@@ -43,17 +47,29 @@ const SPIN_NS: u64 = 40_000;
 /// The same for a waiter that cannot run soon: its turn comes after more
 /// waiters than there are CPUs.
 const SPIN_FAR_NS: u64 = 2_000;
-/// Between two looks at a lock that others may take first, the first pause and
-/// the longest one.
+/// The same for a waiter that could have gone first, but saw others do so
+/// [`HOT_SECTIONS`] times: the lock is busy without it.
+const SPIN_HOT_NS: u64 = 10_000;
+const HOT_SECTIONS: u32 = 8;
+/// Between two looks at a lock that others may take first: the first pause,
+/// and the longest one.
 const BACKOFF_NS: (u64, u64) = (100, 1_000);
-/// A waiter that was kicked in vain wakes itself from now on: after this long,
-/// then twice as long, and so on up to the second.
+/// How long the heir sleeps: the first time, and the longest.
 const NAP_NS: (u64, u64) = (200_000, 800_000);
+
+/// Why a spin ended without the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InVain {
+    /// The lock did not come free, or it was not yet our turn.
+    Waiting,
+    /// Others of the open batch were quicker, time and again.
+    Overtaken,
+}
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// A free lock.
     pub fn new() -> Self {
-        Self::with(P::AtomicU64::new(Word::IDLE.0), Inbox::new())
+        Self::with(P::AtomicU64::new(Word::IDLE.0), Inbox::new(), P::AtomicU32::new(0))
     }
 
     /// A free lock, for statics.
@@ -61,24 +77,25 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     where
         P::AtomicU64: ConstZero,
         P::AtomicUsize: ConstZero,
+        P::AtomicU32: ConstZero,
     {
-        Self::with(ConstZero::ZERO, Inbox::new_const())
+        Self::with(ConstZero::ZERO, Inbox::new_const(), ConstZero::ZERO)
     }
 
-    const fn with(word: P::AtomicU64, inbox: Inbox<P>) -> Self {
+    const fn with(word: P::AtomicU64, inbox: Inbox<P>, heir: P::AtomicU32) -> Self {
         let own = Own {
             lot: Lot::new(),
             pace: S::START,
             #[cfg(test)]
             served: super::Served::NEW,
         };
-        Self { word, inbox, own: UnsafeCell::new(own), size: PhantomData }
+        Self { word, inbox, heir, own: UnsafeCell::new(own), size: PhantomData }
     }
 
     /// A free lock that has already served `tickets`.
     #[cfg(test)]
     pub(super) fn after(tickets: u32) -> Self {
-        Self::with(P::AtomicU64::new(Word::after(tickets).0), Inbox::new())
+        Self::with(P::AtomicU64::new(Word::after(tickets).0), Inbox::new(), P::AtomicU32::new(0))
     }
 
     /// Takes the lock, waiting for it if need be.
@@ -192,91 +209,124 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             return;
         }
         // Relaxed: a ticket gives nothing yet.
-        let ticket = Word(self.word.fetch_add(Word::TICKET, Ordering::Relaxed)).tail();
-        if !self.spin(ticket) {
+        let before = Word(self.word.fetch_add(Word::TICKET, Ordering::Relaxed));
+        let ticket = before.tail();
+        if self.take(before.with_ticket(), ticket) {
+            return;
+        }
+        if let Err(why) = self.spin(ticket) {
             events::count(Event::TakenSlow);
-            self.lock_parked(ticket);
+            self.lock_parked(ticket, why);
         }
     }
 
-    /// Waits awake for a bounded time; whether the lock was taken.
-    fn spin(&self, ticket: u32) -> bool {
+    /// Waits awake for a bounded time.
+    fn spin(&self, ticket: u32) -> Result<(), InVain> {
         let still = P::AtomicU32::new(0);
         let started = P::now();
+        let first = self.load();
         let mut pause = BACKOFF_NS.0;
-        let mut left = SPIN_NS;
         loop {
             let word = self.load();
             if self.take(word, ticket) {
-                return true;
+                return Ok(());
             }
             let mine = word.is_eligible(ticket, S::MAX);
-            if mine && word.is_open(S::MAX) {
+            let racing = mine && word.is_open(S::MAX);
+            let (bound, why) = if racing && word.served_since(first) >= HOT_SECTIONS {
+                (SPIN_HOT_NS, InVain::Overtaken)
+            } else if !mine && word.distance(ticket) > P::cpus() as u32 {
+                (SPIN_FAR_NS, InVain::Waiting)
+            } else {
+                (SPIN_NS, InVain::Waiting)
+            };
+            let spun = P::now().wrapping_sub(started);
+            if spun >= bound {
+                return Err(why);
+            }
+            if racing {
                 // Anybody may be next. The holder keeps its cache lines while
                 // the others look only now and then.
                 P::spin_until(&still, pause, |_| false);
                 pause = (2 * pause).min(BACKOFF_NS.1);
             } else {
-                let far = !mine && word.distance(ticket) > P::cpus() as u32;
-                let bound = if far { left.min(SPIN_FAR_NS) } else { left };
-                let can_take = |w| can_take::<S>(Word(w), ticket);
-                if !P::spin_until(&self.word, bound, can_take) {
-                    return false;
+                let can_take = |word| can_take::<S>(Word(word), ticket);
+                if P::spin_until(&self.word, bound - spun, can_take) {
+                    continue;
                 }
             }
             // A clock that stands still is a model checker's: one look is all.
-            let spun = P::now().wrapping_sub(started);
-            if spun == 0 || spun >= SPIN_NS {
-                return self.take(self.load(), ticket);
+            if P::now() == started {
+                return Err(why);
             }
-            left = SPIN_NS - spun;
         }
     }
 
     /// Parks until kicked, spins again, and so on until the lock is taken.
     #[cold]
-    fn lock_parked(&self, ticket: u32) {
+    fn lock_parked(&self, ticket: u32, mut why: InVain) {
         let thread = P::thread();
         let entry = Parked::new(ticket, thread);
-        let mut nap: Option<u64> = None;
         loop {
-            // SAFETY: the entry is unlinked; this frame is left only with the
-            // lock held and the entry out of the lists (invariant 1).
-            unsafe { self.inbox.push(&entry, nap.is_some()) };
-            // AcqRel: the release publishes the push to the holder that sees
-            // INBOX; the acquire is for `take`.
-            let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
-            if self.take(word, ticket) {
-                events::count(Event::TakenSlowPickup);
-                return self.unlist(&entry);
+            // Relaxed: who is heir is a matter of speed.
+            let heir = why == InVain::Overtaken && self.heir.swap(1, Ordering::Relaxed) == 0;
+            let taken = self.park(&entry, heir);
+            if heir {
+                // Before the release that lets the lock be freed, if taken.
+                self.heir.store(0, Ordering::Relaxed);
             }
-            // The lock was held, or serving another batch, after INBOX was up:
-            // a release will look for us (invariant 3).
-            while entry.is_linked() {
-                let until = nap.map(|ns| P::now() + ns);
-                thread.ticket_parker.park(until, false);
-                if !entry.is_linked() {
-                    break;
-                }
-                // The timer, or a wake-up meant for an earlier wait.
-                let taken =
-                    if nap.is_some() { self.spin(ticket) } else { self.take(self.load(), ticket) };
-                if taken {
-                    return self.unlist(&entry);
-                }
-                nap = nap.map(|ns| (2 * ns).min(NAP_NS.1));
+            if taken {
+                // SAFETY: the lock was taken.
+                return unsafe { self.unlist(&entry) };
             }
-            if self.spin(ticket) {
-                return;
+            match self.spin(ticket) {
+                Ok(()) => return,
+                Err(again) => why = again,
             }
-            // Kicked in vain: others are quicker. Do not have them pay for
-            // kick after kick.
-            nap.get_or_insert(NAP_NS.0);
         }
     }
 
+    /// Sleeps until kicked: false. True if the lock was taken meanwhile; the
+    /// entry may still be listed then.
+    fn park(&self, entry: &Parked<P>, heir: bool) -> bool {
+        // SAFETY: the entry is in no list, and `lock_parked` keeps its frame
+        // until it is out of them again, with the lock held (invariant 1).
+        unsafe { self.inbox.push(entry, heir) };
+        // AcqRel: the release publishes the push to the holder that sees
+        // INBOX; the acquire is `take`'s.
+        let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
+        if self.take(word, entry.ticket) {
+            events::count(Event::TakenSlowPickup);
+            return true;
+        }
+        // The lock was held, or serving another batch, after INBOX was up: a
+        // release will look for us (invariant 3).
+        let mut nap = NAP_NS.0;
+        while entry.is_linked() {
+            let until = heir.then(|| P::now() + nap);
+            entry.thread.ticket_parker.park(until, false);
+            if !entry.is_linked() {
+                break;
+            }
+            // The timer, or a kick meant for an earlier wait.
+            let taken = if heir {
+                self.spin(entry.ticket).is_ok()
+            } else {
+                self.take(self.load(), entry.ticket)
+            };
+            if taken {
+                return true;
+            }
+            nap = (2 * nap).min(NAP_NS.1);
+        }
+        false
+    }
+
     /// Takes the calling holder's own entry out of inbox and lot.
-    fn unlist(&self, entry: &Parked<P>) {
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    unsafe fn unlist(&self, entry: &Parked<P>) {
         // SAFETY: the caller holds the lock.
         let own = unsafe { &mut *self.own.get() };
         own.lot.collect(&self.inbox, self.load(), S::MAX);
@@ -303,8 +353,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     // inbox was emptied raises the flag again, and the
                     // exchange below fails. Acquire: pairs with the waiter's
                     // raising of the flag.
-                    word = Word(self.word.fetch_and(!Word::INBOX, Ordering::Acquire))
-                        .without_inbox();
+                    let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
+                    word = Word(flagged).without_inbox();
                     own.lot.collect(&self.inbox, word, S::MAX);
                 }
                 let mut next = word.released();

@@ -131,6 +131,12 @@ impl Word {
         ticket.wrapping_sub(self.head()) % TICKETS
     }
 
+    /// Tickets served since the word was `earlier`.
+    #[inline]
+    pub(super) fn served_since(self, earlier: Self) -> u32 {
+        self.head().wrapping_sub(earlier.head()) % TICKETS
+    }
+
     /// Outstanding tickets of the current batch.
     #[inline]
     pub(super) fn outstanding_eligible(self, max: u32) -> u32 {
