@@ -38,10 +38,13 @@ fn starvation(rows: &[Row]) -> Option<String> {
     let mut guilty = Vec::new();
     let mut innocent = Vec::new();
     for lock in locks(rows) {
-        let worst = whole(rows)
+        let Some(worst) = whole(rows)
             .filter(|row| row.lock == lock)
             .filter_map(|row| Some((row.figures.starved_threads?, row.threads)))
-            .max()?;
+            .max()
+        else {
+            continue;
+        };
         match worst {
             (0, _) => innocent.push(lock),
             (starved, of) => guilty.push(format!("{lock} ({starved} of {of} threads)")),

@@ -226,6 +226,14 @@ fn a_lock_that_loses_somebody_is_killed_and_marked() {
 }
 
 #[test]
+fn a_lock_that_panics_is_marked_with_its_message() {
+    let args = ["bench", "handoff", "--case", "busy", "--locks", "broken:panicking"];
+    let document = run_json(&[&args[..], &TINY].concat(), 1);
+    let error = document["rows"][0]["error"].as_str().unwrap();
+    assert!(error.contains("broken on purpose") && !error.contains('\n'), "{error}");
+}
+
+#[test]
 fn direct_io_runs_or_says_why_not_and_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
@@ -258,6 +266,7 @@ fn a_closed_stdout_is_no_panic() {
 }
 
 /// A run whose child never ends by itself, once that child is there.
+#[allow(clippy::zombie_processes)] // the caller waits for it
 fn endless() -> (Child, Pid) {
     let args = ["bench", "handoff", "--locks", "broken:stuck", "--patience", "600"];
     let mut parent = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -90,10 +90,32 @@ impl RwBench for Stuck {
     unsafe fn write_unlock(&self) {}
 }
 
+/// Panics when it is acquired.
+struct Panicking;
+
+impl RwBench for Panicking {
+    fn new() -> Self {
+        Self
+    }
+
+    fn read_lock(&self) {
+        self.write_lock();
+    }
+
+    unsafe fn read_unlock(&self) {}
+
+    fn write_lock(&self) {
+        panic!("broken on purpose");
+    }
+
+    unsafe fn write_unlock(&self) {}
+}
+
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
         rw_entry::<Favourite>("broken:unfair", "starves all but one thread, on purpose").mutex(),
         rw_entry::<Stuck>("broken:stuck", "is never released, on purpose").mutex(),
+        rw_entry::<Panicking>("broken:panicking", "panics when acquired, on purpose").mutex(),
     ]
 }

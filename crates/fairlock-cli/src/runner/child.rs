@@ -95,11 +95,10 @@ fn end(stdout: &[u8], stderr: &[u8], status: ExitStatus) -> End {
         Ok(Reply::Error(why)) => End::Failed(why),
         Err(_) => {
             let said = String::from_utf8_lossy(stderr);
-            let said = said.lines().map(str::trim).find(|line| !line.is_empty());
-            End::Failed(match said {
-                Some(said) => format!("the run ended early ({status}): {said}"),
-                None => format!("the run ended early ({status})"),
-            })
+            // A panic says where on its first line, and why on its second.
+            let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+            let said = lines.take(2).collect::<Vec<_>>().join(" ");
+            End::Failed(format!("the run ended early ({status}): {said}"))
         }
     }
 }
@@ -114,6 +113,7 @@ pub fn serve() -> Result<(), Error> {
     // this, stdin is at its end and the cell does not parse.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|errno| Error::failed(format!("cannot tie a child to its parent: {errno}")))?;
+    end_on_panic();
     let mut request = String::new();
     std::io::stdin()
         .read_to_string(&mut request)
@@ -130,4 +130,13 @@ pub fn serve() -> Result<(), Error> {
     // The parent may be gone, or have given up.
     let _ = writeln!(std::io::stdout(), "{reply}");
     Ok(())
+}
+
+/// A thread that panics in a lock leaves the others waiting for it: end at once.
+fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        std::process::exit(101);
+    }));
 }
