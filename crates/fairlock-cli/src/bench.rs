@@ -71,7 +71,7 @@ fn try_direct_io(plan: &Plan) -> Result<Option<String>, Error> {
         return Ok(None);
     };
     let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
-    let file = DirectFile::create(dir, workload::direct_io::blocks(cell.secs))?;
+    let file = DirectFile::create(dir, workload::direct_io::blocks(cell))?;
     Ok(Some(file.file_system()))
 }
 

@@ -18,9 +18,9 @@ pub const CASES: [Case; 3] = [Case::Mixed, Case::WriterAlone, Case::ReaderAlone]
 /// faster one wraps around to the start of the file.
 const BLOCKS_PER_SEC: f64 = 100_000.0;
 
-/// Blocks to preallocate for a window of `secs`.
-pub fn blocks(secs: f64) -> u64 {
-    ((secs + 1.0) * BLOCKS_PER_SEC) as u64
+/// Blocks to preallocate for a cell.
+pub fn blocks(cell: &Cell) -> u64 {
+    ((cell.secs + cell.warm_up_secs()) * BLOCKS_PER_SEC) as u64
 }
 
 /// The file as a log: blocks are appended at its tail.
@@ -54,7 +54,7 @@ struct IoTally {
 /// Runs one cell.
 pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
     let dir = cell.dir.as_deref().ok_or_else(|| Error::usage("direct-io needs --dir"))?;
-    let blocks = blocks(cell.secs);
+    let blocks = blocks(cell);
     let log = Log { file: DirectFile::create(dir, blocks)?, blocks, appended: AtomicU64::new(0) };
     // The reader of `reader_alone` needs something to read.
     log.append(&Block::new())?;
