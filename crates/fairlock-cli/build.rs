@@ -134,7 +134,9 @@ mod native_peers {
     fn compiles(build: &cc::Build, language: &str, source: &str) -> bool {
         use std::io::Write;
 
-        let Ok(compiler) = build.try_get_compiler() else { return false };
+        let Ok(compiler) = build.clone().cargo_warnings(false).try_get_compiler() else {
+            return false;
+        };
         let mut command: Command = compiler.to_command();
         command.args(["-E", "-x", language, "-"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
