@@ -57,9 +57,11 @@ unsafe impl Platform for Loom {
             loom::thread::yield_now();
             return WaitOutcome::TimedOut;
         }
-        let guard = SLEEPERS.lock.lock().unwrap();
-        if word.load(Ordering::Acquire) == expected {
-            drop(SLEEPERS.changed.wait(guard).unwrap());
+        let mut guard = SLEEPERS.lock.lock().unwrap();
+        // No spurious wake-ups: one meant for another word would hide that
+        // this thread's was lost.
+        while word.load(Ordering::Acquire) == expected {
+            guard = SLEEPERS.changed.wait(guard).unwrap();
         }
         WaitOutcome::Woken
     }

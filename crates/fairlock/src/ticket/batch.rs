@@ -13,6 +13,10 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     type Pace: Send;
     #[doc(hidden)]
     const START: Self::Pace;
+    /// What a negative control gets wrong on purpose.
+    #[cfg(test)]
+    #[doc(hidden)]
+    const FAULT: super::fault::Fault = super::fault::Fault::None;
     /// Called once per release in company, by the holder, with the word it is
     /// about to release.
     #[doc(hidden)]
@@ -31,7 +35,7 @@ pub enum Step {
     Next(u32),
 }
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
 }
 

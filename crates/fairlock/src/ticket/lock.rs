@@ -295,7 +295,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // AcqRel: the release publishes the push to the holder that sees
         // INBOX; the acquire is `take`'s.
         let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
-        if self.take(word, entry.ticket) {
+        if !faulty!(S, ParksBlindly) && self.take(word, entry.ticket) {
             events::count(Event::TakenSlowPickup);
             return true;
         }
@@ -353,9 +353,14 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     // inbox was emptied raises the flag again, and the
                     // exchange below fails. Acquire: pairs with the waiter's
                     // raising of the flag.
+                    if faulty!(S, LooksTooEarly) {
+                        own.lot.collect(&self.inbox, word, S::MAX);
+                    }
                     let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
                     word = Word(flagged).without_inbox();
-                    own.lot.collect(&self.inbox, word, S::MAX);
+                    if !faulty!(S, LooksTooEarly) {
+                        own.lot.collect(&self.inbox, word, S::MAX);
+                    }
                 }
                 let mut next = word.released();
                 match step {
@@ -386,6 +391,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 Err(now) => word = Word(now),
             }
         }
+        if faulty!(S, TouchesReleased) {
+            self.load();
+        }
         if word.has_parked() {
             events::count(Event::ReleasedSlow);
         }
@@ -408,6 +416,16 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     pub(super) unsafe fn served(&self) -> super::Served {
         // SAFETY: the caller holds the lock.
         unsafe { (*self.own.get()).served }
+    }
+}
+
+#[cfg(all(test, loom))]
+impl<S: BatchSize> TicketLock<crate::platform::loom::Loom, S> {
+    /// Has loom check that every access so far happens before this one.
+    pub(super) fn access_mut(&mut self) {
+        self.word.with_mut(|_| ());
+        self.heir.with_mut(|_| ());
+        self.inbox.access_mut();
     }
 }
 

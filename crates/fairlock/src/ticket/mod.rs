@@ -22,8 +22,22 @@
 //! `word` says what the bits are and why no fence is needed; `park` where
 //! waiters sleep and why nothing touches the lock after its release.
 
+/// Whether the lock of size `$size` has this fault: never outside tests.
+macro_rules! faulty {
+    ($size:ty, $fault:ident) => {{
+        #[cfg(test)]
+        let faulty = <$size as $crate::ticket::BatchSize>::FAULT as u32
+            == $crate::ticket::fault::Fault::$fault as u32;
+        #[cfg(not(test))]
+        let faulty = false;
+        faulty
+    }};
+}
+
 mod batch;
 mod events;
+#[cfg(test)]
+mod fault;
 mod lock;
 mod park;
 mod word;
@@ -53,3 +67,5 @@ impl Served {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, loom))]
+mod ticket_loom;

@@ -108,6 +108,13 @@ impl<P: Platform> Inbox<P> {
     }
 }
 
+#[cfg(all(test, loom))]
+impl Inbox<crate::platform::loom::Loom> {
+    pub(super) fn access_mut(&mut self) {
+        self.newest.with_mut(|_| ());
+    }
+}
+
 /// The parked waiters in ticket order.
 pub(super) struct Lot<P: Platform> {
     first: *const Parked<P>,

@@ -190,3 +190,107 @@ impl Word {
 pub(super) fn is_before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) % TICKETS >= TICKETS / 2
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the word stands for, in numbers that do not wrap.
+    #[derive(Clone, Copy, Debug)]
+    struct Model {
+        head: u64,
+        tail: u64,
+        left: u32,
+        locked: bool,
+        parked: bool,
+        inbox: bool,
+    }
+
+    impl Model {
+        fn word(self, max: u32) -> Word {
+            let tickets = |n: u64| n % u64::from(TICKETS);
+            let mut word = Word(
+                tickets(self.head) << HEAD_SHIFT
+                    | tickets(self.tail) << TAIL_SHIFT
+                    | u64::from(self.locked),
+            )
+            .with_left(self.left, max)
+            .with_parked(self.parked);
+            if self.inbox {
+                word = word.with_inbox();
+            }
+            word
+        }
+    }
+
+    prop_compose! {
+        fn model()(max_bits in 0..=16u32)(
+            max_bits in Just(max_bits),
+            head in prop_oneof![0..100u64, u64::from(TICKETS) - 50..u64::from(TICKETS) + 50, any::<u32>().prop_map(u64::from)],
+            outstanding in prop_oneof![0..10u64, 0..2_000_000u64],
+            left in 1..=1u32 << max_bits,
+            locked in any::<bool>(),
+            parked in any::<bool>(),
+            inbox in any::<bool>(),
+        ) -> (Model, u32) {
+            let outstanding = outstanding.max(u64::from(locked));
+            (Model { head, tail: head + outstanding, left, locked, parked, inbox }, 1 << max_bits)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn fields_do_not_mix((m, max) in model()) {
+            let word = m.word(max);
+            prop_assert_eq!(u64::from(word.head()), m.head % u64::from(TICKETS));
+            prop_assert_eq!(u64::from(word.tail()), m.tail % u64::from(TICKETS));
+            prop_assert_eq!(u64::from(word.outstanding()), m.tail - m.head);
+            prop_assert_eq!(word.left(max), m.left);
+            prop_assert_eq!(word.is_locked(), m.locked);
+            prop_assert_eq!(word.has_parked(), m.parked);
+            prop_assert_eq!(word.has_inbox(), m.inbox);
+        }
+
+        #[test]
+        fn a_ticket_moves_the_tail_only((m, max) in model()) {
+            let after = Model { tail: m.tail + 1, ..m };
+            prop_assert!(m.word(max).with_ticket() == after.word(max));
+        }
+
+        #[test]
+        fn a_release_moves_the_head_and_spends_one_service((m, max) in model()) {
+            prop_assume!(m.locked);
+            let after = Model { head: m.head + 1, left: m.left - 1, locked: false, ..m };
+            prop_assert!(m.word(max).released() == after.word(max));
+        }
+
+        #[test]
+        fn eligible_are_those_below_head_plus_left((m, max) in model(), offset in -65_535..2_000_000i64) {
+            let ticket = m.head as i64 + offset;
+            prop_assume!(ticket >= 0 && offset > -i64::from(max));
+            let word = m.word(max);
+            prop_assert_eq!(
+                word.is_eligible(ticket as u64 as u32 % TICKETS, max),
+                offset < i64::from(m.left)
+            );
+        }
+
+        #[test]
+        fn open_means_that_the_next_ticket_is_eligible((m, max) in model()) {
+            let word = m.word(max);
+            prop_assert_eq!(word.is_open(max), word.is_eligible(word.tail(), max));
+            prop_assert_eq!(
+                u64::from(word.outstanding_eligible(max)),
+                (m.tail - m.head).min(u64::from(m.left))
+            );
+        }
+
+        #[test]
+        fn tickets_are_ordered_across_the_wrap(a in any::<u32>(), ahead in 1..TICKETS / 2) {
+            let (a, b) = (a % TICKETS, a.wrapping_add(ahead) % TICKETS);
+            prop_assert!(is_before(a, b) && !is_before(b, a));
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Every interleaving of two or three threads, with every value the memory
+//! model lets them read:
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib ticket_loom`
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+
+use super::{Adaptive, BatchSize, Fixed, TicketLock};
+use crate::platform::loom::Loom;
+
+/// A lock and what it guards: loom reports two threads inside at once, and a
+/// section that does not see the one before.
+struct Guarded<S: BatchSize> {
+    lock: TicketLock<Loom, S>,
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: `value` is touched under `lock` only (loom checks that).
+unsafe impl<S: BatchSize> Sync for Guarded<S> {}
+// SAFETY: as above.
+unsafe impl<S: BatchSize> Send for Guarded<S> {}
+
+impl<S: BatchSize> Guarded<S> {
+    fn new(served: u32) -> Arc<Self> {
+        Arc::new(Self { lock: TicketLock::after(served), value: UnsafeCell::new(0) })
+    }
+
+    fn add(&self) {
+        self.lock.lock();
+        self.add_held();
+    }
+
+    fn try_add(&self) -> u32 {
+        let taken = self.lock.try_lock();
+        if taken {
+            self.add_held();
+        }
+        u32::from(taken)
+    }
+
+    fn add_held(&self) {
+        // SAFETY: the lock is held.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+        // SAFETY: the lock is held.
+        unsafe { self.lock.unlock() };
+    }
+
+    fn check(&self, sections: u32) {
+        assert!(!self.lock.is_locked() && !self.lock.is_contended());
+        // SAFETY: the other threads have ended.
+        assert_eq!(self.value.with(|value| unsafe { *value }), sections);
+    }
+}
+
+/// `others` threads and this one, each `times` sections; a lost wake-up is a
+/// deadlock, which loom reports.
+fn contend<S: BatchSize>(others: usize, times: usize, served: u32) {
+    loom::model(move || {
+        let lock = Guarded::<S>::new(served);
+        let threads: Vec<_> = (0..others)
+            .map(|_| {
+                let lock = lock.clone();
+                loom::thread::spawn(move || (0..times).for_each(|_| lock.add()))
+            })
+            .collect();
+        (0..times).for_each(|_| lock.add());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        lock.check(((others + 1) * times) as u32);
+    });
+}
+
+#[test]
+fn two_threads_park_and_kick_in_order() {
+    contend::<Fixed<1>>(1, 2, 0);
+}
+
+#[test]
+fn two_threads_park_and_kick_in_a_batch() {
+    contend::<Fixed<4>>(1, 2, 0);
+}
+
+#[test]
+fn three_threads_park_and_kick_in_order() {
+    contend::<Fixed<1>>(2, 1, 0);
+}
+
+#[test]
+fn three_threads_share_batches_of_two() {
+    contend::<Fixed<2>>(2, 1, 0);
+}
+
+#[test]
+fn three_threads_share_an_adaptive_batch() {
+    contend::<Adaptive<4>>(2, 1, 0);
+}
+
+#[test]
+fn head_and_tail_wrap_around() {
+    contend::<Fixed<1>>(1, 2, u32::MAX);
+    contend::<Fixed<2>>(2, 1, u32::MAX - 1);
+}
+
+#[test]
+fn try_lock_against_lock() {
+    loom::model(|| {
+        let lock = Guarded::<Fixed<2>>::new(0);
+        let other = {
+            let lock = lock.clone();
+            loom::thread::spawn(move || {
+                lock.add();
+                lock.try_add()
+            })
+        };
+        let here = lock.try_add();
+        lock.add();
+        let there = other.join().unwrap();
+        lock.check(2 + here + there);
+    });
+}
+
+/// The last owner takes the lock apart as soon as it has released it: loom
+/// reports any access of the other thread that this does not come after.
+fn free_at_once<S: BatchSize>() {
+    fn use_once<S: BatchSize>(lock: *mut Guarded<S>) {
+        // SAFETY: whoever comes last frees it, and nobody comes twice.
+        let shared = unsafe { &*lock };
+        shared.lock.lock();
+        // SAFETY: the lock is held.
+        let last = shared.value.with_mut(|value| unsafe {
+            *value += 1;
+            *value == 2
+        });
+        // SAFETY: the lock is held.
+        unsafe { shared.lock.unlock() };
+        if last {
+            // SAFETY: the other thread has had its turn.
+            unsafe { (*lock).lock.access_mut() };
+        }
+    }
+    loom::model(|| {
+        let guarded = Guarded::<S> { lock: TicketLock::new(), value: UnsafeCell::new(0) };
+        let lock = Box::into_raw(Box::new(guarded));
+        let address = lock as usize;
+        let other = loom::thread::spawn(move || use_once(address as *mut Guarded<S>));
+        use_once(lock);
+        other.join().unwrap();
+        // SAFETY: both threads are done with it.
+        drop(unsafe { Box::from_raw(lock) });
+    });
+}
+
+#[test]
+fn nothing_touches_the_lock_after_its_last_release() {
+    free_at_once::<Fixed<1>>();
+    free_at_once::<Fixed<2>>();
+}
+
+/// The same checks on locks with a mistake (`fault::Fault`): they must fail.
+/// Loom aborts on a deadlock, so each runs in a process of its own.
+#[test]
+fn broken_locks_are_caught() {
+    let controls = [
+        ("parks_blindly", "deadlock"),
+        ("looks_too_early", "deadlock"),
+        ("touches_released", "ausality violation"),
+    ];
+    for (control, complaint) in controls {
+        let path = format!("{}::broken::{control}", module_path!().split_once("::").unwrap().1);
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &path, "--ignored", "--nocapture"])
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(!run.status.success() && said.contains(complaint), "{control}: {run:?}");
+    }
+}
+
+mod broken {
+    use super::{contend, free_at_once};
+    use crate::ticket::fault::Broken;
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn parks_blindly() {
+        contend::<Broken<1, 1>>(1, 1, 0);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn looks_too_early() {
+        contend::<Broken<1, 2>>(2, 1, 0);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn touches_released() {
+        free_at_once::<Broken<1, 3>>();
+    }
+}
