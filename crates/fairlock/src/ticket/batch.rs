@@ -14,7 +14,7 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     const START: Self::Pace;
     /// What a negative control gets wrong on purpose.
-    #[cfg(test)]
+    #[cfg(all(test, loom))]
     #[doc(hidden)]
     const FAULT: super::fault::Fault = super::fault::Fault::None;
     /// Called once per release in company, by the holder, with the word it is
@@ -142,6 +142,9 @@ impl Pace {
     /// not alternate at every section.
     pub const SHORTEST_NS: u64 = 1_000_000;
 
+    /// By how much a sample of `lost` may exceed twice the average.
+    const SURPRISE_NS: u64 = 20_000;
+
     fn begin(&mut self, now: u64) {
         self.opened = now;
         self.closed = 0;
@@ -156,7 +159,8 @@ impl Pace {
         let section = (open / u64::from(self.served_open.max(1))).max(1);
         let stragglers = u64::from(self.served - self.served_open);
         let lost = now.wrapping_sub(self.closed).saturating_sub(stragglers * section);
-        self.lost = (3 * self.lost + lost) / 4;
+        // A sample far above the average is a thread preempted on the way.
+        self.lost = (3 * self.lost + lost.min(2 * self.lost + Self::SURPRISE_NS)) / 4;
         self.planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
         self.begin(now);
         u32::try_from(self.planned / section).unwrap_or(u32::MAX)

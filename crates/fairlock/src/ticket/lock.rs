@@ -14,6 +14,7 @@ use crate::wait::Thread;
 /// A ticket lock whose tickets are served in batches of a size `S`.
 ///
 /// See the [module](super) for what it promises.
+#[repr(C)] // the word first: what follows is touched with it
 pub struct TicketLock<P: Platform, S: BatchSize> {
     word: P::AtomicU64,
     inbox: Inbox<P>,
@@ -51,19 +52,38 @@ const SPIN_FAR_NS: u64 = 2_000;
 /// [`HOT_SECTIONS`] times: the lock is busy without it.
 const SPIN_HOT_NS: u64 = 10_000;
 const HOT_SECTIONS: u32 = 8;
+/// A waiter of the current batch stays awake if the batch closes within this:
+/// its turn comes before a kick could pay.
+const SPIN_CLOSING_NS: u64 = 100_000;
 /// Between two looks at a lock that others may take first: the first pause,
 /// and the longest one.
 const BACKOFF_NS: (u64, u64) = (100, 1_000);
-/// How long the heir sleeps: the first time, and the longest.
+/// How long the heir sleeps: the first time, and the longest. Less if the batch
+/// closes sooner: it is awake then, and nobody has to kick it.
 const NAP_NS: (u64, u64) = (200_000, 800_000);
 
 /// Why a spin ended without the lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum InVain {
     /// The lock did not come free, or it was not yet our turn.
     Waiting,
-    /// Others of the open batch were quicker, time and again.
-    Overtaken,
+    /// Others of the open batch were quicker, time and again. At their pace it
+    /// closes after this many nanoseconds.
+    Overtaken(u64),
+}
+
+impl InVain {
+    fn is_overtaken(self) -> bool {
+        matches!(self, InVain::Overtaken(_))
+    }
+
+    /// How long to sleep in order to be awake when the batch closes.
+    fn until_closing(self) -> u64 {
+        match self {
+            InVain::Overtaken(closing) => closing.saturating_sub(SPIN_CLOSING_NS),
+            InVain::Waiting => u64::MAX,
+        }
+    }
 }
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
@@ -223,24 +243,31 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Waits awake for a bounded time.
     fn spin(&self, ticket: u32) -> Result<(), InVain> {
         let still = P::AtomicU32::new(0);
-        let started = P::now();
+        let mut started = P::now();
         let first = self.load();
+        let mut raced = false;
         let mut pause = BACKOFF_NS.0;
         loop {
             let word = self.load();
             if self.take(word, ticket) {
                 return Ok(());
             }
+            let now = P::now();
             let mine = word.is_eligible(ticket, S::MAX);
             let racing = mine && word.is_open(S::MAX);
-            let (bound, why) = if racing && word.served_since(first) >= HOT_SECTIONS {
-                (SPIN_HOT_NS, InVain::Overtaken)
+            if raced && !racing {
+                // The batch has closed: only its stragglers are ahead now.
+                started = now;
+            }
+            raced = racing;
+            let spun = now.wrapping_sub(started);
+            let (bound, why) = if racing {
+                patience(word.served_since(first), word.left(S::MAX), spun)
             } else if !mine && word.distance(ticket) > P::cpus() as u32 {
                 (SPIN_FAR_NS, InVain::Waiting)
             } else {
                 (SPIN_NS, InVain::Waiting)
             };
-            let spun = P::now().wrapping_sub(started);
             if spun >= bound {
                 return Err(why);
             }
@@ -269,8 +296,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let entry = Parked::new(ticket, thread);
         loop {
             // Relaxed: who is heir is a matter of speed.
-            let heir = why == InVain::Overtaken && self.heir.swap(1, Ordering::Relaxed) == 0;
-            let taken = self.park(&entry, heir);
+            let heir = why.is_overtaken() && self.heir.swap(1, Ordering::Relaxed) == 0;
+            let taken = self.park(&entry, heir.then_some(why));
             if heir {
                 // Before the release that lets the lock be freed, if taken.
                 self.heir.store(0, Ordering::Relaxed);
@@ -287,11 +314,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// Sleeps until kicked: false. True if the lock was taken meanwhile; the
-    /// entry may still be listed then.
-    fn park(&self, entry: &Parked<P>, heir: bool) -> bool {
+    /// entry may still be listed then. The heir says how its last spin went.
+    fn park(&self, entry: &Parked<P>, mut heir: Option<InVain>) -> bool {
         // SAFETY: the entry is in no list, and `lock_parked` keeps its frame
         // until it is out of them again, with the lock held (invariant 1).
-        unsafe { self.inbox.push(entry, heir) };
+        unsafe { self.inbox.push(entry, heir.is_some()) };
         // AcqRel: the release publishes the push to the holder that sees
         // INBOX; the acquire is `take`'s.
         let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
@@ -303,19 +330,21 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // release will look for us (invariant 3).
         let mut nap = NAP_NS.0;
         while entry.is_linked() {
-            let until = heir.then(|| P::now() + nap);
+            let until = heir.map(|why| P::now() + nap.min(why.until_closing()));
             entry.thread.ticket_parker.park(until, false);
             if !entry.is_linked() {
                 break;
             }
             // The timer, or a kick meant for an earlier wait.
-            let taken = if heir {
-                self.spin(entry.ticket).is_ok()
-            } else {
-                self.take(self.load(), entry.ticket)
-            };
-            if taken {
-                return true;
+            if heir.is_none() {
+                if self.take(self.load(), entry.ticket) {
+                    return true;
+                }
+                continue;
+            }
+            match self.spin(entry.ticket) {
+                Ok(()) => return true,
+                Err(why) => heir = Some(why),
             }
             nap = (2 * nap).min(NAP_NS.1);
         }
@@ -432,6 +461,18 @@ impl<S: BatchSize> TicketLock<crate::platform::loom::Loom, S> {
 #[inline]
 fn can_take<S: BatchSize>(word: Word, ticket: u32) -> bool {
     !word.is_locked() && word.is_eligible(ticket, S::MAX)
+}
+
+/// How long to spin for a lock that others may take first, when `sections`
+/// have passed in `spun` and the batch has `left` more.
+fn patience(sections: u32, left: u32, spun: u64) -> (u64, InVain) {
+    if sections < HOT_SECTIONS {
+        (SPIN_NS, InVain::Waiting)
+    } else {
+        let closing = spun * u64::from(left) / u64::from(sections);
+        let bound = if closing < SPIN_CLOSING_NS { u64::MAX } else { SPIN_HOT_NS };
+        (bound, InVain::Overtaken(closing))
+    }
 }
 
 /// Takes out of the lot whom the release to `next` has to kick.

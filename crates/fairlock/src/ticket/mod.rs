@@ -22,13 +22,13 @@
 //! `word` says what the bits are and why no fence is needed; `park` where
 //! waiters sleep and why nothing touches the lock after its release.
 
-/// Whether the lock of size `$size` has this fault: never outside tests.
+/// Whether the lock of size `$size` has this fault: never outside model checks.
 macro_rules! faulty {
     ($size:ty, $fault:ident) => {{
-        #[cfg(test)]
+        #[cfg(all(test, loom))]
         let faulty = <$size as $crate::ticket::BatchSize>::FAULT as u32
             == $crate::ticket::fault::Fault::$fault as u32;
-        #[cfg(not(test))]
+        #[cfg(not(all(test, loom)))]
         let faulty = false;
         faulty
     }};
@@ -36,7 +36,7 @@ macro_rules! faulty {
 
 mod batch;
 mod events;
-#[cfg(test)]
+#[cfg(all(test, loom))]
 mod fault;
 mod lock;
 mod park;
