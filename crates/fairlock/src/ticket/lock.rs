@@ -55,9 +55,10 @@ const HOT_SECTIONS: u32 = 8;
 /// A waiter of the current batch stays awake if the batch closes within this:
 /// its turn comes before a kick could pay.
 const SPIN_CLOSING_NS: u64 = 100_000;
-/// Between two looks at a lock that others may take first: the first pause,
-/// and the longest one.
-const BACKOFF_NS: (u64, u64) = (100, 1_000);
+/// Between two looks at the pace of others that may go first.
+const RACE_NS: u64 = 500;
+/// Between two looks at the lock once they have gone first time and again.
+const BACKOFF_NS: u64 = 1_000;
 /// How long the heir sleeps: the first time, and the longest. Less if the batch
 /// closes sooner: it is awake then, and nobody has to kick it.
 const NAP_NS: (u64, u64) = (200_000, 800_000);
@@ -246,7 +247,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let mut started = P::now();
         let first = self.load();
         let mut raced = false;
-        let mut pause = BACKOFF_NS.0;
         loop {
             let word = self.load();
             if self.take(word, ticket) {
@@ -271,15 +271,19 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             if spun >= bound {
                 return Err(why);
             }
-            if racing {
-                // Anybody may be next. The holder keeps its cache lines while
-                // the others look only now and then.
-                P::spin_until(&still, pause, |_| false);
-                pause = (2 * pause).min(BACKOFF_NS.1);
+            if why.is_overtaken() {
+                // The holder keeps its cache lines while we look only now and
+                // then.
+                P::spin_until(&still, BACKOFF_NS, |_| false);
             } else {
+                // If others may go first, count how often they do.
+                let bound = if racing { RACE_NS } else { bound - spun };
                 let can_take = |word| can_take::<S>(Word(word), ticket);
-                if P::spin_until(&self.word, bound - spun, can_take) {
+                if P::spin_until(&self.word, bound, can_take) {
                     continue;
+                }
+                if !racing {
+                    return Err(why);
                 }
             }
             // A clock that stands still is a model checker's: one look is all.
