@@ -51,17 +51,18 @@ const SPIN_FAR_NS: u64 = 2_000;
 /// The same for a waiter that could have gone first, but saw others do so
 /// [`HOT_SECTIONS`] times: the lock is busy without it.
 const SPIN_HOT_NS: u64 = 10_000;
-const HOT_SECTIONS: u32 = 8;
+const HOT_SECTIONS: u32 = 4;
 /// A waiter of the current batch stays awake if the batch closes within this:
 /// its turn comes before a kick could pay.
 const SPIN_CLOSING_NS: u64 = 100_000;
 /// Between two looks at the pace of others that may go first.
 const RACE_NS: u64 = 500;
-/// Between two looks at the lock once they have gone first time and again.
-const BACKOFF_NS: u64 = 1_000;
+/// Between two looks at the lock once they have gone first time and again: at
+/// least and at most.
+const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
 /// How long the heir sleeps: the first time, and the longest. Less if the batch
 /// closes sooner: it is awake then, and nobody has to kick it.
-const NAP_NS: (u64, u64) = (200_000, 800_000);
+const NAP_NS: (u64, u64) = (200_000, 1_600_000);
 
 /// Why a spin ended without the lock.
 #[derive(Clone, Copy)]
@@ -271,10 +272,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             if spun >= bound {
                 return Err(why);
             }
-            if why.is_overtaken() {
+            if let InVain::Overtaken(closing) = why {
                 // The holder keeps its cache lines while we look only now and
-                // then.
-                P::spin_until(&still, BACKOFF_NS, |_| false);
+                // then; more often towards the end.
+                let pause = (closing / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
+                P::spin_until(&still, pause, |_| false);
             } else {
                 // If others may go first, count how often they do.
                 let bound = if racing { RACE_NS } else { bound - spun };
@@ -474,7 +476,8 @@ fn patience(sections: u32, left: u32, spun: u64) -> (u64, InVain) {
         (SPIN_NS, InVain::Waiting)
     } else {
         let closing = spun * u64::from(left) / u64::from(sections);
-        let bound = if closing < SPIN_CLOSING_NS { u64::MAX } else { SPIN_HOT_NS };
+        let soon = closing < SPIN_CLOSING_NS;
+        let bound = if soon { 2 * SPIN_CLOSING_NS } else { SPIN_HOT_NS };
         (bound, InVain::Overtaken(closing))
     }
 }
