@@ -1,6 +1,106 @@
-//! A family of locks for programs with more threads than CPUs.
+//! Locks for programs that have more threads than CPUs and cannot afford a
+//! starved one.
+//!
+//! A fast lock lets whoever runs take it, and then some threads never get it.
+//! A fair lock hands itself to the longest waiter, and then every acquisition
+//! costs a context switch. These locks do both: whose turn it is may take the
+//! lock again and again, but the turn ends after a bounded time, and then the
+//! lock goes to those that wait.
+//!
+//! | lock | what it is | choose it when |
+//! |---|---|---|
+//! | [`RwLock<T>`](RwLock) | readers together or one writer alone; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | many read and some write, or waits must be bounded or ended |
+//! | [`Mutex<T>`](Mutex) | one holder; tickets in batches as large as pays | everybody writes |
+//! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build your own lock, or have no standard library |
+//! | [`BatchedTicketLock<P>`](ticket::BatchedTicketLock), [`AdaptiveTicketLock<P>`](ticket::AdaptiveTicketLock) | the ticket locks without data | the same |
+//!
+//! # In place of another lock
+//!
+//! [`RwLock`] and [`Mutex`] are `lock_api`'s types. Code written for
+//! `parking_lot` needs another `use` line, and code generic over `lock_api`
+//! takes [`RawRwLock`] and [`RawMutex`]. Code written for `std` also loses its
+//! `unwrap()`s, since there is no poisoning.
+//!
+//! * `std` and `parking_lot` cost about the same where there is no contention,
+//!   and are the simpler choice for a lock that is rarely waited for. Under
+//!   contention `std` promises no order at all, and `parking_lot` (0.13) none
+//!   between a sleeping thread and a running one.
+//! * Releasing every guard with `unlock_fair` bounds waits too, at a context
+//!   switch per acquisition; it works here as well, for the one release that
+//!   needs it.
+//! * Upgradable reads are not offered: take the write lock and
+//!   [downgrade](lock_api::RwLockWriteGuard::downgrade) it.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use fairlock::{RwLock, RwLockExt, RwLockWriteGuard, WaitError};
+//!
+//! let lock = RwLock::new(vec![1, 2, 3]);
+//!
+//! // Like any other reader/writer lock.
+//! assert_eq!(lock.read().len(), 3);
+//! lock.write().push(4);
+//!
+//! // From writer to reader, with no other writer in between.
+//! let mut guard = lock.write();
+//! guard.push(5);
+//! let guard = RwLockWriteGuard::downgrade(guard);
+//! assert_eq!(guard.len(), 5);
+//!
+//! // A wait that ends.
+//! let second = lock.write_for(Duration::from_millis(1));
+//! assert_eq!(second.err(), Some(WaitError::TimedOut));
+//! ```
+//!
+//! A lock whose every wait can be cancelled from outside, and one that follows
+//! another policy:
+//!
+//! ```
+//! use fairlock::{CancelToken, Policy, RwLock, RwLockExt, WaitError};
+//!
+//! static SHUTDOWN: CancelToken = CancelToken::new_const();
+//!
+//! fn balance(account: &RwLock<i64>) -> Result<i64, WaitError> {
+//!     Ok(*account.read_cancellable(&SHUTDOWN)?)
+//! }
+//!
+//! let account = RwLock::with_policy(Policy::WRITER_PHASE, 100);
+//! assert_eq!(balance(&account), Ok(100));
+//! ```
+//!
+//! # Platforms and features
+//!
+//! A lock is written once, against the trait [`Platform`](platform::Platform).
+//! Feature `std` (default) brings the platforms for Linux (futexes) and for
+//! everything else that has a standard library; the types above named without
+//! a `<P>` use the one for the target. Without it the crate is `no_std` and
+//! does not allocate; the platform is yours to supply, as in
+//! `examples/custom_platform.rs`.
+//!
+//! # Statistics
+//!
+//! See [`events`]: off at first, and then nearly free.
 #![cfg_attr(not(feature = "std"), no_std)]
 
+#[cfg(any(feature = "std", test))]
+#[cfg_attr(test, macro_use)]
+extern crate std;
+
+pub mod events;
+#[cfg(all(feature = "std", not(loom)))]
+mod mutex;
 pub mod platform;
+mod rwlock;
+pub mod rwsem;
 pub mod ticket;
 pub mod wait;
+
+pub use lock_api;
+#[cfg(all(feature = "std", not(loom)))]
+pub use mutex::*;
+pub use rwlock::*;
+pub use rwsem::{Policy, ReaderSpin};
+pub use wait::WaitError;

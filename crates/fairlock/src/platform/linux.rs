@@ -31,6 +31,10 @@ unsafe impl Platform for Linux {
         core::hint::spin_loop();
     }
 
+    fn yield_now() {
+        rustix::thread::sched_yield();
+    }
+
     #[inline]
     fn now() -> u64 {
         let t = clock_gettime(ClockId::Monotonic);

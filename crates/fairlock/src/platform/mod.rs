@@ -89,6 +89,11 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// Tells the CPU that this is a spin loop.
     fn pause();
 
+    /// Lets another thread have this CPU, if there is one that wants it.
+    fn yield_now() {
+        Self::pause();
+    }
+
     /// Nanoseconds of a monotonic clock.
     fn now() -> u64;
 

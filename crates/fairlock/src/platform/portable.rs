@@ -49,6 +49,10 @@ unsafe impl Platform for Portable {
         core::hint::spin_loop();
     }
 
+    fn yield_now() {
+        std::thread::yield_now();
+    }
+
     fn now() -> u64 {
         epoch().elapsed().as_nanos() as u64
     }

@@ -6,8 +6,8 @@
 /// Gives the platform type `$platform` its pool: `record()` and `record_hint()`.
 macro_rules! thread_records {
     ($platform:ty) => {
-        static FREE: std::sync::Mutex<Vec<&'static $crate::wait::Thread<$platform>>> =
-            std::sync::Mutex::new(Vec::new());
+        static FREE: std::sync::Mutex<std::vec::Vec<&'static $crate::wait::Thread<$platform>>> =
+            std::sync::Mutex::new(std::vec::Vec::new());
 
         std::thread_local! {
             // No destructor, so it can be read while the thread's other
@@ -47,8 +47,9 @@ macro_rules! thread_records {
         #[cold]
         fn new_record() -> &'static $crate::wait::Thread<$platform> {
             let recycled = FREE.lock().unwrap_or_else(|e| e.into_inner()).pop();
-            let record =
-                recycled.unwrap_or_else(|| Box::leak(Box::new($crate::wait::Thread::new())));
+            let record = recycled.unwrap_or_else(|| {
+                std::boxed::Box::leak(std::boxed::Box::new($crate::wait::Thread::new()))
+            });
             RECORD.set(core::ptr::from_ref(record) as usize);
             // Fails only in a thread whose locals are already being destroyed;
             // such a thread keeps its record for good, once.

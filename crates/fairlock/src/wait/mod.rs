@@ -13,5 +13,5 @@ pub use context::WaitError;
 pub(crate) use context::WaitContext;
 pub(crate) use queue::Queue;
 pub use thread::Thread;
-pub(crate) use thread::{Parker, WakeList};
-pub(crate) use waiter::{Kind, Waiter};
+pub(crate) use thread::{MAX_WAKES, Parker, SpinnerNode, WakeList};
+pub(crate) use waiter::{GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};

@@ -95,15 +95,22 @@ impl<P: Platform> Queue<P> {
         self.len -= 1;
     }
 
-    /// The waiters of one kind, first to last. The iterator reads the link of
-    /// a waiter before it hands it out, so the caller may remove it.
-    pub(crate) fn iter(&self, kind: Kind) -> impl Iterator<Item = &Waiter<P>> + use<'_, P> {
-        let mut next = self.first(kind);
-        core::iter::from_fn(move || {
-            let this = next?;
-            // SAFETY: a queued waiter is alive (see the type).
-            next = unsafe { this.next.get().as_ref() };
-            Some(this)
-        })
+    /// Takes out the first waiter of one kind.
+    ///
+    /// # Safety
+    /// The caller uses the reference only until it publishes the waiter's
+    /// grant: the frame may return right after.
+    pub(crate) unsafe fn take_first<'a>(&mut self, kind: Kind) -> Option<&'a Waiter<P>> {
+        // SAFETY: a queued waiter is alive (see the type), and stays so until
+        // its grant is published.
+        let first = unsafe { self.lists[kind as usize].head.as_ref() }?;
+        self.remove(first);
+        Some(first)
+    }
+
+    /// The waiter behind `waiter` in its list.
+    pub(crate) fn after(&self, waiter: &Waiter<P>) -> Option<&Waiter<P>> {
+        // SAFETY: a queued waiter is alive (see the type).
+        unsafe { waiter.next.get().as_ref() }
     }
 }

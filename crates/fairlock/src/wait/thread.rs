@@ -95,20 +95,17 @@ impl<P: Platform> Parker<P> {
 
 /// A thread's place in a spinner queue (`rwsem::osq`).
 pub(crate) struct SpinnerNode<P: Platform> {
-    /// The hint of the next node, or zero.
+    /// The hint of the next node, or a mark of the queue.
     pub(crate) next: P::AtomicUsize,
-    /// The hint of the previous node, or zero.
-    pub(crate) prev: P::AtomicUsize,
-    /// Non-zero once this thread is the head of the queue.
-    pub(crate) turn: P::AtomicU32,
+    /// Where the node is on its way through the queue; zero is in none.
+    pub(crate) state: P::AtomicU32,
 }
 
 impl<P: Platform> SpinnerNode<P> {
     fn new() -> Self {
         Self {
             next: P::AtomicUsize::new(0),
-            prev: P::AtomicUsize::new(0),
-            turn: P::AtomicU32::new(0),
+            state: P::AtomicU32::new(0),
         }
     }
 }
@@ -123,14 +120,17 @@ pub(crate) struct StealClock {
     stride: Cell<u32>,
     /// When the last look was.
     looked: Cell<u64>,
+    /// Reads stolen since the last write.
+    reads: Cell<u32>,
 }
 
 impl StealClock {
     const INTERVAL_NS: u64 = 2_000;
     const MAX_STRIDE: u32 = 32;
+    const READS_IN_A_ROW: u32 = 16;
 
     const fn new() -> Self {
-        Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0) }
+        Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0), reads: Cell::new(0) }
     }
 
     /// Counts one steal of the calling thread; the time, if it is due.
@@ -139,6 +139,17 @@ impl StealClock {
         let left = self.left.get() - 1;
         self.left.set(left);
         if left > 0 { None } else { Some(self.look::<P>()) }
+    }
+
+    /// Counts a read steal; whether the thread seems to be reading only.
+    pub(crate) fn reads_in_a_row(&self) -> bool {
+        self.reads.set(self.reads.get() + 1);
+        self.reads.get() >= Self::READS_IN_A_ROW
+    }
+
+    /// The thread wrote.
+    pub(crate) fn wrote(&self) {
+        self.reads.set(0);
     }
 
     fn look<P: Platform>(&self) -> u64 {

@@ -1,0 +1,157 @@
+//! A lock on a platform of your own: what a kernel, a hypervisor or a runtime
+//! with its own threads has to supply.
+//!
+//! This one is the smallest that works. Its waits spin, its clock counts
+//! looks, and its thread records come from a fixed table that a thread enters
+//! with a number of its own. It uses nothing of fairlock's `std` feature:
+//!
+//! ```sh
+//! cargo run -p fairlock --no-default-features --example custom_platform
+//! ```
+
+use std::cell::UnsafeCell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use fairlock::platform::{Platform, WaitOutcome};
+use fairlock::rwsem::{Policy, RwSem};
+use fairlock::wait::{CancelToken, Thread, WaitError};
+
+/// The platform: a name for a set of functions.
+struct Spinning;
+
+/// At most this many threads use the locks.
+const THREADS: usize = 8;
+
+/// One record per thread, never freed.
+static RECORDS: [OnceLock<Thread<Spinning>>; THREADS] = [const { OnceLock::new() }; THREADS];
+
+std::thread_local! {
+    /// Which record is this thread's. A kernel has its own notion of "current".
+    static NUMBER: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+// SAFETY: `NUMBER` is unique, so no two threads share a record, and `RECORDS`
+// is static. The atomics are the processor's. Wake-ups cannot be lost: nobody
+// sleeps, a wait looks at the word until it changes.
+unsafe impl Platform for Spinning {
+    type AtomicUsize = AtomicUsize;
+    type AtomicU32 = AtomicU32;
+    type AtomicU64 = AtomicU64;
+
+    fn pause() {
+        std::hint::spin_loop();
+    }
+
+    /// Whatever lets another thread run here.
+    fn yield_now() {
+        std::thread::yield_now();
+    }
+
+    /// Nanoseconds, more or less: each look at the clock moves it on.
+    fn now() -> u64 {
+        static LOOKS: AtomicU64 = AtomicU64::new(0);
+        LOOKS.fetch_add(100, Ordering::Relaxed)
+    }
+
+    fn wait(
+        word: &AtomicU32,
+        expected: u32,
+        deadline: Option<u64>,
+        _interruptible: bool,
+    ) -> WaitOutcome {
+        while word.load(Ordering::Acquire) == expected {
+            if deadline.is_some_and(|deadline| Self::now() >= deadline) {
+                return WaitOutcome::TimedOut;
+            }
+            Self::yield_now();
+        }
+        WaitOutcome::Woken
+    }
+
+    /// The store that precedes this call is all a spinning waiter needs.
+    fn wake_one(_word: &AtomicU32) {}
+
+    fn thread() -> &'static Thread<Self> {
+        RECORDS[NUMBER.with(|number| *number)].get_or_init(Thread::new)
+    }
+
+    fn thread_hint() -> usize {
+        std::ptr::from_ref(Self::thread()) as usize
+    }
+
+    fn cpus() -> usize {
+        2
+    }
+}
+
+/// Two numbers that are equal whenever nobody writes.
+struct Account {
+    lock: RwSem<Spinning>,
+    twice: UnsafeCell<[u64; 2]>,
+}
+
+// SAFETY: `twice` is read under a read lock and written under a write lock.
+unsafe impl Sync for Account {}
+
+static ACCOUNT: Account =
+    Account { lock: RwSem::with_policy(Policy::DEFAULT), twice: UnsafeCell::new([0; 2]) };
+
+impl Account {
+    fn deposit(&self) {
+        self.lock.write();
+        // SAFETY: written under the write lock, which is then given up once.
+        unsafe {
+            for number in &mut *self.twice.get() {
+                *number += 1;
+            }
+            self.lock.unlock_write();
+        }
+    }
+
+    fn balance(&self) -> [u64; 2] {
+        self.lock.read();
+        // SAFETY: read under the read lock, which is then given up once.
+        unsafe {
+            let twice = *self.twice.get();
+            self.lock.unlock_read();
+            twice
+        }
+    }
+}
+
+fn main() {
+    const DEPOSITS: u64 = 2_000;
+    std::thread::scope(|s| {
+        for _ in 0..3 {
+            s.spawn(|| (0..DEPOSITS).for_each(|_| ACCOUNT.deposit()));
+            s.spawn(|| {
+                for _ in 0..DEPOSITS {
+                    let [a, b] = ACCOUNT.balance();
+                    assert_eq!(a, b, "a reader saw half a deposit");
+                }
+            });
+        }
+    });
+    assert_eq!(ACCOUNT.balance(), [3 * DEPOSITS; 2]);
+
+    // Deadlines and tokens work on any platform.
+    let token = CancelToken::new();
+    token.cancel();
+    ACCOUNT.lock.write();
+    assert_eq!(ACCOUNT.lock.read_until(Spinning::now() + 1_000), Err(WaitError::TimedOut));
+    assert_eq!(ACCOUNT.lock.write_cancellable(&token), Err(WaitError::Cancelled));
+    // SAFETY: taken above.
+    unsafe { ACCOUNT.lock.unlock_write() };
+    assert!(!ACCOUNT.lock.is_locked() && !ACCOUNT.lock.has_waiters());
+
+    println!("6 threads, {} deposits, no half seen: {:?}", 3 * DEPOSITS, ACCOUNT.balance());
+}
+
+#[test]
+fn a_lock_runs_on_a_platform_of_the_users() {
+    main();
+}

@@ -1,0 +1,59 @@
+//! From writer to reader without letting go, and the fair unlocks.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::word::{READER, WAITERS, WRITER_LOCKED};
+use crate::platform::{Atomic, Platform};
+use crate::wait::WakeList;
+
+impl<P: Platform> RwSem<P> {
+    /// Turns the lock held for writing into one held for reading, with no gap
+    /// in which another writer could get in, and lets queued readers in beside
+    /// the caller. Under the published discipline those are all queued readers,
+    /// unless the lock is kept for a writer that was passed over too long
+    /// (`HANDOFF`, `WRITER_PHASE`). Never blocks.
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing; after the call, for reading.
+    pub unsafe fn downgrade(&self) {
+        self.note_readers();
+        // One step, so there is no gap. Release: the readers let in see what
+        // was written. The bit is the caller's own, so taking it off is exact.
+        let before = self.word.fetch_add(READER.wrapping_sub(WRITER_LOCKED), Ordering::Release);
+        if before & WAITERS == 0 {
+            return;
+        }
+        match self.policy.tenure() {
+            Some(shape) => {
+                self.share_tenure();
+                let mut wakes = WakeList::new();
+                self.with_queue(|q| self.recheck(q, P::now(), shape, &mut wakes));
+                wakes.wake_all();
+            }
+            None => self.wake_readers_beside(),
+        }
+    }
+
+    /// Gives up the lock held for writing, to the queue if anyone waits: nobody
+    /// gets in before the waiter whose turn it is.
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing.
+    pub unsafe fn unlock_write_fair(&self) {
+        self.close();
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_write() }
+    }
+
+    /// Gives up the lock held for reading; if anyone waits, nobody gets in
+    /// before the waiter whose turn it is. Other readers inside stay inside.
+    ///
+    /// # Safety
+    /// The caller holds the lock for reading.
+    pub unsafe fn unlock_read_fair(&self) {
+        self.close();
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_read() }
+    }
+}

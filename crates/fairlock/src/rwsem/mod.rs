@@ -1,0 +1,326 @@
+//! The sleeping reader/writer lock (proposals 1, 2 and 5).
+//!
+//! Read top-down: the lock and its fast paths are here; `read` and `write`
+//! are the slow ways in; `release` the slow way out; `tenure` and `published`
+//! decide who is granted; `spin` and `osq` are optimistic spinning;
+//! `downgrade` turns a writer into a reader.
+
+mod downgrade;
+mod osq;
+mod policy;
+mod published;
+#[cfg(all(test, loom))]
+mod published_loom;
+mod published_wait;
+mod read;
+mod release;
+mod spin;
+pub mod tenure;
+mod wait;
+mod word;
+mod write;
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+pub use policy::{Policy, ReaderSpin};
+use tenure::Tenure;
+use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
+
+use crate::events::{self, Event, EventCounts};
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::ticket::BatchedTicketLock;
+use crate::wait::{Queue, WaitContext, WaitError};
+
+/// A sleeping reader/writer lock without data; see [`RwLock`](crate::RwLock)
+/// for the one with data.
+#[repr(align(64))]
+pub struct RwSem<P: Platform> {
+    /// The state: see [`word`].
+    word: P::AtomicUsize,
+    /// Who wrote last: a thread hint, plus `spin`'s flags. Never dereferenced.
+    owner: P::AtomicUsize,
+    /// The current tenure, as hints that are read without the queue lock.
+    tenure: Tenure<P>,
+    queue_lock: BatchedTicketLock<P>,
+    /// Guarded by `queue_lock`.
+    queue: UnsafeCell<tenure::Queued<P>>,
+    spinners: spin::Spinners<P>,
+    policy: Policy,
+    events: events::Sink,
+}
+
+// SAFETY: everything but `queue` is atomic or constant, and `queue` is reached
+// under `queue_lock` only.
+unsafe impl<P: Platform> Send for RwSem<P> {}
+// SAFETY: as above.
+unsafe impl<P: Platform> Sync for RwSem<P> {}
+
+impl<P: Platform> RwSem<P> {
+    /// A free lock that follows `policy`.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            word: P::AtomicUsize::new(0),
+            owner: P::AtomicUsize::new(0),
+            tenure: Tenure::new(),
+            queue_lock: BatchedTicketLock::new(),
+            queue: UnsafeCell::new(tenure::Queued::new()),
+            spinners: spin::Spinners::new(),
+            policy,
+            events: events::Sink::new(),
+        }
+    }
+
+    /// The same, for statics, where the platform's atomics can be constants.
+    pub const fn with_policy(policy: Policy) -> Self
+    where
+        P::AtomicUsize: ConstZero,
+        P::AtomicU32: ConstZero,
+        P::AtomicU64: ConstZero,
+    {
+        Self {
+            word: ConstZero::ZERO,
+            owner: ConstZero::ZERO,
+            tenure: Tenure::new_const(),
+            queue_lock: BatchedTicketLock::new_const(),
+            queue: UnsafeCell::new(tenure::Queued::new()),
+            spinners: spin::Spinners::new_const(),
+            policy,
+            events: events::Sink::new(),
+        }
+    }
+
+    /// The policy this lock was made with.
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Counts this lock's [events](events::Event) in `counts` too, or no
+    /// longer. Several locks may share them.
+    pub fn set_events(&self, counts: Option<&'static EventCounts>) {
+        self.events.set(counts);
+    }
+
+    /// Nearly free unless somebody wants to know; see [`events`].
+    #[inline]
+    fn count(&self, event: Event) {
+        self.events.count(event);
+    }
+
+    // ---- read ----
+
+    /// Takes the lock for reading; blocks until it has it.
+    #[inline]
+    pub fn read(&self) {
+        if let Err(before) = self.read_fast() {
+            self.read_slow_forever(before);
+        }
+    }
+
+    /// Takes the lock for reading if that needs no waiting. Leaves no trace in
+    /// the word when it fails (rule 15).
+    #[inline]
+    pub fn try_read(&self) -> bool {
+        // Acquire: owns the lock on success (rule 3).
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & READ_BLOCKED == 0 {
+            match self.word.compare_exchange_weak(
+                word,
+                word + READER,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes the lock for reading even past waiting writers if readers hold it
+    /// already; else like [`read`](Self::read). For a thread that may hold it.
+    pub fn read_recursive(&self) {
+        if !self.try_read_recursive() {
+            self.read();
+        }
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), without waiting.
+    pub fn try_read_recursive(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        // A passing reader's count is enough: it, or this one, is the last out
+        // and grants the lock on if that is due.
+        while word & (WRITER_LOCKED | word::READFAIL) == 0 && readers(word) > 0 {
+            match self.word.compare_exchange_weak(
+                word,
+                word + READER,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        self.try_read()
+    }
+
+    /// Takes the lock for reading, or gives up at `deadline` (nanoseconds of
+    /// [`Platform::now`]).
+    pub fn read_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::until(deadline))
+    }
+
+    /// Takes the lock for reading, or gives up when a signal handler ran.
+    pub fn read_interruptible(&self) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::interruptible())
+    }
+
+    /// Takes the lock for reading, or gives up when `token` is cancelled.
+    pub fn read_cancellable(&self, token: &crate::wait::CancelToken<P>) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::cancellable(token))
+    }
+
+    fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        match self.read_fast() {
+            Ok(()) => Ok(()),
+            Err(before) => self.read_slow(before, context),
+        }
+    }
+
+    /// One atomic. On failure, the word it found; the reader stays counted: the
+    /// slow path takes the count back, or keeps it if it may steal.
+    #[inline(always)]
+    fn read_fast(&self) -> Result<(), usize> {
+        // Acquire: owns the lock if nothing was in the way (rule 3).
+        let before = self.word.fetch_add(READER, Ordering::Acquire);
+        if before & READ_BLOCKED == 0 { Ok(()) } else { Err(before) }
+    }
+
+    /// Gives up the lock held for reading.
+    ///
+    /// # Safety
+    /// The caller holds the lock for reading.
+    #[inline]
+    pub unsafe fn unlock_read(&self) {
+        // Release: what was read under the lock stays before the next writer.
+        let before = self.word.fetch_sub(READER, Ordering::Release);
+        if before & word::WAITERS != 0 && readers(before) == 1 {
+            self.read_release_slow();
+        }
+    }
+
+    // ---- write ----
+
+    /// Takes the lock for writing; blocks until it has it.
+    #[inline]
+    pub fn write(&self) {
+        if let Err(word) = self.write_fast() {
+            self.write_slow_forever(word);
+        }
+    }
+
+    /// Takes the lock for writing if that needs no waiting.
+    #[inline]
+    pub fn try_write(&self) -> bool {
+        self.write_fast().is_ok()
+    }
+
+    /// Takes the lock for writing, or gives up at `deadline` (nanoseconds of
+    /// [`Platform::now`]).
+    pub fn write_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.write_with(&WaitContext::until(deadline))
+    }
+
+    /// Takes the lock for writing, or gives up when a signal handler ran.
+    pub fn write_interruptible(&self) -> Result<(), WaitError> {
+        self.write_with(&WaitContext::interruptible())
+    }
+
+    /// Takes the lock for writing, or gives up when `token` is cancelled.
+    pub fn write_cancellable(&self, token: &crate::wait::CancelToken<P>) -> Result<(), WaitError> {
+        self.write_with(&WaitContext::cancellable(token))
+    }
+
+    fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        match self.write_fast() {
+            Ok(()) => Ok(()),
+            Err(word) => self.write_slow(word, context),
+        }
+    }
+
+    /// One compare-exchange from 0; on failure, the word it found.
+    #[inline(always)]
+    fn write_fast(&self) -> Result<(), usize> {
+        // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
+        // a hint for the slow path.
+        self.word.compare_exchange(0, WRITER_LOCKED, Ordering::Acquire, Ordering::Relaxed)?;
+        self.set_owner(P::thread_hint());
+        Ok(())
+    }
+
+    /// Gives up the lock held for writing.
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing.
+    #[inline]
+    pub unsafe fn unlock_write(&self) {
+        // Release: what was written is seen by whoever takes the lock next.
+        if self
+            .word
+            .compare_exchange(WRITER_LOCKED, 0, Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
+            self.write_release_slow();
+        }
+    }
+
+    /// Relaxed: a hint; nobody follows it.
+    #[inline(always)]
+    fn set_owner(&self, owner: usize) {
+        self.owner.store(owner, Ordering::Relaxed);
+    }
+
+    // ---- looking ----
+
+    /// Whether anyone holds the lock at this instant.
+    pub fn is_locked(&self) -> bool {
+        !word::is_free(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Whether a writer holds the lock at this instant.
+    pub fn is_write_locked(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & WRITER_LOCKED != 0
+    }
+
+    /// Whether a thread is queued at this instant.
+    pub fn has_waiters(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & word::WAITERS != 0
+    }
+
+    /// Runs `f` on the queue, under the queue lock.
+    fn with_queue<R>(&self, f: impl FnOnce(&mut tenure::Queued<P>) -> R) -> R {
+        self.queue_lock.lock();
+        // SAFETY: `queue_lock` is held, so this is the only reference to the
+        // queue; nothing in the crate panics while it is held.
+        let result = f(unsafe { &mut *self.queue.get() });
+        // SAFETY: taken above.
+        unsafe { self.queue_lock.unlock() };
+        result
+    }
+}
+
+impl<P: Platform> fmt::Debug for RwSem<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Relaxed);
+        f.debug_struct("RwSem")
+            .field("write_locked", &(word & WRITER_LOCKED != 0))
+            .field("readers", &readers(word))
+            .field("waiters", &(word & word::WAITERS != 0))
+            .field("policy", &self.policy)
+            .field("word", &word)
+            .field("q", &self.with_queue(|q| q.dump()))
+            .field("left", &self.left(P::now()))
+            .finish()
+    }
+}

@@ -1,0 +1,257 @@
+//! The spinner queue: one spinner looks at the lock, the others wait on their
+//! own node, so that a contended word is not hammered by all of them.
+//!
+//! ```text
+//! enter: swap self into `tail`; nobody there: at the head
+//!        else link behind the previous node and wait, bounded, for TURN
+//!        bound passed: WAITING -> LEFT; the node stays in its place
+//! leave: give TURN to the next WAITING node, freeing every LEFT node between
+//!        nobody behind: tail -> 0
+//!        somebody swapped the tail but has not linked: mark the own node GONE;
+//!        whoever links finds that, takes the turn and frees the node
+//! ```
+//!
+//! So nobody ever waits for a neighbour to do its part (it may not be running):
+//! a spinner that gives up, and one that leaves, are done in a few steps. The
+//! price is that a node may still be in the queue after its thread has gone;
+//! until it is free again its thread does not spin, on this lock or another.
+//! Nodes live in the thread records, which are never freed (rule 11).
+//!
+//! The queue holds no node once nobody is inside `enter`..`leave`: the last to
+//! leave has freed all that were left before it, so a lock may be dropped.
+//!
+//! | state | meaning | who leaves it |
+//! |---|---|---|
+//! | `FREE` | in no queue | its thread |
+//! | `WAITING` | behind somebody, or at the head of a queue it found empty | itself, or who gives the turn |
+//! | `TURN` | at the head | its thread |
+//! | `LEFT` | given up by its thread; still linked | whoever passes the turn over it |
+
+use core::sync::atomic::Ordering;
+
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::{SpinnerNode, Thread};
+
+const FREE: u32 = 0;
+const WAITING: u32 = 1;
+const TURN: u32 = 2;
+const LEFT: u32 = 3;
+
+/// In `next`: the node's thread left before it knew who was behind. Not the
+/// address of a record.
+const GONE: usize = 1;
+
+pub(super) struct SpinnerQueue<P: Platform> {
+    /// The hint of the last node, or zero.
+    tail: P::AtomicUsize,
+}
+
+impl<P: Platform> SpinnerQueue<P> {
+    pub(super) fn new() -> Self {
+        Self { tail: P::AtomicUsize::new(0) }
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self { tail: ConstZero::ZERO }
+    }
+
+    /// Waits to be at the head, `bound_ns` at most; tells whether it is. If so
+    /// the caller must [`leave`](Self::leave).
+    pub(super) fn enter(&self, me: &'static Thread<P>, bound_ns: u64) -> bool {
+        let node = &me.spinner;
+        // Acquire: whoever freed the node is done with it.
+        if node.state.load(Ordering::Acquire) != FREE {
+            return false;
+        }
+        // Relaxed: published by the swap of the tail.
+        node.next.store(0, Ordering::Relaxed);
+        node.state.store(WAITING, Ordering::Relaxed);
+        // Release: the node is ready before it can be found. Acquire: so is
+        // the previous one.
+        let previous = self.tail.swap(me.hint(), Ordering::AcqRel);
+        if previous == 0 {
+            return true;
+        }
+        let previous = Self::node(previous);
+        // Release: whoever follows the link finds the node ready. Acquire: if
+        // the previous one is GONE, it is done with its node.
+        if previous.next.swap(me.hint(), Ordering::AcqRel) == GONE {
+            Self::free(previous);
+            return true;
+        }
+        // Rule 9: bounded.
+        if P::spin_until(&node.state, bound_ns, |state| state == TURN) {
+            return true;
+        }
+        // Release: the thread is done with its node. Acquire: as the turn's taker.
+        node.state.compare_exchange(WAITING, LEFT, Ordering::Release, Ordering::Acquire).is_err()
+    }
+
+    /// Gives up the head.
+    pub(super) fn leave(&self, me: &'static Thread<P>) {
+        let mut hint = me.hint();
+        loop {
+            let node = Self::node(hint);
+            let Some(next) = self.next_of(hint, node) else { return };
+            Self::free(node);
+            // Release: a link of the chain by which a spinner's steps precede
+            // the next one's. Acquire: the node is not used by its thread.
+            let given = Self::node(next).state.compare_exchange(
+                WAITING,
+                TURN,
+                Ordering::Release,
+                Ordering::Acquire,
+            );
+            if given.is_ok() {
+                return;
+            }
+            // Left by its thread: pass the turn on in its place.
+            hint = next;
+        }
+    }
+
+    /// Who is behind the head. `None`: nobody, or one that will see that the
+    /// head is gone; then the node is not the caller's any more.
+    fn next_of(&self, hint: usize, node: &SpinnerNode<P>) -> Option<usize> {
+        let mut next = node.next.load(Ordering::Acquire);
+        if next == 0 {
+            // Release: the next to swap the tail comes after this spinner.
+            let empty = self.tail.compare_exchange(hint, 0, Ordering::Release, Ordering::Relaxed);
+            if empty.is_ok() {
+                Self::free(node);
+                return None;
+            }
+            // Somebody is between its swap and its link. Release: it frees the
+            // node. Acquire: it may have linked meanwhile.
+            match node.next.compare_exchange(0, GONE, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return None,
+                Err(now) => next = now,
+            }
+        }
+        Some(next)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.tail.load(Ordering::SeqCst) == 0
+    }
+
+    /// Release: nobody but its thread touches the node after this.
+    fn free(node: &SpinnerNode<P>) {
+        node.state.store(FREE, Ordering::Release);
+    }
+
+    fn node(hint: usize) -> &'static SpinnerNode<P> {
+        // SAFETY: `tail` and `next` hold hints of threads only (zero and GONE
+        // were told apart before), and those are the addresses of records,
+        // which are never freed (rule 11).
+        unsafe { &(*(hint as *const Thread<P>)).spinner }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::sync::{Arc, Barrier};
+    use std::thread;
+
+    type Queue = SpinnerQueue<Native>;
+
+    const LONG: u64 = 60_000_000_000;
+
+    #[test]
+    fn alone_it_is_at_the_head_and_leaves_nothing() {
+        let (queue, me) = (Queue::new(), Native::thread());
+        for _ in 0..3 {
+            assert!(queue.enter(me, 0));
+            assert!(!queue.is_empty());
+            queue.leave(me);
+            assert!(queue.is_empty());
+            assert_eq!(me.spinner.state.load(Ordering::SeqCst), FREE);
+        }
+    }
+
+    #[test]
+    fn spinner_that_left_does_not_spin_until_its_node_is_free() {
+        let queue = Queue::new();
+        assert!(queue.enter(Native::thread(), 0));
+        thread::scope(|s| {
+            let other = s.spawn(|| {
+                let me = Native::thread();
+                assert!(!queue.enter(me, 1_000));
+                assert_eq!(me.spinner.state.load(Ordering::SeqCst), LEFT);
+                assert!(!queue.enter(me, 1_000));
+                me
+            });
+            let other = other.join().unwrap();
+            queue.leave(Native::thread());
+            assert_eq!(other.spinner.state.load(Ordering::SeqCst), FREE);
+            assert!(queue.is_empty());
+        });
+    }
+
+    #[test]
+    fn turn_passes_over_those_who_left() {
+        let queue = Queue::new();
+        assert!(queue.enter(Native::thread(), 0));
+        // Those who left stay alive, so that no thread is given their records.
+        let (all_left, end) = (Barrier::new(4), Barrier::new(5));
+        thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    assert!(!queue.enter(Native::thread(), 1_000));
+                    all_left.wait();
+                    end.wait();
+                });
+            }
+            all_left.wait();
+            s.spawn(|| {
+                assert!(queue.enter(Native::thread(), LONG));
+                queue.leave(Native::thread());
+                end.wait();
+            });
+            thread::yield_now();
+            queue.leave(Native::thread());
+            end.wait();
+        });
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn one_at_a_time_at_the_head_while_others_leave() {
+        const THREADS: usize = 6;
+        let queue = Arc::new(Queue::new());
+        let inside = Arc::new(AtomicBool::new(false));
+        let entered = Arc::new(AtomicUsize::new(0));
+        let start = Arc::new(Barrier::new(THREADS));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|i| {
+                let (queue, inside) = (queue.clone(), inside.clone());
+                let (entered, start) = (entered.clone(), start.clone());
+                thread::spawn(move || {
+                    let me = Native::thread();
+                    start.wait();
+                    for round in 0..20_000 {
+                        let bound = if (i + round) % 3 == 0 { 0 } else { 20_000 };
+                        if queue.enter(me, bound) {
+                            assert!(!inside.swap(true, Ordering::Relaxed));
+                            entered.fetch_add(1, Ordering::Relaxed);
+                            inside.store(false, Ordering::Relaxed);
+                            queue.leave(me);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(entered.load(Ordering::Relaxed) > 0);
+        assert!(queue.is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! How a lock decides between throughput and turns.
+
+use core::time::Duration;
+
+/// Whether readers spin before they sleep (published discipline only; see
+/// [`Policy::handoff_budget`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReaderSpin {
+    /// Readers steal, but never spin: proposal 2's choice.
+    Off,
+    /// At most one reader spins; when it gets in it wakes all waiting readers.
+    One,
+    /// Every reader may spin.
+    On,
+    /// Picks one of the three from how the last spins ended.
+    Adaptive,
+}
+
+/// How a lock decides who goes next. Per lock, `const`-constructible.
+///
+/// Two disciplines:
+///
+/// * **Published** (`handoff_budget: None`): waiters are woken at every
+///   release and race with whoever runs; a waiter past its deadline
+///   (`handoff_after`) forces one handoff. This is what the kernel proposals
+///   describe, and what the presets [`UNFAIR`](Policy::UNFAIR),
+///   [`HANDOFF`](Policy::HANDOFF), [`NO_READER_SPIN`](Policy::NO_READER_SPIN)
+///   and [`WRITER_PHASE`](Policy::WRITER_PHASE) run.
+/// * **Tenure** (`handoff_after` and `handoff_budget` both set): a grant is for
+///   a while. Until it ends the granted side may take the lock again and again
+///   without waking anybody; then the lock is transferred to the queue, the
+///   other side first. See [`Policy::DEFAULT`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// How long a waiter is passed over before the lock is handed to it.
+    /// `None`: for ever (it starves). Zero: not at all (a context switch per
+    /// acquisition). Under tenure this is the wait the lock aims at for the
+    /// whole queue, as far as the budget allows.
+    pub handoff_after: Option<Duration>,
+    /// The share of time, in percent, that handoffs may cost; `None` is the
+    /// published behaviour, without a limit.
+    pub handoff_budget: Option<u8>,
+    /// Whether writers spin before they sleep (published discipline only).
+    pub writer_spin: bool,
+    /// Whether readers spin before they sleep (published discipline only).
+    pub reader_spin: ReaderSpin,
+    /// Readers may not steal while a writer heads the queue (published
+    /// discipline only: under tenure the phases alternate anyway).
+    pub writer_phase: bool,
+}
+
+/// The waiter deadline unless told otherwise.
+pub(crate) const HANDOFF_AFTER: Duration = Duration::from_millis(4);
+
+impl Policy {
+    /// No handoff at all: fast, and it starves. The baseline of proposal 1.
+    pub const UNFAIR: Self = Self {
+        handoff_after: None,
+        handoff_budget: None,
+        writer_spin: true,
+        reader_spin: ReaderSpin::On,
+        writer_phase: false,
+    };
+    /// Proposal 1: a waiter past its deadline is handed the lock.
+    pub const HANDOFF: Self = Self { handoff_after: Some(HANDOFF_AFTER), ..Self::UNFAIR };
+    /// Proposal 2: readers steal instead of spinning.
+    pub const NO_READER_SPIN: Self = Self { reader_spin: ReaderSpin::Off, ..Self::HANDOFF };
+    /// Proposal 5: readers may not steal from a writer at the head of the queue.
+    pub const WRITER_PHASE: Self = Self { writer_phase: true, ..Self::NO_READER_SPIN };
+    /// Tenure: bounded waits at nearly the throughput of an unfair lock.
+    pub const DEFAULT: Self =
+        Self { handoff_budget: Some(10), reader_spin: ReaderSpin::Adaptive, ..Self::HANDOFF };
+
+    /// The tenure discipline's numbers, if this policy runs it.
+    pub(crate) const fn tenure(&self) -> Option<TenureShape> {
+        match (self.handoff_after, self.handoff_budget) {
+            (Some(after), Some(percent)) => Some(TenureShape {
+                aim_ns: after.as_nanos() as u64,
+                percent: if percent == 0 { 1 } else { percent as u64 },
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What the tenure discipline needs of a policy.
+#[derive(Clone, Copy)]
+pub(crate) struct TenureShape {
+    /// Serve the whole queue within this time, if the budget allows.
+    pub(crate) aim_ns: u64,
+    /// Share of time handoffs may cost, in percent.
+    pub(crate) percent: u64,
+}

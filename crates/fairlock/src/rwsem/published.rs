@@ -1,0 +1,250 @@
+//! The published discipline (`handoff_budget: None`): who is granted. The ways
+//! in and the waits are in `published_wait`.
+//!
+//! ```text
+//! arrive   steal if nothing forbids it; spin if the policy says so; queue
+//! release  let the lock go, then run the wake check
+//! wake     a reader heads the queue: grant all readers, writers keep their place
+//! check    a writer does: wake it; it takes the lock itself, or, past its
+//!          deadline, sets HANDOFF, after which only the head gets in
+//! ```
+//!
+//! The wake check is run by whoever lets the lock go (or takes back a count
+//! that made it look held), by every waiter that arrives and by every one that
+//! leaves (rules 2, 7, 8, 14 and 15). A release never leaves it to a spinner.
+//!
+//! Why no wake-up is lost: every change of the word is one atomic step, so all
+//! have one order. The lock becomes free with somebody queued either by a step
+//! that finds `WAITERS`, and who made it runs the check; or before the step
+//! that set `WAITERS`, and that waiter's own check comes after it.
+//!
+//! `WAITERS`, `HANDOFF` and `WRITER_PHASE` change under the queue lock only
+//! (rule 4), but for the fair unlocks, which set `HANDOFF` in one step with
+//! seeing `WAITERS`.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use super::RwSem;
+use super::tenure::Queued;
+use super::word::{HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free};
+use crate::events::Event;
+use crate::platform::{Atomic, Platform};
+use crate::wait::{GRANTED, Kind, MAX_WAKES, Waiter, WakeList};
+
+/// Whose turn it is, as a queued writer finds it.
+#[derive(PartialEq)]
+pub(super) enum Turn {
+    /// It took the lock.
+    Taken,
+    /// The lock is handed to it as soon as it is free.
+    Next,
+    Later,
+}
+
+impl<P: Platform> RwSem<P> {
+    // ---- under the queue lock ----
+
+    /// A queued writer takes the lock if it is the head and the lock is free;
+    /// past its deadline it sets `HANDOFF` instead.
+    pub(super) fn take_as_head(&self, q: &mut Queued<P>, waiter: &Waiter<P>) -> Turn {
+        if !q.waiters.is_head(waiter) {
+            return Turn::Later;
+        }
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            // Rule 5: whoever set HANDOFF, it never keeps the head out.
+            let (new, turn) = if is_free(word) {
+                ((word | WRITER_LOCKED) & !HANDOFF, Turn::Taken)
+            } else if word & HANDOFF != 0 {
+                return Turn::Next;
+            } else if self.is_due(waiter) {
+                (word | HANDOFF, Turn::Next)
+            } else {
+                return Turn::Later;
+            };
+            // Acquire: owns the lock on success, if it was free (rule 3).
+            match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    if turn == Turn::Next {
+                        self.count(Event::WriteHandoff);
+                    } else {
+                        self.count(Event::WriteLock);
+                        q.waiters.remove(waiter);
+                        self.after_removal(q, 0);
+                        self.note_writer(waiter.thread);
+                    }
+                    return turn;
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The lock was let go, or a waiter came or left: who may have it now? A
+    /// writer at the head is woken if `wake_writer`.
+    pub(super) fn wake_check(&self, q: &mut Queued<P>, wake_writer: bool, wakes: &mut WakeList<P>) {
+        let Some(head) = q.waiters.head() else { return };
+        match head.kind {
+            Kind::Reader => {
+                if self.count_head_reader(head) {
+                    self.grant_counted_readers(q, wakes);
+                }
+            }
+            Kind::Writer => {
+                self.begin_writer_phase();
+                if wake_writer {
+                    self.count(Event::WakeWriter);
+                    wakes.push(head.thread);
+                }
+            }
+        }
+    }
+
+    /// Counts the reader at the head, unless a writer is inside; then, if the
+    /// reader is past its deadline, sets `HANDOFF`, in one step with taking
+    /// the count back if it was given too early.
+    fn count_head_reader(&self, head: &Waiter<P>) -> bool {
+        // Acquire, here and below: it may end in ownership (rule 3).
+        let mut word = self.word.load(Ordering::Acquire);
+        let mut bias = 0;
+        loop {
+            if word & WRITER_LOCKED == 0 {
+                if bias != 0 {
+                    return true;
+                }
+                bias = READER;
+                word = self.word.fetch_add(READER, Ordering::Acquire).wrapping_add(READER);
+                continue;
+            }
+            let due = word & HANDOFF == 0 && self.is_due(head);
+            let handoff = if due { HANDOFF } else { 0 };
+            if bias | handoff == 0 {
+                return false;
+            }
+            // Relaxed on success: it owns nothing.
+            match self.word.compare_exchange_weak(
+                word,
+                (word - bias) | handoff,
+                Ordering::Relaxed,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    if handoff != 0 {
+                        self.count(Event::ReadHandoff);
+                    }
+                    return false;
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Grants the lock, which the word counts one reader of already, to all
+    /// queued readers, or the first `MAX_WAKES` of them. Writers keep their
+    /// places.
+    fn grant_counted_readers(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
+        let mut count = 0;
+        let mut reader = q.waiters.first(Kind::Reader);
+        while let Some(counted) = reader.filter(|_| count < MAX_WAKES) {
+            count += 1;
+            reader = q.waiters.after(counted);
+        }
+        // Rule 2: the word counts them all before the first is told. Acquire:
+        // on their behalf.
+        self.word.fetch_add((count - 1) * READER, Ordering::Acquire);
+        self.note_readers();
+        for _ in 0..count {
+            // SAFETY: used up to its grant only.
+            let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
+            let thread = reader.thread;
+            self.count(Event::ReadLock);
+            self.count(Event::WakeReader);
+            // Rule 1: published first, woken after. The record outlives both.
+            reader.set_state(GRANTED);
+            wakes.push(thread);
+        }
+        self.after_removal(q, HANDOFF | WRITER_PHASE);
+    }
+
+    /// After waiters have left the queue, by whatever path (rule 6): clears
+    /// `done`, and what has no meaning any more.
+    pub(super) fn after_removal(&self, q: &Queued<P>, done: usize) {
+        let gone = match q.waiters.head() {
+            None => QUEUE_FLAGS,
+            Some(head) if head.kind == Kind::Reader => done | WRITER_PHASE,
+            Some(_) => done,
+        };
+        // Relaxed: announces nothing; see the word's table.
+        let word = self.word.load(Ordering::Relaxed);
+        if word & gone != 0 {
+            self.word.fetch_and(!gone, Ordering::Relaxed);
+        }
+        if self.is_immediate() && !q.waiters.is_empty() {
+            // The new head is past its deadline already.
+            self.word.fetch_or(HANDOFF, Ordering::Relaxed);
+        }
+    }
+
+    fn begin_writer_phase(&self) {
+        if self.policy.writer_phase && self.word.load(Ordering::Relaxed) & WRITER_PHASE == 0 {
+            self.word.fetch_or(WRITER_PHASE, Ordering::Relaxed);
+        }
+    }
+
+    // ---- the ways out ----
+
+    pub(super) fn write_release_published(&self) {
+        // Release: as on the fast path.
+        if self.word.fetch_and(!WRITER_LOCKED, Ordering::Release) & WAITERS != 0 {
+            self.wake_after_release();
+        }
+    }
+
+    /// The lock was let go with somebody queued. The head is woken whether or
+    /// not a spinner was faster: it must see its deadline pass.
+    pub(super) fn wake_after_release(&self) {
+        self.with_wakes(|q, wakes| self.wake_check(q, true, wakes));
+    }
+
+    /// Lets all queued readers in beside the calling reader, unless the lock is
+    /// kept for the queue's head.
+    pub(super) fn wake_readers_beside(&self) {
+        self.with_wakes(|q, wakes| {
+            let kept = self.word.load(Ordering::Relaxed) & (HANDOFF | WRITER_PHASE) != 0;
+            let waiting = q.waiters.first(Kind::Reader).is_some();
+            let reader_heads = q.waiters.head().is_some_and(|head| head.kind == Kind::Reader);
+            if waiting && (!kept || reader_heads) {
+                // The caller holds the lock for reading, so the count stands.
+                self.word.fetch_add(READER, Ordering::Acquire);
+                self.grant_counted_readers(q, wakes);
+            }
+        });
+    }
+
+    /// Runs `f` under the queue lock, then wakes those that it lists.
+    pub(super) fn with_wakes<R>(&self, f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R) -> R {
+        let mut wakes = WakeList::new();
+        let result = self.with_queue(|q| f(q, &mut wakes));
+        let more = wakes.is_full();
+        wakes.wake_all();
+        if more {
+            // Readers beyond the share of one wake may be left (rule 7).
+            self.wake_after_release();
+        }
+        result
+    }
+
+    // ---- deadlines ----
+
+    /// Whether a waiter is past the time it may be passed over.
+    pub(super) fn is_due(&self, waiter: &Waiter<P>) -> bool {
+        self.policy
+            .handoff_after
+            .is_some_and(|after| P::now().saturating_sub(waiter.arrived) >= after.as_nanos() as u64)
+    }
+
+    fn is_immediate(&self) -> bool {
+        self.policy.handoff_after == Some(Duration::ZERO)
+    }
+}

@@ -1,0 +1,264 @@
+//! The spinner queue and the published discipline, in every interleaving of
+//! two or three threads, with every value the memory model lets them read:
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib published_loom`
+
+use core::time::Duration;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::osq::SpinnerQueue;
+use super::{Policy, ReaderSpin, RwSem};
+use crate::platform::Platform;
+use crate::platform::loom::Loom;
+use crate::wait::{CancelToken, WaitError};
+
+struct Spun {
+    queue: SpinnerQueue<Loom>,
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: `value` is touched at the head of `queue` only (loom checks that).
+unsafe impl Sync for Spun {}
+// SAFETY: as above.
+unsafe impl Send for Spun {}
+
+impl Spun {
+    /// Loom's spin is one look, so a spinner that is not first mostly leaves.
+    fn enter(&self) {
+        let me = Loom::thread();
+        if self.queue.enter(me, 0) {
+            // SAFETY: at the head.
+            self.value.with_mut(|value| unsafe { *value += 1 });
+            self.queue.leave(me);
+        }
+    }
+}
+
+#[test]
+fn spinners_are_at_the_head_one_at_a_time_and_leave_an_empty_queue() {
+    loom::model(|| {
+        let spun = Arc::new(Spun { queue: SpinnerQueue::new(), value: UnsafeCell::new(0) });
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let spun = spun.clone();
+                thread::spawn(move || {
+                    spun.enter();
+                    spun.enter();
+                })
+            })
+            .collect();
+        spun.enter();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert!(spun.queue.is_empty());
+        // No node is in use any more: this thread's can be used again.
+        assert!(spun.queue.enter(Loom::thread(), 0));
+    });
+}
+
+struct Guarded {
+    lock: RwSem<Loom>,
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: `value` is touched under `lock` only (loom checks that).
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
+#[derive(Clone, Copy)]
+enum Visit {
+    Read,
+    Write,
+    /// Under loom a wait with a deadline may end at any moment.
+    ReadTimed,
+    WriteTimed,
+    Downgrade,
+    WriteFair,
+}
+
+impl Guarded {
+    fn add(&self) {
+        // SAFETY: the lock is held for writing.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    fn look(&self) {
+        // SAFETY: the lock is held for reading.
+        self.value.with(|value| unsafe { *value });
+        // SAFETY: as above.
+        unsafe { self.lock.unlock_read() };
+    }
+
+    fn visit(&self, visit: Visit) {
+        // SAFETY, for each: taken in the line before.
+        match visit {
+            Visit::Read => {
+                self.lock.read();
+                self.look();
+            }
+            Visit::ReadTimed => {
+                if self.lock.read_until(1).is_ok() {
+                    self.look();
+                }
+            }
+            Visit::Write => {
+                self.lock.write();
+                self.add();
+                unsafe { self.lock.unlock_write() };
+            }
+            Visit::WriteFair => {
+                self.lock.write();
+                self.add();
+                unsafe { self.lock.unlock_write_fair() };
+            }
+            Visit::WriteTimed => {
+                if self.lock.write_until(1).is_ok() {
+                    self.add();
+                    unsafe { self.lock.unlock_write() };
+                }
+            }
+            Visit::Downgrade => {
+                self.lock.write();
+                self.add();
+                unsafe { self.lock.downgrade() };
+                self.look();
+            }
+        }
+    }
+}
+
+/// Without spinning, whose bounds are times, and time stands still under loom:
+/// the queue and the wakes must not depend on it.
+const ASLEEP: Policy =
+    Policy { writer_spin: false, reader_spin: ReaderSpin::Off, ..Policy::HANDOFF };
+const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..ASLEEP };
+const PHASE: Policy = Policy { writer_phase: true, ..ASLEEP };
+const IMMEDIATE_PHASE: Policy = Policy { writer_phase: true, ..IMMEDIATE };
+
+/// Each thread pays its visits; a lost wake-up is a deadlock, which loom
+/// reports. At the end nothing is left in the word.
+fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
+    loom::model(move || {
+        let guarded = Arc::new(Guarded { lock: RwSem::new(policy), value: UnsafeCell::new(0) });
+        let pay = |guarded: &Guarded, visits: &[Visit]| {
+            for &visit in visits {
+                guarded.visit(visit);
+            }
+        };
+        let others: Vec<_> = threads[1..]
+            .iter()
+            .map(|&visits| {
+                let guarded = guarded.clone();
+                thread::spawn(move || pay(&guarded, visits))
+            })
+            .collect();
+        pay(&guarded, threads[0]);
+        for other in others {
+            other.join().unwrap();
+        }
+        assert!(guarded.lock.try_write());
+    });
+}
+
+use Visit::{Downgrade, Read, ReadTimed, Write, WriteFair, WriteTimed};
+
+#[test]
+fn two_writers() {
+    model(ASLEEP, &[&[Write, Write], &[Write]]);
+}
+
+#[test]
+fn two_writers_handed_off() {
+    model(IMMEDIATE, &[&[Write, Write], &[Write]]);
+}
+
+#[test]
+fn writer_and_reader() {
+    model(ASLEEP, &[&[Write], &[Read, Read]]);
+}
+
+#[test]
+fn writer_and_reader_handed_off() {
+    model(IMMEDIATE_PHASE, &[&[Write], &[Read, Read]]);
+}
+
+#[test]
+fn writer_that_times_out_beside_a_writer() {
+    model(IMMEDIATE_PHASE, &[&[WriteTimed], &[Write]]);
+}
+
+#[test]
+fn reader_that_times_out_beside_a_writer() {
+    model(IMMEDIATE_PHASE, &[&[ReadTimed], &[Write]]);
+}
+
+#[test]
+fn downgrade_beside_a_reader() {
+    model(PHASE, &[&[Downgrade], &[Read]]);
+}
+
+#[test]
+fn downgrade_beside_a_writer() {
+    model(IMMEDIATE, &[&[Downgrade], &[Write]]);
+}
+
+#[test]
+fn fair_unlock_beside_a_writer() {
+    model(ASLEEP, &[&[WriteFair], &[Write]]);
+}
+
+/// Rule 13.
+#[test]
+fn three_writers() {
+    model(ASLEEP, &[&[Write], &[Write], &[Write]]);
+}
+
+/// Rule 13.
+#[test]
+fn three_writers_handed_off() {
+    model(IMMEDIATE, &[&[Write], &[Write], &[Write]]);
+}
+
+#[test]
+fn writer_between_two_readers() {
+    model(PHASE, &[&[Read], &[Write], &[Read]]);
+}
+
+#[test]
+fn writer_between_two_readers_handed_off() {
+    model(IMMEDIATE, &[&[Read], &[Write], &[Read]]);
+}
+
+/// Rules 8 and 14.
+#[test]
+fn timed_out_writer_and_the_reader_behind_it() {
+    model(IMMEDIATE_PHASE, &[&[Read], &[WriteTimed], &[Read]]);
+}
+
+/// Rules 5 and 6.
+#[test]
+fn timed_out_reader_between_writers() {
+    model(IMMEDIATE, &[&[Write], &[ReadTimed], &[Write]]);
+}
+
+#[test]
+fn cancelled_wait_ends() {
+    loom::model(|| {
+        let lock = Arc::new(RwSem::<Loom>::new(ASLEEP));
+        let token = Arc::new(CancelToken::<Loom>::new());
+        lock.write();
+        let waiter = {
+            let (lock, token) = (lock.clone(), token.clone());
+            thread::spawn(move || lock.write_cancellable(&token))
+        };
+        token.cancel();
+        assert_eq!(waiter.join().unwrap(), Err(WaitError::Cancelled));
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        assert!(lock.try_write());
+    });
+}

@@ -1,0 +1,213 @@
+//! The ways in and the waits, under the published discipline.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::published::Turn;
+use super::spin::read_stealable;
+use super::tenure::Queued;
+use super::word::{
+    HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers, write_stealable,
+};
+use crate::events::Event;
+use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::wait::{GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
+
+/// The head of the queue that the lock is handed to waits awake for it this
+/// long before it sleeps.
+const HEAD_SPIN_NS: u64 = 20_000;
+
+impl<P: Platform> RwSem<P> {
+    // ---- the ways in ----
+
+    /// A reader that is counted already.
+    pub(super) fn read_published(
+        &self,
+        me: &'static Thread<P>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        // The count stands if it could be added now. Acquire: then the lock is
+        // owned (rule 3).
+        let word = self.word.load(Ordering::Acquire);
+        if read_stealable(word - READER) {
+            if word & WAITERS != 0 {
+                self.count(Event::ReadSteal);
+                self.wake_readers_beside();
+            }
+            return Ok(());
+        }
+        self.take_back_count();
+        if self.spin_for_read(me, context) {
+            return Ok(());
+        }
+        self.wait_published(Kind::Reader, me, context)
+    }
+
+    /// A writer whose fast path found `word`.
+    pub(super) fn write_published(
+        &self,
+        word: usize,
+        me: &'static Thread<P>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if self.steal_write_published(word) || self.spin_for_write(me, context) {
+            self.note_writer(me);
+            return Ok(());
+        }
+        self.wait_published(Kind::Writer, me, context)
+    }
+
+    fn steal_write_published(&self, mut word: usize) -> bool {
+        while write_stealable(word) {
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                word | WRITER_LOCKED,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// A reader that may not stay takes its count back. The count may have kept
+    /// a woken writer out: then that is woken again (rule 15).
+    fn take_back_count(&self) {
+        // Relaxed: it owned nothing.
+        let before = self.word.fetch_sub(READER, Ordering::Relaxed);
+        if before & (WAITERS | WRITER_LOCKED) == WAITERS && readers(before) == 1 {
+            self.wake_after_release();
+        }
+    }
+
+    // ---- waiting ----
+
+    /// Queues the calling thread and waits until it owns the lock.
+    fn wait_published(
+        &self,
+        kind: Kind,
+        me: &'static Thread<P>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        me.parker.forget_notification();
+        let waiter = Waiter::new(kind, me, P::now());
+        // SAFETY: `waiter` stays in this frame until it is out of the queue:
+        // every return below is after it took the lock, was granted, or left.
+        let acquired = self.with_wakes(|q, wakes| unsafe { self.queue_up(q, &waiter, wakes) });
+        if acquired {
+            return Ok(());
+        }
+        match context.cancel {
+            Some(token) => token.with_registered(me, || self.wait_queued(&waiter, context)),
+            None => self.wait_queued(&waiter, context),
+        }
+    }
+
+    /// Queues `waiter`, and runs the wake check (rule 7). Whether it has the
+    /// lock at once.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until it is out of the queue.
+    unsafe fn queue_up(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        wakes: &mut WakeList<P>,
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { q.waiters.push(waiter) };
+        if q.waiters.len() == 1 {
+            let phase = waiter.kind == Kind::Writer && self.policy.writer_phase;
+            let flags = WAITERS | if phase { WRITER_PHASE } else { 0 };
+            // Relaxed: see the module, "no wake-up is lost".
+            self.word.fetch_or(flags, Ordering::Relaxed);
+        }
+        if waiter.kind == Kind::Writer && q.waiters.is_head(waiter) {
+            return self.take_as_head(q, waiter) == Turn::Taken;
+        }
+        let free = is_free(self.word.load(Ordering::Relaxed));
+        self.wake_check(q, free, wakes);
+        let acquired = waiter.state() == GRANTED;
+        if acquired {
+            self.count(Event::ReadFast);
+        }
+        acquired
+    }
+
+    fn wait_queued(
+        &self,
+        waiter: &Waiter<P>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let mut spun = false;
+        loop {
+            if waiter.state() == GRANTED {
+                return Ok(());
+            }
+            let turn = self.try_queued(waiter);
+            if turn == Turn::Taken {
+                return Ok(());
+            }
+            if let Some(error) = context.expired(P::now) {
+                return self.give_up(waiter, error);
+            }
+            // Rule 10: only the head, and only once between two sleeps.
+            if turn == Turn::Next && !spun && self.spin_as_head() {
+                spun = true;
+                continue;
+            }
+            spun = false;
+            self.count(match waiter.kind {
+                Kind::Reader => Event::SleepReader,
+                Kind::Writer => Event::SleepWriter,
+            });
+            let outcome = waiter.thread.parker.park(context.deadline, context.interruptible);
+            if outcome == WaitOutcome::Interrupted && context.interruptible {
+                return self.give_up(waiter, WaitError::Interrupted);
+            }
+        }
+    }
+
+    /// A queued writer looks whether it is its turn. Readers are granted.
+    fn try_queued(&self, waiter: &Waiter<P>) -> Turn {
+        if waiter.kind == Kind::Reader {
+            return Turn::Later;
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        if !is_free(word) && word & HANDOFF == 0 && !self.is_due(waiter) {
+            // Who lets it go wakes the head.
+            return Turn::Later;
+        }
+        self.with_queue(|q| self.take_as_head(q, waiter))
+    }
+
+    /// Waits awake for the lock to be let go; false if that is no use.
+    fn spin_as_head(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        let spin = P::cpus() > 1 && self.holder_is_worth_it(word);
+        spin && P::spin_until(&self.word, HEAD_SPIN_NS, is_free)
+    }
+
+    /// Gives up, unless the grant came first: then the lock is owned.
+    fn give_up(&self, waiter: &Waiter<P>, error: WaitError) -> Result<(), WaitError> {
+        self.with_wakes(|q, wakes| {
+            if waiter.state() == GRANTED {
+                return Ok(());
+            }
+            self.count(match waiter.kind {
+                Kind::Reader => Event::ReadFail,
+                Kind::Writer => Event::WriteFail,
+            });
+            let was_head = q.waiters.is_head(waiter);
+            q.waiters.remove(waiter);
+            self.after_removal(q, 0);
+            // Rules 8 and 14: the new head is always woken. It inherits HANDOFF.
+            let free = is_free(self.word.load(Ordering::Relaxed));
+            self.wake_check(q, was_head || free, wakes);
+            Err(error)
+        })
+    }
+}

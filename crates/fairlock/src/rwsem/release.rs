@@ -1,0 +1,71 @@
+//! The slow way out.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::policy::TenureShape;
+use super::word::{HANDOFF, WAITERS, WRITER_LOCKED, is_free};
+use crate::platform::{Atomic, Platform};
+use crate::wait::WakeList;
+
+impl<P: Platform> RwSem<P> {
+    /// The writer's word was not just `WRITER_LOCKED`.
+    #[cold]
+    pub(super) fn write_release_slow(&self) {
+        match self.policy.tenure() {
+            Some(shape) => self.write_release_in_tenure(shape),
+            None => self.write_release_published(),
+        }
+    }
+
+    fn write_release_in_tenure(&self, shape: TenureShape) {
+        let me = P::thread();
+        let mut word = self.word.load(Ordering::Relaxed);
+        if word & WAITERS != 0 && self.tenure_is_over(me) {
+            word = self.close();
+            super::tenure::log(1);
+        }
+        // Release: as on the fast path. By compare-exchange, so that the lock
+        // is never let go with HANDOFF set and nobody to grant it.
+        while word & HANDOFF == 0 {
+            match self.word.compare_exchange_weak(
+                word,
+                word & !WRITER_LOCKED,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+        let now = P::now();
+        let mut wakes = WakeList::new();
+        self.with_queue(|q| {
+            self.word.fetch_and(!WRITER_LOCKED, Ordering::Release);
+            self.grant_next(q, now, shape, &mut wakes);
+        });
+        wakes.wake_all();
+    }
+
+    /// The last reader left and somebody waits.
+    #[cold]
+    pub(super) fn read_release_slow(&self) {
+        match self.policy.tenure() {
+            Some(shape) => {
+                let word = self.word.load(Ordering::Relaxed);
+                if word & HANDOFF != 0 && is_free(word) {
+                    let now = P::now();
+                    let mut wakes = WakeList::new();
+                    self.with_queue(|q| {
+                        let word = self.word.load(Ordering::Relaxed);
+                        if word & HANDOFF != 0 && is_free(word) {
+                            self.grant_next(q, now, shape, &mut wakes);
+                        }
+                    });
+                    wakes.wake_all();
+                }
+            }
+            None => self.wake_after_release(),
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! Who is granted, under the tenure discipline.
+//!
+//! A grant is for a while: the *tenure*. Inside it the granted side may take
+//! the lock again and again and wakes nobody. At its end the lock is closed
+//! (`HANDOFF`) and the last holder out transfers it to the queue, the other
+//! side first. So a handoff costs one switch per tenure, not one per
+//! operation, and a waiter waits at most (grants ahead x (tenure + handoff)).
+//!
+//! What makes the switch itself nearly free:
+//!
+//! * The waiter that is next is told so (`NEXT`) as soon as the one before it
+//!   is granted, by the thread that leaves. It sleeps on its own timer until
+//!   shortly before the tenure ends, then spins on its own word: the holder
+//!   pays no wake-up, and the transfer is one store.
+//! * One reader is granted; the others are *invited*: each takes the lock
+//!   itself when it runs, so that no sleeping thread ever holds the lock up.
+//! * A lock that falls idle is taken at once by a `NEXT` that watches it, and
+//!   at the latest when its timer makes it look.
+//!
+//! Length of a tenure: what lets the whole queue be served within
+//! `handoff_after`, but not less than the measured cost of a handoff divided
+//! by `handoff_budget`.
+
+use core::sync::atomic::Ordering;
+
+#[cfg(feature = "std")]
+use std::{format, println, string::String};
+
+use super::RwSem;
+use super::policy::TenureShape;
+use super::word::{
+    HANDOFF, QUEUE_FLAGS, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, is_free,
+    write_stealable,
+};
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, WakeList, Waiter};
+
+/// `holder` while the tenure belongs to readers. Not the address of a record.
+const READERS: usize = 1;
+
+/// `cpu` of a granted writer that has not run yet.
+const NOT_YET: usize = usize::MAX;
+
+/// The current tenure, in words that are read without the queue lock. All of
+/// them are hints: a stale one costs time, never exclusion. Hence Relaxed
+/// throughout.
+#[repr(align(64))] // its own cache line: read by all, while `word` changes hands
+pub(super) struct Tenure<P: Platform> {
+    /// When it ends (low bits of the clock).
+    end: P::AtomicUsize,
+    /// Whose it is: `READERS`, or the hint of the writing thread.
+    holder: P::AtomicUsize,
+    /// Counts steals, to tell a lock that is idle from one that is busy with
+    /// short sections.
+    steals: P::AtomicUsize,
+    /// Measured cost of a handoff in nanoseconds, smoothed.
+    cost: P::AtomicUsize,
+    /// How late a timer wakes a waiter, in nanoseconds, smoothed.
+    lateness: P::AtomicUsize,
+    /// The CPU the holder was last seen on, plus one; zero if unknown;
+    /// `NOT_YET` while a granted writer has not run.
+    cpu: P::AtomicUsize,
+}
+
+impl<P: Platform> Tenure<P> {
+    pub(super) fn new() -> Self {
+        let zero = || P::AtomicUsize::new(0);
+        Self {
+            end: zero(),
+            holder: zero(),
+            steals: zero(),
+            cost: zero(),
+            lateness: zero(),
+            cpu: zero(),
+        }
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self {
+            end: ConstZero::ZERO,
+            holder: ConstZero::ZERO,
+            steals: ConstZero::ZERO,
+            cost: ConstZero::ZERO,
+            lateness: ConstZero::ZERO,
+            cpu: ConstZero::ZERO,
+        }
+    }
+}
+
+/// What the queue lock guards.
+pub(super) struct Queued<P: Platform> {
+    pub(super) waiters: Queue<P>,
+    /// The waiter that was told it is next; null if there is none. Queued.
+    next: *const Waiter<P>,
+    /// Whether `next` was woken for the end of the tenure.
+    called: bool,
+    /// When the current tenure began.
+    started: u64,
+}
+
+// SAFETY: `next` is used as an address, or under the queue lock while the
+// waiter is queued.
+unsafe impl<P: Platform> Send for Queued<P> {}
+
+impl<P: Platform> Queued<P> {
+    pub(super) const fn new() -> Self {
+        Self { waiters: Queue::new(), next: core::ptr::null(), called: false, started: 0 }
+    }
+}
+
+impl<P: Platform> Queued<P> {
+    pub(super) fn dump(&self) -> String {
+        let mut o = format!("next {:?} ", self.next);
+        for k in [Kind::Reader, Kind::Writer] {
+            let mut w = self.waiters.first(k);
+            while let Some(x) = w {
+                o += &format!("{:?}@{:p}:{} ", k, x, x.state());
+                w = self.waiters.after(x);
+            }
+        }
+        o
+    }
+}
+
+/// What a new waiter found when it queued.
+pub(super) enum Arrival {
+    /// Nobody was in the way: it has the lock and never queued.
+    Acquired,
+    /// It is queued.
+    Queued,
+}
+
+impl<P: Platform> RwSem<P> {
+    // ---- stealing: by those inside their tenure ----
+
+    /// A reader, counted already, that found `before`: may it stay?
+    pub(super) fn steal_read(&self, before: usize, me: &'static Thread<P>) -> bool {
+        if before & READ_STEAL_BLOCKED != 0 {
+            return false;
+        }
+        let holder = self.tenure.holder.load(Ordering::Relaxed);
+        if holder == me.hint() && me.steals.reads_in_a_row() {
+            self.share_tenure();
+        }
+        (holder == READERS || holder == me.hint()) && self.stays_in_tenure(me)
+    }
+
+    /// A writer that found `word`: does it get the lock right now?
+    pub(super) fn steal_write(&self, mut word: usize, me: &'static Thread<P>) -> bool {
+        if self.tenure.holder.load(Ordering::Relaxed) != me.hint() {
+            return false;
+        }
+        while write_stealable(word) {
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                word | WRITER_LOCKED,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    self.count_steal();
+                    me.steals.wrote();
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// A writer that only reads now lets the other readers in.
+    #[cold]
+    pub(super) fn share_tenure(&self) {
+        let mut wakes = WakeList::new();
+        self.with_queue(|q| {
+            self.tenure.holder.store(READERS, Ordering::Relaxed);
+            self.invite_readers(q, P::cpus().saturating_sub(1), &mut wakes);
+            self.appoint_next(q, &mut wakes);
+        });
+        wakes.wake_all();
+    }
+
+    /// Closes the lock if the tenure is over.
+    fn stays_in_tenure(&self, me: &'static Thread<P>) -> bool {
+        !self.tenure_is_over(me) || self.close() & HANDOFF == 0
+    }
+
+    /// A load and a store, not one step: only the writer whose tenure it is counts.
+    fn count_steal(&self) {
+        let steals = self.tenure.steals.load(Ordering::Relaxed);
+        self.tenure.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether the tenure has ended; looks at the clock now and then only.
+    pub(super) fn tenure_is_over(&self, me: &'static Thread<P>) -> bool {
+        me.steals.tick::<P>().is_some_and(|now| {
+            self.note_cpu();
+            self.left(now) <= 0
+        })
+    }
+
+    /// Nanoseconds until the tenure ends.
+    pub(super) fn left(&self, now: u64) -> isize {
+        self.tenure.end.load(Ordering::Relaxed).wrapping_sub(now as usize) as isize
+    }
+
+    /// Sets `HANDOFF` if anyone is queued, in the same step (rule 6); returns
+    /// the word after it. From here on only the queue gets in.
+    pub(super) fn close(&self) -> usize {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & (WAITERS | HANDOFF) == WAITERS {
+            match self.word.compare_exchange_weak(
+                word,
+                word | HANDOFF,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return word | HANDOFF,
+                Err(now) => word = now,
+            }
+        }
+        word
+    }
+
+    // ---- under the queue lock ----
+
+    /// Queues `waiter`, taking back the count of a reader that could not steal.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until it is out of the queue.
+    pub(super) unsafe fn arrive(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        shape: TenureShape,
+        wakes: &mut WakeList<P>,
+    ) -> Arrival {
+        let counted = if waiter.kind == Kind::Reader { READER } else { 0 };
+        let first = q.waiters.is_empty();
+        if first && counted != 0 && self.word.load(Ordering::Acquire) & READ_STEAL_BLOCKED == 0 {
+            // The writer that was in the way left without a queue: the count stands.
+            return Arrival::Acquired;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { q.waiters.push(waiter) };
+        let flags = if first { WAITERS } else { 0 };
+        // The queue was empty, so WAITERS was clear and this addition sets it.
+        let delta = flags.wrapping_sub(counted);
+        let word = self.word.fetch_add(delta, Ordering::Relaxed).wrapping_add(delta);
+        if first {
+            let holder = if word & WRITER_LOCKED != 0 {
+                self.owner.load(Ordering::Relaxed)
+            } else {
+                READERS
+            };
+            self.begin_tenure(q, waiter.arrived, holder, shape);
+        } else {
+            self.set_end(q, q.started, shape);
+        }
+        if is_free(word) && (first || word & HANDOFF != 0) {
+            // Nobody is inside whose release would grant: that falls to the
+            // one who notices (rules 7 and 15).
+            self.grant_next(q, waiter.arrived, shape, wakes);
+        } else {
+            self.recheck(q, waiter.arrived, shape, wakes);
+        }
+        Arrival::Queued
+    }
+
+    /// Takes `waiter` out of the queue: the only way out (rule 6).
+    pub(super) fn take_out(&self, q: &mut Queued<P>, waiter: &Waiter<P>) {
+        q.waiters.remove(waiter);
+        self.left_queue(q, waiter);
+    }
+
+    /// After `waiter` has left the queue: the last one out clears its flags.
+    fn left_queue(&self, q: &mut Queued<P>, waiter: &Waiter<P>) {
+        if core::ptr::eq(q.next, waiter) {
+            q.next = core::ptr::null();
+        }
+        if q.waiters.is_empty() {
+            self.word.fetch_and(!QUEUE_FLAGS, Ordering::Relaxed);
+        }
+    }
+
+    /// The queue or the word changed: is a grant due (rules 7, 8 and 14)? If
+    /// not, the one who is next is told so.
+    pub(super) fn recheck(
+        &self,
+        q: &mut Queued<P>,
+        now: u64,
+        shape: TenureShape,
+        wakes: &mut WakeList<P>,
+    ) {
+        if q.waiters.is_empty() {
+            return;
+        }
+        let readers_only =
+            self.tenure_is_readers() && q.waiters.first(Kind::Writer).is_none();
+        let word = self.word.load(Ordering::Relaxed);
+        if readers_only || (is_free(word) && word & HANDOFF != 0) {
+            self.grant_next(q, now, shape, wakes);
+        } else {
+            self.appoint_next(q, wakes);
+            if word & HANDOFF != 0 {
+                Self::call_next(q, wakes);
+            }
+        }
+    }
+
+    /// The lock is closed: the one who is next should be awake when it is let go.
+    fn call_next(q: &mut Queued<P>, wakes: &mut WakeList<P>) {
+        // SAFETY: `next` of the queue is queued (see the field), so alive.
+        if let Some(next) = unsafe { q.next.as_ref() }
+            && !q.called
+            && !wakes.is_full()
+        {
+            wakes.push(next.thread);
+            q.called = true;
+        }
+    }
+
+    pub(super) fn tenure_is_readers(&self) -> bool {
+        self.tenure.holder.load(Ordering::Relaxed) == READERS
+    }
+
+    /// Closes the lock and, if nobody is inside, grants it: to the other side
+    /// first, in order of arrival within a side. If somebody is inside, they
+    /// will see `HANDOFF` when they leave, and come here.
+    pub(super) fn grant_next(
+        &self,
+        q: &mut Queued<P>,
+        now: u64,
+        shape: TenureShape,
+        wakes: &mut WakeList<P>,
+    ) {
+        match self.next_kind(q) {
+            None => {}
+            Some(Kind::Reader) => {
+                if self.word.fetch_or(HANDOFF, Ordering::Relaxed) & WRITER_LOCKED == 0 {
+                    self.grant_readers(q, now, shape, wakes);
+                }
+            }
+            Some(Kind::Writer) => {
+                if self.claim_for_writer(q) {
+                    self.grant_writer(q, now, shape, wakes);
+                }
+            }
+        }
+    }
+
+    /// Which side is next: the one whose tenure it is not, if it waits.
+    fn next_kind(&self, q: &Queued<P>) -> Option<Kind> {
+        let current = if self.tenure_is_readers() { Kind::Reader } else { Kind::Writer };
+        [current.other(), current].into_iter().find(|&kind| q.waiters.first(kind).is_some())
+    }
+
+    /// Closes the lock, and takes it for the first writer if nobody is inside.
+    fn claim_for_writer(&self, q: &Queued<P>) -> bool {
+        let mut word = self.word.fetch_or(HANDOFF, Ordering::Relaxed) | HANDOFF;
+        let gone = if q.waiters.len() == 1 { QUEUE_FLAGS } else { HANDOFF };
+        while is_free(word) {
+            // Acquire: the grant is ownership on the writer's behalf (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                (word | WRITER_LOCKED) & !gone,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// The word says that a writer owns the lock: tell the first one that it is it.
+    fn grant_writer(
+        &self,
+        q: &mut Queued<P>,
+        now: u64,
+        shape: TenureShape,
+        wakes: &mut WakeList<P>,
+    ) {
+        // SAFETY: used up to its grant only.
+        let Some(writer) = (unsafe { q.waiters.take_first(Kind::Writer) }) else { return };
+        if core::ptr::eq(q.next, writer) {
+            q.next = core::ptr::null();
+        }
+        let thread = writer.thread;
+        self.set_owner(thread.hint());
+        self.begin_tenure(q, now, thread.hint(), shape);
+        self.tenure.cpu.store(NOT_YET, Ordering::Relaxed);
+        // Rule 1: published first, woken after. The record outlives both.
+        log(3);
+        writer.set_state(GRANTED);
+        wakes.push(thread);
+        self.appoint_next(q, wakes);
+    }
+
+    /// Grants the lock, which no writer holds and none can take, to the first
+    /// reader, and invites others; to all readers if no writer waits.
+    fn grant_readers(
+        &self,
+        q: &mut Queued<P>,
+        now: u64,
+        shape: TenureShape,
+        wakes: &mut WakeList<P>,
+    ) {
+        let all = q.waiters.first(Kind::Writer).is_none();
+        // Rule 2: the count holds them before any of them can leave. One at a
+        // time is enough for that here: the first is counted before it is
+        // granted, and each later one before it is.
+        loop {
+            // SAFETY: used up to its grant only.
+            let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
+            self.word.fetch_add(READER, Ordering::Acquire);
+            self.left_queue(q, reader);
+            let thread = reader.thread;
+                log(13);
+        reader.set_state(GRANTED);
+            wakes.push(thread);
+            if !all || wakes.is_full() {
+                break;
+            }
+        }
+        self.word.fetch_and(!HANDOFF, Ordering::Relaxed);
+        if q.waiters.is_empty() {
+            return;
+        }
+        self.begin_tenure(q, now, READERS, shape);
+        self.invite_readers(q, P::cpus().saturating_sub(1), wakes);
+        self.appoint_next(q, wakes);
+    }
+
+    /// Invites up to `count` queued readers to join those inside.
+    fn invite_readers(&self, q: &Queued<P>, count: usize, wakes: &mut WakeList<P>) {
+        let mut reader = q.waiters.first(Kind::Reader);
+        for _ in 0..count {
+            let Some(invited) = reader else { break };
+            if wakes.is_full() {
+                break;
+            }
+            reader = q.waiters.after(invited);
+            if invited.state() != INVITED {
+                invited.set_state(INVITED);
+                wakes.push(invited.thread);
+            }
+        }
+    }
+
+    /// An invited reader that runs now: joins the readers inside if it can.
+    pub(super) fn join(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        now: u64,
+        shape: TenureShape,
+        wakes: &mut WakeList<P>,
+    ) -> bool {
+        let shut = WRITER_LOCKED | HANDOFF;
+        if self.tenure_is_readers() && self.word.load(Ordering::Relaxed) & shut == 0 {
+            // Acquire: owns the lock, unless a writer was faster (rule 3).
+            if self.word.fetch_add(READER, Ordering::Acquire) & WRITER_LOCKED == 0 {
+                self.take_out(q, waiter);
+                log(14);
+                return true;
+            }
+            self.word.fetch_sub(READER, Ordering::Relaxed);
+        }
+        waiter.set_state(if core::ptr::eq(q.next, waiter) { NEXT } else { WAITING });
+        // The count that was just taken back may have hidden a free lock (rule 15).
+        self.recheck(q, now, shape, wakes);
+        false
+    }
+
+    /// Tells the waiter that is next that it is.
+    fn appoint_next(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
+        let Some(next) = self.next_kind(q).and_then(|kind| q.waiters.first(kind)) else { return };
+        if core::ptr::eq(q.next, next) || wakes.is_full() {
+            return;
+        }
+        Self::dismiss_next(q);
+        if next.state() != INVITED {
+            next.set_state(NEXT);
+        }
+        wakes.push(next.thread);
+        q.next = next;
+        q.called = false;
+    }
+
+    fn dismiss_next(q: &Queued<P>) {
+        // SAFETY: `next` of the queue is queued (see the field), so alive.
+        if let Some(next) = unsafe { q.next.as_ref() }
+            && next.state() == NEXT
+        {
+            next.set_state(WAITING);
+        }
+    }
+
+    // ---- the length of a tenure ----
+
+    fn begin_tenure(&self, q: &mut Queued<P>, now: u64, holder: usize, shape: TenureShape) {
+        q.started = now;
+        // Whoever was next may be so again, but for a new end.
+        Self::dismiss_next(q);
+        q.next = core::ptr::null();
+        self.tenure.holder.store(holder, Ordering::Relaxed);
+        self.set_end(q, now, shape);
+    }
+
+    fn set_end(&self, q: &Queued<P>, started: u64, shape: TenureShape) {
+        let length = self.tenure_ns(q.waiters.len(), shape);
+        self.tenure.end.store(started.wrapping_add(length) as usize, Ordering::Relaxed);
+    }
+
+    /// How long a tenure is with so many waiters.
+    fn tenure_ns(&self, waiters: usize, shape: TenureShape) -> u64 {
+        let fair = shape.aim_ns / waiters.max(1) as u64;
+        let cost = self.tenure.cost.load(Ordering::Relaxed) as u64;
+        fair.max(cost * 100 / shape.percent).max(min_tenure())
+    }
+
+    /// Takes a handoff's cost into account.
+    pub(super) fn note_cost(&self, ns: u64) {
+        smooth::<P>(&self.tenure.cost, ns);
+    }
+
+    /// Takes a timer's lateness into account.
+    pub(super) fn note_lateness(&self, ns: u64) {
+        smooth_max::<P>(&self.tenure.lateness, ns.min(200_000));
+    }
+
+    /// How long before an event a timer must be set.
+    pub(super) fn lateness(&self) -> u64 {
+        self.tenure.lateness.load(Ordering::Relaxed) as u64
+    }
+
+    pub(super) fn steals(&self) -> usize {
+        self.tenure.steals.load(Ordering::Relaxed)
+    }
+
+    /// Notes where the holder of a writer's tenure runs.
+    pub(super) fn note_cpu(&self) {
+        self.tenure.cpu.store(P::cpu().map_or(0, |cpu| cpu as usize + 1), Ordering::Relaxed);
+    }
+
+    /// Whether spinning for the holder could help: it is a writer, and not one
+    /// that was last seen on the CPU that the caller is on.
+    pub(super) fn holder_may_be_running(&self) -> bool {
+        let seen = self.tenure.cpu.load(Ordering::Relaxed);
+        !self.tenure_is_readers()
+            && seen != NOT_YET
+            && P::cpu().is_none_or(|cpu| seen != cpu as usize + 1)
+    }
+}
+
+pub static LOG: [core::sync::atomic::AtomicU64; 8192] =
+    [const { core::sync::atomic::AtomicU64::new(0) }; 8192];
+pub static LOGI: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
+pub fn log(ev: u64) {
+    if std::env::var_os("FL_LOG").is_none() {
+        return;
+    }
+    let i = LOGI.fetch_add(1, Ordering::Relaxed) % 8192;
+    let id = crate::platform::Native::thread_hint() as u64;
+    let cpu = crate::platform::Native::cpu().unwrap_or(9) as u64;
+    let t = crate::platform::Native::now();
+    LOG[i].store((t << 24) | ((id >> 7) & 0xfff) << 12 | cpu << 8 | ev, Ordering::Relaxed);
+}
+pub fn dump_log() {
+    if std::env::var_os("FL_LOG").is_none() {
+        return;
+    }
+    let n = LOGI.load(Ordering::Relaxed);
+    let mut last = 0;
+    for i in n.saturating_sub(8192).max(0)..n {
+        let v = LOG[i % 8192].load(Ordering::Relaxed);
+        let t = v >> 24;
+        let names = ["?", "close-by-holder", "close-by-next", "grant", "got-it", "park-next", "woke-next", "park", "woke", "queue", "park-closed", "grant-free-idle","wake-all-done","granted-r","joined","join-failed"];
+        println!("{:>8} +{:<6} t{:03x} cpu{} {}", t % 100_000_000, t.wrapping_sub(last).min(999999), v >> 12 & 0xfff, v >> 8 & 15, names[(v & 15) as usize]);
+        last = t;
+    }
+}
+
+fn min_tenure() -> u64 {
+    static V: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+    let v = V.load(Ordering::Relaxed);
+    if v != 0 {
+        return v;
+    }
+    let v = std::env::var("FL_T").ok().and_then(|s| s.parse().ok()).unwrap_or(50_000);
+    V.store(v, Ordering::Relaxed);
+    v
+}
+
+/// Moves a smoothed value an eighth of the way.
+fn smooth<P: Platform>(value: &P::AtomicUsize, sample: u64) {
+    let old = value.load(Ordering::Relaxed) as isize;
+    let sample = sample.min(isize::MAX as u64) as isize;
+    value.store((old + (sample - old) / 8) as usize, Ordering::Relaxed);
+}
+
+/// Moves a smoothed value up at once and down slowly: an estimate of the worst.
+fn smooth_max<P: Platform>(value: &P::AtomicUsize, sample: u64) {
+    let old = value.load(Ordering::Relaxed) as isize;
+    let sample = sample.min(isize::MAX as u64) as isize;
+    let step = if sample > old { (sample - old) / 2 } else { (sample - old) / 32 };
+    value.store((old + step) as usize, Ordering::Relaxed);
+}

@@ -1,0 +1,243 @@
+//! The wait itself, under the tenure discipline, and the ways to leave it.
+
+use super::RwSem;
+use super::policy::TenureShape;
+use super::tenure::Arrival;
+use super::word::is_free;
+use core::sync::atomic::Ordering;
+
+use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::wait::{GRANTED, INVITED, Kind, NEXT, Thread, WaitContext, WaitError, WakeList, Waiter};
+
+/// A lock that is free at two looks this far apart, with no steal between
+/// them, is idle.
+const IDLE_NS: u64 = 300;
+/// The longest pause between two looks at the lock while watching it.
+const LOOK_NS: u64 = 20_000;
+/// How long a new `NEXT` watches the lock before it sleeps.
+const WATCH_NS: u64 = 10_000;
+/// How long a `NEXT` waits awake for the holder's last section.
+const DRAIN_NS: u64 = 100_000;
+/// A `NEXT` does not sleep for less than this while it may spin.
+const SPIN_THROUGH_NS: u64 = 250_000;
+
+impl<P: Platform> RwSem<P> {
+    /// Queues the calling thread and waits for its grant.
+    pub(super) fn wait_in_tenure(
+        &self,
+        kind: Kind,
+        me: &'static Thread<P>,
+        context: &WaitContext<'_, P>,
+        shape: TenureShape,
+    ) -> Result<(), WaitError> {
+        me.parker.forget_notification();
+        let waiter = Waiter::new(kind, me, P::now());
+        let mut wakes = WakeList::new();
+        // SAFETY: `waiter` stays in this frame until it is out of the queue:
+        // every return below is after a grant or after `leave`.
+        let arrival = self.with_queue(|q| unsafe { self.arrive(q, &waiter, shape, &mut wakes) });
+        wakes.wake_all();
+        if let Arrival::Acquired = arrival {
+            return Ok(());
+        }
+        match context.cancel {
+            Some(token) => {
+                token.with_registered(me, || self.wait_for_grant(&waiter, context, shape))
+            }
+            None => self.wait_for_grant(&waiter, context, shape),
+        }
+    }
+
+    fn wait_for_grant(
+        &self,
+        waiter: &Waiter<P>,
+        context: &WaitContext<'_, P>,
+        shape: TenureShape,
+    ) -> Result<(), WaitError> {
+        let mut watch = Watch::new::<P>(self, waiter.arrived);
+        loop {
+            let state = waiter.state();
+            if state == GRANTED {
+                super::tenure::log(4);
+                waiter.thread.steals.wrote();
+                self.note_cpu();
+                return Ok(());
+            }
+            if let Some(error) = context.expired(P::now) {
+                return self.leave(waiter, error, shape);
+            }
+            let outcome = match state {
+                INVITED => {
+                    let mut wakes = WakeList::new();
+                    let joined = self.with_queue(|q| {
+                        waiter.state() == GRANTED
+                            || self.join(q, waiter, waiter.arrived, shape, &mut wakes)
+                    });
+                    wakes.wake_all();
+                    if joined {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                NEXT => self.wait_as_next(waiter, &mut watch, context, shape),
+                _ => {super::tenure::log(7);let o=waiter.thread.parker.park(context.deadline, context.interruptible);super::tenure::log(8);o}
+            };
+            if outcome == WaitOutcome::Interrupted && context.interruptible {
+                return self.leave(waiter, WaitError::Interrupted, shape);
+            }
+        }
+    }
+
+    /// One turn of the waiter that is next.
+    fn wait_as_next(
+        &self,
+        waiter: &Waiter<P>,
+        watch: &mut Watch,
+        context: &WaitContext<'_, P>,
+        shape: TenureShape,
+    ) -> WaitOutcome {
+        let now = P::now();
+        let left = self.left(now);
+        if left <= 0 {
+            let word = self.close();
+            super::tenure::log(2);
+            if is_free(word) {
+                self.grant_if_free(now, shape);
+            } else if !self.stay_awake(waiter, DRAIN_NS) {
+                super::tenure::log(10);
+                return waiter.thread.parker.park(context.deadline, context.interruptible);
+            }
+            return WaitOutcome::Woken;
+        }
+        let left = left as u64;
+        let near = !self.tenure_is_readers() && left <= self.lateness().max(SPIN_THROUGH_NS);
+        if near || watch.lasts(now) {
+            if watch.sees_idle(self, now) {
+                super::tenure::log(11);
+                self.grant_if_free(now, shape);
+            } else {
+                self.stay_awake(waiter, watch.pause().min(left));
+            }
+            return WaitOutcome::Woken;
+        }
+        let before = if self.tenure_is_readers() { 0 } else { self.lateness() };
+        let timer = now + left.saturating_sub(before).min(watch.sleep());
+        let until = context.deadline.map_or(timer, |deadline| deadline.min(timer));
+        super::tenure::log(5);
+        let outcome = waiter.thread.parker.park(Some(until), context.interruptible);
+        super::tenure::log(6);
+        let woken = P::now();
+        if outcome == WaitOutcome::TimedOut {
+            self.note_lateness(woken.saturating_sub(timer));
+        }
+        watch.again(woken);
+        outcome
+    }
+
+    /// Waits awake for `bound_ns` at most, spinning if the holder runs on
+    /// another CPU and giving way to it if it does not. Whether it was granted.
+    fn stay_awake(&self, waiter: &Waiter<P>, bound_ns: u64) -> bool {
+        if self.holder_may_be_running() {
+            return P::spin_until(waiter.state_word(), bound_ns, |state| state != NEXT);
+        }
+        let start = P::now();
+        while waiter.state() == NEXT && P::now() - start < bound_ns {
+            P::yield_now();
+        }
+        waiter.state() != NEXT
+    }
+
+    /// Grants the lock to the queue if it is free at this instant.
+    fn grant_if_free(&self, now: u64, shape: TenureShape) {
+        let mut wakes = WakeList::new();
+        self.with_queue(|q| {
+            if is_free(self.word.load(Ordering::Relaxed)) {
+                self.grant_next(q, now, shape, &mut wakes);
+            }
+        });
+        wakes.wake_all();
+    }
+
+    /// Gives up, unless the grant came first: then the lock is owned.
+    fn leave(
+        &self,
+        waiter: &Waiter<P>,
+        error: WaitError,
+        shape: TenureShape,
+    ) -> Result<(), WaitError> {
+        let mut wakes = WakeList::new();
+        let result = self.with_queue(|q| {
+            if waiter.state() == GRANTED {
+                return Ok(());
+            }
+            self.take_out(q, waiter);
+            self.recheck(q, P::now(), shape, &mut wakes);
+            Err(error)
+        });
+        wakes.wake_all();
+        result
+    }
+}
+
+/// Watches the lock for idleness, ever more rarely: a look takes the holder's
+/// cache line from it for a moment.
+struct Watch {
+    /// Watch until then before sleeping.
+    until: u64,
+    looked: u64,
+    free_looks: u32,
+    steals: usize,
+    pause: u64,
+    sleep: u64,
+}
+
+impl Watch {
+    fn new<P: Platform>(_lock: &RwSem<P>, now: u64) -> Self {
+        Self {
+            until: now + WATCH_NS,
+            looked: 0,
+            free_looks: 0,
+            steals: 0,
+            pause: IDLE_NS,
+            sleep: 64_000,
+        }
+    }
+
+    fn lasts(&self, now: u64) -> bool {
+        now < self.until
+    }
+
+    /// After a sleep: look twice, then decide.
+    fn again(&mut self, now: u64) {
+        self.until = now + 10 * IDLE_NS;
+        self.pause = IDLE_NS;
+        self.free_looks = 0;
+    }
+
+    fn pause(&mut self) -> u64 {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LOOK_NS);
+        pause
+    }
+
+    fn sleep(&mut self) -> u64 {
+        let sleep = self.sleep;
+        self.sleep = sleep * 2;
+        sleep
+    }
+
+    fn sees_idle<P: Platform>(&mut self, lock: &RwSem<P>, now: u64) -> bool {
+        let steals = lock.steals();
+        if !is_free(lock.word.load(Ordering::Relaxed)) || steals != self.steals {
+            self.free_looks = 0;
+            self.steals = steals;
+        } else if self.free_looks == 0 || now.saturating_sub(self.looked) >= IDLE_NS {
+            self.free_looks += 1;
+        } else {
+            return false;
+        }
+        self.looked = now;
+        // Readers do not count their steals: it takes more looks to be sure.
+        self.free_looks >= if lock.tenure_is_readers() { 6 } else { 2 }
+    }
+}
