@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use fairlock::events::{self, Event, set_counting};
 use fairlock::platform::Native;
-use fairlock::ticket::{
-    AdaptiveTicketLock, BatchSize, BatchedTicketLock, Event, TicketLock, counted, set_counting,
-};
+use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
 
 static STATIC: BatchedTicketLock<Native> = BatchedTicketLock::new_const();
 static STATIC_ADAPTIVE: AdaptiveTicketLock<Native> = AdaptiveTicketLock::new_const();
@@ -55,9 +54,11 @@ fn a_waiter_shows_and_parks_and_is_kicked() {
             // SAFETY: just taken.
             unsafe { lock.unlock() };
         });
-        let before = counted(Event::TakenSlow);
+        let before = events::global().get(Event::TakenSlow);
         let started = Instant::now();
-        while counted(Event::TakenSlow) == before && started.elapsed() < Duration::from_secs(1) {
+        while events::global().get(Event::TakenSlow) == before
+            && started.elapsed() < Duration::from_secs(1)
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(lock.is_contended());
@@ -66,7 +67,10 @@ fn a_waiter_shows_and_parks_and_is_kicked() {
         unsafe { lock.unlock() };
     });
     assert!(!lock.is_contended() && !lock.is_locked());
-    assert!(counted(Event::TakenSlow) > 0 && counted(Event::ReleasedSlowKicked) > 0);
+    assert!(
+        events::global().get(Event::TakenSlow) > 0
+            && events::global().get(Event::ReleasedSlowKicked) > 0
+    );
     set_counting(false);
 }
 

@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
 use super::batch::{BatchSize, Step};
-use super::events::{self, Event};
 use super::park::{Inbox, Lot, Parked};
 use super::word::Word;
+use crate::events::{self, Event};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::Thread;
 

@@ -35,7 +35,6 @@ macro_rules! faulty {
 }
 
 mod batch;
-mod events;
 #[cfg(all(test, loom))]
 mod fault;
 mod lock;
@@ -43,7 +42,6 @@ mod park;
 mod word;
 
 pub use batch::{Adaptive, BatchSize, Fixed};
-pub use events::{Event, counted, set_counting};
 pub use lock::TicketLock;
 
 /// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
