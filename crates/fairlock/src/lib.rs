@@ -83,10 +83,9 @@
 //! # Statistics
 //!
 //! See [`events`]: off at first, and then nearly free.
-#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(any(test, loom)), no_std)]
 
-#[cfg(any(feature = "std", test))]
-#[cfg_attr(test, macro_use)]
+#[cfg(feature = "std")]
 extern crate std;
 
 pub mod events;
