@@ -11,6 +11,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairlock::events::{Event, EventCounts};
 use fairlock::platform::{Native, Platform};
 use fairlock::rwsem::RwSem;
 use fairlock::wait::CancelToken;
@@ -479,26 +480,27 @@ fn downgrade_lets_no_writer_in_between() {
     }
 }
 
-fn fair_unlock_goes_to(lock: &Lock, hold_for_reading: bool) {
+/// Lets go and comes back at once, by `again`; a waiter must have been first.
+fn waiter_is_first(lock: &Lock, reads: bool, let_go: impl Fn(), again: impl Fn()) {
     let had_it = AtomicBool::new(false);
-    if hold_for_reading {
-        lock.read();
-    } else {
-        lock.write();
-    }
     thread::scope(|s| {
         s.spawn(|| {
-            lock.write();
-            had_it.store(true, Ordering::Relaxed);
-            // SAFETY: just taken.
-            unsafe { lock.unlock_write() };
+            // SAFETY: each just taken.
+            if reads {
+                lock.read();
+                had_it.store(true, Ordering::Relaxed);
+                unsafe { lock.unlock_read() };
+            } else {
+                lock.write();
+                had_it.store(true, Ordering::Relaxed);
+                unsafe { lock.unlock_write() };
+            }
         });
         wait_until(|| lock.has_waiters());
-        // SAFETY: taken above.
-        unsafe { if hold_for_reading { lock.unlock_read_fair() } else { lock.unlock_write_fair() } }
-        wait_until(|| lock.try_write());
+        let_go();
+        again();
         assert!(had_it.load(Ordering::Relaxed), "overtook the waiter");
-        // SAFETY: just taken.
+        // SAFETY: `again` took it.
         unsafe { lock.unlock_write() };
     });
 }
@@ -510,9 +512,47 @@ fn fair_unlock_lets_nobody_in_before_the_waiter() {
     for (name, policy) in policies {
         println!("policy: {name}");
         let lock = Lock::new(policy);
-        for hold_for_reading in [false, true] {
-            for _ in 0..20 {
-                fair_unlock_goes_to(&lock, hold_for_reading);
+        for i in 0..40 {
+            let for_reading = i % 2 == 0;
+            if for_reading {
+                lock.read()
+            } else {
+                lock.write()
+            }
+            // SAFETY: taken in the line before.
+            let let_go = || unsafe {
+                if for_reading { lock.unlock_read_fair() } else { lock.unlock_write_fair() }
+            };
+            if i % 4 < 2 {
+                waiter_is_first(&lock, false, let_go, || lock.write());
+            } else {
+                waiter_is_first(&lock, false, let_go, || wait_until(|| lock.try_write()));
+            }
+        }
+        assert_no_trace(&lock);
+    }
+}
+
+/// Proposal 1. With a deadline of zero the waiter is past it when it arrives.
+#[test]
+fn waiter_past_its_deadline_is_not_overtaken() {
+    for policy in [IMMEDIATE, Policy { writer_phase: true, ..IMMEDIATE }] {
+        let lock = Lock::new(policy);
+        for i in 0..40 {
+            let counts: &EventCounts = Box::leak(Box::default());
+            lock.set_events(Some(counts));
+            let reads = i % 2 == 0;
+            let handoff = if reads { Event::ReadHandoff } else { Event::WriteHandoff };
+            lock.write();
+            let let_go = || {
+                wait_until(|| counts.get(handoff) > 0);
+                // SAFETY: taken above.
+                unsafe { lock.unlock_write() };
+            };
+            if i % 4 < 2 {
+                waiter_is_first(&lock, reads, let_go, || lock.write());
+            } else {
+                waiter_is_first(&lock, reads, let_go, || wait_until(|| lock.try_write()));
             }
         }
         assert_no_trace(&lock);
