@@ -309,11 +309,8 @@ impl Sink {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::string::ToString;
-
     use super::*;
 
-    /// Nothing but the tests of this module uses these two names in `GLOBAL`.
     const A: Event = Event::OptNospin;
     const B: Event = Event::ReadFail;
 
@@ -350,6 +347,18 @@ mod tests {
             counts.to_string(),
             "rwsem_opt_nospin                   1\nrwsem_rlock_fail                   2\n"
         );
+    }
+
+    #[test]
+    fn the_process_counts_while_it_is_switched_on() {
+        set_counting(true);
+        let before = global().get(A);
+        count(A);
+        assert!(global().get(A) > before);
+        set_counting(false);
+        let before = global().get(A);
+        count(A);
+        assert_eq!(global().get(A), before);
     }
 
     #[test]
