@@ -122,24 +122,10 @@ impl Event {
         }
     }
 
-    pub(crate) const fn lock(kind: Kind) -> Self {
-        match kind {
-            Kind::Reader => Event::ReadLock,
-            Kind::Writer => Event::WriteLock,
-        }
-    }
-
     pub(crate) const fn fail(kind: Kind) -> Self {
         match kind {
             Kind::Reader => Event::ReadFail,
             Kind::Writer => Event::WriteFail,
-        }
-    }
-
-    pub(crate) const fn handoff(kind: Kind) -> Self {
-        match kind {
-            Kind::Reader => Event::ReadHandoff,
-            Kind::Writer => Event::WriteHandoff,
         }
     }
 }

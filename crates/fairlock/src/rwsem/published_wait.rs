@@ -160,10 +160,7 @@ impl<P: Platform> RwSem<P> {
                 continue;
             }
             spun = false;
-            self.count(match waiter.kind {
-                Kind::Reader => Event::SleepReader,
-                Kind::Writer => Event::SleepWriter,
-            });
+            self.count(Event::sleep(waiter.kind));
             let outcome = waiter.thread.parker.park(context.deadline, context.interruptible);
             if outcome == WaitOutcome::Interrupted && context.interruptible {
                 return self.give_up(waiter, WaitError::Interrupted);
@@ -197,10 +194,7 @@ impl<P: Platform> RwSem<P> {
             if waiter.state() == GRANTED {
                 return Ok(());
             }
-            self.count(match waiter.kind {
-                Kind::Reader => Event::ReadFail,
-                Kind::Writer => Event::WriteFail,
-            });
+            self.count(Event::fail(waiter.kind));
             let was_head = q.waiters.is_head(waiter);
             q.waiters.remove(waiter);
             self.after_removal(q, 0);
