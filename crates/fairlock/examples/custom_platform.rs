@@ -9,13 +9,14 @@
 //! cargo run -p fairlock --no-default-features --example custom_platform
 //! ```
 
-use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fairlock::platform::{Platform, WaitOutcome};
-use fairlock::rwsem::{Policy, RwSem};
-use fairlock::wait::{CancelToken, Thread, WaitError};
+use fairlock::rwsem::RwSem;
+use fairlock::wait::{CancelToken, Thread};
+use fairlock::{RwLockExt, WaitError, lock_api};
 
 /// The platform: a name for a set of functions.
 struct Spinning;
@@ -88,67 +89,41 @@ unsafe impl Platform for Spinning {
     }
 }
 
+/// The typed lock on it. With atomics that can be constants it can be a static.
+type RwLock<T> = lock_api::RwLock<RwSem<Spinning>, T>;
+
 /// Two numbers that are equal whenever nobody writes.
-struct Account {
-    lock: RwSem<Spinning>,
-    twice: UnsafeCell<[u64; 2]>,
-}
-
-// SAFETY: `twice` is read under a read lock and written under a write lock.
-unsafe impl Sync for Account {}
-
-static ACCOUNT: Account =
-    Account { lock: RwSem::with_policy(Policy::DEFAULT), twice: UnsafeCell::new([0; 2]) };
-
-impl Account {
-    fn deposit(&self) {
-        self.lock.write();
-        // SAFETY: written under the write lock, which is then given up once.
-        unsafe {
-            for number in &mut *self.twice.get() {
-                *number += 1;
-            }
-            self.lock.unlock_write();
-        }
-    }
-
-    fn balance(&self) -> [u64; 2] {
-        self.lock.read();
-        // SAFETY: read under the read lock, which is then given up once.
-        unsafe {
-            let twice = *self.twice.get();
-            self.lock.unlock_read();
-            twice
-        }
-    }
-}
+static ACCOUNT: RwLock<[u64; 2]> = RwLock::new([0; 2]);
 
 fn main() {
     const DEPOSITS: u64 = 2_000;
     std::thread::scope(|s| {
         for _ in 0..3 {
-            s.spawn(|| (0..DEPOSITS).for_each(|_| ACCOUNT.deposit()));
             s.spawn(|| {
                 for _ in 0..DEPOSITS {
-                    let [a, b] = ACCOUNT.balance();
+                    ACCOUNT.write().iter_mut().for_each(|number| *number += 1);
+                }
+            });
+            s.spawn(|| {
+                for _ in 0..DEPOSITS {
+                    let [a, b] = *ACCOUNT.read();
                     assert_eq!(a, b, "a reader saw half a deposit");
                 }
             });
         }
     });
-    assert_eq!(ACCOUNT.balance(), [3 * DEPOSITS; 2]);
+    assert_eq!(*ACCOUNT.read(), [3 * DEPOSITS; 2]);
 
     // Deadlines and tokens work on any platform.
     let token = CancelToken::new();
     token.cancel();
-    ACCOUNT.lock.write();
-    assert_eq!(ACCOUNT.lock.read_until(Spinning::now() + 1_000), Err(WaitError::TimedOut));
-    assert_eq!(ACCOUNT.lock.write_cancellable(&token), Err(WaitError::Cancelled));
-    // SAFETY: taken above.
-    unsafe { ACCOUNT.lock.unlock_write() };
-    assert!(!ACCOUNT.lock.is_locked() && !ACCOUNT.lock.has_waiters());
+    let held = ACCOUNT.write();
+    assert_eq!(ACCOUNT.read_for(Duration::from_micros(1)).err(), Some(WaitError::TimedOut));
+    assert_eq!(ACCOUNT.write_cancellable(&token).err(), Some(WaitError::Cancelled));
+    drop(held);
+    assert!(!ACCOUNT.is_locked() && !ACCOUNT.has_waiters());
 
-    println!("6 threads, {} deposits, no half seen: {:?}", 3 * DEPOSITS, ACCOUNT.balance());
+    println!("6 threads, {} deposits, no half seen: {:?}", 3 * DEPOSITS, *ACCOUNT.read());
 }
 
 #[test]
