@@ -9,12 +9,20 @@
 //!
 //! # Whether readers spin: `ReaderSpin::Adaptive`
 //!
-//! Per lock, from how reader spins ended lately. A spin that got the lock
-//! within [`WORTH_NS`], about the price of a sleep and a wake-up, saved that
-//! price; a later one saved half; one that ended in the queue was a loss. The
-//! mean of these (each spin counts an eighth) decides: at least 3/4 is `On`, at
-//! least 1/4 is `One`, less is `Off`. While `Off`, one reader in [`PROBE`]
-//! spins, as under `One`, to see whether that has changed.
+//! Per lock, from how reader spins ended lately, and apart for spins that began
+//! with nobody queued and with somebody. A spin that got the lock in time was
+//! worth it; one that took up to twice that was half a loss; any other was a
+//! loss, also if it got the lock in the end. In time is [`WORTH_ALONE_NS`],
+//! about the price of a sleep and a wake-up, if nobody was queued, but
+//! [`WORTH_NS`] if somebody was: such a spin overtakes the queue and keeps the
+//! readers apart, which would have slept and then run together. The mean loss
+//! (each spin counts an eighth) decides: up to 1/8 is `On`, up to 3/4 is `One`,
+//! more is `Off`. While `Off`, one reader in [`PROBE`] spins, as under `One`,
+//! to see whether that has changed.
+//!
+//! The published grid (`reader_spin.csv`) says why: spinning readers gain with
+//! few threads and with the shortest sections, lose with longer ones, and one
+//! spinner is as good as many, but for two threads.
 
 use core::sync::atomic::Ordering;
 
@@ -45,9 +53,11 @@ const SPIN_NS: u64 = 500_000;
 const LOOK_NS: u64 = 2_000;
 
 /// A reader spin that succeeds within this was better than sleeping.
-const WORTH_NS: u64 = 10_000;
+const WORTH_ALONE_NS: u64 = 10_000;
+/// The same, if somebody slept already.
+const WORTH_NS: u64 = 2_000;
 /// One reader in this many spins although spinning looks bad.
-const PROBE: usize = 64;
+const PROBE: usize = 8;
 /// What a spin that was worth it counts in [`Spinners::loss`]' scale.
 const FULL: usize = 256;
 
@@ -61,8 +71,9 @@ pub(super) struct Spinners<P: Platform> {
     seen: P::AtomicUsize,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
-    /// Mean loss of reader spins: 0 (all were worth it) to `FULL`.
-    loss: P::AtomicUsize,
+    /// Mean loss of reader spins that began with nobody queued, and with
+    /// somebody: 0 (all were worth it) to `FULL`.
+    loss: [P::AtomicUsize; 2],
     /// Readers that asked whether to spin while it looked bad.
     asked: P::AtomicUsize,
 }
@@ -74,7 +85,7 @@ impl<P: Platform> Spinners<P> {
             count: P::AtomicUsize::new(0),
             seen: P::AtomicUsize::new(0),
             reader: P::AtomicU32::new(0),
-            loss: P::AtomicUsize::new(0),
+            loss: [P::AtomicUsize::new(0), P::AtomicUsize::new(0)],
             asked: P::AtomicUsize::new(0),
         }
     }
@@ -89,7 +100,7 @@ impl<P: Platform> Spinners<P> {
             count: ConstZero::ZERO,
             seen: ConstZero::ZERO,
             reader: ConstZero::ZERO,
-            loss: ConstZero::ZERO,
+            loss: [ConstZero::ZERO, ConstZero::ZERO],
             asked: ConstZero::ZERO,
         }
     }
@@ -133,9 +144,9 @@ impl<P: Platform> Spinners<P> {
     // ---- ReaderSpin::Adaptive ----
 
     /// Which of the three is best, as far as it is known. Relaxed: statistics.
-    fn best_reader_spin(&self) -> ReaderSpin {
-        let loss = self.loss.load(Ordering::Relaxed);
-        if loss <= FULL / 4 {
+    fn best_reader_spin(&self, queued: bool) -> ReaderSpin {
+        let loss = self.loss[usize::from(queued)].load(Ordering::Relaxed);
+        if loss <= FULL / 8 {
             ReaderSpin::On
         } else if loss <= FULL * 3 / 4
             || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
@@ -148,14 +159,16 @@ impl<P: Platform> Spinners<P> {
 
     /// Takes a reader spin into account. A load and a store: a lost one does
     /// no harm.
-    fn note_reader_spin(&self, stolen: bool, ns: u64) {
+    fn note_reader_spin(&self, queued: bool, stolen: bool, ns: u64) {
+        let worth = if queued { WORTH_NS } else { WORTH_ALONE_NS };
         let sample = match stolen {
-            true if ns <= WORTH_NS => 0,
-            true => FULL / 2,
-            false => FULL,
+            true if ns <= worth => 0,
+            true if ns <= 2 * worth => FULL / 2,
+            _ => FULL,
         };
-        let loss = self.loss.load(Ordering::Relaxed);
-        self.loss.store(loss - loss / 8 + sample / 8, Ordering::Relaxed);
+        let mean = &self.loss[usize::from(queued)];
+        let loss = mean.load(Ordering::Relaxed);
+        mean.store(loss - loss / 8 + sample / 8, Ordering::Relaxed);
     }
 }
 
@@ -194,11 +207,18 @@ impl<P: Platform> RwSem<P> {
     ) -> bool {
         match self.policy.reader_spin {
             ReaderSpin::Adaptive => {
-                let mode = self.spinners.best_reader_spin();
+                let queued = self.word.load(Ordering::Relaxed) & WAITERS != 0;
+                let mode = self.spinners.best_reader_spin(queued);
                 let started = P::now();
                 let outcome = self.spin_as(mode, me, context);
-                if let Some(stolen) = outcome {
-                    self.spinners.note_reader_spin(stolen, P::now().saturating_sub(started));
+                // A spin that a handoff ended says nothing about the next one.
+                let handed = self.word.load(Ordering::Relaxed) & HANDOFF != 0;
+                if let Some(stolen) = outcome.filter(|&stolen| stolen || !handed) {
+                    self.spinners.note_reader_spin(
+                        queued,
+                        stolen,
+                        P::now().saturating_sub(started),
+                    );
                 }
                 outcome == Some(true)
             }
