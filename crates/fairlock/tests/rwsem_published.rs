@@ -485,14 +485,15 @@ fn waiter_is_first(lock: &Lock, reads: bool, let_go: impl Fn(), again: impl Fn()
     let had_it = AtomicBool::new(false);
     thread::scope(|s| {
         s.spawn(|| {
-            // SAFETY: each just taken.
             if reads {
                 lock.read();
                 had_it.store(true, Ordering::Relaxed);
+                // SAFETY: just taken.
                 unsafe { lock.unlock_read() };
             } else {
                 lock.write();
                 had_it.store(true, Ordering::Relaxed);
+                // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
             }
         });
