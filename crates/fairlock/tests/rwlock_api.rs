@@ -8,6 +8,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairlock::events::{Event, EventCounts};
 use fairlock::{
     CancelToken, MappedRwLockReadGuard, MappedRwLockWriteGuard, Policy, RawRwLock, RwLock,
     RwLockExt, RwLockReadGuard, RwLockWriteGuard, WaitError,
@@ -33,6 +34,13 @@ fn wait_until_queued<T>(lock: &RwLock<T>) {
     while !lock.has_waiters() {
         thread::yield_now();
     }
+}
+
+/// Counters for the events of this lock alone.
+fn counts_of<T>(lock: &RwLock<T>) -> &'static EventCounts {
+    let counts = Box::leak(Box::new(EventCounts::new()));
+    lock.set_events(Some(counts));
+    counts
 }
 
 /// The lock is free and nothing of an earlier wait is left in it.
@@ -152,8 +160,7 @@ fn unsized_values_work() {
 #[test]
 fn statics_need_no_initialisation() {
     static PLAIN: RwLock<u32> = RwLock::new(0);
-    static PHASED: RwLock<u32> =
-        RwLock::from_raw(RawRwLock::with_policy(Policy::WRITER_PHASE), 0);
+    static PHASED: RwLock<u32> = RwLock::from_raw(RawRwLock::with_policy(Policy::WRITER_PHASE), 0);
     for lock in [&PLAIN, &PHASED] {
         thread::scope(|s| {
             for _ in 0..4 {
@@ -342,11 +349,16 @@ fn a_timed_wait_is_granted_before_its_deadline() {
 fn readers_behind_a_writer_that_gives_up_move_up() {
     for_each_policy(|policy| {
         let (lock, stop) = (RwLock::with_policy(policy, 0), CancelToken::new());
+        let counts = counts_of(&lock);
         thread::scope(|s| {
             let held = lock.read();
             let writer = s.spawn(|| lock.write_cancellable(&stop).map(drop));
             wait_until_queued(&lock);
             let readers: Vec<_> = (0..3).map(|_| s.spawn(|| drop(lock.read()))).collect();
+            let asleep = || counts.get(Event::SleepReader) > 0;
+            while !asleep() && !readers.iter().all(|reader| reader.is_finished()) {
+                thread::yield_now();
+            }
             stop.cancel();
             assert_eq!(writer.join().unwrap(), Err(WaitError::Cancelled));
             for reader in readers {
@@ -506,6 +518,57 @@ fn a_panic_under_a_guard_lets_waiters_in() {
         });
         assert_eq!(*lock.read(), 1);
         assert_pristine(&lock);
+    });
+}
+
+// ---- statistics ----
+
+#[test]
+fn a_lock_counts_its_slow_paths_where_it_is_told_to() {
+    for_each_policy(|policy| {
+        let (lock, stop) = (RwLock::with_policy(policy, 0), CancelToken::new());
+        let counts = counts_of(&lock);
+        let wait_for = |event: Event| {
+            let started = Instant::now();
+            while counts.get(event) == 0 {
+                // Only to say what is wrong instead of hanging.
+                assert!(started.elapsed() < Duration::from_secs(60), "no {}", event.name());
+                thread::yield_now();
+            }
+        };
+        drop((lock.read(), lock.read()));
+        drop(lock.write());
+        assert_eq!(counts.snapshot().iter().map(|(_, n)| n).sum::<usize>(), 0, "no slow path");
+        thread::scope(|s| {
+            let held = lock.write();
+            s.spawn(|| lock.write_cancellable(&stop).map(drop).unwrap_err());
+            wait_for(Event::SleepWriter);
+            s.spawn(|| lock.read_cancellable(&stop).map(drop).unwrap_err());
+            wait_for(Event::SleepReader);
+            stop.cancel();
+            wait_for(Event::WriteFail);
+            wait_for(Event::ReadFail);
+            let fails = counts.snapshot();
+            assert_eq!((fails.get(Event::ReadFail), fails.get(Event::WriteFail)), (1, 1));
+            assert_eq!((fails.get(Event::ReadLock), fails.get(Event::WriteLock)), (0, 0));
+
+            counts.reset();
+            s.spawn(|| *lock.write() += 1);
+            wait_for(Event::SleepWriter);
+            s.spawn(|| drop(lock.read()));
+            wait_for(Event::SleepReader);
+            drop(held);
+        });
+        let granted = counts.snapshot();
+        assert_eq!((granted.get(Event::ReadFail), granted.get(Event::WriteFail)), (0, 0));
+        assert_eq!((granted.get(Event::ReadLock), granted.get(Event::WriteLock)), (1, 1));
+        assert!(granted.get(Event::WakeReader) > 0 && granted.get(Event::WakeWriter) > 0);
+
+        lock.set_events(None);
+        let before = counts.snapshot();
+        let _held = lock.write();
+        assert!(lock.read_for(Duration::ZERO).is_err());
+        assert_eq!(counts.snapshot(), before);
     });
 }
 
