@@ -1,6 +1,16 @@
-//! The model checker. Time stands still: a wait with a deadline may end at any
-//! moment, a spin bound is one look, and a sleeping thread yields to the model.
+//! The model checker. A spin is one look, and a sleeping thread yields to the
+//! model.
+//!
+//! Time passes by [`STEP_NS`] at every look at the clock. A wait with a deadline
+//! lets the others run for as long as the model likes, then the clock is at the
+//! deadline; so a timer fires early or late as seen from the others. A wait that
+//! a signal may end is ended by one in the same way.
+//!
+//! The clock is no loom object, or every look would be a point to branch at:
+//! what it shows follows from the schedule, but no schedule is tried for the
+//! sake of it alone.
 
+use core::sync::atomic::AtomicU64 as Clock;
 use core::sync::atomic::Ordering;
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -22,7 +32,12 @@ struct Sleepers {
     changed: Condvar,
 }
 
+/// Between two looks at the clock. Less than the shortest tenure, so that both
+/// sides of its end are seen.
+const STEP_NS: u64 = 30_000;
+
 loom::lazy_static! {
+    static ref CLOCK: Clock = Clock::new(0);
     static ref SLEEPERS: Sleepers = Sleepers { lock: Mutex::new(()), changed: Condvar::new() };
 }
 
@@ -43,19 +58,28 @@ unsafe impl Platform for Loom {
     }
 
     fn now() -> u64 {
-        0
+        CLOCK.fetch_add(STEP_NS, Ordering::Relaxed)
     }
 
     fn wait(
         word: &AtomicU32,
         expected: u32,
         deadline: Option<u64>,
-        _interruptible: bool,
+        interruptible: bool,
     ) -> WaitOutcome {
-        if deadline.is_some() {
-            // A timer that may fire at once: the other threads run, then this one.
+        if deadline.is_some() || interruptible {
+            // The other threads run, then this one.
             loom::thread::yield_now();
-            return WaitOutcome::TimedOut;
+            if word.load(Ordering::Acquire) != expected {
+                return WaitOutcome::Woken;
+            }
+            return match deadline {
+                Some(deadline) => {
+                    CLOCK.fetch_max(deadline, Ordering::Relaxed);
+                    WaitOutcome::TimedOut
+                }
+                None => WaitOutcome::Interrupted,
+            };
         }
         let mut guard = SLEEPERS.lock.lock().unwrap();
         // No spurious wake-ups: one meant for another word would hide that

@@ -6,6 +6,8 @@
 //! `downgrade` turns a writer into a reader.
 
 mod downgrade;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod osq;
 mod policy;
 mod published;
@@ -15,7 +17,9 @@ mod published_wait;
 mod read;
 mod release;
 mod spin;
-pub mod tenure;
+mod tenure;
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests;
 mod wait;
 mod word;
 mod write;
@@ -30,8 +34,8 @@ use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
 
 use crate::events::{self, Event, EventCounts};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::ticket::BatchedTicketLock;
-use crate::wait::{Queue, WaitContext, WaitError};
+use crate::ticket::AdaptiveTicketLock;
+use crate::wait::{WaitContext, WaitError};
 
 /// A sleeping reader/writer lock without data; see [`RwLock`](crate::RwLock)
 /// for the one with data.
@@ -43,7 +47,7 @@ pub struct RwSem<P: Platform> {
     owner: P::AtomicUsize,
     /// The current tenure, as hints that are read without the queue lock.
     tenure: Tenure<P>,
-    queue_lock: BatchedTicketLock<P>,
+    queue_lock: AdaptiveTicketLock<P>,
     /// Guarded by `queue_lock`.
     queue: UnsafeCell<tenure::Queued<P>>,
     spinners: spin::Spinners<P>,
@@ -64,7 +68,7 @@ impl<P: Platform> RwSem<P> {
             word: P::AtomicUsize::new(0),
             owner: P::AtomicUsize::new(0),
             tenure: Tenure::new(),
-            queue_lock: BatchedTicketLock::new(),
+            queue_lock: AdaptiveTicketLock::new(),
             queue: UnsafeCell::new(tenure::Queued::new()),
             spinners: spin::Spinners::new(),
             policy,
@@ -83,7 +87,7 @@ impl<P: Platform> RwSem<P> {
             word: ConstZero::ZERO,
             owner: ConstZero::ZERO,
             tenure: Tenure::new_const(),
-            queue_lock: BatchedTicketLock::new_const(),
+            queue_lock: AdaptiveTicketLock::new_const(),
             queue: UnsafeCell::new(tenure::Queued::new()),
             spinners: spin::Spinners::new_const(),
             policy,
@@ -318,9 +322,6 @@ impl<P: Platform> fmt::Debug for RwSem<P> {
             .field("readers", &readers(word))
             .field("waiters", &(word & word::WAITERS != 0))
             .field("policy", &self.policy)
-            .field("word", &word)
-            .field("q", &self.with_queue(|q| q.dump()))
-            .field("left", &self.left(P::now()))
             .finish()
     }
 }

@@ -23,7 +23,6 @@ impl<P: Platform> RwSem<P> {
         let mut word = self.word.load(Ordering::Relaxed);
         if word & WAITERS != 0 && self.tenure_is_over(me) {
             word = self.close();
-            super::tenure::log(1);
         }
         // Release: as on the fast path. By compare-exchange, so that the lock
         // is never let go with HANDOFF set and nobody to grant it.
@@ -44,7 +43,7 @@ impl<P: Platform> RwSem<P> {
             self.word.fetch_and(!WRITER_LOCKED, Ordering::Release);
             self.grant_next(q, now, shape, &mut wakes);
         });
-        wakes.wake_all();
+        self.wake_and_note(now, wakes);
     }
 
     /// The last reader left and somebody waits.
@@ -62,7 +61,7 @@ impl<P: Platform> RwSem<P> {
                             self.grant_next(q, now, shape, &mut wakes);
                         }
                     });
-                    wakes.wake_all();
+                    self.wake_and_note(now, wakes);
                 }
             }
             None => self.wake_after_release(),

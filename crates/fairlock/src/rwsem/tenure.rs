@@ -23,23 +23,24 @@
 
 use core::sync::atomic::Ordering;
 
-#[cfg(feature = "std")]
-use std::{format, println, string::String};
-
 use super::RwSem;
 use super::policy::TenureShape;
 use super::word::{
-    HANDOFF, QUEUE_FLAGS, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, is_free,
+    HANDOFF, QUEUE_FLAGS, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, is_free, readers,
     write_stealable,
 };
+use crate::events::Event;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, WakeList, Waiter};
+use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList};
 
 /// `holder` while the tenure belongs to readers. Not the address of a record.
 const READERS: usize = 1;
 
 /// `cpu` of a granted writer that has not run yet.
 const NOT_YET: usize = usize::MAX;
+
+/// A handoff that took longer than this was held up by something else.
+const MAX_COST_NS: usize = 30_000;
 
 /// The current tenure, in words that are read without the queue lock. All of
 /// them are hints: a stale one costs time, never exclusion. Hence Relaxed
@@ -53,8 +54,12 @@ pub(super) struct Tenure<P: Platform> {
     /// Counts steals, to tell a lock that is idle from one that is busy with
     /// short sections.
     steals: P::AtomicUsize,
-    /// Measured cost of a handoff in nanoseconds, smoothed.
-    cost: P::AtomicUsize,
+    /// When it began (low bits of the clock).
+    started: P::AtomicUsize,
+    /// From a grant until its thread runs, in nanoseconds, smoothed.
+    latency: P::AtomicUsize,
+    /// What a handoff costs the thread that leaves, in nanoseconds, smoothed.
+    leaving: P::AtomicUsize,
     /// How late a timer wakes a waiter, in nanoseconds, smoothed.
     lateness: P::AtomicUsize,
     /// The CPU the holder was last seen on, plus one; zero if unknown;
@@ -69,7 +74,9 @@ impl<P: Platform> Tenure<P> {
             end: zero(),
             holder: zero(),
             steals: zero(),
-            cost: zero(),
+            started: zero(),
+            latency: zero(),
+            leaving: zero(),
             lateness: zero(),
             cpu: zero(),
         }
@@ -83,7 +90,9 @@ impl<P: Platform> Tenure<P> {
             end: ConstZero::ZERO,
             holder: ConstZero::ZERO,
             steals: ConstZero::ZERO,
-            cost: ConstZero::ZERO,
+            started: ConstZero::ZERO,
+            latency: ConstZero::ZERO,
+            leaving: ConstZero::ZERO,
             lateness: ConstZero::ZERO,
             cpu: ConstZero::ZERO,
         }
@@ -97,8 +106,6 @@ pub(super) struct Queued<P: Platform> {
     next: *const Waiter<P>,
     /// Whether `next` was woken for the end of the tenure.
     called: bool,
-    /// When the current tenure began.
-    started: u64,
 }
 
 // SAFETY: `next` is used as an address, or under the queue lock while the
@@ -107,21 +114,7 @@ unsafe impl<P: Platform> Send for Queued<P> {}
 
 impl<P: Platform> Queued<P> {
     pub(super) const fn new() -> Self {
-        Self { waiters: Queue::new(), next: core::ptr::null(), called: false, started: 0 }
-    }
-}
-
-impl<P: Platform> Queued<P> {
-    pub(super) fn dump(&self) -> String {
-        let mut o = format!("next {:?} ", self.next);
-        for k in [Kind::Reader, Kind::Writer] {
-            let mut w = self.waiters.first(k);
-            while let Some(x) = w {
-                o += &format!("{:?}@{:p}:{} ", k, x, x.state());
-                w = self.waiters.after(x);
-            }
-        }
-        o
+        Self { waiters: Queue::new(), next: core::ptr::null(), called: false }
     }
 }
 
@@ -145,7 +138,11 @@ impl<P: Platform> RwSem<P> {
         if holder == me.hint() && me.steals.reads_in_a_row() {
             self.share_tenure();
         }
-        (holder == READERS || holder == me.hint()) && self.stays_in_tenure(me)
+        let stolen = (holder == READERS || holder == me.hint()) && self.stays_in_tenure(before, me);
+        if stolen {
+            self.count(Event::ReadSteal);
+        }
+        stolen
     }
 
     /// A writer that found `word`: does it get the lock right now?
@@ -178,15 +175,31 @@ impl<P: Platform> RwSem<P> {
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
             self.tenure.holder.store(READERS, Ordering::Relaxed);
-            self.invite_readers(q, P::cpus().saturating_sub(1), &mut wakes);
+            self.invite_readers(q, usize::MAX, &mut wakes);
             self.appoint_next(q, &mut wakes);
         });
         wakes.wake_all();
     }
 
     /// Closes the lock if the tenure is over.
-    fn stays_in_tenure(&self, me: &'static Thread<P>) -> bool {
-        !self.tenure_is_over(me) || self.close() & HANDOFF == 0
+    fn stays_in_tenure(&self, before: usize, me: &'static Thread<P>) -> bool {
+        let Some(now) = me.steals.tick::<P>() else { return true };
+        if self.left(now) > 0 {
+            if me.steals.is_lonely(readers(before) == 0) && self.tenure_is_readers() {
+                self.invite_another();
+            }
+            return true;
+        }
+        self.close() & HANDOFF == 0
+    }
+
+    /// A reader has had the lock to itself for a while: those that were
+    /// invited are not running.
+    #[cold]
+    fn invite_another(&self) {
+        let mut wakes = WakeList::new();
+        self.with_queue(|q| self.invite_readers(q, 1, &mut wakes));
+        wakes.wake_all();
     }
 
     /// A load and a store, not one step: only the writer whose tenure it is counts.
@@ -259,7 +272,7 @@ impl<P: Platform> RwSem<P> {
             };
             self.begin_tenure(q, waiter.arrived, holder, shape);
         } else {
-            self.set_end(q, q.started, shape);
+            self.set_end(q, shape);
         }
         if is_free(word) && (first || word & HANDOFF != 0) {
             // Nobody is inside whose release would grant: that falls to the
@@ -299,8 +312,7 @@ impl<P: Platform> RwSem<P> {
         if q.waiters.is_empty() {
             return;
         }
-        let readers_only =
-            self.tenure_is_readers() && q.waiters.first(Kind::Writer).is_none();
+        let readers_only = self.tenure_is_readers() && q.waiters.first(Kind::Writer).is_none();
         let word = self.word.load(Ordering::Relaxed);
         if readers_only || (is_free(word) && word & HANDOFF != 0) {
             self.grant_next(q, now, shape, wakes);
@@ -339,18 +351,20 @@ impl<P: Platform> RwSem<P> {
         wakes: &mut WakeList<P>,
     ) {
         match self.next_kind(q) {
-            None => {}
-            Some(Kind::Reader) => {
-                if self.word.fetch_or(HANDOFF, Ordering::Relaxed) & WRITER_LOCKED == 0 {
-                    self.grant_readers(q, now, shape, wakes);
-                }
+            Some(Kind::Reader) if self.claim_for_readers() => {
+                self.grant_readers(q, now, shape, wakes);
             }
-            Some(Kind::Writer) => {
-                if self.claim_for_writer(q) {
-                    self.grant_writer(q, now, shape, wakes);
-                }
+            Some(Kind::Writer) if self.claim_for_writer(q) => {
+                self.grant_writer(q, now, shape, wakes);
             }
+            _ => {}
         }
+    }
+
+    /// Closes the lock; whether readers may be let in, as no writer is inside
+    /// and from now on none can steal.
+    fn claim_for_readers(&self) -> bool {
+        self.word.fetch_or(HANDOFF, Ordering::Relaxed) & WRITER_LOCKED == 0
     }
 
     /// Which side is next: the one whose tenure it is not, if it waits.
@@ -396,9 +410,11 @@ impl<P: Platform> RwSem<P> {
         self.begin_tenure(q, now, thread.hint(), shape);
         self.tenure.cpu.store(NOT_YET, Ordering::Relaxed);
         // Rule 1: published first, woken after. The record outlives both.
-        log(3);
         writer.set_state(GRANTED);
         wakes.push(thread);
+        self.count(Event::WriteHandoff);
+        self.count(Event::WriteLock);
+        self.count(Event::WakeWriter);
         self.appoint_next(q, wakes);
     }
 
@@ -415,40 +431,41 @@ impl<P: Platform> RwSem<P> {
         // Rule 2: the count holds them before any of them can leave. One at a
         // time is enough for that here: the first is counted before it is
         // granted, and each later one before it is.
-        loop {
-            // SAFETY: used up to its grant only.
-            let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
+        // SAFETY: used up to its grant only.
+        while let Some(reader) = unsafe { q.waiters.take_first(Kind::Reader) } {
             self.word.fetch_add(READER, Ordering::Acquire);
             self.left_queue(q, reader);
             let thread = reader.thread;
-                log(13);
-        reader.set_state(GRANTED);
+            reader.set_state(GRANTED);
             wakes.push(thread);
             if !all || wakes.is_full() {
                 break;
             }
         }
+        self.count(Event::ReadHandoff);
         self.word.fetch_and(!HANDOFF, Ordering::Relaxed);
         if q.waiters.is_empty() {
             return;
         }
         self.begin_tenure(q, now, READERS, shape);
-        self.invite_readers(q, P::cpus().saturating_sub(1), wakes);
+        self.invite_readers(q, usize::MAX, wakes);
         self.appoint_next(q, wakes);
     }
 
-    /// Invites up to `count` queued readers to join those inside.
+    /// Invites up to `count` more queued readers to join those inside, and not
+    /// more at a time than could run.
     fn invite_readers(&self, q: &Queued<P>, count: usize, wakes: &mut WakeList<P>) {
+        let mut left = count.min(P::cpus().saturating_sub(1));
         let mut reader = q.waiters.first(Kind::Reader);
-        for _ in 0..count {
-            let Some(invited) = reader else { break };
-            if wakes.is_full() {
-                break;
-            }
+        while let Some(invited) = reader
+            && left > 0
+            && !wakes.is_full()
+        {
             reader = q.waiters.after(invited);
             if invited.state() != INVITED {
                 invited.set_state(INVITED);
                 wakes.push(invited.thread);
+                left -= 1;
             }
         }
     }
@@ -467,7 +484,7 @@ impl<P: Platform> RwSem<P> {
             // Acquire: owns the lock, unless a writer was faster (rule 3).
             if self.word.fetch_add(READER, Ordering::Acquire) & WRITER_LOCKED == 0 {
                 self.take_out(q, waiter);
-                log(14);
+                self.count(Event::ReadLock);
                 return true;
             }
             self.word.fetch_sub(READER, Ordering::Relaxed);
@@ -489,6 +506,7 @@ impl<P: Platform> RwSem<P> {
             next.set_state(NEXT);
         }
         wakes.push(next.thread);
+        self.count(Event::wake(next.kind));
         q.next = next;
         q.called = false;
     }
@@ -505,29 +523,47 @@ impl<P: Platform> RwSem<P> {
     // ---- the length of a tenure ----
 
     fn begin_tenure(&self, q: &mut Queued<P>, now: u64, holder: usize, shape: TenureShape) {
-        q.started = now;
+        self.tenure.started.store(now as usize, Ordering::Relaxed);
         // Whoever was next may be so again, but for a new end.
         Self::dismiss_next(q);
         q.next = core::ptr::null();
         self.tenure.holder.store(holder, Ordering::Relaxed);
-        self.set_end(q, now, shape);
+        self.set_end(q, shape);
     }
 
-    fn set_end(&self, q: &Queued<P>, started: u64, shape: TenureShape) {
-        let length = self.tenure_ns(q.waiters.len(), shape);
-        self.tenure.end.store(started.wrapping_add(length) as usize, Ordering::Relaxed);
+    fn set_end(&self, q: &Queued<P>, shape: TenureShape) {
+        let length = self.tenure_ns(q.waiters.len(), shape) as usize;
+        let started = self.tenure.started.load(Ordering::Relaxed);
+        self.tenure.end.store(started.wrapping_add(length), Ordering::Relaxed);
     }
 
     /// How long a tenure is with so many waiters.
     fn tenure_ns(&self, waiters: usize, shape: TenureShape) -> u64 {
         let fair = shape.aim_ns / waiters.max(1) as u64;
-        let cost = self.tenure.cost.load(Ordering::Relaxed) as u64;
-        fair.max(cost * 100 / shape.percent).max(min_tenure())
+        let cost = self.tenure.latency.load(Ordering::Relaxed)
+            + self.tenure.leaving.load(Ordering::Relaxed);
+        fair.max(cost as u64 * 100 / shape.percent)
     }
 
-    /// Takes a handoff's cost into account.
-    pub(super) fn note_cost(&self, ns: u64) {
-        smooth::<P>(&self.tenure.cost, ns);
+    /// A granted thread runs: its tenure begins now, and the time since the
+    /// grant is part of what a handoff costs.
+    pub(super) fn arrive_at_grant(&self, now: u64) {
+        let started = self.tenure.started.load(Ordering::Relaxed);
+        let latency = (now as usize).wrapping_sub(started).min(MAX_COST_NS);
+        smooth::<P>(&self.tenure.latency, latency as u64);
+        let end = self.tenure.end.load(Ordering::Relaxed);
+        self.tenure.end.store(end.wrapping_add(latency), Ordering::Relaxed);
+        self.note_cpu();
+    }
+
+    /// Wakes those whom a handoff that began at `since` concerns: the part of
+    /// its cost that falls on the thread that leaves.
+    pub(super) fn wake_and_note(&self, since: u64, wakes: WakeList<P>) {
+        if !wakes.is_empty() {
+            wakes.wake_all();
+            let cost = P::now().wrapping_sub(since).min(MAX_COST_NS as u64);
+            smooth::<P>(&self.tenure.leaving, cost);
+        }
     }
 
     /// Takes a timer's lateness into account.
@@ -557,45 +593,6 @@ impl<P: Platform> RwSem<P> {
             && seen != NOT_YET
             && P::cpu().is_none_or(|cpu| seen != cpu as usize + 1)
     }
-}
-
-pub static LOG: [core::sync::atomic::AtomicU64; 8192] =
-    [const { core::sync::atomic::AtomicU64::new(0) }; 8192];
-pub static LOGI: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
-pub fn log(ev: u64) {
-    if std::env::var_os("FL_LOG").is_none() {
-        return;
-    }
-    let i = LOGI.fetch_add(1, Ordering::Relaxed) % 8192;
-    let id = crate::platform::Native::thread_hint() as u64;
-    let cpu = crate::platform::Native::cpu().unwrap_or(9) as u64;
-    let t = crate::platform::Native::now();
-    LOG[i].store((t << 24) | ((id >> 7) & 0xfff) << 12 | cpu << 8 | ev, Ordering::Relaxed);
-}
-pub fn dump_log() {
-    if std::env::var_os("FL_LOG").is_none() {
-        return;
-    }
-    let n = LOGI.load(Ordering::Relaxed);
-    let mut last = 0;
-    for i in n.saturating_sub(8192).max(0)..n {
-        let v = LOG[i % 8192].load(Ordering::Relaxed);
-        let t = v >> 24;
-        let names = ["?", "close-by-holder", "close-by-next", "grant", "got-it", "park-next", "woke-next", "park", "woke", "queue", "park-closed", "grant-free-idle","wake-all-done","granted-r","joined","join-failed"];
-        println!("{:>8} +{:<6} t{:03x} cpu{} {}", t % 100_000_000, t.wrapping_sub(last).min(999999), v >> 12 & 0xfff, v >> 8 & 15, names[(v & 15) as usize]);
-        last = t;
-    }
-}
-
-fn min_tenure() -> u64 {
-    static V: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
-    let v = V.load(Ordering::Relaxed);
-    if v != 0 {
-        return v;
-    }
-    let v = std::env::var("FL_T").ok().and_then(|s| s.parse().ok()).unwrap_or(50_000);
-    V.store(v, Ordering::Relaxed);
-    v
 }
 
 /// Moves a smoothed value an eighth of the way.

@@ -1,13 +1,15 @@
 //! The wait itself, under the tenure discipline, and the ways to leave it.
 
+use core::sync::atomic::Ordering;
+
 use super::RwSem;
 use super::policy::TenureShape;
 use super::tenure::Arrival;
 use super::word::is_free;
-use core::sync::atomic::Ordering;
 
+use crate::events::Event;
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{GRANTED, INVITED, Kind, NEXT, Thread, WaitContext, WaitError, WakeList, Waiter};
+use crate::wait::{GRANTED, INVITED, Kind, NEXT, Thread, WaitContext, WaitError, Waiter, WakeList};
 
 /// A lock that is free at two looks this far apart, with no steal between
 /// them, is idle.
@@ -36,7 +38,7 @@ impl<P: Platform> RwSem<P> {
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after a grant or after `leave`.
         let arrival = self.with_queue(|q| unsafe { self.arrive(q, &waiter, shape, &mut wakes) });
-        wakes.wake_all();
+        self.wake_and_note(waiter.arrived, wakes);
         if let Arrival::Acquired = arrival {
             return Ok(());
         }
@@ -54,13 +56,12 @@ impl<P: Platform> RwSem<P> {
         context: &WaitContext<'_, P>,
         shape: TenureShape,
     ) -> Result<(), WaitError> {
-        let mut watch = Watch::new::<P>(self, waiter.arrived);
+        let mut watch = Watch::new(waiter.arrived);
         loop {
             let state = waiter.state();
             if state == GRANTED {
-                super::tenure::log(4);
                 waiter.thread.steals.wrote();
-                self.note_cpu();
+                self.arrive_at_grant(P::now());
                 return Ok(());
             }
             if let Some(error) = context.expired(P::now) {
@@ -80,7 +81,7 @@ impl<P: Platform> RwSem<P> {
                     continue;
                 }
                 NEXT => self.wait_as_next(waiter, &mut watch, context, shape),
-                _ => {super::tenure::log(7);let o=waiter.thread.parker.park(context.deadline, context.interruptible);super::tenure::log(8);o}
+                _ => self.sleep(waiter, context.deadline, context),
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
                 return self.leave(waiter, WaitError::Interrupted, shape);
@@ -100,12 +101,10 @@ impl<P: Platform> RwSem<P> {
         let left = self.left(now);
         if left <= 0 {
             let word = self.close();
-            super::tenure::log(2);
             if is_free(word) {
                 self.grant_if_free(now, shape);
             } else if !self.stay_awake(waiter, DRAIN_NS) {
-                super::tenure::log(10);
-                return waiter.thread.parker.park(context.deadline, context.interruptible);
+                return self.sleep(waiter, context.deadline, context);
             }
             return WaitOutcome::Woken;
         }
@@ -113,7 +112,6 @@ impl<P: Platform> RwSem<P> {
         let near = !self.tenure_is_readers() && left <= self.lateness().max(SPIN_THROUGH_NS);
         if near || watch.lasts(now) {
             if watch.sees_idle(self, now) {
-                super::tenure::log(11);
                 self.grant_if_free(now, shape);
             } else {
                 self.stay_awake(waiter, watch.pause().min(left));
@@ -123,9 +121,7 @@ impl<P: Platform> RwSem<P> {
         let before = if self.tenure_is_readers() { 0 } else { self.lateness() };
         let timer = now + left.saturating_sub(before).min(watch.sleep());
         let until = context.deadline.map_or(timer, |deadline| deadline.min(timer));
-        super::tenure::log(5);
-        let outcome = waiter.thread.parker.park(Some(until), context.interruptible);
-        super::tenure::log(6);
+        let outcome = self.sleep(waiter, Some(until), context);
         let woken = P::now();
         if outcome == WaitOutcome::TimedOut {
             self.note_lateness(woken.saturating_sub(timer));
@@ -145,6 +141,16 @@ impl<P: Platform> RwSem<P> {
             P::yield_now();
         }
         waiter.state() != NEXT
+    }
+
+    fn sleep(
+        &self,
+        waiter: &Waiter<P>,
+        until: Option<u64>,
+        context: &WaitContext<'_, P>,
+    ) -> WaitOutcome {
+        self.count(Event::sleep(waiter.kind));
+        waiter.thread.parker.park(until, context.interruptible)
     }
 
     /// Grants the lock to the queue if it is free at this instant.
@@ -172,6 +178,7 @@ impl<P: Platform> RwSem<P> {
             }
             self.take_out(q, waiter);
             self.recheck(q, P::now(), shape, &mut wakes);
+            self.count(Event::fail(waiter.kind));
             Err(error)
         });
         wakes.wake_all();
@@ -192,14 +199,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new<P: Platform>(_lock: &RwSem<P>, now: u64) -> Self {
+    fn new(now: u64) -> Self {
         Self {
             until: now + WATCH_NS,
             looked: 0,
             free_looks: 0,
             steals: 0,
             pause: IDLE_NS,
-            sleep: 64_000,
+            sleep: 500_000,
         }
     }
 

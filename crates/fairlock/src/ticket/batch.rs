@@ -65,8 +65,8 @@ impl<const BATCH: u32> BatchSize for Fixed<BATCH> {
 /// A batch costs what it takes to bring its stragglers in (the waiters that
 /// were not running when its last ticket was taken). The lock measures that
 /// cost and the length of a section, and makes the batches so long that the
-/// cost is [`SHARE`](Pace::SHARE) of the time, but no longer than
-/// [`LONGEST_NS`](Pace::LONGEST_NS): a waiter is served within about two
+/// cost is a small share of the time, but no longer than
+/// a few milliseconds: a waiter is served within about two
 /// batches. A batch that lasts longer than planned, because the sections have
 /// become longer, is closed early.
 #[derive(Debug)]

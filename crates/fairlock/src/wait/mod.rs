@@ -9,9 +9,9 @@ mod thread;
 mod waiter;
 
 pub use cancel::CancelToken;
-pub use context::WaitError;
 pub(crate) use context::WaitContext;
+pub use context::WaitError;
 pub(crate) use queue::Queue;
 pub use thread::Thread;
-pub(crate) use thread::{MAX_WAKES, Parker, SpinnerNode, WakeList};
+pub(crate) use thread::{MAX_WAKES, SpinnerNode, WakeList};
 pub(crate) use waiter::{GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};

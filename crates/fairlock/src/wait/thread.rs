@@ -103,10 +103,7 @@ pub(crate) struct SpinnerNode<P: Platform> {
 
 impl<P: Platform> SpinnerNode<P> {
     fn new() -> Self {
-        Self {
-            next: P::AtomicUsize::new(0),
-            state: P::AtomicU32::new(0),
-        }
+        Self { next: P::AtomicUsize::new(0), state: P::AtomicU32::new(0) }
     }
 }
 
@@ -122,15 +119,24 @@ pub(crate) struct StealClock {
     looked: Cell<u64>,
     /// Reads stolen since the last write.
     reads: Cell<u32>,
+    /// Looks in a row at which the thread was alone inside.
+    alone: Cell<u32>,
 }
 
 impl StealClock {
     const INTERVAL_NS: u64 = 2_000;
     const MAX_STRIDE: u32 = 32;
     const READS_IN_A_ROW: u32 = 16;
+    const LONELY_LOOKS: u32 = 3;
 
     const fn new() -> Self {
-        Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0), reads: Cell::new(0) }
+        Self {
+            left: Cell::new(1),
+            stride: Cell::new(1),
+            looked: Cell::new(0),
+            reads: Cell::new(0),
+            alone: Cell::new(0),
+        }
     }
 
     /// Counts one steal of the calling thread; the time, if it is due.
@@ -145,6 +151,15 @@ impl StealClock {
     pub(crate) fn reads_in_a_row(&self) -> bool {
         self.reads.set(self.reads.get() + 1);
         self.reads.get() >= Self::READS_IN_A_ROW
+    }
+
+    /// Counts a look, `alone` in the lock or not; whether it has been alone
+    /// long enough to do something about it.
+    pub(crate) fn is_lonely(&self, alone: bool) -> bool {
+        let looks = if alone { self.alone.get() + 1 } else { 0 };
+        let lonely = looks >= Self::LONELY_LOOKS;
+        self.alone.set(if lonely { 0 } else { looks });
+        lonely
     }
 
     /// The thread wrote.
@@ -179,6 +194,10 @@ pub(crate) const MAX_WAKES: usize = 256;
 impl<P: Platform> WakeList<P> {
     pub(crate) fn new() -> Self {
         Self { len: 0, threads: [const { MaybeUninit::uninit() }; MAX_WAKES] }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     pub(crate) fn is_full(&self) -> bool {
