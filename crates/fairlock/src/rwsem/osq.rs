@@ -164,9 +164,19 @@ mod tests {
 
     const LONG: u64 = 60_000_000_000;
 
+    /// A thread may be given a record whose last one left its node in the queue
+    /// of another test's lock.
+    fn me() -> &'static Thread<Native> {
+        let me = Native::thread();
+        while me.spinner.state.load(Ordering::Acquire) == LEFT {
+            thread::yield_now();
+        }
+        me
+    }
+
     #[test]
     fn alone_it_is_at_the_head_and_leaves_nothing() {
-        let (queue, me) = (Queue::new(), Native::thread());
+        let (queue, me) = (Queue::new(), me());
         for _ in 0..3 {
             assert!(queue.enter(me, 0));
             assert!(!queue.is_empty());
@@ -179,44 +189,48 @@ mod tests {
     #[test]
     fn spinner_that_left_does_not_spin_until_its_node_is_free() {
         let queue = Queue::new();
-        assert!(queue.enter(Native::thread(), 0));
+        // Whoever left stays alive, so that no thread is given its record.
+        let (left, freed) = (Barrier::new(2), Barrier::new(2));
+        assert!(queue.enter(me(), 0));
         thread::scope(|s| {
-            let other = s.spawn(|| {
-                let me = Native::thread();
+            s.spawn(|| {
+                let me = me();
                 assert!(!queue.enter(me, 1_000));
                 assert_eq!(me.spinner.state.load(Ordering::SeqCst), LEFT);
                 assert!(!queue.enter(me, 1_000));
-                me
+                left.wait();
+                freed.wait();
+                assert_eq!(me.spinner.state.load(Ordering::SeqCst), FREE);
             });
-            let other = other.join().unwrap();
-            queue.leave(Native::thread());
-            assert_eq!(other.spinner.state.load(Ordering::SeqCst), FREE);
+            left.wait();
+            queue.leave(me());
             assert!(queue.is_empty());
+            freed.wait();
         });
     }
 
     #[test]
     fn turn_passes_over_those_who_left() {
         let queue = Queue::new();
-        assert!(queue.enter(Native::thread(), 0));
+        assert!(queue.enter(me(), 0));
         // Those who left stay alive, so that no thread is given their records.
         let (all_left, end) = (Barrier::new(4), Barrier::new(5));
         thread::scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
-                    assert!(!queue.enter(Native::thread(), 1_000));
+                    assert!(!queue.enter(me(), 1_000));
                     all_left.wait();
                     end.wait();
                 });
             }
             all_left.wait();
             s.spawn(|| {
-                assert!(queue.enter(Native::thread(), LONG));
-                queue.leave(Native::thread());
+                assert!(queue.enter(me(), LONG));
+                queue.leave(me());
                 end.wait();
             });
             thread::yield_now();
-            queue.leave(Native::thread());
+            queue.leave(me());
             end.wait();
         });
         assert!(queue.is_empty());
@@ -234,7 +248,7 @@ mod tests {
                 let (queue, inside) = (queue.clone(), inside.clone());
                 let (entered, start) = (entered.clone(), start.clone());
                 thread::spawn(move || {
-                    let me = Native::thread();
+                    let me = me();
                     start.wait();
                     for round in 0..20_000 {
                         let bound = if (i + round) % 3 == 0 { 0 } else { 20_000 };

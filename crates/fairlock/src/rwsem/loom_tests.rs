@@ -1,0 +1,249 @@
+//! The reader/writer lock under both disciplines, in every interleaving of two
+//! or three threads, with every value the memory model lets them read:
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//!
+//! Loom reports two threads inside at once, a section that does not see the one
+//! before (rule 3, for every way to own the lock), and a lost wake-up, which is
+//! a deadlock.
+
+use core::time::Duration;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Policy, ReaderSpin, RwSem};
+use crate::platform::loom::Loom;
+use crate::wait::{CancelToken, WaitError};
+
+/// Handed on at every release.
+const IMMEDIATE: Policy = Policy {
+    handoff_after: Some(Duration::ZERO),
+    writer_phase: true,
+    writer_spin: false,
+    reader_spin: ReaderSpin::Off,
+    ..Policy::HANDOFF
+};
+/// Never handed on.
+const STOLEN: Policy = Policy { handoff_after: None, ..IMMEDIATE };
+/// Spinners beside sleepers.
+const SPUN: Policy = Policy::HANDOFF;
+/// Tenures that are over after a look or two at the clock.
+const SHORT: Policy = Policy {
+    handoff_after: Some(Duration::from_nanos(1)),
+    handoff_budget: Some(100),
+    ..Policy::DEFAULT
+};
+/// Tenures that outlast a timer or two.
+const LONG: Policy = Policy::DEFAULT;
+
+/// A lock, what it guards, and what ends the waits for it.
+struct Guarded {
+    lock: RwSem<Loom>,
+    value: UnsafeCell<u32>,
+    stop: CancelToken<Loom>,
+}
+
+// SAFETY: `value` is touched under `lock` only (loom checks that).
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
+/// What a thread does once.
+#[derive(Clone, Copy, Debug)]
+enum Visit {
+    Read,
+    Write,
+    TryRead,
+    TryWrite,
+    ReadRecursive,
+    Downgrade,
+    ReadFair,
+    WriteFair,
+    ReadUntil,
+    WriteUntil,
+    ReadCancellable,
+    WriteCancellable,
+    ReadInterruptible,
+    WriteInterruptible,
+    Cancel,
+}
+use Visit::*;
+
+/// In the middle of the first tenure, as the clock goes.
+const DEADLINE: u64 = 100_000;
+
+impl Guarded {
+    fn new(policy: Policy) -> Arc<Self> {
+        Arc::new(Self {
+            lock: RwSem::new(policy),
+            value: UnsafeCell::new(0),
+            stop: CancelToken::new(),
+        })
+    }
+
+    /// Visits, and tells how many sections were written.
+    fn visit(&self, visit: Visit) -> u32 {
+        let lock = &self.lock;
+        let taken = match visit {
+            Read => Ok(lock.read()),
+            Write | Downgrade | WriteFair => Ok(lock.write()),
+            ReadFair => Ok(lock.read()),
+            ReadRecursive => Ok(lock.read_recursive()),
+            TryRead => lock.try_read().then_some(()).ok_or(WaitError::TimedOut),
+            TryWrite => lock.try_write().then_some(()).ok_or(WaitError::TimedOut),
+            ReadUntil => lock.read_until(DEADLINE),
+            WriteUntil => lock.write_until(DEADLINE),
+            ReadCancellable => lock.read_cancellable(&self.stop),
+            WriteCancellable => lock.write_cancellable(&self.stop),
+            ReadInterruptible => lock.read_interruptible(),
+            WriteInterruptible => lock.write_interruptible(),
+            Cancel => {
+                self.stop.cancel();
+                return 0;
+            }
+        };
+        if taken.is_err() {
+            return 0;
+        }
+        // SAFETY: each holds the lock in the way that it lets it go.
+        unsafe {
+            match visit {
+                Write | TryWrite | WriteUntil | WriteCancellable | WriteInterruptible => {
+                    self.value.with_mut(|value| *value += 1);
+                    lock.unlock_write();
+                    1
+                }
+                WriteFair => {
+                    self.value.with_mut(|value| *value += 1);
+                    lock.unlock_write_fair();
+                    1
+                }
+                Downgrade => {
+                    let wrote = self.value.with_mut(|value| {
+                        *value += 1;
+                        *value
+                    });
+                    lock.downgrade();
+                    // No writer got in between.
+                    assert_eq!(self.value.with(|value| *value), wrote);
+                    lock.unlock_read();
+                    1
+                }
+                ReadFair => {
+                    self.value.with(|value| *value);
+                    lock.unlock_read_fair();
+                    0
+                }
+                _ => {
+                    self.value.with(|value| *value);
+                    lock.unlock_read();
+                    0
+                }
+            }
+        }
+    }
+
+    /// Everybody has left, and left nothing behind.
+    fn check(&self, written: u32) {
+        assert!(!self.lock.has_waiters() && !self.lock.is_locked());
+        assert_eq!(self.lock.word.load(core::sync::atomic::Ordering::Relaxed), 0);
+        // SAFETY: the other threads have ended.
+        assert_eq!(self.value.with(|value| unsafe { *value }), written);
+        assert!(self.lock.try_write());
+    }
+}
+
+/// A model with more interleavings than this is left there, most of all those
+/// of three threads under tenure. (Loom counts in steps of 20,000.)
+const ENOUGH: usize = 20_000;
+
+/// Each thread pays its visits, the model's own thread the first list.
+fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
+    let tried = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let trying = tried.clone();
+    builder.check(move || {
+        trying.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        let guarded = Guarded::new(policy);
+        let others: Vec<_> = threads[1..]
+            .iter()
+            .map(|visits| {
+                let guarded = guarded.clone();
+                thread::spawn(move || visits.iter().map(|&v| guarded.visit(v)).sum::<u32>())
+            })
+            .collect();
+        let mut written = threads[0].iter().map(|&v| guarded.visit(v)).sum::<u32>();
+        for other in others {
+            written += other.join().unwrap();
+        }
+        guarded.check(written);
+    });
+    println!("{tried:?} interleavings");
+}
+
+/// One test a policy: those that a model is worth running under.
+macro_rules! models {
+    ($($name:ident: $threads:expr, [$($policy:ident $under:ident),+];)+) => {$(
+        mod $name {
+            use super::*;
+            $(#[test]
+            fn $under() {
+                model($policy, &$threads);
+            })+
+        }
+    )+};
+}
+
+models! {
+    // The word.
+    rule_03_two_writers: [&[Write, Write], &[Write, Write]],
+        [IMMEDIATE immediate, STOLEN stolen, SPUN spun, SHORT short_tenure, LONG long_tenure];
+    rule_03_writer_and_reader: [&[Write, Write], &[Read, Read]],
+        [IMMEDIATE immediate, STOLEN stolen, SPUN spun, SHORT short_tenure, LONG long_tenure];
+    rule_15_failed_try_read: [&[Write, TryWrite], &[TryRead, TryRead, Write]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    rule_15_try_read_beside_writers: [&[Write], &[TryRead, TryRead], &[Write]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    recursive_reader_and_writer: [&[ReadRecursive, Read], &[Write, Write]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+
+    // The queue.
+    rule_13_three_writers: [&[Write], &[Write], &[Write]],
+        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+    rule_01_writer_between_readers: [&[Read], &[Write], &[Read]],
+        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+    rule_02_reader_between_writers: [&[Write], &[Read], &[Write]],
+        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+    fair_unlocks: [&[WriteFair, ReadFair], &[Write, Read]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+
+    // From writer to reader.
+    downgrade_beside_reader: [&[Downgrade, Downgrade], &[Read, Read]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    downgrade_beside_writer: [&[Downgrade, Downgrade], &[Write, Write]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    downgrade_between_reader_and_writer: [&[Read], &[Downgrade], &[Write]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+
+    // Waits that end without the lock, against the grant.
+    rule_05_timed_out_writers: [&[WriteUntil, Write], &[WriteUntil, Write]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    rule_05_timed_out_reader: [&[ReadUntil, Read], &[Write, Write]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    rule_08_timed_out_reader_at_the_head: [&[Write], &[ReadUntil], &[Write]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    rule_14_timed_out_writer_before_reader: [&[Read], &[WriteUntil], &[Read]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    cancelled_writer: [&[Write, Cancel], &[WriteCancellable]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    cancelled_reader: [&[Write, Cancel], &[ReadCancellable]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    cancelled_writer_before_another: [&[Write, Cancel], &[WriteCancellable], &[Write]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    interrupted_writer: [&[Write, Write], &[WriteInterruptible, WriteInterruptible]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    interrupted_reader: [&[Write, Write], &[ReadInterruptible, ReadInterruptible]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+}

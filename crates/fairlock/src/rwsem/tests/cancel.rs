@@ -1,0 +1,138 @@
+//! Each way to give up, at each place in the queue, beside readers and writers.
+
+use std::sync::mpsc;
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+enum GiveUp {
+    Timeout,
+    Cancel,
+    Signal,
+}
+
+/// How the wait ends that does not get the lock.
+fn give_up(lock: &Lock, kind: Kind, how: GiveUp, token: &CancelToken<Native>) -> WaitError {
+    let result = match (kind, how) {
+        (Kind::Reader, GiveUp::Timeout) => lock.read_until(soon(10)),
+        (Kind::Writer, GiveUp::Timeout) => lock.write_until(soon(10)),
+        (Kind::Reader, GiveUp::Cancel) => lock.read_cancellable(token),
+        (Kind::Writer, GiveUp::Cancel) => lock.write_cancellable(token),
+        (Kind::Reader, GiveUp::Signal) => lock.read_interruptible(),
+        (Kind::Writer, GiveUp::Signal) => lock.write_interruptible(),
+    };
+    result.expect_err("got the lock while another wrote")
+}
+
+extern "C" fn handler(_signal: libc::c_int) {}
+
+/// Three queue while the caller writes; the one at `position` gives up; then
+/// the others have their turns.
+fn gives_up_at(lock: &Lock, position: usize, kinds: [Kind; 3], how: GiveUp) {
+    let token = CancelToken::new();
+    lock.write();
+    scope(|s| {
+        let (mut others, mut leaver) = (Vec::new(), None);
+        let (send_id, id) = mpsc::channel();
+        for (i, kind) in kinds.into_iter().enumerate() {
+            if i == position {
+                let (token, send_id) = (&token, send_id.clone());
+                let thread = s.spawn(move || {
+                    // SAFETY: always succeeds.
+                    send_id.send(unsafe { libc::pthread_self() }).unwrap();
+                    give_up(lock, kind, how, token)
+                });
+                leaver = Some(thread);
+            } else {
+                others.push(s.spawn(move || visit(lock, kind)));
+            }
+            // One that has timed out already has had its test.
+            until(|| {
+                let staying = leaver.as_ref().is_some_and(|leaver| !leaver.is_finished());
+                waiters(lock) == others.len() + usize::from(staying)
+            });
+        }
+        let (leaver, id) = (leaver.unwrap(), id.recv().unwrap());
+        let expected = match how {
+            GiveUp::Timeout => WaitError::TimedOut,
+            GiveUp::Cancel => {
+                token.cancel();
+                WaitError::Cancelled
+            }
+            GiveUp::Signal => {
+                until(|| {
+                    // SAFETY: the thread has not been joined, so its id is valid.
+                    unsafe { libc::pthread_kill(id, libc::SIGUSR2) };
+                    leaver.is_finished()
+                });
+                WaitError::Interrupted
+            }
+        };
+        assert_eq!(join(leaver), expected);
+        assert_eq!(waiters(lock), 2);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        others.into_iter().for_each(|other| join(other));
+    });
+    assert_free(lock);
+}
+
+fn at_every_position(how: GiveUp) {
+    for_each_policy(|lock| {
+        for position in 0..3 {
+            for kinds in 0..8 {
+                let kind = |i| if kinds >> i & 1 == 0 { Kind::Reader } else { Kind::Writer };
+                gives_up_at(lock, position, [kind(0), kind(1), kind(2)], how);
+            }
+        }
+    });
+}
+
+#[test]
+fn timed_out_waiter_leaves_no_trace_wherever_it_stands() {
+    at_every_position(GiveUp::Timeout);
+}
+
+#[test]
+fn cancelled_waiter_leaves_no_trace_wherever_it_stands() {
+    at_every_position(GiveUp::Cancel);
+}
+
+#[test]
+#[cfg(target_os = "linux")] // the portable platform does not tell
+fn interrupted_waiter_leaves_no_trace_wherever_it_stands() {
+    // SAFETY: a zeroed `sigaction` is a valid one; the handler does nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+    }
+    at_every_position(GiveUp::Signal);
+}
+
+/// All give up at once, in every order that comes up, and nothing is left.
+#[test]
+fn all_give_up_and_the_lock_is_only_held() {
+    for_each_policy(|lock| {
+        let token = CancelToken::new();
+        lock.write();
+        let held = word(lock);
+        scope(|s| {
+            let all: Vec<_> = (0..8)
+                .map(|i| {
+                    let kind = if i % 3 == 0 { Kind::Writer } else { Kind::Reader };
+                    let token = &token;
+                    s.spawn(move || give_up(lock, kind, GiveUp::Cancel, token))
+                })
+                .collect();
+            until(|| waiters(lock) == 8);
+            token.cancel();
+            for one in all {
+                assert_eq!(join(one), WaitError::Cancelled);
+            }
+        });
+        assert_eq!(word(lock), held);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+    });
+}

@@ -1,0 +1,146 @@
+//! What only a look inside can tell: who is queued, and what the word is.
+//!
+//! No test depends on how long anything takes. What must happen is waited for,
+//! and a test that waits in vain ends the process after [`PATIENCE`].
+
+mod cancel;
+mod rules;
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::io::{self, Write};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Instant;
+
+use super::word::{READER, READFAIL};
+use super::{Policy, RwSem};
+use crate::platform::{Native, Platform};
+use crate::wait::{CancelToken, Kind, WaitError};
+
+type Lock = RwSem<Native>;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Both disciplines, each with its handoff now and then and as often as it can be.
+const POLICIES: [(&str, Policy); 5] = [
+    ("handoff", Policy::HANDOFF),
+    ("writer phase", Policy::WRITER_PHASE),
+    ("immediate", Policy { handoff_after: Some(Duration::ZERO), ..Policy::WRITER_PHASE }),
+    ("tenure", Policy::DEFAULT),
+    (
+        "short tenure",
+        Policy {
+            handoff_after: Some(Duration::ZERO),
+            handoff_budget: Some(100),
+            ..Policy::DEFAULT
+        },
+    ),
+];
+
+fn for_each_policy(test: impl Fn(&Lock)) {
+    for (name, policy) in POLICIES {
+        println!("policy: {name}");
+        let lock = Lock::new(policy);
+        test(&lock);
+        assert_free(&lock);
+    }
+}
+
+/// Ends the process: a test that failed would wait for its threads, which wait
+/// for the lock. Past the test harness, which would keep the words to itself.
+fn end(why: &str) -> ! {
+    let test = thread::current();
+    let _ = writeln!(io::stderr(), "{}: {why}", test.name().unwrap_or("a thread of a test"));
+    std::process::abort();
+}
+
+/// A scope that ends the process if it panics.
+fn scope<'env, T>(f: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> T) -> T {
+    struct EndOnPanic;
+    impl Drop for EndOnPanic {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                end("failed (why: with --nocapture)");
+            }
+        }
+    }
+    thread::scope(|s| {
+        let _end = EndOnPanic;
+        f(s)
+    })
+}
+
+/// Waits for what must happen.
+fn until(what: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !what() {
+        if started.elapsed() > PATIENCE {
+            end(&format!("what must happen did not, in {PATIENCE:?}"));
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    until(|| thread.is_finished());
+    thread.join().unwrap()
+}
+
+fn waiters(lock: &Lock) -> usize {
+    lock.with_queue(|q| q.waiters.len())
+}
+
+fn word(lock: &Lock) -> usize {
+    lock.word.load(Ordering::SeqCst)
+}
+
+fn assert_free(lock: &Lock) {
+    assert_eq!((word(lock), waiters(lock)), (0, 0));
+    assert!(!lock.has_waiters() && lock.try_write());
+    // SAFETY: just taken.
+    unsafe { lock.unlock_write() };
+}
+
+fn soon(ms: u64) -> u64 {
+    Native::now() + ms * 1_000_000
+}
+
+/// Takes the lock and lets it go.
+fn visit(lock: &Lock, kind: Kind) {
+    match kind {
+        Kind::Reader => {
+            lock.read();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        }
+        Kind::Writer => {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        }
+    }
+}
+
+/// The count as full as it gets: the next reader makes it overflow.
+#[test]
+fn readers_beyond_the_count_share_and_exclude_writers() {
+    for_each_policy(|lock| {
+        let full = READFAIL - READER;
+        lock.word.store(full, Ordering::SeqCst);
+        lock.read();
+        assert_eq!(word(lock), READFAIL);
+        // Nobody takes the lock for free.
+        assert!(lock.is_locked() && !lock.try_write());
+        assert_eq!(lock.write_until(soon(2)), Err(WaitError::TimedOut));
+        // The guard: not by the fast path, and no trace of the attempt.
+        assert!(!lock.try_read() && !lock.try_read_recursive());
+        assert_eq!(word(lock), READFAIL);
+        // The slow path still lets readers in beside readers.
+        lock.read();
+        assert_eq!(word(lock), READFAIL + READER);
+        // SAFETY: read twice above.
+        unsafe { (0..2).for_each(|_| lock.unlock_read()) };
+        assert_eq!(word(lock), full);
+        lock.word.store(0, Ordering::SeqCst);
+    });
+}

@@ -1,0 +1,320 @@
+//! The fifteen rules (`shared/SPEC.md` 1.6), as far as one needs to look inside.
+//! `tests/rules.rs` tries them from outside, `loom_tests` in every interleaving.
+
+use std::cell::UnsafeCell;
+use std::sync::Barrier;
+
+use super::*;
+use crate::rwsem::word::{HANDOFF, WAITERS, WRITER_LOCKED, readers};
+use crate::wait::WaitContext;
+
+/// Readers granted together are all counted: those that leave at once do not
+/// let the queued writer in beside the others.
+#[test]
+fn rule_02_readers_granted_together_are_all_counted() {
+    for_each_policy(|lock| {
+        for _ in 0..40 {
+            lock.write();
+            scope(|s| {
+                for i in 0..6 {
+                    s.spawn(move || {
+                        lock.read();
+                        for _ in 0..i * 20 {
+                            let word = word(lock);
+                            assert!(word & WRITER_LOCKED == 0 && readers(word) > 0, "{word:#x}");
+                        }
+                        // SAFETY: just taken.
+                        unsafe { lock.unlock_read() };
+                    });
+                }
+                s.spawn(|| visit(lock, Kind::Writer));
+                until(|| waiters(lock) == 7);
+                // SAFETY: taken above.
+                unsafe { lock.unlock_write() };
+            });
+        }
+    });
+}
+
+/// Set by many at once, and inherited, HANDOFF is one bit: it goes as it came.
+#[test]
+fn rule_04_handoff_set_twice_leaves_no_other_bit() {
+    for_each_policy(|lock| {
+        for _ in 0..40 {
+            lock.write();
+            let token = CancelToken::new();
+            scope(|s| {
+                let leaver = s.spawn(|| lock.write_cancellable(&token));
+                s.spawn(|| visit(lock, Kind::Writer));
+                until(|| waiters(lock) == 2);
+                let closers: Vec<_> = (0..3).map(|_| s.spawn(|| lock.close())).collect();
+                token.cancel();
+                for closer in closers {
+                    let word = join(closer);
+                    assert_eq!(word & WRITER_LOCKED, WRITER_LOCKED);
+                    assert_eq!(readers(word), 0);
+                }
+                assert_eq!(join(leaver), Err(WaitError::Cancelled));
+                // SAFETY: taken above.
+                unsafe { lock.unlock_write() };
+            });
+            assert_free(lock);
+        }
+    });
+}
+
+fn closed_then_first_cancelled(lock: &Lock, first: Kind, second: Kind) {
+    let token = CancelToken::new();
+    lock.write();
+    scope(|s| {
+        let leaver = s.spawn(|| match first {
+            Kind::Reader => lock.read_cancellable(&token),
+            Kind::Writer => lock.write_cancellable(&token),
+        });
+        until(|| waiters(lock) == 1);
+        let next = s.spawn(|| visit(lock, second));
+        until(|| waiters(lock) == 2);
+        assert_ne!(lock.close() & HANDOFF, 0);
+        token.cancel();
+        assert_eq!(join(leaver), Err(WaitError::Cancelled));
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        join(next);
+    });
+    assert_free(lock);
+}
+
+#[test]
+fn rule_05_cancelled_waiter_leaves_handoff_to_the_next() {
+    for_each_policy(|lock| {
+        closed_then_first_cancelled(lock, Kind::Writer, Kind::Writer);
+        closed_then_first_cancelled(lock, Kind::Writer, Kind::Reader);
+    });
+}
+
+#[test]
+fn rule_06_handoff_goes_with_the_last_waiter() {
+    for_each_policy(|lock| {
+        for kind in [Kind::Reader, Kind::Writer] {
+            let token = CancelToken::new();
+            lock.write();
+            scope(|s| {
+                let leaver = s.spawn(|| match kind {
+                    Kind::Reader => lock.read_cancellable(&token),
+                    Kind::Writer => lock.write_cancellable(&token),
+                });
+                until(|| lock.close() & (WAITERS | HANDOFF) == WAITERS | HANDOFF);
+                token.cancel();
+                assert_eq!(join(leaver), Err(WaitError::Cancelled));
+            });
+            assert_eq!(word(lock), WRITER_LOCKED);
+            // Nor can it be set now.
+            assert_eq!(lock.close(), WRITER_LOCKED);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+        }
+    });
+}
+
+/// What was in the way is gone before the waiter has queued: nobody will come
+/// to wake it.
+#[test]
+fn rule_07_arriving_waiter_looks_for_itself() {
+    for_each_policy(|lock| {
+        scope(|s| {
+            join(s.spawn(|| {
+                assert_eq!(lock.write_slow(WRITER_LOCKED, &WaitContext::FOREVER), Ok(()));
+                // SAFETY: just taken.
+                unsafe { lock.unlock_write() };
+                lock.read();
+                // As the fast path does.
+                lock.word.fetch_add(READER, Ordering::SeqCst);
+                assert_eq!(lock.read_slow(WRITER_LOCKED, &WaitContext::FOREVER), Ok(()));
+                assert_eq!(readers(word(lock)), 2);
+                // SAFETY: taken twice.
+                unsafe { (0..2).for_each(|_| lock.unlock_read()) };
+            }));
+        });
+    });
+}
+
+#[test]
+fn rule_08_cancelled_reader_at_the_head_wakes_the_next() {
+    for_each_policy(|lock| {
+        closed_then_first_cancelled(lock, Kind::Reader, Kind::Writer);
+        closed_then_first_cancelled(lock, Kind::Reader, Kind::Reader);
+    });
+}
+
+#[test]
+fn rule_09_nobody_spins_for_an_unknown_owner() {
+    for_each_policy(|lock| {
+        lock.write();
+        lock.owner.store(0, Ordering::SeqCst);
+        scope(|s| {
+            let others =
+                [Kind::Reader, Kind::Writer].map(|kind| s.spawn(move || visit(lock, kind)));
+            // Spinning ends in the queue.
+            until(|| waiters(lock) == 2);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            for other in others {
+                join(other);
+            }
+        });
+    });
+}
+
+/// The state of a thread, as `ps` shows it.
+#[cfg(target_os = "linux")]
+fn sleeps(thread: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().starts_with('S')
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn rule_10_those_behind_the_head_sleep() {
+    for_each_policy(|lock| {
+        lock.write();
+        let (send_id, ids) = std::sync::mpsc::channel();
+        scope(|s| {
+            for _ in 0..6 {
+                let send_id = send_id.clone();
+                s.spawn(move || {
+                    // SAFETY: always succeeds.
+                    send_id.send(unsafe { libc::gettid() }).unwrap();
+                    visit(lock, Kind::Writer);
+                });
+            }
+            let ids: Vec<_> = (0..6).map(|_| ids.recv().unwrap()).collect();
+            until(|| waiters(lock) == 6);
+            // The one that is next may be awake.
+            until(|| ids.iter().filter(|&&id| sleeps(id)).count() >= 5);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+        });
+    });
+}
+
+#[test]
+fn rule_11_spinner_nodes_outlive_their_threads_and_locks() {
+    for (_, policy) in POLICIES {
+        let mut records = Vec::new();
+        for _ in 0..20 {
+            let lock = Lock::new(policy);
+            let start = Barrier::new(4);
+            scope(|s| {
+                let threads: Vec<_> = (0..4)
+                    .map(|_| {
+                        s.spawn(|| {
+                            start.wait();
+                            (0..50).for_each(|_| visit(&lock, Kind::Writer));
+                            Native::thread()
+                        })
+                    })
+                    .collect();
+                records.extend(threads.into_iter().map(|thread| join(thread)));
+            });
+            assert_free(&lock);
+        }
+    }
+    // The records of all those are still records. (Tests that run beside this
+    // one may use them again, so what they hold is not looked at.)
+    let now: Vec<_> = (0..4).map(|_| thread::spawn(Native::thread).join().unwrap()).collect();
+    assert!(now.iter().all(|record| record.hint() != 0));
+}
+
+/// A thread is woken long after the wait that the wake-up was for: it goes back
+/// to sleep.
+#[test]
+fn rule_12_late_wake_up_grants_nothing() {
+    struct Value(UnsafeCell<u32>);
+    // SAFETY: used under the lock only.
+    unsafe impl Sync for Value {}
+    for_each_policy(|lock| {
+        let value = Value(UnsafeCell::new(0));
+        scope(|s| {
+            let value = &value;
+            lock.write();
+            let (send, record) = std::sync::mpsc::channel();
+            let waiter = s.spawn(move || {
+                send.send(Native::thread()).unwrap();
+                lock.write();
+                // SAFETY: the lock is held.
+                let found = unsafe { *value.0.get() };
+                // SAFETY: as above.
+                unsafe { lock.unlock_write() };
+                found
+            });
+            let record = record.recv().unwrap();
+            until(|| waiters(lock) == 1);
+            for i in 1..=100 {
+                record.parker.unpark();
+                thread::yield_now();
+                assert!(!waiter.is_finished() && waiters(lock) == 1);
+                // SAFETY: the lock is held.
+                unsafe { *value.0.get() = i };
+            }
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            assert_eq!(join(waiter), 100);
+            // And when the thread has gone.
+            record.parker.unpark();
+        });
+    });
+}
+
+#[test]
+fn rule_14_timed_out_writer_wakes_the_readers_behind_it() {
+    for_each_policy(|lock| {
+        for closed in [false, true] {
+            lock.read();
+            scope(|s| {
+                // Long enough for the readers to queue; if not, they have the
+                // lock all the same.
+                let writer = s.spawn(|| lock.write_until(soon(10)));
+                until(|| waiters(lock) == 1 || writer.is_finished());
+                if closed {
+                    lock.close();
+                }
+                let behind: Vec<_> = (0..3).map(|_| s.spawn(|| lock.read())).collect();
+                // This thread reads all the while: only the writer that leaves
+                // can let them in.
+                behind.into_iter().for_each(|reader| join(reader));
+                assert_eq!(join(writer), Err(WaitError::TimedOut));
+            });
+            // SAFETY: this thread's, and the three readers'.
+            unsafe { (0..4).for_each(|_| lock.unlock_read()) };
+            assert_free(lock);
+        }
+    });
+}
+
+#[test]
+fn rule_15_failed_try_read_leaves_no_count() {
+    for_each_policy(|lock| {
+        for blocked in [WRITER_LOCKED, READFAIL, READFAIL | READER] {
+            lock.word.store(blocked, Ordering::SeqCst);
+            assert!(!lock.try_read() && !lock.try_read_recursive());
+            assert_eq!(word(lock), blocked);
+        }
+        lock.word.store(0, Ordering::SeqCst);
+        lock.read();
+        scope(|s| {
+            let writer = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 1);
+            // It neither gets in nor shows.
+            let seen: Vec<_> = (0..1_000)
+                .map(|_| {
+                    assert!(!lock.try_read());
+                    readers(word(lock))
+                })
+                .collect();
+            assert!(seen.iter().all(|&count| count == 1));
+            // SAFETY: taken above.
+            unsafe { lock.unlock_read() };
+            join(writer);
+        });
+    });
+}
