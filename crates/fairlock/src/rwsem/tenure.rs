@@ -40,7 +40,7 @@ const READERS: usize = 1;
 const NOT_YET: usize = usize::MAX;
 
 /// A handoff that took longer than this was held up by something else.
-const MAX_COST_NS: usize = 30_000;
+const MAX_COST_NS: usize = 20_000;
 
 /// The current tenure, in words that are read without the queue lock. All of
 /// them are hints: a stale one costs time, never exclusion. Hence Relaxed
@@ -56,6 +56,8 @@ pub(super) struct Tenure<P: Platform> {
     steals: P::AtomicUsize,
     /// When it began (low bits of the clock).
     started: P::AtomicUsize,
+    /// When the lock was last granted to the queue.
+    granted: P::AtomicUsize,
     /// From a grant until its thread runs, in nanoseconds, smoothed.
     latency: P::AtomicUsize,
     /// What a handoff costs the thread that leaves, in nanoseconds, smoothed.
@@ -75,6 +77,7 @@ impl<P: Platform> Tenure<P> {
             holder: zero(),
             steals: zero(),
             started: zero(),
+            granted: zero(),
             latency: zero(),
             leaving: zero(),
             lateness: zero(),
@@ -91,6 +94,7 @@ impl<P: Platform> Tenure<P> {
             holder: ConstZero::ZERO,
             steals: ConstZero::ZERO,
             started: ConstZero::ZERO,
+            granted: ConstZero::ZERO,
             latency: ConstZero::ZERO,
             leaving: ConstZero::ZERO,
             lateness: ConstZero::ZERO,
@@ -106,6 +110,8 @@ pub(super) struct Queued<P: Platform> {
     next: *const Waiter<P>,
     /// Whether `next` was woken for the end of the tenure.
     called: bool,
+    /// Whether a reader has joined those inside in this tenure.
+    joined: bool,
 }
 
 // SAFETY: `next` is used as an address, or under the queue lock while the
@@ -114,7 +120,7 @@ unsafe impl<P: Platform> Send for Queued<P> {}
 
 impl<P: Platform> Queued<P> {
     pub(super) const fn new() -> Self {
-        Self { waiters: Queue::new(), next: core::ptr::null(), called: false }
+        Self { waiters: Queue::new(), next: core::ptr::null(), called: false, joined: false }
     }
 }
 
@@ -135,8 +141,8 @@ impl<P: Platform> RwSem<P> {
             return false;
         }
         let holder = self.tenure.holder.load(Ordering::Relaxed);
-        if holder == me.hint() && me.steals.reads_in_a_row() {
-            self.share_tenure();
+        if holder == me.hint() && me.steals.reads_in_a_row() && !self.stop_writing() {
+            return false;
         }
         let stolen = (holder == READERS || holder == me.hint()) && self.stays_in_tenure(before, me);
         if stolen {
@@ -167,6 +173,18 @@ impl<P: Platform> RwSem<P> {
             }
         }
         false
+    }
+
+    /// The writer whose tenure it is only reads now: the next writer has the
+    /// rest of it (false: the lock is closed), or else the readers (true).
+    #[cold]
+    fn stop_writing(&self) -> bool {
+        let writer_waits = self.with_queue(|q| q.waiters.first(Kind::Writer).is_some());
+        if writer_waits {
+            return self.close() & HANDOFF == 0;
+        }
+        self.share_tenure();
+        true
     }
 
     /// A writer that only reads now lets the other readers in.
@@ -256,6 +274,7 @@ impl<P: Platform> RwSem<P> {
         let first = q.waiters.is_empty();
         if first && counted != 0 && self.word.load(Ordering::Acquire) & READ_STEAL_BLOCKED == 0 {
             // The writer that was in the way left without a queue: the count stands.
+            self.count(Event::ReadFast);
             return Arrival::Acquired;
         }
         // SAFETY: the caller's promise.
@@ -350,7 +369,12 @@ impl<P: Platform> RwSem<P> {
         shape: TenureShape,
         wakes: &mut WakeList<P>,
     ) {
-        match self.next_kind(q) {
+        let kind = match q.waiters.first(Kind::Writer) {
+            // A writer that ends its tenure early leaves the rest to the next.
+            Some(writer) if self.writers_have_time(now) => Some(writer.kind),
+            _ => self.next_kind(q),
+        };
+        match kind {
             Some(Kind::Reader) if self.claim_for_readers() => {
                 self.grant_readers(q, now, shape, wakes);
             }
@@ -407,7 +431,12 @@ impl<P: Platform> RwSem<P> {
         }
         let thread = writer.thread;
         self.set_owner(thread.hint());
-        self.begin_tenure(q, now, thread.hint(), shape);
+        self.tenure.granted.store(now as usize, Ordering::Relaxed);
+        if self.writers_have_time(now) {
+            self.pass_tenure(q, thread.hint());
+        } else {
+            self.begin_tenure(q, now, thread.hint(), shape);
+        }
         self.tenure.cpu.store(NOT_YET, Ordering::Relaxed);
         // Rule 1: published first, woken after. The record outlives both.
         writer.set_state(GRANTED);
@@ -436,6 +465,8 @@ impl<P: Platform> RwSem<P> {
             self.word.fetch_add(READER, Ordering::Acquire);
             self.left_queue(q, reader);
             let thread = reader.thread;
+            self.count(Event::ReadLock);
+            self.count(Event::WakeReader);
             reader.set_state(GRANTED);
             wakes.push(thread);
             if !all || wakes.is_full() {
@@ -447,6 +478,7 @@ impl<P: Platform> RwSem<P> {
         if q.waiters.is_empty() {
             return;
         }
+        self.tenure.granted.store(now as usize, Ordering::Relaxed);
         self.begin_tenure(q, now, READERS, shape);
         self.invite_readers(q, usize::MAX, wakes);
         self.appoint_next(q, wakes);
@@ -484,6 +516,7 @@ impl<P: Platform> RwSem<P> {
             // Acquire: owns the lock, unless a writer was faster (rule 3).
             if self.word.fetch_add(READER, Ordering::Acquire) & WRITER_LOCKED == 0 {
                 self.take_out(q, waiter);
+                self.make_up_for_start(q, now);
                 self.count(Event::ReadLock);
                 return true;
             }
@@ -524,11 +557,22 @@ impl<P: Platform> RwSem<P> {
 
     fn begin_tenure(&self, q: &mut Queued<P>, now: u64, holder: usize, shape: TenureShape) {
         self.tenure.started.store(now as usize, Ordering::Relaxed);
-        // Whoever was next may be so again, but for a new end.
+        self.pass_tenure(q, holder);
+        self.set_end(q, shape);
+    }
+
+    /// The tenure changes hands, but not its end.
+    fn pass_tenure(&self, q: &mut Queued<P>, holder: usize) {
+        self.tenure.holder.store(holder, Ordering::Relaxed);
+        q.joined = false;
+        // Whoever was next may be so again, and wants to hear of it.
         Self::dismiss_next(q);
         q.next = core::ptr::null();
-        self.tenure.holder.store(holder, Ordering::Relaxed);
-        self.set_end(q, shape);
+    }
+
+    /// Whether a writers' tenure is not over yet.
+    fn writers_have_time(&self, now: u64) -> bool {
+        !self.tenure_is_readers() && self.left(now) > 0
     }
 
     fn set_end(&self, q: &Queued<P>, shape: TenureShape) {
@@ -540,20 +584,34 @@ impl<P: Platform> RwSem<P> {
     /// How long a tenure is with so many waiters.
     fn tenure_ns(&self, waiters: usize, shape: TenureShape) -> u64 {
         let fair = shape.aim_ns / waiters.max(1) as u64;
-        let cost = self.tenure.latency.load(Ordering::Relaxed)
-            + self.tenure.leaving.load(Ordering::Relaxed);
-        fair.max(cost as u64 * 100 / shape.percent)
+        let cost = (self.tenure.latency.load(Ordering::Relaxed)
+            + self.tenure.leaving.load(Ordering::Relaxed)) as u64;
+        let length = fair.max(cost * 100 / shape.percent);
+        // A readers' tenure starts with one of them and ends when the last has
+        // left: both are at its expense, and made up for.
+        if self.tenure_is_readers() { length + cost } else { length }
     }
 
     /// A granted thread runs: its tenure begins now, and the time since the
     /// grant is part of what a handoff costs.
     pub(super) fn arrive_at_grant(&self, now: u64) {
-        let started = self.tenure.started.load(Ordering::Relaxed);
-        let latency = (now as usize).wrapping_sub(started).min(MAX_COST_NS);
+        let granted = self.tenure.granted.load(Ordering::Relaxed);
+        let latency = (now as usize).wrapping_sub(granted).min(MAX_COST_NS);
         smooth::<P>(&self.tenure.latency, latency as u64);
         let end = self.tenure.end.load(Ordering::Relaxed);
         self.tenure.end.store(end.wrapping_add(latency), Ordering::Relaxed);
         self.note_cpu();
+    }
+
+    /// The first reader to join those inside: until now the readers had one CPU.
+    /// Half of that time is added to their tenure, so that the shares stay even.
+    fn make_up_for_start(&self, q: &mut Queued<P>, now: u64) {
+        if !core::mem::replace(&mut q.joined, true) {
+            let started = self.tenure.started.load(Ordering::Relaxed);
+            let lost = (now as usize).wrapping_sub(started).min(MAX_COST_NS) / 2;
+            let end = self.tenure.end.load(Ordering::Relaxed);
+            self.tenure.end.store(end.wrapping_add(lost), Ordering::Relaxed);
+        }
     }
 
     /// Wakes those whom a handoff that began at `since` concerns: the part of

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::policy::TenureShape;
 use super::tenure::Arrival;
-use super::word::is_free;
+use super::word::{is_free, write_stealable};
 
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, WaitOutcome};
@@ -72,7 +72,7 @@ impl<P: Platform> RwSem<P> {
                     let mut wakes = WakeList::new();
                     let joined = self.with_queue(|q| {
                         waiter.state() == GRANTED
-                            || self.join(q, waiter, waiter.arrived, shape, &mut wakes)
+                            || self.join(q, waiter, P::now(), shape, &mut wakes)
                     });
                     wakes.wake_all();
                     if joined {
@@ -81,12 +81,38 @@ impl<P: Platform> RwSem<P> {
                     continue;
                 }
                 NEXT => self.wait_as_next(waiter, &mut watch, context, shape),
+                _ if watch.lasts(P::now()) && self.is_open() => {
+                    self.wait_at_open_lock(waiter, &mut watch, shape)
+                }
                 _ => self.sleep(waiter, context.deadline, context),
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
                 return self.leave(waiter, WaitError::Interrupted, shape);
             }
         }
+    }
+
+    /// One turn of a new waiter that finds the lock free: whoever may steal it
+    /// will, or has gone, and then those who sleep would not notice.
+    fn wait_at_open_lock(
+        &self,
+        waiter: &Waiter<P>,
+        watch: &mut Watch,
+        shape: TenureShape,
+    ) -> WaitOutcome {
+        let now = P::now();
+        if watch.sees_idle(self, now) {
+            self.grant_if_free(now, shape);
+        } else {
+            let state = waiter.state();
+            P::spin_until(waiter.state_word(), IDLE_NS, |now| now != state);
+        }
+        WaitOutcome::Woken
+    }
+
+    /// Nobody is inside and stealing is allowed.
+    fn is_open(&self) -> bool {
+        write_stealable(self.word.load(Ordering::Relaxed))
     }
 
     /// One turn of the waiter that is next.
@@ -229,7 +255,7 @@ impl Watch {
 
     fn sleep(&mut self) -> u64 {
         let sleep = self.sleep;
-        self.sleep = sleep * 2;
+        self.sleep = sleep.saturating_mul(2);
         sleep
     }
 

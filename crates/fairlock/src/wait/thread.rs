@@ -126,7 +126,7 @@ pub(crate) struct StealClock {
 impl StealClock {
     const INTERVAL_NS: u64 = 2_000;
     const MAX_STRIDE: u32 = 32;
-    const READS_IN_A_ROW: u32 = 16;
+    const READS_IN_A_ROW: u32 = 8;
     const LONELY_LOOKS: u32 = 3;
 
     const fn new() -> Self {
