@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-/// Measures, simulates, tortures and compares locks.
+/// Measures and compares locks.
 ///
 /// Without a subcommand: who starves whom on this machine, in about a minute.
 #[derive(Parser)]

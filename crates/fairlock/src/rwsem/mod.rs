@@ -2,13 +2,14 @@
 //!
 //! Read top-down: the lock and its fast paths are here; `read` and `write`
 //! are the slow ways in; `release` the slow way out; `tenure` and `published`
-//! decide who is granted; `spin` and `osq` are optimistic spinning;
+//! decide who is granted, `pace` for how long; `spin` and `osq` are optimistic spinning;
 //! `downgrade` turns a writer into a reader.
 
 mod downgrade;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod osq;
+mod pace;
 mod policy;
 mod published;
 #[cfg(all(test, loom))]
@@ -28,8 +29,8 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
+use pace::Tenure;
 pub use policy::{Policy, ReaderSpin};
-use tenure::Tenure;
 use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
 
 use crate::events::{self, Event, EventCounts};

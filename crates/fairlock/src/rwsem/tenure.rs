@@ -17,101 +17,31 @@
 //! * A lock that falls idle is taken at once by a `NEXT` that watches it, and
 //!   at the latest when its timer makes it look.
 //!
-//! Length of a tenure: what lets the whole queue be served within
-//! `handoff_after`, but not less than the measured cost of a handoff divided
-//! by `handoff_budget`.
+//! How long a tenure is, and what is known of it without the queue lock, is in
+//! `pace`.
 
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::pace::{NOT_YET, READERS};
 use super::policy::TenureShape;
 use super::word::{
     HANDOFF, QUEUE_FLAGS, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, is_free, readers,
     write_stealable,
 };
 use crate::events::Event;
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, Platform};
 use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList};
-
-/// `holder` while the tenure belongs to readers. Not the address of a record.
-const READERS: usize = 1;
-
-/// `cpu` of a granted writer that has not run yet.
-const NOT_YET: usize = usize::MAX;
-
-/// A handoff that took longer than this was held up by something else.
-const MAX_COST_NS: usize = 20_000;
-
-/// The current tenure, in words that are read without the queue lock. All of
-/// them are hints: a stale one costs time, never exclusion. Hence Relaxed
-/// throughout.
-#[repr(align(64))] // its own cache line: read by all, while `word` changes hands
-pub(super) struct Tenure<P: Platform> {
-    /// When it ends (low bits of the clock).
-    end: P::AtomicUsize,
-    /// Whose it is: `READERS`, or the hint of the writing thread.
-    holder: P::AtomicUsize,
-    /// Counts steals, to tell a lock that is idle from one that is busy with
-    /// short sections.
-    steals: P::AtomicUsize,
-    /// When it began (low bits of the clock).
-    started: P::AtomicUsize,
-    /// When the lock was last granted to the queue.
-    granted: P::AtomicUsize,
-    /// From a grant until its thread runs, in nanoseconds, smoothed.
-    latency: P::AtomicUsize,
-    /// What a handoff costs the thread that leaves, in nanoseconds, smoothed.
-    leaving: P::AtomicUsize,
-    /// How late a timer wakes a waiter, in nanoseconds, smoothed.
-    lateness: P::AtomicUsize,
-    /// The CPU the holder was last seen on, plus one; zero if unknown;
-    /// `NOT_YET` while a granted writer has not run.
-    cpu: P::AtomicUsize,
-}
-
-impl<P: Platform> Tenure<P> {
-    pub(super) fn new() -> Self {
-        let zero = || P::AtomicUsize::new(0);
-        Self {
-            end: zero(),
-            holder: zero(),
-            steals: zero(),
-            started: zero(),
-            granted: zero(),
-            latency: zero(),
-            leaving: zero(),
-            lateness: zero(),
-            cpu: zero(),
-        }
-    }
-
-    pub(super) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-    {
-        Self {
-            end: ConstZero::ZERO,
-            holder: ConstZero::ZERO,
-            steals: ConstZero::ZERO,
-            started: ConstZero::ZERO,
-            granted: ConstZero::ZERO,
-            latency: ConstZero::ZERO,
-            leaving: ConstZero::ZERO,
-            lateness: ConstZero::ZERO,
-            cpu: ConstZero::ZERO,
-        }
-    }
-}
 
 /// What the queue lock guards.
 pub(super) struct Queued<P: Platform> {
     pub(super) waiters: Queue<P>,
     /// The waiter that was told it is next; null if there is none. Queued.
-    next: *const Waiter<P>,
+    pub(super) next: *const Waiter<P>,
     /// Whether `next` was woken for the end of the tenure.
     called: bool,
     /// Whether a reader has joined those inside in this tenure.
-    joined: bool,
+    pub(super) joined: bool,
 }
 
 // SAFETY: `next` is used as an address, or under the queue lock while the
@@ -544,7 +474,7 @@ impl<P: Platform> RwSem<P> {
         q.called = false;
     }
 
-    fn dismiss_next(q: &Queued<P>) {
+    pub(super) fn dismiss_next(q: &Queued<P>) {
         // SAFETY: `next` of the queue is queued (see the field), so alive.
         if let Some(next) = unsafe { q.next.as_ref() }
             && next.state() == NEXT
@@ -552,118 +482,4 @@ impl<P: Platform> RwSem<P> {
             next.set_state(WAITING);
         }
     }
-
-    // ---- the length of a tenure ----
-
-    fn begin_tenure(&self, q: &mut Queued<P>, now: u64, holder: usize, shape: TenureShape) {
-        self.tenure.started.store(now as usize, Ordering::Relaxed);
-        self.pass_tenure(q, holder);
-        self.set_end(q, shape);
-    }
-
-    /// The tenure changes hands, but not its end.
-    fn pass_tenure(&self, q: &mut Queued<P>, holder: usize) {
-        self.tenure.holder.store(holder, Ordering::Relaxed);
-        q.joined = false;
-        // Whoever was next may be so again, and wants to hear of it.
-        Self::dismiss_next(q);
-        q.next = core::ptr::null();
-    }
-
-    /// Whether a writers' tenure is not over yet.
-    fn writers_have_time(&self, now: u64) -> bool {
-        !self.tenure_is_readers() && self.left(now) > 0
-    }
-
-    fn set_end(&self, q: &Queued<P>, shape: TenureShape) {
-        let length = self.tenure_ns(q.waiters.len(), shape) as usize;
-        let started = self.tenure.started.load(Ordering::Relaxed);
-        self.tenure.end.store(started.wrapping_add(length), Ordering::Relaxed);
-    }
-
-    /// How long a tenure is with so many waiters.
-    fn tenure_ns(&self, waiters: usize, shape: TenureShape) -> u64 {
-        let fair = shape.aim_ns / waiters.max(1) as u64;
-        let cost = (self.tenure.latency.load(Ordering::Relaxed)
-            + self.tenure.leaving.load(Ordering::Relaxed)) as u64;
-        let length = fair.max(cost * 100 / shape.percent);
-        // A readers' tenure starts with one of them and ends when the last has
-        // left: both are at its expense, and made up for.
-        if self.tenure_is_readers() { length + cost } else { length }
-    }
-
-    /// A granted thread runs: its tenure begins now, and the time since the
-    /// grant is part of what a handoff costs.
-    pub(super) fn arrive_at_grant(&self, now: u64) {
-        let granted = self.tenure.granted.load(Ordering::Relaxed);
-        let latency = (now as usize).wrapping_sub(granted).min(MAX_COST_NS);
-        smooth::<P>(&self.tenure.latency, latency as u64);
-        let end = self.tenure.end.load(Ordering::Relaxed);
-        self.tenure.end.store(end.wrapping_add(latency), Ordering::Relaxed);
-        self.note_cpu();
-    }
-
-    /// The first reader to join those inside: until now the readers had one CPU.
-    /// Half of that time is added to their tenure, so that the shares stay even.
-    fn make_up_for_start(&self, q: &mut Queued<P>, now: u64) {
-        if !core::mem::replace(&mut q.joined, true) {
-            let started = self.tenure.started.load(Ordering::Relaxed);
-            let lost = (now as usize).wrapping_sub(started).min(MAX_COST_NS) / 2;
-            let end = self.tenure.end.load(Ordering::Relaxed);
-            self.tenure.end.store(end.wrapping_add(lost), Ordering::Relaxed);
-        }
-    }
-
-    /// Wakes those whom a handoff that began at `since` concerns: the part of
-    /// its cost that falls on the thread that leaves.
-    pub(super) fn wake_and_note(&self, since: u64, wakes: WakeList<P>) {
-        if !wakes.is_empty() {
-            wakes.wake_all();
-            let cost = P::now().wrapping_sub(since).min(MAX_COST_NS as u64);
-            smooth::<P>(&self.tenure.leaving, cost);
-        }
-    }
-
-    /// Takes a timer's lateness into account.
-    pub(super) fn note_lateness(&self, ns: u64) {
-        smooth_max::<P>(&self.tenure.lateness, ns.min(200_000));
-    }
-
-    /// How long before an event a timer must be set.
-    pub(super) fn lateness(&self) -> u64 {
-        self.tenure.lateness.load(Ordering::Relaxed) as u64
-    }
-
-    pub(super) fn steals(&self) -> usize {
-        self.tenure.steals.load(Ordering::Relaxed)
-    }
-
-    /// Notes where the holder of a writer's tenure runs.
-    pub(super) fn note_cpu(&self) {
-        self.tenure.cpu.store(P::cpu().map_or(0, |cpu| cpu as usize + 1), Ordering::Relaxed);
-    }
-
-    /// Whether spinning for the holder could help: it is a writer, and not one
-    /// that was last seen on the CPU that the caller is on.
-    pub(super) fn holder_may_be_running(&self) -> bool {
-        let seen = self.tenure.cpu.load(Ordering::Relaxed);
-        !self.tenure_is_readers()
-            && seen != NOT_YET
-            && P::cpu().is_none_or(|cpu| seen != cpu as usize + 1)
-    }
-}
-
-/// Moves a smoothed value an eighth of the way.
-fn smooth<P: Platform>(value: &P::AtomicUsize, sample: u64) {
-    let old = value.load(Ordering::Relaxed) as isize;
-    let sample = sample.min(isize::MAX as u64) as isize;
-    value.store((old + (sample - old) / 8) as usize, Ordering::Relaxed);
-}
-
-/// Moves a smoothed value up at once and down slowly: an estimate of the worst.
-fn smooth_max<P: Platform>(value: &P::AtomicUsize, sample: u64) {
-    let old = value.load(Ordering::Relaxed) as isize;
-    let sample = sample.min(isize::MAX as u64) as isize;
-    let step = if sample > old { (sample - old) / 2 } else { (sample - old) / 32 };
-    value.store((old + step) as usize, Ordering::Relaxed);
 }

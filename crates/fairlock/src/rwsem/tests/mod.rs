@@ -144,3 +144,13 @@ fn readers_beyond_the_count_share_and_exclude_writers() {
         lock.word.store(0, Ordering::SeqCst);
     });
 }
+
+#[test]
+fn planned_wait_grows_with_the_grants_ahead() {
+    let lock = RwSem::<Native>::new(Policy::DEFAULT);
+    // Up to the aim of 4 ms the whole queue is served within it.
+    let waits = [1, 10, 100].map(|ahead| lock.planned_wait_ns(ahead).unwrap());
+    assert!(waits.is_sorted() && waits[0] >= 4_000_000, "{waits:?}");
+    assert_eq!(lock.planned_wait_ns(0), Some(0));
+    assert_eq!(RwSem::<Native>::new(Policy::HANDOFF).planned_wait_ns(1), None);
+}

@@ -1,0 +1,219 @@
+//! The current tenure: whose it is, when it ends, and what handoffs cost.
+//!
+//! Length of a tenure: what lets the whole queue be served within
+//! `handoff_after`, but not less than the measured cost of a handoff divided
+//! by `handoff_budget`. A readers' tenure also makes up for its slow start.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::policy::TenureShape;
+use super::tenure::Queued;
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::WakeList;
+
+/// `holder` while the tenure belongs to readers. Not the address of a record.
+pub(super) const READERS: usize = 1;
+
+/// `cpu` of a granted writer that has not run yet.
+pub(super) const NOT_YET: usize = usize::MAX;
+
+/// A handoff that took longer than this was held up by something else.
+const MAX_COST_NS: usize = 20_000;
+
+/// The current tenure, in words that are read without the queue lock. All of
+/// them are hints: a stale one costs time, never exclusion. Hence Relaxed
+/// throughout.
+#[repr(align(64))] // its own cache line: read by all, while `word` changes hands
+pub(super) struct Tenure<P: Platform> {
+    /// When it ends (low bits of the clock).
+    pub(super) end: P::AtomicUsize,
+    /// Whose it is: `READERS`, or the hint of the writing thread.
+    pub(super) holder: P::AtomicUsize,
+    /// Counts steals, to tell a lock that is idle from one that is busy with
+    /// short sections.
+    pub(super) steals: P::AtomicUsize,
+    /// When it began (low bits of the clock).
+    pub(super) started: P::AtomicUsize,
+    /// When the lock was last granted to the queue.
+    pub(super) granted: P::AtomicUsize,
+    /// From a grant until its thread runs, in nanoseconds, smoothed.
+    pub(super) latency: P::AtomicUsize,
+    /// What a handoff costs the thread that leaves, in nanoseconds, smoothed.
+    pub(super) leaving: P::AtomicUsize,
+    /// How late a timer wakes a waiter, in nanoseconds, smoothed.
+    pub(super) lateness: P::AtomicUsize,
+    /// The CPU the holder was last seen on, plus one; zero if unknown;
+    /// `NOT_YET` while a granted writer has not run.
+    pub(super) cpu: P::AtomicUsize,
+}
+
+impl<P: Platform> Tenure<P> {
+    pub(super) fn new() -> Self {
+        let zero = || P::AtomicUsize::new(0);
+        Self {
+            end: zero(),
+            holder: zero(),
+            steals: zero(),
+            started: zero(),
+            granted: zero(),
+            latency: zero(),
+            leaving: zero(),
+            lateness: zero(),
+            cpu: zero(),
+        }
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self {
+            end: ConstZero::ZERO,
+            holder: ConstZero::ZERO,
+            steals: ConstZero::ZERO,
+            started: ConstZero::ZERO,
+            granted: ConstZero::ZERO,
+            latency: ConstZero::ZERO,
+            leaving: ConstZero::ZERO,
+            lateness: ConstZero::ZERO,
+            cpu: ConstZero::ZERO,
+        }
+    }
+}
+
+impl<P: Platform> RwSem<P> {
+    pub(super) fn begin_tenure(
+        &self,
+        q: &mut Queued<P>,
+        now: u64,
+        holder: usize,
+        shape: TenureShape,
+    ) {
+        self.tenure.started.store(now as usize, Ordering::Relaxed);
+        self.pass_tenure(q, holder);
+        self.set_end(q, shape);
+    }
+
+    /// The tenure changes hands, but not its end.
+    pub(super) fn pass_tenure(&self, q: &mut Queued<P>, holder: usize) {
+        self.tenure.holder.store(holder, Ordering::Relaxed);
+        q.joined = false;
+        // Whoever was next may be so again, and wants to hear of it.
+        Self::dismiss_next(q);
+        q.next = core::ptr::null();
+    }
+
+    /// Whether a writers' tenure is not over yet.
+    pub(super) fn writers_have_time(&self, now: u64) -> bool {
+        !self.tenure_is_readers() && self.left(now) > 0
+    }
+
+    pub(super) fn set_end(&self, q: &Queued<P>, shape: TenureShape) {
+        let length = self.tenure_ns(q.waiters.len(), shape) as usize;
+        let started = self.tenure.started.load(Ordering::Relaxed);
+        self.tenure.end.store(started.wrapping_add(length), Ordering::Relaxed);
+    }
+
+    /// How long a tenure is with so many waiters.
+    fn tenure_ns(&self, waiters: usize, shape: TenureShape) -> u64 {
+        let fair = shape.aim_ns / waiters.max(1) as u64;
+        let cost = self.handoff_ns();
+        let length = fair.max(cost * 100 / shape.percent);
+        // A readers' tenure starts with one of them and ends when the last has
+        // left: both are at its expense, and made up for.
+        if self.tenure_is_readers() { length + cost } else { length }
+    }
+
+    /// The longest wait, in nanoseconds, that the lock plans for a waiter with
+    /// `grants_ahead` grants before its own, as measured up to now: grants
+    /// ahead x (tenure + handoff). Sections longer than a tenure, and the time
+    /// the system takes to run a granted thread, come on top. `None` under the
+    /// published discipline, which plans nothing.
+    pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
+        let shape = self.policy.tenure()?;
+        let tenure = self.tenure_ns(grants_ahead, shape);
+        Some((grants_ahead as u64).saturating_mul(tenure.saturating_add(self.handoff_ns())))
+    }
+
+    /// What a handoff costs, as measured up to now.
+    fn handoff_ns(&self) -> u64 {
+        let latency = self.tenure.latency.load(Ordering::Relaxed);
+        (latency + self.tenure.leaving.load(Ordering::Relaxed)) as u64
+    }
+
+    /// A granted thread runs: its tenure begins now, and the time since the
+    /// grant is part of what a handoff costs.
+    pub(super) fn arrive_at_grant(&self, now: u64) {
+        let granted = self.tenure.granted.load(Ordering::Relaxed);
+        let latency = (now as usize).wrapping_sub(granted).min(MAX_COST_NS);
+        smooth::<P>(&self.tenure.latency, latency as u64);
+        let end = self.tenure.end.load(Ordering::Relaxed);
+        self.tenure.end.store(end.wrapping_add(latency), Ordering::Relaxed);
+        self.note_cpu();
+    }
+
+    /// The first reader to join those inside: until now the readers had one CPU.
+    /// Half of that time is added to their tenure, so that the shares stay even.
+    pub(super) fn make_up_for_start(&self, q: &mut Queued<P>, now: u64) {
+        if !core::mem::replace(&mut q.joined, true) {
+            let started = self.tenure.started.load(Ordering::Relaxed);
+            let lost = (now as usize).wrapping_sub(started).min(MAX_COST_NS) / 2;
+            let end = self.tenure.end.load(Ordering::Relaxed);
+            self.tenure.end.store(end.wrapping_add(lost), Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes those whom a handoff that began at `since` concerns: the part of
+    /// its cost that falls on the thread that leaves.
+    pub(super) fn wake_and_note(&self, since: u64, wakes: WakeList<P>) {
+        if !wakes.is_empty() {
+            wakes.wake_all();
+            let cost = P::now().wrapping_sub(since).min(MAX_COST_NS as u64);
+            smooth::<P>(&self.tenure.leaving, cost);
+        }
+    }
+
+    /// Takes a timer's lateness into account.
+    pub(super) fn note_lateness(&self, ns: u64) {
+        smooth_max::<P>(&self.tenure.lateness, ns.min(200_000));
+    }
+
+    /// How long before an event a timer must be set.
+    pub(super) fn lateness(&self) -> u64 {
+        self.tenure.lateness.load(Ordering::Relaxed) as u64
+    }
+
+    pub(super) fn steals(&self) -> usize {
+        self.tenure.steals.load(Ordering::Relaxed)
+    }
+
+    /// Notes where the holder of a writer's tenure runs.
+    pub(super) fn note_cpu(&self) {
+        self.tenure.cpu.store(P::cpu().map_or(0, |cpu| cpu as usize + 1), Ordering::Relaxed);
+    }
+
+    /// Whether spinning for the holder could help: it is a writer, and not one
+    /// that was last seen on the CPU that the caller is on.
+    pub(super) fn holder_may_be_running(&self) -> bool {
+        let seen = self.tenure.cpu.load(Ordering::Relaxed);
+        !self.tenure_is_readers()
+            && seen != NOT_YET
+            && P::cpu().is_none_or(|cpu| seen != cpu as usize + 1)
+    }
+}
+
+/// Moves a smoothed value an eighth of the way.
+fn smooth<P: Platform>(value: &P::AtomicUsize, sample: u64) {
+    let old = value.load(Ordering::Relaxed) as isize;
+    let sample = sample.min(isize::MAX as u64) as isize;
+    value.store((old + (sample - old) / 8) as usize, Ordering::Relaxed);
+}
+
+/// Moves a smoothed value up at once and down slowly: an estimate of the worst.
+fn smooth_max<P: Platform>(value: &P::AtomicUsize, sample: u64) {
+    let old = value.load(Ordering::Relaxed) as isize;
+    let sample = sample.min(isize::MAX as u64) as isize;
+    let step = if sample > old { (sample - old) / 2 } else { (sample - old) / 32 };
+    value.store((old + step) as usize, Ordering::Relaxed);
+}
