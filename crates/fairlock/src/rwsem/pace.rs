@@ -10,7 +10,7 @@ use super::RwSem;
 use super::policy::TenureShape;
 use super::tenure::Queued;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::WakeList;
+use crate::wait::{Look, WakeList};
 
 /// `holder` while the tenure belongs to readers. Not the address of a record.
 pub(super) const READERS: usize = 1;
@@ -35,7 +35,7 @@ pub(super) struct Tenure<P: Platform> {
     pub(super) steals: P::AtomicUsize,
     /// When it began (low bits of the clock).
     pub(super) started: P::AtomicUsize,
-    /// When the lock was last granted to the queue.
+    /// When it was last granted: at its start, or when it changed hands.
     pub(super) granted: P::AtomicUsize,
     /// From a grant until its thread runs, in nanoseconds, smoothed.
     pub(super) latency: P::AtomicUsize,
@@ -91,17 +91,32 @@ impl<P: Platform> RwSem<P> {
         shape: TenureShape,
     ) {
         self.tenure.started.store(now as usize, Ordering::Relaxed);
-        self.pass_tenure(q, holder);
+        self.pass_tenure(q, now, holder);
         self.set_end(q, shape);
     }
 
     /// The tenure changes hands, but not its end.
-    pub(super) fn pass_tenure(&self, q: &mut Queued<P>, holder: usize) {
+    pub(super) fn pass_tenure(&self, q: &mut Queued<P>, now: u64, holder: usize) {
+        self.tenure.granted.store(now as usize, Ordering::Relaxed);
         self.tenure.holder.store(holder, Ordering::Relaxed);
         q.joined = false;
         // Whoever was next may be so again, and wants to hear of it.
         Self::dismiss_next(q);
         q.next = core::ptr::null();
+    }
+
+    /// Whether the tenure ends at this look: its time is over, or does not hold
+    /// another operation of the thread that looks. Then it ends now.
+    pub(super) fn ends_tenure(&self, look: &Look) -> bool {
+        let left = self.left(look.now);
+        let granted = self.tenure.granted.load(Ordering::Relaxed);
+        // What the thread did before the grant says nothing about its sections.
+        let recent = look.since <= (look.now as usize).wrapping_sub(granted) as u64;
+        let over = left <= 0 || (recent && (left as u64) < look.each);
+        if over && left > 0 {
+            self.tenure.end.store(look.now as usize, Ordering::Relaxed);
+        }
+        over
     }
 
     /// Whether a writers' tenure is not over yet.

@@ -71,6 +71,12 @@ impl Policy {
     pub const DEFAULT: Self =
         Self { handoff_budget: Some(10), reader_spin: ReaderSpin::Adaptive, ..Self::HANDOFF };
 
+    /// Whether this policy runs the tenure discipline.
+    #[inline]
+    pub(crate) const fn has_tenure(&self) -> bool {
+        self.handoff_after.is_some() && self.handoff_budget.is_some()
+    }
+
     /// The tenure discipline's numbers, if this policy runs it.
     pub(crate) const fn tenure(&self) -> Option<TenureShape> {
         match (self.handoff_after, self.handoff_budget) {

@@ -19,13 +19,12 @@ impl<P: Platform> RwSem<P> {
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let me = P::thread();
+        // First, and without the frame of a wait: within a tenure this is the way in.
+        if self.policy.has_tenure() && self.steal_read(before, me) {
+            return Ok(());
+        }
         match self.policy.tenure() {
-            Some(shape) => {
-                if self.steal_read(before, me) {
-                    return Ok(());
-                }
-                self.wait_in_tenure(Kind::Reader, me, context, shape)
-            }
+            Some(shape) => self.wait_in_tenure(Kind::Reader, me, context, shape),
             None => self.read_published(me, context),
         }
     }

@@ -12,13 +12,14 @@ impl<P: Platform> RwSem<P> {
     /// The writer's word was not just `WRITER_LOCKED`.
     #[cold]
     pub(super) fn write_release_slow(&self) {
-        match self.policy.tenure() {
-            Some(shape) => self.write_release_in_tenure(shape),
-            None => self.write_release_published(),
+        if self.policy.has_tenure() {
+            self.write_release_in_tenure();
+        } else {
+            self.write_release_published();
         }
     }
 
-    fn write_release_in_tenure(&self, shape: TenureShape) {
+    fn write_release_in_tenure(&self) {
         let me = P::thread();
         let mut word = self.word.load(Ordering::Relaxed);
         if word & WAITERS != 0 && self.tenure_is_over(me) {
@@ -37,6 +38,14 @@ impl<P: Platform> RwSem<P> {
                 Err(now) => word = now,
             }
         }
+        if let Some(shape) = self.policy.tenure() {
+            self.write_transfer(shape);
+        }
+    }
+
+    /// The lock is closed: it goes from this writer to the queue.
+    #[inline(never)]
+    fn write_transfer(&self, shape: TenureShape) {
         let now = P::now();
         let mut wakes = WakeList::new();
         self.with_queue(|q| {

@@ -131,8 +131,8 @@ impl<P: Platform> RwSem<P> {
 
     /// Closes the lock if the tenure is over.
     fn stays_in_tenure(&self, before: usize, me: &'static Thread<P>) -> bool {
-        let Some(now) = me.steals.tick::<P>() else { return true };
-        if self.left(now) > 0 {
+        let Some(look) = me.steals.tick::<P>() else { return true };
+        if !self.ends_tenure(&look) {
             if me.steals.is_lonely(readers(before) == 0) && self.tenure_is_readers() {
                 self.invite_another();
             }
@@ -158,9 +158,9 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether the tenure has ended; looks at the clock now and then only.
     pub(super) fn tenure_is_over(&self, me: &'static Thread<P>) -> bool {
-        me.steals.tick::<P>().is_some_and(|now| {
+        me.steals.tick::<P>().is_some_and(|look| {
             self.note_cpu();
-            self.left(now) <= 0
+            self.ends_tenure(&look)
         })
     }
 
@@ -361,9 +361,8 @@ impl<P: Platform> RwSem<P> {
         }
         let thread = writer.thread;
         self.set_owner(thread.hint());
-        self.tenure.granted.store(now as usize, Ordering::Relaxed);
         if self.writers_have_time(now) {
-            self.pass_tenure(q, thread.hint());
+            self.pass_tenure(q, now, thread.hint());
         } else {
             self.begin_tenure(q, now, thread.hint(), shape);
         }
@@ -408,7 +407,6 @@ impl<P: Platform> RwSem<P> {
         if q.waiters.is_empty() {
             return;
         }
-        self.tenure.granted.store(now as usize, Ordering::Relaxed);
         self.begin_tenure(q, now, READERS, shape);
         self.invite_readers(q, usize::MAX, wakes);
         self.appoint_next(q, wakes);

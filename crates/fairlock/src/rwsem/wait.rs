@@ -25,6 +25,7 @@ const SPIN_THROUGH_NS: u64 = 250_000;
 
 impl<P: Platform> RwSem<P> {
     /// Queues the calling thread and waits for its grant.
+    #[inline(never)] // its frame is large, and stealing must not pay for it
     pub(super) fn wait_in_tenure(
         &self,
         kind: Kind,
@@ -60,8 +61,9 @@ impl<P: Platform> RwSem<P> {
         loop {
             let state = waiter.state();
             if state == GRANTED {
-                waiter.thread.steals.wrote();
-                self.arrive_at_grant(P::now());
+                let now = P::now();
+                waiter.thread.steals.restart(now);
+                self.arrive_at_grant(now);
                 return Ok(());
             }
             if let Some(error) = context.expired(P::now) {

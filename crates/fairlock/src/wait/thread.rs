@@ -123,6 +123,15 @@ pub(crate) struct StealClock {
     alone: Cell<u32>,
 }
 
+/// What a thread sees when it looks at the clock.
+pub(crate) struct Look {
+    pub(crate) now: u64,
+    /// Nanoseconds since its last look.
+    pub(crate) since: u64,
+    /// How many of those one operation took.
+    pub(crate) each: u64,
+}
+
 impl StealClock {
     const INTERVAL_NS: u64 = 2_000;
     const MAX_STRIDE: u32 = 32;
@@ -139,9 +148,17 @@ impl StealClock {
         }
     }
 
-    /// Counts one steal of the calling thread; the time, if it is due.
+    /// The thread was granted a lock at `now`: what came before says nothing.
+    pub(crate) fn restart(&self, now: u64) {
+        self.left.set(1);
+        self.stride.set(1);
+        self.looked.set(now);
+        self.reads.set(0);
+    }
+
+    /// Counts one steal of the calling thread; a look at the clock, if it is due.
     #[inline]
-    pub(crate) fn tick<P: Platform>(&self) -> Option<u64> {
+    pub(crate) fn tick<P: Platform>(&self) -> Option<Look> {
         let left = self.left.get() - 1;
         self.left.set(left);
         if left > 0 { None } else { Some(self.look::<P>()) }
@@ -167,18 +184,18 @@ impl StealClock {
         self.reads.set(0);
     }
 
-    fn look<P: Platform>(&self) -> u64 {
+    fn look<P: Platform>(&self) -> Look {
         let now = P::now();
-        let stride = self.stride.get();
+        let before = self.stride.get();
         let since = now.wrapping_sub(self.looked.replace(now)).max(1);
         // As many steals as fit in the interval at the rate of the last ones;
         // growing slowly, so that one short section after a long one does not
         // blind the thread.
-        let fit = (u64::from(stride) * Self::INTERVAL_NS / since).min(u64::from(stride) * 2);
+        let fit = (u64::from(before) * Self::INTERVAL_NS / since).min(u64::from(before) * 2);
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);
         self.left.set(stride);
-        now
+        Look { now, since, each: since / u64::from(before) }
     }
 }
 
