@@ -37,6 +37,8 @@ use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, 
 pub(super) struct Queued<P: Platform> {
     pub(super) waiters: Queue<P>,
     /// The waiter that was told it is next; null if there is none. Queued.
+    /// While the queue is not empty there is one, whenever the queue lock is let
+    /// go: somebody must notice the end of the tenure, or an idle lock.
     pub(super) next: *const Waiter<P>,
     /// Whether `next` was woken for the end of the tenure.
     called: bool,
@@ -120,11 +122,12 @@ impl<P: Platform> RwSem<P> {
     /// A writer that only reads now lets the other readers in.
     #[cold]
     pub(super) fn share_tenure(&self) {
+        let Some(shape) = self.policy.tenure() else { return };
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
             self.tenure.holder.store(READERS, Ordering::Relaxed);
             self.invite_readers(q, usize::MAX, &mut wakes);
-            self.appoint_next(q, &mut wakes);
+            self.recheck(q, P::now(), shape, &mut wakes);
         });
         wakes.wake_all();
     }
@@ -278,7 +281,6 @@ impl<P: Platform> RwSem<P> {
         // SAFETY: `next` of the queue is queued (see the field), so alive.
         if let Some(next) = unsafe { q.next.as_ref() }
             && !q.called
-            && !wakes.is_full()
         {
             wakes.push(next.thread);
             q.called = true;
@@ -446,6 +448,8 @@ impl<P: Platform> RwSem<P> {
                 self.take_out(q, waiter);
                 self.make_up_for_start(q, now);
                 self.count(Event::ReadLock);
+                // It may have been the one who was next (rule 8).
+                self.recheck(q, now, shape, wakes);
                 return true;
             }
             self.word.fetch_sub(READER, Ordering::Relaxed);
@@ -459,7 +463,7 @@ impl<P: Platform> RwSem<P> {
     /// Tells the waiter that is next that it is.
     fn appoint_next(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
         let Some(next) = self.next_kind(q).and_then(|kind| q.waiters.first(kind)) else { return };
-        if core::ptr::eq(q.next, next) || wakes.is_full() {
+        if core::ptr::eq(q.next, next) {
             return;
         }
         Self::dismiss_next(q);

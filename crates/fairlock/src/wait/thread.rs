@@ -221,9 +221,15 @@ impl<P: Platform> WakeList<P> {
         self.len == MAX_WAKES
     }
 
+    /// Lists a thread; one too many is woken at once.
     pub(crate) fn push(&mut self, thread: &'static Thread<P>) {
-        self.threads[self.len].write(thread);
-        self.len += 1;
+        match self.threads.get_mut(self.len) {
+            Some(place) => {
+                place.write(thread);
+                self.len += 1;
+            }
+            None => thread.parker.unpark(),
+        }
     }
 
     /// Wakes them all. The records are never freed, so it does not matter that

@@ -154,3 +154,34 @@ fn planned_wait_grows_with_the_grants_ahead() {
     assert_eq!(lock.planned_wait_ns(0), Some(0));
     assert_eq!(RwSem::<Native>::new(Policy::HANDOFF).planned_wait_ns(1), None);
 }
+
+#[test]
+fn readers_behind_a_writer_that_turns_to_reading_are_not_forgotten() {
+    for _ in 0..50 {
+        let lock = Lock::new(Policy::DEFAULT);
+        let lock = &lock;
+        lock.write();
+        scope(|s| {
+            let readers = [(); 4].map(|()| {
+                s.spawn(move || {
+                    lock.read();
+                    // SAFETY: taken above.
+                    unsafe { lock.unlock_read() };
+                })
+            });
+            until(|| waiters(lock) == 4);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            // Enough to share the tenure; then it never comes back.
+            for _ in 0..20 {
+                lock.read();
+                // SAFETY: taken above.
+                unsafe { lock.unlock_read() };
+            }
+            for reader in readers {
+                join(reader);
+            }
+        });
+        assert!(!lock.has_waiters());
+    }
+}
