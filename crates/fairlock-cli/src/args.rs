@@ -21,7 +21,7 @@ pub struct Cli {
 #[allow(clippy::large_enum_variant)] // there is one of it
 pub enum Command {
     /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
-    /// read-mostly, all
+    /// read-mostly, batch, all
     Bench {
         /// Which workloads
         #[arg(value_name = "WORKLOAD")]
@@ -52,10 +52,15 @@ pub struct Flags {
     /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,
-    /// Pauses in the critical section (reader-spin: 1,20,100; read-mostly: 20)
+    /// Threads in relation to CPUs (batch: 0.5,1,1.5,2,4,8,16)
+    #[arg(long, value_name = "X", value_delimiter = ',')]
+    pub overcommit: Vec<f64>,
+    /// Pauses in the critical section (reader-spin: 1,20,100; read-mostly: 20;
+    /// batch: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
-    /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write
+    /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write,
+    /// mutex, tiny, chunks
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     pub case: Vec<String>,
     /// Length of one measurement in seconds
@@ -64,7 +69,7 @@ pub struct Flags {
     /// Measurements of each lock and configuration; their median is shown
     #[arg(long, value_name = "N")]
     pub runs: Option<u32>,
-    /// Seed of the order in which they are made
+    /// Seed of the order in which they are made, and of what is random in them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// A first impression: measurements of 0.2 s, one of each

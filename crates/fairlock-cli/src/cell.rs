@@ -14,12 +14,19 @@ pub enum Workload {
     DirectIo,
     Uncontended,
     ReadMostly,
+    Batch,
 }
 
 impl Workload {
     /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 5] =
-        [Self::Handoff, Self::ReaderSpin, Self::DirectIo, Self::Uncontended, Self::ReadMostly];
+    pub const ALL: [Self; 6] = [
+        Self::Handoff,
+        Self::ReaderSpin,
+        Self::DirectIo,
+        Self::Uncontended,
+        Self::ReadMostly,
+        Self::Batch,
+    ];
 
     /// The name on the command line and in the results.
     pub fn name(self) -> &'static str {
@@ -29,6 +36,32 @@ impl Workload {
             Self::DirectIo => "direct-io",
             Self::Uncontended => "uncontended",
             Self::ReadMostly => "read-mostly",
+            Self::Batch => "batch",
+        }
+    }
+
+    /// What this case of the workload needs of a lock.
+    pub fn kind(self, case: Case) -> Kind {
+        match (self, case) {
+            (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
+            _ => Kind::ReaderWriter,
+        }
+    }
+}
+
+/// What a lock can be used as. Many can be both, some with a type for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    ReaderWriter,
+    Mutex,
+}
+
+impl Kind {
+    /// The name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReaderWriter => "reader/writer lock",
+            Self::Mutex => "mutex",
         }
     }
 }
@@ -51,9 +84,29 @@ pub enum Case {
     Read,
     /// Write acquisitions only, by one thread.
     Write,
+    /// A mutex, by one thread.
+    Mutex,
+    /// The section is an increment and some pauses.
+    Tiny,
+    /// The sections are those of an allocator.
+    Chunks,
 }
 
 impl Case {
+    /// Every case, in the order they are shown.
+    pub const ALL: [Self; 10] = [
+        Self::Busy,
+        Self::Sleep,
+        Self::Mixed,
+        Self::ReaderAlone,
+        Self::WriterAlone,
+        Self::Read,
+        Self::Write,
+        Self::Mutex,
+        Self::Tiny,
+        Self::Chunks,
+    ];
+
     /// The name on the command line and in the results.
     pub fn name(self) -> &'static str {
         match self {
@@ -64,6 +117,9 @@ impl Case {
             Self::WriterAlone => "writer_alone",
             Self::Read => "read",
             Self::Write => "write",
+            Self::Mutex => "mutex",
+            Self::Tiny => "tiny",
+            Self::Chunks => "chunks",
         }
     }
 }
@@ -88,6 +144,8 @@ pub struct Cell {
     pub threads: usize,
     pub readers: usize,
     pub writers: usize,
+    /// Threads in relation to CPUs, where the workload is about that.
+    pub overcommit: Option<f64>,
     /// Pause instructions in the critical section.
     pub cs_load: u32,
     /// Length of the measured window.
@@ -101,6 +159,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// What this cell needs of its lock.
+    pub fn kind(&self) -> Kind {
+        self.workload.kind(self.case)
+    }
+
     /// Unmeasured time before the window, in which the threads get going.
     pub fn warm_up_secs(&self) -> f64 {
         (self.secs * 0.2).clamp(0.02, 0.25)

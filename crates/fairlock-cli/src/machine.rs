@@ -27,7 +27,7 @@ impl Machine {
         let uname = rustix::system::uname();
         let slack = rustix::thread::current_timer_slack().unwrap_or(0);
         Self {
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            cpus: cpus(),
             cpu_model: cpu_model().unwrap_or_else(|| "unknown".into()),
             arch: std::env::consts::ARCH,
             kernel: uname.release().to_string_lossy().into_owned(),
@@ -51,6 +51,11 @@ impl Machine {
             self.clock_read_ns,
         )
     }
+}
+
+/// CPUs that this program may use.
+pub fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn cpu_model() -> Option<String> {

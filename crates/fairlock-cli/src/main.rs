@@ -15,6 +15,7 @@ mod locks;
 mod machine;
 mod peers;
 mod plan;
+mod reference;
 mod row;
 mod runner;
 mod stats;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
+use cell::Kind;
 use error::{Error, USAGE};
 
 fn main() -> ExitCode {
@@ -75,8 +77,12 @@ fn list_locks() -> Result<(), Error> {
     let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for lock in locks {
-        let mutex = if lock.mutex_only { " (readers exclude each other)" } else { "" };
-        text.push_str(&format!("{:width$}  {}{mutex}\n", lock.name, lock.about));
+        let kind = match (lock.is(Kind::ReaderWriter), lock.is(Kind::Mutex)) {
+            (true, true) => "rw, mutex",
+            (true, false) => "rw",
+            _ => "mutex",
+        };
+        text.push_str(&format!("{:width$}  {kind:9}  {}\n", lock.name, lock.about));
     }
     if cfg!(not(feature = "native-peers")) {
         text.push_str("\nMore with --features native-peers: locks of C and C++ libraries.\n");

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::args::Flags;
-use crate::cell::{Case, Cell, Workload};
+use crate::cell::{Case, Cell, Kind, Workload};
 use crate::error::Error;
+use crate::locks::LockEntry;
 use crate::locks::registry::{self, nearest};
-use crate::runner;
-use crate::workload::{direct_io, handoff, read_mostly, reader_spin, uncontended};
+use crate::workload::{batch, direct_io, handoff, read_mostly, reader_spin, uncontended};
+use crate::{machine, runner};
 
 /// More threads than any of this makes sense for.
 const MOST_THREADS: usize = 10_000;
@@ -34,6 +35,7 @@ const MAIN_LOCKS: [&str; 11] = [
 struct Part<'a> {
     workload: Workload,
     cases: &'a [Case],
+    /// Empty: what [`batch::OVERCOMMIT`] makes of the CPUs.
     threads: &'a [usize],
     cs_loads: &'a [u32],
     secs: f64,
@@ -42,12 +44,12 @@ struct Part<'a> {
 /// The plan of `fairlock bench`.
 pub fn bench(workloads: &[String], flags: &Flags) -> Result<runner::Plan, Error> {
     let workloads = parse_workloads(workloads)?;
+    let parts: Vec<Part<'_>> = workloads.into_iter().map(defaults).collect();
     let locks = if flags.locks.is_empty() {
         registry::all().iter().map(|entry| entry.name.to_owned()).collect()
     } else {
         flags.locks.clone()
     };
-    let parts: Vec<Part<'_>> = workloads.into_iter().map(defaults).collect();
     build(&parts, &locks, flags, 3)
 }
 
@@ -76,6 +78,7 @@ fn defaults(workload: Workload) -> Part<'static> {
         Workload::ReadMostly => {
             (&[Case::Mixed], &[read_mostly::THREADS], &[read_mostly::CS_LOAD], 1.0)
         }
+        Workload::Batch => (&batch::CASES, &[], &[batch::CS_LOAD], 1.0),
     };
     Part { workload, cases, threads, cs_loads, secs }
 }
@@ -86,44 +89,28 @@ fn build(
     flags: &Flags,
     runs: u32,
 ) -> Result<runner::Plan, Error> {
-    let locks: Vec<&str> = locks
-        .iter()
-        .map(|name| registry::find(name.trim()).map(|entry| entry.name))
-        .collect::<Result<_, _>>()?;
-    let locks = once(&locks);
+    let names: Vec<&str> = locks.iter().map(|name| name.trim()).collect();
+    let locks: Vec<LockEntry> =
+        once(&names).into_iter().map(registry::find).collect::<Result<_, _>>()?;
     check(flags)?;
     let only = parse_cases(&flags.case)?;
-    let mut cells = Vec::new();
+    let mut cells: Vec<Cell> = Vec::new();
     for part in parts {
-        let threads = match part.workload {
-            // These have their number by nature.
-            Workload::DirectIo | Workload::Uncontended => part.threads.to_vec(),
-            _ => or_default(&flags.threads, part.threads),
-        };
-        let cs_loads = match part.workload {
-            Workload::ReaderSpin | Workload::ReadMostly => {
-                or_default(&flags.cs_load, part.cs_loads)
-            }
-            _ => part.cs_loads.to_vec(),
-        };
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
-        for threads in threads {
-            if part.workload == Workload::ReaderSpin && threads < 2 {
-                return Err(Error::usage(
-                    "reader-spin needs a reader and a writer: use --threads 2 or more",
-                ));
-            }
-            for &cs_load in &cs_loads {
-                for &lock in &locks {
-                    for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
-                        let (readers, writers) = sides(part.workload, case, threads);
+        for threads in threads_of(part, flags)? {
+            for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
+                let (readers, writers) = sides(part.workload, case, threads);
+                let overcommit = threads as f64 / machine::cpus() as f64;
+                for cs_load in cs_loads_of(part, case, flags) {
+                    for lock in locks.iter().filter(|lock| lock.is(part.workload.kind(case))) {
                         cells.push(Cell {
                             workload: part.workload,
                             case,
-                            lock: lock.to_owned(),
+                            lock: lock.name.to_owned(),
                             threads,
                             readers,
                             writers,
+                            overcommit: (part.workload == Workload::Batch).then_some(overcommit),
                             cs_load,
                             secs,
                             seed: flags.seed,
@@ -136,8 +123,11 @@ fn build(
             }
         }
     }
-    if cells.is_empty() {
+    if !parts.iter().any(|part| part.cases.iter().any(|c| only.is_empty() || only.contains(c))) {
         return Err(Error::usage("no such case in these workloads: leave out --case to run all"));
+    }
+    if !flags.locks.is_empty() {
+        check_all_are_used(&locks, &cells)?;
     }
     // Shown case by case where a row is a case, mix by mix where it is a mix.
     cells.sort_by_key(|cell| {
@@ -152,17 +142,71 @@ fn build(
     })
 }
 
+/// The thread counts of a workload.
+fn threads_of(part: &Part<'_>, flags: &Flags) -> Result<Vec<usize>, Error> {
+    let threads = match part.workload {
+        // These have their number by nature.
+        Workload::DirectIo | Workload::Uncontended => part.threads.to_vec(),
+        Workload::Batch if flags.overcommit.is_empty() && !flags.threads.is_empty() => {
+            once(&flags.threads)
+        }
+        Workload::Batch => {
+            let cpus = machine::cpus() as f64;
+            let threads = |overcommit: f64| ((overcommit * cpus).round() as usize).max(1);
+            let threads =
+                or_default(&flags.overcommit, &batch::OVERCOMMIT).into_iter().map(threads);
+            once(&threads.collect::<Vec<_>>())
+        }
+        _ => or_default(&flags.threads, part.threads),
+    };
+    if part.workload == Workload::ReaderSpin && threads.iter().any(|&threads| threads < 2) {
+        return Err(Error::usage(
+            "reader-spin needs a reader and a writer: use --threads 2 or more",
+        ));
+    }
+    Ok(threads)
+}
+
+/// The sections of a case, in pauses; one of none if it is about something else.
+fn cs_loads_of(part: &Part<'_>, case: Case, flags: &Flags) -> Vec<u32> {
+    match (part.workload, case) {
+        (_, Case::Chunks) => vec![0],
+        (Workload::ReaderSpin | Workload::ReadMostly | Workload::Batch, _) => {
+            or_default(&flags.cs_load, part.cs_loads)
+        }
+        _ => part.cs_loads.to_vec(),
+    }
+}
+
+/// A lock that was named must have something to do.
+fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> {
+    let Some(idle) = locks.iter().find(|lock| !cells.iter().any(|cell| cell.lock == lock.name))
+    else {
+        return Ok(());
+    };
+    let (kind, workloads) = if idle.is(Kind::Mutex) {
+        (Kind::Mutex, "batch, or the case mutex of uncontended")
+    } else {
+        (Kind::ReaderWriter, "another workload than batch")
+    };
+    Err(Error::usage(format!(
+        "lock '{}' is a {}, and nothing here needs one: run {workloads}",
+        idle.name,
+        kind.name()
+    )))
+}
+
 /// How many of a configuration's threads read and write in this case.
 fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
-        Workload::Handoff => (0, threads),
+        Workload::Handoff | Workload::Batch => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
         // Every thread does both, or the only one does either.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),
     };
     match case {
         Case::ReaderAlone | Case::Read => (readers, 0),
-        Case::WriterAlone | Case::Write => (0, writers),
+        Case::WriterAlone | Case::Write | Case::Mutex => (0, writers),
         _ => (readers, writers),
     }
 }
@@ -188,6 +232,12 @@ fn check(flags: &Flags) -> Result<(), Error> {
     }
     if let Some(n) = flags.threads.iter().find(|&&n| n > MOST_THREADS) {
         return Err(Error::usage(format!("--threads {n} is too many: use {MOST_THREADS} at most")));
+    }
+    let most = MOST_THREADS as f64 / machine::cpus() as f64;
+    if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= most)) {
+        return Err(Error::usage(format!(
+            "--overcommit {x} makes no sense: use more than 0, and {most} at most"
+        )));
     }
     if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
@@ -220,20 +270,11 @@ fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> {
 }
 
 fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
-    const ALL: [Case; 7] = [
-        Case::Busy,
-        Case::Sleep,
-        Case::Mixed,
-        Case::ReaderAlone,
-        Case::WriterAlone,
-        Case::Read,
-        Case::Write,
-    ];
-    let known = ALL.map(Case::name);
+    let known = Case::ALL.map(Case::name);
     names
         .iter()
         .map(|name| {
-            let case = ALL.into_iter().find(|case| case.name() == name);
+            let case = Case::ALL.into_iter().find(|case| case.name() == name);
             case.ok_or_else(|| unknown("case", name, &known))
         })
         .collect()
@@ -301,9 +342,51 @@ mod tests {
         assert!(with(|f| f.secs = Some(-1.0)).contains("--secs"));
         assert!(with(|f| f.secs = Some(f64::NAN)).contains("--secs"));
         assert!(with(|f| f.runs = Some(0)).contains("--runs"));
+        assert!(with(|f| f.overcommit = vec![0.0]).contains("--overcommit"));
+        assert!(with(|f| f.overcommit = vec![f64::NAN]).contains("--overcommit"));
+        assert!(with(|f| f.overcommit = vec![1e9]).contains("--overcommit"));
         assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));
         let error = plan(&["hand-off"], &flags()).err().unwrap();
         assert!(error.to_string().contains("'handoff'"), "{error}");
+    }
+
+    #[test]
+    fn batch_runs_threads_in_relation_to_cpus() {
+        let cpus = machine::cpus();
+        let flags = Flags { overcommit: vec![1.0, 4.0, 4.0], ..flags() };
+        let cells = plan(&["batch"], &flags).unwrap().cells;
+        let configurations: Vec<_> =
+            cells.iter().map(|cell| (cell.case, cell.threads, cell.overcommit)).collect();
+        assert_eq!(
+            configurations,
+            [
+                (Case::Tiny, cpus, Some(1.0)),
+                (Case::Tiny, 4 * cpus, Some(4.0)),
+                (Case::Chunks, cpus, Some(1.0)),
+                (Case::Chunks, 4 * cpus, Some(4.0)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_section_has_no_pauses_where_it_is_not_made_of_them() {
+        let flags = Flags { overcommit: vec![1.0], cs_load: vec![5, 6], ..flags() };
+        let cells = plan(&["batch"], &flags).unwrap().cells;
+        let loads: Vec<_> = cells.iter().map(|cell| (cell.case, cell.cs_load)).collect();
+        assert_eq!(loads, [(Case::Tiny, 5), (Case::Tiny, 6), (Case::Chunks, 0)]);
+    }
+
+    #[test]
+    fn a_lock_runs_where_its_kind_is_needed_and_nowhere_else() {
+        let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
+        let cells = plan(&["all"], &flags("ref:mcs")).unwrap().cells;
+        assert!(cells.iter().all(|cell| cell.kind() == Kind::Mutex));
+        let cells = plan(&["all"], &flags("fairlock:default")).unwrap().cells;
+        assert!(cells.iter().all(|cell| cell.kind() == Kind::ReaderWriter));
+        let error = plan(&["handoff"], &flags("ref:mcs")).err().unwrap();
+        assert!(error.to_string().contains("is a mutex"), "{error}");
+        let error = plan(&["batch"], &flags("fairlock:default")).err().unwrap();
+        assert!(error.to_string().contains("is a reader/writer lock"), "{error}");
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub struct Row {
     pub case: Case,
     pub lock: String,
     pub threads: usize,
+    /// Threads in relation to CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overcommit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cs_load: Option<u32>,
     pub side: Side,
@@ -42,6 +45,9 @@ pub struct Figures {
     pub ops_per_s_min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ops_per_s_max: Option<f64>,
+    /// Where an operation is a record that was looked up: the same rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ops: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,14 +141,21 @@ fn failed_side(cell: &Cell) -> Side {
     }
 }
 
-fn row(m: &Measured, side: Side, figures: Figures) -> Row {
+fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
     let cell = &m.cell;
-    let has_pauses = matches!(cell.workload, Workload::ReaderSpin | Workload::ReadMostly);
+    let has_pauses = match cell.workload {
+        Workload::ReaderSpin | Workload::ReadMostly => true,
+        _ => cell.case == Case::Tiny,
+    };
+    if cell.case == Case::Chunks {
+        figures.records_per_s = figures.ops_per_s;
+    }
     Row {
         workload: cell.workload,
         case: cell.case,
         lock: cell.lock.clone(),
         threads: cell.threads,
+        overcommit: cell.overcommit,
         cs_load: has_pauses.then_some(cell.cs_load),
         side,
         runs: m.reports.len(),
@@ -274,6 +287,7 @@ mod tests {
             threads: 4,
             readers: side(case != Case::WriterAlone),
             writers: side(case != Case::ReaderAlone),
+            overcommit: None,
             cs_load: 20,
             secs: 1.0,
             seed: 1,

@@ -26,6 +26,7 @@ pub fn tables(rows: &[Row]) -> String {
             Workload::DirectIo => direct_io(&rows),
             Workload::Uncontended => uncontended(&rows),
             Workload::ReadMostly => read_mostly(&rows),
+            Workload::Batch => batch(&rows),
         };
         out.push_str(&text);
         for row in rows.iter().filter(|row| row.error.is_some()) {
@@ -44,14 +45,35 @@ pub fn tables(rows: &[Row]) -> String {
 }
 
 fn handoff(rows: &[&Row]) -> String {
-    let mut table = new_table(&[
-        "section", "lock", "threads", "kop/s", "min-max", "x best", "fewest", "most", "starved",
-        "Jain", "wait p50", "p99", "p99.9", "longest",
-    ]);
+    let lead = |row: &Row| vec![row.case.name().to_owned()];
+    who_gets_it("handoff: writers only, a section of 1 us", rows, &["section"], lead)
+}
+
+fn batch(rows: &[&Row]) -> String {
+    let lead = |row: &Row| {
+        vec![row.case.name().to_owned(), or_dash(row.cs_load, |n| n.to_string()), overcommit(row)]
+    };
+    let title = "batch: a mutex, threads in relation to CPUs";
+    who_gets_it(title, rows, &["case", "pauses", "overcommit"], lead)
+}
+
+/// How fast a lock is, for whom, and after how long a wait. The first columns say
+/// in which configuration.
+fn who_gets_it(
+    title: &str,
+    rows: &[&Row],
+    configuration: &[&str],
+    lead: impl Fn(&Row) -> Vec<String>,
+) -> String {
+    let figures = [
+        "lock", "threads", "kop/s", "min-max", "x best", "fewest", "most", "starved", "Jain",
+        "wait p50", "p99", "p99.9", "longest",
+    ];
+    let mut table = new_table(&[configuration, &figures].concat());
     for row in rows {
         let f = &row.figures;
-        table.add_row([
-            row.case.name().to_owned(),
+        let mut cells = lead(row);
+        cells.extend([
             row.lock.clone(),
             row.threads.to_string(),
             or_dash(f.ops_per_s, kops),
@@ -66,8 +88,13 @@ fn handoff(rows: &[&Row]) -> String {
             or_dash(f.wait_p999_ns, time),
             or_dash(f.wait_max_ns, time),
         ]);
+        table.add_row(cells);
     }
-    titled("handoff: writers only, a section of 1 us", table, 2, MARK)
+    titled(title, table, configuration.len() + 1, MARK)
+}
+
+fn overcommit(row: &Row) -> String {
+    or_dash(row.overcommit, |x| format!("{}x", (x * 100.0).round() / 100.0))
 }
 
 fn reader_spin(rows: &[&Row]) -> String {

@@ -58,6 +58,10 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "hand-off"], "'handoff'"),
         (&["bench", "handoff", "--locks", "parkinglot"], "'parking_lot'"),
         (&["bench", "handoff", "--locks", "defualt"], "'fairlock:default'"),
+        (&["bench", "batch", "--locks", "adptive"], "'fairlock:adaptive'"),
+        (&["bench", "handoff", "--locks", "ref:mcs"], "is a mutex"),
+        (&["bench", "batch", "--overcommit", "0"], "--overcommit"),
+        (&["bench", "batch", "--overcommit", "twice"], "--overcommit"),
         (&["bench", "handoff", "--threads", "0"], "1 or more"),
         (&["bench", "handoff", "--threads", "10001"], "10000"),
         (&["bench", "handoff", "--threads", "many"], "--threads"),
@@ -103,16 +107,20 @@ fn help_version_man_and_completions_go_to_stdout() {
 #[test]
 fn every_listed_lock_runs() {
     let listed = stdout(&run(&["locks"]));
-    let names: Vec<&str> = listed
+    let locks: Vec<(&str, &str)> = listed
         .lines()
         .take_while(|line| !line.is_empty())
-        .filter_map(|l| l.split(' ').next())
+        .filter_map(|line| line.split_once(' '))
         .collect();
-    assert!(names.contains(&"fairlock:default") && names.contains(&"std"));
-    let document = run_json(&["bench", "uncontended", "--secs", "0.02", "--runs", "1"], 0);
-    for name in names {
+    let names = || locks.iter().map(|(name, _)| *name);
+    assert!(names().any(|name| name == "fairlock:default") && names().any(|name| name == "std"));
+    let document = run_json(&["bench", "uncontended", "--secs", "0.05", "--runs", "1"], 0);
+    for (name, about) in &locks {
         let rows = rows(&document, "lock", name);
-        assert_eq!(rows.len(), 2, "{name}");
+        let kinds = about.trim_start();
+        let wanted = 2 * usize::from(kinds.starts_with("rw"))
+            + usize::from(kinds.starts_with("mutex") || kinds.starts_with("rw, mutex"));
+        assert_eq!(rows.len(), wanted, "{name}");
         assert!(rows.iter().all(|row| row["ns_per_op"].as_f64() > Some(0.0)), "{name}");
     }
 }
@@ -161,6 +169,48 @@ fn json_has_the_documented_schema() {
         assert!(row["balance_score"].is_number(), "{row}");
     }
     assert_eq!(rows(&document, "workload", "read-mostly").len(), 2 * 2 * 3);
+}
+
+#[test]
+fn batch_has_the_documented_rows_for_every_mutex() {
+    // As many threads as can run at once: a lock that spins in order of arrival
+    // hardly moves with more.
+    let args = ["bench", "batch", "--overcommit", "1", "--secs", "0.02", "--runs", "1"];
+    let document = run_json(&args, 0);
+    for lock in ["fairlock:adaptive", "fairlock:batch8", "ref:mcs", "std", "pthread:spin"] {
+        let rows = rows(&document, "lock", lock);
+        let cases: Vec<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
+        assert_eq!(cases, ["tiny", "chunks"], "{lock}");
+        for row in &rows {
+            assert_eq!((&row["overcommit"], &row["side"]), (&1.0.into(), &"write".into()));
+            for key in [
+                "ops_per_s",
+                "min_ops",
+                "max_ops",
+                "starved_threads",
+                "jain",
+                "wait_p50_ns",
+                "wait_p99_ns",
+                "wait_p999_ns",
+                "wait_max_ns",
+            ] {
+                assert!(row[key].is_number(), "{key}: {row}");
+            }
+        }
+        assert_eq!(rows[0]["cs_load"], 50);
+        assert_eq!(rows[1]["records_per_s"], rows[1]["ops_per_s"]);
+    }
+    assert!(rows(&document, "lock", "fairlock:default").is_empty());
+}
+
+#[test]
+fn a_mutex_that_lets_everybody_in_is_caught() {
+    for case in ["tiny", "chunks"] {
+        let args = ["bench", "batch", "--locks", "broken:open", "--case", case, "--runs", "1"];
+        let document = run_json(&[&args[..], &["--threads", "4", "--secs", "0.2"]].concat(), 1);
+        let error = document["rows"][0]["error"].as_str().unwrap();
+        assert!(error.contains("does not exclude"), "{case}: {error}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{LockEntry, RwBench, rw_entry};
+use super::{BenchMutex, LockEntry, RwBench, both_entry, mutex_entry};
 
 /// Whoever has had the lock keeps it: others get it only after it was idle for a
 /// while. Excludes correctly, starves everybody else.
@@ -111,11 +111,25 @@ impl RwBench for Panicking {
     unsafe fn write_unlock(&self) {}
 }
 
+/// Lets everybody in.
+struct Open;
+
+impl BenchMutex for Open {
+    fn create() -> Self {
+        Self
+    }
+
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        section()
+    }
+}
+
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        rw_entry::<Favourite>("broken:unfair", "starves all but one thread, on purpose").mutex(),
-        rw_entry::<Stuck>("broken:stuck", "is never released, on purpose").mutex(),
-        rw_entry::<Panicking>("broken:panicking", "panics when acquired, on purpose").mutex(),
+        both_entry::<Favourite>("broken:unfair", "starves all but one thread, on purpose"),
+        both_entry::<Stuck>("broken:stuck", "is never released, on purpose"),
+        both_entry::<Panicking>("broken:panicking", "panics when acquired, on purpose"),
+        mutex_entry::<Open>("broken:open", "lets everybody in, on purpose"),
     ]
 }

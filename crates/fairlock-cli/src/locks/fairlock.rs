@@ -1,11 +1,14 @@
-//! This project's lock under its policies.
+//! This project's locks: the reader/writer lock under its policies, the batched
+//! ticket lock with its batches.
 
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use fairlock::{Policy, RawRwLock, ReaderSpin, RwLock};
+use fairlock::platform::Native;
+use fairlock::ticket::BatchedTicketLock;
+use fairlock::{Mutex, Policy, RawRwLock, ReaderSpin, RwLock};
 
-use super::{BenchLock, LockEntry, rw_entry};
+use super::{BenchLock, BenchMutex, LockEntry, mutex_entry, rw_entry};
 
 /// A policy known at compile time, so that a lock with it is a type.
 trait Preset: Send + Sync + 'static {
@@ -43,8 +46,8 @@ macro_rules! presets {
             }
         )*
 
-        /// The locks of this family.
-        pub fn entries() -> Vec<LockEntry> {
+        /// The lock with each preset.
+        fn presets() -> Vec<LockEntry> {
             vec![$(rw_entry::<Fairlock<$type>>(concat!("fairlock:", $name), $about)),*]
         }
     };
@@ -63,4 +66,48 @@ presets! {
         Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF };
     ReaderSpinAdaptive: "reader_spin_adaptive", "handoff, and readers spin if it has paid",
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF };
+}
+
+impl<const BATCH: u32> BenchMutex for BatchedTicketLock<Native, BATCH> {
+    fn create() -> Self {
+        Self::new()
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.lock();
+        let result = section();
+        // SAFETY: taken above. A section that unwinds skips this and leaves the
+        // lock held, which is safe.
+        unsafe { self.unlock() };
+        result
+    }
+}
+
+impl BenchMutex for Mutex<()> {
+    fn create() -> Self {
+        Mutex::new(())
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.lock();
+        section()
+    }
+}
+
+/// The locks of this family.
+pub fn entries() -> Vec<LockEntry> {
+    let mut entries = presets();
+    entries.extend([
+        mutex_entry::<Mutex<()>>("fairlock:adaptive", "Mutex: tickets in batches as large as pays"),
+        mutex_entry::<BatchedTicketLock<Native, 1>>("fairlock:batch1", "tickets one by one"),
+        mutex_entry::<BatchedTicketLock<Native, 4>>("fairlock:batch4", "tickets in batches of 4"),
+        mutex_entry::<BatchedTicketLock<Native, 8>>("fairlock:batch8", "tickets in batches of 8"),
+        mutex_entry::<BatchedTicketLock<Native, 64>>(
+            "fairlock:batch64",
+            "tickets in batches of 64",
+        ),
+    ]);
+    entries
 }

@@ -1,23 +1,22 @@
 //! The locks the command can run, and what it asks of each.
 //!
-//! A lock implements [`RwBench`] (separate acquire and release calls, as C and
-//! `lock_api` have them) or [`BenchLock`] directly (guards, as `std` has
-//! them). Workloads are generic over [`BenchLock`], so the hot loops are
-//! compiled once per lock and no call in them is indirect. [`rw_entry`] packs
-//! the compiled workloads of one lock into a [`LockEntry`], which the
-//! [`registry`] finds by name.
+//! A reader/writer lock implements [`RwBench`] (separate acquire and release
+//! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
+//! `std` has them), a mutex [`BenchMutex`]. Workloads are generic over
+//! [`BenchLock`] or [`BenchMutex`], so the hot loops are compiled once per lock
+//! and no call in them is indirect. [`rw_entry`] and [`mutex_entry`] pack the
+//! compiled workloads of one lock into a [`LockEntry`], which the [`registry`]
+//! finds by name.
 
 mod broken;
 mod fairlock;
 pub mod registry;
 
-use crate::cell::{Cell, CellReport};
+use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
+use crate::workload;
 
 /// A reader/writer lock with separate acquire and release calls.
-///
-/// A lock that knows writers only (a mutex) takes the writer's lock for both
-/// sides and says so with [`LockEntry::mutex_only`].
 pub trait RwBench: Send + Sync + 'static {
     /// A new, free lock. It may be moved until its first use.
     fn new() -> Self;
@@ -72,6 +71,30 @@ impl<L: RwBench> BenchLock for L {
     }
 }
 
+/// What a workload for mutexes calls.
+pub trait BenchMutex: Send + Sync + 'static {
+    /// A new, free mutex. It may be moved until its first use.
+    fn create() -> Self;
+    /// Runs `section` while holding the mutex.
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R;
+}
+
+/// The write side of a reader/writer lock, as a mutex.
+pub struct WriteSide<L>(L);
+
+impl<L: BenchLock> BenchMutex for WriteSide<L> {
+    fn create() -> Self {
+        Self(L::create())
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.write(section)
+    }
+}
+
+type Run = fn(&Cell) -> Result<CellReport, Error>;
+
 /// One lock the command can run.
 #[derive(Clone, Copy)]
 pub struct LockEntry {
@@ -79,26 +102,55 @@ pub struct LockEntry {
     pub name: &'static str,
     /// One line on what it is.
     pub about: &'static str,
-    /// Readers take the writer's lock: there is no reader side to compare.
-    pub mutex_only: bool,
-    /// Runs one cell with this lock, compiled for it.
-    pub run: fn(&Cell) -> Result<CellReport, Error>,
+    rw: Option<Run>,
+    mutex: Option<Run>,
 }
 
 impl LockEntry {
-    /// Marks a lock whose readers take the writer's lock.
-    pub const fn mutex(mut self) -> Self {
-        self.mutex_only = true;
+    /// Adds the mutex of the same name.
+    pub const fn with_mutex<M: BenchMutex>(mut self) -> Self {
+        self.mutex = Some(workload::run_mutex_cell::<M>);
         self
+    }
+
+    /// Whether it can be used as this.
+    pub fn is(&self, kind: Kind) -> bool {
+        self.runner(kind).is_some()
+    }
+
+    /// Runs one cell with this lock, compiled for it.
+    pub fn run(&self, cell: &Cell) -> Result<CellReport, Error> {
+        let kind = cell.kind();
+        let run = self
+            .runner(kind)
+            .ok_or_else(|| Error::usage(format!("lock '{}' is no {}", self.name, kind.name())))?;
+        run(cell)
+    }
+
+    fn runner(&self, kind: Kind) -> Option<Run> {
+        match kind {
+            Kind::ReaderWriter => self.rw,
+            Kind::Mutex => self.mutex,
+        }
     }
 }
 
 /// Whether `name` names a lock of somebody else.
 pub fn is_peer(name: &str) -> bool {
-    !name.starts_with("fairlock:") && !name.starts_with("broken:")
+    !["fairlock:", "ref:", "broken:"].iter().any(|family| name.starts_with(family))
 }
 
-/// The entry of a lock, with every workload compiled for it.
+/// The entry of a reader/writer lock, with every workload compiled for it.
 pub const fn rw_entry<L: BenchLock>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry { name, about, mutex_only: false, run: crate::workload::run_cell::<L> }
+    LockEntry { name, about, rw: Some(workload::run_cell::<L>), mutex: None }
+}
+
+/// The entry of a lock that is a mutex only.
+pub const fn mutex_entry<M: BenchMutex>(name: &'static str, about: &'static str) -> LockEntry {
+    LockEntry { name, about, rw: None, mutex: Some(workload::run_mutex_cell::<M>) }
+}
+
+/// The entry of a reader/writer lock that is meant as a mutex as well.
+pub const fn both_entry<L: BenchLock>(name: &'static str, about: &'static str) -> LockEntry {
+    rw_entry::<L>(name, about).with_mutex::<WriteSide<L>>()
 }

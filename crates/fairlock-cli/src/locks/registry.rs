@@ -2,14 +2,16 @@
 
 use super::{LockEntry, broken, fairlock};
 use crate::error::Error;
-use crate::peers;
+use crate::{peers, reference};
 
 /// Families of locks that a feature of this crate adds.
 const FEATURE_FAMILIES: [&str; 6] = ["tbb", "abseil", "nsync", "boost", "ck", "folly"];
 
-/// Every lock of this build, ours first; without the broken ones.
+/// Every lock of this build, ours first, then the references and the peers;
+/// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
     let mut locks = fairlock::entries();
+    locks.extend(reference::entries());
     locks.extend(peers::std::entries());
     locks.extend(peers::parking_lot::entries());
     locks.extend(peers::pthread::entries());
@@ -46,8 +48,10 @@ pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         let member = candidate.split(':').next_back().unwrap_or(candidate);
         strsim::jaro_winkler(name, candidate).max(strsim::jaro_winkler(name, member))
     };
+    // Of equals the first: ours, where all locks are meant.
     known
         .iter()
+        .rev()
         .map(|&candidate| (likeness(candidate), candidate))
         .filter(|&(score, _)| score > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
@@ -73,6 +77,8 @@ mod tests {
         assert!(error.to_string().contains("'parking_lot'"), "{error}");
         let error = find("defualt").err().unwrap();
         assert!(error.to_string().contains("'fairlock:default'"), "{error}");
+        let error = find("adptive").err().unwrap();
+        assert!(error.to_string().contains("'fairlock:adaptive'"), "{error}");
         assert_eq!(find("zzz").err().unwrap().code(), crate::error::USAGE);
     }
 

@@ -20,12 +20,12 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::locks::{LockEntry, RwBench, rw_entry};
+use crate::locks::{LockEntry, RwBench, WriteSide, both_entry, mutex_entry, rw_entry};
 
 /// One type per lock, and the entries of all of them. `$symbol` is the lock's
-/// name in `native/`.
+/// name in `native/`, `$entry` one of the functions below.
 macro_rules! native_locks {
-    ($($type:ident: $symbol:literal, $name:literal, $about:literal $(, $mutex:ident)?;)*) => {
+    ($($type:ident: $symbol:literal, $name:literal, $about:literal, $entry:ident;)*) => {
         $(
             /// From `new`, not null, and valid until `free`.
             struct $type(NonNull<c_void>);
@@ -99,7 +99,7 @@ macro_rules! native_locks {
 
         /// The locks of these libraries.
         pub fn entries() -> Vec<LockEntry> {
-            vec![$(rw_entry::<$type>($name, $about)$(.$mutex())?),*]
+            vec![$($entry::<$type>($name, $about)),*]
         }
 
         /// What the tests check, for the lock of each entry.
@@ -108,18 +108,32 @@ macro_rules! native_locks {
     };
 }
 
+/// A mutex has the same calls on both sides.
+fn mutex<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
+    mutex_entry::<WriteSide<L>>(name, about)
+}
+
+fn rw<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
+    rw_entry::<L>(name, about)
+}
+
+/// A mutex that has a read side.
+fn both<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
+    both_entry::<L>(name, about)
+}
+
 native_locks! {
-    TbbRwMutex: "tbb_rw_mutex", "tbb:rw_mutex", "oneTBB rw_mutex, sleeps";
+    TbbRwMutex: "tbb_rw_mutex", "tbb:rw_mutex", "oneTBB rw_mutex, sleeps", rw;
     TbbQueuingRwMutex: "tbb_queuing_rw_mutex", "tbb:queuing_rw_mutex",
-        "oneTBB queuing_rw_mutex, in order of arrival, spins and yields";
+        "oneTBB queuing_rw_mutex, in order of arrival, spins and yields", rw;
     TbbSpinRwMutex: "tbb_spin_rw_mutex", "tbb:spin_rw_mutex",
-        "oneTBB spin_rw_mutex, spins and yields";
-    Abseil: "abseil", "abseil", "absl::Mutex, both sides";
-    Nsync: "nsync", "nsync", "nsync_mu, both sides";
-    Boost: "boost", "boost", "boost::shared_mutex";
-    CkRwlock: "ck_rwlock", "ck:rwlock", "Concurrency Kit ck_rwlock, prefers writers, spins";
-    CkPflock: "ck_pflock", "ck:pflock", "Concurrency Kit ck_pflock, phase-fair, spins";
-    CkTflock: "ck_tflock", "ck:tflock", "Concurrency Kit ck_tflock, task-fair, spins";
+        "oneTBB spin_rw_mutex, spins and yields", rw;
+    Abseil: "abseil", "abseil", "absl::Mutex", both;
+    Nsync: "nsync", "nsync", "nsync_mu", both;
+    Boost: "boost", "boost", "boost::shared_mutex", rw;
+    CkRwlock: "ck_rwlock", "ck:rwlock", "Concurrency Kit ck_rwlock, prefers writers, spins", rw;
+    CkPflock: "ck_pflock", "ck:pflock", "Concurrency Kit ck_pflock, phase-fair, spins", rw;
+    CkTflock: "ck_tflock", "ck:tflock", "Concurrency Kit ck_tflock, task-fair, spins", rw;
     TbbSpinMutex: "tbb_spin_mutex", "tbb:spin_mutex",
         "oneTBB spin_mutex, spins and yields", mutex;
     TbbQueuingMutex: "tbb_queuing_mutex", "tbb:queuing_mutex",
@@ -136,6 +150,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::cell::Kind;
 
     /// The checks, compiled for one lock.
     pub(super) struct Check {
@@ -240,7 +255,7 @@ mod tests {
     #[test]
     fn native_readers_share_unless_it_is_a_mutex() {
         for (entry, check) in entries().iter().zip(CHECKS) {
-            assert_eq!((check.readers_share)(), !entry.mutex_only, "{}", entry.name);
+            assert_eq!((check.readers_share)(), entry.is(Kind::ReaderWriter), "{}", entry.name);
         }
     }
 

@@ -1,15 +1,19 @@
 //! parking_lot, the newest release and the one before it: 0.13 dropped the
 //! eventual fairness (a fair unlock every half millisecond or so) of 0.12.
 
-use crate::locks::{BenchLock, LockEntry, rw_entry};
+use crate::locks::{BenchLock, BenchMutex, LockEntry, rw_entry};
 
 /// parking_lot 0.13; `FAIR` releases with `unlock_fair`.
 struct ParkingLot13<const FAIR: bool>(parking_lot::RwLock<()>);
 /// parking_lot 0.12; `FAIR` releases with `unlock_fair`.
 struct ParkingLot12<const FAIR: bool>(parking_lot_012::RwLock<()>);
+/// The mutex of 0.13; `FAIR` as above.
+struct Mutex13<const FAIR: bool>(parking_lot::Mutex<()>);
+/// The mutex of 0.12; `FAIR` as above.
+struct Mutex12<const FAIR: bool>(parking_lot_012::Mutex<()>);
 
-macro_rules! bench_lock {
-    ($type:ident, $version:ident) => {
+macro_rules! bench_locks {
+    ($type:ident, $mutex:ident, $version:ident) => {
         impl<const FAIR: bool> BenchLock for $type<FAIR> {
             fn create() -> Self {
                 Self($version::RwLock::new(()))
@@ -35,27 +39,47 @@ macro_rules! bench_lock {
                 result
             }
         }
+
+        impl<const FAIR: bool> BenchMutex for $mutex<FAIR> {
+            fn create() -> Self {
+                Self($version::Mutex::new(()))
+            }
+
+            #[inline(always)]
+            fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+                let guard = self.0.lock();
+                let result = section();
+                if FAIR {
+                    $version::MutexGuard::unlock_fair(guard);
+                }
+                result
+            }
+        }
     };
 }
 
-bench_lock!(ParkingLot13, parking_lot);
-bench_lock!(ParkingLot12, parking_lot_012);
+bench_locks!(ParkingLot13, Mutex13, parking_lot);
+bench_locks!(ParkingLot12, Mutex12, parking_lot_012);
 
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        rw_entry::<ParkingLot13<false>>("parking_lot", "parking_lot 0.13"),
+        rw_entry::<ParkingLot13<false>>("parking_lot", "parking_lot 0.13")
+            .with_mutex::<Mutex13<false>>(),
         rw_entry::<ParkingLot13<true>>(
             "parking_lot:fair",
             "parking_lot 0.13, every release hands over to a waiter",
-        ),
+        )
+        .with_mutex::<Mutex13<true>>(),
         rw_entry::<ParkingLot12<false>>(
             "parking_lot_0.12",
             "parking_lot 0.12, with its eventual fairness",
-        ),
+        )
+        .with_mutex::<Mutex12<false>>(),
         rw_entry::<ParkingLot12<true>>(
             "parking_lot_0.12:fair",
             "parking_lot 0.12, every release hands over to a waiter",
-        ),
+        )
+        .with_mutex::<Mutex12<true>>(),
     ]
 }

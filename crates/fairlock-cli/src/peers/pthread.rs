@@ -1,9 +1,11 @@
-//! `pthread_rwlock_t` of the C library, in the two kinds glibc has that differ.
+//! The C library's locks: `pthread_rwlock_t` in the two kinds glibc has that
+//! differ, `pthread_mutex_t` in two, `pthread_spinlock_t`.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-use crate::locks::{LockEntry, RwBench, rw_entry};
+use crate::locks::{BenchMutex, LockEntry, RwBench, mutex_entry, rw_entry};
+use crate::workload::Padded;
 
 // From glibc's <pthread.h>; the libc crate does not have them.
 const PREFER_WRITER_NONRECURSIVE: libc::c_int = 2;
@@ -26,7 +28,7 @@ unsafe impl<const W: bool> Sync for Pthread<W> {}
 /// (deadlock and counter overflow aside, and then the numbers mean nothing).
 #[inline(always)]
 fn check(code: libc::c_int) {
-    assert_eq!(code, 0, "pthread_rwlock error {code}");
+    assert_eq!(code, 0, "pthread error {code}");
 }
 
 impl<const PREFER_WRITER: bool> RwBench for Pthread<PREFER_WRITER> {
@@ -78,13 +80,96 @@ impl<const W: bool> Drop for Pthread<W> {
     }
 }
 
+/// `pthread_mutex_t`; `ADAPTIVE` spins for a while before it sleeps. Boxed as above.
+struct Mutex<const ADAPTIVE: bool>(Box<Padded<UnsafeCell<libc::pthread_mutex_t>>>);
+
+// SAFETY: a pthread_mutex_t is made to be used from many threads at once.
+unsafe impl<const A: bool> Send for Mutex<A> {}
+// SAFETY: as above.
+unsafe impl<const A: bool> Sync for Mutex<A> {}
+
+impl<const ADAPTIVE: bool> BenchMutex for Mutex<ADAPTIVE> {
+    fn create() -> Self {
+        let lock = Box::new(Padded(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+        if ADAPTIVE {
+            let mut attr = MaybeUninit::uninit();
+            // SAFETY: as in `Pthread::new`.
+            unsafe {
+                check(libc::pthread_mutexattr_init(attr.as_mut_ptr()));
+                check(libc::pthread_mutexattr_settype(
+                    attr.as_mut_ptr(),
+                    libc::PTHREAD_MUTEX_ADAPTIVE_NP,
+                ));
+                check(libc::pthread_mutex_init(lock.0.get(), attr.as_ptr()));
+                check(libc::pthread_mutexattr_destroy(attr.as_mut_ptr()));
+            }
+        }
+        Self(lock)
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        // SAFETY: the mutex is initialised and lives as long as `self`.
+        check(unsafe { libc::pthread_mutex_lock(self.0.0.get()) });
+        let result = section();
+        // SAFETY: as above, and this thread holds it. A section that unwinds
+        // leaves the mutex held, which is safe.
+        check(unsafe { libc::pthread_mutex_unlock(self.0.0.get()) });
+        result
+    }
+}
+
+impl<const A: bool> Drop for Mutex<A> {
+    fn drop(&mut self) {
+        // SAFETY: initialised, and nobody else can hold it: we own it.
+        unsafe { libc::pthread_mutex_destroy(self.0.0.get()) };
+    }
+}
+
+/// `pthread_spinlock_t`, boxed as above.
+struct Spin(Box<Padded<UnsafeCell<libc::pthread_spinlock_t>>>);
+
+// SAFETY: a pthread_spinlock_t is made to be used from many threads at once.
+unsafe impl Send for Spin {}
+// SAFETY: as above.
+unsafe impl Sync for Spin {}
+
+impl BenchMutex for Spin {
+    fn create() -> Self {
+        let lock = Box::new(Padded(UnsafeCell::new(0)));
+        // SAFETY: not in use yet, and in its final place. On Linux it needs no
+        // destruction.
+        check(unsafe { libc::pthread_spin_init(lock.0.get(), libc::PTHREAD_PROCESS_PRIVATE) });
+        Self(lock)
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        // SAFETY: the lock is initialised and lives as long as `self`.
+        check(unsafe { libc::pthread_spin_lock(self.0.0.get()) });
+        let result = section();
+        // SAFETY: as in `Mutex::hold`.
+        check(unsafe { libc::pthread_spin_unlock(self.0.0.get()) });
+        result
+    }
+}
+
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        rw_entry::<Pthread<false>>("pthread", "pthread_rwlock_t of the C library, default kind"),
+        rw_entry::<Pthread<false>>(
+            "pthread",
+            "pthread_rwlock_t and pthread_mutex_t of the C library, default kinds",
+        )
+        .with_mutex::<Mutex<false>>(),
         rw_entry::<Pthread<true>>(
             "pthread:writer",
             "pthread_rwlock_t, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP",
         ),
+        mutex_entry::<Mutex<true>>(
+            "pthread:adaptive",
+            "pthread_mutex_t, PTHREAD_MUTEX_ADAPTIVE_NP: spins, then sleeps",
+        ),
+        mutex_entry::<Spin>("pthread:spin", "pthread_spinlock_t: spins, never sleeps"),
     ]
 }

@@ -1,8 +1,8 @@
-//! `std::sync::RwLock`.
+//! `std::sync::RwLock` and `Mutex`.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
-use crate::locks::{BenchLock, LockEntry, rw_entry};
+use crate::locks::{BenchLock, BenchMutex, LockEntry, rw_entry};
 
 impl BenchLock for RwLock<()> {
     fn create() -> Self {
@@ -22,7 +22,22 @@ impl BenchLock for RwLock<()> {
     }
 }
 
+impl BenchMutex for Mutex<()> {
+    fn create() -> Self {
+        Mutex::new(())
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.lock().unwrap_or_else(PoisonError::into_inner);
+        section()
+    }
+}
+
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
-    vec![rw_entry::<RwLock<()>>("std", "std::sync::RwLock, of the Rust standard library")]
+    vec![
+        rw_entry::<RwLock<()>>("std", "std::sync::RwLock and Mutex, of the Rust standard library")
+            .with_mutex::<Mutex<()>>(),
+    ]
 }

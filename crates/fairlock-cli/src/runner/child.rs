@@ -121,7 +121,7 @@ pub fn serve() -> Result<(), Error> {
     let cell: Cell = serde_json::from_str(&request).map_err(|error| {
         Error::usage(format!("`{SUBCOMMAND}` is for internal use; use `bench` ({error})"))
     })?;
-    let reply = match registry::find(&cell.lock).and_then(|entry| (entry.run)(&cell)) {
+    let reply = match registry::find(&cell.lock).and_then(|entry| entry.run(&cell)) {
         Ok(report) => Reply::Report(report),
         Err(error) => Reply::Error(error.to_string()),
     };

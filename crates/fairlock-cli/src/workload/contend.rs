@@ -51,7 +51,7 @@ pub fn contend<L: BenchLock>(
 
 /// One thread: `operate` acquires, works, releases, and says when it acquired.
 #[inline(always)]
-fn repeat(gate: &Gate, clock: &Clock, operate: impl Fn(&Clock) -> u64) -> Tally {
+pub fn repeat(gate: &Gate, clock: &Clock, mut operate: impl FnMut(&Clock) -> u64) -> Tally {
     let mut tally = Tally::new();
     loop {
         let asked = clock.now();

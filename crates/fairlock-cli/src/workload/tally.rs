@@ -88,11 +88,17 @@ impl Tally {
     /// thread is found only here.
     #[inline(always)]
     pub fn count(&mut self, phase: Phase, wait: u64) {
-        if phase != Phase::WarmUp {
-            self.waits.record(wait);
-        }
+        self.wait(phase, wait);
         if phase == Phase::Measure {
             self.ops += 1;
+        }
+    }
+
+    /// Counts a wait that is not the only one of its operation.
+    #[inline(always)]
+    pub fn wait(&mut self, phase: Phase, wait: u64) {
+        if phase != Phase::WarmUp {
+            self.waits.record(wait);
         }
     }
 

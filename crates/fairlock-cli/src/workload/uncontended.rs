@@ -4,29 +4,40 @@ use super::team::{Padded, Phase, run_team};
 use crate::cell::{Case, Cell, CellReport};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::locks::BenchLock;
+use crate::locks::{BenchLock, BenchMutex};
 use crate::stats::median;
 
-/// One side at a time.
-pub const CASES: [Case; 2] = [Case::Read, Case::Write];
+/// One side at a time, or a mutex.
+pub const CASES: [Case; 3] = [Case::Read, Case::Write, Case::Mutex];
 /// Operations between two looks at the clock: it must not be part of the result.
 const BATCH: u32 = 1_000;
 
-/// Runs one cell. The result is the median over batches, so that a batch in which
-/// the thread was preempted does not count.
+/// Runs one cell of a reader/writer lock.
 pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
     let lock = Padded(L::create());
+    if cell.case == Case::Read {
+        measure(cell, || lock.0.read(|| ()))
+    } else {
+        measure(cell, || lock.0.write(|| ()))
+    }
+}
+
+/// Runs one cell of a mutex.
+pub fn run_mutex<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
+    let mutex = Padded(M::create());
+    measure(cell, || mutex.0.hold(|| ()))
+}
+
+/// The result is the median over batches, so that a batch in which the thread
+/// was preempted does not count.
+fn measure(cell: &Cell, operate: impl Fn() + Sync) -> Result<CellReport, Error> {
     let clock = Clock::start();
     let (window, batches) = run_team(cell, 1, |_, gate| {
         let mut batches = Vec::with_capacity(1 << 16);
         loop {
             let begin = clock.now();
             for _ in 0..BATCH {
-                if cell.case == Case::Read {
-                    lock.0.read(|| ());
-                } else {
-                    lock.0.write(|| ());
-                }
+                operate();
             }
             let ticks = clock.now().saturating_sub(begin);
             match gate.phase() {

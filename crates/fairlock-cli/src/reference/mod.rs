@@ -1,0 +1,96 @@
+//! Spinlocks of the textbook, to compare with: what a lock does that is only
+//! fair, or only fast. None of them ever sleeps or yields.
+//!
+//! Written once against [`Platform`], like the locks of this project, so that
+//! they run on any machine these run on.
+
+mod mcs;
+mod queue_unfair;
+mod tas;
+mod ticket;
+
+use fairlock::platform::{Atomic, Native, Platform};
+
+use crate::locks::{LockEntry, mutex_entry};
+use mcs::Mcs;
+use queue_unfair::UnfairQueue;
+use tas::TestAndSet;
+use ticket::Ticket;
+
+/// Spins until `done` accepts the word's value, however long that takes.
+/// Acquire: what was stored before that value is seen afterwards.
+fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) {
+    while !P::spin_until(word, u64::MAX, &done) {}
+}
+
+/// The locks of this family.
+pub fn entries() -> Vec<LockEntry> {
+    vec![
+        mutex_entry::<Ticket<Native>>("ref:ticket", "ticket lock: in order of arrival"),
+        mutex_entry::<Mcs<Native>>(
+            "ref:mcs",
+            "MCS queue lock: in order of arrival, each spins on its own line",
+        ),
+        mutex_entry::<UnfairQueue<Native>>(
+            "ref:queue_unfair",
+            "queue lock that newcomers may steal",
+        ),
+        mutex_entry::<TestAndSet<Native>>("ref:tas", "test-and-set lock: no order at all"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+
+    use fairlock::platform::portable::Portable;
+
+    use super::*;
+    use crate::locks::BenchMutex;
+
+    /// As many as can run at once, or a lock in order of arrival takes minutes.
+    const THREADS: u32 = 2;
+    const EACH: u32 = 5_000;
+
+    fn excludes<M: BenchMutex>() {
+        let (lock, total) = (M::create(), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        lock.hold(|| {
+                            // A load and a store: only the lock makes them one.
+                            let before = total.load(Ordering::Relaxed);
+                            core::hint::spin_loop();
+                            total.store(before + 1, Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), THREADS * EACH);
+    }
+
+    #[test]
+    fn reference_locks_exclude_on_every_platform() {
+        excludes::<Ticket<Native>>();
+        excludes::<Mcs<Native>>();
+        excludes::<UnfairQueue<Native>>();
+        excludes::<TestAndSet<Native>>();
+        excludes::<Ticket<Portable>>();
+        excludes::<Mcs<Portable>>();
+        excludes::<UnfairQueue<Portable>>();
+        excludes::<TestAndSet<Portable>>();
+    }
+
+    #[test]
+    fn a_queue_lock_is_released_by_a_panic() {
+        let lock = Mcs::<Native>::create();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            lock.hold(|| panic!("in the section"));
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(lock.hold(|| 7), 7);
+    }
+}

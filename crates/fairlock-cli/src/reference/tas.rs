@@ -1,0 +1,53 @@
+//! The test-and-set lock: whoever is quickest. It looks before it tries, so that
+//! the holder keeps its cache line.
+
+use core::sync::atomic::Ordering;
+
+use fairlock::platform::{Atomic, Platform};
+
+use super::spin_until;
+use crate::locks::BenchMutex;
+
+pub struct TestAndSet<P: Platform> {
+    /// 1 while somebody holds the lock.
+    locked: P::AtomicU32,
+}
+
+impl<P: Platform> TestAndSet<P> {
+    #[inline(always)]
+    pub(super) fn try_acquire(&self) -> bool {
+        self.locked.swap(1, Ordering::Acquire) == 0
+    }
+
+    /// Takes the lock as soon as this thread is the quickest.
+    pub(super) fn acquire_contended(&self) {
+        loop {
+            spin_until::<P, _, _>(&self.locked, |locked| locked == 0);
+            if self.try_acquire() {
+                return;
+            }
+        }
+    }
+
+    /// Only for the holder, or the next owner comes in beside it.
+    #[inline(always)]
+    pub(super) fn release(&self) {
+        self.locked.store(0, Ordering::Release);
+    }
+}
+
+impl<P: Platform> BenchMutex for TestAndSet<P> {
+    fn create() -> Self {
+        Self { locked: P::AtomicU32::new(0) }
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        if !self.try_acquire() {
+            self.acquire_contended();
+        }
+        let result = section();
+        self.release();
+        result
+    }
+}

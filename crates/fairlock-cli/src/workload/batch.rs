@@ -1,0 +1,62 @@
+//! `batch`: a mutex, and more threads than CPUs. How fast is it, and for whom?
+//!
+//! Both cases check that the lock excludes, as part of the work: an increment
+//! that gets lost, or an allocator that two threads were in at once, fails the run.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::chunks;
+use super::contend::repeat;
+use super::tally::Tally;
+use super::team::{Padded, run_team};
+use crate::cell::{Case, Cell, CellReport};
+use crate::clock::{Clock, pauses};
+use crate::error::Error;
+use crate::locks::BenchMutex;
+
+/// Threads in relation to CPUs: the published run's, and beyond.
+pub const OVERCOMMIT: [f64; 7] = [0.5, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0];
+/// A section that does next to nothing, or those of an allocator.
+pub const CASES: [Case; 2] = [Case::Tiny, Case::Chunks];
+/// Pauses in the section of `tiny`, unless told otherwise.
+pub const CS_LOAD: u32 = 50;
+
+/// Runs one cell.
+pub fn run<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
+    if cell.case == Case::Chunks { chunks::run::<M>(cell) } else { tiny::<M>(cell) }
+}
+
+/// Increments a number that all threads share.
+fn tiny<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
+    let mutex = Padded(M::create());
+    let number = Padded(AtomicU64::new(0));
+    let clock = Clock::start();
+    let (window, results) = run_team(cell, cell.threads, |_, gate| {
+        let mut increments = 0;
+        let tally = repeat(gate, &clock, |clock| {
+            increments += 1;
+            mutex.0.hold(|| {
+                let acquired = clock.now();
+                // A load and a store: only the mutex makes them one. Relaxed for
+                // the same reason.
+                let before = number.0.load(Ordering::Relaxed);
+                pauses(cell.cs_load);
+                number.0.store(before + 1, Ordering::Relaxed);
+                acquired
+            })
+        });
+        (tally, increments)
+    })?;
+    let (tallies, increments): (Vec<Tally>, Vec<u64>) = results.into_iter().unzip();
+    let lost = increments.iter().sum::<u64>() - number.0.load(Ordering::Relaxed);
+    if lost > 0 {
+        return Err(Error::failed(format!(
+            "the lock does not exclude: {lost} increments were lost"
+        )));
+    }
+    Ok(CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        write: Tally::report(tallies, &clock),
+        ..CellReport::default()
+    })
+}

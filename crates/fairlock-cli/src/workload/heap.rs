@@ -1,0 +1,242 @@
+//! A small allocator: free blocks of one arena in a list, in the order of their
+//! addresses; the first that fits is taken, and neighbours become one again.
+//!
+//! It has no lock of its own: whoever calls it must hold one. It notices when
+//! that did not exclude, and stays memory-safe then: everything in it is atomic,
+//! every index is checked, and every walk ends.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Words of a unit: what is allocated is a multiple of it, a cache line.
+pub const UNIT: usize = 8;
+/// In place of the next block: there is none.
+const END: u64 = u64::MAX;
+
+/// The allocator, and the memory that it gives out.
+pub struct Heap {
+    /// A free block has its size in units and the unit where the next free block
+    /// begins in its first two words; a block in use belongs to its user.
+    words: Box<[AtomicU64]>,
+    /// Where the first free block begins.
+    first: AtomicU64,
+    /// Somebody is inside.
+    inside: AtomicBool,
+    /// Somebody came in while another was, or left the list in disorder.
+    violated: AtomicBool,
+}
+
+/// Memory that was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    first: u64,
+    units: u64,
+}
+
+impl Block {
+    fn end(self) -> u64 {
+        self.first.saturating_add(self.units)
+    }
+}
+
+impl Heap {
+    /// An allocator of `units`, all free.
+    pub fn new(units: usize) -> Self {
+        let words = (0..units * UNIT).map(|_| AtomicU64::new(0)).collect();
+        let heap = Self {
+            words,
+            first: AtomicU64::new(0),
+            inside: AtomicBool::new(false),
+            violated: AtomicBool::new(false),
+        };
+        heap.write(0, units as u64, END);
+        heap
+    }
+
+    /// Allocates `units`; `None` if no free block is large enough. Only with the
+    /// lock held.
+    pub fn allocate(&self, units: u64) -> Option<Block> {
+        let _inside = self.enter();
+        let (mut before, mut at) = (END, self.first.load(Relaxed));
+        for _ in 0..self.units() {
+            if at >= self.units() {
+                break;
+            }
+            let (size, next) = self.read(at);
+            if size > units {
+                // From its end: the list stays as it is.
+                let rest = size - units;
+                self.write(at, rest, next);
+                return Some(Block { first: at.saturating_add(rest), units });
+            }
+            if size == units {
+                self.link(before, next);
+                return Some(Block { first: at, units });
+            }
+            (before, at) = (at, next);
+        }
+        self.check(at == END);
+        None
+    }
+
+    /// Frees what was allocated. Only with the lock held.
+    pub fn free(&self, block: Block) {
+        let _inside = self.enter();
+        let (mut before, mut at) = (END, self.first.load(Relaxed));
+        for _ in 0..self.units() {
+            if at >= self.units() || at > block.first {
+                break;
+            }
+            (before, at) = (at, self.read(at).1);
+        }
+        let (mut units, mut next) = (block.units, at);
+        if at < self.units() {
+            let (size, after) = self.read(at);
+            self.check(block.end() <= at);
+            if block.end() == at {
+                (units, next) = (units.saturating_add(size), after);
+            }
+        } else {
+            self.check(at == END);
+        }
+        if before < self.units() {
+            let size = self.read(before).0;
+            let end = before.saturating_add(size);
+            self.check(end <= block.first);
+            if end == block.first {
+                return self.write(before, size.saturating_add(units), next);
+            }
+        }
+        self.write(block.first, units, next);
+        self.link(before, block.first);
+    }
+
+    /// The memory of a block.
+    pub fn memory(&self, block: Block) -> &[AtomicU64] {
+        let first = block.first.min(self.units()) as usize * UNIT;
+        let end = block.end().min(self.units()) as usize * UNIT;
+        &self.words[first..end]
+    }
+
+    /// Whether all is free, in one block, and nobody ever met another inside.
+    pub fn is_as_new(&self) -> bool {
+        !self.violated.load(Relaxed)
+            && self.first.load(Relaxed) == 0
+            && self.read(0) == (self.units(), END)
+    }
+
+    fn units(&self) -> u64 {
+        (self.words.len() / UNIT) as u64
+    }
+
+    /// A free block's size and successor.
+    fn read(&self, at: u64) -> (u64, u64) {
+        match self.header(at) {
+            Some([size, next]) => (size.load(Relaxed), next.load(Relaxed)),
+            None => (0, END),
+        }
+    }
+
+    fn write(&self, at: u64, size: u64, next: u64) {
+        if let Some(header) = self.header(at) {
+            header[0].store(size, Relaxed);
+            header[1].store(next, Relaxed);
+        }
+    }
+
+    /// What a free block at `at` has in its first words; `None` beyond the arena.
+    fn header(&self, at: u64) -> Option<&[AtomicU64; 2]> {
+        let unit = Block { first: at, units: 1 };
+        self.memory(unit).first_chunk()
+    }
+
+    /// Makes `next` the successor of `before`, or the first.
+    fn link(&self, before: u64, next: u64) {
+        if before == END {
+            self.first.store(next, Relaxed);
+        } else {
+            self.write(before, self.read(before).0, next);
+        }
+    }
+
+    fn check(&self, holds: bool) {
+        if !holds {
+            self.violated.store(true, Relaxed);
+        }
+    }
+
+    fn enter(&self) -> Inside<'_> {
+        self.check(!self.inside.load(Relaxed));
+        self.inside.store(true, Relaxed);
+        Inside(self)
+    }
+}
+
+/// Somebody is inside the allocator.
+struct Inside<'a>(&'a Heap);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.check(self.0.inside.load(Relaxed));
+        self.0.inside.store(false, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn blocks_do_not_overlap_and_neighbours_become_one_again() {
+        let heap = Heap::new(256);
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut owners = [false; 256];
+        let mut held: Vec<Block> = Vec::new();
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            if rng.random_bool(0.5) {
+                match heap.allocate(rng.random_range(1..=32)) {
+                    Some(block) => {
+                        for unit in block.first..block.first + block.units {
+                            let owned = &mut owners[unit as usize];
+                            assert!(!std::mem::replace(owned, true), "given out twice");
+                        }
+                        heap.memory(block).iter().for_each(|word| word.store(u64::MAX, Relaxed));
+                        held.push(block);
+                    }
+                    None => refused += 1,
+                }
+            } else if !held.is_empty() {
+                let block = held.swap_remove(rng.random_range(0..held.len()));
+                for unit in block.first..block.first + block.units {
+                    owners[unit as usize] = false;
+                }
+                heap.free(block);
+            }
+        }
+        assert!(refused > 0, "it was never full");
+        held.into_iter().for_each(|block| heap.free(block));
+        assert!(heap.is_as_new());
+    }
+
+    #[test]
+    fn what_is_freed_twice_is_noticed() {
+        let heap = Heap::new(16);
+        let block = heap.allocate(4).unwrap();
+        heap.free(block);
+        heap.free(block);
+        assert!(!heap.is_as_new());
+    }
+
+    #[test]
+    fn a_second_one_inside_is_noticed() {
+        let heap = Heap::new(16);
+        let other = heap.enter();
+        let block = heap.allocate(4).unwrap();
+        drop(other);
+        heap.free(block);
+        assert!(!heap.is_as_new());
+    }
+}
