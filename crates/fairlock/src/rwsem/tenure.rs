@@ -400,7 +400,8 @@ impl<P: Platform> RwSem<P> {
             self.count(Event::WakeReader);
             reader.set_state(GRANTED);
             wakes.push(thread);
-            if !all || wakes.is_full() {
+            // However many: none of those left would be told when to look again.
+            if !all {
                 break;
             }
         }
