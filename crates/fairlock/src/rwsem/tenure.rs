@@ -119,15 +119,21 @@ impl<P: Platform> RwSem<P> {
         true
     }
 
-    /// A writer that only reads now lets the other readers in.
+    /// A writer that only reads now, and is inside, lets other readers in: their
+    /// tenure begins. It would not if they were invited only: the lock may be
+    /// closed, or the next writer faster, and this was the readers' turn.
     #[cold]
     pub(super) fn share_tenure(&self) {
         let Some(shape) = self.policy.tenure() else { return };
+        let now = P::now();
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
-            self.tenure.holder.store(READERS, Ordering::Relaxed);
-            self.invite_readers(q, usize::MAX, &mut wakes);
-            self.recheck(q, P::now(), shape, &mut wakes);
+            if q.waiters.first(Kind::Reader).is_some() && self.claim_for_readers() {
+                self.grant_readers(q, now, shape, &mut wakes);
+            } else {
+                self.tenure.holder.store(READERS, Ordering::Relaxed);
+                self.recheck(q, now, shape, &mut wakes);
+            }
         });
         wakes.wake_all();
     }
