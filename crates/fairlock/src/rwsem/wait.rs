@@ -138,7 +138,7 @@ impl<P: Platform> RwSem<P> {
         }
         let left = left as u64;
         let near = !self.tenure_is_readers() && left <= self.lateness().max(SPIN_THROUGH_NS);
-        if near || watch.lasts(now) {
+        if near || watch.lasts(now) || watch.is_undecided() {
             if watch.sees_idle(self, now) {
                 self.grant_if_free(now, shape);
             } else {
@@ -219,6 +219,7 @@ impl<P: Platform> RwSem<P> {
 struct Watch {
     /// Watch until then before sleeping.
     until: u64,
+    /// The last look; zero if there was none since the last sleep.
     looked: u64,
     free_looks: u32,
     steals: usize,
@@ -242,11 +243,18 @@ impl Watch {
         now < self.until
     }
 
-    /// After a sleep: look twice, then decide.
+    /// After a sleep: look, as often as it takes to decide.
     fn again(&mut self, now: u64) {
         self.until = now + 10 * IDLE_NS;
+        self.looked = 0;
         self.pause = IDLE_NS;
         self.free_looks = 0;
+    }
+
+    /// It has not looked yet, or not often enough at a lock that was free. Not
+    /// a matter of time: this thread may be slow.
+    fn is_undecided(&self) -> bool {
+        self.looked == 0 || self.free_looks > 0
     }
 
     fn pause(&mut self) -> u64 {

@@ -75,3 +75,30 @@ fn reader_is_served_among_writers_that_downgrade() {
         });
     });
 }
+
+/// before the tenure would have ended.
+#[test]
+fn lock_that_readers_left_idle_is_taken_before_the_tenure_ends() {
+    const LONG: Duration = Duration::from_secs(20);
+    let lock = &Lock::new(Policy { handoff_after: Some(LONG), ..Policy::DEFAULT });
+    for kind in [Kind::Writer, Kind::Reader] {
+        if kind == Kind::Writer {
+            lock.write()
+        } else {
+            lock.read()
+        }
+        scope(|s| {
+            let waiter = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 1);
+            thread::sleep(Duration::from_millis(5));
+            let left = Instant::now();
+            // SAFETY: taken above.
+            unsafe { if kind == Kind::Writer { lock.unlock_write() } else { lock.unlock_read() } }
+            join(waiter);
+            let idle = left.elapsed();
+            println!("{kind:?} left: idle for {idle:?}");
+            assert!(idle < LONG / 4, "{kind:?} left: idle for {idle:?}");
+        });
+    }
+    assert_free(lock);
+}
