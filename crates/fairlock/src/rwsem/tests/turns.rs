@@ -102,3 +102,39 @@ fn lock_that_readers_left_idle_is_taken_before_the_tenure_ends() {
     }
     assert_free(lock);
 }
+
+/// Any policy that can be written can be used.
+#[test]
+fn tenure_of_any_length_is_a_tenure() {
+    // The last two are a few nanoseconds long if their high bits are lost.
+    let ages = [
+        Duration::MAX,
+        Duration::from_nanos(u64::MAX),
+        Duration::from_nanos(u64::MAX) + Duration::from_nanos(3),
+    ];
+    for after in ages {
+        let lock = &Lock::new(Policy { handoff_after: Some(after), ..Policy::DEFAULT });
+        let planned = lock.planned_wait_ns(1).unwrap();
+        assert!(planned >= isize::MAX as u64 / 2, "{after:?}: {planned}");
+        lock.read();
+        scope(|s| {
+            let writer = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 1);
+            assert!(lock.left(Native::now()) > 0, "{after:?}: the tenure is over as it begins");
+            // SAFETY: taken above.
+            unsafe { lock.unlock_read_fair() };
+            join(writer);
+        });
+        let lock = &Lock::new(Policy { handoff_after: Some(after), ..Policy::HANDOFF });
+        lock.write();
+        scope(|s| {
+            let writer = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 1);
+            thread::sleep(Duration::from_millis(1));
+            assert_eq!(word(lock) & HANDOFF, 0, "{after:?}: the waiter is due as it arrives");
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            join(writer);
+        });
+    }
+}
