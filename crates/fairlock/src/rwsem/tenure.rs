@@ -319,7 +319,8 @@ impl<P: Platform> RwSem<P> {
             Some(Kind::Writer) if self.claim_for_writer(q) => {
                 self.grant_writer(q, now, shape, wakes);
             }
-            _ => {}
+            // Somebody was faster, and will come here.
+            _ => self.appoint_next(q, wakes),
         }
     }
 
