@@ -24,7 +24,7 @@ impl<P: Platform> RwSem<P> {
             return;
         }
         if self.policy.has_tenure() {
-            self.share_tenure();
+            self.stop_writing(true);
         } else {
             self.wake_readers_beside();
         }

@@ -104,7 +104,7 @@ impl<P: Platform> RwSem<P> {
     ) -> WaitOutcome {
         let now = P::now();
         if watch.sees_idle(self, now) {
-            self.grant_if_free(now, shape);
+            self.grant_if_free(false, shape);
         } else {
             let state = waiter.state();
             P::spin_until(waiter.state_word(), IDLE_NS, |now| now != state);
@@ -130,7 +130,7 @@ impl<P: Platform> RwSem<P> {
         if left <= 0 {
             let word = self.close();
             if is_free(word) {
-                self.grant_if_free(now, shape);
+                self.grant_if_free(false, shape);
             } else if !self.stay_awake(waiter, DRAIN_NS) {
                 return self.sleep(waiter, context.deadline, context);
             }
@@ -140,7 +140,7 @@ impl<P: Platform> RwSem<P> {
         let near = !self.tenure_is_readers() && left <= self.lateness().max(SPIN_THROUGH_NS);
         if near || watch.lasts(now) || watch.is_undecided() {
             if watch.sees_idle(self, now) {
-                self.grant_if_free(now, shape);
+                self.grant_if_free(false, shape);
             } else {
                 self.stay_awake(waiter, watch.pause().min(left));
             }
@@ -179,17 +179,6 @@ impl<P: Platform> RwSem<P> {
     ) -> WaitOutcome {
         self.count(Event::sleep(waiter.kind));
         waiter.thread.parker.park(until, context.interruptible)
-    }
-
-    /// Grants the lock to the queue if it is free at this instant.
-    fn grant_if_free(&self, now: u64, shape: TenureShape) {
-        let mut wakes = WakeList::new();
-        self.with_queue(|q| {
-            if is_free(self.word.load(Ordering::Relaxed)) {
-                self.grant_next(q, now, shape, &mut wakes);
-            }
-        });
-        wakes.wake_all();
     }
 
     /// Gives up, unless the grant came first: then the lock is owned.
