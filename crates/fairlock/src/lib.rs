@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | [`RwLock<T>`](RwLock) | readers together or one writer alone; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | many read and some write, or waits must be bounded or ended |
 //! | [`Mutex<T>`](Mutex) | one holder; tickets in batches as large as pays | everybody writes |
+//! | [`RangeRwLock`](range::RangeRwLock) | readers together or one writer alone, *at each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most users want different parts |
 //! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build your own lock, or have no standard library |
 //! | [`BatchedTicketLock<P>`](ticket::BatchedTicketLock), [`AdaptiveTicketLock<P>`](ticket::AdaptiveTicketLock) | the ticket locks without data | the same |
 //!
@@ -76,15 +77,17 @@
 //! A lock is written once, against the trait [`Platform`](platform::Platform).
 //! Feature `std` (default) brings the platforms for Linux (futexes) and for
 //! everything else that has a standard library; the types above named without
-//! a `<P>` use the one for the target. Without it the crate is `no_std` and
-//! does not allocate; the platform is yours to supply, as in
-//! `examples/custom_platform.rs`.
+//! a `<P>` use the one for the target. Without it the crate is `no_std`; the
+//! platform is yours to supply, as in `examples/custom_platform.rs`. Only the
+//! range lock allocates: feature `alloc`, which `std` brings.
 //!
 //! # Statistics
 //!
 //! See [`events`]: off at first, and then nearly free.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
@@ -92,6 +95,8 @@ pub mod events;
 #[cfg(all(feature = "std", not(loom)))]
 mod mutex;
 pub mod platform;
+#[cfg(feature = "alloc")]
+pub mod range;
 mod rwlock;
 pub mod rwsem;
 pub mod ticket;
@@ -100,6 +105,8 @@ pub mod wait;
 pub use lock_api;
 #[cfg(all(feature = "std", not(loom)))]
 pub use mutex::*;
+#[cfg(any(feature = "std", loom))]
+pub use range::native::*;
 pub use rwlock::*;
 pub use rwsem::{Policy, ReaderSpin};
 pub use wait::WaitError;

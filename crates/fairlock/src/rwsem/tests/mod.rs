@@ -5,7 +5,6 @@
 
 mod cancel;
 mod rules;
-mod turns;
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;

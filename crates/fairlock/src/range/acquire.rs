@@ -1,0 +1,338 @@
+//! The ways to get a range, from the public methods to the choice between gate,
+//! slots, tree and wait.
+
+use core::ops::RangeBounds;
+use core::time::Duration;
+
+use super::guard::{RangeReadGuard, RangeWriteGuard};
+use super::slots::Missed;
+use super::span::{RangeError, Span};
+use super::whole::{Patience, Shut};
+use super::{Hold, RangeRwLock};
+use crate::platform::Platform;
+use crate::wait::{CancelToken, Kind, WaitContext, WaitError};
+
+impl<P: Platform> RangeRwLock<P> {
+    /// Locks `range` for reading; blocks until it has it.
+    ///
+    /// # Errors
+    /// [`Empty`](RangeError::Empty), [`Inverted`](RangeError::Inverted).
+    #[inline]
+    pub fn read(&self, range: impl RangeBounds<u64>) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.acquire_forever(span, Kind::Reader);
+        Ok(RangeReadGuard::new(self, span, hold))
+    }
+
+    /// Locks `range` for writing; blocks until it has it.
+    ///
+    /// # Errors
+    /// [`Empty`](RangeError::Empty), [`Inverted`](RangeError::Inverted).
+    #[inline]
+    pub fn write(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.acquire_forever(span, Kind::Writer);
+        Ok(RangeWriteGuard::new(self, span, hold))
+    }
+
+    /// Locks `range` for reading if that needs no waiting. May also fail when
+    /// another thread is interrupted while it is just taking or leaving a range.
+    ///
+    /// # Errors
+    /// [`Busy`](RangeError::Busy), and those of [`read`](Self::read).
+    pub fn try_read(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.try_acquire(span, Kind::Reader, false)?;
+        Ok(RangeReadGuard::new(self, span, hold))
+    }
+
+    /// Locks `range` for writing if that needs no waiting; as
+    /// [`try_read`](Self::try_read). A range in a gap between others is free,
+    /// however many are locked around it.
+    ///
+    /// # Errors
+    /// [`Busy`](RangeError::Busy), and those of [`write`](Self::write).
+    pub fn try_write(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.try_acquire(span, Kind::Writer, false)?;
+        Ok(RangeWriteGuard::new(self, span, hold))
+    }
+
+    /// Locks `range` for reading, past those that wait for it if no writer holds
+    /// a part of it: for a thread that may hold it, or a part of it, for reading
+    /// already. If a writer does, it waits like [`read`](Self::read).
+    ///
+    /// Readers that never let go at the same time can starve a writer this way;
+    /// use it only where it is needed.
+    ///
+    /// # Errors
+    /// [`Empty`](RangeError::Empty), [`Inverted`](RangeError::Inverted).
+    pub fn read_recursive(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = match self.try_acquire(span, Kind::Reader, true) {
+            Ok(hold) => hold,
+            Err(_) => self.acquire_forever(span, Kind::Reader),
+        };
+        Ok(RangeReadGuard::new(self, span, hold))
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), without waiting.
+    ///
+    /// # Errors
+    /// [`Busy`](RangeError::Busy), and those of [`read`](Self::read).
+    pub fn try_read_recursive(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.try_acquire(span, Kind::Reader, true)?;
+        Ok(RangeReadGuard::new(self, span, hold))
+    }
+
+    /// Locks `range` for reading; gives up after `timeout`, of any length. Zero
+    /// waits for nobody.
+    ///
+    /// # Errors
+    /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
+    /// those of [`read`](Self::read).
+    pub fn read_for(
+        &self,
+        range: impl RangeBounds<u64>,
+        timeout: Duration,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        self.read_with(range, || WaitContext::until(deadline::<P>(timeout)))
+    }
+
+    /// Locks `range` for writing; gives up after `timeout`, of any length. Zero
+    /// waits for nobody.
+    ///
+    /// # Errors
+    /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
+    /// those of [`write`](Self::write).
+    pub fn write_for(
+        &self,
+        range: impl RangeBounds<u64>,
+        timeout: Duration,
+    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        self.write_with(range, || WaitContext::until(deadline::<P>(timeout)))
+    }
+
+    /// Locks `range` for reading; gives up at `deadline`.
+    ///
+    /// # Errors
+    /// [`TimedOut`](RangeError::TimedOut), not before `deadline`, and those of
+    /// [`read`](Self::read).
+    #[cfg(feature = "std")]
+    pub fn read_until(
+        &self,
+        range: impl RangeBounds<u64>,
+        deadline: std::time::Instant,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        self.read_for(range, deadline.saturating_duration_since(std::time::Instant::now()))
+    }
+
+    /// Locks `range` for writing; gives up at `deadline`.
+    ///
+    /// # Errors
+    /// [`TimedOut`](RangeError::TimedOut), not before `deadline`, and those of
+    /// [`write`](Self::write).
+    #[cfg(feature = "std")]
+    pub fn write_until(
+        &self,
+        range: impl RangeBounds<u64>,
+        deadline: std::time::Instant,
+    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        self.write_for(range, deadline.saturating_duration_since(std::time::Instant::now()))
+    }
+
+    /// Locks `range` for reading; gives up when a signal handler has run in this
+    /// thread while it slept. On platforms that cannot tell (all but Linux) this
+    /// is `read`.
+    ///
+    /// # Errors
+    /// [`Interrupted`](RangeError::Interrupted), and those of [`read`](Self::read).
+    pub fn read_interruptible(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        self.read_with(range, WaitContext::interruptible)
+    }
+
+    /// Locks `range` for writing; gives up when a signal handler has run in this
+    /// thread while it slept. As [`read_interruptible`](Self::read_interruptible).
+    ///
+    /// # Errors
+    /// [`Interrupted`](RangeError::Interrupted), and those of [`write`](Self::write).
+    pub fn write_interruptible(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        self.write_with(range, WaitContext::interruptible)
+    }
+
+    /// Locks `range` for reading; gives up when `token` is cancelled. A range that
+    /// can be had at once is taken without a look at the token.
+    ///
+    /// # Errors
+    /// [`Cancelled`](RangeError::Cancelled), and those of [`read`](Self::read).
+    pub fn read_cancellable(
+        &self,
+        range: impl RangeBounds<u64>,
+        token: &CancelToken<P>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        self.read_with(range, || WaitContext::cancellable(token))
+    }
+
+    /// Locks `range` for writing; gives up when `token` is cancelled. A range that
+    /// can be had at once is taken without a look at the token.
+    ///
+    /// # Errors
+    /// [`Cancelled`](RangeError::Cancelled), and those of [`write`](Self::write).
+    pub fn write_cancellable(
+        &self,
+        range: impl RangeBounds<u64>,
+        token: &CancelToken<P>,
+    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        self.write_with(range, || WaitContext::cancellable(token))
+    }
+
+    fn read_with<'a>(
+        &self,
+        range: impl RangeBounds<u64>,
+        context: impl FnOnce() -> WaitContext<'a, P>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.acquire_with(span, Kind::Reader, context)?;
+        Ok(RangeReadGuard::new(self, span, hold))
+    }
+
+    fn write_with<'a>(
+        &self,
+        range: impl RangeBounds<u64>,
+        context: impl FnOnce() -> WaitContext<'a, P>,
+    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.acquire_with(span, Kind::Writer, context)?;
+        Ok(RangeWriteGuard::new(self, span, hold))
+    }
+
+    // ---- the choice ----
+
+    #[inline(always)]
+    pub(super) fn acquire_forever(&self, span: Span, kind: Kind) -> Hold {
+        // The full range looks for the gate first.
+        let missed = if span == Span::FULL {
+            None
+        } else {
+            match self.try_slot(span, kind) {
+                Ok(hold) => return hold,
+                Err(missed) => Some(missed),
+            }
+        };
+        self.acquire_slow_forever(span, kind, missed)
+    }
+
+    #[inline(never)]
+    fn acquire_slow_forever(&self, span: Span, kind: Kind, missed: Option<Missed>) -> Hold {
+        if missed == Some(Missed::Unknown)
+            && let Ok(hold) = self.try_beside_tree(span, kind)
+        {
+            return hold;
+        }
+        loop {
+            // Waiting for ever ends with the range only.
+            if let Ok(hold) = self.acquire(span, kind, &WaitContext::FOREVER) {
+                return hold;
+            }
+        }
+    }
+
+    /// A range that can be had at once is taken without a look at the clock.
+    pub(super) fn acquire_with<'a>(
+        &self,
+        span: Span,
+        kind: Kind,
+        context: impl FnOnce() -> WaitContext<'a, P>,
+    ) -> Result<Hold, WaitError> {
+        match self.try_acquire(span, kind, false) {
+            Ok(hold) => Ok(hold),
+            Err(_) => self.acquire(span, kind, &context()),
+        }
+    }
+
+    fn acquire(
+        &self,
+        span: Span,
+        kind: Kind,
+        context: &WaitContext<'_, P>,
+    ) -> Result<Hold, WaitError> {
+        loop {
+            match self.attempt_or_pass(span, kind, false, Some(context)) {
+                Ok(hold) => return Ok(hold),
+                Err(Shut::Wait(error)) => return Err(error),
+                Err(Shut::Busy) => {}
+            }
+            if let Some(hold) = self.wait_for_range(span, kind, context)? {
+                return Ok(hold);
+            }
+        }
+    }
+
+    pub(super) fn try_acquire(
+        &self,
+        span: Span,
+        kind: Kind,
+        recursive: bool,
+    ) -> Result<Hold, RangeError> {
+        self.attempt_or_pass(span, kind, recursive, None).map_err(|_| RangeError::Busy)
+    }
+
+    /// One attempt, after the gate if need be: waits for nobody but at the gate,
+    /// and there only as `patience` says.
+    #[inline]
+    fn attempt_or_pass(
+        &self,
+        span: Span,
+        kind: Kind,
+        recursive: bool,
+        patience: Patience<'_, '_, P>,
+    ) -> Result<Hold, Shut> {
+        if span == Span::FULL
+            && let Some(hold) = self.acquire_whole(kind, recursive, patience)?
+        {
+            return Ok(hold);
+        }
+        loop {
+            match self.attempt(span, kind) {
+                Ok(hold) => return Ok(hold),
+                Err(Missed::Gate) => {
+                    if let Some(hold) = self.pass_gate(span, kind, recursive, patience)? {
+                        return Ok(hold);
+                    }
+                }
+                Err(Missed::Tree) if recursive => {
+                    return self.try_ahead(span).map_err(|_| Shut::Busy);
+                }
+                Err(_) => return Err(Shut::Busy),
+            }
+        }
+    }
+}
+
+/// When `timeout` ends, on the platform's clock. What lies beyond the clock's
+/// range (centuries) is its last instant.
+fn deadline<P: Platform>(timeout: Duration) -> u64 {
+    P::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,45 @@
+//! Negative controls: the defects of earlier range locks, which the checks must
+//! catch. Outside tests no lock has one.
+
+/// Whether a lock of fault number `$fault` has this one.
+macro_rules! faulty {
+    ($fault:expr, $name:ident) => {
+        cfg!(test) && $fault == $crate::range::faults::Fault::$name as u8
+    };
+}
+pub(super) use faulty;
+
+/// Whether `$lock` has this fault: never outside model checks.
+macro_rules! faulty_lock {
+    ($lock:expr, $name:ident) => {{
+        #[cfg(all(test, loom))]
+        let faulty = $lock.fault == $crate::range::faults::Fault::$name as u8;
+        #[cfg(not(all(test, loom)))]
+        let faulty = false;
+        faulty
+    }};
+}
+pub(super) use faulty_lock;
+
+/// A mistake, by the number of the defect in the specification, or beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(dead_code, reason = "made by tests and model checks only, each some of them")]
+pub(super) enum Fault {
+    /// None.
+    None = 0,
+    /// Defect 2: who gives up is taken off the counts as what it is not.
+    ForgetsKind = 2,
+    /// Defect 3: in the hull is taken for in the way.
+    TriesAgainstHull = 3,
+    /// Defect 6: who is granted and gives up at once forgets what was granted.
+    ForgetsGrant = 6,
+    /// Defect 7: a downgrade, a split and a shrink tell nobody.
+    ChangesQuietly = 7,
+    /// Defect 8: the granter looks at the waiter once more.
+    TouchesGranted = 8,
+    /// Looks at the slots, and then takes one.
+    LooksTooEarly = 20,
+    /// Leaves a slot without a look whether anybody in the tree waits for it.
+    LeavesQuietly = 21,
+}

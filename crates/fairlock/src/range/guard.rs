@@ -1,0 +1,156 @@
+//! Guards: a held range, released when dropped.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::RangeBounds;
+
+use super::span::{RangeError, Span};
+use super::{Hold, RangeRwLock};
+use crate::platform::Platform;
+use crate::wait::Kind;
+
+/// A range that is locked for reading; unlocks it when dropped, which any thread
+/// may do. Forgotten, it leaves the range locked for good.
+#[must_use = "the range is unlocked when the guard is dropped"]
+pub struct RangeReadGuard<'a, P: Platform> {
+    lock: &'a RangeRwLock<P>,
+    span: Span,
+    hold: Hold,
+}
+
+/// A range that is locked for writing; unlocks it when dropped, which any thread
+/// may do. Forgotten, it leaves the range locked for good.
+#[must_use = "the range is unlocked when the guard is dropped"]
+pub struct RangeWriteGuard<'a, P: Platform> {
+    lock: &'a RangeRwLock<P>,
+    span: Span,
+    hold: Hold,
+}
+
+macro_rules! guard {
+    ($guard:ident, $kind:expr) => {
+        impl<'a, P: Platform> $guard<'a, P> {
+            /// `hold` is of `span` and as this kind, and this guard is its only owner.
+            #[inline(always)]
+            pub(super) fn new(lock: &'a RangeRwLock<P>, span: Span, hold: Hold) -> Self {
+                Self { lock, span, hold }
+            }
+
+            /// The locked range.
+            pub fn span(&self) -> Span {
+                self.span
+            }
+
+            /// The lock.
+            pub fn lock(&self) -> &'a RangeRwLock<P> {
+                self.lock
+            }
+
+            /// Gives up everything but `range`, which must be in the locked range,
+            /// and lets in those who waited for no more than what is given up.
+            /// Waits for nobody.
+            ///
+            /// # Errors
+            /// [`OutOfBounds`](RangeError::OutOfBounds) if a position of `range` is
+            /// not locked; [`Empty`](RangeError::Empty),
+            /// [`Inverted`](RangeError::Inverted). Nothing has changed then.
+            pub fn shrink(&mut self, range: impl RangeBounds<u64>) -> Result<(), RangeError> {
+                let span = Span::new(range)?;
+                if !self.span.contains(&span) {
+                    return Err(RangeError::OutOfBounds);
+                }
+                if span != self.span {
+                    let hold = self.lock.out_of_gate_if_there(self.hold, $kind);
+                    // Stored at once: a panic must not release what is gone.
+                    self.hold = hold;
+                    self.hold = self.lock.shrink_hold(hold, self.span, span, $kind);
+                    self.span = span;
+                }
+                Ok(())
+            }
+
+            /// Splits the locked range in two, before `mid`. Waits for nobody, and
+            /// nobody gets in between.
+            ///
+            /// # Errors
+            /// The guard itself, unchanged, if one of the parts would be empty:
+            /// `mid` must be in the locked range, and not its start.
+            pub fn split_at(self, mid: u64) -> Result<(Self, Self), Self> {
+                let span = self.span;
+                if mid <= span.start() || mid > span.last() {
+                    return Err(self);
+                }
+                let this = ManuallyDrop::new(self);
+                let hold = this.lock.out_of_gate_if_there(this.hold, $kind);
+                let [low, high] = this.lock.split_hold(hold, span, $kind, mid);
+                Ok((
+                    Self::new(this.lock, Span::closed(span.start(), mid - 1), low),
+                    Self::new(this.lock, Span::closed(mid, span.last()), high),
+                ))
+            }
+        }
+
+        impl<P: Platform> Drop for $guard<'_, P> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // SAFETY: the guard owns its hold, and is gone after this.
+                unsafe { self.lock.release(self.hold, self.span, $kind) }
+            }
+        }
+
+        impl<P: Platform> fmt::Debug for $guard<'_, P> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($guard)).field(&self.span).finish()
+            }
+        }
+    };
+}
+
+guard!(RangeReadGuard, Kind::Reader);
+guard!(RangeWriteGuard, Kind::Writer);
+
+impl<'a, P: Platform> RangeWriteGuard<'a, P> {
+    /// Turns the range into one that is locked for reading, with no gap in which
+    /// another writer could get in, and lets in the readers that waited for it
+    /// alone. Waits for nobody.
+    pub fn downgrade(self) -> RangeReadGuard<'a, P> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the guard owned its hold, which goes over to the new one.
+        unsafe { this.lock.downgrade(this.hold, this.span) };
+        RangeReadGuard::new(this.lock, this.span, this.hold)
+    }
+}
+
+impl<P: Platform> RangeRwLock<P> {
+    /// Gives a range back.
+    ///
+    /// # Safety
+    /// `hold` holds `span` as `kind`, and is not used after this.
+    #[inline(always)]
+    pub(super) unsafe fn release(&self, hold: Hold, span: Span, kind: Kind) {
+        match hold {
+            Hold::Slot(slot) => self.release_slot(slot, span, kind),
+            Hold::Node(id) => self.release_node(id),
+            // SAFETY: the hold is by the gate.
+            Hold::Gate => unsafe { self.leave_gate(kind) },
+        }
+    }
+
+    /// Turns a writer into a reader.
+    ///
+    /// # Safety
+    /// `hold` holds `span` for writing; afterwards, for reading.
+    pub(super) unsafe fn downgrade(&self, hold: Hold, span: Span) {
+        match hold {
+            Hold::Slot(slot) => self.downgrade_slot(slot, span),
+            Hold::Node(id) => self.downgrade_node(id, span),
+            // SAFETY: the hold is by the gate.
+            Hold::Gate => unsafe { self.gate.downgrade() },
+        }
+    }
+
+    /// The same range, not held by the gate.
+    fn out_of_gate_if_there(&self, hold: Hold, kind: Kind) -> Hold {
+        if hold == Hold::Gate { self.out_of_gate(kind) } else { hold }
+    }
+}

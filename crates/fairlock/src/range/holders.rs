@@ -1,0 +1,124 @@
+//! Looking at a lock: who holds what, and who waits for what.
+
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use super::RangeRwLock;
+use super::span::Span;
+use super::word::{self, DRAIN, Packed, TRACED, WHOLE, kind_of, rivals};
+use crate::platform::{Atomic, Platform};
+use crate::wait::Kind;
+
+/// What a range is locked for, or waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RangeAccess {
+    /// Shared with other readers.
+    Read,
+    /// Alone.
+    Write,
+}
+
+impl From<Kind> for RangeAccess {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Reader => Self::Read,
+            Kind::Writer => Self::Write,
+        }
+    }
+}
+
+/// One holder or waiter, as [`RangeRwLock::ranges`] lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeInfo {
+    /// Which range.
+    pub span: Span,
+    /// What for.
+    pub access: RangeAccess,
+    /// Whether it is waited for; held otherwise.
+    pub waiting: bool,
+    /// Whose it is, as [`RangeRwLock::this_thread`] names threads. For a holder
+    /// only if it waited in the tree, or came while ranges were
+    /// [traced](RangeRwLock::set_traced).
+    pub who: Option<usize>,
+    /// How long it has been waited for; for a holder, since it first asked. Known
+    /// when `who` is.
+    pub how_long: Option<Duration>,
+}
+
+impl<P: Platform> RangeRwLock<P> {
+    /// Whether any range is held at this instant.
+    pub fn is_locked(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word::has_slots(word)
+            || (word & (WHOLE | DRAIN) != 0 && self.gate.is_locked())
+            || (word & word::TREE != 0 && self.ranges().iter().any(|range| !range.waiting))
+    }
+
+    /// Notes who takes a range and since when, for [`ranges`](Self::ranges), or no
+    /// longer. Meanwhile every range goes to the tree, at some 50 ns for the two
+    /// looks at the clock and the tree lock; the full range loses the turns of
+    /// [`RwLock`](crate::RwLock). Off at first.
+    pub fn set_traced(&self, traced: bool) {
+        // Relaxed: holders before and after it are told apart by nothing.
+        if traced {
+            self.word.fetch_or(TRACED, Ordering::Relaxed);
+        } else {
+            self.word.fetch_and(!TRACED, Ordering::Relaxed);
+        }
+    }
+
+    /// The name of the calling thread in [`RangeInfo::who`]: the same as long as
+    /// the thread lives, and no other live thread's.
+    pub fn this_thread() -> usize {
+        P::thread().hint()
+    }
+
+    /// Everybody who holds or waits for a range, for diagnostics: those in the
+    /// tree by start, then those in slots, then those that may be overtaken, by
+    /// arrival. Ranges that come and go meanwhile may be missed. While everybody
+    /// asks for the full range, its holders are listed as one, and those that wait
+    /// for it are not; [tracing](Self::set_traced) ends that.
+    pub fn ranges(&self) -> Vec<RangeInfo> {
+        let now = P::now();
+        let ago = |since: u64| Duration::from_nanos(now.saturating_sub(since));
+        let mut all = Vec::new();
+        self.with_queue(|q| {
+            let word = self.word.load(Ordering::Acquire);
+            for (_, span, kind, entry) in q.ranges.iter() {
+                let known = entry.who != 0;
+                all.push(RangeInfo {
+                    span,
+                    access: kind.into(),
+                    waiting: entry.waiter.is_some(),
+                    who: known.then_some(entry.who),
+                    how_long: known.then(|| ago(entry.since)),
+                });
+            }
+            let mut held = |span, kind: Kind| {
+                let access = kind.into();
+                all.push(RangeInfo { span, access, waiting: false, who: None, how_long: None });
+            };
+            for slot in rivals(word, Kind::Writer).filter(|&slot| !q.is_moved(slot)) {
+                let packed = self.slots[slot].load(Ordering::Acquire);
+                if packed != 0 {
+                    held(Packed(packed).span(), kind_of(word, slot));
+                }
+            }
+            if word & (WHOLE | DRAIN) != 0 && self.gate.is_locked() {
+                let writes = self.gate.is_write_locked();
+                held(Span::FULL, if writes { Kind::Writer } else { Kind::Reader });
+            }
+            for waiter in q.patient.iter() {
+                all.push(RangeInfo {
+                    span: waiter.span,
+                    access: waiter.kind.into(),
+                    waiting: true,
+                    who: Some(waiter.thread.hint()),
+                    how_long: Some(ago(waiter.arrived)),
+                });
+            }
+        });
+        all
+    }
+}

@@ -1,0 +1,330 @@
+//! The sleeping range lock (proposal 3): shared or exclusive locks on closed
+//! ranges of `u64`. Ranges that overlap exclude each other unless both are read;
+//! ranges that do not overlap have nothing to do with each other.
+//!
+//! [`RangeRwLock`] locks ranges of whatever the caller numbers: bytes of a file,
+//! pages of an address space, blocks of a disk.
+//!
+//! # How it works
+//!
+//! **The tree proper** is the published lock: held *and* waiting ranges are in one
+//! interval tree, each new range counts the conflicting ones that are there before
+//! it, and is held when that count is zero (`ranges`, `tree`). It is under one
+//! lock, the *tree lock*, a batched ticket lock. There, ranges that overlap are
+//! granted strictly in the order in which they came. A cost of
+//! O((1 + overlapping) log all).
+//!
+//! A tree under a lock is slow where nothing conflicts, and disjoint ranges meet
+//! at its lock. Hence three ways around it, which all end in the tree when there is
+//! something to wait for:
+//!
+//! 1. **Slots** (`word`, `slots`). One state word and 24 slots, each of one word,
+//!    hold ranges that met nobody: one compare-exchange to take a slot, one to
+//!    leave it. The word shows who was there before, and so orders everybody: of
+//!    two conflicting ranges the second sees the first. Disjoint ranges on two
+//!    CPUs share a cache line, as the readers of any reader/writer lock do, and
+//!    no lock. When somebody has to wait for a slot, its range is entered into the
+//!    tree (`queue`), and its holder tells the tree when it leaves.
+//! 2. **The hull.** A range outside of everything in the tree needs no look at it;
+//!    it takes a slot. A range in a gap is looked up under the tree lock, and then
+//!    takes a slot as well, if ranges that are taken now leave soon: so beside
+//!    50,000 ranges held for long, a short one costs one search and changes no node.
+//! 3. **The gate** (`whole`). While everybody asks for the full range the lock *is*
+//!    a [`RwSem`], with its turns. The first that asks for a
+//!    part ends that.
+//!
+//! # Order, and who may overtake whom
+//!
+//! The published lock is first come, first served, and for that reason it runs at
+//! wake-up speed where threads outnumber CPUs: the next in line sleeps. Here, with
+//! [`RangePolicy::DEFAULT`], a waiting range may be overtaken by *running* threads,
+//! but only for a time ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms). Then
+//! it enters the tree, with all that came before it, and from there on nobody gets
+//! past it (`wait`). So the wait for a range is at most
+//!
+//! > *overtaken_for* + the sections of those that are inside then, and of those
+//! > that arrived before and overlap, directly or through one another
+//!
+//! and no stream of readers, writers, or narrow ranges starves anybody.
+//! [`RangePolicy::FIFO`] is the published order from the start. In both, order is
+//! among ranges that overlap; there is none among others.
+//!
+//! For full ranges under the default policy the turns of `RwSem` apply instead, as
+//! long as nothing else is asked for: see [`RwLock`](crate::RwLock).
+//!
+//! Two things are the price of first come, first served, and documented rather
+//! than solved:
+//!
+//! * A wide range that waits in the tree delays the later ranges that overlap
+//!   nothing but it.
+//! * A thread that reads a range again that it holds waits behind a writer that
+//!   waits for that range, hence for itself:
+//!   [`read_recursive`](RangeRwLock::read_recursive) does not.
+//!
+//! # Memory
+//!
+//! The lock owns every trace of a held range: slots are in it, tree nodes in its
+//! array. Guards name them, and can be moved, sent, dropped by another thread, and
+//! forgotten: a forgotten guard leaves its range locked for good, and nothing else
+//! (defect 9). Waiters are in the frames of the threads that wait. Tree nodes are
+//! reused and freed with the lock.
+
+mod acquire;
+mod faults;
+mod guard;
+mod holders;
+mod policy;
+mod queue;
+#[cfg(all(test, loom))]
+mod range_loom;
+mod ranges;
+mod slots;
+mod span;
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests;
+mod tree;
+mod wait;
+mod waiter;
+mod whole;
+mod word;
+
+/// The range locks of this target's platform.
+#[cfg(any(feature = "std", loom))]
+pub(crate) mod native {
+    use crate::platform::Native;
+
+    /// A sleeping reader/writer lock on ranges of `u64`; see
+    /// [`range::RangeRwLock`](crate::range::RangeRwLock).
+    pub type RangeRwLock = super::RangeRwLock<Native>;
+    /// A range that is locked for reading; unlocks it when dropped.
+    pub type RangeReadGuard<'a> = super::RangeReadGuard<'a, Native>;
+    /// A range that is locked for writing; unlocks it when dropped.
+    pub type RangeWriteGuard<'a> = super::RangeWriteGuard<'a, Native>;
+}
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+pub use guard::{RangeReadGuard, RangeWriteGuard};
+pub use holders::{RangeAccess, RangeInfo};
+pub use policy::RangePolicy;
+use queue::Queue;
+pub use span::{RangeError, Span};
+use tree::Id;
+use word::SLOTS;
+
+use crate::events::{self, Event, EventCounts};
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::rwsem::{Policy, RwSem};
+use crate::ticket::AdaptiveTicketLock;
+
+/// A sleeping reader/writer lock on ranges.
+///
+/// Any number of readers hold a position together, or one writer alone. What is
+/// between `start` and `last` means whatever the caller wants; nothing is
+/// allocated for it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fairlock::RangeRwLock;
+/// use fairlock::range::RangeError;
+///
+/// static FILE: RangeRwLock = RangeRwLock::new();
+///
+/// let head = FILE.write(0..512)?;
+/// let tail = FILE.write(512..)?; // does not overlap: no wait
+/// assert_eq!(FILE.try_read(0..1).err(), Some(RangeError::Busy));
+///
+/// // From writer to reader, with no other writer in between.
+/// let head = head.downgrade();
+/// assert!(FILE.try_read(0..1).is_ok());
+///
+/// // A wait that ends.
+/// let in_vain = FILE.write_for(500..600, Duration::from_millis(1));
+/// assert_eq!(in_vain.err(), Some(RangeError::TimedOut));
+///
+/// // Give up a part of it.
+/// let mut tail = tail;
+/// tail.shrink(1024..)?;
+/// assert!(FILE.try_write(512..1024).is_ok());
+/// # drop((head, tail));
+/// # Ok::<(), RangeError>(())
+/// ```
+///
+/// # When it blocks
+///
+/// `read` blocks while a position of the range is written, `write` while one is
+/// held at all, and both while a range that overlaps waits and may not be overtaken
+/// any more. Blocked threads sleep, after a short spin. The `try_` methods, releases,
+/// [`downgrade`](RangeWriteGuard::downgrade), `shrink` and `split_at` wait for no
+/// holder. Changes to the tree are made under a lock that is held for a search or
+/// two.
+///
+/// # Errors
+///
+/// A range that is empty ([`RangeError::Empty`]) or ends before it starts
+/// ([`RangeError::Inverted`]) is refused by every method. Beyond that `read` and
+/// `write` do not fail.
+///
+/// # Fairness
+///
+/// See the [module](self): with the default policy a waiting range is overtaken for
+/// 4 ms at most (longer with more than 20 threads waiting), then served in order of
+/// arrival among those that overlap. With [`RangePolicy::FIFO`] it is not overtaken.
+/// Not promised: order among ranges that do not overlap, equal shares, priority
+/// inheritance, and anything about the time the system takes to run a thread that
+/// was granted its range.
+///
+/// # Cancel safety
+///
+/// A wait that ends without its range leaves no trace; whoever waited behind it
+/// moves up. One that is granted and ended at the same instant has its range.
+///
+/// # Panics
+///
+/// Locking does not panic. A panic while a guard is alive releases the range; there
+/// is no poisoning. A forgotten guard keeps its range locked for good.
+///
+/// # Where it comes from
+///
+/// Counting conflicting ranges in an interval tree is a public proposal for the
+/// Linux kernel (2017); slots, hull, gate and bounded overtaking are this crate's.
+#[repr(C, align(64))] // the word and the first slots share a cache line
+pub struct RangeRwLock<P: Platform> {
+    /// The state: see [`word`].
+    word: P::AtomicU64,
+    /// Ranges that are held, packed; meaningful while their bits are set.
+    slots: [P::AtomicU64; SLOTS],
+    /// Complement of the smallest start in the tree, so that zero is none.
+    hull_start: P::AtomicU64,
+    /// The furthest end in the tree.
+    hull_last: P::AtomicU64,
+    tree_lock: AdaptiveTicketLock<P>,
+    /// Guarded by `tree_lock`.
+    queue: UnsafeCell<Queue<P>>,
+    /// When a waiter was last poked.
+    poked: P::AtomicU64,
+    /// The full range, while that is all that is asked for.
+    gate: RwSem<P>,
+    /// Full ranges until the lock is taken as a whole again.
+    until_open: P::AtomicUsize,
+    /// How many it will be next time.
+    reopen: P::AtomicUsize,
+    /// When that was last done.
+    opened: P::AtomicU64,
+    policy: RangePolicy,
+    events: events::Sink,
+    /// A negative control's mistake.
+    #[cfg(all(test, loom))]
+    fault: u8,
+}
+
+// SAFETY: everything but `queue` is atomic, constant or a lock, and `queue` is
+// reached under `tree_lock` only; the pointers in it are to waiters in frames that
+// cannot return before they are taken out.
+unsafe impl<P: Platform> Send for RangeRwLock<P> {}
+// SAFETY: as above.
+unsafe impl<P: Platform> Sync for RangeRwLock<P> {}
+
+/// How a range is held. Names something in the lock; owned by a guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    Slot(usize),
+    Node(Id),
+    /// The full range, by the gate.
+    Gate,
+}
+
+impl<P: Platform> RangeRwLock<P> {
+    /// A free lock that follows [`RangePolicy::DEFAULT`].
+    pub const fn new() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+        P::AtomicU32: ConstZero,
+        P::AtomicU64: ConstZero,
+    {
+        Self::with_policy(RangePolicy::DEFAULT)
+    }
+
+    /// A free lock that follows `policy`.
+    pub const fn with_policy(policy: RangePolicy) -> Self
+    where
+        P::AtomicUsize: ConstZero,
+        P::AtomicU32: ConstZero,
+        P::AtomicU64: ConstZero,
+    {
+        Self {
+            word: ConstZero::ZERO,
+            slots: [const { <P::AtomicU64 as ConstZero>::ZERO }; SLOTS],
+            hull_start: ConstZero::ZERO,
+            hull_last: ConstZero::ZERO,
+            tree_lock: AdaptiveTicketLock::new_const(),
+            queue: UnsafeCell::new(Queue::new()),
+            poked: ConstZero::ZERO,
+            gate: RwSem::with_policy(Policy::DEFAULT),
+            until_open: ConstZero::ZERO,
+            reopen: ConstZero::ZERO,
+            opened: ConstZero::ZERO,
+            policy,
+            events: events::Sink::new(),
+            #[cfg(all(test, loom))]
+            fault: 0,
+        }
+    }
+
+    /// The same on a platform whose atomics cannot be constants.
+    pub fn on_platform(policy: RangePolicy) -> Self {
+        Self {
+            word: P::AtomicU64::new(0),
+            slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
+            hull_start: P::AtomicU64::new(0),
+            hull_last: P::AtomicU64::new(0),
+            tree_lock: AdaptiveTicketLock::new(),
+            queue: UnsafeCell::new(Queue::new()),
+            poked: P::AtomicU64::new(0),
+            gate: RwSem::new(Policy::DEFAULT),
+            until_open: P::AtomicUsize::new(0),
+            reopen: P::AtomicUsize::new(0),
+            opened: P::AtomicU64::new(0),
+            policy,
+            events: events::Sink::new(),
+            #[cfg(all(test, loom))]
+            fault: 0,
+        }
+    }
+
+    /// The policy this lock was made with.
+    pub const fn policy(&self) -> &RangePolicy {
+        &self.policy
+    }
+
+    /// Counts this lock's [events](events::Event) in `counts` too, or no longer.
+    pub fn set_events(&self, counts: Option<&'static EventCounts>) {
+        self.events.set(counts);
+        self.gate.set_events(counts);
+    }
+
+    #[inline]
+    fn count(&self, event: Event) {
+        self.events.count(event);
+    }
+}
+
+impl<P: Platform> Default for RangeRwLock<P> {
+    fn default() -> Self {
+        Self::on_platform(RangePolicy::DEFAULT)
+    }
+}
+
+impl<P: Platform> fmt::Debug for RangeRwLock<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Relaxed);
+        f.debug_struct("RangeRwLock")
+            .field("locked", &self.is_locked())
+            .field("waiters", &(word & (word::QUEUED | word::PATIENT) != 0))
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}

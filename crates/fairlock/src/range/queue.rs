@@ -1,0 +1,522 @@
+//! What happens under the tree lock: ranges that enter the tree, wait in it and
+//! leave it, and how that fits together with the slots.
+//!
+//! **Entering.** A range that enters the tree does three things in this order: it
+//! extends the hull, changes the word (`publish`), and looks at the slots that the
+//! word showed. Whoever takes a slot after that sees `TREE` and a hull that covers
+//! the range, and comes here to ask; whoever took one before is seen.
+//!
+//! **Slots that somebody waits for.** A waiter counts entries of the tree, so a
+//! slot in its way is entered into the tree too (`migrate`), on the holder's
+//! behalf and ahead of the waiter. `QUEUED` makes its holder come here when it
+//! leaves, and it takes the entry with it. Once nobody waits any more such entries
+//! go: the slot is enough.
+//!
+//! The range of a slot that is just being taken or left cannot be read yet. Its
+//! entry covers everything then, which may make a waiter wait for a range that
+//! does not concern it, but only for as long as that is held; and it does not wait
+//! for somebody who would not tell.
+
+use core::sync::atomic::Ordering;
+
+use super::ranges::Ranges;
+use super::slots::Missed;
+use super::span::Span;
+use super::tree::{Id, NIL};
+use super::waiter::{self, PatientList, RangeWaiter};
+use super::word::{
+    PATIENT, Packed, QUEUED, SLOTS, TRACED, TREE, WHOLE, free_slot, is_gated, kind_of, rivals,
+    slot_bits, writer_bit,
+};
+use super::{Hold, RangeRwLock};
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, Thread, WakeList};
+
+/// What the tree lock guards.
+pub(super) struct Queue<P: Platform> {
+    pub(super) ranges: Ranges<*const RangeWaiter<P>>,
+    /// Those that may be overtaken.
+    pub(super) patient: PatientList<P>,
+    /// The entry in the tree of each slot that has one.
+    moved: [Id; SLOTS],
+    any_moved: bool,
+    /// What the lock shows as the hull of the tree.
+    hull: (u64, u64),
+    /// Which of `TREE`, `QUEUED` and `PATIENT` are set.
+    flags: u64,
+    /// The last range that was held after a look at the tree.
+    last: Last,
+}
+
+/// The hull of an empty tree: overlaps nothing.
+pub(super) const NOTHING: (u64, u64) = (u64::MAX, 0);
+
+/// Where a range went that was held after a look at the tree, if it is still there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Gone,
+    Slot(usize),
+    Node(Id),
+}
+
+// SAFETY: the pointers in it are to waiters that are alive while they are in it,
+// and whose fields are atomics or used under the tree lock.
+unsafe impl<P: Platform> Send for Queue<P> {}
+
+impl<P: Platform> Queue<P> {
+    pub(super) const fn new() -> Self {
+        Self {
+            ranges: Ranges::new(),
+            patient: PatientList::new(),
+            moved: [NIL; SLOTS],
+            any_moved: false,
+            hull: NOTHING,
+            flags: 0,
+            last: Last::Gone,
+        }
+    }
+
+    /// Whether the slot's holder also has an entry in the tree.
+    pub(super) fn is_moved(&self, slot: usize) -> bool {
+        self.moved[slot] != NIL
+    }
+
+    /// Takes an entry out of the tree and grants what that lets in.
+    fn remove(&mut self, id: Id, wakes: &mut WakeList<P>) {
+        if self.last == Last::Node(id) {
+            self.last = Last::Gone;
+        }
+        self.ranges.remove(id, |waiter, node| grant(waiter, node, wakes));
+    }
+}
+
+/// The range of `waiter` is held from now on. Rule 1: published first, woken after.
+fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes: &mut WakeList<P>) {
+    // SAFETY: as below.
+    #[cfg(all(test, loom))]
+    let frame = unsafe { (*waiter).frame.clone() };
+    // SAFETY: the waiter was waiting in the tree up to now, so it is alive, and
+    // stays so until `enter` has stored GRANTED. Not used after that (defect 8);
+    // the thread record outlives it.
+    let thread: &'static Thread<P> = unsafe { (*waiter).thread };
+    // SAFETY: as above.
+    unsafe { (*waiter).enter(node, waiter::GRANTED) };
+    #[cfg(all(test, loom))]
+    if super::range_loom::touches_granted() {
+        frame.with(|_| ());
+    }
+    wakes.push(thread);
+}
+
+/// A writer cannot enter while readers may still be inside by the gate.
+fn passes_gate(word: u64, kind: Kind) -> Result<(), Missed> {
+    if is_gated(word, kind) { Err(Missed::Gate) } else { Ok(()) }
+}
+
+impl<P: Platform> RangeRwLock<P> {
+    /// Runs `f` under the tree lock, then makes the word say what is in the tree.
+    pub(super) fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<P>) -> R) -> R {
+        self.tree_lock.lock();
+        // SAFETY: `tree_lock` is held, so this is the only reference to the queue.
+        let queue = unsafe { &mut *self.queue.get() };
+        let result = f(queue);
+        self.settle(queue);
+        // SAFETY: taken above.
+        unsafe { self.tree_lock.unlock() };
+        result
+    }
+
+    /// The same, with a list of threads to be woken when the lock is free again.
+    pub(super) fn with_queue_and_wakes<R>(
+        &self,
+        f: impl FnOnce(&mut Queue<P>, &mut WakeList<P>) -> R,
+    ) -> R {
+        let mut wakes = WakeList::new();
+        let result = self.with_queue(|q| f(q, &mut wakes));
+        if !wakes.is_empty() {
+            wakes.wake_all();
+        }
+        result
+    }
+
+    /// Makes hull and flags follow what is in the queue.
+    #[inline]
+    fn settle(&self, q: &mut Queue<P>) {
+        if q.any_moved && q.ranges.waiting() == 0 {
+            self.forget_moved(q);
+        }
+        // What grows here was covered by `publish` already, or is in a slot too;
+        // nothing depends on how soon others see what shrinks.
+        self.show_hull(q, q.ranges.hull().map_or(NOTHING, |hull| (hull.start(), hull.last())));
+        let flag = |flag: u64, set: bool| if set { flag } else { 0 };
+        let flags = flag(TREE, !q.ranges.is_empty())
+            | flag(QUEUED, q.ranges.waiting() > 0)
+            | flag(PATIENT, !q.patient.is_empty());
+        let gone = q.flags & !flags;
+        if gone != 0 {
+            // Release: what was done under ranges that left the tree.
+            self.word.fetch_and(!gone, Ordering::Release);
+        }
+        debug_assert_eq!(flags & !q.flags, 0, "flags are set by `publish`");
+        q.flags = flags;
+    }
+
+    #[inline]
+    fn show_hull(&self, q: &mut Queue<P>, hull: (u64, u64)) {
+        if q.hull != hull {
+            q.hull = hull;
+            // Release: what was done under the ranges that let it shrink. When it
+            // has to be seen that it has grown, `publish` sees to.
+            self.hull_start.store(!hull.0, Ordering::Release);
+            self.hull_last.store(hull.1, Ordering::Release);
+        }
+    }
+
+    /// Nobody waits for slots any more: they need no entry in the tree.
+    #[cold]
+    fn forget_moved(&self, q: &mut Queue<P>) {
+        for slot in 0..SLOTS {
+            let node = core::mem::replace(&mut q.moved[slot], NIL);
+            if node != NIL {
+                q.ranges.remove(node, |_, _| debug_assert!(false, "somebody waits"));
+            }
+        }
+        q.any_moved = false;
+    }
+
+    /// Sets `flags` and says what the word was. If the lock is taken as a whole the
+    /// flags are taken back: nothing may enter the tree then.
+    fn publish(&self, q: &mut Queue<P>, span: Span, flags: u64) -> Result<u64, Missed> {
+        if flags & TREE != 0 {
+            let (start, last) = q.hull;
+            self.show_hull(q, (start.min(span.start()), last.max(span.last())));
+        }
+        // AcqRel: Release for the hull, and Acquire for what was done under ranges
+        // that are gone. Even with the flags set already: it is this operation's
+        // place in the word's order that counts.
+        let before = self.word.fetch_or(flags, Ordering::AcqRel);
+        if before & WHOLE != 0 {
+            self.word.fetch_and(!(flags & !q.flags), Ordering::Relaxed);
+            return Err(Missed::Gate);
+        }
+        q.flags |= flags;
+        Ok(before)
+    }
+
+    // ---- without waiting ----
+
+    /// Asks the tree, and takes the range if nothing is in its way.
+    pub(super) fn try_beside_tree(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
+        self.with_queue(|q| self.try_entry(q, span, kind))
+    }
+
+    /// The same, under the tree lock.
+    pub(super) fn try_entry(
+        &self,
+        q: &mut Queue<P>,
+        span: Span,
+        kind: Kind,
+    ) -> Result<Hold, Missed> {
+        if q.ranges.conflicts(span, kind) {
+            return Err(Missed::Tree);
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        if let Some(packed) = Packed::pack(span)
+            && word & TRACED == 0
+            && Self::stays_are_short(q, word)
+        {
+            match self.claim_slot(q, word, packed, span, kind) {
+                Err(Missed::Unknown) => {}
+                result => return result,
+            }
+        }
+        let before = self.publish(q, span, TREE)?;
+        passes_gate(before, kind)?;
+        self.look_at_rivals(before, 0, span, kind, true)?;
+        let (who, since) = self.trace(word);
+        let id = q.ranges.insert_held(span, kind, who, since);
+        q.last = Last::Node(id);
+        Ok(Hold::Node(id))
+    }
+
+    /// Takes a slot, with the tree lock held and nothing in the way in the tree.
+    /// `Unknown` if there is none.
+    fn claim_slot(
+        &self,
+        q: &mut Queue<P>,
+        mut word: u64,
+        packed: Packed,
+        span: Span,
+        kind: Kind,
+    ) -> Result<Hold, Missed> {
+        let slot = loop {
+            passes_gate(word, kind)?;
+            let Some(slot) = free_slot(word, SLOTS) else { return Err(Missed::Unknown) };
+            // Acquire: owns the range if nothing is in the way (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                word | slot_bits(slot, kind),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break slot,
+                Err(now) => word = now,
+            }
+        };
+        // Release: who reads the range comes after who took the slot.
+        self.slots[slot].store(packed.0, Ordering::Release);
+        let bits = slot_bits(slot, kind);
+        match self.look_at_rivals(word, bits, span, kind, true) {
+            Ok(()) => {
+                q.last = Last::Slot(slot);
+                Ok(Hold::Slot(slot))
+            }
+            Err(missed) => {
+                // Nobody can have counted it: that takes the tree lock.
+                self.slots[slot].store(0, Ordering::Relaxed);
+                self.word.fetch_and(!bits, Ordering::Release);
+                Err(missed)
+            }
+        }
+    }
+
+    /// Whether ranges that are taken now can be expected to leave soon, so that
+    /// they are worth a slot: the last one has left already. A guess.
+    fn stays_are_short(q: &Queue<P>, word: u64) -> bool {
+        match q.last {
+            Last::Gone => true,
+            Last::Slot(slot) => word & slot_bits(slot, Kind::Reader) == 0,
+            Last::Node(_) => false,
+        }
+    }
+
+    /// Who and when, if that is to be noted.
+    pub(super) fn trace(&self, word: u64) -> (usize, u64) {
+        if word & TRACED == 0 { (0, 0) } else { (P::thread().hint(), P::now()) }
+    }
+
+    /// Reads past those that wait: only holders count.
+    pub(super) fn try_ahead(&self, span: Span) -> Result<Hold, Missed> {
+        self.with_queue(|q| {
+            if q.ranges.conflicts_with_holder(span, Kind::Reader) {
+                return Err(Missed::Tree);
+            }
+            let before = self.publish(q, span, TREE)?;
+            self.look_at_rivals(before, 0, span, Kind::Reader, true)?;
+            let (who, since) = self.trace(before);
+            Ok(Hold::Node(q.ranges.insert_ahead(span, Kind::Reader, who, since)))
+        })
+    }
+
+    // ---- waiting ----
+
+    /// Lists a waiter that may be overtaken.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until it is granted or taken out.
+    pub(super) unsafe fn list(
+        &self,
+        q: &mut Queue<P>,
+        waiter: &RangeWaiter<P>,
+    ) -> Result<(), Missed> {
+        let before = self.publish(q, waiter.span, PATIENT)?;
+        passes_gate(before, waiter.kind)?;
+        // SAFETY: the caller's promise.
+        unsafe { q.patient.push(waiter) };
+        Ok(())
+    }
+
+    /// Enters a waiter's range into the tree, to wait there or to be held at once.
+    /// The waiter is in no list.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until it is granted or taken out.
+    pub(super) unsafe fn enqueue(
+        &self,
+        q: &mut Queue<P>,
+        waiter: &RangeWaiter<P>,
+        wakes: &mut WakeList<P>,
+    ) -> Result<(), Missed> {
+        let (span, kind) = (waiter.span, waiter.kind);
+        let before = self.publish(q, span, TREE | QUEUED)?;
+        passes_gate(before, kind)?;
+        // From here on no slot can be left, or downgraded, without the tree lock.
+        for slot in rivals(before, kind) {
+            self.migrate(q, slot, before, span);
+        }
+        let since = waiter.arrived;
+        let (id, held) =
+            q.ranges.insert(span, kind, core::ptr::from_ref(waiter), waiter.thread.hint(), since);
+        if held {
+            grant(waiter, id, wakes);
+        } else {
+            waiter.enter(id, waiter::QUEUED);
+        }
+        Ok(())
+    }
+
+    /// Enters the range in a slot into the tree, if it overlaps `span` or cannot
+    /// be read.
+    fn migrate(&self, q: &mut Queue<P>, slot: usize, word: u64, span: Span) {
+        if q.moved[slot] != NIL {
+            return;
+        }
+        // Acquire: pairs with the Release of the range.
+        let held = match self.slots[slot].load(Ordering::Acquire) {
+            0 => Span::FULL,
+            packed => Packed(packed).span(),
+        };
+        if held.overlaps(&span) {
+            q.moved[slot] = q.ranges.insert_held(held, kind_of(word, slot), 0, 0);
+            q.any_moved = true;
+        }
+    }
+
+    /// Nobody may overtake the listed waiter `last` any longer, nor those that came
+    /// before it. They may be granted by that, so `last` may be gone afterwards.
+    pub(super) fn enqueue_up_to(
+        &self,
+        q: &mut Queue<P>,
+        last: *const RangeWaiter<P>,
+        wakes: &mut WakeList<P>,
+    ) {
+        while let Some(first) = q.patient.first().map(core::ptr::from_ref) {
+            // SAFETY: a listed waiter is alive, stays so until it is granted, and
+            // was listed under the promise that `enqueue` needs.
+            let entered = unsafe {
+                q.patient.remove(&*first);
+                self.enqueue(q, &*first, wakes)
+            };
+            // The gate is not opened while anybody is listed, and nobody is
+            // listed who would still have to pass it.
+            debug_assert!(entered.is_ok());
+            if core::ptr::eq(first, last) {
+                return;
+            }
+        }
+    }
+
+    /// Takes a waiter out, wherever it is. `Ok` with its range if that was granted:
+    /// then it is held (defect 6).
+    pub(super) fn take_out(
+        &self,
+        q: &mut Queue<P>,
+        waiter: &RangeWaiter<P>,
+        wakes: &mut WakeList<P>,
+    ) -> Option<Hold> {
+        match waiter.state() {
+            waiter::GRANTED => return Some(Hold::Node(waiter.node())),
+            waiter::QUEUED => q.remove(waiter.node(), wakes),
+            _ => q.patient.remove(waiter),
+        }
+        None
+    }
+
+    // ---- leaving ----
+
+    /// Gives back a range that is in the tree.
+    pub(super) fn release_node(&self, id: Id) {
+        let span = self.with_queue_and_wakes(|q, wakes| {
+            let span = q.ranges.span(id);
+            q.remove(id, wakes);
+            (!q.patient.is_empty()).then_some(span)
+        });
+        if let Some(span) = span {
+            self.poke(span);
+        }
+    }
+
+    /// Gives back a slot that somebody in the tree may count. Its range has been
+    /// cleared.
+    #[inline(never)]
+    pub(super) fn release_slot_queued(&self, slot: usize, span: Span, kind: Kind) {
+        let patient = self.with_queue_and_wakes(|q, wakes| {
+            let node = core::mem::replace(&mut q.moved[slot], NIL);
+            if node != NIL {
+                q.remove(node, wakes);
+            }
+            // Release: as on the fast way.
+            self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
+            !q.patient.is_empty()
+        });
+        if patient {
+            self.poke(span);
+        }
+    }
+
+    /// Turns the writer in a slot, which somebody in the tree may count, into a reader.
+    #[inline(never)]
+    pub(super) fn downgrade_slot_queued(&self, slot: usize) {
+        self.with_queue_and_wakes(|q, wakes| {
+            let node = q.moved[slot];
+            if node != NIL {
+                q.ranges.downgrade(node, |waiter, node| grant(waiter, node, wakes));
+            }
+            // Release: the readers let in see what was written.
+            self.word.fetch_and(!writer_bit(slot), Ordering::Release);
+        });
+    }
+
+    // ---- changing a range that is held ----
+
+    /// Turns a writer in the tree into a reader.
+    pub(super) fn downgrade_node(&self, id: Id, span: Span) {
+        let patient = self.with_queue_and_wakes(|q, wakes| {
+            q.ranges.downgrade(id, |waiter, node| grant(waiter, node, wakes));
+            !q.patient.is_empty()
+        });
+        if patient {
+            self.poke(span);
+        }
+    }
+
+    /// Gives up all of a held range but `span`. Returns the new name of the hold.
+    pub(super) fn shrink_hold(&self, hold: Hold, from: Span, span: Span, kind: Kind) -> Hold {
+        let hold = self.with_queue_and_wakes(|q, wakes| {
+            let id = self.move_to_tree(q, hold, from, kind, wakes);
+            Hold::Node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
+        });
+        if self.word.load(Ordering::Relaxed) & PATIENT != 0 {
+            self.poke(from);
+        }
+        hold
+    }
+
+    /// Splits a held range before `mid`.
+    pub(super) fn split_hold(&self, hold: Hold, span: Span, kind: Kind, mid: u64) -> [Hold; 2] {
+        self.with_queue_and_wakes(|q, wakes| {
+            let id = self.move_to_tree(q, hold, span, kind, wakes);
+            [Hold::Node(id), Hold::Node(q.ranges.split(id, mid))]
+        })
+    }
+
+    /// Moves what is held in a slot to the tree for good.
+    fn move_to_tree(
+        &self,
+        q: &mut Queue<P>,
+        hold: Hold,
+        span: Span,
+        kind: Kind,
+        wakes: &mut WakeList<P>,
+    ) -> Id {
+        let slot = match hold {
+            Hold::Node(id) => return id,
+            Hold::Slot(slot) => slot,
+            Hold::Gate => unreachable!("a hold by the gate was exchanged before"),
+        };
+        let id = match core::mem::replace(&mut q.moved[slot], NIL) {
+            NIL => {
+                // Cannot fail: the lock is not taken as a whole while a slot is.
+                let _ = self.publish(q, span, TREE);
+                q.ranges.insert_held(span, kind, 0, 0)
+            }
+            // It may have been entered when its range could not be read.
+            id => q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)),
+        };
+        // Those that look at the slot from here on find it empty, then left, and
+        // then look at the tree, which they could not before it was left.
+        self.slots[slot].store(0, Ordering::Relaxed);
+        self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
+        id
+    }
+}

@@ -1,0 +1,330 @@
+//! Who holds what, and who waits for whom: the rules of the published range
+//! lock, over the interval tree and under the tree lock.
+//!
+//! Held **and** waiting ranges are in the tree, each with a number that says when
+//! it came. A new range counts the conflicting ranges that are there before it
+//! (`blocking`): all that overlap, or only the writers among them if it reads.
+//! With none it is held. Otherwise it waits: each range that leaves takes one off
+//! the count of every waiter that had counted it, and who comes to zero is granted
+//! the range. So ranges that overlap are granted in the order in which they came,
+//! nobody overtakes, and ranges that do not overlap never meet.
+//!
+//! Who had counted a range follows from what both are, and nothing is remembered
+//! about it: a waiter with a higher number whose range conflicts. That makes every
+//! change to a range that is in the tree a matter of whom it concerned before and
+//! whom it concerns now (defect 7):
+//!
+//! * a *downgrade* no longer concerns the waiting readers;
+//! * what *shrinks* no longer concerns those that only overlapped what it gave up;
+//! * what is *split* concerns those that overlap both parts twice.
+//!
+//! A range is what it was when it came, until it leaves: nobody clears its kind on
+//! the way out (defect 2), and there is nothing left of it afterwards (defect 4).
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use super::faults::faulty;
+use super::span::Span;
+use super::tree::{Id, NIL, Tree};
+use crate::wait::Kind;
+
+/// What is known of a range beside what the search needs.
+pub(super) struct Entry<W> {
+    /// When it came, in relation to others. Those that came past the waiters, by
+    /// a recursive read, have zero: before everybody.
+    seq: u64,
+    /// Conflicting ranges ahead of it.
+    blocking: u32,
+    /// Who waits. The kind is not in here, and is not touched with it (defect 1).
+    pub(super) waiter: Option<W>,
+    /// Who asked for it; zero if that was not noted.
+    pub(super) who: usize,
+    /// Since when it is held, or waited for; zero if that was not noted.
+    pub(super) since: u64,
+}
+
+/// The held and the waiting ranges. `W` is what it takes to tell a waiter that it
+/// has its range.
+pub(super) struct Ranges<W, const FAULT: u8 = 0> {
+    tree: Tree,
+    /// By the number of the node.
+    entries: Vec<Entry<W>>,
+    next_seq: u64,
+    waiting: usize,
+}
+
+impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
+    pub(super) const fn new() -> Self {
+        Self { tree: Tree::new(), entries: Vec::new(), next_seq: 1, waiting: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    #[inline]
+    pub(super) fn hull(&self) -> Option<Span> {
+        self.tree.hull()
+    }
+
+    pub(super) fn span(&self, id: Id) -> Span {
+        self.tree.span(id)
+    }
+
+    /// Every range, by start.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Id, Span, Kind, &Entry<W>)> {
+        self.tree
+            .iter()
+            .map(|id| (id, self.tree.span(id), self.tree.kind(id), &self.entries[id as usize]))
+    }
+
+    /// Whether a new range would have to wait. In a gap of the tree it would not
+    /// (defect 3).
+    #[inline]
+    pub(super) fn conflicts(&self, span: Span, kind: Kind) -> bool {
+        let Some(hull) = self.tree.hull() else { return false };
+        if !hull.overlaps(&span) {
+            return false; // the hull is good for that, and for nothing else
+        }
+        if faulty!(FAULT, TriesAgainstHull) {
+            return true;
+        }
+        let found = self.tree.overlapping(span, kind == Kind::Reader, |_| ControlFlow::Break(()));
+        found.is_break()
+    }
+
+    /// Whether a *held* range is in the way.
+    pub(super) fn conflicts_with_holder(&self, span: Span, kind: Kind) -> bool {
+        let found = self.tree.overlapping(span, kind == Kind::Reader, |id| {
+            if self.entries[id as usize].waiter.is_some() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        found.is_break()
+    }
+
+    /// Adds a range that is held: the caller knows that nothing is in its way.
+    pub(super) fn insert_held(&mut self, span: Span, kind: Kind, who: usize, since: u64) -> Id {
+        let seq = self.next_seq();
+        let id = self.tree.insert(span, kind);
+        self.set_entry(id, Entry { seq, blocking: 0, waiter: None, who, since });
+        self.check();
+        id
+    }
+
+    /// Adds a range that is held, ahead of those that wait for it: they wait for
+    /// this one too.
+    pub(super) fn insert_ahead(&mut self, span: Span, kind: Kind, who: usize, since: u64) -> Id {
+        let id = self.tree.insert(span, kind);
+        self.set_entry(id, Entry { seq: 0, blocking: 0, waiter: None, who, since });
+        self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
+        self.check();
+        id
+    }
+
+    /// Adds a range and counts who is in its way; it is held if nobody is.
+    /// Returns whether it is.
+    pub(super) fn insert(
+        &mut self,
+        span: Span,
+        kind: Kind,
+        waiter: W,
+        who: usize,
+        since: u64,
+    ) -> (Id, bool) {
+        let mut blocking = 0;
+        let _ = self.tree.overlapping(span, kind == Kind::Reader, |_| {
+            blocking += 1;
+            ControlFlow::Continue(())
+        });
+        let seq = self.next_seq();
+        let id = self.tree.insert(span, kind);
+        let waits = blocking > 0;
+        self.waiting += usize::from(waits);
+        self.set_entry(id, Entry { seq, blocking, waiter: waits.then_some(waiter), who, since });
+        self.check();
+        (id, !waits)
+    }
+
+    /// Takes out a range, held or waiting: the only way out. `granted` is told
+    /// whom that lets in.
+    pub(super) fn remove(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
+        let (span, mut kind) = (self.tree.span(id), self.tree.kind(id));
+        let waited = self.entries[id as usize].waiter.take().is_some();
+        self.waiting -= usize::from(waited);
+        if faulty!(FAULT, ForgetsKind) && waited {
+            kind = Kind::Writer;
+        }
+        self.let_go(id, span, kind, |_, _| true, &mut granted);
+        self.tree.remove(id);
+        self.check();
+    }
+
+    /// Turns a held writer into a reader.
+    pub(super) fn downgrade(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
+        let span = self.tree.span(id);
+        self.tree.set_kind(id, Kind::Reader);
+        if !faulty!(FAULT, ChangesQuietly) {
+            self.let_go(id, span, Kind::Writer, |_, kind| kind == Kind::Reader, &mut granted);
+        }
+        self.check();
+    }
+
+    /// Gives up all of a held range but `span`, which is part of it. Returns its
+    /// new name.
+    pub(super) fn shrink(&mut self, id: Id, span: Span, mut granted: impl FnMut(W, Id)) -> Id {
+        let (before, kind) = (self.tree.span(id), self.tree.kind(id));
+        debug_assert!(before.contains(&span));
+        if !faulty!(FAULT, ChangesQuietly) {
+            self.let_go(id, before, kind, |other, _| !other.overlaps(&span), &mut granted);
+        }
+        let id = self.move_to(id, span);
+        self.check();
+        id
+    }
+
+    /// Splits a held range before `mid`, which is in it and not its start.
+    /// Returns the name of the second part; the first keeps its own.
+    pub(super) fn split(&mut self, id: Id, mid: u64) -> Id {
+        let (span, kind) = (self.tree.span(id), self.tree.kind(id));
+        debug_assert!(span.start() < mid && mid <= span.last());
+        let (low, high) = (Span::closed(span.start(), mid - 1), Span::closed(mid, span.last()));
+        // Two holders now: those in the way of both are in the way twice.
+        if !faulty!(FAULT, ChangesQuietly) {
+            self.for_waiters(id, high, kind, |entry, other| {
+                entry.blocking += u32::from(other.overlaps(&low));
+            });
+        }
+        self.tree.set_last(id, mid - 1);
+        let Entry { seq, who, since, .. } = self.entries[id as usize];
+        let second = self.tree.insert(high, kind);
+        self.set_entry(second, Entry { seq, blocking: 0, waiter: None, who, since });
+        self.check();
+        second
+    }
+
+    /// Takes `id`, a holder of `span` as `kind`, off the counts of the waiters that
+    /// counted it and are `concerned`.
+    fn let_go(
+        &mut self,
+        id: Id,
+        span: Span,
+        kind: Kind,
+        concerned: impl Fn(Span, Kind) -> bool,
+        granted: &mut impl FnMut(W, Id),
+    ) {
+        if self.waiting == 0 {
+            return;
+        }
+        let Self { tree, entries, waiting, .. } = self;
+        let seq = entries[id as usize].seq;
+        let _ = tree.overlapping(span, kind == Kind::Reader, |other| {
+            let entry = &mut entries[other as usize];
+            if let Some(waiter) = entry.waiter
+                && entry.seq > seq
+                && concerned(tree.span(other), tree.kind(other))
+            {
+                debug_assert!(entry.blocking > 0, "a range was let go twice");
+                entry.blocking -= 1;
+                if entry.blocking == 0 {
+                    entry.waiter = None;
+                    *waiting -= 1;
+                    granted(waiter, other);
+                }
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Calls `f` with every waiter that came after `id` and conflicts with `span`.
+    fn for_waiters(
+        &mut self,
+        id: Id,
+        span: Span,
+        kind: Kind,
+        mut f: impl FnMut(&mut Entry<W>, Span),
+    ) {
+        let Self { tree, entries, .. } = self;
+        let seq = entries[id as usize].seq;
+        let _ = tree.overlapping(span, kind == Kind::Reader, |other| {
+            let entry = &mut entries[other as usize];
+            if entry.waiter.is_some() && entry.seq > seq {
+                f(entry, tree.span(other));
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Gives a node another range. Returns its name.
+    fn move_to(&mut self, id: Id, span: Span) -> Id {
+        if self.tree.span(id).start() == span.start() {
+            self.tree.set_last(id, span.last());
+            return id;
+        }
+        let kind = self.tree.kind(id);
+        self.tree.remove(id);
+        // The name that was just given up is the first to be used again.
+        let moved = self.tree.insert(span, kind);
+        self.entries.swap(id as usize, moved as usize);
+        moved
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
+    }
+
+    fn set_entry(&mut self, id: Id, entry: Entry<W>) {
+        match self.entries.get_mut(id as usize) {
+            Some(place) => *place = entry,
+            None => self.entries.push(entry),
+        }
+        debug_assert!((id as usize) < self.entries.len() && id != NIL);
+    }
+
+    /// In debug builds: the tree, and that every waiter counts exactly those that
+    /// are in its way. Not for large trees, where it would take for ever.
+    #[inline]
+    fn check(&self) {
+        #[cfg(debug_assertions)]
+        if FAULT == 0 && self.tree.len() <= 64 {
+            self.check_all();
+        }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn check_tree(&self) {
+        self.tree.check();
+    }
+
+    #[cfg(any(all(test, not(loom)), debug_assertions))]
+    pub(super) fn check_all(&self) {
+        self.tree.check();
+        let mut waiting = 0;
+        for (id, span, kind, entry) in self.iter() {
+            let ahead = self.iter().filter(|(other, at, as_kind, before)| {
+                *other != id
+                    && before.seq < entry.seq
+                    && at.overlaps(&span)
+                    && (kind == Kind::Writer || *as_kind == Kind::Writer)
+            });
+            if entry.waiter.is_some() {
+                waiting += 1;
+                assert!(entry.blocking > 0, "a waiter for nobody");
+                assert_eq!(ahead.count(), entry.blocking as usize, "{span:?} counts wrongly");
+            } else {
+                assert_eq!(entry.blocking, 0);
+            }
+        }
+        assert_eq!(waiting, self.waiting);
+    }
+}

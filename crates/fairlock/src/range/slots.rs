@@ -1,0 +1,227 @@
+//! The fast way: ranges in slots.
+//!
+//! A range that meets nobody takes a slot by one compare-exchange of the state
+//! word, which also shows who was there before; writes its range into it; looks
+//! at the ranges of those that concern it; and leaves by one more
+//! compare-exchange. Word and first slots share a cache line, so between two CPUs
+//! an acquisition moves one line, as that of a plain lock does.
+//!
+//! Of two that come at the same time the second sees the first (see `word`), so
+//! the first never has to look twice. The second takes its slot back, which is a
+//! release like any other.
+
+use core::sync::atomic::Ordering;
+
+use super::faults::faulty_lock;
+use super::span::Span;
+use super::word::{
+    self, FAST_SLOTS, NOT_FAST, Packed, TRACED, TREE, free_slot, is_gated, rivals, slot_bits,
+    writer_bit,
+};
+use super::{Hold, RangeRwLock};
+use crate::platform::{Atomic, Platform};
+use crate::wait::Kind;
+
+/// Looks at a slot whose holder has not written its range yet, or has begun to
+/// leave: a matter of nanoseconds, unless the thread was interrupted right there.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
+
+/// Why a range was not had at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// The holder of this slot is in the way.
+    Slot(usize),
+    /// Somebody in the tree is in the way.
+    Tree,
+    /// Slots alone do not tell: the tree must be asked.
+    Unknown,
+    /// The lock is taken as a whole: by the gate.
+    Gate,
+}
+
+impl<P: Platform> RangeRwLock<P> {
+    /// Takes a slot if neither slots nor hull are in the way.
+    #[inline(always)]
+    pub(super) fn try_slot(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
+        let Some(packed) = Packed::pack(span) else { return Err(Missed::Unknown) };
+        // A guess that nobody is there: right or wrong, it brings the line.
+        let guess = slot_bits(0, kind);
+        // Acquire: owns the range if nothing is in the way (rule 3).
+        match self.word.compare_exchange(0, guess, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => {
+                // Release: who reads the range comes after who took the slot.
+                self.slots[0].store(packed.0, Ordering::Release);
+                Ok(Hold::Slot(0))
+            }
+            Err(word) => self.try_slot_beside(word, packed, span, kind),
+        }
+    }
+
+    #[inline(never)]
+    fn try_slot_beside(
+        &self,
+        mut word: u64,
+        packed: Packed,
+        span: Span,
+        kind: Kind,
+    ) -> Result<Hold, Missed> {
+        if faulty_lock!(self, LooksTooEarly) {
+            self.look_at_rivals(word, 0, span, kind, false)?;
+        }
+        let slot = loop {
+            self.may_skip_tree(word, span, kind)?;
+            let Some(slot) = free_slot(word, FAST_SLOTS) else { return Err(Missed::Unknown) };
+            // Acquire: as above.
+            match self.word.compare_exchange_weak(
+                word,
+                word | slot_bits(slot, kind),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break slot,
+                Err(now) => word = now,
+            }
+        };
+        self.slots[slot].store(packed.0, Ordering::Release);
+        if faulty_lock!(self, LooksTooEarly) {
+            return Ok(Hold::Slot(slot));
+        }
+        // The hull again: it may have grown between the look and the exchange,
+        // and is as it was at the exchange, or later, from here on.
+        let free = self
+            .may_skip_tree(word, span, kind)
+            .and_then(|()| self.look_at_rivals(word, slot_bits(slot, kind), span, kind, false));
+        match free {
+            Ok(()) => Ok(Hold::Slot(slot)),
+            Err(missed) => {
+                self.release_slot(slot, span, kind);
+                Err(missed)
+            }
+        }
+    }
+
+    /// Whether `word` and the hull say that nothing but slots can be in the way.
+    #[inline]
+    fn may_skip_tree(&self, word: u64, span: Span, kind: Kind) -> Result<(), Missed> {
+        if word & NOT_FAST == 0 {
+            return Ok(());
+        }
+        if is_gated(word, kind) {
+            return Err(Missed::Gate);
+        }
+        if word & TRACED != 0 {
+            return Err(Missed::Unknown);
+        }
+        // What entered the tree before the word came to be `word` has extended the
+        // hull before; see `publish`. Each end by itself is a bound for everything
+        // that still is in the tree. Acquire: what was done under the ranges that
+        // left, and so let the hull shrink, is seen.
+        let outside = span.last() < !self.hull_start.load(Ordering::Acquire)
+            || span.start() > self.hull_last.load(Ordering::Acquire);
+        if word & TREE == 0 || outside { Ok(()) } else { Err(Missed::Unknown) }
+    }
+
+    /// Looks at the slots that were taken in `word`, without `own`. The caller
+    /// says whether it has the tree lock, and has asked the tree.
+    pub(super) fn look_at_rivals(
+        &self,
+        mut word: u64,
+        own: u64,
+        span: Span,
+        kind: Kind,
+        has_tree: bool,
+    ) -> Result<(), Missed> {
+        'again: loop {
+            for slot in rivals(word, kind) {
+                let mut looks = LOOKS;
+                loop {
+                    // Acquire: pairs with the Release of the range.
+                    let packed = self.slots[slot].load(Ordering::Acquire);
+                    if packed != 0 {
+                        if Packed(packed).span().overlaps(&span) {
+                            return Err(Missed::Slot(slot));
+                        }
+                        break;
+                    }
+                    // Just being taken, or being left. Acquire: if it was left,
+                    // what was done under the range is seen.
+                    let now = self.word.load(Ordering::Acquire);
+                    if now & slot_bits(slot, Kind::Reader) == 0 {
+                        // Left, perhaps for the tree: a new look at everything.
+                        word = now & !own;
+                        if !has_tree {
+                            self.may_skip_tree(word, span, kind)?;
+                        }
+                        continue 'again;
+                    }
+                    looks -= 1;
+                    if looks == 0 {
+                        return Err(Missed::Slot(slot));
+                    }
+                    P::pause();
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Gives a slot back.
+    #[inline(always)]
+    pub(super) fn release_slot(&self, slot: usize, span: Span, kind: Kind) {
+        // Relaxed: the release of the bit below makes it visible before.
+        self.slots[slot].store(0, Ordering::Relaxed);
+        let bits = slot_bits(slot, kind);
+        // Release: what was done under the range is done before the next has it.
+        // By compare-exchange: with QUEUED set somebody in the tree may count
+        // this slot, and has to be told.
+        if let Err(word) = self.word.compare_exchange(bits, 0, Ordering::Release, Ordering::Relaxed)
+        {
+            self.release_slot_beside(word, slot, span, kind);
+        }
+    }
+
+    #[inline(never)]
+    fn release_slot_beside(&self, mut word: u64, slot: usize, span: Span, kind: Kind) {
+        let bits = slot_bits(slot, kind);
+        while word & word::QUEUED == 0 || faulty_lock!(self, LeavesQuietly) {
+            match self.word.compare_exchange_weak(
+                word,
+                word & !bits,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    if word & word::PATIENT != 0 {
+                        self.poke(span);
+                    }
+                    return;
+                }
+                Err(now) => word = now,
+            }
+        }
+        self.release_slot_queued(slot, span, kind);
+    }
+
+    /// Turns the writer in a slot into a reader.
+    pub(super) fn downgrade_slot(&self, slot: usize, span: Span) {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & word::QUEUED == 0 {
+            // Release: the readers let in see what was written.
+            match self.word.compare_exchange_weak(
+                word,
+                word & !writer_bit(slot),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    if word & word::PATIENT != 0 {
+                        self.poke(span);
+                    }
+                    return;
+                }
+                Err(now) => word = now,
+            }
+        }
+        self.downgrade_slot_queued(slot);
+    }
+}

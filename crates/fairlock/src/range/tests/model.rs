@@ -1,0 +1,116 @@
+//! The naive model: at every position a list of those that came for it, in order
+//! of arrival. Who may have a range is read off position by position.
+
+use crate::range::span::Span;
+use crate::wait::Kind;
+
+/// Positions of the model, and the numbers they stand for: touching ends, and both
+/// ends of what there is.
+pub(super) const POSITIONS: usize = 14;
+
+pub(super) fn number(position: usize) -> u64 {
+    if position < POSITIONS - 4 {
+        position as u64
+    } else {
+        u64::MAX - (POSITIONS - 1 - position) as u64
+    }
+}
+
+/// First and last position. The gap in the middle belongs to the position below.
+pub(super) type Places = (usize, usize);
+
+pub(super) fn span((first, last): Places) -> Span {
+    Span::closed(number(first), number(last))
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) name: usize,
+    pub(super) places: Places,
+    pub(super) kind: Kind,
+    pub(super) held: bool,
+}
+
+/// All requests, in order of arrival.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    pub(super) requests: Vec<Request>,
+    next: usize,
+}
+
+impl Model {
+    /// Whether somebody who came before `index` is in the way at any position.
+    fn is_blocked(&self, places: Places, kind: Kind, index: usize) -> bool {
+        (places.0..=places.1).any(|position| {
+            let mut before = self.requests[..index]
+                .iter()
+                .filter(|other| (other.places.0..=other.places.1).contains(&position));
+            match kind {
+                Kind::Reader => before.any(|other| other.kind == Kind::Writer),
+                Kind::Writer => before.next().is_some(),
+            }
+        })
+    }
+
+    pub(super) fn is_free(&self, places: Places, kind: Kind) -> bool {
+        !self.is_blocked(places, kind, self.requests.len())
+    }
+
+    /// A request arrives; it is held at once if nobody is in the way.
+    pub(super) fn ask(&mut self, places: Places, kind: Kind) -> usize {
+        let held = self.is_free(places, kind);
+        self.next += 1;
+        self.requests.push(Request { name: self.next, places, kind, held });
+        self.next
+    }
+
+    pub(super) fn find(&mut self, name: usize) -> &mut Request {
+        self.requests.iter_mut().find(|r| r.name == name).unwrap()
+    }
+
+    /// Grants what can be granted; returns the names, in order of arrival.
+    fn grant(&mut self) -> Vec<usize> {
+        let mut granted = Vec::new();
+        for index in 0..self.requests.len() {
+            let request = &self.requests[index];
+            if !request.held && !self.is_blocked(request.places, request.kind, index) {
+                self.requests[index].held = true;
+                granted.push(self.requests[index].name);
+            }
+        }
+        granted
+    }
+
+    /// Leaves, held or waiting.
+    pub(super) fn leave(&mut self, name: usize) -> Vec<usize> {
+        self.requests.retain(|request| request.name != name);
+        self.grant()
+    }
+
+    pub(super) fn downgrade(&mut self, name: usize) -> Vec<usize> {
+        self.find(name).kind = Kind::Reader;
+        self.grant()
+    }
+
+    pub(super) fn shrink(&mut self, name: usize, places: Places) -> Vec<usize> {
+        self.find(name).places = places;
+        self.grant()
+    }
+
+    /// Splits before `mid`; returns the name of the second part, which came when
+    /// the first did.
+    pub(super) fn split(&mut self, name: usize, mid: usize) -> usize {
+        self.next += 1;
+        let index = self.requests.iter().position(|r| r.name == name).unwrap();
+        let mut second = self.requests[index].clone();
+        second.name = self.next;
+        second.places.0 = mid;
+        self.requests[index].places.1 = mid - 1;
+        self.requests.insert(index + 1, second);
+        self.next
+    }
+
+    pub(super) fn names(&self, held: bool) -> Vec<usize> {
+        self.requests.iter().filter(|r| r.held == held).map(|r| r.name).collect()
+    }
+}

@@ -1,0 +1,222 @@
+//! The rules of the tree proper against the naive model, step by step; and that
+//! this finds the defects that it is to find.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult, TestRunner};
+
+use super::model::{Model, POSITIONS, Places, span};
+use crate::range::faults::Fault;
+use crate::range::ranges::Ranges;
+use crate::range::tree::Id;
+use crate::wait::Kind;
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Ask(Places, Kind),
+    Try(Places, Kind),
+    /// Numbers choose among those for whom the step makes sense.
+    Leave(usize),
+    GiveUp(usize),
+    Downgrade(usize),
+    Shrink(usize, usize, usize),
+    Split(usize, usize),
+}
+
+pub(super) fn places() -> impl Strategy<Value = Places> {
+    (0..POSITIONS, 0..POSITIONS).prop_map(|(a, b)| (a.min(b), a.max(b)))
+}
+
+pub(super) fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::Reader), Just(Kind::Writer)]
+}
+
+pub(super) fn step() -> impl Strategy<Value = Step> {
+    let any = any::<usize>;
+    prop_oneof![
+        4 => (places(), kind()).prop_map(|(p, k)| Step::Ask(p, k)),
+        2 => (places(), kind()).prop_map(|(p, k)| Step::Try(p, k)),
+        3 => any().prop_map(Step::Leave),
+        2 => any().prop_map(Step::GiveUp),
+        1 => any().prop_map(Step::Downgrade),
+        1 => (any(), any(), any()).prop_map(|(n, a, b)| Step::Shrink(n, a, b)),
+        1 => (any(), any()).prop_map(|(n, at)| Step::Split(n, at)),
+    ]
+}
+
+/// The part of `places` that two numbers choose.
+pub(super) fn part((first, last): Places, a: usize, b: usize) -> Places {
+    let len = last - first + 1;
+    let (a, b) = (first + a % len, first + b % len);
+    (a.min(b), a.max(b))
+}
+
+/// Whom the numbers of a step choose.
+pub(super) fn choose(model: &Model, held: bool, number: usize) -> Option<usize> {
+    let names = model.names(held);
+    (!names.is_empty()).then(|| names[number % names.len()])
+}
+
+/// The tree beside the model: names of the model by waiter, nodes by name.
+#[derive(Default)]
+struct Beside {
+    model: Model,
+    nodes: HashMap<usize, Id>,
+}
+
+impl Beside {
+    fn step<const FAULT: u8>(
+        &mut self,
+        ranges: &mut Ranges<usize, FAULT>,
+        step: Step,
+    ) -> TestCaseResult {
+        let mut granted = Vec::new();
+        let expected = match step {
+            Step::Ask(places, kind) => {
+                let name = self.model.ask(places, kind);
+                let (id, held) = ranges.insert(span(places), kind, name, 0, 0);
+                self.nodes.insert(name, id);
+                prop_assert_eq!(held, self.model.find(name).held);
+                vec![]
+            }
+            Step::Try(places, kind) => {
+                let free = self.model.is_free(places, kind);
+                prop_assert_eq!(!ranges.conflicts(span(places), kind), free);
+                if free {
+                    let name = self.model.ask(places, kind);
+                    self.nodes.insert(name, ranges.insert_held(span(places), kind, 0, 0));
+                }
+                vec![]
+            }
+            Step::Leave(n) | Step::GiveUp(n) => {
+                let held = matches!(step, Step::Leave(_));
+                let Some(name) = choose(&self.model, held, n) else { return Ok(()) };
+                ranges.remove(self.nodes.remove(&name).unwrap(), |w, _| granted.push(w));
+                self.model.leave(name)
+            }
+            Step::Downgrade(n) => {
+                let Some(name) = choose(&self.model, true, n) else { return Ok(()) };
+                if self.model.find(name).kind == Kind::Reader {
+                    return Ok(());
+                }
+                ranges.downgrade(self.nodes[&name], |w, _| granted.push(w));
+                self.model.downgrade(name)
+            }
+            Step::Shrink(n, a, b) => {
+                let Some(name) = choose(&self.model, true, n) else { return Ok(()) };
+                let to = part(self.model.find(name).places, a, b);
+                let id = ranges.shrink(self.nodes[&name], span(to), |w, _| granted.push(w));
+                self.nodes.insert(name, id);
+                self.model.shrink(name, to)
+            }
+            Step::Split(n, at) => {
+                let Some(name) = choose(&self.model, true, n) else { return Ok(()) };
+                let (first, last) = self.model.find(name).places;
+                if first == last {
+                    return Ok(());
+                }
+                let mid = first + 1 + at % (last - first);
+                let second = ranges.split(self.nodes[&name], span((mid, mid)).start());
+                let name = self.model.split(name, mid);
+                self.nodes.insert(name, second);
+                vec![]
+            }
+        };
+        granted.sort_unstable();
+        prop_assert_eq!(granted, expected);
+        ranges.check_all();
+        Ok(())
+    }
+}
+
+fn run<const FAULT: u8>(steps: Vec<Step>) -> TestCaseResult {
+    let mut ranges = Ranges::<usize, FAULT>::new();
+    let mut beside = Beside::default();
+    for step in steps {
+        beside.step(&mut ranges, step)?;
+    }
+    // Everybody leaves: nothing is left.
+    while let Some(name) = beside.model.requests.first().map(|r| r.name) {
+        let id = beside.nodes.remove(&name).unwrap();
+        let mut granted = Vec::new();
+        ranges.remove(id, |w, _| granted.push(w));
+        granted.sort_unstable();
+        prop_assert_eq!(granted, beside.model.leave(name));
+    }
+    prop_assert!(ranges.is_empty() && ranges.waiting() == 0);
+    Ok(())
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec(step(), 1..60)
+}
+
+proptest! {
+    #![proptest_config(Config::with_cases(1_000))]
+    #[test]
+    fn the_tree_does_what_the_naive_model_does(steps in steps()) {
+        run::<0>(steps)?;
+    }
+}
+
+/// The same test on a tree with a mistake must fail.
+fn is_caught<const FAULT: u8>() {
+    let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };
+    let passed = TestRunner::new(config).run(&steps(), run::<FAULT>).is_ok();
+    assert!(!passed, "fault {FAULT} was not noticed");
+}
+
+#[test]
+fn the_model_catches_trees_that_are_wrong() {
+    is_caught::<{ Fault::ForgetsKind as u8 }>();
+    is_caught::<{ Fault::TriesAgainstHull as u8 }>();
+    is_caught::<{ Fault::ChangesQuietly as u8 }>();
+}
+
+/// Many ranges: the tree stays a balanced search tree, and finds what overlaps.
+#[test]
+fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
+    let mut ranges = Ranges::<usize>::new();
+    let mut held = Vec::new();
+    let mut random = 1_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % below
+    };
+    for round in 0..4_000 {
+        if next(3) > 0 {
+            let start = next(100_000);
+            let wide = if next(20) == 0 { 5_000 } else { 20 };
+            let places = crate::range::span::Span::closed(start, start + next(wide));
+            held.push((places, ranges.insert_held(places, Kind::Reader, 0, 0)));
+        } else if !held.is_empty() {
+            let (_, id) = held.swap_remove(next(held.len() as u64) as usize);
+            ranges.remove(id, |_, _| ());
+        }
+        let start = next(101_000);
+        let asked = crate::range::span::Span::closed(start, start + next(30));
+        let free = held.iter().all(|(other, _)| !other.overlaps(&asked));
+        assert_eq!(!ranges.conflicts(asked, Kind::Writer), free);
+        assert!(!ranges.conflicts(asked, Kind::Reader), "readers only");
+        if round % 500 == 0 {
+            ranges.check_tree();
+        }
+    }
+}
+
+/// Defect 2, as it was found: W holds, R1 and R2 wait, R1 gives up.
+#[test]
+fn a_reader_that_gives_up_does_not_let_later_readers_in_beside_a_writer() {
+    let mut ranges = Ranges::<usize>::new();
+    let full = span((0, POSITIONS - 1));
+    let (writer, held) = ranges.insert(full, Kind::Writer, 0, 0, 0);
+    assert!(held);
+    let (first, _) = ranges.insert(full, Kind::Reader, 1, 0, 0);
+    let (_, held) = ranges.insert(full, Kind::Reader, 2, 0, 0);
+    assert!(!held);
+    ranges.remove(first, |_, _| panic!("granted while the writer holds it"));
+    let mut granted = Vec::new();
+    ranges.remove(writer, |w, _| granted.push(w));
+    assert_eq!(granted, [2]);
+}

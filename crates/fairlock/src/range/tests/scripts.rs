@@ -1,0 +1,255 @@
+//! The whole lock against the naive model: one thread that never waits, in every
+//! policy, and threads that wait in order of arrival.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult};
+
+use super::model::{Model, POSITIONS, Places, span};
+use super::rules::{Step, choose, part, step};
+use super::{Lock, PATIENCE, ReadGuard, WriteGuard};
+use crate::range::{RangeError, RangePolicy};
+use crate::wait::{CancelToken, Kind};
+
+enum Guard<'a> {
+    Read(ReadGuard<'a>),
+    Write(WriteGuard<'a>),
+}
+
+impl<'a> Guard<'a> {
+    fn ask(
+        lock: &'a Lock,
+        places: Places,
+        kind: Kind,
+        stop: &CancelToken<crate::platform::Native>,
+    ) -> Result<Self, RangeError> {
+        match kind {
+            Kind::Reader => lock.read_cancellable(span(places), stop).map(Guard::Read),
+            Kind::Writer => lock.write_cancellable(span(places), stop).map(Guard::Write),
+        }
+    }
+
+    fn try_ask(lock: &'a Lock, places: Places, kind: Kind) -> Result<Self, RangeError> {
+        match kind {
+            Kind::Reader => lock.try_read(span(places)).map(Guard::Read),
+            Kind::Writer => lock.try_write(span(places)).map(Guard::Write),
+        }
+    }
+
+    fn downgrade(self) -> Self {
+        match self {
+            Guard::Write(guard) => Guard::Read(guard.downgrade()),
+            read => read,
+        }
+    }
+
+    fn shrink(&mut self, places: Places) {
+        match self {
+            Guard::Read(guard) => guard.shrink(span(places)).unwrap(),
+            Guard::Write(guard) => guard.shrink(span(places)).unwrap(),
+        }
+    }
+
+    fn split(self, mid: usize) -> (Self, Self) {
+        let mid = span((mid, mid)).start();
+        match self {
+            Guard::Read(guard) => {
+                let (low, high) = guard.split_at(mid).unwrap();
+                (Guard::Read(low), Guard::Read(high))
+            }
+            Guard::Write(guard) => {
+                let (low, high) = guard.split_at(mid).unwrap();
+                (Guard::Write(low), Guard::Write(high))
+            }
+        }
+    }
+}
+
+/// What a step does to what is held; the same with and without waiters.
+/// Returns whom the model grants.
+fn step_of_holder<'a>(
+    step: &Step,
+    model: &mut Model,
+    guards: &mut HashMap<usize, Guard<'a>>,
+) -> Vec<usize> {
+    match *step {
+        Step::Leave(n) => {
+            let Some(name) = choose(model, true, n) else { return vec![] };
+            drop(guards.remove(&name));
+            model.leave(name)
+        }
+        Step::Downgrade(n) => {
+            let Some(name) = choose(model, true, n) else { return vec![] };
+            let guard = guards.remove(&name).unwrap().downgrade();
+            guards.insert(name, guard);
+            model.downgrade(name)
+        }
+        Step::Shrink(n, a, b) => {
+            let Some(name) = choose(model, true, n) else { return vec![] };
+            let to = part(model.find(name).places, a, b);
+            guards.get_mut(&name).unwrap().shrink(to);
+            model.shrink(name, to)
+        }
+        Step::Split(n, at) => {
+            let Some(name) = choose(model, true, n) else { return vec![] };
+            let (first, last) = model.find(name).places;
+            if first < last {
+                let mid = first + 1 + at % (last - first);
+                let (low, high) = guards.remove(&name).unwrap().split(mid);
+                guards.insert(name, low);
+                guards.insert(model.split(name, mid), high);
+            }
+            vec![]
+        }
+        _ => vec![],
+    }
+}
+
+fn without_waiting(policy: RangePolicy, traced: bool, steps: &[Step]) -> TestCaseResult {
+    let lock = Lock::with_policy(policy);
+    lock.set_traced(traced);
+    let mut model = Model::default();
+    let mut guards = HashMap::new();
+    for step in steps {
+        match *step {
+            Step::Ask(places, kind) | Step::Try(places, kind) => {
+                let guard = Guard::try_ask(&lock, places, kind);
+                prop_assert_eq!(guard.is_ok(), model.is_free(places, kind), "{:?}", step);
+                if let Ok(guard) = guard {
+                    guards.insert(model.ask(places, kind), guard);
+                }
+            }
+            _ => {
+                step_of_holder(step, &mut model, &mut guards);
+            }
+        }
+        let held = lock.ranges().len();
+        prop_assert!(held <= guards.len() && (held > 0 || guards.is_empty()));
+    }
+    guards.clear();
+    super::assert_free(&lock);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(Config::with_cases(500))]
+    #[test]
+    fn one_thread_finds_free_what_is_free(
+        steps in proptest::collection::vec(step(), 1..80),
+        traced in proptest::bool::weighted(0.2),
+    ) {
+        without_waiting(RangePolicy::DEFAULT, traced, &steps)?;
+        without_waiting(RangePolicy::FIFO, traced, &steps)?;
+    }
+}
+
+/// A thread that waits for a range, and what ends its wait.
+struct Waiting<'a> {
+    stop: &'a CancelToken<crate::platform::Native>,
+    done: mpsc::Receiver<Result<Guard<'a>, RangeError>>,
+}
+
+/// Waiting threads are granted exactly what the model says, and nobody else is.
+fn with_waiting(steps: &[Step], tokens: &[CancelToken<crate::platform::Native>]) -> TestCaseResult {
+    let lock = Lock::with_policy(RangePolicy::FIFO);
+    let lock = &lock;
+    super::scope(|s| {
+        let mut model = Model::default();
+        let mut guards = HashMap::new();
+        let mut waiting: HashMap<usize, Waiting<'_>> = HashMap::new();
+        let mut tokens = tokens.iter();
+        for step in steps {
+            let granted = match *step {
+                Step::Ask(places, kind) => {
+                    let name = model.ask(places, kind);
+                    let Some(stop) = tokens.next() else { break };
+                    if model.find(name).held {
+                        guards.insert(name, Guard::try_ask(lock, places, kind).ok().unwrap());
+                    } else {
+                        let (send, done) = mpsc::channel();
+                        s.spawn(move || send.send(Guard::ask(lock, places, kind, stop)));
+                        waiting.insert(name, Waiting { stop, done });
+                        super::until(|| lock.with_queue(|q| q.ranges.waiting()) == waiting.len());
+                    }
+                    vec![]
+                }
+                Step::Try(places, kind) => {
+                    let free = model.is_free(places, kind);
+                    assert_eq!(Guard::try_ask(lock, places, kind).is_ok(), free);
+                    vec![]
+                }
+                Step::GiveUp(n) => {
+                    let Some(name) = choose(&model, false, n) else { continue };
+                    let waiter = waiting.remove(&name).unwrap();
+                    waiter.stop.cancel();
+                    let end = waiter.done.recv_timeout(PATIENCE).unwrap();
+                    assert_eq!(end.err(), Some(RangeError::Cancelled));
+                    model.leave(name)
+                }
+                _ => step_of_holder(step, &mut model, &mut guards),
+            };
+            for name in granted {
+                let waiter = waiting.remove(&name).unwrap();
+                let guard = waiter.done.recv_timeout(PATIENCE).unwrap().unwrap();
+                guards.insert(name, guard);
+            }
+            for waiter in waiting.values() {
+                assert!(waiter.done.try_recv().is_err(), "granted too early");
+            }
+        }
+        // All leave, in order of arrival.
+        while let Some(name) = model.requests.first().map(|r| r.name) {
+            drop(guards.remove(&name).unwrap());
+            for name in model.leave(name) {
+                let waiter = waiting.remove(&name).unwrap();
+                guards.insert(name, waiter.done.recv_timeout(PATIENCE).unwrap().unwrap());
+            }
+        }
+    });
+    super::assert_free(lock);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(Config::with_cases(60))]
+    #[test]
+    fn waiting_threads_are_granted_in_order_of_arrival(
+        steps in proptest::collection::vec(step(), 1..40),
+    ) {
+        let tokens: Vec<_> = (0..20).map(|_| CancelToken::new()).collect();
+        with_waiting(&steps, &tokens)?;
+    }
+}
+
+/// Waits are not bounded by anything but the policy: the test's own.
+#[test]
+fn a_range_that_waits_is_not_overtaken_for_longer_than_the_policy_says() {
+    let lock = Lock::with_policy(RangePolicy { overtaken_for: Duration::from_millis(2) });
+    let lock = &lock;
+    let places = (0, POSITIONS - 1);
+    let stop = &AtomicBool::new(false);
+    super::scope(|s| {
+        // Readers that overlap each other: there always is one inside.
+        let readers = [0, 1, 2].map(|i| {
+            s.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = lock.read(span((i, places.1))).unwrap();
+                    thread::sleep(Duration::from_micros(200));
+                    drop(guard);
+                }
+            })
+        });
+        let started = Instant::now();
+        for _ in 0..10 {
+            drop(lock.write(span((0, POSITIONS / 2))).unwrap());
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(started.elapsed() < PATIENCE);
+        readers.into_iter().for_each(super::join);
+    });
+}

@@ -1,0 +1,175 @@
+//! Threads that do everything at random, beside a count at every position.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::model::{POSITIONS, Places, span};
+use super::{Lock, ReadGuard, WriteGuard, assert_free, join, scope};
+use crate::range::RangePolicy;
+use crate::wait::CancelToken;
+
+/// Readers at each position, or -1 for a writer.
+struct Inside([AtomicI32; POSITIONS]);
+
+impl Inside {
+    fn each(&self, (first, last): Places, f: impl Fn(&AtomicI32)) {
+        self.0[first..=last].iter().for_each(f);
+    }
+
+    fn read(&self, places: Places) {
+        self.each(places, |n| assert!(n.fetch_add(1, Ordering::Relaxed) >= 0));
+    }
+
+    fn unread(&self, places: Places) {
+        self.each(places, |n| assert!(n.fetch_sub(1, Ordering::Relaxed) > 0));
+    }
+
+    fn write(&self, places: Places) {
+        self.each(places, |n| assert_eq!(n.swap(-1, Ordering::Relaxed), 0));
+    }
+
+    fn unwrite(&self, places: Places) {
+        self.each(places, |n| assert_eq!(n.swap(0, Ordering::Relaxed), -1));
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    fn places(&mut self) -> Places {
+        if self.below(4) == 0 {
+            return (0, POSITIONS - 1);
+        }
+        let (a, b) = (self.below(POSITIONS as u64), self.below(POSITIONS as u64));
+        (a.min(b) as usize, a.max(b) as usize)
+    }
+}
+
+fn linger(random: &mut Random) {
+    match random.below(40) {
+        0 => thread::sleep(Duration::from_micros(50)),
+        1..4 => thread::yield_now(),
+        _ => {}
+    }
+}
+
+fn read(random: &mut Random, inside: &Inside, places: Places, guard: ReadGuard<'_>) {
+    inside.read(places);
+    linger(random);
+    let (first, last) = places;
+    if first < last && random.below(4) == 0 {
+        inside.unread(places);
+        let (low, high) = guard.split_at(span((first + 1, first + 1)).start()).unwrap();
+        inside.read((first, first));
+        inside.read((first + 1, last));
+        inside.unread((first, first));
+        drop(low);
+        linger(random);
+        inside.unread((first + 1, last));
+        drop(high);
+    } else {
+        inside.unread(places);
+        drop(guard);
+    }
+}
+
+fn write(random: &mut Random, inside: &Inside, places: Places, mut guard: WriteGuard<'_>) {
+    inside.write(places);
+    linger(random);
+    let (first, last) = places;
+    match random.below(6) {
+        0 => {
+            inside.unwrite(places);
+            inside.read(places);
+            let guard = guard.downgrade();
+            linger(random);
+            inside.unread(places);
+            drop(guard);
+        }
+        1 if first < last => {
+            inside.unwrite((first, first));
+            guard.shrink(span((first + 1, last))).unwrap();
+            linger(random);
+            inside.unwrite((first + 1, last));
+        }
+        2 if first < last => {
+            let (low, high) = guard.split_at(span((last, last)).start()).unwrap();
+            inside.unwrite((last, last));
+            drop(high);
+            linger(random);
+            inside.unwrite((first, last - 1));
+            drop(low);
+        }
+        _ => inside.unwrite(places),
+    }
+}
+
+fn torture(policy: RangePolicy, threads: u64, turns: usize) {
+    let lock = &Lock::with_policy(policy);
+    let inside = &Inside([const { AtomicI32::new(0) }; POSITIONS]);
+    scope(|s| {
+        let all: Vec<_> = (0..threads)
+            .map(|seed| {
+                s.spawn(move || {
+                    let random = &mut Random(seed);
+                    for turn in 0..turns {
+                        let places = random.places();
+                        let wanted = span(places);
+                        let stop = CancelToken::new();
+                        let soon = Duration::from_micros(random.below(300));
+                        match random.below(12) {
+                            0 => lock
+                                .try_write(wanted)
+                                .into_iter()
+                                .for_each(|g| write(random, inside, places, g)),
+                            1 => lock
+                                .try_read(wanted)
+                                .into_iter()
+                                .for_each(|g| read(random, inside, places, g)),
+                            2 => lock
+                                .write_for(wanted, soon)
+                                .into_iter()
+                                .for_each(|g| write(random, inside, places, g)),
+                            3 => lock
+                                .read_for(wanted, soon)
+                                .into_iter()
+                                .for_each(|g| read(random, inside, places, g)),
+                            4 => scope(|s| {
+                                let stopper = (turn % 16 == 0).then(|| s.spawn(|| stop.cancel()));
+                                lock.write_cancellable(wanted, &stop)
+                                    .into_iter()
+                                    .for_each(|g| write(random, inside, places, g));
+                                stopper.map(join);
+                            }),
+                            5 => read(random, inside, places, lock.read_recursive(wanted).unwrap()),
+                            6..9 => read(random, inside, places, lock.read(wanted).unwrap()),
+                            _ => write(random, inside, places, lock.write(wanted).unwrap()),
+                        }
+                    }
+                })
+            })
+            .collect();
+        all.into_iter().for_each(join);
+    });
+    assert_free(lock);
+}
+
+#[test]
+fn threads_at_random_exclude_each_other_and_all_come_to_an_end() {
+    torture(RangePolicy::DEFAULT, 6, 3_000);
+    torture(RangePolicy::FIFO, 6, 1_500);
+    // Nearly everybody queues.
+    torture(RangePolicy { overtaken_for: Duration::from_nanos(1) }, 6, 1_500);
+}
+
+#[test]
+fn more_threads_than_slots() {
+    torture(RangePolicy::DEFAULT, 40, 200);
+}

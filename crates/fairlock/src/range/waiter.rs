@@ -1,0 +1,162 @@
+//! A thread that waits for a range, and the list of those that may be overtaken.
+
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+use super::span::Span;
+use super::tree::{Id, NIL};
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, Thread};
+
+/// Lives in the acquiring thread's frame. Its parker, in the thread record,
+/// outlives it (rule 12), and whoever wakes it has copied the record's address
+/// before (defect 8).
+///
+/// | state | meaning | who leaves it |
+/// |---|---|---|
+/// | PATIENT | in the list; may be overtaken | a holder of the tree lock |
+/// | QUEUED | its range is in the tree and waits its turn | a holder of the tree lock |
+/// | GRANTED | its range is in the tree and held | nobody: final |
+///
+/// Only a holder of the tree lock stores the state; the waiter reads it without.
+/// Once GRANTED is stored nobody else touches the waiter.
+pub(super) struct RangeWaiter<P: Platform> {
+    pub(super) thread: &'static Thread<P>,
+    pub(super) span: Span,
+    pub(super) kind: Kind,
+    /// When it arrived.
+    pub(super) arrived: u64,
+    /// Its range in the tree, once it has one.
+    node: Cell<Id>,
+    state: P::AtomicU32,
+    next: Cell<*const RangeWaiter<P>>,
+    prev: Cell<*const RangeWaiter<P>>,
+    /// For the model checker: others read it when they touch the waiter, its frame
+    /// writes it when it returns.
+    #[cfg(all(test, loom))]
+    pub(super) frame: loom::sync::Arc<loom::cell::UnsafeCell<()>>,
+}
+
+#[cfg(all(test, loom))]
+impl<P: Platform> Drop for RangeWaiter<P> {
+    fn drop(&mut self) {
+        self.frame.with_mut(|_| ());
+    }
+}
+
+pub(super) const PATIENT: u32 = 0;
+pub(super) const QUEUED: u32 = 1;
+pub(super) const GRANTED: u32 = 2;
+
+impl<P: Platform> RangeWaiter<P> {
+    pub(super) fn new(thread: &'static Thread<P>, span: Span, kind: Kind, arrived: u64) -> Self {
+        Self {
+            thread,
+            span,
+            kind,
+            arrived,
+            node: Cell::new(NIL),
+            state: P::AtomicU32::new(PATIENT),
+            next: Cell::new(core::ptr::null()),
+            prev: Cell::new(core::ptr::null()),
+            #[cfg(all(test, loom))]
+            frame: loom::sync::Arc::new(loom::cell::UnsafeCell::new(())),
+        }
+    }
+
+    /// Acquire: with GRANTED comes everything the granter did under the tree
+    /// lock, and everything its predecessors did under their ranges (rule 3).
+    #[inline]
+    pub(super) fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// The word itself, for [`Platform::spin_until`].
+    pub(super) fn state_word(&self) -> &P::AtomicU32 {
+        &self.state
+    }
+
+    /// The name of its range in the tree; of use from QUEUED on.
+    pub(super) fn node(&self) -> Id {
+        self.node.get()
+    }
+
+    /// Under the tree lock: its range is in the tree as `node`, held or not.
+    /// Release: pairs with [`state`](Self::state). With GRANTED this is the last
+    /// touch (rule 1, defect 8): the caller has copied what it still needs.
+    pub(super) fn enter(&self, node: Id, state: u32) {
+        #[cfg(all(test, loom))]
+        self.frame.with(|_| ());
+        self.node.set(node);
+        self.state.store(state, Ordering::Release);
+    }
+}
+
+/// The waiters that may be overtaken, in order of arrival.
+///
+/// Invariant: a listed waiter is alive and stays in its frame until it is taken
+/// out; everything here happens under the tree lock.
+pub(super) struct PatientList<P: Platform> {
+    head: *const RangeWaiter<P>,
+    tail: *const RangeWaiter<P>,
+    len: usize,
+}
+
+impl<P: Platform> PatientList<P> {
+    pub(super) const fn new() -> Self {
+        Self { head: core::ptr::null(), tail: core::ptr::null(), len: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The waiter that arrived first.
+    pub(super) fn first(&self) -> Option<&RangeWaiter<P>> {
+        // SAFETY: a listed waiter is alive (see the type).
+        unsafe { self.head.as_ref() }
+    }
+
+    /// In order of arrival.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RangeWaiter<P>> {
+        // SAFETY: a listed waiter is alive (see the type).
+        core::iter::successors(self.first(), |waiter| unsafe { waiter.next.get().as_ref() })
+    }
+
+    /// Appends a waiter.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until [`remove`](Self::remove) has taken it out.
+    pub(super) unsafe fn push(&mut self, waiter: &RangeWaiter<P>) {
+        let this = core::ptr::from_ref(waiter);
+        waiter.prev.set(self.tail);
+        waiter.next.set(core::ptr::null());
+        // SAFETY: a listed waiter is alive (see the type).
+        match unsafe { self.tail.as_ref() } {
+            Some(tail) => tail.next.set(this),
+            None => self.head = this,
+        }
+        self.tail = this;
+        self.len += 1;
+    }
+
+    /// Takes a listed waiter out, wherever it stands.
+    pub(super) fn remove(&mut self, waiter: &RangeWaiter<P>) {
+        let (prev, next) = (waiter.prev.get(), waiter.next.get());
+        // SAFETY: neighbours of a listed waiter are listed, so alive (see the type).
+        match unsafe { prev.as_ref() } {
+            Some(prev) => prev.next.set(next),
+            None => self.head = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.prev.set(prev),
+            None => self.tail = prev,
+        }
+        self.len -= 1;
+    }
+}

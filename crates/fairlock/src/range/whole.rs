@@ -1,0 +1,237 @@
+//! The whole lock as one: the gate.
+//!
+//! While everybody takes the full range, a range lock is a reader/writer lock, and
+//! then it is one: [`RwSem`](crate::rwsem::RwSem), with its turns, under the flag
+//! `WHOLE`. Whoever finds the word empty may raise it, as nobody holds or waits
+//! for a range then. Whoever comes for a part lowers it:
+//!
+//! * a **writer** takes the gate for writing first, so nobody is inside by it, and
+//!   exchanges `WHOLE` for a slot of its own;
+//! * a **reader** takes the gate for reading, and exchanges `WHOLE` for a slot and
+//!   `DRAIN`: other readers may still be inside by the gate, each of the full
+//!   range. They are in no reader's way. The first writer takes the gate for
+//!   writing, which waits for them, and clears `DRAIN`.
+//!
+//! Who has the gate looks at the word again. `WHOLE` still set means that it is
+//! held; if it is not, the gate is given back. The look may be out of date: a
+//! reader has just exchanged `WHOLE` for `DRAIN`. That is all right for a reader of
+//! the full range, as every writer passes the gate before it enters a slot or the
+//! tree; and for a writer it cannot be, as it alone has the gate.
+//!
+//! A thread that may be overtaken for ever so short a time cannot be in the gate's
+//! turns: under [`RangePolicy::FIFO`](super::RangePolicy::FIFO) `WHOLE` is never
+//! raised, nor while ranges are traced.
+
+use core::sync::atomic::Ordering;
+
+use super::slots::Missed;
+use super::span::Span;
+use super::word::{DRAIN, Packed, TRACED, WHOLE, slot_bits};
+use super::{Hold, RangeRwLock};
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, WaitContext, WaitError};
+
+/// Full ranges in a row before the lock is taken as a whole again, at first and
+/// at most. A change costs about a microsecond.
+const REOPEN: (usize, usize) = (64, 65_536);
+/// After this long as a whole it counts as the first time again.
+const LONG_NS: u64 = 10_000_000;
+
+/// Why the gate was not had.
+pub(super) enum Shut {
+    /// It would have to be waited for.
+    Busy,
+    Wait(WaitError),
+}
+
+/// How a caller is ready to wait for the gate: not at all, or how.
+pub(super) type Patience<'a, 'b, P> = Option<&'a WaitContext<'b, P>>;
+
+impl<P: Platform> RangeRwLock<P> {
+    /// The full range by the gate, if the lock is taken as a whole, or can be.
+    /// `Ok(None)`: it is not.
+    #[inline]
+    pub(super) fn acquire_whole(
+        &self,
+        kind: Kind,
+        recursive: bool,
+        patience: Patience<'_, '_, P>,
+    ) -> Result<Option<Hold>, Shut> {
+        // Relaxed: looked at again with the gate held.
+        while self.word.load(Ordering::Relaxed) & (WHOLE | TRACED) == WHOLE || self.open() {
+            self.enter_gate(kind, recursive, patience)?;
+            // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
+            // done under ranges before that is seen.
+            if self.word.load(Ordering::Acquire) & WHOLE != 0 {
+                return Ok(Some(Hold::Gate));
+            }
+            // SAFETY: just taken.
+            unsafe { self.leave_gate(kind) };
+        }
+        Ok(None)
+    }
+
+    /// Raises `WHOLE` if nobody holds or waits for anything, and full ranges have
+    /// been all that was asked for lately.
+    #[inline]
+    fn open(&self) -> bool {
+        if self.policy.is_fifo() {
+            return false;
+        }
+        // A load and a store, not one step: a count that is roughly right will do.
+        let left = self.until_open.load(Ordering::Relaxed);
+        if left > 0 {
+            self.until_open.store(left - 1, Ordering::Relaxed);
+            return false;
+        }
+        // Relaxed on failure: nothing is done then. AcqRel: Acquire for what was
+        // done under ranges before; Release hands it on to those who see `WHOLE`.
+        let opened =
+            self.word.compare_exchange(0, WHOLE, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if opened {
+            self.opened.store(P::now(), Ordering::Relaxed);
+        }
+        opened
+    }
+
+    /// Somebody asks for a part: full ranges in a row count from here, and it
+    /// takes more of them each time.
+    fn count_closing(&self) {
+        let lasted = P::now().saturating_sub(self.opened.load(Ordering::Relaxed));
+        let before = self.reopen.load(Ordering::Relaxed);
+        let next = if lasted > LONG_NS { REOPEN.0 } else { (2 * before).clamp(REOPEN.0, REOPEN.1) };
+        self.reopen.store(next, Ordering::Relaxed);
+        self.until_open.store(next, Ordering::Relaxed);
+    }
+
+    /// The lock was found to be taken as a whole, or readers may still be inside
+    /// by the gate: sees to it that neither is so any more, as far as it concerns a
+    /// range of this kind. `Ok(Some)` if the range was had on the way.
+    #[cold]
+    pub(super) fn pass_gate(
+        &self,
+        span: Span,
+        kind: Kind,
+        recursive: bool,
+        patience: Patience<'_, '_, P>,
+    ) -> Result<Option<Hold>, Shut> {
+        self.enter_gate(kind, recursive, patience)?;
+        let hold = self.close(span, kind);
+        // SAFETY: just taken.
+        unsafe { self.leave_gate(kind) };
+        Ok(hold)
+    }
+
+    /// With the gate held as `kind`: exchanges `WHOLE` for a slot with `span`, if
+    /// that can be packed, and for `DRAIN` if other readers may be inside; clears
+    /// `DRAIN` for a writer. `None` if there is no slot.
+    fn close(&self, span: Span, kind: Kind) -> Option<Hold> {
+        let drain = if kind == Kind::Reader { DRAIN } else { 0 };
+        let packed = Packed::pack(span);
+        let slot = packed.map_or(0, |_| slot_bits(0, kind));
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & WHOLE != 0 {
+            // AcqRel: Acquire, as every way to hold a range (rule 3), and Release,
+            // which hands on what was done under the gate.
+            match self.word.compare_exchange_weak(
+                word,
+                (word & !WHOLE) | drain | slot,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    self.count_closing();
+                    // Release: who reads the range comes after who took the slot.
+                    return packed.map(|packed| {
+                        self.slots[0].store(packed.0, Ordering::Release);
+                        Hold::Slot(0)
+                    });
+                }
+                Err(now) => word = now,
+            }
+        }
+        if kind == Kind::Writer {
+            // Nobody is inside by the gate, and nobody will be. AcqRel: as above.
+            self.word.fetch_and(!DRAIN, Ordering::AcqRel);
+        }
+        None
+    }
+
+    /// A full range that is held by the gate: holds it by a slot, or the tree,
+    /// instead.
+    pub(super) fn out_of_gate(&self, kind: Kind) -> Hold {
+        let hold = self.close(Span::FULL, kind).unwrap_or_else(|| {
+            loop {
+                // A reader beside other readers: no writer can be inside or waiting.
+                match self.attempt(Span::FULL, kind) {
+                    Ok(hold) => break hold,
+                    Err(missed) => {
+                        debug_assert!(missed != Missed::Gate && kind == Kind::Reader);
+                        P::yield_now(); // just being taken, or left, by another reader
+                    }
+                }
+            }
+        });
+        // SAFETY: the caller held the gate so far.
+        unsafe { self.leave_gate(kind) };
+        hold
+    }
+
+    #[inline]
+    fn enter_gate(
+        &self,
+        kind: Kind,
+        recursive: bool,
+        patience: Patience<'_, '_, P>,
+    ) -> Result<(), Shut> {
+        let gate = &self.gate;
+        let waited = match (kind, patience) {
+            (Kind::Reader, None) => {
+                let had = if recursive { gate.try_read_recursive() } else { gate.try_read() };
+                return if had { Ok(()) } else { Err(Shut::Busy) };
+            }
+            (Kind::Writer, None) => return if gate.try_write() { Ok(()) } else { Err(Shut::Busy) },
+            (Kind::Reader, Some(context)) => {
+                if let Some(token) = context.cancel {
+                    gate.read_cancellable(token)
+                } else if context.interruptible {
+                    gate.read_interruptible()
+                } else if let Some(deadline) = context.deadline {
+                    gate.read_until(deadline)
+                } else if recursive {
+                    gate.read_recursive();
+                    Ok(())
+                } else {
+                    gate.read();
+                    Ok(())
+                }
+            }
+            (Kind::Writer, Some(context)) => {
+                if let Some(token) = context.cancel {
+                    gate.write_cancellable(token)
+                } else if context.interruptible {
+                    gate.write_interruptible()
+                } else if let Some(deadline) = context.deadline {
+                    gate.write_until(deadline)
+                } else {
+                    gate.write();
+                    Ok(())
+                }
+            }
+        };
+        waited.map_err(Shut::Wait)
+    }
+
+    /// # Safety
+    /// The caller holds the gate as `kind`.
+    #[inline]
+    pub(super) unsafe fn leave_gate(&self, kind: Kind) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match kind {
+                Kind::Reader => self.gate.unlock_read(),
+                Kind::Writer => self.gate.unlock_write(),
+            }
+        }
+    }
+}

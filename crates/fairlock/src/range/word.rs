@@ -1,0 +1,261 @@
+//! The state word of [`RangeRwLock`](super::RangeRwLock), and how a range is
+//! packed into a slot.
+//!
+//! | bits | name | meaning | set by | cleared by |
+//! |---|---|---|---|---|
+//! | 0-23 | used | slot *i* is taken | whoever takes it | its holder |
+//! | 24-47 | writer | the holder of slot *i* writes | with bit *i* | with bit *i*, or by a downgrade |
+//! | 48 | `TREE` | the tree is not empty: look there too | under the tree lock | under the tree lock |
+//! | 49 | `QUEUED` | the tree has waiters: who releases a slot tells them | under the tree lock | under the tree lock |
+//! | 50 | `PATIENT` | threads wait that may be overtaken | under the tree lock | under the tree lock |
+//! | 51 | `WHOLE` | everybody takes everything: by the gate, and no slot or tree is used | whoever finds the word empty | under the gate |
+//! | 52 | `DRAIN` | readers of everything may still be inside by the gate | with `WHOLE`'s end | under the gate |
+//! | 53 | `TRACED` | every range goes to the tree, with who and since when | anyone | anyone |
+//!
+//! `QUEUED` is never set without `TREE`.
+//!
+//! **One order.** A range comes to be held or waited for in one of two ways: by a
+//! read-modify-write of this word that takes a slot, or by one that follows its
+//! entry into the tree (under the tree lock). Either way it then looks at
+//! everything that the word showed before *it*. So of two conflicting ranges the
+//! one that comes second in the word's order sees the first, and no fence is
+//! needed between an announcement and a look.
+//!
+//! Orderings: the word is only ever changed by read-modify-writes, so each
+//! Acquire of it synchronizes with every earlier Release: the release of a range
+//! is a Release of the word (or of the tree lock, which whoever sees the entry in
+//! the tree takes), and every way to hold a range starts with an Acquire of it
+//! (rule 3). A slot's content is written after its bit is set and cleared before
+//! its bit is; so whoever sees the bit sees the content, or zero, never that of
+//! an earlier holder.
+
+use super::span::Span;
+use crate::wait::Kind;
+
+/// Slots in a lock.
+pub(super) const SLOTS: usize = 24;
+/// Slots for those who find the tree empty: the others are for short stays beside
+/// a tree full of long ones.
+pub(super) const FAST_SLOTS: usize = 16;
+
+/// The tree is not empty.
+pub(super) const TREE: u64 = 1 << 48;
+/// The tree has waiters.
+pub(super) const QUEUED: u64 = 1 << 49;
+/// Threads wait that may be overtaken.
+pub(super) const PATIENT: u64 = 1 << 50;
+/// Everybody takes everything.
+pub(super) const WHOLE: u64 = 1 << 51;
+/// Readers of everything may still be inside by the gate.
+pub(super) const DRAIN: u64 = 1 << 52;
+/// Every range goes to the tree.
+pub(super) const TRACED: u64 = 1 << 53;
+
+/// With one of these a slot cannot be had by looking at slots alone.
+pub(super) const NOT_FAST: u64 = TREE | WHOLE | DRAIN | TRACED;
+
+/// Whether a range of this kind has to go by the gate, or to see to it that it
+/// need not.
+#[inline(always)]
+pub(super) const fn is_gated(word: u64, kind: Kind) -> bool {
+    match kind {
+        Kind::Reader => word & WHOLE != 0,
+        Kind::Writer => word & (WHOLE | DRAIN) != 0,
+    }
+}
+
+const USED: u64 = (1 << SLOTS) - 1;
+const WRITERS: u64 = USED << SLOTS;
+
+/// What a holder of slot `slot` adds to the word.
+#[inline(always)]
+pub(super) const fn slot_bits(slot: usize, kind: Kind) -> u64 {
+    match kind {
+        Kind::Reader => 1 << slot,
+        Kind::Writer => 1 << slot | 1 << (slot + SLOTS),
+    }
+}
+
+/// The bit that says that the holder of slot `slot` writes.
+#[inline(always)]
+pub(super) const fn writer_bit(slot: usize) -> u64 {
+    1 << (slot + SLOTS)
+}
+
+/// The first free slot of the first `of`.
+#[inline(always)]
+pub(super) const fn free_slot(word: u64, of: usize) -> Option<usize> {
+    let slot = (!word & USED).trailing_zeros() as usize;
+    if slot < of { Some(slot) } else { None }
+}
+
+/// Whether any slot is taken.
+#[inline(always)]
+pub(super) const fn has_slots(word: u64) -> bool {
+    word & USED != 0
+}
+
+/// The taken slots whose holders concern a range of this kind.
+#[inline(always)]
+pub(super) const fn rivals(word: u64, kind: Kind) -> Slots {
+    Slots(match kind {
+        Kind::Reader => (word & WRITERS) >> SLOTS,
+        Kind::Writer => word & USED,
+    })
+}
+
+/// The kind of the holder of slot `slot`.
+#[inline(always)]
+pub(super) const fn kind_of(word: u64, slot: usize) -> Kind {
+    if word & writer_bit(slot) == 0 { Kind::Reader } else { Kind::Writer }
+}
+
+/// A set of slots.
+#[derive(Clone, Copy)]
+pub(super) struct Slots(u64);
+
+impl Iterator for Slots {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let slot = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (slot < SLOTS).then_some(slot)
+    }
+}
+
+/// A range packed into one word, never zero. Not every range can be: see
+/// [`pack`](Packed::pack).
+///
+/// | bits | |
+/// |---|---|
+/// | 0 | 1 |
+/// | 1-6 | unit: how far the two below are shifted |
+/// | 7-28 | length in units, less one; all ones: up to the last position there is |
+/// | 29-63 | start in units |
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Packed(pub(super) u64);
+
+const LENGTH_BITS: u32 = 22;
+const START_BITS: u32 = 35;
+const LENGTH_SHIFT: u32 = 7;
+const START_SHIFT: u32 = LENGTH_SHIFT + LENGTH_BITS;
+const TO_THE_END: u64 = (1 << LENGTH_BITS) - 1;
+
+impl Packed {
+    /// Ranges that start within the first 2^35 positions and are shorter than 2^22
+    /// can be packed (records of a file of 32 GiB); and others if start and length
+    /// are multiples of a power of two that makes up for it (pages of an address
+    /// space of 47 bits); and what reaches to the last position, likewise.
+    #[inline(always)]
+    pub(super) fn pack(span: Span) -> Option<Self> {
+        let less_one = span.last() - span.start();
+        if span.start() >> START_BITS == 0 && less_one < TO_THE_END {
+            return Some(Self(1 | less_one << LENGTH_SHIFT | span.start() << START_SHIFT));
+        }
+        Self::pack_in_units(span)
+    }
+
+    #[inline(never)]
+    fn pack_in_units(span: Span) -> Option<Self> {
+        let start_bits = u64::BITS - span.start().leading_zeros();
+        let start_unit = start_bits.saturating_sub(START_BITS);
+        let aligned = |to: u32| span.start() & ((1 << to) - 1) == 0;
+        if span.last() == u64::MAX {
+            return aligned(start_unit).then(|| Self::new(start_unit, TO_THE_END, span.start()));
+        }
+        let len = span.last() - span.start() + 1; // not the full range, so no overflow
+        // The smallest unit in which the length less one is below TO_THE_END.
+        let len_bits = u64::BITS - (len - 1).leading_zeros();
+        let mut unit = start_unit.max(len_bits.saturating_sub(LENGTH_BITS));
+        if (len >> unit) > TO_THE_END {
+            unit += 1;
+        }
+        let fits = aligned(unit) && len & ((1 << unit) - 1) == 0 && len >> unit <= TO_THE_END;
+        fits.then(|| Self::new(unit, (len >> unit) - 1, span.start()))
+    }
+
+    fn new(unit: u32, length: u64, start: u64) -> Self {
+        Self(1 | u64::from(unit) << 1 | length << LENGTH_SHIFT | (start >> unit) << START_SHIFT)
+    }
+
+    /// The range.
+    #[inline(always)]
+    pub(super) fn span(self) -> Span {
+        let unit = (self.0 >> 1) & 63;
+        let start = (self.0 >> START_SHIFT) << unit;
+        let less_one = (self.0 >> LENGTH_SHIFT) & TO_THE_END;
+        if less_one == TO_THE_END {
+            Span::closed(start, u64::MAX)
+        } else {
+            Span::closed(start, start + (((less_one + 1) << unit) - 1))
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn round_trip(start: u64, last: u64) -> bool {
+        let span = Span::closed(start, last);
+        match Packed::pack(span) {
+            Some(packed) => {
+                assert!(packed.0 != 0);
+                assert_eq!(packed.span(), span);
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[test]
+    fn what_is_common_can_be_packed() {
+        assert!(round_trip(0, u64::MAX));
+        assert!(round_trip(0, 0));
+        assert!(round_trip(5, u64::MAX));
+        assert!(round_trip(0, (1 << 22) - 2));
+        assert!(round_trip((1 << 35) - 1, 1 << 35));
+        // Pages and blocks of large files and address spaces.
+        assert!(round_trip(1 << 44, (1 << 44) + 4095));
+        assert!(round_trip(0x7fff_ffff_f000, 0x7fff_ffff_ffff));
+        assert!(round_trip(1 << 63, u64::MAX));
+        assert!(round_trip(0, (1 << 40) - 1));
+        assert!(round_trip(u64::MAX << 29, u64::MAX));
+    }
+
+    #[test]
+    fn what_cannot_be_packed_is_refused() {
+        assert!(!round_trip(1 << 35 | 1, (1 << 35) + 100));
+        assert!(!round_trip(u64::MAX, u64::MAX));
+        assert!(!round_trip(u64::MAX - 1, u64::MAX - 1));
+        assert!(!round_trip(1, 1 << 30));
+        assert!(!round_trip(0, u64::MAX - 1));
+    }
+
+    proptest! {
+        #[test]
+        fn packing_is_exact_or_refused(a: u64, b: u64, shift in 0_u32..64, align in 0_u32..64) {
+            let (a, b) = (a >> shift, b >> shift);
+            let (start, last) = (a.min(b), a.max(b));
+            round_trip(start, last);
+            let mask = (1_u64 << align) - 1;
+            round_trip(start & !mask, last | mask);
+        }
+    }
+
+    #[test]
+    fn slots_are_found_and_listed() {
+        let word =
+            slot_bits(0, Kind::Writer) | slot_bits(1, Kind::Reader) | slot_bits(5, Kind::Writer);
+        assert_eq!(free_slot(word, SLOTS), Some(2));
+        assert_eq!(free_slot(USED, SLOTS), None);
+        assert_eq!(free_slot(0xffff, FAST_SLOTS), None);
+        assert_eq!(rivals(word, Kind::Reader).collect::<Vec<_>>(), [0, 5]);
+        assert_eq!(rivals(word, Kind::Writer).collect::<Vec<_>>(), [0, 1, 5]);
+        assert_eq!((kind_of(word, 0), kind_of(word, 1)), (Kind::Writer, Kind::Reader));
+    }
+}
