@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::word::{READER, WAITERS, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};
-use crate::wait::WakeList;
 
 impl<P: Platform> RwSem<P> {
     /// Turns the lock held for writing into one held for reading, with no gap
@@ -24,14 +23,10 @@ impl<P: Platform> RwSem<P> {
         if before & WAITERS == 0 {
             return;
         }
-        match self.policy.tenure() {
-            Some(shape) => {
-                self.share_tenure();
-                let mut wakes = WakeList::new();
-                self.with_queue(|q| self.recheck(q, P::now(), shape, &mut wakes));
-                wakes.wake_all();
-            }
-            None => self.wake_readers_beside(),
+        if self.policy.has_tenure() {
+            self.stop_writing(true);
+        } else {
+            self.wake_readers_beside();
         }
     }
 

@@ -158,10 +158,24 @@ impl Guarded {
 /// of three threads under tenure. (Loom counts in steps of 20,000.)
 const ENOUGH: usize = 20_000;
 
-/// Each thread pays its visits, the model's own thread the first list.
 fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
     let mut builder = loom::model::Builder::new();
     builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
+    check(builder, policy, threads);
+}
+
+/// As [`model`], but small enough to be tried to the end.
+fn whole(policy: Policy, threads: &'static [&'static [Visit]]) {
+    let mut builder = loom::model::Builder::new();
+    if threads.len() > 2 {
+        // Of three threads only this is small.
+        builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(1));
+    }
+    check(builder, policy, threads);
+}
+
+/// Each thread pays its visits, the model's own thread the first list.
+fn check(builder: loom::model::Builder, policy: Policy, threads: &'static [&'static [Visit]]) {
     let tried = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let trying = tried.clone();
     builder.check(move || {
@@ -185,18 +199,19 @@ fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
 
 /// One test a policy: those that a model is worth running under.
 macro_rules! models {
-    ($($name:ident: $threads:expr, [$($policy:ident $under:ident),+];)+) => {$(
+    ($how:ident; $($name:ident: $threads:expr, [$($policy:ident $under:ident),+];)+) => {$(
         mod $name {
             use super::*;
             $(#[test]
             fn $under() {
-                model($policy, &$threads);
+                $how($policy, &$threads);
             })+
         }
     )+};
 }
 
 models! {
+    model;
     // The word.
     rule_03_two_writers: [&[Write, Write], &[Write, Write]],
         [IMMEDIATE immediate, STOLEN stolen, SPUN spun, SHORT short_tenure, LONG long_tenure];
@@ -246,4 +261,58 @@ models! {
         [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
     interrupted_reader: [&[Write, Write], &[ReadInterruptible, ReadInterruptible]],
         [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+}
+
+// Tried to the end, where those above are not: two threads under tenure, and
+// three with one preemption.
+models! {
+    whole;
+    whole_two_writers: [&[Write], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_writer_and_reader: [&[Write], &[Read]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_reader_twice_and_writer: [&[Read, Read], &[Write]],
+        [SHORT short_tenure];
+    whole_recursive_reader_and_writer: [&[ReadRecursive], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_try_read_and_writer: [&[TryRead, Write], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_fair_writer_and_writer: [&[WriteFair], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_fair_writer_and_reader: [&[WriteFair], &[Read]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_fair_reader_and_writer: [&[ReadFair], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_downgrade_and_reader: [&[Downgrade], &[Read]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_downgrade_and_writer: [&[Downgrade], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_timed_out_writer_and_writer: [&[WriteUntil], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_timed_out_writers: [&[WriteUntil], &[WriteUntil]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_timed_out_writer_and_reader: [&[WriteUntil], &[Read]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_timed_out_reader_and_writer: [&[ReadUntil], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_interrupted_writer: [&[WriteInterruptible], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_interrupted_reader: [&[ReadInterruptible], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_three_writers: [&[Write], &[Write], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_writer_between_readers: [&[Read], &[Write], &[Read]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_reader_between_writers: [&[Write], &[Read], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_downgrade_between_reader_and_writer: [&[Read], &[Downgrade], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_timed_out_reader_at_the_head: [&[Write], &[ReadUntil], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_timed_out_writer_before_reader: [&[Read], &[WriteUntil], &[Read]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_cancelled_writer_before_another: [&[Write, Cancel], &[WriteCancellable], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_try_read_beside_writers: [&[Write], &[TryRead], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
 }

@@ -308,10 +308,25 @@ impl<P: Platform> RwSem<P> {
         self.queue_lock.lock();
         // SAFETY: `queue_lock` is held, so this is the only reference to the
         // queue; nothing in the crate panics while it is held.
-        let result = f(unsafe { &mut *self.queue.get() });
+        let q = unsafe { &mut *self.queue.get() };
+        let result = f(q);
+        let watched = self.is_watched(q);
         // SAFETY: taken above.
         unsafe { self.queue_lock.unlock() };
+        // Not before: others would wait for the queue lock for ever.
+        assert!(watched, "somebody waits and nobody is next");
         result
+    }
+
+    /// Whether somebody will notice the end of the tenure, or an idle lock, as
+    /// [`Queued::next`](tenure::Queued) promises. Checked where checks are on;
+    /// the queue lock is held.
+    #[inline(always)]
+    fn is_watched(&self, q: &tenure::Queued<P>) -> bool {
+        !cfg!(any(debug_assertions, loom))
+            || !self.policy.has_tenure()
+            || q.waiters.is_empty()
+            || !q.next.is_null()
     }
 }
 

@@ -81,7 +81,7 @@ impl Policy {
     pub(crate) const fn tenure(&self) -> Option<TenureShape> {
         match (self.handoff_after, self.handoff_budget) {
             (Some(after), Some(percent)) => Some(TenureShape {
-                aim_ns: after.as_nanos() as u64,
+                aim_ns: at_most(after, LONGEST_AIM_NS),
                 percent: if percent == 0 { 1 } else { percent as u64 },
             }),
             _ => None,
@@ -93,6 +93,15 @@ impl Default for Policy {
     fn default() -> Self {
         Self::DEFAULT
     }
+}
+
+/// Half of what the difference of two times can be: `pace` keeps their low bits.
+const LONGEST_AIM_NS: u64 = isize::MAX as u64 / 2;
+
+/// A duration in nanoseconds, or `most` if it is longer.
+pub(super) const fn at_most(duration: Duration, most: u64) -> u64 {
+    let ns = duration.as_nanos();
+    if ns > most as u128 { most } else { ns as u64 }
 }
 
 /// What the tenure discipline needs of a policy.

@@ -26,6 +26,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use super::RwSem;
+use super::policy::at_most;
 use super::tenure::Queued;
 use super::word::{HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free};
 use crate::events::Event;
@@ -239,9 +240,9 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a waiter is past the time it may be passed over.
     pub(super) fn is_due(&self, waiter: &Waiter<P>) -> bool {
-        self.policy
-            .handoff_after
-            .is_some_and(|after| P::now().saturating_sub(waiter.arrived) >= after.as_nanos() as u64)
+        self.policy.handoff_after.is_some_and(|after| {
+            P::now().saturating_sub(waiter.arrived) >= at_most(after, u64::MAX)
+        })
     }
 
     fn is_immediate(&self) -> bool {

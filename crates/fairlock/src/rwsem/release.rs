@@ -59,21 +59,27 @@ impl<P: Platform> RwSem<P> {
     #[cold]
     pub(super) fn read_release_slow(&self) {
         match self.policy.tenure() {
-            Some(shape) => {
-                let word = self.word.load(Ordering::Relaxed);
-                if word & HANDOFF != 0 && is_free(word) {
-                    let now = P::now();
-                    let mut wakes = WakeList::new();
-                    self.with_queue(|q| {
-                        let word = self.word.load(Ordering::Relaxed);
-                        if word & HANDOFF != 0 && is_free(word) {
-                            self.grant_next(q, now, shape, &mut wakes);
-                        }
-                    });
-                    self.wake_and_note(now, wakes);
-                }
-            }
+            Some(shape) => self.grant_if_free(true, shape),
             None => self.wake_after_release(),
+        }
+    }
+
+    /// Grants the lock to the queue if nobody is inside, and, if `closed` is
+    /// asked for, its tenure is over.
+    pub(super) fn grant_if_free(&self, closed: bool, shape: TenureShape) {
+        let is_due = || {
+            let word = self.word.load(Ordering::Relaxed);
+            is_free(word) && (!closed || word & HANDOFF != 0)
+        };
+        if is_due() {
+            let now = P::now();
+            let mut wakes = WakeList::new();
+            self.with_queue(|q| {
+                if is_due() {
+                    self.grant_next(q, now, shape, &mut wakes);
+                }
+            });
+            self.wake_and_note(now, wakes);
         }
     }
 }

@@ -73,7 +73,7 @@ impl<P: Platform> RwSem<P> {
             return false;
         }
         let holder = self.tenure.holder.load(Ordering::Relaxed);
-        if holder == me.hint() && me.steals.reads_in_a_row() && !self.stop_writing() {
+        if holder == me.hint() && me.steals.reads_in_a_row() && !self.stop_writing(false) {
             return false;
         }
         let stolen = (holder == READERS || holder == me.hint()) && self.stays_in_tenure(before, me);
@@ -107,29 +107,31 @@ impl<P: Platform> RwSem<P> {
         false
     }
 
-    /// The writer whose tenure it is only reads now: the next writer has the
-    /// rest of it (false: the lock is closed), or else the readers (true).
+    /// The writer whose tenure it is, and who is inside as a reader, only reads
+    /// now. Unless it has downgraded, the next writer has the rest of the tenure
+    /// (false: the lock is closed). Else the readers' begins (true): one is
+    /// granted, since those that are only invited may find the lock closed, or
+    /// the next writer faster, and this was their turn.
     #[cold]
-    fn stop_writing(&self) -> bool {
-        let writer_waits = self.with_queue(|q| q.waiters.first(Kind::Writer).is_some());
-        if writer_waits {
-            return self.close() & HANDOFF == 0;
-        }
-        self.share_tenure();
-        true
-    }
-
-    /// A writer that only reads now lets the other readers in.
-    #[cold]
-    pub(super) fn share_tenure(&self) {
-        let Some(shape) = self.policy.tenure() else { return };
+    pub(super) fn stop_writing(&self, downgraded: bool) -> bool {
+        let Some(shape) = self.policy.tenure() else { return true };
+        let now = P::now();
         let mut wakes = WakeList::new();
-        self.with_queue(|q| {
-            self.tenure.holder.store(READERS, Ordering::Relaxed);
-            self.invite_readers(q, usize::MAX, &mut wakes);
-            self.recheck(q, P::now(), shape, &mut wakes);
+        let stays = self.with_queue(|q| {
+            if !downgraded && q.waiters.first(Kind::Writer).is_some() {
+                self.close();
+                return false;
+            }
+            if q.waiters.first(Kind::Reader).is_some() && self.claim_for_readers() {
+                self.grant_readers(q, now, shape, &mut wakes);
+            } else {
+                self.tenure.holder.store(READERS, Ordering::Relaxed);
+                self.recheck(q, now, shape, &mut wakes);
+            }
+            true
         });
         wakes.wake_all();
+        stays
     }
 
     /// Closes the lock if the tenure is over.
@@ -313,7 +315,8 @@ impl<P: Platform> RwSem<P> {
             Some(Kind::Writer) if self.claim_for_writer(q) => {
                 self.grant_writer(q, now, shape, wakes);
             }
-            _ => {}
+            // Somebody was faster, and will come here.
+            _ => self.appoint_next(q, wakes),
         }
     }
 
@@ -400,7 +403,8 @@ impl<P: Platform> RwSem<P> {
             self.count(Event::WakeReader);
             reader.set_state(GRANTED);
             wakes.push(thread);
-            if !all || wakes.is_full() {
+            // However many: none of those left would be told when to look again.
+            if !all {
                 break;
             }
         }

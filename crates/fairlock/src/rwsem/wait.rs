@@ -104,7 +104,7 @@ impl<P: Platform> RwSem<P> {
     ) -> WaitOutcome {
         let now = P::now();
         if watch.sees_idle(self, now) {
-            self.grant_if_free(now, shape);
+            self.grant_if_free(false, shape);
         } else {
             let state = waiter.state();
             P::spin_until(waiter.state_word(), IDLE_NS, |now| now != state);
@@ -130,7 +130,7 @@ impl<P: Platform> RwSem<P> {
         if left <= 0 {
             let word = self.close();
             if is_free(word) {
-                self.grant_if_free(now, shape);
+                self.grant_if_free(false, shape);
             } else if !self.stay_awake(waiter, DRAIN_NS) {
                 return self.sleep(waiter, context.deadline, context);
             }
@@ -138,9 +138,9 @@ impl<P: Platform> RwSem<P> {
         }
         let left = left as u64;
         let near = !self.tenure_is_readers() && left <= self.lateness().max(SPIN_THROUGH_NS);
-        if near || watch.lasts(now) {
+        if near || watch.lasts(now) || watch.is_undecided() {
             if watch.sees_idle(self, now) {
-                self.grant_if_free(now, shape);
+                self.grant_if_free(false, shape);
             } else {
                 self.stay_awake(waiter, watch.pause().min(left));
             }
@@ -181,17 +181,6 @@ impl<P: Platform> RwSem<P> {
         waiter.thread.parker.park(until, context.interruptible)
     }
 
-    /// Grants the lock to the queue if it is free at this instant.
-    fn grant_if_free(&self, now: u64, shape: TenureShape) {
-        let mut wakes = WakeList::new();
-        self.with_queue(|q| {
-            if is_free(self.word.load(Ordering::Relaxed)) {
-                self.grant_next(q, now, shape, &mut wakes);
-            }
-        });
-        wakes.wake_all();
-    }
-
     /// Gives up, unless the grant came first: then the lock is owned.
     fn leave(
         &self,
@@ -219,6 +208,7 @@ impl<P: Platform> RwSem<P> {
 struct Watch {
     /// Watch until then before sleeping.
     until: u64,
+    /// The last look; zero if there was none since the last sleep.
     looked: u64,
     free_looks: u32,
     steals: usize,
@@ -242,11 +232,18 @@ impl Watch {
         now < self.until
     }
 
-    /// After a sleep: look twice, then decide.
+    /// After a sleep: look, as often as it takes to decide.
     fn again(&mut self, now: u64) {
         self.until = now + 10 * IDLE_NS;
+        self.looked = 0;
         self.pause = IDLE_NS;
         self.free_looks = 0;
+    }
+
+    /// It has not looked yet, or not often enough at a lock that was free. Not
+    /// a matter of time: this thread may be slow.
+    fn is_undecided(&self) -> bool {
+        self.looked == 0 || self.free_looks > 0
     }
 
     fn pause(&mut self) -> u64 {

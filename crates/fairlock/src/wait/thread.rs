@@ -74,7 +74,10 @@ impl<P: Platform> Parker<P> {
             self.word.compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire);
         if before.is_ok() {
             let outcome = P::wait(&self.word, PARKED, deadline, interruptible);
-            if self.word.swap(EMPTY, Ordering::Acquire) != NOTIFIED {
+            let notified = self.word.swap(EMPTY, Ordering::Acquire) == NOTIFIED;
+            // A signal counts even if a notification came while its handler ran:
+            // it is not told again. (Who leaves looks at what it was granted.)
+            if !notified || outcome == WaitOutcome::Interrupted {
                 return outcome;
             }
         } else {

@@ -1,5 +1,6 @@
 //! Each way to give up, at each place in the queue, beside readers and writers.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 
 use super::*;
@@ -132,6 +133,53 @@ fn all_give_up_and_the_lock_is_only_held() {
             }
         });
         assert_eq!(word(lock), held);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+    });
+}
+
+static HANDLER_RUNS: AtomicBool = AtomicBool::new(false);
+static HANDLER_MAY_END: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn slow_handler(_signal: libc::c_int) {
+    HANDLER_RUNS.store(true, Ordering::SeqCst);
+    while !HANDLER_MAY_END.load(Ordering::SeqCst) {
+        core::hint::spin_loop();
+    }
+}
+
+/// A wake-up that comes while the handler runs does not hide that it ran.
+#[test]
+#[cfg(target_os = "linux")]
+fn wait_is_interrupted_although_it_is_woken_at_the_same_time() {
+    // SAFETY: a zeroed `sigaction` is a valid one; the handler uses atomics only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = slow_handler as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+    }
+    for_each_policy(|lock| {
+        HANDLER_RUNS.store(false, Ordering::SeqCst);
+        HANDLER_MAY_END.store(false, Ordering::SeqCst);
+        lock.write();
+        scope(|s| {
+            let (send, who) = mpsc::channel();
+            let waiter = s.spawn(move || {
+                // SAFETY: always succeed.
+                let ids = unsafe { (libc::pthread_self(), libc::gettid()) };
+                send.send((ids, Native::thread())).unwrap();
+                lock.read_interruptible()
+            });
+            let ((thread, id), record) = who.recv().unwrap();
+            until(|| waiters(lock) == 1 && rules::sleeps(id));
+            thread::sleep(Duration::from_millis(20));
+            // SAFETY: the thread has not been joined, so its id is valid.
+            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+            until(|| HANDLER_RUNS.load(Ordering::SeqCst));
+            record.parker.unpark();
+            HANDLER_MAY_END.store(true, Ordering::SeqCst);
+            assert_eq!(join(waiter), Err(WaitError::Interrupted));
+        });
         // SAFETY: taken above.
         unsafe { lock.unlock_write() };
     });

@@ -5,6 +5,7 @@
 
 mod cancel;
 mod rules;
+mod turns;
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;

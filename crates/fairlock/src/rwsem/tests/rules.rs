@@ -63,6 +63,45 @@ fn rule_04_handoff_set_twice_leaves_no_other_bit() {
     });
 }
 
+/// The head that was handed the lock holds it: those behind it are not past
+/// their deadlines, so running threads may steal again.
+#[test]
+fn handoff_ends_when_the_head_takes_the_lock() {
+    let policy = Policy { handoff_after: None, ..Policy::HANDOFF };
+    for first in [Kind::Writer, Kind::Reader] {
+        let lock = &Lock::new(policy);
+        let (taken, seen) = (Barrier::new(2), Barrier::new(2));
+        lock.write();
+        scope(|s| {
+            let head = s.spawn(|| {
+                if first == Kind::Writer {
+                    lock.write()
+                } else {
+                    lock.read()
+                }
+                taken.wait();
+                seen.wait();
+                // SAFETY: just taken.
+                unsafe {
+                    if first == Kind::Writer { lock.unlock_write() } else { lock.unlock_read() }
+                }
+            });
+            until(|| waiters(lock) == 1);
+            let behind = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 2);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write_fair() };
+            taken.wait();
+            assert_eq!(waiters(lock), 1);
+            assert_eq!(word(lock) & (WAITERS | HANDOFF), WAITERS, "{first:?}");
+            seen.wait();
+            join(head);
+            join(behind);
+        });
+        assert_free(lock);
+    }
+}
+
 fn closed_then_first_cancelled(lock: &Lock, first: Kind, second: Kind) {
     let token = CancelToken::new();
     lock.write();
@@ -167,7 +206,7 @@ fn rule_09_nobody_spins_for_an_unknown_owner() {
 
 /// The state of a thread, as `ps` shows it.
 #[cfg(target_os = "linux")]
-fn sleeps(thread: i32) -> bool {
+pub(super) fn sleeps(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
     stat.rsplit(") ").next().unwrap().starts_with('S')
 }
