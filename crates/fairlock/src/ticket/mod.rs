@@ -39,6 +39,8 @@ mod batch;
 mod fault;
 mod lock;
 mod park;
+mod release;
+mod wait;
 mod word;
 
 pub use batch::{Adaptive, BatchSize, Fixed};

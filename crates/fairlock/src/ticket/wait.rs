@@ -1,0 +1,216 @@
+//! Waiting for a ticket's turn: awake for a while, then parked.
+
+use core::sync::atomic::Ordering;
+
+use super::batch::BatchSize;
+use super::lock::{TicketLock, can_take};
+use super::park::Parked;
+use super::word::Word;
+use crate::events::{self, Event};
+use crate::platform::{Atomic, Platform};
+
+/// How long a waiter spins before it parks, and after each kick: about what a
+/// wake-up costs.
+const SPIN_NS: u64 = 40_000;
+/// The same for a waiter that cannot run soon: its turn comes after more
+/// waiters than there are CPUs.
+const SPIN_FAR_NS: u64 = 2_000;
+/// The same for a waiter that could have gone first, but saw others do so
+/// [`HOT_SECTIONS`] times: the lock is busy without it.
+const SPIN_HOT_NS: u64 = 10_000;
+const HOT_SECTIONS: u32 = 4;
+/// A waiter of the current batch stays awake if the batch closes within this:
+/// its turn comes before a kick could pay.
+const SPIN_CLOSING_NS: u64 = 100_000;
+/// Between two looks at the pace of others that may go first.
+const RACE_NS: u64 = 500;
+/// Between two looks at the lock once they have gone first time and again: at
+/// least and at most.
+const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
+/// How long the heir sleeps: the first time, and the longest. Less if the batch
+/// closes sooner: it is awake then, and nobody has to kick it.
+const NAP_NS: (u64, u64) = (200_000, 1_600_000);
+
+/// Why a spin ended without the lock.
+#[derive(Clone, Copy)]
+enum InVain {
+    /// The lock did not come free, or it was not yet our turn.
+    Waiting,
+    /// Others of the open batch were quicker, time and again. At their pace it
+    /// closes after this many nanoseconds.
+    Overtaken(u64),
+}
+
+impl InVain {
+    fn is_overtaken(self) -> bool {
+        matches!(self, InVain::Overtaken(_))
+    }
+
+    /// How long to sleep in order to be awake when the batch closes.
+    fn until_closing(self) -> u64 {
+        match self {
+            InVain::Overtaken(closing) => closing.saturating_sub(SPIN_CLOSING_NS),
+            InVain::Waiting => u64::MAX,
+        }
+    }
+}
+
+impl<P: Platform, S: BatchSize> TicketLock<P, S> {
+    #[inline(never)]
+    pub(super) fn lock_contended(&self) {
+        if self.barge() {
+            return;
+        }
+        // Relaxed: a ticket gives nothing yet.
+        let before = Word(self.word.fetch_add(Word::TICKET, Ordering::Relaxed));
+        let ticket = before.tail();
+        if self.take(before.with_ticket(), ticket) {
+            return;
+        }
+        if let Err(why) = self.spin(ticket) {
+            events::count(Event::TakenSlow);
+            self.lock_parked(ticket, why);
+        }
+    }
+
+    /// Waits awake for a bounded time.
+    fn spin(&self, ticket: u32) -> Result<(), InVain> {
+        let still = P::AtomicU32::new(0);
+        let mut started = P::now();
+        let first = self.load();
+        let mut raced = false;
+        loop {
+            let word = self.load();
+            if self.take(word, ticket) {
+                return Ok(());
+            }
+            let now = P::now();
+            let mine = word.is_eligible(ticket, S::MAX);
+            let racing = mine && word.is_open(S::MAX);
+            if raced && !racing {
+                // The batch has closed: only its stragglers are ahead now.
+                started = now;
+            }
+            raced = racing;
+            let spun = now.wrapping_sub(started);
+            let (bound, why) = if racing {
+                patience(word.served_since(first), word.left(S::MAX), spun)
+            } else if !mine && word.distance(ticket) > P::cpus() as u32 {
+                (SPIN_FAR_NS, InVain::Waiting)
+            } else {
+                (SPIN_NS, InVain::Waiting)
+            };
+            if spun >= bound {
+                return Err(why);
+            }
+            if let InVain::Overtaken(closing) = why {
+                // The holder keeps its cache lines while we look only now and
+                // then; more often towards the end.
+                let pause = (closing / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
+                P::spin_until(&still, pause, |_| false);
+            } else {
+                // If others may go first, count how often they do.
+                let bound = if racing { RACE_NS } else { bound - spun };
+                let can_take = |word| can_take::<S>(Word(word), ticket);
+                if P::spin_until(&self.word, bound, can_take) {
+                    continue;
+                }
+                if !racing {
+                    return Err(why);
+                }
+            }
+            // A clock that stands still is a model checker's: one look is all.
+            if P::now() == started {
+                return Err(why);
+            }
+        }
+    }
+
+    /// Parks until kicked, spins again, and so on until the lock is taken.
+    #[cold]
+    fn lock_parked(&self, ticket: u32, mut why: InVain) {
+        let thread = P::thread();
+        let entry = Parked::new(ticket, thread);
+        loop {
+            // Relaxed: who is heir is a matter of speed.
+            let heir = why.is_overtaken() && self.heir.swap(1, Ordering::Relaxed) == 0;
+            let taken = self.park(&entry, heir.then_some(why));
+            if heir {
+                // Before the release that lets the lock be freed, if taken.
+                self.heir.store(0, Ordering::Relaxed);
+            }
+            if taken {
+                // SAFETY: the lock was taken.
+                return unsafe { self.unlist(&entry) };
+            }
+            match self.spin(ticket) {
+                Ok(()) => return,
+                Err(again) => why = again,
+            }
+        }
+    }
+
+    /// Sleeps until kicked: false. True if the lock was taken meanwhile; the
+    /// entry may still be listed then. The heir says how its last spin went.
+    fn park(&self, entry: &Parked<P>, mut heir: Option<InVain>) -> bool {
+        // SAFETY: the entry is in no list, and `lock_parked` keeps its frame
+        // until it is out of them again, with the lock held (invariant 1).
+        unsafe { self.inbox.push(entry, heir.is_some()) };
+        // AcqRel: the release publishes the push to the holder that sees
+        // INBOX; the acquire is `take`'s.
+        let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
+        if !faulty!(S, ParksBlindly) && self.take(word, entry.ticket) {
+            events::count(Event::TakenSlowPickup);
+            return true;
+        }
+        // The lock was held, or serving another batch, after INBOX was up: a
+        // release will look for us (invariant 3).
+        let mut nap = NAP_NS.0;
+        while entry.is_linked() {
+            let until = heir.map(|why| P::now() + nap.min(why.until_closing()));
+            entry.thread.ticket_parker.park(until, false);
+            if !entry.is_linked() {
+                break;
+            }
+            // The timer, or a kick meant for an earlier wait.
+            if heir.is_none() {
+                if self.take(self.load(), entry.ticket) {
+                    return true;
+                }
+                continue;
+            }
+            match self.spin(entry.ticket) {
+                Ok(()) => return true,
+                Err(why) => heir = Some(why),
+            }
+            nap = (2 * nap).min(NAP_NS.1);
+        }
+        false
+    }
+
+    /// Takes the calling holder's own entry out of inbox and lot.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    unsafe fn unlist(&self, entry: &Parked<P>) {
+        // SAFETY: the caller holds the lock.
+        let own = unsafe { &mut *self.own.get() };
+        own.lot.collect(&self.inbox, self.load(), S::MAX);
+        if entry.is_linked() {
+            own.lot.remove(entry);
+        }
+    }
+}
+
+/// How long to spin for a lock that others may take first, when `sections`
+/// have passed in `spun` and the batch has `left` more.
+fn patience(sections: u32, left: u32, spun: u64) -> (u64, InVain) {
+    if sections < HOT_SECTIONS {
+        (SPIN_NS, InVain::Waiting)
+    } else {
+        let closing = spun * u64::from(left) / u64::from(sections);
+        let soon = closing < SPIN_CLOSING_NS;
+        let bound = if soon { 2 * SPIN_CLOSING_NS } else { SPIN_HOT_NS };
+        (bound, InVain::Overtaken(closing))
+    }
+}
