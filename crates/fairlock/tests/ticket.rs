@@ -23,9 +23,9 @@ fn locks_can_be_statics() {
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn sizes_are_as_stated() {
-    assert_eq!(size_of::<BatchedTicketLock<Native, 1>>(), 48);
-    assert_eq!(size_of::<BatchedTicketLock<Native, 64>>(), 48);
-    assert_eq!(size_of::<AdaptiveTicketLock<Native>>(), 88);
+    assert_eq!(size_of::<BatchedTicketLock<Native, 1>>(), 56);
+    assert_eq!(size_of::<BatchedTicketLock<Native, 64>>(), 56);
+    assert_eq!(size_of::<AdaptiveTicketLock<Native>>(), 96);
 }
 
 #[test]

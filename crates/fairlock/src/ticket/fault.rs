@@ -13,6 +13,10 @@ pub enum Fault {
     LooksTooEarly,
     /// A release looks at the word once more when it is done.
     TouchesReleased,
+    /// A solo holder does not look for tickets once it is in.
+    EntersBlindly,
+    /// The first in line does not wait for a solo holder.
+    OvertakesSolo,
 }
 
 /// `Fixed<BATCH>` with the mistake number `FAULT`.
@@ -25,8 +29,14 @@ impl<const BATCH: u32, const FAULT: usize> BatchSize for Broken<BATCH, FAULT> {
     const MAX: u32 = Fixed::<BATCH>::MAX;
     type Pace = ();
     const START: () = ();
-    const FAULT: Fault =
-        [Fault::None, Fault::ParksBlindly, Fault::LooksTooEarly, Fault::TouchesReleased][FAULT];
+    const FAULT: Fault = [
+        Fault::None,
+        Fault::ParksBlindly,
+        Fault::LooksTooEarly,
+        Fault::TouchesReleased,
+        Fault::EntersBlindly,
+        Fault::OvertakesSolo,
+    ][FAULT];
 
     fn pace(pace: &mut (), word: u64, now: impl Fn() -> u64) -> Step {
         Fixed::<BATCH>::pace(pace, word, now)

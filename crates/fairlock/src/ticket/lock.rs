@@ -1,25 +1,30 @@
 //! The lock: its parts, and every way to become its holder.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
 use super::batch::BatchSize;
 use super::park::{Inbox, Lot};
+use super::solo::Solo;
 use super::word::Word;
 use crate::platform::{Atomic, ConstZero, Platform};
 
 /// A ticket lock whose tickets are served in batches of a size `S`.
 ///
 /// See the [module](super) for what it promises.
-#[repr(C)] // the word first: what follows is touched with it
+#[repr(C)] // the words first: what follows is touched with them
 pub struct TicketLock<P: Platform, S: BatchSize> {
     pub(super) word: P::AtomicU64,
+    /// Who holds the lock without a ticket, as long as nobody takes one.
+    pub(super) solo: Solo<P>,
     pub(super) inbox: Inbox<P>,
     /// Non-zero while one of the waiters is the *heir*: it was overtaken time
     /// and again, so it sleeps on a timer and need not be kicked while the
     /// batch is open. A kick would cost the busy threads more than they gain.
     pub(super) heir: P::AtomicU32,
+    /// Whether the holder has a ticket. Belongs to the holder.
+    pub(super) ticketed: Cell<bool>,
     /// Belongs to the holder.
     pub(super) own: UnsafeCell<Own<P, S>>,
     size: PhantomData<S>,
@@ -33,8 +38,8 @@ pub(super) struct Own<P: Platform, S: BatchSize> {
     served: super::Served,
 }
 
-// SAFETY: `own` is touched by the holder of the lock only, which takes it with
-// Acquire and gives it away with Release; the pointers in it are to entries
+// SAFETY: `own` and `ticketed` are touched by the holder of the lock only, which
+// takes it with Acquire and gives it away with Release; the pointers in it are to entries
 // that stay alive while they are in it (invariant 1 of `park`).
 unsafe impl<P: Platform, S: BatchSize> Sync for TicketLock<P, S> {}
 // SAFETY: as above; a lock that can be moved has no waiters.
@@ -43,7 +48,7 @@ unsafe impl<P: Platform, S: BatchSize> Send for TicketLock<P, S> {}
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// A free lock.
     pub fn new() -> Self {
-        Self::with(P::AtomicU64::new(Word::IDLE.0), Inbox::new(), P::AtomicU32::new(0))
+        Self::with(P::AtomicU64::new(Word::IDLE.0), Solo::new(), Inbox::new(), P::AtomicU32::new(0))
     }
 
     /// A free lock, for statics.
@@ -53,29 +58,34 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         P::AtomicUsize: ConstZero,
         P::AtomicU32: ConstZero,
     {
-        Self::with(ConstZero::ZERO, Inbox::new_const(), ConstZero::ZERO)
+        Self::with(ConstZero::ZERO, Solo::new_const(), Inbox::new_const(), ConstZero::ZERO)
     }
 
-    const fn with(word: P::AtomicU64, inbox: Inbox<P>, heir: P::AtomicU32) -> Self {
+    const fn with(word: P::AtomicU64, solo: Solo<P>, inbox: Inbox<P>, heir: P::AtomicU32) -> Self {
         let own = Own {
             lot: Lot::new(),
             pace: S::START,
             #[cfg(test)]
             served: super::Served::NEW,
         };
-        Self { word, inbox, heir, own: UnsafeCell::new(own), size: PhantomData }
+        let ticketed = Cell::new(false);
+        Self { word, solo, inbox, heir, ticketed, own: UnsafeCell::new(own), size: PhantomData }
     }
 
     /// A free lock that has already served `tickets`.
     #[cfg(test)]
     pub(super) fn after(tickets: u32) -> Self {
-        Self::with(P::AtomicU64::new(Word::after(tickets).0), Inbox::new(), P::AtomicU32::new(0))
+        let mut lock = Self::new();
+        lock.word = P::AtomicU64::new(Word::after(tickets).0);
+        // Solo holders come from IDLE only.
+        lock.ticketed.set(Word::after(tickets) != Word::IDLE);
+        lock
     }
 
     /// Takes the lock, waiting for it if need be.
     #[inline]
     pub fn lock(&self) {
-        if !self.take_idle() {
+        if !self.take_solo() {
             self.lock_contended();
         }
     }
@@ -84,7 +94,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// of an earlier batch. May fail when another thread is just doing the same.
     #[inline]
     pub fn try_lock(&self) -> bool {
-        self.take_idle() || self.barge()
+        if self.take_solo() {
+            return true;
+        }
+        // Not as the first in line, who may have to wait for a solo holder.
+        let word = self.load();
+        word.head() != 0 && self.barge(word)
     }
 
     /// Releases the lock.
@@ -93,28 +108,27 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// The caller holds the lock.
     #[inline]
     pub unsafe fn unlock(&self) {
-        // Release: the section happens before the next one.
-        let released = self.word.compare_exchange(
-            Word::SOLE.0,
-            Word::IDLE.0,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-        if let Err(word) = released {
+        // A ticket's holder sees at least its own ticket. Whoever takes the
+        // first one from now on waits for `solo`.
+        let word = self.load();
+        if word == Word::IDLE {
+            self.solo.leave();
+        } else {
             // SAFETY: the caller holds the lock.
-            unsafe { self.unlock_contended(Word(word)) }
+            unsafe { self.unlock_contended(word) }
         }
     }
 
     /// Whether somebody holds the lock.
     pub fn is_locked(&self) -> bool {
-        self.load().is_locked()
+        self.load().is_locked() || self.solo.is_held()
     }
 
     /// Whether somebody waits for the lock.
     pub fn is_contended(&self) -> bool {
         let word = self.load();
-        word.outstanding() > u32::from(word.is_locked())
+        let served = word.is_locked() && !self.solo.is_held();
+        word.outstanding() > u32::from(served)
     }
 
     /// Relaxed: whatever is decided from it is confirmed by a
@@ -124,27 +138,28 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         Word(self.word.load(Ordering::Relaxed))
     }
 
+    /// Takes the lock without a ticket, if nobody has one.
     #[inline]
-    fn take_idle(&self) -> bool {
-        // Acquire: every way to own the lock is one (rule 3).
-        let taken = self.word.compare_exchange(
-            Word::IDLE.0,
-            Word::SOLE.0,
-            Ordering::Acquire,
-            Ordering::Relaxed,
-        );
-        #[cfg(test)]
-        if taken.is_ok() {
-            self.note(0);
+    fn take_solo(&self) -> bool {
+        if self.load() != Word::IDLE || !self.solo.enter() {
+            return false;
         }
-        taken.is_ok()
+        // Acquire: the section of the last ticket's holder, which left IDLE.
+        let word = Word(self.word.load(Ordering::Acquire));
+        if !faulty!(S, EntersBlindly) && word != Word::IDLE {
+            // Somebody was first, and may wait for this.
+            self.solo.leave_to_waiter();
+            return false;
+        }
+        #[cfg(test)]
+        self.note(0);
+        true
     }
 
     /// Takes a ticket and the lock together, if the lock is free and the
-    /// ticket would be of the current batch.
+    /// ticket would be of the current batch, as seen in `word`.
     #[inline]
-    pub(super) fn barge(&self) -> bool {
-        let word = self.load();
+    pub(super) fn barge(&self, word: Word) -> bool {
         !word.is_locked()
             && word.is_open(S::MAX)
             && self.exchange(word, word.with_ticket().locked(), word.tail()).is_ok()
@@ -156,6 +171,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // Acquire: every way to own the lock is one (rule 3).
         match self.word.compare_exchange(word.0, locked.0, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
+                if word.head() == 0 {
+                    if !faulty!(S, OvertakesSolo) {
+                        self.solo.wait_until_free();
+                    }
+                    self.ticketed.set(true);
+                }
                 #[cfg(test)]
                 self.note(ticket);
                 let _ = ticket;
@@ -201,6 +222,7 @@ impl<S: BatchSize> TicketLock<crate::platform::loom::Loom, S> {
     /// Has loom check that every access so far happens before this one.
     pub(super) fn access_mut(&mut self) {
         self.word.with_mut(|_| ());
+        self.solo.access_mut();
         self.heir.with_mut(|_| ());
         self.inbox.access_mut();
     }

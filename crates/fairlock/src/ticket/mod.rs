@@ -40,6 +40,7 @@ mod fault;
 mod lock;
 mod park;
 mod release;
+mod solo;
 mod wait;
 mod word;
 

@@ -18,13 +18,18 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     pub(super) unsafe fn unlock_contended(&self, mut word: Word) {
         // SAFETY: the caller holds the lock; not used after the release.
         let own = unsafe { &mut *self.own.get() };
+        if !self.ticketed.get() {
+            return self.solo.leave_to_waiter();
+        }
         let step = S::pace(&mut own.pace, word.0, P::now);
         let mut kicks = Kicks::new();
         loop {
             let released = if word.outstanding() == 1 {
                 // Nobody waits, so nobody is in the lists (invariant 2).
+                self.ticketed.set(false);
                 Word::IDLE
             } else {
+                self.ticketed.set(true);
                 if word.has_inbox() {
                     // The flag first, then the inbox: who pushes after the
                     // inbox was emptied raises the flag again, and the

@@ -68,6 +68,8 @@ fn most_overtaken(services: &[Served]) -> usize {
     let mut most = 0;
     let mut rest = services;
     while let Some(first) = rest.first() {
+        // Nobody takes the lock without a ticket while somebody has one.
+        assert!(rest.len() == services.len() || first.head == 0, "overtaken without a ticket");
         // Tickets start again when the lock falls idle.
         let len = rest
             .windows(2)

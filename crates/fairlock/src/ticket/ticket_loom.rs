@@ -94,6 +94,13 @@ fn three_threads_share_an_adaptive_batch() {
     contend::<Adaptive<4>>(2, 1, 0);
 }
 
+/// Tickets from the start, so that nobody holds the lock solo at first.
+#[test]
+fn three_threads_park_and_kick_with_tickets_only() {
+    contend::<Fixed<1>>(2, 1, 2);
+    contend::<Adaptive<4>>(2, 1, 2);
+}
+
 #[test]
 fn head_and_tail_wrap_around() {
     contend::<Fixed<1>>(1, 2, u32::MAX);
@@ -120,7 +127,7 @@ fn try_lock_against_lock() {
 
 /// The last owner takes the lock apart as soon as it has released it: loom
 /// reports any access of the other thread that this does not come after.
-fn free_at_once<S: BatchSize>() {
+fn free_at_once<S: BatchSize>(served: u32) {
     fn use_once<S: BatchSize>(lock: *mut Guarded<S>) {
         // SAFETY: whoever comes last frees it, and nobody comes twice.
         let shared = unsafe { &*lock };
@@ -137,8 +144,8 @@ fn free_at_once<S: BatchSize>() {
             unsafe { (*lock).lock.access_mut() };
         }
     }
-    loom::model(|| {
-        let guarded = Guarded::<S> { lock: TicketLock::new(), value: UnsafeCell::new(0) };
+    loom::model(move || {
+        let guarded = Guarded::<S> { lock: TicketLock::after(served), value: UnsafeCell::new(0) };
         let lock = Box::into_raw(Box::new(guarded));
         let address = lock as usize;
         let other = loom::thread::spawn(move || use_once(address as *mut Guarded<S>));
@@ -151,8 +158,10 @@ fn free_at_once<S: BatchSize>() {
 
 #[test]
 fn nothing_touches_the_lock_after_its_last_release() {
-    free_at_once::<Fixed<1>>();
-    free_at_once::<Fixed<2>>();
+    for served in [0, 2] {
+        free_at_once::<Fixed<1>>(served);
+        free_at_once::<Fixed<2>>(served);
+    }
 }
 
 /// The same checks on locks with a mistake (`fault::Fault`): they must fail.
@@ -163,6 +172,8 @@ fn broken_locks_are_caught() {
         ("parks_blindly", "deadlock"),
         ("looks_too_early", "deadlock"),
         ("touches_released", "ausality violation"),
+        ("enters_blindly", "oncurrent"),
+        ("overtakes_solo", "oncurrent"),
     ];
     for (control, complaint) in controls {
         let path = format!("{}::broken::{control}", module_path!().split_once("::").unwrap().1);
@@ -177,24 +188,47 @@ fn broken_locks_are_caught() {
 }
 
 mod broken {
-    use super::{contend, free_at_once};
+    use super::{Guarded, contend, free_at_once};
     use crate::ticket::fault::Broken;
 
     #[test]
     #[ignore = "fails: a negative control"]
     fn parks_blindly() {
-        contend::<Broken<1, 1>>(1, 1, 0);
+        contend::<Broken<1, 1>>(1, 1, 2);
     }
 
     #[test]
     #[ignore = "fails: a negative control"]
     fn looks_too_early() {
-        contend::<Broken<1, 2>>(2, 1, 0);
+        contend::<Broken<1, 2>>(2, 1, 2);
     }
 
     #[test]
     #[ignore = "fails: a negative control"]
     fn touches_released() {
-        free_at_once::<Broken<1, 3>>();
+        free_at_once::<Broken<1, 3>>(2);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn enters_blindly() {
+        // Once beside twice: a second section of the other would hide it, since
+        // the lock is then taken from that one.
+        loom::model(|| {
+            let lock = Guarded::<Broken<1, 4>>::new(0);
+            let other = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || lock.add())
+            };
+            lock.add();
+            lock.add();
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn overtakes_solo() {
+        contend::<Broken<1, 5>>(1, 1, 0);
     }
 }

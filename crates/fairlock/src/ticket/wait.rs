@@ -58,7 +58,7 @@ impl InVain {
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     #[inline(never)]
     pub(super) fn lock_contended(&self) {
-        if self.barge() {
+        if self.barge(self.load()) {
             return;
         }
         // Relaxed: a ticket gives nothing yet.

@@ -4,7 +4,7 @@
 ///
 /// | bits | name | meaning |
 /// |---|---|---|
-/// | 0 | LOCK | somebody holds the lock |
+/// | 0 | LOCK | a ticket's holder holds the lock, or waits for the solo holder before it |
 /// | 1-22 | head | tickets served, modulo 2^22 |
 /// | 23 | SLOWPATH | the list of parked waiters is not empty |
 /// | 24 | INBOX | somebody parked since the holder last emptied the inbox |
@@ -18,9 +18,9 @@
 ///   been served, so what is not yet served of the batch may lie below `head`
 ///   by less than a batch.
 /// * The batch is *open* while its last ticket has not been taken.
-/// * A lock that nobody holds or waits for is [`IDLE`](Word::IDLE): the
-///   release that leaves nobody behind starts the tickets again at zero. So
-///   the uncontended paths are one compare-exchange between two constants.
+/// * A lock without tickets is [`IDLE`](Word::IDLE): free, or held solo (see
+///   `solo`). The release that leaves nobody behind starts the tickets again at
+///   zero, so head 0 says that the first in line may meet a solo holder.
 ///
 /// Everything that makes a waiter eligible or a releaser look for parked
 /// waiters is in this one word. All changes of the word are read-modify-writes,
@@ -53,8 +53,6 @@ const HEAD_MASK: u64 = (TICKETS as u64 - 1) << HEAD_SHIFT;
 impl Word {
     /// Nobody holds the lock or waits for it.
     pub(super) const IDLE: Self = Self(0);
-    /// Taken from [`IDLE`](Self::IDLE), and nobody has come since.
-    pub(super) const SOLE: Self = Self(Self::TICKET | LOCK);
     /// Added to take a ticket. The tail is on top: its wrap falls off the word.
     pub(super) const TICKET: u64 = 1 << TAIL_SHIFT;
     /// Raised by a waiter that has put itself into the inbox.

@@ -1,0 +1,142 @@
+//! Holding the lock without a ticket: what makes an uncontended acquire one
+//! read-modify-write, and its release a plain store.
+//!
+//! Two words: `word` has the tickets, `solo` a holder that has none.
+//!
+//! ```text
+//! solo holder                        first in line, with ticket and LOCK
+//!   solo: FREE -> HELD   (RMW)         word: IDLE -> … LOCK   (RMW)
+//!   word is IDLE? else leave           solo is FREE?  (RMW) else wait for it
+//! ```
+//!
+//! *Exclusion.* Each side writes its own word and then looks at the other's. Both
+//! accesses of `solo` are read-modify-writes, so one comes first in its order of
+//! changes. If the solo holder's does, the other side finds HELD. Otherwise the
+//! solo side's acquires from the other's, which came after LOCK: so it finds the
+//! word not IDLE.
+//!
+//! *Order.* Nobody holds solo past a waiter: it takes the lock only if there was
+//! no ticket after it had `solo`. Whoever has LOCK is served next, and only the
+//! first in line after IDLE (head 0) can meet a solo holder: from then on there
+//! are always tickets, until IDLE comes back.
+//!
+//! *Wake-up.* The first in line spins, then leaves its address in `solo` and
+//! sleeps. A solo holder that finds the word not IDLE takes the address out as it
+//! releases, and wakes it. One that found it IDLE releases with a plain store,
+//! which may wipe an address away that came in the instant between its look and
+//! its store: a store cannot tell. Hence the first in line always sleeps on a
+//! timer. The timer doubles, so that in this case, which takes a preemption
+//! between two neighbouring instructions, a wait is at most doubled.
+//!
+//! *Freeing.* The last access of a release is to `solo`; a thread record is never
+//! freed.
+
+use core::sync::atomic::Ordering;
+
+use crate::events::{self, Event};
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::Thread;
+
+/// Nobody holds the lock without a ticket.
+const FREE: usize = 0;
+/// Somebody does, or tries to.
+const HELD: usize = 1;
+// Anything else: somebody does, and the thread record at this address is to be
+// woken when it is free.
+
+/// How long to spin for a solo holder before sleeping, and the first sleep.
+const SPIN_NS: u64 = 40_000;
+
+pub(super) struct Solo<P: Platform> {
+    holder: P::AtomicUsize,
+}
+
+impl<P: Platform> Solo<P> {
+    pub(super) fn new() -> Self {
+        Self { holder: P::AtomicUsize::new(FREE) }
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self { holder: ConstZero::ZERO }
+    }
+
+    /// Whether somebody holds the lock without a ticket, or tries to.
+    pub(super) fn is_held(&self) -> bool {
+        self.holder.load(Ordering::Relaxed) != FREE
+    }
+
+    /// Comes in. The caller then has to look whether there are tickets.
+    #[inline(always)]
+    pub(super) fn enter(&self) -> bool {
+        // Acquire: every way to own the lock is one (rule 3), and see *Exclusion*.
+        self.holder.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Leaves when nobody was seen to wait.
+    #[inline(always)]
+    pub(super) fn leave(&self) {
+        // Release: the section happens before the next one.
+        #[cfg(not(loom))]
+        self.holder.store(FREE, Ordering::Release);
+        // Loom leaves it open for ever where a store stands among the
+        // read-modify-writes of others, so they need not ever see it.
+        #[cfg(loom)]
+        self.holder.swap(FREE, Ordering::Release);
+    }
+
+    /// Leaves, and wakes whoever waits for that.
+    #[cold]
+    pub(super) fn leave_to_waiter(&self) {
+        // Release: as above. Acquire: the record at the address.
+        let holder = self.holder.swap(FREE, Ordering::AcqRel);
+        if holder != HELD {
+            events::count(Event::ReleasedSlow);
+            events::count(Event::ReleasedSlowKicked);
+            // SAFETY: the address of a thread record, which is never freed.
+            unsafe { &*(holder as *const Thread<P>) }.ticket_parker.unpark();
+        }
+    }
+
+    /// For the first in line, with LOCK set: waits until nobody holds the lock
+    /// without a ticket.
+    pub(super) fn wait_until_free(&self) {
+        // AcqRel: see *Exclusion*; the section of the solo holder happened before.
+        while self.holder.fetch_or(FREE, Ordering::AcqRel) != FREE {
+            if !P::spin_until(&self.holder, SPIN_NS, |holder: usize| holder == FREE) {
+                self.sleep_until_free();
+            }
+        }
+    }
+
+    #[cold]
+    fn sleep_until_free(&self) {
+        events::count(Event::TakenSlow);
+        let thread = P::thread();
+        let mut nap = SPIN_NS;
+        while self.is_held() {
+            // Nobody else leaves an address: one at a time is first in line.
+            // Release: pairs with the Acquire of whoever takes it out.
+            let before = self.holder.compare_exchange(
+                HELD,
+                thread.hint(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            if before != Err(FREE) {
+                thread.ticket_parker.park(Some(P::now() + nap), false);
+                nap *= 2;
+            }
+        }
+    }
+
+    #[cfg(all(test, loom))]
+    pub(super) fn access_mut(&mut self)
+    where
+        P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>,
+    {
+        self.holder.with_mut(|_| ());
+    }
+}
