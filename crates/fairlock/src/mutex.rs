@@ -17,7 +17,8 @@ const _: () = assert!(size_of::<RawMutex>() == 96);
 ///
 /// A waiter is overtaken by at most 65,535 later ones, in practice by as many
 /// as take the lock in a few milliseconds; see [`AdaptiveTicketLock`] for how
-/// the bound is found. There is no order among those that wait at the same
+/// the bound is found. It counts from the waiter's ticket: a thread that met
+/// another here less than a microsecond ago first stands back, once, for 16. There is no order among those that wait at the same
 /// time. Not promised: timed locking (a place in the order cannot be given
 /// back) and priority inheritance. A guard may be sent to another thread.
 /// Locking a mutex that the thread already holds blocks for ever.
@@ -50,7 +51,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) -> GuardSend {
-        self.0.lock();
+        self.0.lock_with_backoff();
         GuardSend::new()
     }
 

@@ -12,6 +12,8 @@
 //!   maximum. Nearly as fast as an unfair lock, and still nobody waits much
 //!   longer than a batch takes.
 //!
+//! As long as nobody waits, nobody takes a ticket: see `solo`.
+//!
 //! Waiters spin for a bounded time and then park. The holder kicks them:
 //! sparingly while the batch still takes new tickets, since then whoever runs
 //! can take the lock without a wake-up; together, as many as can run, once it
@@ -20,7 +22,8 @@
 //! There is no timed form: a ticket cannot be given back.
 //!
 //! `word` says what the bits are and why no fence is needed; `park` where
-//! waiters sleep and why nothing touches the lock after its release.
+//! waiters sleep and why nothing touches the lock after its release; `solo` why
+//! a plain store can release it.
 
 /// Whether the lock of size `$size` has this fault: never outside model checks.
 macro_rules! faulty {

@@ -42,7 +42,7 @@ fn services<S: BatchSize>(threads: u64, sections: u64, first: u32) -> Vec<Served
             scope.spawn(move || {
                 let mut random = Random(thread + 1);
                 for _ in 0..sections {
-                    shared.lock.lock();
+                    shared.lock.lock_with_backoff();
                     // SAFETY: the lock is held.
                     unsafe { (*shared.services.get()).push(shared.lock.served()) };
                     match random.next(200) {
@@ -96,8 +96,13 @@ fn most_overtaken(services: &[Served]) -> usize {
 }
 
 fn overtaken_by_less_than_a_batch<S: BatchSize>() {
+    overtaken_by_less_than_a_batch_in::<S>(2_000);
+}
+
+/// With 12 threads of this many sections each.
+fn overtaken_by_less_than_a_batch_in<S: BatchSize>(sections: u64) {
     for first in [0, TICKETS - 1_000] {
-        let most = most_overtaken(&services::<S>(12, 2_000, first));
+        let most = most_overtaken(&services::<S>(12, sections, first));
         assert!(most < S::MAX as usize, "overtaken by {most} with batches of {}", S::MAX);
     }
 }
@@ -131,6 +136,13 @@ fn nobody_is_overtaken_by_a_batch_of_64() {
 fn nobody_is_overtaken_by_the_largest_adaptive_batch() {
     overtaken_by_less_than_a_batch::<Adaptive<16>>();
     overtaken_by_less_than_a_batch::<Adaptive<4096>>();
+}
+
+/// The default's. More sections than a batch has tickets, or nothing could be
+/// found.
+#[test]
+fn nobody_is_overtaken_by_the_default_adaptive_batch() {
+    overtaken_by_less_than_a_batch_in::<Adaptive<65_536>>(8_000);
 }
 
 /// The negative control: the count finds a lock whose batches are larger than

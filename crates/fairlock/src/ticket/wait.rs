@@ -27,6 +27,11 @@ const RACE_NS: u64 = 500;
 /// Between two looks at the lock once they have gone first time and again: at
 /// least and at most.
 const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
+/// A thread that finds the lock held twice within this gets nothing from running
+/// beside the holder: what the lock guards is on the way more than in use.
+const HURRIED_NS: u64 = 1_000;
+/// How long it leaves the lock to the others then.
+const STAND_BACK_NS: u64 = 16_000;
 /// How long the heir sleeps: the first time, and the longest. Less if the batch
 /// closes sooner: it is awake then, and nobody has to kick it.
 const NAP_NS: (u64, u64) = (200_000, 1_600_000);
@@ -56,6 +61,26 @@ impl InVain {
 }
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
+    /// Stands back first if the thread has just done this before.
+    #[inline(never)]
+    pub(super) fn lock_contended_with_backoff(&self) {
+        let word = self.load();
+        if word != Word::IDLE && self.barge(word) {
+            return;
+        }
+        if word == Word::IDLE || word.is_open(S::MAX) {
+            let now = P::now();
+            let since = now.wrapping_sub(P::thread().contended.replace(now));
+            if since < HURRIED_NS {
+                P::spin_until(&P::AtomicU32::new(0), STAND_BACK_NS, |_: u32| false);
+                if self.take_solo() {
+                    return;
+                }
+            }
+        }
+        self.lock_contended();
+    }
+
     #[inline(never)]
     pub(super) fn lock_contended(&self) {
         if self.barge(self.load()) {

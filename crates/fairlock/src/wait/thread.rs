@@ -18,10 +18,12 @@ pub struct Thread<P: Platform> {
     pub(crate) ticket_parker: Parker<P>,
     pub(crate) spinner: SpinnerNode<P>,
     pub(crate) steals: StealClock,
+    /// When the thread last found a mutex held.
+    pub(crate) contended: Cell<u64>,
 }
 
-// SAFETY: `parker` and `spinner` are atomics; `steals` is used by the record's
-// own thread only.
+// SAFETY: `parker` and `spinner` are atomics; `steals` and `contended` are used
+// by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -33,6 +35,7 @@ impl<P: Platform> Thread<P> {
             ticket_parker: Parker::new(),
             spinner: SpinnerNode::new(),
             steals: StealClock::new(),
+            contended: Cell::new(0),
         }
     }
 
