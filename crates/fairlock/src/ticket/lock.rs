@@ -124,6 +124,16 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// The caller holds the lock.
     #[inline]
     pub unsafe fn unlock(&self) {
+        if Self::TICKETS_ONLY {
+            let (sole, idle) = (Word::SOLE.0, Word::IDLE.0);
+            let released =
+                self.word.compare_exchange(sole, idle, Ordering::Release, Ordering::Relaxed);
+            if let Err(word) = released {
+                // SAFETY: the caller holds the lock.
+                unsafe { self.unlock_contended(Word(word)) }
+            }
+            return;
+        }
         // A ticket's holder sees at least its own ticket. Whoever takes the
         // first one from now on waits for `solo`.
         let word = self.load();
@@ -157,7 +167,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Takes the lock without a ticket, if nobody has one.
     #[inline]
     pub(super) fn take_solo(&self) -> bool {
-        if Self::TICKETS_ONLY || self.load() != Word::IDLE || !self.solo.enter() {
+        if Self::TICKETS_ONLY {
+            return self.exchange(Word::IDLE, Word::SOLE, 0).is_ok();
+        }
+        if self.load() != Word::IDLE || !self.solo.enter() {
             return false;
         }
         // Acquire: the section of the last ticket's holder, which left IDLE.

@@ -53,6 +53,8 @@ const HEAD_MASK: u64 = (TICKETS as u64 - 1) << HEAD_SHIFT;
 impl Word {
     /// Nobody holds the lock or waits for it.
     pub(super) const IDLE: Self = Self(0);
+    /// The only ticket was taken from [`IDLE`](Self::IDLE), and holds the lock.
+    pub(super) const SOLE: Self = Self(Self::TICKET | LOCK);
     /// Added to take a ticket. The tail is on top: its wrap falls off the word.
     pub(super) const TICKET: u64 = 1 << TAIL_SHIFT;
     /// Raised by a waiter that has put itself into the inbox.
