@@ -210,7 +210,12 @@ impl<P: Platform> RwSem<P> {
     pub unsafe fn unlock_read(&self) {
         // Release: what was read under the lock stays before the next writer.
         let before = self.word.fetch_sub(READER, Ordering::Release);
-        if before & word::WAITERS != 0 && readers(before) == 1 {
+        // In an open tenure nobody is owed anything: whoever closes the lock
+        // when nobody is inside grants it, too.
+        if before & word::WAITERS != 0
+            && readers(before) == 1
+            && (before & word::HANDOFF != 0 || !self.policy.has_tenure())
+        {
             self.read_release_slow();
         }
     }
@@ -271,10 +276,12 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     pub unsafe fn unlock_write(&self) {
         // Release: what was written is seen by whoever takes the lock next.
-        if self
-            .word
-            .compare_exchange(WRITER_LOCKED, 0, Ordering::Release, Ordering::Relaxed)
-            .is_err()
+        // The load is nearly free, as the line is here; a failed exchange is not.
+        if self.word.load(Ordering::Relaxed) != WRITER_LOCKED
+            || self
+                .word
+                .compare_exchange(WRITER_LOCKED, 0, Ordering::Release, Ordering::Relaxed)
+                .is_err()
         {
             self.write_release_slow();
         }

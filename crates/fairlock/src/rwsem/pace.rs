@@ -10,7 +10,7 @@ use super::RwSem;
 use super::policy::TenureShape;
 use super::tenure::Queued;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Look, WakeList};
+use crate::wait::{Look, WakeList, this_cpu};
 
 /// `holder` while the tenure belongs to readers. Not the address of a record.
 pub(super) const READERS: usize = 1;
@@ -18,21 +18,29 @@ pub(super) const READERS: usize = 1;
 /// `cpu` of a granted writer that has not run yet.
 pub(super) const NOT_YET: usize = usize::MAX;
 
+/// How long before the end of their tenure readers call the writer that is
+/// next: about what it takes to be woken, so that it runs when they stop.
+const CALL_AHEAD_NS: isize = 20_000;
+
+/// A reader inside its tenure marks it at least this often, in nanoseconds.
+pub(super) const STEAL_MARK_NS: u64 = 1 << 13;
+
 /// A handoff that took longer than this was held up by something else.
 const MAX_COST_NS: usize = 20_000;
 
 /// The current tenure, in words that are read without the queue lock. All of
 /// them are hints: a stale one costs time, never exclusion. Hence Relaxed
 /// throughout.
-#[repr(align(64))] // its own cache line: read by all, while `word` changes hands
+#[repr(C, align(64))] // its own cache line: read by all, while `word` changes hands
 pub(super) struct Tenure<P: Platform> {
     /// When it ends (low bits of the clock).
     pub(super) end: P::AtomicUsize,
     /// Whose it is: `READERS`, or the hint of the writing thread.
     pub(super) holder: P::AtomicUsize,
-    /// Counts steals, to tell a lock that is idle from one that is busy with
-    /// short sections.
-    pub(super) steals: P::AtomicUsize,
+    /// Whether the one who is next was woken for the end (1).
+    called: P::AtomicUsize,
+    /// How many have joined the first reader in this tenure.
+    joined: P::AtomicUsize,
     /// When it began (low bits of the clock).
     pub(super) started: P::AtomicUsize,
     /// When it was last granted: at its start, or when it changed hands.
@@ -46,6 +54,9 @@ pub(super) struct Tenure<P: Platform> {
     /// The CPU the holder was last seen on, plus one; zero if unknown;
     /// `NOT_YET` while a granted writer has not run.
     pub(super) cpu: P::AtomicUsize,
+    /// Counts steals, to tell a lock that is idle from one that is busy with
+    /// short sections.
+    pub(super) steals: P::AtomicUsize,
 }
 
 impl<P: Platform> Tenure<P> {
@@ -61,6 +72,8 @@ impl<P: Platform> Tenure<P> {
             leaving: zero(),
             lateness: zero(),
             cpu: zero(),
+            called: zero(),
+            joined: zero(),
         }
     }
 
@@ -78,6 +91,8 @@ impl<P: Platform> Tenure<P> {
             leaving: ConstZero::ZERO,
             lateness: ConstZero::ZERO,
             cpu: ConstZero::ZERO,
+            called: ConstZero::ZERO,
+            joined: ConstZero::ZERO,
         }
     }
 }
@@ -99,7 +114,8 @@ impl<P: Platform> RwSem<P> {
     pub(super) fn pass_tenure(&self, q: &mut Queued<P>, now: u64, holder: usize) {
         self.tenure.granted.store(now as usize, Ordering::Relaxed);
         self.tenure.holder.store(holder, Ordering::Relaxed);
-        q.joined = false;
+        self.tenure.joined.store(0, Ordering::Relaxed);
+        self.set_called(false);
         // Whoever was next may be so again, and wants to hear of it.
         Self::dismiss_next(q);
         q.next = core::ptr::null();
@@ -125,7 +141,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     pub(super) fn set_end(&self, q: &Queued<P>, shape: TenureShape) {
-        let length = self.tenure_ns(q.waiters.len(), shape) as usize;
+        let length = self.tenure_ns(q.waiters.len() + 1 + self.joined(), shape) as usize;
         let started = self.tenure.started.load(Ordering::Relaxed);
         self.tenure.end.store(started.wrapping_add(length), Ordering::Relaxed);
     }
@@ -168,13 +184,36 @@ impl<P: Platform> RwSem<P> {
         self.note_cpu();
     }
 
+    /// Whether the one who is next was woken for the end of the tenure.
+    pub(super) fn next_is_called(&self) -> bool {
+        self.tenure.called.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn set_called(&self, called: bool) {
+        self.tenure.called.store(called.into(), Ordering::Relaxed);
+    }
+
+    /// Whether a reader should call the one who is next now, so that it is
+    /// awake at the end of the tenure.
+    pub(super) fn call_is_due(&self, now: u64) -> bool {
+        self.left(now) < CALL_AHEAD_NS && !self.next_is_called()
+    }
+
+    /// How many readers have joined the first one in this tenure.
+    pub(super) fn joined(&self) -> usize {
+        self.tenure.joined.load(Ordering::Relaxed)
+    }
+
     /// The first reader to join those inside: until now the readers had one CPU.
     /// Half of that time is added to their tenure, so that the shares stay even.
-    pub(super) fn make_up_for_start(&self, q: &mut Queued<P>, now: u64) {
-        if !core::mem::replace(&mut q.joined, true) {
+    pub(super) fn make_up_for_start(&self, now: u64) {
+        let joined = self.joined();
+        self.tenure.joined.store(joined + 1, Ordering::Relaxed);
+        if joined == 0 {
             let started = self.tenure.started.load(Ordering::Relaxed);
-            let lost = (now as usize).wrapping_sub(started).min(MAX_COST_NS) / 2;
             let end = self.tenure.end.load(Ordering::Relaxed);
+            let length = end.wrapping_sub(started);
+            let lost = (now as usize).wrapping_sub(started).min(length) / 2;
             self.tenure.end.store(end.wrapping_add(lost), Ordering::Relaxed);
         }
     }
@@ -205,7 +244,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Notes where the holder of a writer's tenure runs.
     pub(super) fn note_cpu(&self) {
-        self.tenure.cpu.store(P::cpu().map_or(0, |cpu| cpu as usize + 1), Ordering::Relaxed);
+        self.tenure.cpu.store(this_cpu::<P>(), Ordering::Relaxed);
     }
 
     /// Whether spinning for the holder could help: it is a writer, and not one

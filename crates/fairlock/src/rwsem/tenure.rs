@@ -23,7 +23,7 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::pace::{NOT_YET, READERS};
+use super::pace::{NOT_YET, READERS, STEAL_MARK_NS};
 use super::policy::TenureShape;
 use super::word::{
     HANDOFF, QUEUE_FLAGS, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, is_free, readers,
@@ -31,7 +31,7 @@ use super::word::{
 };
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
-use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList};
+use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList, this_cpu};
 
 /// What the queue lock guards.
 pub(super) struct Queued<P: Platform> {
@@ -40,10 +40,8 @@ pub(super) struct Queued<P: Platform> {
     /// While the queue is not empty there is one, whenever the queue lock is let
     /// go: somebody must notice the end of the tenure, or an idle lock.
     pub(super) next: *const Waiter<P>,
-    /// Whether `next` was woken for the end of the tenure.
-    called: bool,
-    /// Whether a reader has joined those inside in this tenure.
-    pub(super) joined: bool,
+    /// The CPU that whoever was granted last ran on: see [`Thread::cpu`].
+    holder_cpu: usize,
 }
 
 // SAFETY: `next` is used as an address, or under the queue lock while the
@@ -52,7 +50,7 @@ unsafe impl<P: Platform> Send for Queued<P> {}
 
 impl<P: Platform> Queued<P> {
     pub(super) const fn new() -> Self {
-        Self { waiters: Queue::new(), next: core::ptr::null(), called: false, joined: false }
+        Self { waiters: Queue::new(), next: core::ptr::null(), holder_cpu: 0 }
     }
 }
 
@@ -137,25 +135,47 @@ impl<P: Platform> RwSem<P> {
     /// Closes the lock if the tenure is over.
     fn stays_in_tenure(&self, before: usize, me: &'static Thread<P>) -> bool {
         let Some(look) = me.steals.tick::<P>() else { return true };
-        if !self.ends_tenure(&look) {
-            if me.steals.is_lonely(readers(before) == 0) && self.tenure_is_readers() {
-                self.invite_another();
-            }
+        if look.passed_multiple_of(STEAL_MARK_NS) {
+            self.count_steal();
+        }
+        if self.ends_tenure(&look) {
+            return self.close() & HANDOFF == 0;
+        }
+        if !self.tenure_is_readers() {
             return true;
         }
-        self.close() & HANDOFF == 0
+        let lonely = me.steals.is_lonely(readers(before) == 0, self.joined() > 0);
+        if !lonely && !self.call_is_due(look.now) {
+            return true;
+        }
+        // Outside while it wakes others: they may take its CPU.
+        // SAFETY: counted, and not blocked: it holds the lock for reading.
+        unsafe { self.unlock_read() };
+        self.wake_for_tenure(look.now);
+        // Acquire: owns the lock again, unless it was closed meanwhile (rule 3).
+        let before = self.word.fetch_add(READER, Ordering::Acquire);
+        before & READ_STEAL_BLOCKED == 0 && self.tenure_is_readers()
     }
 
-    /// A reader has had the lock to itself for a while: those that were
-    /// invited are not running.
+    /// What a reader does for others in its tenure: calls the one who is next,
+    /// if the end is near; else invites another reader, as it has had the lock
+    /// to itself for a while, and those that were invited do not run.
     #[cold]
-    fn invite_another(&self) {
+    fn wake_for_tenure(&self, now: u64) {
         let mut wakes = WakeList::new();
-        self.with_queue(|q| self.invite_readers(q, 1, &mut wakes));
+        self.with_queue(|q| {
+            if self.call_is_due(now) {
+                self.call_next(q, &mut wakes);
+            } else {
+                q.waiters.prefer_elsewhere(Kind::Reader, this_cpu::<P>());
+                self.invite_readers(q, 1, &mut wakes);
+            }
+        });
         wakes.wake_all();
     }
 
-    /// A load and a store, not one step: only the writer whose tenure it is counts.
+    /// A load and a store, not one step: one writer counts, or a few readers now
+    /// and then, and a lost count does not matter.
     fn count_steal(&self) {
         let steals = self.tenure.steals.load(Ordering::Relaxed);
         self.tenure.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
@@ -273,19 +293,19 @@ impl<P: Platform> RwSem<P> {
         } else {
             self.appoint_next(q, wakes);
             if word & HANDOFF != 0 {
-                Self::call_next(q, wakes);
+                self.call_next(q, wakes);
             }
         }
     }
 
-    /// The lock is closed: the one who is next should be awake when it is let go.
-    fn call_next(q: &mut Queued<P>, wakes: &mut WakeList<P>) {
+    /// The tenure ends: the one who is next should be awake when the lock is let go.
+    fn call_next(&self, q: &Queued<P>, wakes: &mut WakeList<P>) {
         // SAFETY: `next` of the queue is queued (see the field), so alive.
         if let Some(next) = unsafe { q.next.as_ref() }
-            && !q.called
+            && !self.next_is_called()
         {
             wakes.push(next.thread);
-            q.called = true;
+            self.set_called(true);
         }
     }
 
@@ -365,6 +385,7 @@ impl<P: Platform> RwSem<P> {
             q.next = core::ptr::null();
         }
         let thread = writer.thread;
+        q.holder_cpu = thread.cpu();
         self.set_owner(thread.hint());
         if self.writers_have_time(now) {
             self.pass_tenure(q, now, thread.hint());
@@ -399,6 +420,7 @@ impl<P: Platform> RwSem<P> {
             self.word.fetch_add(READER, Ordering::Acquire);
             self.left_queue(q, reader);
             let thread = reader.thread;
+            q.holder_cpu = thread.cpu();
             self.count(Event::ReadLock);
             self.count(Event::WakeReader);
             reader.set_state(GRANTED);
@@ -414,6 +436,7 @@ impl<P: Platform> RwSem<P> {
             return;
         }
         self.begin_tenure(q, now, READERS, shape);
+        q.waiters.prefer_elsewhere(Kind::Reader, q.holder_cpu);
         self.invite_readers(q, usize::MAX, wakes);
         self.appoint_next(q, wakes);
     }
@@ -421,7 +444,7 @@ impl<P: Platform> RwSem<P> {
     /// Invites up to `count` more queued readers to join those inside, and not
     /// more at a time than could run.
     fn invite_readers(&self, q: &Queued<P>, count: usize, wakes: &mut WakeList<P>) {
-        let mut left = count.min(P::cpus().saturating_sub(1));
+        let mut left = count.min(P::cpus().saturating_sub(1).max(1));
         let mut reader = q.waiters.first(Kind::Reader);
         while let Some(invited) = reader
             && left > 0
@@ -450,7 +473,11 @@ impl<P: Platform> RwSem<P> {
             // Acquire: owns the lock, unless a writer was faster (rule 3).
             if self.word.fetch_add(READER, Ordering::Acquire) & WRITER_LOCKED == 0 {
                 self.take_out(q, waiter);
-                self.make_up_for_start(q, now);
+                self.make_up_for_start(now);
+                if waiter.thread.steals.is_slow() {
+                    // Its section may be a sleep: the CPU is free for another.
+                    self.invite_readers(q, 1, wakes);
+                }
                 self.count(Event::ReadLock);
                 // It may have been the one who was next (rule 8).
                 self.recheck(q, now, shape, wakes);
@@ -466,7 +493,12 @@ impl<P: Platform> RwSem<P> {
 
     /// Tells the waiter that is next that it is.
     fn appoint_next(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
-        let Some(next) = self.next_kind(q).and_then(|kind| q.waiters.first(kind)) else { return };
+        let Some(kind) = self.next_kind(q) else { return };
+        if q.next.is_null() {
+            // Behind the holder it would not run before the holder sleeps.
+            q.waiters.prefer_elsewhere(kind, q.holder_cpu);
+        }
+        let Some(next) = q.waiters.first(kind) else { return };
         if core::ptr::eq(q.next, next) {
             return;
         }
@@ -477,7 +509,7 @@ impl<P: Platform> RwSem<P> {
         wakes.push(next.thread);
         self.count(Event::wake(next.kind));
         q.next = next;
-        q.called = false;
+        self.set_called(false);
     }
 
     pub(super) fn dismiss_next(q: &Queued<P>) {

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::pace::STEAL_MARK_NS;
 use super::policy::TenureShape;
 use super::tenure::Arrival;
 use super::word::{is_free, write_stealable};
@@ -11,15 +12,25 @@ use crate::events::Event;
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{GRANTED, INVITED, Kind, NEXT, Thread, WaitContext, WaitError, Waiter, WakeList};
 
-/// A lock that is free at two looks this far apart, with no steal between
-/// them, is idle.
+/// A lock that is free at every look for so long, with no steal between them,
+/// is idle.
 const IDLE_NS: u64 = 300;
+/// The same in a readers' tenure: twice [`STEAL_MARK_NS`], as readers do not
+/// count every steal.
+const READERS_IDLE_NS: u64 = 2 * STEAL_MARK_NS;
 /// The longest pause between two looks at the lock while watching it.
 const LOOK_NS: u64 = 20_000;
 /// How long a new `NEXT` watches the lock before it sleeps.
 const WATCH_NS: u64 = 10_000;
 /// How long a `NEXT` waits awake for the holder's last section.
 const DRAIN_NS: u64 = 100_000;
+/// A `NEXT` that sleeps looks after this time whether the lock is idle, then
+/// after twice as long, and so on,
+const SLEEP_NS: u64 = 500_000;
+/// up to this.
+const LONGEST_SLEEP_NS: u64 = 4_000_000;
+/// How much earlier than its lateness says a timer is set: it must not be late.
+const EARLY_NS: u64 = 25_000;
 /// A `NEXT` does not sleep for less than this while it may spin.
 const SPIN_THROUGH_NS: u64 = 250_000;
 
@@ -35,6 +46,7 @@ impl<P: Platform> RwSem<P> {
     ) -> Result<(), WaitError> {
         me.parker.forget_notification();
         let waiter = Waiter::new(kind, me, P::now());
+        me.steals.note_wait(waiter.arrived);
         let mut wakes = WakeList::new();
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after a grant or after `leave`.
@@ -61,9 +73,7 @@ impl<P: Platform> RwSem<P> {
         loop {
             let state = waiter.state();
             if state == GRANTED {
-                let now = P::now();
-                waiter.thread.steals.restart(now);
-                self.arrive_at_grant(now);
+                self.start_tenure(waiter);
                 return Ok(());
             }
             if let Some(error) = context.expired(P::now) {
@@ -73,11 +83,12 @@ impl<P: Platform> RwSem<P> {
                 INVITED => {
                     let mut wakes = WakeList::new();
                     let joined = self.with_queue(|q| {
-                        waiter.state() == GRANTED
-                            || self.join(q, waiter, P::now(), shape, &mut wakes)
+                        waiter.state() == INVITED
+                            && self.join(q, waiter, P::now(), shape, &mut wakes)
                     });
                     wakes.wake_all();
                     if joined {
+                        waiter.thread.steals.restart(P::now());
                         return Ok(());
                     }
                     continue;
@@ -92,6 +103,13 @@ impl<P: Platform> RwSem<P> {
                 return self.leave(waiter, WaitError::Interrupted, shape);
             }
         }
+    }
+
+    /// The waiter was granted the lock, and runs.
+    fn start_tenure(&self, waiter: &Waiter<P>) {
+        let now = P::now();
+        waiter.thread.steals.restart(now);
+        self.arrive_at_grant(now);
     }
 
     /// One turn of a new waiter that finds the lock free: whoever may steal it
@@ -137,7 +155,11 @@ impl<P: Platform> RwSem<P> {
             return WaitOutcome::Woken;
         }
         let left = left as u64;
-        let near = !self.tenure_is_readers() && left <= self.lateness().max(SPIN_THROUGH_NS);
+        let near = if self.tenure_is_readers() {
+            self.next_is_called()
+        } else {
+            left <= (2 * self.lateness()).max(SPIN_THROUGH_NS)
+        };
         if near || watch.lasts(now) || watch.is_undecided() {
             if watch.sees_idle(self, now) {
                 self.grant_if_free(false, shape);
@@ -146,7 +168,7 @@ impl<P: Platform> RwSem<P> {
             }
             return WaitOutcome::Woken;
         }
-        let before = if self.tenure_is_readers() { 0 } else { self.lateness() };
+        let before = if self.tenure_is_readers() { 0 } else { self.lateness() + EARLY_NS };
         let timer = now + left.saturating_sub(before).min(watch.sleep());
         let until = context.deadline.map_or(timer, |deadline| deadline.min(timer));
         let outcome = self.sleep(waiter, Some(until), context);
@@ -161,6 +183,7 @@ impl<P: Platform> RwSem<P> {
     /// Waits awake for `bound_ns` at most, spinning if the holder runs on
     /// another CPU and giving way to it if it does not. Whether it was granted.
     fn stay_awake(&self, waiter: &Waiter<P>, bound_ns: u64) -> bool {
+        waiter.thread.note_cpu();
         if self.holder_may_be_running() {
             return P::spin_until(waiter.state_word(), bound_ns, |state| state != NEXT);
         }
@@ -177,6 +200,7 @@ impl<P: Platform> RwSem<P> {
         until: Option<u64>,
         context: &WaitContext<'_, P>,
     ) -> WaitOutcome {
+        waiter.thread.note_cpu();
         self.count(Event::sleep(waiter.kind));
         waiter.thread.parker.park(until, context.interruptible)
     }
@@ -199,6 +223,9 @@ impl<P: Platform> RwSem<P> {
             Err(error)
         });
         wakes.wake_all();
+        if result.is_ok() {
+            self.start_tenure(waiter);
+        }
         result
     }
 }
@@ -208,9 +235,10 @@ impl<P: Platform> RwSem<P> {
 struct Watch {
     /// Watch until then before sleeping.
     until: u64,
-    /// The last look; zero if there was none since the last sleep.
-    looked: u64,
-    free_looks: u32,
+    /// Whether there was a look since the last sleep.
+    looked: bool,
+    /// Since when every look found the lock free, and no steal in between.
+    free_since: Option<u64>,
     steals: usize,
     pause: u64,
     sleep: u64,
@@ -220,11 +248,11 @@ impl Watch {
     fn new(now: u64) -> Self {
         Self {
             until: now + WATCH_NS,
-            looked: 0,
-            free_looks: 0,
+            looked: false,
+            free_since: None,
             steals: 0,
             pause: IDLE_NS,
-            sleep: 500_000,
+            sleep: SLEEP_NS,
         }
     }
 
@@ -235,15 +263,15 @@ impl Watch {
     /// After a sleep: look, as often as it takes to decide.
     fn again(&mut self, now: u64) {
         self.until = now + 10 * IDLE_NS;
-        self.looked = 0;
+        self.looked = false;
+        self.free_since = None;
         self.pause = IDLE_NS;
-        self.free_looks = 0;
     }
 
-    /// It has not looked yet, or not often enough at a lock that was free. Not
+    /// It has not looked yet, or not long enough at a lock that was free. Not
     /// a matter of time: this thread may be slow.
     fn is_undecided(&self) -> bool {
-        self.looked == 0 || self.free_looks > 0
+        !self.looked || self.free_since.is_some()
     }
 
     fn pause(&mut self) -> u64 {
@@ -254,22 +282,20 @@ impl Watch {
 
     fn sleep(&mut self) -> u64 {
         let sleep = self.sleep;
-        self.sleep = sleep.saturating_mul(2);
+        self.sleep = (sleep * 2).min(LONGEST_SLEEP_NS);
         sleep
     }
 
     fn sees_idle<P: Platform>(&mut self, lock: &RwSem<P>, now: u64) -> bool {
         let steals = lock.steals();
-        if !is_free(lock.word.load(Ordering::Relaxed)) || steals != self.steals {
-            self.free_looks = 0;
-            self.steals = steals;
-        } else if self.free_looks == 0 || now.saturating_sub(self.looked) >= IDLE_NS {
-            self.free_looks += 1;
-        } else {
+        let stolen = core::mem::replace(&mut self.steals, steals) != steals;
+        let first = !core::mem::replace(&mut self.looked, true);
+        if !is_free(lock.word.load(Ordering::Relaxed)) || (stolen && !first) {
+            self.free_since = None;
             return false;
         }
-        self.looked = now;
-        // Readers do not count their steals: it takes more looks to be sure.
-        self.free_looks >= if lock.tenure_is_readers() { 6 } else { 2 }
+        let since = *self.free_since.get_or_insert(now);
+        let idle = if lock.tenure_is_readers() { READERS_IDLE_NS } else { IDLE_NS };
+        now.saturating_sub(since) >= idle
     }
 }

@@ -28,6 +28,11 @@ pub(crate) struct Queue<P: Platform> {
 unsafe impl<P: Platform> Send for Queue<P> {}
 
 impl<P: Platform> Queue<P> {
+    /// How often a waiter is passed over by a later one of its kind.
+    pub(crate) const MAX_PASSES: u8 = 2;
+    /// How many waiters from the head are considered.
+    const MAX_LOOKS: usize = 4;
+
     pub(crate) const fn new() -> Self {
         Self { lists: [List::EMPTY, List::EMPTY], len: 0, next_ticket: 0 }
     }
@@ -65,16 +70,25 @@ impl<P: Platform> Queue<P> {
     pub(crate) unsafe fn push(&mut self, waiter: &Waiter<P>) {
         waiter.ticket.set(self.next_ticket);
         self.next_ticket += 1;
+        self.link(waiter, self.lists[waiter.kind as usize].tail);
+    }
+
+    /// Puts a waiter that is in no list behind `prev`, or first if that is null.
+    fn link(&mut self, waiter: &Waiter<P>, prev: *const Waiter<P>) {
         let list = &mut self.lists[waiter.kind as usize];
         let this = core::ptr::from_ref(waiter);
-        waiter.prev.set(list.tail);
-        waiter.next.set(core::ptr::null());
+        waiter.prev.set(prev);
         // SAFETY: a queued waiter is alive (see the type).
-        match unsafe { list.tail.as_ref() } {
-            Some(tail) => tail.next.set(this),
-            None => list.head = this,
+        let next = match unsafe { prev.as_ref() } {
+            Some(prev) => prev.next.replace(this),
+            None => core::mem::replace(&mut list.head, this),
+        };
+        waiter.next.set(next);
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.prev.set(this),
+            None => list.tail = this,
         }
-        list.tail = this;
         self.len += 1;
     }
 
@@ -106,6 +120,43 @@ impl<P: Platform> Queue<P> {
         let first = unsafe { self.lists[kind as usize].head.as_ref() }?;
         self.remove(first);
         Some(first)
+    }
+
+    /// Moves one waiter of a kind that did not last run on `cpu` before those
+    /// that did, if it stands near the head. Nobody is passed over for ever: a
+    /// waiter that was passed over [`MAX_PASSES`](Self::MAX_PASSES) times stays
+    /// before those behind it.
+    pub(crate) fn prefer_elsewhere(&mut self, kind: Kind, cpu: usize) {
+        let Some(found) = self.find_elsewhere(kind, cpu) else { return };
+        // SAFETY: queued, so alive (see the type), and it stays so: only a
+        // holder of the queue lock takes it out.
+        let found = unsafe { &*found };
+        // SAFETY: as above.
+        let mut before = unsafe { found.prev.get().as_ref() };
+        if before.is_none() {
+            return;
+        }
+        while let Some(waiter) = before {
+            waiter.passes.set(waiter.passes.get() + 1);
+            // SAFETY: as above.
+            before = unsafe { waiter.prev.get().as_ref() };
+        }
+        self.remove(found);
+        self.link(found, core::ptr::null());
+    }
+
+    fn find_elsewhere(&self, kind: Kind, cpu: usize) -> Option<*const Waiter<P>> {
+        let mut candidate = self.first(kind)?;
+        for _ in 0..Self::MAX_LOOKS {
+            if candidate.thread.cpu() != cpu {
+                return Some(candidate);
+            }
+            if candidate.passes.get() >= Self::MAX_PASSES {
+                return None;
+            }
+            candidate = self.after(candidate)?;
+        }
+        None
     }
 
     /// The waiter behind `waiter` in its list.

@@ -20,9 +20,11 @@ pub struct Thread<P: Platform> {
     pub(crate) steals: StealClock,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
+    /// The CPU it was last seen on, plus one; zero if unknown. A hint.
+    cpu: P::AtomicUsize,
 }
 
-// SAFETY: `parker` and `spinner` are atomics; `steals` and `contended` are used
+// SAFETY: `parker`, `spinner` and `cpu` are atomics; `steals` and `contended` are used
 // by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
@@ -36,7 +38,18 @@ impl<P: Platform> Thread<P> {
             spinner: SpinnerNode::new(),
             steals: StealClock::new(),
             contended: Cell::new(0),
+            cpu: P::AtomicUsize::new(0),
         }
+    }
+
+    /// Notes where the calling thread runs.
+    pub(crate) fn note_cpu(&self) {
+        self.cpu.store(this_cpu::<P>(), Ordering::Relaxed);
+    }
+
+    /// The CPU it was last seen on, plus one; zero if unknown.
+    pub(crate) fn cpu(&self) -> usize {
+        self.cpu.load(Ordering::Relaxed)
     }
 
     /// The name of this thread in owner words: its address. The alignment
@@ -44,6 +57,11 @@ impl<P: Platform> Thread<P> {
     pub(crate) fn hint(&'static self) -> usize {
         core::ptr::from_ref(self) as usize
     }
+}
+
+/// The CPU the caller runs on, plus one; zero if unknown.
+pub(crate) fn this_cpu<P: Platform>() -> usize {
+    P::cpu().map_or(0, |cpu| cpu as usize + 1)
 }
 
 /// Where a thread sleeps: a binary semaphore.
@@ -125,8 +143,10 @@ pub(crate) struct StealClock {
     looked: Cell<u64>,
     /// Reads stolen since the last write.
     reads: Cell<u32>,
+    /// Whether its last operation took long.
+    slow: Cell<bool>,
     /// Looks in a row at which the thread was alone inside.
-    alone: Cell<u32>,
+    alone: Cell<i32>,
 }
 
 /// What a thread sees when it looks at the clock.
@@ -138,11 +158,26 @@ pub(crate) struct Look {
     pub(crate) each: u64,
 }
 
+impl Look {
+    /// Whether a multiple of `period` nanoseconds, a power of two, lies between
+    /// the last look and this one.
+    pub(crate) fn passed_multiple_of(&self, period: u64) -> bool {
+        (self.now ^ self.now.wrapping_sub(self.since)) >= period
+    }
+}
+
 impl StealClock {
     const INTERVAL_NS: u64 = 2_000;
+    const SLOW_NS: u64 = 50_000;
     const MAX_STRIDE: u32 = 32;
     const READS_IN_A_ROW: u32 = 8;
-    const LONELY_LOOKS: u32 = 3;
+    /// Looks in a row that tell a thread that nobody else is inside: before
+    /// anybody has joined it,
+    const LONELY_LOOKS: i32 = 3;
+    /// and after, when short sections may have missed each other by chance.
+    const LEFT_ALONE_LOOKS: i32 = 25;
+    /// Looks until a wake-up should have had its effect.
+    const WAKE_LOOKS: i32 = 10;
 
     const fn new() -> Self {
         Self {
@@ -150,6 +185,7 @@ impl StealClock {
             stride: Cell::new(1),
             looked: Cell::new(0),
             reads: Cell::new(0),
+            slow: Cell::new(false),
             alone: Cell::new(0),
         }
     }
@@ -160,6 +196,16 @@ impl StealClock {
         self.stride.set(1);
         self.looked.set(now);
         self.reads.set(0);
+    }
+
+    /// The thread begins to wait at `now`: notes whether what it did since its
+    /// last grant or look took long.
+    pub(crate) fn note_wait(&self, now: u64) {
+        self.slow.set(now.wrapping_sub(self.looked.get()) > Self::SLOW_NS);
+    }
+
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow.get()
     }
 
     /// Counts one steal of the calling thread; a look at the clock, if it is due.
@@ -177,11 +223,11 @@ impl StealClock {
     }
 
     /// Counts a look, `alone` in the lock or not; whether it has been alone
-    /// long enough to do something about it.
-    pub(crate) fn is_lonely(&self, alone: bool) -> bool {
+    /// long enough to do something about it. `joined`: it was not alone before.
+    pub(crate) fn is_lonely(&self, alone: bool, joined: bool) -> bool {
         let looks = if alone { self.alone.get() + 1 } else { 0 };
-        let lonely = looks >= Self::LONELY_LOOKS;
-        self.alone.set(if lonely { 0 } else { looks });
+        let lonely = looks >= if joined { Self::LEFT_ALONE_LOOKS } else { Self::LONELY_LOOKS };
+        self.alone.set(if lonely { -Self::WAKE_LOOKS } else { looks });
         lonely
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(super) ticket: Cell<u64>,
     pub(super) next: Cell<*const Waiter<P>>,
     pub(super) prev: Cell<*const Waiter<P>>,
+    /// How often a later one of its kind was put before it.
+    pub(super) passes: Cell<u8>,
     state: P::AtomicU32,
 }
 
@@ -60,6 +62,7 @@ impl<P: Platform> Waiter<P> {
             ticket: Cell::new(0),
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),
+            passes: Cell::new(0),
             state: P::AtomicU32::new(WAITING),
         }
     }
