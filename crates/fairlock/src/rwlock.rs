@@ -54,14 +54,17 @@ mod native {
     ///
     /// Promised, with [`Policy::DEFAULT`](crate::Policy::DEFAULT):
     ///
-    /// * A waiter is granted the lock in order of arrival among the waiters of
-    ///   its side, and the two sides take turns while both wait.
+    /// * The two sides take turns while both wait. Within a side a waiter is
+    ///   granted the lock in order of arrival, but for two exceptions: it may be
+    ///   passed over, at most twice, for one that can run sooner; and readers
+    ///   join those inside as they come to run.
     /// * A turn (*tenure*) lasts as long as `handoff_after` (4 ms) divided by
-    ///   the number of waiters, but not less than the measured cost of a
-    ///   handoff divided by `handoff_budget` (10 %): fairness may not cost
-    ///   more than that share of the time. So a wait is at most
-    ///   *grants ahead* x (*tenure* + *handoff*), and whatever time the holder
-    ///   itself spends in its last section.
+    ///   the number of threads that want the lock, but not less than the measured
+    ///   cost of a handoff divided by `handoff_budget` (10 %): fairness may not
+    ///   cost more than that share of the time. So a wait is at most the sum of
+    ///   (*tenure* + *handoff*) over the grants ahead, and whatever time the
+    ///   holder itself spends in its last section; see
+    ///   [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
     ///
     /// Not promised: order between readers and writers, order among threads
     /// that are not queued yet, equal shares (the thread whose turn it is may

@@ -1,8 +1,10 @@
 //! The current tenure: whose it is, when it ends, and what handoffs cost.
 //!
-//! Length of a tenure: what lets the whole queue be served within
-//! `handoff_after`, but not less than the measured cost of a handoff divided
-//! by `handoff_budget`. A readers' tenure also makes up for its slow start.
+//! Length of a tenure: what lets all who want the lock be served within
+//! `handoff_after`, and no more than the other side used of its last tenure if
+//! it gave that up (occasional writers interrupt the readers soon, and for a
+//! moment); but not less than the measured cost of a handoff divided by
+//! `handoff_budget`. A readers' tenure also makes up for its slow start.
 
 use core::sync::atomic::Ordering;
 
@@ -10,7 +12,7 @@ use super::RwSem;
 use super::policy::TenureShape;
 use super::tenure::Queued;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Look, WakeList, this_cpu};
+use crate::wait::{Kind, Look, Queue, WakeList, this_cpu};
 
 /// `holder` while the tenure belongs to readers. Not the address of a record.
 pub(super) const READERS: usize = 1;
@@ -21,6 +23,9 @@ pub(super) const NOT_YET: usize = usize::MAX;
 /// How long before the end of their tenure readers call the writer that is
 /// next: about what it takes to be woken, so that it runs when they stop.
 const CALL_AHEAD_NS: isize = 20_000;
+
+/// A writers' tenure shorter than this is worth waiting for awake.
+const BRIEF_NS: u64 = 20_000;
 
 /// A reader inside its tenure marks it at least this often, in nanoseconds.
 pub(super) const STEAL_MARK_NS: u64 = 1 << 13;
@@ -37,6 +42,8 @@ pub(super) struct Tenure<P: Platform> {
     pub(super) end: P::AtomicUsize,
     /// Whose it is: `READERS`, or the hint of the writing thread.
     pub(super) holder: P::AtomicUsize,
+    /// Whether the last writers' tenure was given up soon (1).
+    brief: P::AtomicUsize,
     /// Whether the one who is next was woken for the end (1).
     called: P::AtomicUsize,
     /// How many have joined the first reader in this tenure.
@@ -72,6 +79,7 @@ impl<P: Platform> Tenure<P> {
             leaving: zero(),
             lateness: zero(),
             cpu: zero(),
+            brief: zero(),
             called: zero(),
             joined: zero(),
         }
@@ -91,6 +99,7 @@ impl<P: Platform> Tenure<P> {
             leaving: ConstZero::ZERO,
             lateness: ConstZero::ZERO,
             cpu: ConstZero::ZERO,
+            brief: ConstZero::ZERO,
             called: ConstZero::ZERO,
             joined: ConstZero::ZERO,
         }
@@ -105,9 +114,34 @@ impl<P: Platform> RwSem<P> {
         holder: usize,
         shape: TenureShape,
     ) {
+        self.note_end(q, now);
         self.tenure.started.store(now as usize, Ordering::Relaxed);
         self.pass_tenure(q, now, holder);
         self.set_end(q, shape);
+    }
+
+    /// The current tenure ends: notes how much of it was used.
+    fn note_end(&self, q: &mut Queued<P>, now: u64) {
+        let given_up = self.left(now) > 0;
+        let lasted =
+            (now as usize).wrapping_sub(self.tenure.started.load(Ordering::Relaxed)) as u64;
+        let used = if given_up { lasted } else { u64::MAX };
+        let side = self.tenure_side();
+        q.used[side as usize] = used;
+        if side == Kind::Writer {
+            self.tenure.brief.store((used < BRIEF_NS).into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whose tenure it is.
+    pub(super) fn tenure_side(&self) -> Kind {
+        if self.tenure_is_readers() { Kind::Reader } else { Kind::Writer }
+    }
+
+    /// Whether the last writer gave its tenure up so soon that readers had better
+    /// wait awake for the next one.
+    pub(super) fn writers_are_brief(&self) -> bool {
+        self.tenure.brief.load(Ordering::Relaxed) != 0
     }
 
     /// The tenure changes hands, but not its end.
@@ -141,30 +175,45 @@ impl<P: Platform> RwSem<P> {
     }
 
     pub(super) fn set_end(&self, q: &Queued<P>, shape: TenureShape) {
-        let length = self.tenure_ns(q.waiters.len() + 1 + self.joined(), shape) as usize;
+        let sharers = q.waiters.len() + 1 + self.joined();
+        let other = q.used[self.tenure_side().other() as usize];
+        let length = self.tenure_ns(sharers, other, shape) as usize;
         let started = self.tenure.started.load(Ordering::Relaxed);
         self.tenure.end.store(started.wrapping_add(length), Ordering::Relaxed);
     }
 
-    /// How long a tenure is with so many waiters.
-    fn tenure_ns(&self, waiters: usize, shape: TenureShape) -> u64 {
-        let fair = shape.aim_ns / waiters.max(1) as u64;
+    /// How long a tenure is if so many threads, the holder included, want the
+    /// lock, and the other side used `other` of its last one.
+    pub(super) fn tenure_ns(&self, sharers: usize, other: u64, shape: TenureShape) -> u64 {
+        let fair = shape.aim_ns / sharers.max(1) as u64;
         let cost = self.handoff_ns();
-        let length = fair.max(cost * 100 / shape.percent);
+        let length = fair.min(other).max(cost * 100 / shape.percent);
         // A readers' tenure starts with one of them and ends when the last has
         // left: both are at its expense, and made up for.
         if self.tenure_is_readers() { length + cost } else { length }
     }
 
     /// The longest wait, in nanoseconds, that the lock plans for a waiter with
-    /// `grants_ahead` grants before its own, as measured up to now: grants
-    /// ahead x (tenure + handoff). Sections longer than a tenure, and the time
-    /// the system takes to run a granted thread, come on top. `None` under the
-    /// published discipline, which plans nothing.
+    /// `grants_ahead` grants, to either side, before its own, as measured up to
+    /// now: the sum of (tenure + handoff) over them, for the case that nobody
+    /// comes back, so that the queue gets shorter and each tenure longer.
+    /// Sections longer than a tenure, and threads that the system does not run
+    /// although they could, come on top. `None` under the published discipline,
+    /// which plans nothing.
     pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
         let shape = self.policy.tenure()?;
-        let tenure = self.tenure_ns(grants_ahead, shape);
-        Some((grants_ahead as u64).saturating_mul(tenure.saturating_add(self.handoff_ns())))
+        if grants_ahead == 0 {
+            return Some(0);
+        }
+        // Later ones of its kind may go before it.
+        let grants = grants_ahead as u64 + u64::from(Queue::<P>::MAX_PASSES);
+        // The sum of aim / i over i in 1..=grants is at most aim x (1 + log2 grants).
+        let aims = shape.aim_ns.saturating_mul(1 + u64::from(grants.ilog2()));
+        let cost = self.handoff_ns();
+        let least = cost * 100 / shape.percent + 2 * cost + MAX_COST_NS as u64;
+        let tenures = aims.saturating_add(grants.saturating_mul(least));
+        // Readers may get half as much again for a late start.
+        Some(tenures.saturating_add(tenures / 2))
     }
 
     /// What a handoff costs, as measured up to now.

@@ -9,9 +9,12 @@
 //! What makes the switch itself nearly free:
 //!
 //! * The waiter that is next is told so (`NEXT`) as soon as the one before it
-//!   is granted, by the thread that leaves. It sleeps on its own timer until
-//!   shortly before the tenure ends, then spins on its own word: the holder
-//!   pays no wake-up, and the transfer is one store.
+//!   is granted, by the thread that leaves. In a writer's tenure it sleeps on
+//!   its own timer until shortly before the end, then spins on its own word: the
+//!   holder pays no wake-up, and the transfer is one store. In a readers' tenure
+//!   one of them calls it shortly before the end.
+//! * It is one that did not run on the holder's CPU last, if there is one near
+//!   the head of its list: behind the holder it would not run.
 //! * One reader is granted; the others are *invited*: each takes the lock
 //!   itself when it runs, so that no sleeping thread ever holds the lock up.
 //! * A lock that falls idle is taken at once by a `NEXT` that watches it, and
@@ -31,7 +34,9 @@ use super::word::{
 };
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
-use crate::wait::{GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList, this_cpu};
+use crate::wait::{
+    GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList, this_cpu,
+};
 
 /// What the queue lock guards.
 pub(super) struct Queued<P: Platform> {
@@ -40,6 +45,10 @@ pub(super) struct Queued<P: Platform> {
     /// While the queue is not empty there is one, whenever the queue lock is let
     /// go: somebody must notice the end of the tenure, or an idle lock.
     pub(super) next: *const Waiter<P>,
+    /// How long each side's last tenure was, if it was given up before its end;
+    /// else the longest there is. What one side does not need the other need
+    /// not have either.
+    pub(super) used: [u64; 2],
     /// The CPU that whoever was granted last ran on: see [`Thread::cpu`].
     holder_cpu: usize,
 }
@@ -50,7 +59,7 @@ unsafe impl<P: Platform> Send for Queued<P> {}
 
 impl<P: Platform> Queued<P> {
     pub(super) const fn new() -> Self {
-        Self { waiters: Queue::new(), next: core::ptr::null(), holder_cpu: 0 }
+        Self { waiters: Queue::new(), next: core::ptr::null(), used: [u64::MAX; 2], holder_cpu: 0 }
     }
 }
 
@@ -123,7 +132,7 @@ impl<P: Platform> RwSem<P> {
             if q.waiters.first(Kind::Reader).is_some() && self.claim_for_readers() {
                 self.grant_readers(q, now, shape, &mut wakes);
             } else {
-                self.tenure.holder.store(READERS, Ordering::Relaxed);
+                self.begin_tenure(q, now, READERS, shape);
                 self.recheck(q, now, shape, &mut wakes);
             }
             true
@@ -244,7 +253,12 @@ impl<P: Platform> RwSem<P> {
             } else {
                 READERS
             };
-            self.begin_tenure(q, waiter.arrived, holder, shape);
+            // Readers without a queue have had a tenure, too.
+            if holder == READERS && self.tenure_is_readers() {
+                self.set_end(q, shape);
+            } else {
+                self.begin_tenure(q, waiter.arrived, holder, shape);
+            }
         } else {
             self.set_end(q, shape);
         }
@@ -348,7 +362,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Which side is next: the one whose tenure it is not, if it waits.
     fn next_kind(&self, q: &Queued<P>) -> Option<Kind> {
-        let current = if self.tenure_is_readers() { Kind::Reader } else { Kind::Writer };
+        let current = self.tenure_side();
         [current.other(), current].into_iter().find(|&kind| q.waiters.first(kind).is_some())
     }
 
@@ -432,10 +446,10 @@ impl<P: Platform> RwSem<P> {
         }
         self.count(Event::ReadHandoff);
         self.word.fetch_and(!HANDOFF, Ordering::Relaxed);
+        self.begin_tenure(q, now, READERS, shape);
         if q.waiters.is_empty() {
             return;
         }
-        self.begin_tenure(q, now, READERS, shape);
         q.waiters.prefer_elsewhere(Kind::Reader, q.holder_cpu);
         self.invite_readers(q, usize::MAX, wakes);
         self.appoint_next(q, wakes);

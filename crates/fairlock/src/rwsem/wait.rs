@@ -10,7 +10,9 @@ use super::word::{is_free, write_stealable};
 
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{GRANTED, INVITED, Kind, NEXT, Thread, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{
+    GRANTED, INVITED, Kind, NEXT, Thread, WAITING, WaitContext, WaitError, Waiter, WakeList,
+};
 
 /// A lock that is free at every look for so long, with no steal between them,
 /// is idle.
@@ -24,6 +26,8 @@ const LOOK_NS: u64 = 20_000;
 const WATCH_NS: u64 = 10_000;
 /// How long a `NEXT` waits awake for the holder's last section.
 const DRAIN_NS: u64 = 100_000;
+/// How long a reader gives way, awake, to a brief writer before it sleeps.
+const GIVE_WAY_NS: u64 = 40_000;
 /// A `NEXT` that sleeps looks after this time whether the lock is idle, then
 /// after twice as long, and so on,
 const SLEEP_NS: u64 = 500_000;
@@ -94,6 +98,10 @@ impl<P: Platform> RwSem<P> {
                     continue;
                 }
                 NEXT => self.wait_as_next(waiter, &mut watch, context, shape),
+                WAITING if self.waits_for_brief_writer(waiter) => {
+                    P::yield_now();
+                    continue;
+                }
                 _ if watch.lasts(P::now()) && self.is_open() => {
                     self.wait_at_open_lock(waiter, &mut watch, shape)
                 }
@@ -133,6 +141,14 @@ impl<P: Platform> RwSem<P> {
     /// Nobody is inside and stealing is allowed.
     fn is_open(&self) -> bool {
         write_stealable(self.word.load(Ordering::Relaxed))
+    }
+
+    /// A reader that waits for a writer which will be gone in a moment gives its
+    /// CPU to whoever the writer waits for, and does not go to sleep yet.
+    fn waits_for_brief_writer(&self, waiter: &Waiter<P>) -> bool {
+        waiter.kind == Kind::Reader
+            && self.writers_are_brief()
+            && P::now().saturating_sub(waiter.arrived) < GIVE_WAY_NS
     }
 
     /// One turn of the waiter that is next.

@@ -165,3 +165,69 @@ impl<P: Platform> Queue<P> {
         unsafe { waiter.next.get().as_ref() }
     }
 }
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use crate::wait::Thread;
+
+    fn on_cpu(cpu: usize) -> Waiter<Native> {
+        let thread = Box::leak(Box::new(Thread::new()));
+        thread.set_cpu(cpu);
+        Waiter::new(Kind::Writer, thread, 0)
+    }
+
+    /// The CPUs of the writers in the queue, in order, checked both ways.
+    fn order(queue: &Queue<Native>) -> Vec<usize> {
+        let mut waiters = vec![];
+        let mut next = queue.first(Kind::Writer);
+        while let Some(waiter) = next {
+            let before = waiters.last().map_or(core::ptr::null(), |&w| core::ptr::from_ref(w));
+            assert!(core::ptr::eq(waiter.prev.get(), before));
+            waiters.push(waiter);
+            next = queue.after(waiter);
+        }
+        assert_eq!(queue.len(), waiters.len());
+        waiters.iter().map(|waiter| waiter.thread.cpu()).collect()
+    }
+
+    #[test]
+    fn one_that_ran_elsewhere_goes_first_but_not_for_ever() {
+        let waiters = [1, 1, 2, 3, 1].map(on_cpu);
+        let mut queue = Queue::new();
+        for waiter in &waiters {
+            // SAFETY: they outlive the queue.
+            unsafe { queue.push(waiter) };
+        }
+        queue.prefer_elsewhere(Kind::Reader, 1);
+        queue.prefer_elsewhere(Kind::Writer, 4);
+        assert_eq!(order(&queue), [1, 1, 2, 3, 1]);
+        queue.prefer_elsewhere(Kind::Writer, 1);
+        assert_eq!(order(&queue), [2, 1, 1, 3, 1]);
+        queue.prefer_elsewhere(Kind::Writer, 2);
+        assert_eq!(order(&queue), [1, 2, 1, 3, 1], "passed once more");
+        queue.prefer_elsewhere(Kind::Writer, 1);
+        assert_eq!(order(&queue), [2, 1, 1, 3, 1], "passed twice");
+        queue.remove(&waiters[2]);
+        queue.prefer_elsewhere(Kind::Writer, 1);
+        assert_eq!(order(&queue), [1, 1, 3, 1], "not a third time");
+        queue.remove(&waiters[0]);
+        queue.remove(&waiters[1]);
+        queue.remove(&waiters[4]);
+        queue.prefer_elsewhere(Kind::Writer, 1);
+        assert_eq!(order(&queue), [3]);
+    }
+
+    #[test]
+    fn nobody_near_the_head_ran_elsewhere() {
+        let waiters = [1, 1, 1, 1, 2].map(on_cpu);
+        let mut queue = Queue::new();
+        for waiter in &waiters {
+            // SAFETY: they outlive the queue.
+            unsafe { queue.push(waiter) };
+        }
+        queue.prefer_elsewhere(Kind::Writer, 1);
+        assert_eq!(order(&queue), [1, 1, 1, 1, 2]);
+    }
+}

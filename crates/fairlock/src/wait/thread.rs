@@ -44,7 +44,11 @@ impl<P: Platform> Thread<P> {
 
     /// Notes where the calling thread runs.
     pub(crate) fn note_cpu(&self) {
-        self.cpu.store(this_cpu::<P>(), Ordering::Relaxed);
+        self.set_cpu(this_cpu::<P>());
+    }
+
+    pub(super) fn set_cpu(&self, cpu: usize) {
+        self.cpu.store(cpu, Ordering::Relaxed);
     }
 
     /// The CPU it was last seen on, plus one; zero if unknown.

@@ -144,14 +144,57 @@ fn tenure_of_any_length_is_a_tenure() {
 /// Each that is granted may use up its tenure and go for good: then the queue
 /// gets shorter and the tenures longer.
 #[test]
-#[ignore = "fails: planned_wait_ns takes the first tenure's length for all of them"]
 fn planned_wait_holds_for_a_queue_that_gets_shorter() {
     let lock = Lock::new(Policy::DEFAULT);
+    let shape = Policy::DEFAULT.tenure().unwrap();
     for ahead in [2, 8, 32, 100] {
         // One grant ahead of the last waiter, two ahead of the one before it …
-        let turns: u64 =
-            (1..=ahead).map(|left| lock.planned_wait_ns(left).unwrap() / left as u64).sum();
+        let turns: u64 = (1..=ahead).map(|left| lock.tenure_ns(left, u64::MAX, shape)).sum();
         let planned = lock.planned_wait_ns(ahead).unwrap();
         assert!(planned >= turns, "{ahead} ahead: planned {planned} ns, {turns} ns of tenures");
     }
+}
+
+/// A side that gave its tenure up does not make the other one's long.
+#[test]
+fn tenure_is_no_longer_than_what_the_other_side_used() {
+    let lock = Lock::new(Policy::DEFAULT);
+    let shape = Policy::DEFAULT.tenure().unwrap();
+    assert_eq!(lock.tenure_ns(2, u64::MAX, shape), 2_000_000);
+    assert_eq!(lock.tenure_ns(2, 30_000, shape), 30_000);
+}
+
+/// Readers that sleep inside do not keep the others out: far more of them than
+/// there are CPUs are inside at once, although writers wait.
+#[test]
+fn readers_that_sleep_inside_let_the_others_in() {
+    const READERS: usize = 12;
+    let lock = &Lock::new(Policy::DEFAULT);
+    let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
+    let enough = Native::cpus() as u32 + 4;
+    let done = AtomicBool::new(false);
+    scope(|s| {
+        for reads in [true; READERS].into_iter().chain([false, false]) {
+            let (inside, most, done) = (&inside, &most, &done);
+            s.spawn(move || {
+                while !done.load(Ordering::SeqCst) {
+                    if reads {
+                        lock.read();
+                        most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::sleep(std::time::Duration::from_millis(2));
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock_read() };
+                    } else {
+                        lock.write();
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock_write() };
+                    }
+                }
+            });
+        }
+        until(|| most.load(Ordering::SeqCst) >= enough.min(READERS as u32));
+        done.store(true, Ordering::SeqCst);
+    });
 }
