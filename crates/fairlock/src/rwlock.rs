@@ -73,6 +73,13 @@ mod native {
     /// other presets of [`Policy`](crate::Policy) promise less; `UNFAIR`
     /// promises nothing and starves.
     ///
+    /// # Fork
+    ///
+    /// A child made by `fork` has only the thread that called it. A lock with
+    /// waiters at that moment is lost to the child: its release would grant it to
+    /// a thread that is not there. As with any lock, fork without threads, or use
+    /// nothing but `exec` in the child.
+    ///
     /// # Deadlocks
     ///
     /// A thread that holds the lock and asks for it again waits for itself:
