@@ -12,7 +12,7 @@ use super::RwSem;
 use super::policy::TenureShape;
 use super::tenure::Queued;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Kind, Look, Queue, WakeList, this_cpu};
+use crate::wait::{Hint, Kind, Look, Queue, WakeList, this_cpu};
 
 /// `holder` while the tenure belongs to readers. Not the address of a record.
 pub(super) const READERS: usize = 1;
@@ -43,27 +43,27 @@ pub(super) struct Tenure<P: Platform> {
     /// Whose it is: `READERS`, or the hint of the writing thread.
     pub(super) holder: P::AtomicUsize,
     /// Whether the last writers' tenure was given up soon (1).
-    brief: P::AtomicUsize,
+    brief: Hint,
     /// Whether the one who is next was woken for the end (1).
-    called: P::AtomicUsize,
+    called: Hint,
     /// How many have joined the first reader in this tenure.
-    joined: P::AtomicUsize,
+    joined: Hint,
     /// When it began (low bits of the clock).
-    pub(super) started: P::AtomicUsize,
+    pub(super) started: Hint,
     /// When it was last granted: at its start, or when it changed hands.
-    pub(super) granted: P::AtomicUsize,
+    pub(super) granted: Hint,
     /// From a grant until its thread runs, in nanoseconds, smoothed.
-    pub(super) latency: P::AtomicUsize,
+    pub(super) latency: Hint,
     /// What a handoff costs the thread that leaves, in nanoseconds, smoothed.
-    pub(super) leaving: P::AtomicUsize,
+    pub(super) leaving: Hint,
     /// How late a timer wakes a waiter, in nanoseconds, smoothed.
-    pub(super) lateness: P::AtomicUsize,
+    pub(super) lateness: Hint,
     /// The CPU the holder was last seen on, plus one; zero if unknown;
     /// `NOT_YET` while a granted writer has not run.
-    pub(super) cpu: P::AtomicUsize,
+    pub(super) cpu: Hint,
     /// Counts steals, to tell a lock that is idle from one that is busy with
     /// short sections.
-    pub(super) steals: P::AtomicUsize,
+    pub(super) steals: Hint,
 }
 
 impl<P: Platform> Tenure<P> {
@@ -72,16 +72,16 @@ impl<P: Platform> Tenure<P> {
         Self {
             end: zero(),
             holder: zero(),
-            steals: zero(),
-            started: zero(),
-            granted: zero(),
-            latency: zero(),
-            leaving: zero(),
-            lateness: zero(),
-            cpu: zero(),
-            brief: zero(),
-            called: zero(),
-            joined: zero(),
+            steals: Hint::new(0),
+            started: Hint::new(0),
+            granted: Hint::new(0),
+            latency: Hint::new(0),
+            leaving: Hint::new(0),
+            lateness: Hint::new(0),
+            cpu: Hint::new(0),
+            brief: Hint::new(0),
+            called: Hint::new(0),
+            joined: Hint::new(0),
         }
     }
 
@@ -92,16 +92,16 @@ impl<P: Platform> Tenure<P> {
         Self {
             end: ConstZero::ZERO,
             holder: ConstZero::ZERO,
-            steals: ConstZero::ZERO,
-            started: ConstZero::ZERO,
-            granted: ConstZero::ZERO,
-            latency: ConstZero::ZERO,
-            leaving: ConstZero::ZERO,
-            lateness: ConstZero::ZERO,
-            cpu: ConstZero::ZERO,
-            brief: ConstZero::ZERO,
-            called: ConstZero::ZERO,
-            joined: ConstZero::ZERO,
+            steals: Hint::new(0),
+            started: Hint::new(0),
+            granted: Hint::new(0),
+            latency: Hint::new(0),
+            leaving: Hint::new(0),
+            lateness: Hint::new(0),
+            cpu: Hint::new(0),
+            brief: Hint::new(0),
+            called: Hint::new(0),
+            joined: Hint::new(0),
         }
     }
 }
@@ -227,7 +227,7 @@ impl<P: Platform> RwSem<P> {
     pub(super) fn arrive_at_grant(&self, now: u64) {
         let granted = self.tenure.granted.load(Ordering::Relaxed);
         let latency = (now as usize).wrapping_sub(granted).min(MAX_COST_NS);
-        smooth::<P>(&self.tenure.latency, latency as u64);
+        smooth(&self.tenure.latency, latency as u64);
         let end = self.tenure.end.load(Ordering::Relaxed);
         self.tenure.end.store(end.wrapping_add(latency), Ordering::Relaxed);
         self.note_cpu();
@@ -273,13 +273,13 @@ impl<P: Platform> RwSem<P> {
         if !wakes.is_empty() {
             wakes.wake_all();
             let cost = P::now().wrapping_sub(since).min(MAX_COST_NS as u64);
-            smooth::<P>(&self.tenure.leaving, cost);
+            smooth(&self.tenure.leaving, cost);
         }
     }
 
     /// Takes a timer's lateness into account.
     pub(super) fn note_lateness(&self, ns: u64) {
-        smooth_max::<P>(&self.tenure.lateness, ns.min(200_000));
+        smooth_max(&self.tenure.lateness, ns.min(200_000));
     }
 
     /// How long before an event a timer must be set.
@@ -307,14 +307,14 @@ impl<P: Platform> RwSem<P> {
 }
 
 /// Moves a smoothed value an eighth of the way.
-fn smooth<P: Platform>(value: &P::AtomicUsize, sample: u64) {
+fn smooth(value: &Hint, sample: u64) {
     let old = value.load(Ordering::Relaxed) as isize;
     let sample = sample.min(isize::MAX as u64) as isize;
     value.store((old + (sample - old) / 8) as usize, Ordering::Relaxed);
 }
 
 /// Moves a smoothed value up at once and down slowly: an estimate of the worst.
-fn smooth_max<P: Platform>(value: &P::AtomicUsize, sample: u64) {
+fn smooth_max(value: &Hint, sample: u64) {
     let old = value.load(Ordering::Relaxed) as isize;
     let sample = sample.min(isize::MAX as u64) as isize;
     let step = if sample > old { (sample - old) / 2 } else { (sample - old) / 32 };

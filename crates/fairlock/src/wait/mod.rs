@@ -13,5 +13,5 @@ pub(crate) use context::WaitContext;
 pub use context::WaitError;
 pub(crate) use queue::Queue;
 pub use thread::Thread;
-pub(crate) use thread::{Look, MAX_WAKES, SpinnerNode, WakeList, this_cpu};
+pub(crate) use thread::{Hint, Look, MAX_WAKES, SpinnerNode, WakeList, this_cpu};
 pub(crate) use waiter::{GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};

@@ -21,7 +21,7 @@ pub struct Thread<P: Platform> {
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
     /// The CPU it was last seen on, plus one; zero if unknown. A hint.
-    cpu: P::AtomicUsize,
+    cpu: Hint,
 }
 
 // SAFETY: `parker`, `spinner` and `cpu` are atomics; `steals` and `contended` are used
@@ -38,7 +38,7 @@ impl<P: Platform> Thread<P> {
             spinner: SpinnerNode::new(),
             steals: StealClock::new(),
             contended: Cell::new(0),
-            cpu: P::AtomicUsize::new(0),
+            cpu: Hint::new(0),
         }
     }
 
@@ -62,6 +62,10 @@ impl<P: Platform> Thread<P> {
         core::ptr::from_ref(self) as usize
     }
 }
+
+/// A word that says who had better run, and nothing about who may. Not one of the
+/// platform's atomics: a model checker would try every order of its accesses.
+pub(crate) type Hint = core::sync::atomic::AtomicUsize;
 
 /// The CPU the caller runs on, plus one; zero if unknown.
 pub(crate) fn this_cpu<P: Platform>() -> usize {
