@@ -12,6 +12,7 @@
 //! | [`RwLock<T>`](RwLock) | readers together or one writer alone; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | many read and some write, or waits must be bounded or ended |
 //! | [`Mutex<T>`](Mutex) | one holder; tickets in batches as large as pays | everybody writes |
 //! | [`RangeRwLock`](range::RangeRwLock) | readers together or one writer alone, *at each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most users want different parts |
+//! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
 //! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build your own lock, or have no standard library |
 //! | [`BatchedTicketLock<P>`](ticket::BatchedTicketLock), [`AdaptiveTicketLock<P>`](ticket::AdaptiveTicketLock) | the ticket locks without data | the same |
 //!

@@ -2,8 +2,10 @@
 //! ranges of `u64`. Ranges that overlap exclude each other unless both are read;
 //! ranges that do not overlap have nothing to do with each other.
 //!
-//! [`RangeRwLock`] locks ranges of whatever the caller numbers: bytes of a file,
-//! pages of an address space, blocks of a disk.
+//! * [`RangeRwLock`]: locks ranges of whatever the caller numbers: bytes of a
+//!   file, pages of an address space, blocks of a disk.
+//! * [`RangeSlice`]: owns a slice, and hands out `&[T]` and `&mut [T]` for the
+//!   locked range.
 //!
 //! # How it works
 //!
@@ -78,6 +80,7 @@ mod queue;
 #[cfg(all(test, loom))]
 mod range_loom;
 mod ranges;
+mod slice;
 mod slots;
 mod span;
 #[cfg(all(test, feature = "std", not(loom)))]
@@ -100,6 +103,13 @@ pub(crate) mod native {
     pub type RangeReadGuard<'a> = super::RangeReadGuard<'a, Native>;
     /// A range that is locked for writing; unlocks it when dropped.
     pub type RangeWriteGuard<'a> = super::RangeWriteGuard<'a, Native>;
+    /// A slice whose ranges are locked apart; see
+    /// [`range::RangeSlice`](crate::range::RangeSlice).
+    pub type RangeSlice<T> = super::RangeSlice<Native, T>;
+    /// Elements that are locked for reading; unlocks them when dropped.
+    pub type SliceReadGuard<'a, T> = super::SliceReadGuard<'a, Native, T>;
+    /// Elements that are locked for writing; unlocks them when dropped.
+    pub type SliceWriteGuard<'a, T> = super::SliceWriteGuard<'a, Native, T>;
 }
 
 use core::cell::UnsafeCell;
@@ -110,6 +120,7 @@ pub use guard::{RangeReadGuard, RangeWriteGuard};
 pub use holders::{RangeAccess, RangeInfo};
 pub use policy::RangePolicy;
 use queue::Queue;
+pub use slice::{RangeSlice, SliceReadGuard, SliceWriteGuard};
 pub use span::{RangeError, Span};
 use tree::Id;
 use word::SLOTS;
