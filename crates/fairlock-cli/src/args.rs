@@ -21,7 +21,7 @@ pub struct Cli {
 #[allow(clippy::large_enum_variant)] // there is one of it
 pub enum Command {
     /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
-    /// read-mostly, batch, all
+    /// read-mostly, batch, range, all
     Bench {
         /// Which workloads
         #[arg(value_name = "WORKLOAD")]
@@ -49,7 +49,8 @@ pub struct Flags {
     /// Locks to run, separated by commas (see `fairlock locks`); default: all
     #[arg(long, value_name = "LOCK", value_delimiter = ',')]
     pub locks: Vec<String>,
-    /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8)
+    /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8;
+    /// range: 1,2,4,8,16)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,
     /// Threads in relation to CPUs (batch: 0.5,1,1.5,2,4,8,16)
@@ -60,9 +61,22 @@ pub struct Flags {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
     /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write,
-    /// mutex, tiny, chunks
+    /// mutex, tiny, chunks; of range: full_write, full_read, full_mixed, array, wide,
+    /// read, write, file
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     pub case: Vec<String>,
+    /// Which part of the array (range: full,disjoint,random)
+    #[arg(long, value_name = "SHAPE", value_delimiter = ',')]
+    pub shape: Vec<String>,
+    /// Reads in a hundred operations of each thread (range, array: 0,60,100)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub reads: Vec<u8>,
+    /// Length of the section in nanoseconds (range: array 100,1000,10000, others 1000)
+    #[arg(long, value_name = "NS", value_delimiter = ',')]
+    pub section: Vec<u32>,
+    /// Ranges held meanwhile (range, read and write: 0,16,256,4096,50000)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub held: Vec<usize>,
     /// Length of one measurement in seconds
     #[arg(long, value_name = "S")]
     pub secs: Option<f64>,
@@ -78,7 +92,7 @@ pub struct Flags {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Folder for the file of direct-io, on the disk to be measured
+    /// Folder for the files of direct-io and range, on the disk to be measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     /// Seconds a child may take beyond its window before it is killed

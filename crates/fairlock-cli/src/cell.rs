@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::workload::range;
+
 /// A workload of `fairlock bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -15,17 +17,19 @@ pub enum Workload {
     Uncontended,
     ReadMostly,
     Batch,
+    Range,
 }
 
 impl Workload {
     /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Handoff,
         Self::ReaderSpin,
         Self::DirectIo,
         Self::Uncontended,
         Self::ReadMostly,
         Self::Batch,
+        Self::Range,
     ];
 
     /// The name on the command line and in the results.
@@ -37,12 +41,14 @@ impl Workload {
             Self::Uncontended => "uncontended",
             Self::ReadMostly => "read-mostly",
             Self::Batch => "batch",
+            Self::Range => "range",
         }
     }
 
-    /// What this case of the workload needs of a lock.
-    pub fn kind(self, case: Case) -> Kind {
+    /// What this case of the workload, so set up, needs of a lock.
+    pub fn kind(self, case: Case, range: &range::Setup) -> Kind {
         match (self, case) {
+            (Self::Range, _) => range::kind(case, range),
             (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
             _ => Kind::ReaderWriter,
         }
@@ -54,6 +60,12 @@ impl Workload {
 pub enum Kind {
     ReaderWriter,
     Mutex,
+    /// A lock on ranges: if asked for, one whose readers share, and one that can be
+    /// measured beside so many that are held.
+    Range {
+        shared: bool,
+        held: usize,
+    },
 }
 
 impl Kind {
@@ -62,6 +74,7 @@ impl Kind {
         match self {
             Self::ReaderWriter => "reader/writer lock",
             Self::Mutex => "mutex",
+            Self::Range { .. } => "range lock",
         }
     }
 }
@@ -90,11 +103,23 @@ pub enum Case {
     Tiny,
     /// The sections are those of an allocator.
     Chunks,
+    /// Everybody writes everything.
+    FullWrite,
+    /// Everybody reads everything.
+    FullRead,
+    /// Half of the threads read everything, half write it.
+    FullMixed,
+    /// Ranges of an array.
+    Array,
+    /// One wide writer among narrow readers and writers.
+    Wide,
+    /// Records of a file.
+    File,
 }
 
 impl Case {
     /// Every case, in the order they are shown.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 16] = [
         Self::Busy,
         Self::Sleep,
         Self::Mixed,
@@ -105,6 +130,12 @@ impl Case {
         Self::Mutex,
         Self::Tiny,
         Self::Chunks,
+        Self::FullWrite,
+        Self::FullRead,
+        Self::FullMixed,
+        Self::Array,
+        Self::Wide,
+        Self::File,
     ];
 
     /// The name on the command line and in the results.
@@ -120,6 +151,12 @@ impl Case {
             Self::Mutex => "mutex",
             Self::Tiny => "tiny",
             Self::Chunks => "chunks",
+            Self::FullWrite => "full_write",
+            Self::FullRead => "full_read",
+            Self::FullMixed => "full_mixed",
+            Self::Array => "array",
+            Self::Wide => "wide",
+            Self::File => "file",
         }
     }
 }
@@ -148,20 +185,23 @@ pub struct Cell {
     pub overcommit: Option<f64>,
     /// Pause instructions in the critical section.
     pub cs_load: u32,
+    /// What `range` adds.
+    #[serde(default)]
+    pub range: range::Setup,
     /// Length of the measured window.
     pub secs: f64,
     pub seed: u64,
     /// Turns of [`crate::clock::busy`] that take one microsecond. Measured once by
     /// the parent, so that every lock is given the same work.
     pub busy_turns_per_us: u64,
-    /// Where `direct-io` puts its file.
+    /// Where `direct-io` and `range` put their files.
     pub dir: Option<PathBuf>,
 }
 
 impl Cell {
     /// What this cell needs of its lock.
     pub fn kind(&self) -> Kind {
-        self.workload.kind(self.case)
+        self.workload.kind(self.case, &self.range)
     }
 
     /// Unmeasured time before the window, in which the threads get going.

@@ -80,7 +80,8 @@ fn list_locks() -> Result<(), Error> {
         let kind = match (lock.is(Kind::ReaderWriter), lock.is(Kind::Mutex)) {
             (true, true) => "rw, mutex",
             (true, false) => "rw",
-            _ => "mutex",
+            (false, true) => "mutex",
+            _ => "range",
         };
         text.push_str(&format!("{:width$}  {kind:9}  {}\n", lock.name, lock.about));
     }

@@ -1,5 +1,6 @@
 //! From the command line to the cells to run.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use crate::cell::{Case, Cell, Kind, Workload};
 use crate::error::Error;
 use crate::locks::LockEntry;
 use crate::locks::registry::{self, nearest};
-use crate::workload::{batch, direct_io, handoff, read_mostly, reader_spin, uncontended};
+use crate::workload::range::Shape;
+use crate::workload::{batch, direct_io, handoff, range, read_mostly, reader_spin, uncontended};
 use crate::{machine, runner};
 
 /// More threads than any of this makes sense for.
@@ -79,6 +81,7 @@ fn defaults(workload: Workload) -> Part<'static> {
             (&[Case::Mixed], &[read_mostly::THREADS], &[read_mostly::CS_LOAD], 1.0)
         }
         Workload::Batch => (&batch::CASES, &[], &[batch::CS_LOAD], 1.0),
+        Workload::Range => (&range::CASES, &[], &[0], 0.2),
     };
     Part { workload, cases, threads, cs_loads, secs }
 }
@@ -97,12 +100,19 @@ fn build(
     let mut cells: Vec<Cell> = Vec::new();
     for part in parts {
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
+        if part.workload == Workload::Range {
+            add_range_cells(&mut cells, part, &only, &locks, flags, secs)?;
+            continue;
+        }
         for threads in threads_of(part, flags)? {
             for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
                 let (readers, writers) = sides(part.workload, case, threads);
                 let overcommit = threads as f64 / machine::cpus() as f64;
                 for cs_load in cs_loads_of(part, case, flags) {
-                    for lock in locks.iter().filter(|lock| lock.is(part.workload.kind(case))) {
+                    for lock in locks
+                        .iter()
+                        .filter(|lock| lock.is(part.workload.kind(case, &range::Setup::default())))
+                    {
                         cells.push(Cell {
                             workload: part.workload,
                             case,
@@ -112,6 +122,7 @@ fn build(
                             writers,
                             overcommit: (part.workload == Workload::Batch).then_some(overcommit),
                             cs_load,
+                            range: range::Setup::default(),
                             secs,
                             seed: flags.seed,
                             busy_turns_per_us: 0,
@@ -130,9 +141,14 @@ fn build(
         check_all_are_used(&locks, &cells)?;
     }
     // Shown case by case where a row is a case, mix by mix where it is a mix.
-    cells.sort_by_key(|cell| {
-        let by_case = cell.workload != Workload::ReaderSpin;
-        (cell.workload, by_case.then_some(cell.case), cell.threads, cell.cs_load)
+    cells.sort_by(|a, b| {
+        let key = |cell: &Cell| {
+            let by_case = cell.workload != Workload::ReaderSpin;
+            (cell.workload, by_case.then_some(cell.case))
+        };
+        let setups = a.range.partial_cmp(&b.range).unwrap_or(Ordering::Equal);
+        let rest = |cell: &Cell| (cell.threads, cell.cs_load);
+        key(a).cmp(&key(b)).then(setups).then(rest(a).cmp(&rest(b)))
     });
     Ok(runner::Plan {
         cells,
@@ -140,6 +156,55 @@ fn build(
         seed: flags.seed,
         patience: Duration::from_secs(flags.patience),
     })
+}
+
+/// The cells of `range`, whose configurations have more to them.
+fn add_range_cells(
+    cells: &mut Vec<Cell>,
+    part: &Part<'_>,
+    only: &[Case],
+    locks: &[LockEntry],
+    flags: &Flags,
+    secs: f64,
+) -> Result<(), Error> {
+    let shapes = parse_shapes(&flags.shape)?;
+    let chosen = range::Chosen {
+        threads: &once(&flags.threads),
+        shapes: &shapes,
+        reads: &once(&flags.reads),
+        sections: &once(&flags.section),
+        held: &once(&flags.held),
+    };
+    for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
+        for configuration in range::configurations(case, &chosen) {
+            let setup = configuration.setup;
+            for lock in locks.iter().filter(|lock| lock.is(part.workload.kind(case, &setup))) {
+                cells.push(Cell {
+                    workload: part.workload,
+                    case,
+                    lock: lock.name.to_owned(),
+                    threads: configuration.threads,
+                    readers: configuration.readers,
+                    writers: configuration.writers,
+                    overcommit: None,
+                    cs_load: 0,
+                    range: setup,
+                    secs,
+                    seed: flags.seed,
+                    busy_turns_per_us: 0,
+                    dir: (case == Case::File).then(|| PathBuf::from(&flags.dir)),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn parse_shapes(names: &[String]) -> Result<Vec<Shape>, Error> {
+    let known = Shape::ALL.map(Shape::name);
+    let find = |name: &String| Shape::ALL.into_iter().find(|shape| shape.name() == name);
+    let shapes = names.iter().map(|name| find(name).ok_or_else(|| unknown("shape", name, &known)));
+    Ok(once(&shapes.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// The thread counts of a workload.
@@ -184,8 +249,11 @@ fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> 
     else {
         return Ok(());
     };
+    let any_range = Kind::Range { shared: false, held: 0 };
     let (kind, workloads) = if idle.is(Kind::Mutex) {
         (Kind::Mutex, "batch, or the case mutex of uncontended")
+    } else if !idle.is(Kind::ReaderWriter) {
+        (any_range, "range, and cases it can do")
     } else {
         (Kind::ReaderWriter, "another workload than batch")
     };
@@ -199,7 +267,7 @@ fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> 
 /// How many of a configuration's threads read and write in this case.
 fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
-        Workload::Handoff | Workload::Batch => (0, threads),
+        Workload::Handoff | Workload::Batch | Workload::Range => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
         // Every thread does both, or the only one does either.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),
@@ -238,6 +306,15 @@ fn check(flags: &Flags) -> Result<(), Error> {
         return Err(Error::usage(format!(
             "--overcommit {x} makes no sense: use more than 0, and {most} at most"
         )));
+    }
+    if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
+        return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
+    }
+    if let Some(n) = flags.section.iter().find(|&&n| n > 1_000_000_000) {
+        return Err(Error::usage(format!("--section {n} is too long: use 1000000000 at most")));
+    }
+    if let Some(n) = flags.held.iter().find(|&&n| n > 1_000_000) {
+        return Err(Error::usage(format!("--held {n} is too many: use 1000000 at most")));
     }
     if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
@@ -343,11 +420,28 @@ mod tests {
         assert!(with(|f| f.secs = Some(f64::NAN)).contains("--secs"));
         assert!(with(|f| f.runs = Some(0)).contains("--runs"));
         assert!(with(|f| f.overcommit = vec![0.0]).contains("--overcommit"));
+        assert!(with(|f| f.reads = vec![101]).contains("--reads"));
+        assert!(with(|f| f.held = vec![2_000_000]).contains("--held"));
         assert!(with(|f| f.overcommit = vec![f64::NAN]).contains("--overcommit"));
         assert!(with(|f| f.overcommit = vec![1e9]).contains("--overcommit"));
         assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));
         let error = plan(&["hand-off"], &flags()).err().unwrap();
         assert!(error.to_string().contains("'handoff'"), "{error}");
+    }
+
+    #[test]
+    fn range_runs_each_lock_where_it_can_do_what_is_asked() {
+        let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
+        let cells = |lock: &str| plan(&["range"], &flags(lock)).unwrap().cells;
+        let ours = cells("fairlock:range");
+        assert!(range::CASES.iter().all(|&case| ours.iter().any(|cell| cell.case == case)));
+        assert_eq!(ours.iter().filter(|cell| cell.case == Case::Array).count(), 3 * 3 * 3 * 5);
+        // Writers only.
+        assert!(cells("range-mutex").iter().all(|cell| cell.range.reads_percent.unwrap_or(0) == 0));
+        // One around everything cannot be taken beside ranges that are held.
+        assert!(cells("std").iter().all(|cell| cell.range.held.unwrap_or(0) == 0));
+        let error = plan(&["handoff"], &flags("range-mutex")).err().unwrap();
+        assert!(error.to_string().contains("is a range lock"), "{error}");
     }
 
     #[test]
@@ -382,7 +476,7 @@ mod tests {
         let cells = plan(&["all"], &flags("ref:mcs")).unwrap().cells;
         assert!(cells.iter().all(|cell| cell.kind() == Kind::Mutex));
         let cells = plan(&["all"], &flags("fairlock:default")).unwrap().cells;
-        assert!(cells.iter().all(|cell| cell.kind() == Kind::ReaderWriter));
+        assert!(cells.iter().all(|cell| cell.kind() != Kind::Mutex));
         let error = plan(&["handoff"], &flags("ref:mcs")).err().unwrap();
         assert!(error.to_string().contains("is a mutex"), "{error}");
         let error = plan(&["batch"], &flags("fairlock:default")).err().unwrap();

@@ -6,6 +6,7 @@ use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
 use crate::locks::is_peer;
 use crate::runner::Measured;
 use crate::stats::{balance_score, jain, median, starved};
+use crate::workload::range;
 
 /// The keys of a row in schema `fairlock/1`; those that do not apply are left out.
 #[derive(Clone, Debug, Serialize)]
@@ -19,6 +20,8 @@ pub struct Row {
     pub overcommit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cs_load: Option<u32>,
+    #[serde(flatten)]
+    pub range: range::Setup,
     pub side: Side,
     /// Runs that succeeded.
     pub runs: usize,
@@ -83,8 +86,8 @@ pub struct Figures {
 
 impl Row {
     /// What rows must share to be compared with each other.
-    fn configuration(&self) -> (Workload, Case, usize, Option<u32>, Side) {
-        (self.workload, self.case, self.threads, self.cs_load, self.side)
+    pub fn configuration(&self) -> (Workload, Case, usize, Option<u32>, range::Setup, Side) {
+        (self.workload, self.case, self.threads, self.cs_load, self.range, self.side)
     }
 
     /// Operations per second, also where the time of one was measured.
@@ -157,6 +160,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         threads: cell.threads,
         overcommit: cell.overcommit,
         cs_load: has_pauses.then_some(cell.cs_load),
+        range: cell.range,
         side,
         runs: m.reports.len(),
         figures,
@@ -235,7 +239,8 @@ fn fill_scores(rows: &mut [Row]) {
         let find = |case: Case, side: Side| {
             rows.iter().position(|other| {
                 other.lock == row.lock
-                    && other.configuration() == (row.workload, case, row.threads, row.cs_load, side)
+                    && other.configuration()
+                        == (row.workload, case, row.threads, row.cs_load, row.range, side)
             })
         };
         let rate = |index: Option<usize>| rows[index?].figures.ops_per_s;
@@ -256,12 +261,20 @@ fn fill_scores(rows: &mut [Row]) {
     }
 }
 
+/// Whether the row is one side of a measurement that had two.
+fn is_mix(rows: &[Row], row: &Row) -> bool {
+    let (workload, case, threads, cs_load, range, _) = row.configuration();
+    let whole = (workload, case, threads, cs_load, range, Side::All);
+    row.case == Case::Mixed
+        || rows.iter().any(|other| other.lock == row.lock && other.configuration() == whole)
+}
+
 /// Sets every row in relation to the fastest peer of its configuration that does
 /// the whole job. One side of a mix is no job by itself.
 fn fill_ratios(rows: &mut [Row]) {
     for index in 0..rows.len() {
         let row = &rows[index];
-        if row.case == Case::Mixed && row.side != Side::All {
+        if row.side != Side::All && is_mix(rows, row) {
             continue;
         }
         let best = rows
@@ -289,6 +302,7 @@ mod tests {
             writers: side(case != Case::ReaderAlone),
             overcommit: None,
             cs_load: 20,
+            range: range::Setup::default(),
             secs: 1.0,
             seed: 1,
             busy_turns_per_us: 1,

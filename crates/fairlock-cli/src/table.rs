@@ -8,6 +8,9 @@ use crate::units::{count, digits, kops, time};
 
 /// What the column `x best` says, below every table that has it.
 const MARK: &str = "x best: speed in relation to the fastest peer of this run that starves nobody";
+const RANGE_MARKS: &str = "wide: write is the one writer of everything, read all others\n\
+     x best: speed in relation to the fastest peer of this run that starves nobody\n\
+     x rwsem: in relation to fairlock:default around everything; x one: to one thread";
 const MARK_AND_SCORE: &str = "score: 2 x the smaller of the two shares of what the side does alone; \
      1 = each does half\nx best: total in relation to the fastest peer of this run that starves \
      nobody and scores 0.5 or more";
@@ -27,6 +30,7 @@ pub fn tables(rows: &[Row]) -> String {
             Workload::Uncontended => uncontended(&rows),
             Workload::ReadMostly => read_mostly(&rows),
             Workload::Batch => batch(&rows),
+            Workload::Range => range(&rows),
         };
         out.push_str(&text);
         for row in rows.iter().filter(|row| row.error.is_some()) {
@@ -55,6 +59,71 @@ fn batch(rows: &[&Row]) -> String {
     };
     let title = "batch: a mutex, threads in relation to CPUs";
     who_gets_it(title, rows, &["case", "pauses", "overcommit"], lead)
+}
+
+fn range(rows: &[&Row]) -> String {
+    let (alone, together): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.range.held.is_some());
+    let mut out = String::new();
+    if !together.is_empty() {
+        out.push_str(&range_together(&together));
+    }
+    if !alone.is_empty() {
+        let mut table = new_table(&["side", "held", "lock", "ns/op", "x best"]);
+        for row in alone {
+            table.add_row([
+                row.case.name().to_owned(),
+                or_dash(row.range.held, |n| count(n as u64)),
+                row.lock.clone(),
+                or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}")),
+                ratio(row),
+            ]);
+        }
+        let title = "range: lock and unlock in a gap between ranges that are held, one thread";
+        out.push_str(&titled(title, table, 1, MARK));
+    }
+    out
+}
+
+fn range_together(rows: &[&Row]) -> String {
+    let header = [
+        "case", "shape", "section", "reads", "lock", "side", "threads", "kop/s", "min-max",
+        "x best", "x rwsem", "x one", "starved", "longest",
+    ];
+    let mut table = new_table(&header);
+    for row in rows {
+        let rate = |lock: &str, threads| {
+            let like = |other: &&&Row| {
+                let (.., range, side) = row.configuration();
+                let (.., range_of_other, side_of_other) = other.configuration();
+                other.lock == lock
+                    && other.threads == threads
+                    && other.case == row.case
+                    && (range, side) == (range_of_other, side_of_other)
+            };
+            rows.iter().find(like).and_then(|other| other.figures.ops_per_s)
+        };
+        let in_relation = |to: Option<f64>| {
+            or_dash(row.figures.ops_per_s.zip(to), |(own, other)| format!("{:.2}", own / other))
+        };
+        table.add_row([
+            row.case.name().to_owned(),
+            or_dash(row.range.shape, |shape| shape.name().to_owned()),
+            or_dash(row.range.section_ns, |ns| time(u64::from(ns))),
+            or_dash(row.range.reads_percent, |percent| format!("{percent} %")),
+            row.lock.clone(),
+            side_name(row.side).to_owned(),
+            row.threads.to_string(),
+            or_dash(row.figures.ops_per_s, kops),
+            spread(row),
+            ratio(row),
+            in_relation(rate("fairlock:default", row.threads)),
+            in_relation(rate(&row.lock, 1)),
+            or_dash(row.figures.starved_threads, |n| n.to_string()),
+            or_dash(row.figures.wait_max_ns, time),
+        ]);
+    }
+    titled("range: threads that lock ranges and work", table, 6, RANGE_MARKS)
 }
 
 /// How fast a lock is, for whom, and after how long a wait. The first columns say

@@ -61,6 +61,9 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "batch", "--locks", "adptive"], "'fairlock:adaptive'"),
         (&["bench", "handoff", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "batch", "--overcommit", "0"], "--overcommit"),
+        (&["bench", "range", "--shape", "randm"], "'random'"),
+        (&["bench", "range", "--reads", "200"], "--reads"),
+        (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "batch", "--overcommit", "twice"], "--overcommit"),
         (&["bench", "handoff", "--threads", "0"], "1 or more"),
         (&["bench", "handoff", "--threads", "10001"], "10000"),
@@ -201,6 +204,45 @@ fn batch_has_the_documented_rows_for_every_mutex() {
         assert_eq!(rows[1]["records_per_s"], rows[1]["ops_per_s"]);
     }
     assert!(rows(&document, "lock", "fairlock:default").is_empty());
+}
+
+#[test]
+fn range_has_the_documented_rows_for_every_range_lock() {
+    let args = ["bench", "range", "--secs", "0.02", "--runs", "1", "--threads", "2"];
+    let narrow = ["--section", "100", "--held", "0,16", "--shape", "disjoint,random"];
+    let document = run_json(&[&args[..], &narrow].concat(), 0);
+    for lock in ["fairlock:range", "fairlock:range_fifo", "fcntl"] {
+        let rows = rows(&document, "lock", lock);
+        for case in ["full_write", "full_read", "full_mixed", "array", "wide", "file"] {
+            let of_case: Vec<_> = rows.iter().filter(|row| row["case"] == case).collect();
+            assert!(!of_case.is_empty(), "{lock} {case}");
+            for row in of_case {
+                for key in ["ops_per_s", "starved_threads", "wait_max_ns"] {
+                    assert!(row[key].is_number(), "{key}: {row}");
+                }
+                let is_array = case == "array";
+                assert_eq!(row["shape"].is_string() && row["reads_percent"].is_number(), is_array);
+            }
+        }
+        for side in ["read", "write"] {
+            let cost = rows.iter().filter(|row| row["case"] == side);
+            let held: Vec<_> = cost.map(|row| row["held"].as_u64().unwrap()).collect();
+            assert_eq!(held, [0, 16], "{lock}");
+        }
+    }
+    // Writers only, and one lock around everything.
+    let of = |lock| rows(&document, "lock", lock);
+    assert!(of("range-mutex").iter().all(|row| row["side"] == "write"));
+    assert!(of("parking_lot").iter().all(|row| row["held"].as_u64().unwrap_or(0) == 0));
+    assert!(of("ref:mcs").is_empty());
+}
+
+#[test]
+fn a_range_lock_that_lets_everybody_in_is_caught() {
+    let args = ["bench", "range", "--case", "file", "--locks", "broken:open", "--secs", "0.5"];
+    let document = run_json(&[&args[..], &["--threads", "4", "--runs", "1"]].concat(), 1);
+    let error = document["rows"][0]["error"].as_str().unwrap();
+    assert!(error.contains("does not exclude"), "{error}");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::range::{BenchRange, Range};
 use super::{BenchMutex, LockEntry, RwBench, both_entry, mutex_entry};
+use crate::error::Error;
 
 /// Whoever has had the lock keeps it: others get it only after it was idle for a
 /// while. Excludes correctly, starves everybody else.
@@ -114,6 +116,28 @@ impl RwBench for Panicking {
 /// Lets everybody in.
 struct Open;
 
+impl BenchRange for Open {
+    type User = ();
+
+    fn create(_positions: u64) -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    fn user(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn read<R>(&self, _user: &(), _range: &Range, section: impl FnOnce() -> R) -> R {
+        section()
+    }
+
+    fn write<R>(&self, _user: &(), _range: &Range, section: impl FnOnce() -> R) -> R {
+        section()
+    }
+
+    fn keep(&self, _user: &(), _range: &Range) {}
+}
+
 impl BenchMutex for Open {
     fn create() -> Self {
         Self
@@ -130,6 +154,6 @@ pub fn entries() -> Vec<LockEntry> {
         both_entry::<Favourite>("broken:unfair", "starves all but one thread, on purpose"),
         both_entry::<Stuck>("broken:stuck", "is never released, on purpose"),
         both_entry::<Panicking>("broken:panicking", "panics when acquired, on purpose"),
-        mutex_entry::<Open>("broken:open", "lets everybody in, on purpose"),
+        mutex_entry::<Open>("broken:open", "lets everybody in, on purpose").with_range::<Open>(),
     ]
 }

@@ -99,6 +99,7 @@ impl BenchMutex for Mutex<()> {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     let mut entries = presets();
+    entries[0] = entries[0].around_everything::<Fairlock<Default>>();
     entries.extend([
         mutex_entry::<Mutex<()>>("fairlock:adaptive", "Mutex: tickets in batches as large as pays"),
         mutex_entry::<BatchedTicketLock<Native, 1>>("fairlock:batch1", "tickets one by one"),

@@ -3,18 +3,20 @@
 //! A reader/writer lock implements [`RwBench`] (separate acquire and release
 //! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
 //! `std` has them), a mutex [`BenchMutex`]. Workloads are generic over
-//! [`BenchLock`] or [`BenchMutex`], so the hot loops are compiled once per lock
+//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`], so the hot loops are compiled once per lock
 //! and no call in them is indirect. [`rw_entry`] and [`mutex_entry`] pack the
 //! compiled workloads of one lock into a [`LockEntry`], which the [`registry`]
 //! finds by name.
 
 mod broken;
 mod fairlock;
+pub mod range;
 pub mod registry;
 
 use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
 use crate::workload;
+use range::{BenchRange, OneLock};
 
 /// A reader/writer lock with separate acquire and release calls.
 pub trait RwBench: Send + Sync + 'static {
@@ -104,6 +106,21 @@ pub struct LockEntry {
     pub about: &'static str,
     rw: Option<Run>,
     mutex: Option<Run>,
+    range: Option<RangeRun>,
+}
+
+/// How a lock runs as a range lock, and as what kind of one.
+#[derive(Clone, Copy)]
+struct RangeRun {
+    run: Run,
+    shares: bool,
+    most_held: usize,
+}
+
+impl RangeRun {
+    const fn of<L: BenchRange>() -> Self {
+        Self { run: workload::range::run::<L>, shares: L::SHARES, most_held: L::MOST_HELD }
+    }
 }
 
 impl LockEntry {
@@ -111,6 +128,17 @@ impl LockEntry {
     pub const fn with_mutex<M: BenchMutex>(mut self) -> Self {
         self.mutex = Some(workload::run_mutex_cell::<M>);
         self
+    }
+
+    /// Adds the range lock of the same name.
+    pub const fn with_range<L: BenchRange>(mut self) -> Self {
+        self.range = Some(RangeRun::of::<L>());
+        self
+    }
+
+    /// Adds the lock itself, around everything, in the place of a range lock.
+    pub const fn around_everything<L: BenchLock>(self) -> Self {
+        self.with_range::<OneLock<L>>()
     }
 
     /// Whether it can be used as this.
@@ -131,6 +159,10 @@ impl LockEntry {
         match kind {
             Kind::ReaderWriter => self.rw,
             Kind::Mutex => self.mutex,
+            Kind::Range { shared, held } => self
+                .range
+                .filter(|range| (range.shares || !shared) && held <= range.most_held)
+                .map(|range| range.run),
         }
     }
 }
@@ -142,12 +174,17 @@ pub fn is_peer(name: &str) -> bool {
 
 /// The entry of a reader/writer lock, with every workload compiled for it.
 pub const fn rw_entry<L: BenchLock>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry { name, about, rw: Some(workload::run_cell::<L>), mutex: None }
+    LockEntry { name, about, rw: Some(workload::run_cell::<L>), mutex: None, range: None }
 }
 
 /// The entry of a lock that is a mutex only.
 pub const fn mutex_entry<M: BenchMutex>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry { name, about, rw: None, mutex: Some(workload::run_mutex_cell::<M>) }
+    LockEntry { name, about, rw: None, mutex: Some(workload::run_mutex_cell::<M>), range: None }
+}
+
+/// The entry of a range lock.
+pub const fn range_entry<L: BenchRange>(name: &'static str, about: &'static str) -> LockEntry {
+    LockEntry { name, about, rw: None, mutex: None, range: Some(RangeRun::of::<L>()) }
 }
 
 /// The entry of a reader/writer lock that is meant as a mutex as well.

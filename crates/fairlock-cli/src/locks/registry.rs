@@ -1,6 +1,6 @@
 //! Locks by name.
 
-use super::{LockEntry, broken, fairlock};
+use super::{LockEntry, broken, fairlock, range};
 use crate::error::Error;
 use crate::{peers, reference};
 
@@ -11,10 +11,12 @@ const FEATURE_FAMILIES: [&str; 6] = ["tbb", "abseil", "nsync", "boost", "ck", "f
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
     let mut locks = fairlock::entries();
+    locks.extend(range::entries());
     locks.extend(reference::entries());
     locks.extend(peers::std::entries());
     locks.extend(peers::parking_lot::entries());
     locks.extend(peers::pthread::entries());
+    locks.extend(peers::range::entries());
     #[cfg(feature = "native-peers")]
     locks.extend(peers::native::entries());
     locks

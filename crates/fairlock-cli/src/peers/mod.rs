@@ -4,4 +4,5 @@
 pub mod native;
 pub mod parking_lot;
 pub mod pthread;
+pub mod range;
 pub mod std;

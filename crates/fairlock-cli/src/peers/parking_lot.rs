@@ -65,7 +65,8 @@ bench_locks!(ParkingLot12, Mutex12, parking_lot_012);
 pub fn entries() -> Vec<LockEntry> {
     vec![
         rw_entry::<ParkingLot13<false>>("parking_lot", "parking_lot 0.13")
-            .with_mutex::<Mutex13<false>>(),
+            .with_mutex::<Mutex13<false>>()
+            .around_everything::<ParkingLot13<false>>(),
         rw_entry::<ParkingLot13<true>>(
             "parking_lot:fair",
             "parking_lot 0.13, every release hands over to a waiter",

@@ -38,6 +38,7 @@ impl BenchMutex for Mutex<()> {
 pub fn entries() -> Vec<LockEntry> {
     vec![
         rw_entry::<RwLock<()>>("std", "std::sync::RwLock and Mutex, of the Rust standard library")
-            .with_mutex::<Mutex<()>>(),
+            .with_mutex::<Mutex<()>>()
+            .around_everything::<RwLock<()>>(),
     ]
 }

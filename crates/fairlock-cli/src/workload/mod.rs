@@ -6,6 +6,7 @@ mod contend;
 pub mod direct_io;
 pub mod handoff;
 mod heap;
+pub mod range;
 pub mod read_mostly;
 pub mod reader_spin;
 mod tally;
@@ -26,7 +27,7 @@ pub fn run_cell<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
         Workload::DirectIo => direct_io::run::<L>(cell),
         Workload::Uncontended => uncontended::run::<L>(cell),
         Workload::ReadMostly => read_mostly::run::<L>(cell),
-        Workload::Batch => unreachable!("a workload for mutexes"),
+        Workload::Batch | Workload::Range => unreachable!("a workload for other locks"),
     }
 }
 

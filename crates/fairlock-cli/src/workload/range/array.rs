@@ -1,0 +1,120 @@
+//! `full_*`, `array` and `wide`: threads that lock ranges of 256 slots and compute.
+
+use super::{Random, Shape};
+use crate::cell::{Case, Cell, CellReport};
+use crate::clock::{Clock, busy};
+use crate::error::Error;
+use crate::locks::range::{BenchRange, EVERYTHING, Range};
+use crate::workload::tally::Tally;
+use crate::workload::team::{Padded, Phase, run_team};
+
+const SLOTS: u64 = 256;
+/// Slots of a narrow range in `wide`.
+const NARROW: u64 = 16;
+
+/// What one thread did.
+struct Both {
+    read: Tally,
+    write: Tally,
+}
+
+/// Runs one cell. In `wide` the side `write` is the one writer of all slots, and
+/// `read` are the others, which read and write by turns.
+pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+    let lock = Padded(L::create(SLOTS)?);
+    let clock = Clock::start();
+    let section_ns = u64::from(cell.range.section_ns.unwrap_or(0));
+    let turns = (cell.busy_turns_per_us * section_ns).div_ceil(1_000);
+    let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
+    let (window, tallies) = run_team(cell, cell.threads, |index, gate| {
+        let user = &users[index];
+        let mut random = Random::new(cell.seed, index);
+        let mut both = Both { read: Tally::new(), write: Tally::new() };
+        loop {
+            let (range, reads) = next(cell, index, &mut random);
+            let section = || {
+                let acquired = clock.now();
+                busy(turns);
+                acquired
+            };
+            let asked = clock.now();
+            let acquired = if reads {
+                lock.0.read(user, &range, section)
+            } else {
+                lock.0.write(user, &range, section)
+            };
+            let phase = gate.phase();
+            let wait = acquired.saturating_sub(asked);
+            let counts_as_read = if cell.case == Case::Wide { index > 0 } else { reads };
+            if counts_as_read { &mut both.read } else { &mut both.write }.count(phase, wait);
+            if phase == Phase::Stop {
+                return both;
+            }
+        }
+    })?;
+    let (mut readers, mut writers) = (Vec::new(), Vec::new());
+    for (index, both) in tallies.into_iter().enumerate() {
+        let (reads, writes) = sides(cell, index);
+        if reads {
+            readers.push(both.read);
+        }
+        if writes {
+            writers.push(both.write);
+        }
+    }
+    Ok(CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        read: Tally::report(readers, &clock),
+        write: Tally::report(writers, &clock),
+        ns_per_op: None,
+    })
+}
+
+/// Whether a thread is on the side `read`, and on the side `write`.
+fn sides(cell: &Cell, index: usize) -> (bool, bool) {
+    match cell.range.reads_percent {
+        _ if cell.case == Case::Wide => (index > 0, index == 0),
+        Some(percent) => (percent > 0, percent < 100),
+        None => (is_reader(cell, index), !is_reader(cell, index)),
+    }
+}
+
+/// Readers and writers of `full_*` by turns, in the order they start.
+fn is_reader(cell: &Cell, index: usize) -> bool {
+    let (readers, threads) = (cell.readers, cell.threads);
+    (index + 1) * readers / threads > index * readers / threads
+}
+
+/// The range of the next operation, and whether it reads.
+#[inline(always)]
+fn next(cell: &Cell, index: usize, random: &mut Random) -> (Range, bool) {
+    match (cell.case, cell.range.shape) {
+        (Case::Wide, _) if index == 0 => (0..=SLOTS - 1, false),
+        (Case::Wide, _) => {
+            let start = random.below(SLOTS - NARROW);
+            (start..=start + random.below(NARROW), random.below(2) == 0)
+        }
+        (Case::Array, Some(shape)) => {
+            let reads = random.below(100) < u64::from(cell.range.reads_percent.unwrap_or(0));
+            (range(shape, cell.threads, index, random), reads)
+        }
+        _ => (EVERYTHING, is_reader(cell, index)),
+    }
+}
+
+#[inline(always)]
+fn range(shape: Shape, threads: usize, index: usize, random: &mut Random) -> Range {
+    match shape {
+        Shape::Full => EVERYTHING,
+        Shape::Disjoint => {
+            // With more threads than slots some have to share one.
+            let each = (SLOTS / threads as u64).max(1);
+            let start = index as u64 * each % SLOTS;
+            start..=start + each - 1
+        }
+        Shape::Random => {
+            let (a, b) = (random.below(SLOTS), random.below(SLOTS));
+            a.min(b)..=a.max(b)
+        }
+    }
+}

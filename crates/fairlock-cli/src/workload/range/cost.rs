@@ -1,0 +1,58 @@
+//! `read` and `write`: what it costs one thread to take a range and give it back,
+//! beside ranges that are held, none of which is in the way.
+
+use super::Random;
+use crate::cell::{Case, Cell, CellReport};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::locks::range::BenchRange;
+use crate::stats::median;
+use crate::workload::team::{Padded, Phase, run_team};
+
+/// Positions from one held range to the next; half of them are free.
+const STEP: u64 = 20;
+/// Operations between two looks at the clock: it must not be part of the result.
+const BATCH: u32 = 500;
+
+/// Runs one cell. Each operation locks five positions in one of the gaps, chosen at
+/// random, which is part of the result (2 to 3 ns). The result is the median over
+/// batches.
+pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+    let held = cell.range.held.unwrap_or(0) as u64;
+    let lock = Padded(L::create((held + 1) * STEP)?);
+    let user = lock.0.user()?;
+    for index in 0..held {
+        let start = index * STEP;
+        lock.0.keep(&user, &(start..=start + STEP / 2 - 1));
+    }
+    let clock = Clock::start();
+    let (window, batches) = run_team(cell, 1, |_, gate| {
+        let mut random = Random::new(cell.seed, 0);
+        let mut batches = Vec::with_capacity(1 << 16);
+        loop {
+            let begin = clock.now();
+            for _ in 0..BATCH {
+                let start = random.below(held + 1) * STEP + STEP / 2;
+                let range = start..=start + STEP / 4 - 1;
+                if cell.case == Case::Read {
+                    lock.0.read(&user, &range, || ());
+                } else {
+                    lock.0.write(&user, &range, || ());
+                }
+            }
+            let ticks = clock.now().saturating_sub(begin);
+            match gate.phase() {
+                Phase::WarmUp => {}
+                Phase::Measure => batches.push(ticks),
+                Phase::Stop => return batches,
+            }
+        }
+    })?;
+    let ticks = median(batches.into_iter().flatten().map(|ticks| ticks as f64))
+        .ok_or_else(|| Error::failed("the window was too short for one batch; use more --secs"))?;
+    Ok(CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        ns_per_op: Some(ticks * clock.ns_per_tick() / f64::from(BATCH)),
+        ..CellReport::default()
+    })
+}

@@ -1,0 +1,131 @@
+//! `file`: threads read and write ranges of records of one real file, each under a
+//! lock on its bytes. Every record that is read is checked for tearing (half old,
+//! half new), and each thread notes where it is inside, to find others there.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use super::Random;
+use crate::cell::{Cell, CellReport};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::locks::range::BenchRange;
+use crate::workload::tally::Tally;
+use crate::workload::team::{Padded, Phase, run_team};
+
+/// Reads in a hundred operations.
+pub const READS: u8 = 60;
+const RECORD: usize = 16 << 10;
+const RECORDS: u64 = 64;
+/// The longest range, in records.
+const MOST: u64 = 4;
+
+/// Who is inside at each record: readers, or -1 for a writer. Relaxed: it is the
+/// lock under test that is to order them.
+struct Inside(Vec<AtomicI32>);
+
+impl Inside {
+    /// Whether nobody was there who must not be.
+    fn enter(&self, first: u64, records: u64, reads: bool) -> bool {
+        self.at(first, records).all(|at| {
+            let (now, alone) = if reads { (1, 0) } else { (-1, 1) };
+            let before = at.fetch_add(now, Ordering::Relaxed);
+            before >= 0 && (alone == 0 || before == 0)
+        })
+    }
+
+    fn leave(&self, first: u64, records: u64, reads: bool) {
+        self.at(first, records).for_each(|at| {
+            at.fetch_sub(if reads { 1 } else { -1 }, Ordering::Relaxed);
+        });
+    }
+
+    fn at(&self, first: u64, records: u64) -> impl Iterator<Item = &AtomicI32> {
+        self.0[first as usize..(first + records) as usize].iter()
+    }
+}
+
+/// Runs one cell; fails if a record was torn, or somebody was where they must not be.
+pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+    let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
+    let file = tempfile::tempfile_in(dir).map_err(|error| failed("cannot make a file", &error))?;
+    for record in 0..RECORDS {
+        write(&file, record, &vec![0; RECORD])?;
+    }
+    let lock = Padded(L::create(RECORDS * RECORD as u64)?);
+    let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
+    let inside = Inside((0..RECORDS).map(|_| AtomicI32::new(0)).collect());
+    let clock = Clock::start();
+    let (window, results) = run_team(cell, cell.threads, |index, gate| {
+        let user = &users[index];
+        let mut random = Random::new(cell.seed, index);
+        let mut buffer = vec![0; MOST as usize * RECORD];
+        let (mut reads, mut writes) = (Tally::new(), Tally::new());
+        let mut stamp = 0_u8;
+        loop {
+            let records = 1 + random.below(MOST);
+            let first = random.below(RECORDS + 1 - records);
+            let buffer = &mut buffer[..records as usize * RECORD];
+            let bytes = first * RECORD as u64..=(first + records) * RECORD as u64 - 1;
+            let is_read = random.below(100) < u64::from(READS);
+            if !is_read {
+                stamp = stamp.wrapping_add(1);
+                buffer.fill(stamp ^ index as u8);
+            }
+            let asked = clock.now();
+            let section = || {
+                let acquired = clock.now();
+                let excluded = inside.enter(first, records, is_read);
+                let done =
+                    if is_read { read(&file, first, buffer) } else { write(&file, first, buffer) };
+                inside.leave(first, records, is_read);
+                (acquired, excluded, done)
+            };
+            let (acquired, excluded, done) = if is_read {
+                lock.0.read(user, &bytes, section)
+            } else {
+                lock.0.write(user, &bytes, section)
+            };
+            done?;
+            if !excluded {
+                return Err(Error::failed("the lock does not exclude: two were in one record"));
+            }
+            if is_read && buffer.chunks(RECORD).any(is_torn) {
+                return Err(Error::failed("the lock does not exclude: a record was torn"));
+            }
+            let phase = gate.phase();
+            let tally = if is_read { &mut reads } else { &mut writes };
+            tally.count(phase, acquired.saturating_sub(asked));
+            if phase == Phase::Stop {
+                return Ok((reads, writes));
+            }
+        }
+    })?;
+    let results = results.into_iter().collect::<Result<Vec<_>, Error>>()?;
+    let (reads, writes): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+    Ok(CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        read: Tally::report(reads, &clock),
+        write: Tally::report(writes, &clock),
+        ns_per_op: None,
+    })
+}
+
+fn is_torn(record: &[u8]) -> bool {
+    record.iter().any(|&byte| byte != record[0])
+}
+
+fn write(file: &File, first: u64, buffer: &[u8]) -> Result<(), Error> {
+    let done = file.write_all_at(buffer, first * RECORD as u64);
+    done.map_err(|error| failed("a write failed", &error))
+}
+
+fn read(file: &File, first: u64, buffer: &mut [u8]) -> Result<(), Error> {
+    let done = file.read_exact_at(buffer, first * RECORD as u64);
+    done.map_err(|error| failed("a read failed", &error))
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Error {
+    Error::failed(format!("range: {what}: {error}; choose another folder with --dir"))
+}

@@ -1,0 +1,189 @@
+//! `range`: locks on ranges. As a plain lock, apart from each other, across each
+//! other, beside many that are held, and around the records of a file.
+
+mod array;
+mod cost;
+mod file;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::{Case, Cell, CellReport, Kind};
+use crate::error::Error;
+use crate::locks::range::BenchRange;
+
+/// The full range, as the reader/writer lock it then is; then the others.
+pub const CASES: [Case; 8] = [
+    Case::FullWrite,
+    Case::FullRead,
+    Case::FullMixed,
+    Case::Array,
+    Case::Wide,
+    Case::Read,
+    Case::Write,
+    Case::File,
+];
+/// Threads of the cases in which threads meet, unless told otherwise.
+pub const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+/// Threads of `wide` and `file`.
+const MANY: [usize; 1] = [16];
+const ONE: [usize; 1] = [1];
+/// Sections of `array`, in nanoseconds.
+const SECTIONS: [u32; 3] = [100, 1_000, 10_000];
+/// The section of the others that have one.
+const SECTION: [u32; 1] = [1_000];
+/// Reads of `array`, in percent.
+const READS: [u8; 3] = [0, 60, 100];
+/// Ranges that are held while one is taken and given back.
+const HELD: [usize; 5] = [0, 16, 256, 4_096, 50_000];
+
+/// Which part of the array an operation locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// All of it.
+    Full,
+    /// The thread's own.
+    Disjoint,
+    /// From one slot to another, both at random.
+    Random,
+}
+
+impl Shape {
+    pub const ALL: [Self; 3] = [Self::Full, Self::Disjoint, Self::Random];
+
+    /// The name on the command line and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Disjoint => "disjoint",
+            Self::Random => "random",
+        }
+    }
+}
+
+/// What makes one cell of this workload another than the next; also the keys of
+/// its rows. What does not apply is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Setup {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+    /// Reads in a hundred operations of each thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_percent: Option<u8>,
+    /// Length of the section in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section_ns: Option<u32>,
+    /// Ranges held meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<usize>,
+}
+
+/// What was asked for instead of the defaults; empty is all of them.
+pub struct Chosen<'a> {
+    pub threads: &'a [usize],
+    pub shapes: &'a [Shape],
+    pub reads: &'a [u8],
+    pub sections: &'a [u32],
+    pub held: &'a [usize],
+}
+
+/// One configuration: threads that read, that write, and the rest.
+pub struct Configuration {
+    pub threads: usize,
+    pub readers: usize,
+    pub writers: usize,
+    pub setup: Setup,
+}
+
+/// The configurations of a case.
+pub fn configurations(case: Case, chosen: &Chosen<'_>) -> Vec<Configuration> {
+    fn or<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
+        if chosen.is_empty() { default } else { chosen }
+    }
+    let mut all = Vec::new();
+    let threads = match case {
+        Case::Read | Case::Write => &ONE,
+        Case::Wide | Case::File => or(chosen.threads, &MANY),
+        _ => or(chosen.threads, &THREADS),
+    };
+    for &threads in threads {
+        let half = (threads / 2, threads - threads / 2);
+        let (readers, writers) = match case {
+            Case::FullRead | Case::Read => (threads, 0),
+            Case::FullWrite | Case::Write => (0, threads),
+            Case::FullMixed => half,
+            // One writer of everything, the others read and write.
+            Case::Wide => (threads - 1, 1),
+            _ => (threads, threads),
+        };
+        if threads < 2 && matches!(case, Case::FullMixed | Case::Wide) {
+            continue;
+        }
+        let mut add = |setup| all.push(Configuration { threads, readers, writers, setup });
+        match case {
+            Case::Read | Case::Write => {
+                for &held in or(chosen.held, &HELD) {
+                    add(Setup { held: Some(held), ..Setup::default() });
+                }
+            }
+            Case::Array => {
+                for &shape in or(chosen.shapes, &Shape::ALL) {
+                    for &reads in or(chosen.reads, &READS) {
+                        for &section in or(chosen.sections, &SECTIONS) {
+                            add(Setup {
+                                shape: Some(shape),
+                                reads_percent: Some(reads),
+                                section_ns: Some(section),
+                                held: None,
+                            });
+                        }
+                    }
+                }
+            }
+            Case::File => add(Setup { reads_percent: Some(file::READS), ..Setup::default() }),
+            _ => {
+                for &section in or(chosen.sections, &SECTION) {
+                    add(Setup { section_ns: Some(section), ..Setup::default() });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What a cell of this case needs of a lock.
+pub fn kind(case: Case, setup: &Setup) -> Kind {
+    let shared = match case {
+        Case::Write | Case::FullWrite => false,
+        Case::Array => setup.reads_percent != Some(0),
+        _ => true,
+    };
+    Kind::Range { shared, held: setup.held.unwrap_or(0) }
+}
+
+/// Runs one cell.
+pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+    match cell.case {
+        Case::Read | Case::Write => cost::run::<L>(cell),
+        Case::File => file::run::<L>(cell),
+        _ => array::run::<L>(cell),
+    }
+}
+
+/// A cheap generator: the ranges must not be what is measured.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64, index: usize) -> Self {
+        Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64)
+    }
+
+    #[inline(always)]
+    fn below(&mut self, n: u64) -> u64 {
+        // Multiplier and increment are Knuth's (MMIX); the high bits are the good ones.
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) * n) >> 31
+    }
+}
