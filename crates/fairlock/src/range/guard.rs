@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use core::ops::RangeBounds;
 
 use super::span::{RangeError, Span};
-use super::{Hold, RangeRwLock};
+use super::{Hold, Place, RangeRwLock};
 use crate::platform::Platform;
 use crate::wait::Kind;
 
@@ -128,11 +128,11 @@ impl<P: Platform> RangeRwLock<P> {
     /// `hold` holds `span` as `kind`, and is not used after this.
     #[inline(always)]
     pub(super) unsafe fn release(&self, hold: Hold, span: Span, kind: Kind) {
-        match hold {
-            Hold::Slot(slot) => self.release_slot(slot, span, kind),
-            Hold::Node(id) => self.release_node(id),
+        match hold.place() {
+            Place::Slot(slot) => self.release_slot(slot, span, kind),
+            Place::Node(id) => self.release_node(id),
             // SAFETY: the hold is by the gate.
-            Hold::Gate => unsafe { self.leave_gate(kind) },
+            Place::Gate => unsafe { self.leave_gate(kind) },
         }
     }
 
@@ -141,16 +141,16 @@ impl<P: Platform> RangeRwLock<P> {
     /// # Safety
     /// `hold` holds `span` for writing; afterwards, for reading.
     pub(super) unsafe fn downgrade(&self, hold: Hold, span: Span) {
-        match hold {
-            Hold::Slot(slot) => self.downgrade_slot(slot, span),
-            Hold::Node(id) => self.downgrade_node(id, span),
+        match hold.place() {
+            Place::Slot(slot) => self.downgrade_slot(slot, span),
+            Place::Node(id) => self.downgrade_node(id, span),
             // SAFETY: the hold is by the gate.
-            Hold::Gate => unsafe { self.gate.downgrade() },
+            Place::Gate => unsafe { self.gate.downgrade() },
         }
     }
 
     /// The same range, not held by the gate.
     fn out_of_gate_if_there(&self, hold: Hold, kind: Kind) -> Hold {
-        if hold == Hold::Gate { self.out_of_gate(kind) } else { hold }
+        if hold == Hold::GATE { self.out_of_gate(kind) } else { hold }
     }
 }

@@ -239,13 +239,42 @@ unsafe impl<P: Platform> Send for RangeRwLock<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for RangeRwLock<P> {}
 
-/// How a range is held. Names something in the lock; owned by a guard.
+/// How a range is held: the name of a [`Place`] in the lock, owned by a guard. One
+/// small number, so that it stays in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+struct Hold(u32);
+
+/// Where a held range is.
+enum Place {
     Slot(usize),
     Node(Id),
     /// The full range, by the gate.
     Gate,
+}
+
+impl Hold {
+    const GATE: Self = Self(u32::MAX);
+
+    #[inline(always)]
+    const fn slot(slot: usize) -> Self {
+        Self(slot as u32)
+    }
+
+    #[inline(always)]
+    const fn node(id: Id) -> Self {
+        Self(id + SLOTS as u32)
+    }
+
+    #[inline(always)]
+    const fn place(self) -> Place {
+        if self.0 < SLOTS as u32 {
+            Place::Slot(self.0 as usize)
+        } else if self.0 == Self::GATE.0 {
+            Place::Gate
+        } else {
+            Place::Node(self.0 - SLOTS as u32)
+        }
+    }
 }
 
 impl<P: Platform> RangeRwLock<P> {

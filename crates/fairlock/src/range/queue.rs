@@ -28,7 +28,7 @@ use super::word::{
     PATIENT, Packed, QUEUED, SLOTS, TRACED, TREE, WHOLE, free_slot, is_gated, kind_of, rivals,
     slot_bits, writer_bit,
 };
-use super::{Hold, RangeRwLock};
+use super::{Hold, Place, RangeRwLock};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, Thread, WakeList};
 
@@ -236,7 +236,7 @@ impl<P: Platform> RangeRwLock<P> {
         let (who, since) = self.trace(word);
         let id = q.ranges.insert_held(span, kind, who, since);
         q.last = Last::Node(id);
-        Ok(Hold::Node(id))
+        Ok(Hold::node(id))
     }
 
     /// Takes a slot, with the tree lock held and nothing in the way in the tree.
@@ -269,7 +269,7 @@ impl<P: Platform> RangeRwLock<P> {
         match self.look_at_rivals(word, bits, span, kind, true) {
             Ok(()) => {
                 q.last = Last::Slot(slot);
-                Ok(Hold::Slot(slot))
+                Ok(Hold::slot(slot))
             }
             Err(missed) => {
                 // Nobody can have counted it: that takes the tree lock.
@@ -304,7 +304,7 @@ impl<P: Platform> RangeRwLock<P> {
             let before = self.publish(q, span, TREE)?;
             self.look_at_rivals(before, 0, span, Kind::Reader, true)?;
             let (who, since) = self.trace(before);
-            Ok(Hold::Node(q.ranges.insert_ahead(span, Kind::Reader, who, since)))
+            Ok(Hold::node(q.ranges.insert_ahead(span, Kind::Reader, who, since)))
         })
     }
 
@@ -405,7 +405,7 @@ impl<P: Platform> RangeRwLock<P> {
         wakes: &mut WakeList<P>,
     ) -> Option<Hold> {
         match waiter.state() {
-            waiter::GRANTED => return Some(Hold::Node(waiter.node())),
+            waiter::GRANTED => return Some(Hold::node(waiter.node())),
             waiter::QUEUED => q.remove(waiter.node(), wakes),
             _ => q.patient.remove(waiter),
         }
@@ -474,7 +474,7 @@ impl<P: Platform> RangeRwLock<P> {
     pub(super) fn shrink_hold(&self, hold: Hold, from: Span, span: Span, kind: Kind) -> Hold {
         let hold = self.with_queue_and_wakes(|q, wakes| {
             let id = self.move_to_tree(q, hold, from, kind, wakes);
-            Hold::Node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
+            Hold::node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
         });
         if self.word.load(Ordering::Relaxed) & PATIENT != 0 {
             self.poke(from);
@@ -486,7 +486,7 @@ impl<P: Platform> RangeRwLock<P> {
     pub(super) fn split_hold(&self, hold: Hold, span: Span, kind: Kind, mid: u64) -> [Hold; 2] {
         self.with_queue_and_wakes(|q, wakes| {
             let id = self.move_to_tree(q, hold, span, kind, wakes);
-            [Hold::Node(id), Hold::Node(q.ranges.split(id, mid))]
+            [Hold::node(id), Hold::node(q.ranges.split(id, mid))]
         })
     }
 
@@ -499,10 +499,10 @@ impl<P: Platform> RangeRwLock<P> {
         kind: Kind,
         wakes: &mut WakeList<P>,
     ) -> Id {
-        let slot = match hold {
-            Hold::Node(id) => return id,
-            Hold::Slot(slot) => slot,
-            Hold::Gate => unreachable!("a hold by the gate was exchanged before"),
+        let slot = match hold.place() {
+            Place::Node(id) => return id,
+            Place::Slot(slot) => slot,
+            Place::Gate => unreachable!("a hold by the gate was exchanged before"),
         };
         let id = match core::mem::replace(&mut q.moved[slot], NIL) {
             NIL => {

@@ -80,7 +80,8 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     /// Every range, by start.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Id, Span, Kind, &Entry<W>)> {
         self.tree
-            .iter()
+            .in_order()
+            .into_iter()
             .map(|id| (id, self.tree.span(id), self.tree.kind(id), &self.entries[id as usize]))
     }
 

@@ -30,7 +30,7 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
     /// The holder of this slot is in the way.
-    Slot(usize),
+    Slot(u8),
     /// Somebody in the tree is in the way.
     Tree,
     /// Slots alone do not tell: the tree must be asked.
@@ -51,7 +51,7 @@ impl<P: Platform> RangeRwLock<P> {
             Ok(_) => {
                 // Release: who reads the range comes after who took the slot.
                 self.slots[0].store(packed.0, Ordering::Release);
-                Ok(Hold::Slot(0))
+                Ok(Hold::slot(0))
             }
             Err(word) => self.try_slot_beside(word, packed, span, kind),
         }
@@ -84,7 +84,7 @@ impl<P: Platform> RangeRwLock<P> {
         };
         self.slots[slot].store(packed.0, Ordering::Release);
         if faulty_lock!(self, LooksTooEarly) {
-            return Ok(Hold::Slot(slot));
+            return Ok(Hold::slot(slot));
         }
         // The hull again: it may have grown between the look and the exchange,
         // and is as it was at the exchange, or later, from here on.
@@ -92,7 +92,7 @@ impl<P: Platform> RangeRwLock<P> {
             .may_skip_tree(word, span, kind)
             .and_then(|()| self.look_at_rivals(word, slot_bits(slot, kind), span, kind, false));
         match free {
-            Ok(()) => Ok(Hold::Slot(slot)),
+            Ok(()) => Ok(Hold::slot(slot)),
             Err(missed) => {
                 self.release_slot(slot, span, kind);
                 Err(missed)
@@ -138,8 +138,8 @@ impl<P: Platform> RangeRwLock<P> {
                     // Acquire: pairs with the Release of the range.
                     let packed = self.slots[slot].load(Ordering::Acquire);
                     if packed != 0 {
-                        if Packed(packed).span().overlaps(&span) {
-                            return Err(Missed::Slot(slot));
+                        if Packed(packed).overlaps(span) {
+                            return Err(Missed::Slot(slot as u8));
                         }
                         break;
                     }
@@ -156,7 +156,7 @@ impl<P: Platform> RangeRwLock<P> {
                     }
                     looks -= 1;
                     if looks == 0 {
-                        return Err(Missed::Slot(slot));
+                        return Err(Missed::Slot(slot as u8));
                     }
                     P::pause();
                 }

@@ -1,19 +1,24 @@
-//! The interval tree: a balanced search tree (AVL) over the starts of ranges,
-//! in which every node also knows how far the ranges below it reach.
+//! The interval tree: a B+ tree over the starts of ranges, in which every block
+//! also knows how far the ranges below each of its entries reach.
 //!
-//! Each node keeps the furthest end of its left subtree and of its whole
-//! subtree, once for all ranges and once for writers only. So a search that
-//! comes to a node knows without a look at the left child whether anything
-//! there can overlap; it touches the nodes on its path and no others, one cache
-//! line each. A reader, which only writers concern, does not walk over the
+//! Sixteen entries a block: 50,000 ranges are four levels deep, and a search that
+//! finds nothing touches one block, of seven cache lines, on each. What would be
+//! the left subtrees of a binary tree are entries side by side. The reach is kept
+//! twice, for all ranges and for writers only: a reader does not walk over the
 //! readers beside it.
 //!
-//! Nodes live in one growing array and are named by number, so there is no
-//! pointer to go stale, and nothing here is unsafe. Ranges with equal starts
+//! A block that is full is split, unevenly at its end, so that ranges in ascending
+//! order fill their blocks; a block that is empty is taken out. Blocks are not
+//! merged before: depth follows the largest number of ranges there has been since
+//! the tree was last near empty, in logarithm.
+//!
+//! Ranges are named by number, and blocks too, each in one growing array: there is
+//! no pointer to go stale, and nothing here is unsafe. Ranges with equal starts
 //! stand in order of insertion.
 //!
-//! Interval trees augmented with the furthest end are textbook (Cormen et al.,
-//! *Introduction to Algorithms*); AVL balancing is Adelson-Velsky and Landis's.
+//! B+ trees (Bayer and McCreight; Comer, *The Ubiquitous B-Tree*) and the furthest
+//! end as what a search tree keeps for intervals (Cormen et al., *Introduction to
+//! Algorithms*) are textbook.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -21,45 +26,163 @@ use core::ops::ControlFlow;
 use super::span::Span;
 use crate::wait::Kind;
 
-/// A node's name. Names of removed nodes are used again.
+/// A range's name. Names of removed ranges are used again.
 pub(super) type Id = u32;
 
-/// No node.
+/// No range.
 pub(super) const NIL: Id = Id::MAX;
 
-#[derive(Clone, Copy)]
-#[repr(align(64))] // one cache line
-struct Node {
+/// A block's name.
+type BlockId = u32;
+
+/// Entries in a block.
+const B: usize = 16;
+
+/// What a block has for each range, or for each block below it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Item {
+    /// The (smallest) start.
+    start: u64,
+    /// The furthest end.
+    reach: u64,
+    /// The furthest end of a writer; zero if there is none, which for blocks below
+    /// only ever costs a useless look.
+    write_reach: u64,
+    /// The range, or the block.
+    name: u32,
+}
+
+#[repr(align(64))] // whole cache lines
+struct Block {
+    starts: [u64; B],
+    reaches: [u64; B],
+    write_reaches: [u64; B],
+    names: [u32; B],
+    /// The block above; the next free one.
+    parent: BlockId,
+    len: u8,
+    is_leaf: bool,
+    /// Which of a leaf's ranges are writers.
+    writers: u16,
+}
+
+struct Range {
     span: Span,
-    /// The furthest end in this subtree; zero where there is none, which only
-    /// ever costs a useless look.
-    max: u64,
-    /// The furthest end in the left subtree.
-    left_max: u64,
-    /// The same two for writers only.
-    write_max: u64,
-    left_write_max: u64,
-    left: Id,
-    right: Id,
-    parent: Id,
-    height: u8,
     kind: Kind,
+    /// Its leaf; the next free name.
+    leaf: BlockId,
 }
 
 /// The ranges of a lock.
 pub(super) struct Tree {
-    nodes: Vec<Node>,
-    /// Removed nodes, through `parent`.
-    free: Id,
-    root: Id,
-    /// The leftmost node.
-    first: Id,
+    blocks: Vec<Block>,
+    free_block: BlockId,
+    root: BlockId,
+    ranges: Vec<Range>,
+    free_range: Id,
     len: usize,
+    /// From the smallest start to the furthest end; of use while there are ranges.
+    hull: (u64, u64),
+}
+
+impl Block {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    fn item(&self, at: usize) -> Item {
+        Item {
+            start: self.starts[at],
+            reach: self.reaches[at],
+            write_reach: self.write_reaches[at],
+            name: self.names[at],
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, at: usize, item: Item) {
+        self.starts[at] = item.start;
+        self.reaches[at] = item.reach;
+        self.write_reaches[at] = item.write_reach;
+        self.names[at] = item.name;
+    }
+
+    /// The entry of this block in the one above.
+    fn summary(&self, name: BlockId) -> Item {
+        let max = |reaches: &[u64; B]| reaches[..self.len()].iter().fold(0, |a, &b| a.max(b));
+        let (reach, write_reach) = (max(&self.reaches), max(&self.write_reaches));
+        Item { start: self.starts[0], reach, write_reach, name }
+    }
+
+    fn insert(&mut self, at: usize, item: Item, is_writer: bool) {
+        let len = self.len();
+        self.starts.copy_within(at..len, at + 1);
+        self.reaches.copy_within(at..len, at + 1);
+        self.write_reaches.copy_within(at..len, at + 1);
+        self.names.copy_within(at..len, at + 1);
+        let below = (1_u32 << at) - 1;
+        let writers = u32::from(self.writers);
+        self.writers =
+            ((writers & below) | (u32::from(is_writer) << at) | ((writers & !below) << 1)) as u16;
+        self.set(at, item);
+        self.len += 1;
+    }
+
+    fn remove(&mut self, at: usize) -> Item {
+        let item = self.item(at);
+        let len = self.len();
+        self.starts.copy_within(at + 1..len, at);
+        self.reaches.copy_within(at + 1..len, at);
+        self.write_reaches.copy_within(at + 1..len, at);
+        self.names.copy_within(at + 1..len, at);
+        let below = (1_u32 << at) - 1;
+        let writers = u32::from(self.writers);
+        self.writers = ((writers & below) | ((writers >> 1) & !below)) as u16;
+        self.len -= 1;
+        item
+    }
+
+    /// Where a name stands.
+    #[inline]
+    fn find(&self, name: u32) -> usize {
+        let at = self.names[..self.len()].iter().position(|&other| other == name);
+        at.expect("the tree is consistent")
+    }
+
+    /// The entries that start at `start` or before: the new one goes behind them.
+    #[inline]
+    fn count_up_to(&self, start: u64) -> usize {
+        self.starts[..self.len()].iter().filter(|&&other| other <= start).count()
+    }
+
+    /// A bit for every entry below which something may overlap `span`.
+    #[inline]
+    fn candidates<const WRITERS: bool>(&self, span: Span) -> u32 {
+        let reaches = if WRITERS { &self.write_reaches } else { &self.reaches };
+        let mut found = 0;
+        for at in 0..self.len() {
+            if self.starts[at] > span.last() {
+                break; // and so do all behind it
+            }
+            found |= u32::from(reaches[at] >= span.start()) << at;
+        }
+        if WRITERS && self.is_leaf { found & u32::from(self.writers) } else { found }
+    }
 }
 
 impl Tree {
     pub(super) const fn new() -> Self {
-        Self { nodes: Vec::new(), free: NIL, root: NIL, first: NIL, len: 0 }
+        Self {
+            blocks: Vec::new(),
+            free_block: NIL,
+            root: NIL,
+            ranges: Vec::new(),
+            free_range: NIL,
+            len: 0,
+            hull: (0, 0),
+        }
     }
 
     #[cfg(debug_assertions)]
@@ -67,30 +190,30 @@ impl Tree {
         self.len
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     #[inline]
     pub(super) fn span(&self, id: Id) -> Span {
-        self.at(id).span
+        self.ranges[id as usize].span
     }
 
     #[inline]
     pub(super) fn kind(&self, id: Id) -> Kind {
-        self.at(id).kind
+        self.ranges[id as usize].kind
     }
 
     /// From the smallest start to the furthest end: what is outside overlaps
     /// nothing. What is inside may still be in a gap (defect 3).
     #[inline]
     pub(super) fn hull(&self) -> Option<Span> {
-        let first = self.nodes.get(self.first as usize)?;
-        Some(Span::closed(first.span.start(), self.at(self.root).max))
+        (self.len > 0).then(|| Span::closed(self.hull.0, self.hull.1))
     }
 
-    /// Calls `visit` with the nodes that overlap `span`, in order of their
-    /// starts, until it breaks; with writers only if told so.
+    /// Calls `visit` with the ranges that overlap `span`, in order of their starts,
+    /// until it breaks; with writers only if told so.
     #[inline]
     pub(super) fn overlapping(
         &self,
@@ -98,7 +221,9 @@ impl Tree {
         writers_only: bool,
         mut visit: impl FnMut(Id) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        if writers_only {
+        if self.is_empty() {
+            ControlFlow::Continue(())
+        } else if writers_only {
             self.search::<true>(self.root, span, &mut visit)
         } else {
             self.search::<false>(self.root, span, &mut visit)
@@ -107,283 +232,330 @@ impl Tree {
 
     fn search<const WRITERS: bool>(
         &self,
-        mut id: Id,
+        mut block: BlockId,
         span: Span,
         visit: &mut impl FnMut(Id) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        while let Some(node) = self.nodes.get(id as usize) {
-            let reach = if WRITERS { node.left_write_max } else { node.left_max };
-            if node.left != NIL && reach >= span.start() {
-                self.search::<WRITERS>(node.left, span, visit)?;
+        loop {
+            let here = &self.blocks[block as usize];
+            let mut found = here.candidates::<WRITERS>(span);
+            if here.is_leaf {
+                while found != 0 {
+                    visit(here.names[found.trailing_zeros() as usize])?;
+                    found &= found - 1;
+                }
+                return ControlFlow::Continue(());
             }
-            if node.span.start() > span.last() {
-                break;
+            if found == 0 {
+                return ControlFlow::Continue(());
             }
-            if node.span.last() >= span.start() && (!WRITERS || node.kind == Kind::Writer) {
-                visit(id)?;
+            while found & (found - 1) != 0 {
+                self.search::<WRITERS>(here.names[found.trailing_zeros() as usize], span, visit)?;
+                found &= found - 1;
             }
-            id = node.right;
+            block = here.names[found.trailing_zeros() as usize];
         }
-        ControlFlow::Continue(())
     }
 
     /// Adds a range.
     pub(super) fn insert(&mut self, span: Span, kind: Kind) -> Id {
-        let (mut parent, mut at, mut leftmost) = (NIL, self.root, true);
-        let mut goes_left = false;
-        while let Some(node) = self.nodes.get(at as usize) {
-            parent = at;
-            goes_left = span.start() < node.span.start();
-            leftmost &= goes_left;
-            at = if goes_left { node.left } else { node.right };
-        }
-        let id = self.new_node(Node {
-            span,
-            max: span.last(),
-            left_max: 0,
-            write_max: write_end(span, kind),
-            left_write_max: 0,
-            left: NIL,
-            right: NIL,
-            parent,
-            height: 1,
-            kind,
-        });
-        match parent {
-            NIL => self.root = id,
-            _ if goes_left => self.at_mut(parent).left = id,
-            _ => self.at_mut(parent).right = id,
-        }
-        if leftmost {
-            self.first = id;
+        let id = self.new_range(span, kind);
+        if self.len == 0 {
+            self.hull = (span.start(), span.last());
+        } else {
+            let (start, last) = self.hull;
+            self.hull = (start.min(span.start()), last.max(span.last()));
         }
         self.len += 1;
-        self.retrace(parent);
+        if self.root == NIL {
+            self.root = self.new_block(true);
+        }
+        let mut block = self.root;
+        loop {
+            let here = &self.blocks[block as usize];
+            if here.is_leaf {
+                break;
+            }
+            block = here.names[here.count_up_to(span.start()).saturating_sub(1)];
+        }
+        let at = self.blocks[block as usize].count_up_to(span.start());
+        self.add(block, at, item_of(span, kind, id), kind == Kind::Writer);
         id
     }
 
     /// Takes a range out.
     pub(super) fn remove(&mut self, id: Id) {
-        if id == self.first {
-            self.first = self.next(id);
-        }
-        let node = *self.at(id);
-        let mut heir = NIL;
-        let start = if node.left == NIL || node.right == NIL {
-            self.replace(node.parent, id, if node.left == NIL { node.right } else { node.left });
-            node.parent
-        } else {
-            // The next node, which has no left child, takes the place.
-            let next = self.leftmost(node.right);
-            let orphan = *self.at(next);
-            let start = if orphan.parent == id {
-                next
-            } else {
-                self.replace(orphan.parent, next, orphan.right);
-                self.adopt(next, node.right, false);
-                orphan.parent
-            };
-            self.adopt(next, node.left, true);
-            self.replace(node.parent, id, next);
-            // What the nodes above know of this place, until it is mended below.
-            let place = self.at_mut(next);
-            (place.height, place.max, place.write_max) = (node.height, node.max, node.write_max);
-            heir = next;
-            start
-        };
-        self.at_mut(id).parent = self.free;
-        self.free = id;
+        let Range { span, leaf, .. } = self.ranges[id as usize];
+        let at = self.blocks[leaf as usize].find(id);
+        self.take(leaf, at);
+        self.ranges[id as usize].leaf = self.free_range;
+        self.free_range = id;
         self.len -= 1;
-        self.retrace(start);
-        self.retrace(heir);
+        self.mend_hull(span);
     }
 
-    /// Turns a writer into a reader.
+    /// Makes a range that of a writer or of a reader.
     pub(super) fn set_kind(&mut self, id: Id, kind: Kind) {
-        self.at_mut(id).kind = kind;
-        self.retrace(id);
+        self.ranges[id as usize].kind = kind;
+        self.rewrite(id);
     }
 
     /// Moves the end of a range.
     pub(super) fn set_last(&mut self, id: Id, last: u64) {
-        let node = self.at_mut(id);
-        node.span = Span::closed(node.span.start(), last);
-        self.retrace(id);
+        let before = self.span(id);
+        self.ranges[id as usize].span = Span::closed(before.start(), last);
+        self.rewrite(id);
+        self.hull.1 = self.hull.1.max(last);
+        self.mend_hull(before);
     }
 
-    /// Every node, in order of their starts.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Id> + '_ {
-        core::iter::successors((self.first != NIL).then_some(self.first), |&id| {
-            let next = self.next(id);
-            (next != NIL).then_some(next)
-        })
+    /// Every range, in order of their starts.
+    pub(super) fn in_order(&self) -> Vec<Id> {
+        let mut all = Vec::with_capacity(self.len);
+        let _ = self.overlapping(Span::FULL, false, |id| {
+            all.push(id);
+            ControlFlow::Continue(())
+        });
+        all
     }
 
-    #[inline]
-    fn at(&self, id: Id) -> &Node {
-        &self.nodes[id as usize]
-    }
-
-    #[inline]
-    fn at_mut(&mut self, id: Id) -> &mut Node {
-        &mut self.nodes[id as usize]
-    }
-
-    fn new_node(&mut self, node: Node) -> Id {
-        match self.free {
+    fn new_range(&mut self, span: Span, kind: Kind) -> Id {
+        let range = Range { span, kind, leaf: NIL };
+        match self.free_range {
             NIL => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as Id
+                self.ranges.push(range);
+                (self.ranges.len() - 1) as Id
             }
             id => {
-                self.free = self.at(id).parent;
-                *self.at_mut(id) = node;
+                self.free_range = self.ranges[id as usize].leaf;
+                self.ranges[id as usize] = range;
                 id
             }
         }
     }
 
-    fn leftmost(&self, mut id: Id) -> Id {
-        while self.at(id).left != NIL {
-            id = self.at(id).left;
+    fn new_block(&mut self, is_leaf: bool) -> BlockId {
+        let block = Block {
+            starts: [0; B],
+            reaches: [0; B],
+            write_reaches: [0; B],
+            names: [NIL; B],
+            parent: NIL,
+            len: 0,
+            is_leaf,
+            writers: 0,
+        };
+        match self.free_block {
+            NIL => {
+                self.blocks.push(block);
+                (self.blocks.len() - 1) as BlockId
+            }
+            id => {
+                self.free_block = self.blocks[id as usize].parent;
+                self.blocks[id as usize] = block;
+                id
+            }
         }
-        id
     }
 
-    /// The node after this one.
-    fn next(&self, mut id: Id) -> Id {
-        if self.at(id).right != NIL {
-            return self.leftmost(self.at(id).right);
+    /// Tells what `name`, an entry of `block`, that it is in there.
+    fn adopt(&mut self, block: BlockId, name: u32) {
+        if self.blocks[block as usize].is_leaf {
+            self.ranges[name as usize].leaf = block;
+        } else {
+            self.blocks[name as usize].parent = block;
         }
+    }
+
+    /// Adds an entry to a block, splitting it if it is full.
+    fn add(&mut self, block: BlockId, at: usize, item: Item, is_writer: bool) {
+        if self.blocks[block as usize].len() < B {
+            self.blocks[block as usize].insert(at, item, is_writer);
+            self.adopt(block, item.name);
+            self.grow_above(block, item);
+            return;
+        }
+        // Behind its end nothing moves: ascending starts fill their blocks.
+        let keep = if at == B { B } else { B / 2 };
+        let second = self.new_block(self.blocks[block as usize].is_leaf);
+        for from in keep..B {
+            let first = &self.blocks[block as usize];
+            let (moved, writes) = (first.item(from), first.writers >> from & 1 != 0);
+            let second_block = &mut self.blocks[second as usize];
+            second_block.insert(from - keep, moved, writes);
+            self.adopt(second, moved.name);
+        }
+        let first = &mut self.blocks[block as usize];
+        first.len = keep as u8;
+        first.writers &= ((1_u32 << keep) - 1) as u16;
+        let (into, at) = if at < keep { (block, at) } else { (second, at - keep) };
+        self.blocks[into as usize].insert(at, item, is_writer);
+        self.adopt(into, item.name);
+
+        let low = self.blocks[block as usize].summary(block);
+        let high = self.blocks[second as usize].summary(second);
+        match self.blocks[block as usize].parent {
+            NIL => {
+                let root = self.new_block(false);
+                self.blocks[root as usize].insert(0, low, false);
+                self.blocks[root as usize].insert(1, high, false);
+                self.adopt(root, block);
+                self.adopt(root, second);
+                self.root = root;
+            }
+            parent => {
+                let place = self.blocks[parent as usize].find(block);
+                self.blocks[parent as usize].set(place, low);
+                self.add(parent, place + 1, high, false);
+                // Those above know of the second part; the new entry may be in the first.
+                self.shrink_above(self.blocks[block as usize].parent);
+            }
+        }
+    }
+
+    /// Tells the blocks above that `block` has one more entry.
+    fn grow_above(&mut self, mut block: BlockId, item: Item) {
         loop {
-            let parent = self.at(id).parent;
-            if parent == NIL || self.at(parent).left == id {
-                return parent;
-            }
-            id = parent;
-        }
-    }
-
-    /// Puts `new`, which may be `NIL`, where `old` is below `parent`.
-    fn replace(&mut self, parent: Id, old: Id, new: Id) {
-        if parent == NIL {
-            self.root = new;
-        } else if self.at(parent).left == old {
-            self.at_mut(parent).left = new;
-        } else {
-            self.at_mut(parent).right = new;
-        }
-        if new != NIL {
-            self.at_mut(new).parent = parent;
-        }
-    }
-
-    /// Puts `child`, which may be `NIL`, below `parent`.
-    fn adopt(&mut self, parent: Id, child: Id, left: bool) {
-        let node = self.at_mut(parent);
-        if left {
-            node.left = child;
-        } else {
-            node.right = child;
-        }
-        if child != NIL {
-            self.at_mut(child).parent = parent;
-        }
-    }
-
-    /// Height, furthest end, furthest end of a writer.
-    fn summary(&self, id: Id) -> (u8, u64, u64) {
-        self.nodes.get(id as usize).map_or((0, 0, 0), |n| (n.height, n.max, n.write_max))
-    }
-
-    /// Computes what `id` knows from its children.
-    fn update(&mut self, id: Id) {
-        let node = *self.at(id);
-        let (left_height, left_max, left_write_max) = self.summary(node.left);
-        let (right_height, right_max, right_write_max) = self.summary(node.right);
-        let height = 1 + left_height.max(right_height);
-        let max = node.span.last().max(left_max).max(right_max);
-        let write_max = write_end(node.span, node.kind).max(left_write_max).max(right_write_max);
-        let node = self.at_mut(id);
-        (node.height, node.max, node.write_max) = (height, max, write_max);
-        (node.left_max, node.left_write_max) = (left_max, left_write_max);
-    }
-
-    /// Left height minus right height.
-    fn balance(&self, id: Id) -> i32 {
-        let node = self.at(id);
-        i32::from(self.summary(node.left).0) - i32::from(self.summary(node.right).0)
-    }
-
-    /// Mends what `id` and the nodes above it know, and the balance.
-    fn retrace(&mut self, mut id: Id) {
-        while id != NIL {
-            let before = self.summary(id);
-            self.update(id);
-            let top = match self.balance(id) {
-                2 => {
-                    let left = self.at(id).left;
-                    if self.balance(left) < 0 {
-                        self.rotate(left, false);
-                    }
-                    self.rotate(id, true)
-                }
-                -2 => {
-                    let right = self.at(id).right;
-                    if self.balance(right) > 0 {
-                        self.rotate(right, true);
-                    }
-                    self.rotate(id, false)
-                }
-                _ => id,
+            let parent = self.blocks[block as usize].parent;
+            let Some(above) = self.blocks.get_mut(parent as usize) else { return };
+            let at = above.find(block);
+            let before = above.item(at);
+            let after = Item {
+                start: before.start.min(item.start),
+                reach: before.reach.max(item.reach),
+                write_reach: before.write_reach.max(item.write_reach),
+                name: block,
             };
-            if top == id && self.summary(id) == before {
-                return; // nothing new to those above
+            if after == before {
+                return;
             }
-            id = self.at(top).parent;
+            above.set(at, after);
+            block = parent;
         }
     }
 
-    /// Lets a child of `id` take its place: the left one if told so. Returns it.
-    fn rotate(&mut self, id: Id, right: bool) -> Id {
-        let node = *self.at(id);
-        let child = if right { node.left } else { node.right };
-        let inner = if right { self.at(child).right } else { self.at(child).left };
-        self.replace(node.parent, id, child);
-        self.adopt(id, inner, right);
-        self.adopt(child, id, !right);
-        self.update(id);
-        self.update(child);
-        child
+    /// Tells the blocks above that `block` has changed in whatever way.
+    fn shrink_above(&mut self, mut block: BlockId) {
+        loop {
+            let summary = self.blocks[block as usize].summary(block);
+            let parent = self.blocks[block as usize].parent;
+            let Some(above) = self.blocks.get_mut(parent as usize) else { return };
+            let at = above.find(block);
+            if above.item(at) == summary {
+                return;
+            }
+            above.set(at, summary);
+            block = parent;
+        }
     }
 
-    /// Panics unless every invariant holds: order, links, balance, ends.
+    /// Takes an entry out of a block, and the block if nothing is left in it.
+    fn take(&mut self, block: BlockId, at: usize) {
+        let here = &mut self.blocks[block as usize];
+        let gone = here.remove(at);
+        let (len, parent, is_leaf) = (here.len(), here.parent, here.is_leaf);
+        if len == 0 && parent != NIL {
+            let place = self.blocks[parent as usize].find(block);
+            self.blocks[block as usize].parent = self.free_block;
+            self.free_block = block;
+            self.take(parent, place);
+        } else if len == 1 && parent == NIL && !is_leaf {
+            // A root with one block below: that is the root.
+            self.root = self.blocks[block as usize].names[0];
+            self.blocks[self.root as usize].parent = NIL;
+            self.blocks[block as usize].parent = self.free_block;
+            self.free_block = block;
+            self.collapse();
+        } else if parent != NIL {
+            // Most often it was neither the first nor the furthest.
+            let above = &self.blocks[parent as usize];
+            let known = above.item(above.find(block));
+            if at == 0 || gone.reach == known.reach || gone.write_reach == known.write_reach {
+                self.shrink_above(block);
+            }
+        }
+    }
+
+    /// The same for the roots below, which may have had one block too.
+    fn collapse(&mut self) {
+        while let root = &self.blocks[self.root as usize]
+            && !root.is_leaf
+            && root.len() == 1
+        {
+            let (old, below) = (self.root, root.names[0]);
+            self.root = below;
+            self.blocks[below as usize].parent = NIL;
+            self.blocks[old as usize].parent = self.free_block;
+            self.free_block = old;
+        }
+    }
+
+    /// Writes a range that has changed into its leaf anew.
+    fn rewrite(&mut self, id: Id) {
+        let Range { span, kind, leaf } = self.ranges[id as usize];
+        let block = &mut self.blocks[leaf as usize];
+        let at = block.find(id);
+        block.set(at, item_of(span, kind, id));
+        block.writers &= !(1 << at);
+        block.writers |= u16::from(kind == Kind::Writer) << at;
+        self.shrink_above(leaf);
+    }
+
+    /// A range that was `gone` is no longer, or no longer the same.
+    fn mend_hull(&mut self, gone: Span) {
+        if gone.start() == self.hull.0 || gone.last() == self.hull.1 {
+            let root = self.blocks[self.root as usize].summary(self.root);
+            self.hull = (root.start, root.reach);
+        }
+    }
+
+    /// Panics unless every invariant holds: order, links, reaches.
     #[cfg(any(all(test, not(loom)), debug_assertions))]
     pub(super) fn check(&self) {
-        let len = self.check_below(self.root, NIL);
-        assert_eq!(len, self.len);
-        assert_eq!(self.iter().count(), len);
-        assert!(self.iter().is_sorted_by_key(|id| self.span(id).start()));
+        if self.root == NIL {
+            assert_eq!(self.len, 0);
+            return;
+        }
+        let depth = self.depth(self.root);
+        assert_eq!(self.check_below(self.root, NIL, depth), self.len);
+        if self.len > 0 {
+            let root = self.blocks[self.root as usize].summary(self.root);
+            assert_eq!(self.hull, (root.start, root.reach));
+        }
     }
 
     #[cfg(any(all(test, not(loom)), debug_assertions))]
-    fn check_below(&self, id: Id, parent: Id) -> usize {
-        let Some(node) = self.nodes.get(id as usize) else { return 0 };
-        assert_eq!(node.parent, parent);
-        let len = self.check_below(node.left, id) + 1 + self.check_below(node.right, id);
-        let (left_height, left_max, left_write_max) = self.summary(node.left);
-        let (right_height, right_max, right_write_max) = self.summary(node.right);
-        assert!(left_height.abs_diff(right_height) <= 1, "balance");
-        assert_eq!(node.height, 1 + left_height.max(right_height));
-        assert_eq!((node.left_max, node.left_write_max), (left_max, left_write_max));
-        assert_eq!(node.max, node.span.last().max(left_max).max(right_max));
-        let own = write_end(node.span, node.kind);
-        assert_eq!(node.write_max, own.max(left_write_max).max(right_write_max));
+    pub(super) fn depth(&self, block: BlockId) -> usize {
+        let block = &self.blocks[block as usize];
+        if block.is_leaf { 1 } else { 1 + self.depth(block.names[0]) }
+    }
+
+    #[cfg(any(all(test, not(loom)), debug_assertions))]
+    fn check_below(&self, name: BlockId, parent: BlockId, depth: usize) -> usize {
+        let block = &self.blocks[name as usize];
+        assert_eq!((block.parent, block.is_leaf), (parent, depth == 1));
+        assert!(parent == NIL || block.len > 0);
+        assert!(block.starts[..block.len()].is_sorted());
+        let mut len = 0;
+        for at in 0..block.len() {
+            let item = block.item(at);
+            if block.is_leaf {
+                let range = &self.ranges[item.name as usize];
+                assert_eq!(item, item_of(range.span, range.kind, item.name));
+                assert_eq!(range.leaf, name);
+                assert_eq!(block.writers >> at & 1 != 0, range.kind == Kind::Writer);
+                len += 1;
+            } else {
+                len += self.check_below(item.name, name, depth - 1);
+                assert_eq!(item, self.blocks[item.name as usize].summary(item.name));
+            }
+        }
         len
     }
 }
 
-/// How far a range reaches as a writer.
-fn write_end(span: Span, kind: Kind) -> u64 {
-    if kind == Kind::Writer { span.last() } else { 0 }
+/// The entry of a range in its leaf.
+fn item_of(span: Span, kind: Kind, id: Id) -> Item {
+    let write_reach = if kind == Kind::Writer { span.last() } else { 0 };
+    Item { start: span.start(), reach: span.last(), write_reach, name: id }
 }

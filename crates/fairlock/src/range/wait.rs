@@ -88,9 +88,10 @@ impl<P: Platform> RangeRwLock<P> {
             match result {
                 Ok(_) | Err(Missed::Gate) => return result,
                 Err(Missed::Slot(slot)) => {
+                    let slot = &self.slots[usize::from(slot)];
                     // Relaxed: only to see it change.
-                    let there = self.slots[slot].load(Ordering::Relaxed);
-                    P::spin_until(&self.slots[slot], RETRY_NS, |now| now != there);
+                    let there = slot.load(Ordering::Relaxed);
+                    P::spin_until(slot, RETRY_NS, |now| now != there);
                 }
                 Err(_) => {
                     P::spin_until(&still, RETRY_NS, |_| false);
@@ -121,7 +122,7 @@ impl<P: Platform> RangeRwLock<P> {
         let mut has_spun = false;
         loop {
             let outcome = match waiter.state() {
-                waiter::GRANTED => return Ok(Some(Hold::Node(waiter.node()))),
+                waiter::GRANTED => return Ok(Some(Hold::node(waiter.node()))),
                 waiter::PATIENT => {
                     if let Ok(hold) = self.attempt(waiter.span, waiter.kind) {
                         self.leave_with(waiter);
@@ -201,8 +202,9 @@ impl<P: Platform> RangeRwLock<P> {
     /// granted meanwhile it gives back.
     fn leave_with(&self, waiter: &RangeWaiter<P>) {
         let granted = self.with_queue_and_wakes(|q, wakes| self.take_out(q, waiter, wakes));
-        if let Some(Hold::Node(id)) = granted {
-            self.release_node(id);
+        if let Some(hold) = granted {
+            // SAFETY: it was granted to this waiter, which uses it no further.
+            unsafe { self.release(hold, waiter.span, waiter.kind) };
         }
     }
 

@@ -63,7 +63,7 @@ impl<P: Platform> RangeRwLock<P> {
             // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
             // done under ranges before that is seen.
             if self.word.load(Ordering::Acquire) & WHOLE != 0 {
-                return Ok(Some(Hold::Gate));
+                return Ok(Some(Hold::GATE));
             }
             // SAFETY: just taken.
             unsafe { self.leave_gate(kind) };
@@ -144,7 +144,7 @@ impl<P: Platform> RangeRwLock<P> {
                     // Release: who reads the range comes after who took the slot.
                     return packed.map(|packed| {
                         self.slots[0].store(packed.0, Ordering::Release);
-                        Hold::Slot(0)
+                        Hold::slot(0)
                     });
                 }
                 Err(now) => word = now,

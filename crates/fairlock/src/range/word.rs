@@ -36,7 +36,7 @@ use crate::wait::Kind;
 pub(super) const SLOTS: usize = 24;
 /// Slots for those who find the tree empty: the others are for short stays beside
 /// a tree full of long ones.
-pub(super) const FAST_SLOTS: usize = 16;
+pub(super) const FAST_SLOTS: usize = 10;
 
 /// The tree is not empty.
 pub(super) const TREE: u64 = 1 << 48;
@@ -180,6 +180,20 @@ impl Packed {
         Self(1 | u64::from(unit) << 1 | length << LENGTH_SHIFT | (start >> unit) << START_SHIFT)
     }
 
+    /// Whether the range overlaps `other`: without a branch on what is in the slot.
+    #[inline(always)]
+    pub(super) fn overlaps(self, other: Span) -> bool {
+        let unit = (self.0 >> 1) & 63;
+        let start = (self.0 >> START_SHIFT) << unit;
+        let less_one = (self.0 >> LENGTH_SHIFT) & TO_THE_END;
+        // How far into this range the other one starts, in units; far, if before it.
+        let into = other.start().wrapping_sub(start) >> unit;
+        let reaches = (into <= less_one) | (less_one == TO_THE_END);
+        let starts_here = (other.start() >= start) & reaches;
+        let starts_there = (other.start() < start) & (start <= other.last());
+        starts_here | starts_there
+    }
+
     /// The range.
     #[inline(always)]
     pub(super) fn span(self) -> Span {
@@ -245,6 +259,25 @@ mod tests {
             let mask = (1_u64 << align) - 1;
             round_trip(start & !mask, last | mask);
         }
+
+        #[test]
+        fn overlaps_is_that_of_the_ranges(
+            a in (0_u64..40, 0_u64..40),
+            b in (0_u64..40, 0_u64..40),
+            shift in prop::sample::select(&[0_u32, 12, 40, 57]),
+            ends in (any::<bool>(), any::<bool>()),
+        ) {
+            let span = |(start, len): (u64, u64), to_the_end| {
+                let start = start << shift;
+                let len = (len + 1) << shift;
+                let last = start.checked_add(len - 1).unwrap_or(u64::MAX);
+                Span::closed(start, if to_the_end { u64::MAX } else { last })
+            };
+            let (a, b) = (span(a, ends.0), span(b, ends.1));
+            if let Some(packed) = Packed::pack(a) {
+                prop_assert_eq!(packed.overlaps(b), a.overlaps(&b));
+            }
+        }
     }
 
     #[test]
@@ -253,7 +286,7 @@ mod tests {
             slot_bits(0, Kind::Writer) | slot_bits(1, Kind::Reader) | slot_bits(5, Kind::Writer);
         assert_eq!(free_slot(word, SLOTS), Some(2));
         assert_eq!(free_slot(USED, SLOTS), None);
-        assert_eq!(free_slot(0xffff, FAST_SLOTS), None);
+        assert_eq!(free_slot(0x3ff, FAST_SLOTS), None);
         assert_eq!(rivals(word, Kind::Reader).collect::<Vec<_>>(), [0, 5]);
         assert_eq!(rivals(word, Kind::Writer).collect::<Vec<_>>(), [0, 1, 5]);
         assert_eq!((kind_of(word, 0), kind_of(word, 1)), (Kind::Writer, Kind::Reader));
