@@ -30,7 +30,8 @@
 //! 2. **The hull.** A range outside of everything in the tree needs no look at it;
 //!    it takes a slot. A range in a gap is looked up under the tree lock, and then
 //!    takes a slot as well, if ranges that are taken now leave soon: so beside
-//!    50,000 ranges held for long, a short one costs one search and changes no node.
+//!    50,000 ranges held for long, a short one costs one search and changes nothing
+//!    in the tree.
 //! 3. **The gate** (`whole`). While everybody asks for the full range the lock *is*
 //!    a [`RwSem`], with its turns. The first that asks for a
 //!    part ends that.
@@ -40,7 +41,8 @@
 //! The published lock is first come, first served, and for that reason it runs at
 //! wake-up speed where threads outnumber CPUs: the next in line sleeps. Here, with
 //! [`RangePolicy::DEFAULT`], a waiting range may be overtaken by *running* threads,
-//! but only for a time ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms). Then
+//! but only for a time ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms, or longer if
+//! many wait). Then
 //! it enters the tree, with all that came before it, and from there on nobody gets
 //! past it (`wait`). So the wait for a range is at most
 //!
@@ -182,7 +184,7 @@ use crate::ticket::AdaptiveTicketLock;
 /// # Fairness
 ///
 /// See the [module](self): with the default policy a waiting range is overtaken for
-/// 4 ms at most (longer with more than 20 threads waiting), then served in order of
+/// 4 ms at most (600 us for each thread that waits, if that is longer), then served in order of
 /// arrival among those that overlap. With [`RangePolicy::FIFO`] it is not overtaken.
 /// Not promised: order among ranges that do not overlap, equal shares, priority
 /// inheritance, and anything about the time the system takes to run a thread that
@@ -217,6 +219,9 @@ pub struct RangeRwLock<P: Platform> {
     queue: UnsafeCell<Queue<P>>,
     /// When a waiter was last poked.
     poked: P::AtomicU64,
+    /// Non-zero while threads wait that may be overtaken: whoever leaves a range
+    /// looks here, so it is not in the word, which would never be what they guess.
+    patient: P::AtomicU32,
     /// The full range, while that is all that is asked for.
     gate: RwSem<P>,
     /// Full ranges until the lock is taken as a whole again.
@@ -225,6 +230,10 @@ pub struct RangeRwLock<P: Platform> {
     reopen: P::AtomicUsize,
     /// When that was last done.
     opened: P::AtomicU64,
+    /// Who last wrote by the gate: a thread hint.
+    last_writer: P::AtomicUsize,
+    /// How often that one read next.
+    mixed: P::AtomicUsize,
     policy: RangePolicy,
     events: events::Sink,
     /// A negative control's mistake.
@@ -303,10 +312,13 @@ impl<P: Platform> RangeRwLock<P> {
             tree_lock: AdaptiveTicketLock::new_const(),
             queue: UnsafeCell::new(Queue::new()),
             poked: ConstZero::ZERO,
+            patient: ConstZero::ZERO,
             gate: RwSem::with_policy(Policy::DEFAULT),
             until_open: ConstZero::ZERO,
             reopen: ConstZero::ZERO,
             opened: ConstZero::ZERO,
+            last_writer: ConstZero::ZERO,
+            mixed: ConstZero::ZERO,
             policy,
             events: events::Sink::new(),
             #[cfg(all(test, loom))]
@@ -324,10 +336,13 @@ impl<P: Platform> RangeRwLock<P> {
             tree_lock: AdaptiveTicketLock::new(),
             queue: UnsafeCell::new(Queue::new()),
             poked: P::AtomicU64::new(0),
+            patient: P::AtomicU32::new(0),
             gate: RwSem::new(Policy::DEFAULT),
             until_open: P::AtomicUsize::new(0),
             reopen: P::AtomicUsize::new(0),
             opened: P::AtomicU64::new(0),
+            last_writer: P::AtomicUsize::new(0),
+            mixed: P::AtomicUsize::new(0),
             policy,
             events: events::Sink::new(),
             #[cfg(all(test, loom))]
@@ -344,6 +359,13 @@ impl<P: Platform> RangeRwLock<P> {
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.events.set(counts);
         self.gate.set_events(counts);
+    }
+
+    /// Whether threads wait that may be overtaken. Relaxed: one that is missed here
+    /// wakes by its own timer.
+    #[inline(always)]
+    fn has_patient(&self) -> bool {
+        self.patient.load(Ordering::Relaxed) != 0
     }
 
     #[inline]
@@ -363,7 +385,7 @@ impl<P: Platform> fmt::Debug for RangeRwLock<P> {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("RangeRwLock")
             .field("locked", &self.is_locked())
-            .field("waiters", &(word & (word::QUEUED | word::PATIENT) != 0))
+            .field("waiters", &(word & word::QUEUED != 0 || self.has_patient()))
             .field("policy", &self.policy)
             .finish_non_exhaustive()
     }

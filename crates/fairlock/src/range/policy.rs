@@ -9,9 +9,9 @@ pub struct RangePolicy {
     /// How long running threads may overtake a waiting one whose range overlaps
     /// theirs; from then on nobody may. Zero: nobody ever may.
     ///
-    /// With `n` threads waiting it is at least `n` x 200 us: a thread that is let
-    /// in from the queue costs about 10 us, and that is not to be more than a
-    /// twentieth of the time.
+    /// With `n` threads waiting it is at least `n` x 600 us: a thread that is let
+    /// in from the queue costs the others some 30 us, and that is not to be more
+    /// than a twentieth of the time.
     pub overtaken_for: Duration,
 }
 
@@ -34,7 +34,7 @@ impl RangePolicy {
 }
 
 /// Time to work between two waiters that are let in from the queue.
-const HANDOFF_SHARE_NS: u64 = 200_000;
+const HANDOFF_SHARE_NS: u64 = 600_000;
 
 impl Default for RangePolicy {
     fn default() -> Self {

@@ -25,8 +25,8 @@ use super::span::Span;
 use super::tree::{Id, NIL};
 use super::waiter::{self, PatientList, RangeWaiter};
 use super::word::{
-    PATIENT, Packed, QUEUED, SLOTS, TRACED, TREE, WHOLE, free_slot, is_gated, kind_of, rivals,
-    slot_bits, writer_bit,
+    Packed, QUEUED, SLOTS, TRACED, TREE, WHOLE, free_slot, is_gated, kind_of, rivals, slot_bits,
+    writer_bit,
 };
 use super::{Hold, Place, RangeRwLock};
 use crate::platform::{Atomic, Platform};
@@ -42,7 +42,9 @@ pub(super) struct Queue<P: Platform> {
     any_moved: bool,
     /// What the lock shows as the hull of the tree.
     hull: (u64, u64),
-    /// Which of `TREE`, `QUEUED` and `PATIENT` are set.
+    /// Whether the lock shows that somebody is patient.
+    shows_patient: bool,
+    /// Which of `TREE` and `QUEUED` are set.
     flags: u64,
     /// The last range that was held after a look at the tree.
     last: Last,
@@ -71,6 +73,7 @@ impl<P: Platform> Queue<P> {
             moved: [NIL; SLOTS],
             any_moved: false,
             hull: NOTHING,
+            shows_patient: false,
             flags: 0,
             last: Last::Gone,
         }
@@ -149,9 +152,8 @@ impl<P: Platform> RangeRwLock<P> {
         // nothing depends on how soon others see what shrinks.
         self.show_hull(q, q.ranges.hull().map_or(NOTHING, |hull| (hull.start(), hull.last())));
         let flag = |flag: u64, set: bool| if set { flag } else { 0 };
-        let flags = flag(TREE, !q.ranges.is_empty())
-            | flag(QUEUED, q.ranges.waiting() > 0)
-            | flag(PATIENT, !q.patient.is_empty());
+        let flags = flag(TREE, !q.ranges.is_empty()) | flag(QUEUED, q.ranges.waiting() > 0);
+        self.show_patient(q, !q.patient.is_empty());
         let gone = q.flags & !flags;
         if gone != 0 {
             // Release: what was done under ranges that left the tree.
@@ -169,6 +171,14 @@ impl<P: Platform> RangeRwLock<P> {
             // has to be seen that it has grown, `publish` sees to.
             self.hull_start.store(!hull.0, Ordering::Release);
             self.hull_last.store(hull.1, Ordering::Release);
+        }
+    }
+
+    fn show_patient(&self, q: &mut Queue<P>, patient: bool) {
+        if q.shows_patient != patient {
+            q.shows_patient = patient;
+            // Relaxed: a hint for those who leave a range.
+            self.patient.store(u32::from(patient), Ordering::Relaxed);
         }
     }
 
@@ -319,8 +329,8 @@ impl<P: Platform> RangeRwLock<P> {
         q: &mut Queue<P>,
         waiter: &RangeWaiter<P>,
     ) -> Result<(), Missed> {
-        let before = self.publish(q, waiter.span, PATIENT)?;
-        passes_gate(before, waiter.kind)?;
+        // Relaxed: the gate is opened under the tree lock.
+        passes_gate(self.word.load(Ordering::Relaxed), waiter.kind)?;
         // SAFETY: the caller's promise.
         unsafe { q.patient.push(waiter) };
         Ok(())
@@ -476,7 +486,7 @@ impl<P: Platform> RangeRwLock<P> {
             let id = self.move_to_tree(q, hold, from, kind, wakes);
             Hold::node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
         });
-        if self.word.load(Ordering::Relaxed) & PATIENT != 0 {
+        if self.has_patient() {
             self.poke(from);
         }
         hold

@@ -263,10 +263,19 @@ fn the_whole_lock_and_a_part() {
 
 #[test]
 fn the_whole_lock_and_parts_of_it() {
-    model(DEFAULT, [&[TryRead(FULL)], &[TryRead(LOW)], &[TryWrite(HIGH)]]);
     model(DEFAULT, [&[Split(FULL)], &[TryWrite(LOW), TryRead(HIGH)]]);
     model(DEFAULT, [&[Downgrade(FULL)], &[TryRead(FULL), TryWrite(LOW)]]);
     model(DEFAULT, [&[WriteCancellable(LOW)], &[Write(FULL), Cancel]]);
+}
+
+#[test]
+fn the_whole_lock_is_not_opened_beside_those_that_wait() {
+    model(HASTY, [&[Write(LOW)], &[Write(LOW), TryWrite(FULL)]]);
+}
+
+#[test]
+fn the_whole_lock_and_parts_by_three() {
+    model(DEFAULT, [&[TryRead(FULL)], &[TryRead(LOW)], &[TryWrite(HIGH)]]);
 }
 
 static TOUCHES_GRANTED: AtomicBool = AtomicBool::new(false);

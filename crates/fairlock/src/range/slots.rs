@@ -174,9 +174,10 @@ impl<P: Platform> RangeRwLock<P> {
         // Release: what was done under the range is done before the next has it.
         // By compare-exchange: with QUEUED set somebody in the tree may count
         // this slot, and has to be told.
-        if let Err(word) = self.word.compare_exchange(bits, 0, Ordering::Release, Ordering::Relaxed)
-        {
-            self.release_slot_beside(word, slot, span, kind);
+        match self.word.compare_exchange(bits, 0, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) if !self.has_patient() => {}
+            Ok(_) => self.poke(span),
+            Err(word) => self.release_slot_beside(word, slot, span, kind),
         }
     }
 
@@ -191,7 +192,7 @@ impl<P: Platform> RangeRwLock<P> {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {
-                    if word & word::PATIENT != 0 {
+                    if self.has_patient() {
                         self.poke(span);
                     }
                     return;
@@ -214,7 +215,7 @@ impl<P: Platform> RangeRwLock<P> {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {
-                    if word & word::PATIENT != 0 {
+                    if self.has_patient() {
                         self.poke(span);
                     }
                     return;

@@ -162,11 +162,12 @@ impl Block {
     fn candidates<const WRITERS: bool>(&self, span: Span) -> u32 {
         let reaches = if WRITERS { &self.write_reaches } else { &self.reaches };
         let mut found = 0;
-        for at in 0..self.len() {
-            if self.starts[at] > span.last() {
+        let items = self.starts.iter().zip(reaches).take(self.len()).enumerate();
+        for (at, (&start, &reach)) in items {
+            if start > span.last() {
                 break; // and so do all behind it
             }
-            found |= u32::from(reaches[at] >= span.start()) << at;
+            found |= u32::from(reach >= span.start()) << at;
         }
         if WRITERS && self.is_leaf { found & u32::from(self.writers) } else { found }
     }

@@ -30,6 +30,8 @@ const SPIN_NS: u64 = 20_000;
 /// Between two attempts while the tree is in the way, which does not say when it
 /// changes.
 const RETRY_NS: u64 = 1_000;
+/// How long a spinning waiter keeps away from short sections, at first and at most.
+const PAUSE_NS: (u64, u64) = (500, 4_000);
 /// How long a queued waiter waits for its grant before it sleeps.
 const SPIN_QUEUED_NS: u64 = 50_000;
 /// The shortest time between two pokes: a poke costs the releasing thread a few
@@ -80,9 +82,12 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Tries for a while.
+    /// Tries for a while. Where sections are short it keeps away for ever longer:
+    /// two CPUs that fight for a range use it less than one that has it.
     fn spin(&self, span: Span, kind: Kind, started: u64) -> Result<Hold, Missed> {
         let still = P::AtomicU32::new(0);
+        let mut pause = PAUSE_NS.0;
+        let mut looked = started;
         loop {
             let result = self.attempt(span, kind);
             match result {
@@ -97,7 +102,13 @@ impl<P: Platform> RangeRwLock<P> {
                     P::spin_until(&still, RETRY_NS, |_| false);
                 }
             }
-            if P::now().wrapping_sub(started) >= SPIN_NS {
+            let now = P::now();
+            if now.wrapping_sub(looked) < RETRY_NS {
+                P::spin_until(&still, pause, |_| false);
+                pause = (2 * pause).min(PAUSE_NS.1);
+            }
+            looked = P::now();
+            if looked.wrapping_sub(started) >= SPIN_NS {
                 return result;
             }
         }

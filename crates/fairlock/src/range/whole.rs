@@ -18,6 +18,9 @@
 //! the full range, as every writer passes the gate before it enters a slot or the
 //! tree; and for a writer it cannot be, as it alone has the gate.
 //!
+//! Threads that read and write by turns have no side to take turns with: when that
+//! shows, the lock stops being a whole, and running threads overtake.
+//!
 //! A thread that may be overtaken for ever so short a time cannot be in the gate's
 //! turns: under [`RangePolicy::FIFO`](super::RangePolicy::FIFO) `WHOLE` is never
 //! raised, nor while ranges are traced.
@@ -36,6 +39,9 @@ use crate::wait::{Kind, WaitContext, WaitError};
 const REOPEN: (usize, usize) = (64, 65_536);
 /// After this long as a whole it counts as the first time again.
 const LONG_NS: u64 = 10_000_000;
+
+/// How often a thread has to read what it was the last to write.
+const MIXED: usize = 64;
 
 /// Why the gate was not had.
 pub(super) enum Shut {
@@ -63,12 +69,54 @@ impl<P: Platform> RangeRwLock<P> {
             // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
             // done under ranges before that is seen.
             if self.word.load(Ordering::Acquire) & WHOLE != 0 {
+                if self.mixes(kind) {
+                    return Ok(Some(self.stop_whole(kind)));
+                }
                 return Ok(Some(Hold::GATE));
             }
             // SAFETY: just taken.
             unsafe { self.leave_gate(kind) };
         }
         Ok(None)
+    }
+
+    /// The next full range may take the lock as a whole.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn reopen_at_once(&self) {
+        self.until_open.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether threads read and write by turns, as far as this thread, inside the
+    /// gate as `kind`, can tell: it was the last to write, and now it reads. The
+    /// gate has turns for readers and turns for writers, and such threads would end
+    /// each other's all the time.
+    #[inline]
+    fn mixes(&self, kind: Kind) -> bool {
+        let me = P::thread_hint();
+        // Relaxed, all of it: a guess. Loads before stores, to leave the line alone.
+        let last = self.last_writer.load(Ordering::Relaxed);
+        if kind == Kind::Writer {
+            if last != me {
+                self.last_writer.store(me, Ordering::Relaxed);
+            }
+            return false;
+        }
+        if last != me || me == 0 {
+            return false;
+        }
+        let mixed = self.mixed.load(Ordering::Relaxed) + 1;
+        self.mixed.store(mixed, Ordering::Relaxed);
+        mixed > MIXED
+    }
+
+    /// Ends the whole lock from inside the gate, for a long time.
+    #[cold]
+    fn stop_whole(&self, kind: Kind) -> Hold {
+        self.mixed.store(0, Ordering::Relaxed);
+        let hold = self.out_of_gate(kind);
+        self.reopen.store(REOPEN.1, Ordering::Relaxed);
+        self.until_open.store(REOPEN.1, Ordering::Relaxed);
+        hold
     }
 
     /// Raises `WHOLE` if nobody holds or waits for anything, and full ranges have
@@ -84,14 +132,25 @@ impl<P: Platform> RangeRwLock<P> {
             self.until_open.store(left - 1, Ordering::Relaxed);
             return false;
         }
-        // Relaxed on failure: nothing is done then. AcqRel: Acquire for what was
-        // done under ranges before; Release hands it on to those who see `WHOLE`.
-        let opened =
-            self.word.compare_exchange(0, WHOLE, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if opened {
-            self.opened.store(P::now(), Ordering::Relaxed);
-        }
-        opened
+        self.word.load(Ordering::Relaxed) == 0 && self.raise()
+    }
+
+    #[cold]
+    fn raise(&self) -> bool {
+        // Under the tree lock, so that nobody is listed beside the gate.
+        self.with_queue(|q| {
+            // Relaxed on failure: nothing is done then. AcqRel: Acquire for what was
+            // done under ranges before; Release hands it on to those who see `WHOLE`.
+            let raised = q.patient.is_empty()
+                && self
+                    .word
+                    .compare_exchange(0, WHOLE, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            if raised {
+                self.opened.store(P::now(), Ordering::Relaxed);
+            }
+            raised
+        })
     }
 
     /// Somebody asks for a part: full ranges in a row count from here, and it

@@ -7,10 +7,9 @@
 //! | 24-47 | writer | the holder of slot *i* writes | with bit *i* | with bit *i*, or by a downgrade |
 //! | 48 | `TREE` | the tree is not empty: look there too | under the tree lock | under the tree lock |
 //! | 49 | `QUEUED` | the tree has waiters: who releases a slot tells them | under the tree lock | under the tree lock |
-//! | 50 | `PATIENT` | threads wait that may be overtaken | under the tree lock | under the tree lock |
-//! | 51 | `WHOLE` | everybody takes everything: by the gate, and no slot or tree is used | whoever finds the word empty | under the gate |
-//! | 52 | `DRAIN` | readers of everything may still be inside by the gate | with `WHOLE`'s end | under the gate |
-//! | 53 | `TRACED` | every range goes to the tree, with who and since when | anyone | anyone |
+//! | 50 | `WHOLE` | everybody takes everything: by the gate, and no slot or tree is used | whoever finds the word empty, under the tree lock | under the gate |
+//! | 51 | `DRAIN` | readers of everything may still be inside by the gate | with `WHOLE`'s end | under the gate |
+//! | 52 | `TRACED` | every range goes to the tree, with who and since when | anyone | anyone |
 //!
 //! `QUEUED` is never set without `TREE`.
 //!
@@ -42,14 +41,12 @@ pub(super) const FAST_SLOTS: usize = 10;
 pub(super) const TREE: u64 = 1 << 48;
 /// The tree has waiters.
 pub(super) const QUEUED: u64 = 1 << 49;
-/// Threads wait that may be overtaken.
-pub(super) const PATIENT: u64 = 1 << 50;
 /// Everybody takes everything.
-pub(super) const WHOLE: u64 = 1 << 51;
+pub(super) const WHOLE: u64 = 1 << 50;
 /// Readers of everything may still be inside by the gate.
-pub(super) const DRAIN: u64 = 1 << 52;
+pub(super) const DRAIN: u64 = 1 << 51;
 /// Every range goes to the tree.
-pub(super) const TRACED: u64 = 1 << 53;
+pub(super) const TRACED: u64 = 1 << 52;
 
 /// With one of these a slot cannot be had by looking at slots alone.
 pub(super) const NOT_FAST: u64 = TREE | WHOLE | DRAIN | TRACED;
@@ -270,7 +267,7 @@ mod tests {
             let span = |(start, len): (u64, u64), to_the_end| {
                 let start = start << shift;
                 let len = (len + 1) << shift;
-                let last = start.checked_add(len - 1).unwrap_or(u64::MAX);
+                let last = start.saturating_add(len - 1);
                 Span::closed(start, if to_the_end { u64::MAX } else { last })
             };
             let (a, b) = (span(a, ends.0), span(b, ends.1));

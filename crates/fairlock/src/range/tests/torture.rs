@@ -169,6 +169,39 @@ fn threads_at_random_exclude_each_other_and_all_come_to_an_end() {
     torture(RangePolicy { overtaken_for: Duration::from_nanos(1) }, 6, 1_500);
 }
 
+/// Opened and closed as a whole all the time, beside threads that wait.
+#[test]
+fn the_whole_lock_opens_and_closes_beside_waiters() {
+    for policy in [RangePolicy::DEFAULT, RangePolicy { overtaken_for: Duration::from_nanos(1) }] {
+        let lock = &Lock::with_policy(policy);
+        let inside = &Inside([const { AtomicI32::new(0) }; POSITIONS]);
+        scope(|s| {
+            let all: Vec<_> = (0..6)
+                .map(|seed| {
+                    s.spawn(move || {
+                        let random = &mut Random(seed);
+                        for _ in 0..4_000 {
+                            lock.reopen_at_once();
+                            let all = (0, POSITIONS - 1);
+                            match random.below(5) {
+                                0 => read(random, inside, all, lock.read(..).unwrap()),
+                                1 => write(random, inside, all, lock.write(..).unwrap()),
+                                _ => {
+                                    let places = random.places();
+                                    let guard = lock.write(span(places)).unwrap();
+                                    write(random, inside, places, guard);
+                                }
+                            }
+                        }
+                    })
+                })
+                .collect();
+            all.into_iter().for_each(join);
+        });
+        assert_free(lock);
+    }
+}
+
 #[test]
 fn more_threads_than_slots() {
     torture(RangePolicy::DEFAULT, 40, 200);
