@@ -1,0 +1,148 @@
+//! What stands behind the platform while a simulation runs: an [`Engine`].
+//!
+//! The platform asks the engine about every operation. An engine says what an
+//! operation costs and when it happens; it never touches the memory that the
+//! operation is about. The engine here is the machine ([`World`](crate::world));
+//! one that tries schedules can stand in its place.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use fairlock::platform::WaitOutcome;
+use fairlock::wait::Thread;
+
+use crate::observe::Mark;
+use crate::platform::Sim;
+
+/// What an operation does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Load,
+    Store,
+    /// A read-modify-write.
+    Atomic,
+}
+
+/// What else a thread does with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Clock,
+    /// So many pause instructions, in a spin loop.
+    Pause(u32),
+    /// The same as the work of a thread, which gets somewhere by it.
+    Pauses(u32),
+    /// Nanoseconds of other work.
+    Busy(u64),
+    /// A look whether to end.
+    Look,
+    Yield,
+    /// Entering a wait, or a wake-up.
+    WaitCall,
+    WakeCall,
+}
+
+/// What the caller of an engine does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Next {
+    /// Go on: the operation is done.
+    Go,
+    /// The same; if it wrote, say so.
+    Tell,
+    /// Suspend; the operation is done when resumed. If it wrote, say so.
+    Suspend,
+}
+
+/// A predicate of a spinner, evaluated without cost.
+pub(crate) struct Look(*const dyn Fn() -> bool);
+
+impl Look {
+    /// # Safety
+    /// `look` stays where it is until the spin that it is for has ended.
+    pub(crate) unsafe fn new(look: &dyn Fn() -> bool) -> Self {
+        // SAFETY: only the lifetime changes; the caller keeps it alive.
+        Self(unsafe {
+            std::mem::transmute::<*const dyn Fn() -> bool, *const dyn Fn() -> bool>(look)
+        })
+    }
+
+    /// Whether the spinner is content with what it would see now.
+    pub(crate) fn holds(&self) -> bool {
+        // SAFETY: alive, see `new`.
+        aside(|| unsafe { (*self.0)() })
+    }
+}
+
+/// What decides when things happen. All calls are for the thread that runs.
+pub(crate) trait Engine {
+    /// An access is about to be made.
+    fn access(&mut self, address: usize, access: Access) -> Next;
+    /// An access that [`Next`] wanted to be told about was a write.
+    fn wrote(&mut self, address: usize);
+    /// The thread spends time.
+    fn work(&mut self, work: Work) -> Next;
+    /// The thread, which is not content with the word at `address`, spins until
+    /// it is, at most for `bound_ns`. It suspends; see [`spun`](Self::spun).
+    fn spin(&mut self, address: usize, bound_ns: u64, look: Look);
+    /// Whether the spin ended because the look held.
+    fn spun(&mut self) -> bool;
+    /// The thread sleeps, on the word at `address` unless that is 0, until
+    /// `deadline`. It suspends; see [`slept`](Self::slept).
+    fn sleep(&mut self, address: usize, deadline: Option<u64>);
+    /// How the sleep ended.
+    fn slept(&mut self) -> WaitOutcome;
+    /// Wakes one thread that sleeps on the word at `address`.
+    fn wake(&mut self, address: usize) -> Next;
+    /// Nanoseconds since the simulation began.
+    fn now(&self) -> u64;
+    /// Whether threads should end.
+    fn stopped(&self) -> bool;
+    fn cpu(&self) -> u32;
+    fn cpus(&self) -> usize;
+    /// The thread's number, in order of spawning.
+    fn number(&self) -> usize;
+    fn thread(&self) -> &'static Thread<Sim>;
+    /// A number below `below` from the thread's own random sequence.
+    fn random(&mut self, below: u64) -> u64;
+    /// The thread says what it does.
+    fn mark(&mut self, mark: Mark);
+}
+
+std::thread_local! {
+    /// The engine of the simulated thread that runs on this OS thread, if one does.
+    static ENGINE: Cell<Option<NonNull<dyn Engine>>> = const { Cell::new(None) };
+}
+
+/// Runs `body` with `engine` behind the platform.
+///
+/// # Safety
+/// `engine` can be dereferenced, and nobody else refers to it, whenever `body`
+/// uses the platform.
+pub(crate) unsafe fn with_engine<'a, R>(
+    engine: NonNull<dyn Engine + 'a>,
+    body: impl FnOnce() -> R,
+) -> R {
+    // SAFETY: only the lifetime changes; it is removed below.
+    ENGINE.set(Some(unsafe {
+        std::mem::transmute::<NonNull<dyn Engine + 'a>, NonNull<dyn Engine>>(engine)
+    }));
+    let result = body();
+    ENGINE.set(None);
+    result
+}
+
+/// Runs what an engine was given from outside, which finds no engine behind the
+/// platform: it costs nothing, and cannot ask the one that runs it.
+pub(crate) fn aside<R>(body: impl FnOnce() -> R) -> R {
+    let engine = ENGINE.take();
+    let result = body();
+    ENGINE.set(engine);
+    result
+}
+
+/// Asks the engine behind the caller; `None` outside of a simulation.
+#[inline(always)]
+pub(crate) fn ask<R>(question: impl FnOnce(&mut dyn Engine) -> R) -> Option<R> {
+    // SAFETY: `with_engine` keeps it alive and to us; no question asks another.
+    ENGINE.get().map(|mut engine| question(unsafe { engine.as_mut() }))
+}

@@ -1,0 +1,118 @@
+//! What happens next: a queue of events by time, then by order of arrival.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that happens at its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A thread's operation is done.
+    Operation(u32),
+    /// A thread's timer expires.
+    Timer(u32),
+    /// A woken task of a level reaches its CPU.
+    Arrive(usize, u32),
+    /// A CPU of a level should look whether another task is due.
+    Tick(usize, u32),
+    /// Threads are asked to end.
+    Stop,
+    /// A look whether anybody gets anywhere.
+    Watch,
+}
+
+/// Names one event in the queue, so that a later look can tell whether it is
+/// still the one that is waited for. Zero names none.
+pub(crate) type Ticket = u64;
+
+/// The queue. An entry is one number: the time in its upper half; the order of
+/// arrival and the event in its lower half, which is the ticket.
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<u128>>,
+    arrivals: u64,
+}
+
+const KIND_BITS: u32 = 3;
+const INDEX_BITS: u32 = 20;
+const EVENT_BITS: u32 = KIND_BITS + INDEX_BITS;
+
+impl Events {
+    /// Threads and CPUs are fewer than this.
+    pub(crate) const MOST: usize = 1 << INDEX_BITS;
+
+    pub(crate) fn new() -> Self {
+        Self { heap: BinaryHeap::with_capacity(1024), arrivals: 0 }
+    }
+
+    pub(crate) fn push(&mut self, time: u64, event: Event) -> Ticket {
+        self.arrivals += 1;
+        let ticket = self.arrivals << EVENT_BITS | encode(event);
+        self.heap.push(Reverse(u128::from(time) << 64 | u128::from(ticket)));
+        ticket
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(u64, Ticket, Event)> {
+        self.heap.pop().map(|Reverse(entry)| {
+            let ticket = entry as u64;
+            ((entry >> 64) as u64, ticket, decode(ticket))
+        })
+    }
+
+    /// Whether nothing happens up to and including `time`.
+    #[inline]
+    pub(crate) fn none_until(&self, time: u64) -> bool {
+        self.heap.peek().is_none_or(|Reverse(entry)| time < (entry >> 64) as u64)
+    }
+}
+
+fn encode(event: Event) -> u64 {
+    let (kind, index) = match event {
+        Event::Operation(thread) => (0, thread),
+        Event::Timer(thread) => (1, thread),
+        Event::Arrive(level, task) => (2 + level as u64, task),
+        Event::Tick(level, cpu) => (4 + level as u64, cpu),
+        Event::Stop => (6, 0),
+        Event::Watch => (7, 0),
+    };
+    kind << INDEX_BITS | u64::from(index)
+}
+
+fn decode(ticket: Ticket) -> Event {
+    let index = (ticket & ((1 << INDEX_BITS) - 1)) as u32;
+    match (ticket >> INDEX_BITS) & ((1 << KIND_BITS) - 1) {
+        0 => Event::Operation(index),
+        1 => Event::Timer(index),
+        kind @ (2 | 3) => Event::Arrive(kind as usize - 2, index),
+        kind @ (4 | 5) => Event::Tick(kind as usize - 4, index),
+        6 => Event::Stop,
+        _ => Event::Watch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_by_time_then_in_order_of_arrival() {
+        let all = [
+            Event::Operation(7),
+            Event::Timer(1),
+            Event::Arrive(0, 3),
+            Event::Arrive(1, Events::MOST as u32 - 1),
+            Event::Tick(0, 0),
+            Event::Tick(1, 2),
+            Event::Stop,
+            Event::Watch,
+        ];
+        let mut events = Events::new();
+        let late: Vec<_> = all.iter().map(|&event| events.push(20, event)).collect();
+        let early: Vec<_> = all.iter().map(|&event| events.push(10, event)).collect();
+        assert!(events.none_until(9) && !events.none_until(10));
+        for (time, tickets) in [(10, early), (20, late)] {
+            for (ticket, event) in tickets.into_iter().zip(all) {
+                assert_eq!(events.pop(), Some((time, ticket, event)));
+            }
+        }
+        assert_eq!(events.pop(), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! A simulated machine with many CPUs, for locks written against fairlock's
+//! [`Platform`](fairlock::platform::Platform).
+//!
+//! The locks run unchanged, with [`Sim`] in the place of Linux. Every atomic,
+//! pause, look at the clock, wait and wake-up takes the time that a [`Machine`]
+//! says; cache lines move, threads get and lose CPUs, and the clock is a number.
+//! So 96 CPUs can be seen on one, twice the same, to the byte.
+//!
+//! [`Simulation`] has an example. Your own lock: write it against `Platform`, as
+//! in `examples/reader_spin.rs`. Your own machine: copy one of `machines/*.toml`.
+//!
+//! # What is simulated, and what is not
+//!
+//! * Cache lines have an owner or sharers. Requests to own one queue at it; what
+//!   one costs depends on the distance. A preempted thread's caches stay warm.
+//! * Stores take as long as atomics that miss: there is no store buffer.
+//! * All memory is as strongly ordered as can be. Orderings are a matter for the
+//!   model checker.
+//! * Hardware threads of a core share its caches, and do not slow each other.
+//! * Only atomics of `Sim` cost anything; plain memory is free.
+//! * Run queues per CPU, slices, wake-up placement and preemption, pulling by idle
+//!   CPUs; virtual CPUs on a host. No priorities, no frequency scaling.
+
+mod cpu_set;
+mod engine;
+mod events;
+mod fiber;
+mod inside;
+mod line;
+pub mod machine;
+mod memory;
+mod observe;
+mod platform;
+mod report;
+mod simulation;
+mod stuck;
+mod world;
+
+pub use inside::{busy, mark, now, pause, random, sleep, stopped, thread, yield_now};
+pub use machine::{Machine, MachineError};
+pub use observe::{Mark, Observer, ThreadState};
+pub use platform::{Sim, SimU32, SimU64, SimUsize};
+pub use report::{Operations, Report, ThreadReport};
+pub use simulation::{JoinHandle, Simulation};
+pub use stuck::{Stuck, StuckKind, StuckThread};

@@ -1,0 +1,262 @@
+//! A cache line: who has it, who waits for it, and what getting it costs.
+//!
+//! A line is a server. Requests to own it are served in the order they are made,
+//! and each is planned when it is made: when the line leaves its last owner, and
+//! when it arrives. So a line has a row of *windows*, one for each owner there
+//! was planned; in its window an owner's operations cost what local ones do.
+//! Reads make the last owner share the line, which costs the line only the time
+//! until it answers (*hold*); the next owner must then fetch it from, or
+//! invalidate, the furthest sharer.
+
+use std::collections::VecDeque;
+
+use crate::cpu_set::CpuSet;
+use crate::machine::{Costs, MAX_SOCKETS, Place};
+
+/// The time in which one core owns the line.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    owner: Place,
+    from: u64,
+    /// `u64::MAX` until somebody else asks.
+    until: u64,
+}
+
+/// A cache line. Times are picoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// In order of time. Only the last one may be open.
+    windows: VecDeque<Window>,
+    /// Cores that have a copy, if the line is shared; else empty.
+    sharers: CpuSet,
+    /// How many of them are in each socket.
+    sharers_in: [u16; MAX_SOCKETS],
+    /// Cores that had a copy before the last write was asked for, and still can
+    /// read it until the request has reached them.
+    outdated: CpuSet,
+    outdated_at: u64,
+    /// When the next request is served.
+    ready: u64,
+}
+
+impl Line {
+    /// When a load by `reader`, begun at `now`, is done.
+    pub(crate) fn read(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
+        if self.has_copy(reader, now) {
+            return now + costs.load;
+        }
+        let start = now.max(self.ready);
+        if !self.sharers.is_empty() {
+            let nearest = self.sockets_apart(reader, costs).min().unwrap_or(0);
+            self.share(reader);
+            return start + nearest;
+        }
+        let Some(last) = self.windows.back_mut() else {
+            let done = start + costs.memory;
+            self.own(reader, done);
+            return done;
+        };
+        if last.owner.core == reader.core {
+            // On its way to this core already.
+            return start + costs.load;
+        }
+        let owner = last.owner;
+        let transfer = costs.transfer(owner, reader);
+        self.ready = start + costs.hold(transfer);
+        last.until = self.ready;
+        self.share(owner);
+        self.share(reader);
+        start + transfer
+    }
+
+    /// When an operation by `writer` that costs `local` on a line of its own,
+    /// begun at `now`, is done.
+    pub(crate) fn write(&mut self, writer: Place, now: u64, local: u64, costs: &Costs) -> u64 {
+        if let Some(owner) = self.owner(now)
+            && owner.core == writer.core
+        {
+            let done = now + if owner.cpu == writer.cpu { local } else { local.max(costs.smt) };
+            if self.windows.len() == 1 {
+                self.ready = self.ready.max(done);
+                self.windows[0].owner = writer;
+            }
+            return done;
+        }
+        let start = now.max(self.ready);
+        let transfer = if !self.sharers.is_empty() {
+            // The furthest copy is the last to go. A line's only sharer may write at once.
+            self.unshare(writer);
+            self.sockets_apart(writer, costs).max().unwrap_or(0)
+        } else {
+            match self.windows.back() {
+                Some(last) if last.owner.cpu == writer.cpu => 0,
+                Some(last) => costs.transfer(last.owner, writer),
+                None => costs.memory,
+            }
+        };
+        let done = start + transfer.max(local);
+        let leaves = start + costs.hold(transfer);
+        if let Some(last) = self.windows.back_mut() {
+            last.until = last.until.min(leaves);
+        }
+        if !self.sharers.is_empty() {
+            self.outdated = std::mem::take(&mut self.sharers);
+            self.outdated_at = leaves;
+            self.sharers_in = [0; MAX_SOCKETS];
+        }
+        self.own(writer, done);
+        done
+    }
+
+    /// Whose the line is at `now`, if it is not on its way and not shared.
+    fn owner(&mut self, now: u64) -> Option<Place> {
+        while self.windows.len() > 1 && self.windows[0].until <= now {
+            self.windows.pop_front();
+        }
+        self.windows.front().filter(|w| (w.from..w.until).contains(&now)).map(|w| w.owner)
+    }
+
+    fn has_copy(&mut self, reader: Place, now: u64) -> bool {
+        let core = reader.core as usize;
+        self.sharers.contains(core)
+            || (now < self.outdated_at && self.outdated.contains(core))
+            || self.owner(now).is_some_and(|owner| owner.core == reader.core)
+    }
+
+    fn own(&mut self, owner: Place, from: u64) {
+        self.windows.push_back(Window { owner, from, until: u64::MAX });
+        self.ready = from;
+    }
+
+    fn share(&mut self, reader: Place) {
+        if self.sharers.insert(reader.core as usize) {
+            self.sharers_in[reader.socket as usize] += 1;
+        }
+    }
+
+    fn unshare(&mut self, writer: Place) {
+        if self.sharers.contains(writer.core as usize) {
+            self.sharers.remove(writer.core as usize);
+            self.sharers_in[writer.socket as usize] -= 1;
+        }
+    }
+
+    /// What a message takes to each socket with a sharer. Cores of a cluster are
+    /// not told from others of the socket: the nearest and furthest of many
+    /// sharers are what matters, and those are sockets.
+    fn sockets_apart(&self, from: Place, costs: &Costs) -> impl Iterator<Item = u64> {
+        self.sharers_in.iter().enumerate().filter(|&(_, &count)| count > 0).map(
+            move |(socket, _)| {
+                if socket == from.socket as usize {
+                    costs.cluster
+                } else {
+                    costs.between(from.socket, socket as u32)
+                }
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Machine, places};
+
+    /// Two sockets of 24 cores with two threads each; in picoseconds.
+    const SMT: u64 = 7_600;
+    const SOCKET: u64 = 47_000;
+    const REMOTE: u64 = 134_000;
+
+    fn machine() -> (Costs, Vec<Place>) {
+        let machine = Machine::builtin("cascade_lake_96").unwrap();
+        let costs = Costs::new(machine.description());
+        assert_eq!((costs.smt, costs.cluster, costs.between(0, 1)), (SMT, SOCKET, REMOTE));
+        (costs, places(&machine.description().topology))
+    }
+
+    #[test]
+    fn an_owner_pays_for_the_first_access_only() {
+        let (costs, cpus) = machine();
+        let mut line = Line::default();
+        let first = line.write(cpus[0], 100, costs.atomic, &costs);
+        assert_eq!(first, 100 + costs.memory);
+        let second = line.write(cpus[0], first, costs.atomic, &costs);
+        assert_eq!(second, first + costs.atomic);
+        assert_eq!(line.read(cpus[0], second, &costs), second + costs.load);
+    }
+
+    #[test]
+    fn a_transfer_costs_by_distance() {
+        let (costs, cpus) = machine();
+        for (to, expected) in [(1, SMT), (2, SOCKET), (48, REMOTE)] {
+            let mut line = Line::default();
+            let owned = line.write(cpus[0], 0, costs.atomic, &costs);
+            let done = line.write(cpus[to], owned, costs.atomic, &costs);
+            assert_eq!(done - owned, expected, "CPU {to}");
+            let mut line = Line::default();
+            let owned = line.write(cpus[0], 0, costs.atomic, &costs);
+            let load = if to == 1 { costs.load } else { expected };
+            assert_eq!(line.read(cpus[to], owned, &costs) - owned, load, "CPU {to} reads");
+        }
+    }
+
+    #[test]
+    fn requests_queue_at_the_line() {
+        let (costs, cpus) = machine();
+        let mut line = Line::default();
+        let owned = line.write(cpus[0], 0, costs.atomic, &costs);
+        // Ten cores of the socket ask at once: each is served one transfer later.
+        for n in 1..=10 {
+            let done = line.write(cpus[2 * n as usize], owned, costs.atomic, &costs);
+            assert_eq!(done, owned + n * SOCKET);
+        }
+    }
+
+    #[test]
+    fn the_old_owner_holds_the_line_while_the_request_travels() {
+        let (costs, cpus) = machine();
+        let mut line = Line::default();
+        let t = line.write(cpus[0], 0, costs.atomic, &costs);
+        let taken = line.write(cpus[2], t, costs.atomic, &costs);
+        let held = costs.hold(SOCKET);
+        assert!(held > 0 && held < SOCKET);
+        // Until then the old owner writes at local cost, afterwards it queues.
+        let before = line.write(cpus[0], t + held - 1, costs.atomic, &costs);
+        assert_eq!(before, t + held - 1 + costs.atomic);
+        let after = line.write(cpus[0], t + held, costs.atomic, &costs);
+        assert_eq!(after, taken + SOCKET);
+        // And the new owner holds it in its turn.
+        let again = line.write(cpus[2], taken, costs.atomic, &costs);
+        assert_eq!(again, taken + costs.atomic);
+    }
+
+    #[test]
+    fn a_copy_is_read_until_the_request_of_a_writer_reaches_it() {
+        let (costs, cpus) = machine();
+        let mut line = Line::default();
+        let t = line.write(cpus[0], 0, costs.atomic, &costs);
+        let t = line.read(cpus[2], t, &costs);
+        let written = line.write(cpus[0], t, costs.atomic, &costs);
+        let reached = t + costs.hold(SOCKET);
+        assert_eq!(line.read(cpus[2], reached - 1, &costs), reached - 1 + costs.load);
+        assert_eq!(line.read(cpus[2], reached, &costs), written + SOCKET);
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_waits_for_the_furthest() {
+        let (costs, cpus) = machine();
+        let mut line = Line::default();
+        let t = line.write(cpus[0], 0, costs.atomic, &costs);
+        // Three readers at once do not queue behind each other.
+        let held = t + costs.hold(SOCKET);
+        assert_eq!(line.read(cpus[2], t, &costs), t + SOCKET);
+        assert_eq!(line.read(cpus[4], held, &costs), held + SOCKET);
+        assert_eq!(line.read(cpus[2], held, &costs), held + costs.load);
+        let shared = t + 10 * REMOTE;
+        assert_eq!(line.write(cpus[0], shared, costs.atomic, &costs), shared + SOCKET);
+        let t = shared + SOCKET;
+        let far = line.read(cpus[48], t, &costs);
+        assert_eq!(far, t + REMOTE);
+        assert_eq!(line.write(cpus[0], far, costs.atomic, &costs), far + REMOTE);
+    }
+}

@@ -1,0 +1,191 @@
+//! Refuses descriptions that no machine can have.
+
+use super::description::{Description, Scheduler, Topology};
+use super::error::MachineError;
+use crate::cpu_set::CpuSet;
+
+/// A year. Times beyond it would not fit the simulated clock.
+const LONGEST_NS: f64 = 3.2e16;
+
+/// Sockets at most: each line counts its sharers in each.
+pub(crate) const MAX_SOCKETS: usize = 16;
+
+/// An error of the TOML reader, in our form.
+pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> MachineError {
+    let line =
+        error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let message = error.message();
+    let mend = if message.starts_with("missing field") {
+        "add the key; machines/two_cpu.toml has every one, with a comment"
+    } else if message.starts_with("unknown field") {
+        "remove the key, or correct its name"
+    } else {
+        "correct the value; machines/two_cpu.toml has every key, with a comment"
+    };
+    MachineError {
+        file: line.map_or(file.to_owned(), |line| format!("{file}:{line}")),
+        // The reader names the key in its message.
+        key: message.split('`').nth(1).unwrap_or_default().to_owned(),
+        problem: message.trim().replace('\n', "; "),
+        mend: mend.to_owned(),
+    }
+}
+
+pub(super) fn check(file: &str, d: &Description) -> Result<(), MachineError> {
+    let checker = Checker { file };
+    checker.topology(&d.topology)?;
+    let i = &d.instructions;
+    for (key, ns) in [
+        ("load_ns", i.load_ns),
+        ("store_ns", i.store_ns),
+        ("atomic_ns", i.atomic_ns),
+        ("pause_ns", i.pause_ns),
+        ("clock_ns", i.clock_ns),
+    ] {
+        checker.positive(&format!("instructions.{key}"), ns)?;
+    }
+    let l = &d.lines;
+    for (key, ns) in [
+        ("smt_ns", l.smt_ns),
+        ("cluster_ns", l.cluster_ns),
+        ("socket_ns", l.socket_ns),
+        ("memory_ns", l.memory_ns),
+    ] {
+        checker.positive(&format!("lines.{key}"), ns)?;
+    }
+    for (i, &ns) in l.hop_ns.iter().enumerate() {
+        checker.positive(&format!("lines.hop_ns[{i}]"), ns)?;
+    }
+    let hops = furthest(&d.topology);
+    if l.hop_ns.len() < hops {
+        let problem =
+            format!("has {} numbers, but sockets are up to {hops} hops apart", l.hop_ns.len());
+        return Err(checker.error("lines.hop_ns", problem, "give one number for each distance"));
+    }
+    if !(0.0..=1.0).contains(&l.hold) {
+        return Err(checker.error("lines.hold", format!("is {}", l.hold), "give a share, 0 to 1"));
+    }
+    checker.scheduler("scheduler", &d.scheduler)?;
+    let c = &d.calls;
+    for (key, ns) in [
+        ("wait_ns", c.wait_ns),
+        ("wake_ns", c.wake_ns),
+        ("wake_sleeper_ns", c.wake_sleeper_ns),
+        ("yield_ns", c.yield_ns),
+    ] {
+        checker.positive(&format!("calls.{key}"), ns)?;
+    }
+    if let Some(guests) = &d.guests {
+        checker.count("guests.count", guests.count)?;
+        checker.count("guests.cpus", guests.cpus)?;
+        checker.limit("guests.count", "virtual CPUs", guests.count.saturating_mul(guests.cpus))?;
+        checker.scheduler("guests.scheduler", &guests.scheduler)?;
+    }
+    Ok(())
+}
+
+/// The most hops between two sockets.
+fn furthest(t: &Topology) -> usize {
+    match &t.hops {
+        Some(rows) => rows.iter().flatten().copied().max().unwrap_or(0),
+        None => usize::from(t.sockets > 1),
+    }
+}
+
+struct Checker<'a> {
+    file: &'a str,
+}
+
+impl Checker<'_> {
+    fn error(&self, key: &str, problem: impl Into<String>, mend: &str) -> MachineError {
+        MachineError {
+            file: self.file.to_owned(),
+            key: key.to_owned(),
+            problem: problem.into(),
+            mend: mend.to_owned(),
+        }
+    }
+
+    fn topology(&self, t: &Topology) -> Result<(), MachineError> {
+        let counts = [
+            ("topology.sockets", t.sockets),
+            ("topology.clusters_per_socket", t.clusters_per_socket),
+            ("topology.cores_per_cluster", t.cores_per_cluster),
+            ("topology.threads_per_core", t.threads_per_core),
+        ];
+        for (key, count) in counts {
+            self.count(key, count)?;
+        }
+        let cpus =
+            counts.iter().fold(1, |product: usize, &(_, count)| product.saturating_mul(count));
+        self.limit("topology", "CPUs", cpus)?;
+        if t.sockets > MAX_SOCKETS {
+            let problem = format!("is {}", t.sockets);
+            let mend = format!("at most {MAX_SOCKETS} sockets can be simulated");
+            return Err(self.error("topology.sockets", problem, &mend));
+        }
+        let Some(rows) = &t.hops else { return Ok(()) };
+        let key = "topology.hops";
+        if rows.len() != t.sockets || rows.iter().any(|row| row.len() != t.sockets) {
+            let mend = format!("give {0} rows of {0} numbers", t.sockets);
+            return Err(self.error(key, "is not a square of the number of sockets", &mend));
+        }
+        for (i, row) in rows.iter().enumerate() {
+            for (j, &hops) in row.iter().enumerate() {
+                if (hops == 0) != (i == j) || hops != rows[j][i] {
+                    let problem = format!("is {hops} from socket {i} to socket {j}");
+                    let mend = "0 from a socket to itself, else 1 or more, and the same both ways";
+                    return Err(self.error(key, problem, mend));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn scheduler(&self, table: &str, s: &Scheduler) -> Result<(), MachineError> {
+        self.positive(&format!("{table}.slice_ns"), s.slice_ns)?;
+        self.positive(&format!("{table}.tick_ns"), s.tick_ns)?;
+        for (key, ns) in [
+            ("wake_preempt_ns", s.wake_preempt_ns),
+            ("switch_ns", s.switch_ns),
+            ("wake_idle_ns", s.wake_idle_ns),
+            ("wake_deep_ns", s.wake_deep_ns),
+            ("deep_after_ns", s.deep_after_ns),
+            ("wake_busy_ns", s.wake_busy_ns),
+            ("timer_slack_ns", s.timer_slack_ns),
+        ] {
+            self.not_negative(&format!("{table}.{key}"), ns)?;
+        }
+        Ok(())
+    }
+
+    fn count(&self, key: &str, count: usize) -> Result<(), MachineError> {
+        if count == 0 { Err(self.error(key, "is 0", "give 1 or more")) } else { Ok(()) }
+    }
+
+    fn limit(&self, key: &str, what: &str, count: usize) -> Result<(), MachineError> {
+        if count <= CpuSet::CAPACITY {
+            return Ok(());
+        }
+        let mend = format!("at most {} can be simulated", CpuSet::CAPACITY);
+        Err(self.error(key, format!("makes {count} {what}"), &mend))
+    }
+
+    /// Time must pass, or a loop of such steps would never end.
+    fn positive(&self, key: &str, ns: f64) -> Result<(), MachineError> {
+        self.not_negative(key, ns)?;
+        if ns < 0.001 {
+            let problem = format!("is {ns}");
+            return Err(self.error(key, problem, "give at least 0.001, which is a picosecond"));
+        }
+        Ok(())
+    }
+
+    fn not_negative(&self, key: &str, ns: f64) -> Result<(), MachineError> {
+        if (0.0..=LONGEST_NS).contains(&ns) {
+            return Ok(());
+        }
+        let mend = if ns < 0.0 { "nothing takes less than no time" } else { "give nanoseconds" };
+        Err(self.error(key, format!("is {ns}"), mend))
+    }
+}

@@ -1,0 +1,145 @@
+//! A description in the units of the simulation: picoseconds, and CPUs by number.
+
+use super::description::{Description, Scheduler, Topology};
+
+/// Nanoseconds as picoseconds.
+pub(crate) fn ps(ns: f64) -> u64 {
+    (ns * 1000.0).round() as u64
+}
+
+/// Where a CPU is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) cpu: u32,
+    pub(crate) core: u32,
+    pub(crate) cluster: u32,
+    pub(crate) socket: u32,
+}
+
+/// What everything costs, in picoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Costs {
+    pub(crate) load: u64,
+    pub(crate) store: u64,
+    pub(crate) atomic: u64,
+    pub(crate) pause: u64,
+    pub(crate) clock: u64,
+    pub(crate) wait: u64,
+    pub(crate) wake: u64,
+    pub(crate) wake_sleeper: u64,
+    pub(crate) yielding: u64,
+    pub(crate) smt: u64,
+    pub(crate) cluster: u64,
+    pub(crate) memory: u64,
+    /// Share of a transfer, in 1/1024.
+    hold: u64,
+    sockets: usize,
+    /// Between each two sockets; a row a socket.
+    between: Vec<u64>,
+}
+
+impl Costs {
+    pub(crate) fn new(d: &Description) -> Self {
+        let (i, c, l) = (&d.instructions, &d.calls, &d.lines);
+        let sockets = d.topology.sockets;
+        let between = (0..sockets * sockets).map(|pair| {
+            match hops(&d.topology, pair / sockets, pair % sockets) {
+                0 => ps(l.socket_ns),
+                hops => ps(l.hop_ns[hops - 1]),
+            }
+        });
+        Self {
+            load: ps(i.load_ns),
+            store: ps(i.store_ns),
+            atomic: ps(i.atomic_ns),
+            pause: ps(i.pause_ns),
+            clock: ps(i.clock_ns),
+            wait: ps(c.wait_ns),
+            wake: ps(c.wake_ns),
+            wake_sleeper: ps(c.wake_sleeper_ns),
+            yielding: ps(c.yield_ns),
+            smt: ps(l.smt_ns),
+            cluster: ps(l.cluster_ns),
+            memory: ps(l.memory_ns),
+            hold: (l.hold * 1024.0).round() as u64,
+            sockets,
+            between: between.collect(),
+        }
+    }
+
+    /// What a line costs on its way from `a` to `b`.
+    pub(crate) fn transfer(&self, a: Place, b: Place) -> u64 {
+        if a.core == b.core {
+            self.smt
+        } else if a.cluster == b.cluster {
+            self.cluster
+        } else {
+            self.between(a.socket, b.socket)
+        }
+    }
+
+    /// The same between sockets; in one socket, between its clusters.
+    pub(crate) fn between(&self, a: u32, b: u32) -> u64 {
+        self.between[a as usize * self.sockets + b as usize]
+    }
+
+    /// How long the old owner keeps a line that takes `transfer` to move.
+    pub(crate) fn hold(&self, transfer: u64) -> u64 {
+        transfer * self.hold / 1024
+    }
+}
+
+fn hops(t: &Topology, a: usize, b: usize) -> usize {
+    match &t.hops {
+        Some(rows) => rows[a][b],
+        None => usize::from(a != b),
+    }
+}
+
+/// The scheduler's numbers, in picoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Tunables {
+    pub(crate) slice: u64,
+    pub(crate) tick: u64,
+    pub(crate) wake_preempt: u64,
+    pub(crate) switch: u64,
+    pub(crate) wake_idle: u64,
+    pub(crate) wake_deep: u64,
+    pub(crate) deep_after: u64,
+    pub(crate) wake_busy: u64,
+    pub(crate) timer_slack: u64,
+}
+
+impl Tunables {
+    pub(crate) fn new(s: &Scheduler) -> Self {
+        Self {
+            slice: ps(s.slice_ns),
+            tick: ps(s.tick_ns),
+            wake_preempt: ps(s.wake_preempt_ns),
+            switch: ps(s.switch_ns),
+            wake_idle: ps(s.wake_idle_ns),
+            wake_deep: ps(s.wake_deep_ns),
+            deep_after: ps(s.deep_after_ns),
+            wake_busy: ps(s.wake_busy_ns),
+            timer_slack: ps(s.timer_slack_ns),
+        }
+    }
+}
+
+/// The places of the CPUs of a machine, by number.
+pub(crate) fn places(t: &Topology) -> Vec<Place> {
+    let cpus = t.sockets * t.clusters_per_socket * t.cores_per_cluster * t.threads_per_core;
+    (0..cpus)
+        .map(|cpu| {
+            let core = cpu / t.threads_per_core;
+            let cluster = core / t.cores_per_cluster;
+            let socket = cluster / t.clusters_per_socket;
+            Place {
+                cpu: cpu as u32,
+                core: core as u32,
+                cluster: cluster as u32,
+                socket: socket as u32,
+            }
+        })
+        .collect()
+}

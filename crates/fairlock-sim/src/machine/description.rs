@@ -1,0 +1,126 @@
+//! A machine as its file describes it: plain numbers, in nanoseconds.
+
+use serde::Deserialize;
+
+/// What a machine file says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// One line for people.
+    pub title: String,
+    /// The CPUs and how they hang together.
+    pub topology: Topology,
+    /// What instructions cost that stay on their CPU.
+    pub instructions: Instructions,
+    /// What a cache line costs that moves.
+    pub lines: Lines,
+    /// The operating system; with guests, that of the host.
+    pub scheduler: Scheduler,
+    /// What system calls cost.
+    pub calls: Calls,
+    /// Virtual machines on top of it, if there are any.
+    pub guests: Option<Guests>,
+}
+
+/// The CPUs and how they hang together. A CPU's number is
+/// `core * threads_per_core + thread`; cores count through clusters and sockets.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Sockets.
+    pub sockets: usize,
+    /// Groups of cores in a socket that share a last-level cache.
+    pub clusters_per_socket: usize,
+    /// Cores in such a group.
+    pub cores_per_cluster: usize,
+    /// Hardware threads of a core.
+    pub threads_per_core: usize,
+    /// Hops between each two sockets, as a list of rows; one hop each if absent.
+    pub hops: Option<Vec<Vec<usize>>>,
+}
+
+/// What instructions cost that stay on their CPU, in nanoseconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instructions {
+    /// A load that hits the first-level cache.
+    pub load_ns: f64,
+    /// A store to a line this core owns.
+    pub store_ns: f64,
+    /// An atomic read-modify-write of a line this core owns.
+    pub atomic_ns: f64,
+    /// One pause instruction.
+    pub pause_ns: f64,
+    /// Reading the clock.
+    pub clock_ns: f64,
+}
+
+/// What a cache line costs that moves from one CPU to another, in nanoseconds,
+/// one way, with the instruction that asked for it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lines {
+    /// Between the hardware threads of a core.
+    pub smt_ns: f64,
+    /// Between cores of a cluster.
+    pub cluster_ns: f64,
+    /// Between clusters of a socket.
+    pub socket_ns: f64,
+    /// Between sockets that are one hop apart, two hops, and so on.
+    pub hop_ns: Vec<f64>,
+    /// From memory.
+    pub memory_ns: f64,
+    /// The share of a transfer during which the old owner still has the line.
+    pub hold: f64,
+}
+
+/// How threads get CPUs. Nanoseconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduler {
+    /// How long a thread runs before another one that waits gets its CPU.
+    pub slice_ns: f64,
+    /// How often that is looked at.
+    pub tick_ns: f64,
+    /// A woken thread takes the CPU at once from one that is ahead of it by this much.
+    pub wake_preempt_ns: f64,
+    /// A context switch.
+    pub switch_ns: f64,
+    /// From a wake-up to running on a CPU that has been idle for a moment.
+    pub wake_idle_ns: f64,
+    /// The same on one that has been idle for long.
+    pub wake_deep_ns: f64,
+    /// When idle is long.
+    pub deep_after_ns: f64,
+    /// From a wake-up to the queue of a busy CPU.
+    pub wake_busy_ns: f64,
+    /// What timers may be late.
+    pub timer_slack_ns: f64,
+}
+
+/// What system calls cost their caller. Nanoseconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calls {
+    /// A wait that need not sleep.
+    pub wait_ns: f64,
+    /// A wake-up that finds nobody.
+    pub wake_ns: f64,
+    /// What finding somebody adds.
+    pub wake_sleeper_ns: f64,
+    /// Giving up the CPU when nobody wants it.
+    pub yield_ns: f64,
+}
+
+/// Virtual machines whose CPUs are threads of the host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guests {
+    /// How many there are.
+    pub count: usize,
+    /// Virtual CPUs of each.
+    pub cpus: usize,
+    /// The guests' own scheduler. Its wake-up times are from interrupt to thread;
+    /// what halting and kicking a virtual CPU costs is the host's switch and wake-up.
+    pub scheduler: Scheduler,
+}

@@ -1,0 +1,39 @@
+//! Watching a simulation: who runs where, and what threads say they do.
+
+/// What a simulated thread does, as the machine sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ThreadState {
+    /// It has a CPU and works.
+    Running,
+    /// It has a CPU and spins on a word.
+    Spinning,
+    /// It could run and has no CPU: it was preempted, or has been woken.
+    Runnable,
+    /// It has the CPU of its guest, which has none of the host.
+    Stalled,
+    /// It sleeps.
+    Sleeping,
+    /// It has ended.
+    Ended,
+}
+
+/// What a thread says about itself: [`mark`](crate::mark).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// It begins to ask for a lock.
+    Waiting(&'static str),
+    /// It has the lock.
+    Holding(&'static str),
+    /// It has given it back.
+    Released(&'static str),
+    /// Something else of note.
+    Instant(&'static str),
+}
+
+/// Is told about everything that happens to threads, in order of time.
+pub trait Observer {
+    /// A thread's state changed. `cpu` is the one it is on, or was on last.
+    fn thread(&mut self, time_ns: u64, thread: usize, cpu: usize, state: ThreadState);
+    /// A thread said what it does.
+    fn mark(&mut self, time_ns: u64, thread: usize, mark: Mark);
+}

@@ -1,0 +1,217 @@
+//! The platform: the locks' operations become questions to the engine.
+//!
+//! Outside of a simulation the atomics are plain atomics, so that locks can be
+//! made before it and looked at after it; but nothing can wait there.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use fairlock::platform::{Atomic, ConstZero, Platform, WaitOutcome};
+use fairlock::wait::Thread;
+
+use crate::engine::{Access, Look, Next, Work, ask};
+use crate::fiber::suspend;
+
+/// The simulated machine as a platform for locks: `RwSem<Sim>`,
+/// `RangeRwLock<Sim>`, `BatchedTicketLock<Sim, N>`.
+///
+/// Which machine, and which thread of it, follows from the
+/// [`Simulation`](crate::Simulation) that runs. Outside of one, locks can be
+/// made, looked at, and taken when they are free; one that would have to wait
+/// panics.
+#[derive(Clone, Copy, Debug)]
+pub struct Sim;
+
+/// Has the engine place an access in time, makes it, and tells of a write.
+#[inline(always)]
+fn access<A, R>(word: &A, access: Access, effect: impl FnOnce() -> R) -> R {
+    let address = std::ptr::from_ref(word) as usize;
+    let next = ask(|engine| engine.access(address, access)).unwrap_or(Next::Go);
+    if next == Next::Suspend {
+        suspend();
+    }
+    let result = effect();
+    if next != Next::Go && access != Access::Load {
+        ask(|engine| engine.wrote(address));
+    }
+    result
+}
+
+/// Spends time.
+pub(crate) fn work(work: Work) {
+    if ask(|engine| engine.work(work)) == Some(Next::Suspend) {
+        suspend();
+    }
+}
+
+/// A simulated atomic. Real ones inside: a lock may be used by several
+/// simulations, or by none.
+macro_rules! sim_atomic {
+    ($(#[$doc:meta])* $name:ident, $atomic:ident, $int:ty) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        #[repr(transparent)]
+        pub struct $name($atomic);
+
+        impl ConstZero for $name {
+            const ZERO: Self = Self($atomic::new(0));
+        }
+
+        impl Atomic<$int> for $name {
+            fn new(value: $int) -> Self {
+                Self($atomic::new(value))
+            }
+            #[inline]
+            fn load(&self, order: Ordering) -> $int {
+                access(self, Access::Load, || self.0.load(order))
+            }
+            #[inline]
+            fn store(&self, value: $int, order: Ordering) {
+                access(self, Access::Store, || self.0.store(value, order));
+            }
+            #[inline]
+            fn swap(&self, value: $int, order: Ordering) -> $int {
+                access(self, Access::Atomic, || self.0.swap(value, order))
+            }
+            #[inline]
+            fn fetch_add(&self, value: $int, order: Ordering) -> $int {
+                access(self, Access::Atomic, || self.0.fetch_add(value, order))
+            }
+            #[inline]
+            fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
+                access(self, Access::Atomic, || self.0.fetch_sub(value, order))
+            }
+            #[inline]
+            fn fetch_or(&self, value: $int, order: Ordering) -> $int {
+                access(self, Access::Atomic, || self.0.fetch_or(value, order))
+            }
+            #[inline]
+            fn fetch_and(&self, value: $int, order: Ordering) -> $int {
+                access(self, Access::Atomic, || self.0.fetch_and(value, order))
+            }
+            #[inline]
+            fn compare_exchange(
+                &self,
+                old: $int,
+                new: $int,
+                ok: Ordering,
+                fail: Ordering,
+            ) -> Result<$int, $int> {
+                access(self, Access::Atomic, || self.0.compare_exchange(old, new, ok, fail))
+            }
+            /// Never fails spuriously, so that runs repeat.
+            #[inline]
+            fn compare_exchange_weak(
+                &self,
+                old: $int,
+                new: $int,
+                ok: Ordering,
+                fail: Ordering,
+            ) -> Result<$int, $int> {
+                self.compare_exchange(old, new, ok, fail)
+            }
+        }
+    };
+}
+sim_atomic!(
+    /// A 32-bit atomic of the simulated machine.
+    SimU32, AtomicU32, u32
+);
+sim_atomic!(
+    /// A 64-bit atomic of the simulated machine.
+    SimU64, AtomicU64, u64
+);
+sim_atomic!(
+    /// A pointer-sized atomic of the simulated machine.
+    SimUsize, AtomicUsize, usize
+);
+
+std::thread_local! {
+    /// For use outside of a simulation. Leaked: records are never freed.
+    static OUTSIDE: &'static Thread<Sim> = Box::leak(Box::new(Thread::new()));
+}
+
+/// What a wait outside of a simulation comes to.
+fn outside() -> ! {
+    panic!("a lock of the simulated machine is waited for outside of a simulation")
+}
+
+// SAFETY: a record belongs to one simulated thread, or to one OS thread outside,
+// and is never freed. The atomics are real ones. The comparison of a wait and its
+// going to sleep are one step of the simulation, and so is a wake-up.
+unsafe impl Platform for Sim {
+    type AtomicUsize = SimUsize;
+    type AtomicU32 = SimU32;
+    type AtomicU64 = SimU64;
+
+    #[inline]
+    fn pause() {
+        work(Work::Pause(1));
+    }
+
+    fn yield_now() {
+        work(Work::Yield);
+    }
+
+    /// Stands still outside of a simulation.
+    #[inline]
+    fn now() -> u64 {
+        work(Work::Clock);
+        ask(|engine| engine.now()).unwrap_or(0)
+    }
+
+    fn wait(
+        word: &SimU32,
+        expected: u32,
+        deadline: Option<u64>,
+        _interruptible: bool,
+    ) -> WaitOutcome {
+        work(Work::WaitCall);
+        if word.load(Ordering::Acquire) != expected {
+            return WaitOutcome::Woken;
+        }
+        let address = std::ptr::from_ref(word) as usize;
+        ask(|engine| engine.sleep(address, deadline)).unwrap_or_else(|| outside());
+        suspend();
+        ask(|engine| engine.slept()).unwrap_or(WaitOutcome::Woken)
+    }
+
+    fn wake_one(word: &SimU32) {
+        work(Work::WakeCall);
+        let address = std::ptr::from_ref(word) as usize;
+        if ask(|engine| engine.wake(address)) == Some(Next::Suspend) {
+            suspend();
+        }
+    }
+
+    #[inline]
+    fn thread() -> &'static Thread<Self> {
+        ask(|engine| engine.thread()).unwrap_or_else(|| OUTSIDE.with(|thread| *thread))
+    }
+
+    fn thread_hint() -> usize {
+        std::ptr::from_ref(Self::thread()) as usize
+    }
+
+    fn cpu() -> Option<u32> {
+        ask(|engine| engine.cpu())
+    }
+
+    fn cpus() -> usize {
+        ask(|engine| engine.cpus()).unwrap_or(1)
+    }
+
+    /// The thread's own loads are simulated up to the first look and from the
+    /// last one on; in between it is asleep until the line changes.
+    fn spin_until<T, A: Atomic<T>>(word: &A, bound_ns: u64, done: impl Fn(T) -> bool) -> bool {
+        if done(word.load(Ordering::Acquire)) {
+            return true;
+        }
+        let look = || done(word.load(Ordering::Acquire));
+        let address = std::ptr::from_ref(word) as usize;
+        // SAFETY: this frame stays until the spin has ended.
+        ask(|engine| engine.spin(address, bound_ns, unsafe { Look::new(&look) }))
+            .unwrap_or_else(|| outside());
+        suspend();
+        ask(|engine| engine.spun()).unwrap_or(false)
+    }
+}

@@ -1,0 +1,354 @@
+//! The machine at work: a discrete-event simulation.
+//!
+//! The clock jumps from event to event. A thread's operation is planned when the
+//! thread asks for it, and takes effect when it is done; if nothing else happens
+//! before that, the clock moves on at once and the thread never suspends.
+//! Otherwise the thread's [`Operation`](Event::Operation) event resumes it.
+
+mod level;
+mod operations;
+mod schedule;
+mod waits;
+
+use fairlock::platform::WaitOutcome;
+use fairlock::wait::Thread as Record;
+use level::{Level, TaskState};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::engine::Look;
+use crate::events::{Event, Events, Ticket};
+use crate::machine::{Costs, Machine, Place, Tunables, places};
+use crate::memory::Memory;
+use crate::observe::{Mark, Observer, ThreadState};
+use crate::platform::Sim;
+use crate::report::{Operations, ThreadReport};
+use crate::stuck::{Stuck, StuckKind, StuckThread};
+
+/// The level of threads on CPUs, or on those of their guest.
+const THREADS: usize = 0;
+/// The level of the guests' CPUs on those of the host, if there are guests.
+const HOST: usize = 1;
+
+/// Threads do not begin at the same instant, but within this time.
+const START_SPREAD: u64 = 10_000_000;
+
+/// A thread, beside what the level of threads knows of it.
+struct Thread {
+    name: String,
+    record: &'static Record<Sim>,
+    /// When its operation is done, if it is running one.
+    operation: Ticket,
+    done: u64,
+    /// What its operation still needs once the thread has a CPU.
+    rest: u64,
+    /// The end of its spin or sleep, if that has one.
+    timer: Ticket,
+    spin: Option<Spin>,
+    /// How the last spin ended.
+    content: bool,
+    sleep: Option<Sleep>,
+    /// How the last sleep ended.
+    outcome: WaitOutcome,
+    ended: bool,
+    last_mark: Option<Mark>,
+    sleeps: u64,
+}
+
+/// A spin in progress.
+struct Spin {
+    line: u32,
+    look: Look,
+    deadline: u64,
+    /// It is among the line's spinners: it has seen what is there now.
+    watching: bool,
+}
+
+/// A sleep in progress.
+struct Sleep {
+    address: usize,
+    /// The line of the word, unless the address is 0.
+    line: u32,
+}
+
+/// What the caller does next.
+pub(crate) enum Step {
+    /// Resume this thread.
+    Resume(usize),
+    /// All threads have ended.
+    Finished,
+    /// Threads are left, and will not end.
+    Stuck(Stuck),
+}
+
+/// The state of the simulated machine.
+pub(crate) struct World<'env> {
+    costs: Costs,
+    guest_cpus: usize,
+    cpus_seen: usize,
+    now: u64,
+    events: Events,
+    memory: Memory,
+    levels: Vec<Level>,
+    threads: Vec<Thread>,
+    /// The thread that runs, and where.
+    running: u32,
+    here: Place,
+    live: usize,
+    random: Xoshiro256PlusPlus,
+    operations: Operations,
+    observer: Option<Box<dyn Observer + 'env>>,
+    stopped: bool,
+    patience: u64,
+    /// Counts what threads get done, for the watchdog.
+    progress: u64,
+    progress_seen: u64,
+}
+
+impl<'env> World<'env> {
+    pub(crate) fn new(machine: &Machine, seed: u64) -> Self {
+        let d = machine.description();
+        let physical = places(&d.topology);
+        let mut levels = vec![];
+        if let Some(guests) = &d.guests {
+            // A virtual CPU is a core, and a guest a socket, as far as guests know.
+            let place = |cpu: usize| Place {
+                cpu: cpu as u32,
+                core: cpu as u32,
+                cluster: (cpu / guests.cpus) as u32,
+                socket: (cpu / guests.cpus) as u32,
+            };
+            let virtual_cpus = (0..guests.count * guests.cpus).map(place).collect::<Vec<_>>();
+            let mut host = Level::new(physical, Tunables::new(&d.scheduler), false);
+            let order = host.filling_order();
+            for cpu in 0..virtual_cpus.len() {
+                host.add_task(order[cpu % order.len()]);
+            }
+            levels.push(Level::new(virtual_cpus, Tunables::new(&guests.scheduler), true));
+            levels.push(host);
+        } else {
+            levels.push(Level::new(physical, Tunables::new(&d.scheduler), false));
+        }
+        Self {
+            costs: Costs::new(d),
+            guest_cpus: d.guests.as_ref().map_or(0, |guests| guests.cpus),
+            cpus_seen: machine.cpus(),
+            now: 0,
+            events: Events::new(),
+            memory: Memory::new(),
+            here: levels[THREADS].place(0),
+            levels,
+            threads: Vec::new(),
+            running: 0,
+            live: 0,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            operations: Operations::default(),
+            observer: None,
+            stopped: false,
+            patience: 0,
+            progress: 0,
+            progress_seen: 0,
+        }
+    }
+
+    pub(crate) fn observe_with(&mut self, observer: Box<dyn Observer + 'env>) {
+        self.observer = Some(observer);
+    }
+
+    /// A thread of a guest; without guests there is only guest 0.
+    pub(crate) fn add_thread(&mut self, name: String, guest: usize) {
+        assert!(self.threads.len() + 1 < Events::MOST, "at most {} threads", Events::MOST - 1);
+        self.threads.push(Thread {
+            name,
+            // Leaked: records are never freed (rules 11 and 12).
+            record: Box::leak(Box::new(Record::new())),
+            operation: 0,
+            done: 0,
+            rest: 0,
+            timer: 0,
+            spin: None,
+            content: false,
+            sleep: None,
+            outcome: WaitOutcome::Woken,
+            ended: false,
+            last_mark: None,
+            sleeps: 0,
+        });
+        // Which CPU follows from who else begins: see `start`.
+        self.levels[THREADS].add_task(guest * self.guest_cpus);
+    }
+
+    /// Sets all threads going, to be asked to end at `stop`, if ever.
+    pub(crate) fn start(&mut self, stop: Option<u64>, patience: u64) {
+        self.live = self.threads.len();
+        let order = self.levels[THREADS].filling_order();
+        let cpus = if self.has_host() { self.guest_cpus } else { order.len() };
+        let mut begun = vec![0; order.len() / cpus];
+        for thread in 0..self.threads.len() {
+            let first = self.levels[THREADS].tasks[thread].cpu;
+            let nth = &mut begun[first / cpus];
+            let cpu = if self.has_host() { first + *nth % cpus } else { order[*nth % cpus] };
+            *nth += 1;
+            let spread = self.random_below(START_SPREAD);
+            let level = &mut self.levels[THREADS];
+            level.tasks[thread].cpu = cpu;
+            let latency = level.send(thread as u32, None, 0);
+            self.events.push(latency + spread, Event::Arrive(THREADS, thread as u32));
+        }
+        if let Some(stop) = stop {
+            self.events.push(stop, Event::Stop);
+        }
+        self.patience = patience;
+        self.events.push(patience, Event::Watch);
+    }
+
+    /// Lets time pass until a thread's next turn.
+    pub(crate) fn step(&mut self) -> Step {
+        while self.live > 0 {
+            let (time, ticket, event) = self.events.pop().expect("the watchdog always watches");
+            self.now = time;
+            let turn = match event {
+                Event::Operation(thread) => {
+                    let t = &mut self.threads[thread as usize];
+                    if t.operation != ticket {
+                        continue;
+                    }
+                    t.operation = 0;
+                    if t.spin.is_some() { self.look_again(thread) } else { true }.then_some(thread)
+                }
+                Event::Timer(thread) => {
+                    let t = &mut self.threads[thread as usize];
+                    if t.timer != ticket {
+                        continue;
+                    }
+                    t.timer = 0;
+                    self.expire(thread).then_some(thread)
+                }
+                Event::Arrive(level, task) => {
+                    self.arrive(level, task);
+                    None
+                }
+                Event::Tick(level, cpu) => {
+                    if self.levels[level].cpus[cpu as usize].tick == ticket {
+                        self.tick(level, cpu as usize);
+                    }
+                    None
+                }
+                Event::Stop => {
+                    self.stopped = true;
+                    None
+                }
+                Event::Watch => {
+                    if let Some(stuck) = self.watch() {
+                        return Step::Stuck(stuck);
+                    }
+                    None
+                }
+            };
+            if let Some(thread) = turn {
+                self.running = thread;
+                self.here = self.physical_place(thread);
+                return Step::Resume(thread as usize);
+            }
+        }
+        Step::Finished
+    }
+
+    /// The thread that runs has ended.
+    pub(crate) fn ended(&mut self) {
+        let thread = self.running;
+        self.threads[thread as usize].ended = true;
+        self.live -= 1;
+        self.progress += 1;
+        self.observe(thread, ThreadState::Ended);
+        self.block(THREADS, self.levels[THREADS].tasks[thread as usize].cpu);
+    }
+
+    fn cpu_of(&self, thread: u32) -> usize {
+        self.levels[THREADS].tasks[thread as usize].cpu
+    }
+
+    /// Where the caches are that a thread uses.
+    fn physical_place(&self, thread: u32) -> Place {
+        let cpu = self.cpu_of(thread);
+        match self.levels.get(HOST) {
+            Some(host) => host.place(host.tasks[cpu].cpu),
+            None => self.levels[THREADS].place(cpu),
+        }
+    }
+
+    /// A number below `below`, which is not zero.
+    fn random_below(&mut self, below: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(below)) >> 64) as u64
+    }
+
+    fn observe(&mut self, thread: u32, state: ThreadState) {
+        let (now, cpu) = (self.now / 1000, self.cpu_of(thread));
+        if let Some(observer) = &mut self.observer {
+            crate::engine::aside(|| observer.thread(now, thread as usize, cpu, state));
+        }
+    }
+
+    // ---- the watchdog ----
+
+    fn watch(&mut self) -> Option<Stuck> {
+        if self.progress != self.progress_seen {
+            self.progress_seen = self.progress;
+            self.events.push(self.now + self.patience, Event::Watch);
+            return None;
+        }
+        let asleep = |(i, t): (usize, &Thread)| {
+            t.ended || (t.timer == 0 && self.state(i) == ThreadState::Sleeping)
+        };
+        let deadlock = self.threads.iter().enumerate().all(asleep);
+        let threads = self.threads.iter().enumerate().map(|(i, t)| StuckThread {
+            name: t.name.clone(),
+            state: self.state(i),
+            cpu: self.cpu_of(i as u32),
+            has_timer: t.timer != 0,
+            last_mark: t.last_mark,
+        });
+        Some(Stuck {
+            kind: if deadlock { StuckKind::Deadlock } else { StuckKind::NoProgress },
+            at_ns: self.now / 1000,
+            patience_ns: self.patience / 1000,
+            threads: threads.collect(),
+        })
+    }
+
+    fn state(&self, thread: usize) -> ThreadState {
+        let task = &self.levels[THREADS].tasks[thread];
+        match task.state {
+            _ if self.threads[thread].ended => ThreadState::Ended,
+            TaskState::Blocked => ThreadState::Sleeping,
+            TaskState::Waking | TaskState::Queued => ThreadState::Runnable,
+            TaskState::Running if !self.has_cpu(THREADS, task.cpu) => ThreadState::Stalled,
+            TaskState::Running if self.threads[thread].spin.is_some() => ThreadState::Spinning,
+            TaskState::Running => ThreadState::Running,
+        }
+    }
+
+    // ---- the report ----
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now / 1000
+    }
+
+    pub(crate) fn operations(&self) -> Operations {
+        self.operations
+    }
+
+    pub(crate) fn thread_reports(&self) -> Vec<ThreadReport> {
+        let tasks = &self.levels[THREADS].tasks;
+        self.threads
+            .iter()
+            .zip(tasks)
+            .map(|(thread, task)| ThreadReport {
+                name: thread.name.clone(),
+                cpu_ns: task.ran / 1000,
+                preemptions: task.preemptions,
+                sleeps: thread.sleeps,
+            })
+            .collect()
+    }
+}

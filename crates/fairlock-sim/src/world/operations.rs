@@ -1,0 +1,202 @@
+//! What a running thread asks for, and what it costs.
+
+use fairlock::platform::WaitOutcome;
+use fairlock::wait::Thread as Record;
+
+use super::{THREADS, World};
+use crate::engine::{Access, Engine, Look, Next, Work};
+use crate::events::Event;
+use crate::machine::Place;
+use crate::observe::{Mark, ThreadState};
+use crate::platform::Sim;
+
+impl World<'_> {
+    /// The running thread's operation is done at `done`.
+    #[inline]
+    fn finish_at(&mut self, done: u64) -> Next {
+        if self.events.none_until(done) {
+            self.now = done;
+            return Next::Go;
+        }
+        let thread = self.running;
+        let t = &mut self.threads[thread as usize];
+        t.done = done;
+        t.operation = self.events.push(done, Event::Operation(thread));
+        Next::Suspend
+    }
+
+    /// A thread loses its CPU in the middle of what it does.
+    pub(super) fn freeze(&mut self, thread: u32) {
+        let t = &mut self.threads[thread as usize];
+        if t.operation != 0 {
+            t.operation = 0;
+            t.rest = t.done - self.now;
+        }
+        self.look_away(thread);
+    }
+
+    /// A thread has a CPU, and goes on with what it does.
+    pub(super) fn thaw(&mut self, thread: u32) {
+        let t = &mut self.threads[thread as usize];
+        let spins = t.spin.is_some();
+        t.done = self.now + std::mem::take(&mut t.rest);
+        t.operation = self.events.push(t.done, Event::Operation(thread));
+        self.observe(thread, if spins { ThreadState::Spinning } else { ThreadState::Running });
+    }
+
+    fn cost(&mut self, work: Work) -> u64 {
+        let (costs, count) = (&self.costs, &mut self.operations);
+        match work {
+            Work::Clock => {
+                count.clocks += 1;
+                costs.clock
+            }
+            Work::Pause(n) => {
+                count.pauses += 1;
+                costs.pause * u64::from(n)
+            }
+            Work::Pauses(n) => {
+                self.progress += 1;
+                count.pauses += 1;
+                costs.pause * u64::from(n)
+            }
+            Work::Busy(ns) => {
+                self.progress += 1;
+                count.others += 1;
+                ns.saturating_mul(1000)
+            }
+            Work::Look => {
+                count.loads += 1;
+                costs.load
+            }
+            Work::Yield => {
+                count.others += 1;
+                costs.yielding
+            }
+            Work::WaitCall => {
+                count.waits += 1;
+                costs.wait
+            }
+            Work::WakeCall => {
+                count.wakes += 1;
+                costs.wake
+            }
+        }
+    }
+}
+
+impl Engine for World<'_> {
+    fn access(&mut self, address: usize, access: Access) -> Next {
+        let number = self.memory.number(address);
+        let cell = self.memory.cell(number);
+        let (here, now, costs): (Place, _, _) = (self.here, self.now, &self.costs);
+        let done = match access {
+            Access::Load => {
+                self.operations.loads += 1;
+                cell.line.read(here, now, costs)
+            }
+            Access::Store => {
+                self.operations.stores += 1;
+                cell.line.write(here, now, costs.store, costs)
+            }
+            Access::Atomic => {
+                self.operations.atomics += 1;
+                cell.line.write(here, now, costs.atomic, costs)
+            }
+        };
+        let watched = !cell.spinners.is_empty();
+        match self.finish_at(done) {
+            Next::Go if watched => Next::Tell,
+            next => next,
+        }
+    }
+
+    fn wrote(&mut self, address: usize) {
+        let number = self.memory.number(address);
+        if !self.memory.cell(number).spinners.is_empty() {
+            self.tell_spinners(number);
+        }
+    }
+
+    fn work(&mut self, work: Work) -> Next {
+        let cost = self.cost(work);
+        if work == Work::Yield {
+            let thread = self.running;
+            self.threads[thread as usize].rest = cost;
+            if self.yield_cpu(self.cpu_of(thread)) {
+                return Next::Suspend;
+            }
+            self.threads[thread as usize].rest = 0;
+        }
+        self.finish_at(self.now.saturating_add(cost))
+    }
+
+    fn spin(&mut self, address: usize, bound_ns: u64, look: Look) {
+        self.begin_spin(address, bound_ns, look);
+    }
+
+    fn spun(&mut self) -> bool {
+        self.threads[self.running as usize].content
+    }
+
+    fn sleep(&mut self, address: usize, deadline: Option<u64>) {
+        self.begin_sleep(address, deadline);
+    }
+
+    fn slept(&mut self) -> WaitOutcome {
+        self.threads[self.running as usize].outcome
+    }
+
+    fn wake(&mut self, address: usize) -> Next {
+        if self.wake_sleeper(address) {
+            self.finish_at(self.now + self.costs.wake_sleeper)
+        } else {
+            Next::Go
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.now / 1000
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    fn cpu(&self) -> u32 {
+        let cpu = self.cpu_of(self.running);
+        if self.has_host() { (cpu % self.guest_cpus) as u32 } else { cpu as u32 }
+    }
+
+    fn cpus(&self) -> usize {
+        self.cpus_seen
+    }
+
+    fn number(&self) -> usize {
+        self.running as usize
+    }
+
+    fn thread(&self) -> &'static Record<Sim> {
+        self.threads[self.running as usize].record
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.random_below(below)
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        let (now, thread) = (self.now / 1000, self.running as usize);
+        self.progress += 1;
+        self.threads[thread].last_mark = Some(mark);
+        if let Some(observer) = &mut self.observer {
+            crate::engine::aside(|| observer.mark(now, thread, mark));
+        }
+    }
+}
+
+impl World<'_> {
+    /// The CPU of the thread that runs.
+    pub(super) fn this_cpu(&self) -> usize {
+        self.levels[THREADS].tasks[self.running as usize].cpu
+    }
+}

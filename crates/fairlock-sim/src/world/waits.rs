@@ -1,0 +1,162 @@
+//! Spinning and sleeping.
+//!
+//! A spinner polls a copy of the line, which costs nobody anything, so it is not
+//! simulated: it is asleep until the line is written. Then its copy is gone, and
+//! it loads the line again; when that has arrived it looks, and if it is not
+//! content it sleeps on. A load whose look would be in vain at the time of the
+//! write is not waited for.
+
+use fairlock::platform::WaitOutcome;
+
+use super::{Sleep, Spin, THREADS, World};
+use crate::engine::Look;
+use crate::events::Event;
+use crate::observe::ThreadState;
+
+impl World<'_> {
+    // ---- spinning ----
+
+    pub(super) fn begin_spin(&mut self, address: usize, bound_ns: u64, look: Look) {
+        let thread = self.running;
+        let line = self.memory.number(address);
+        let late = self.random_below(self.costs.pause);
+        let deadline = self.now.saturating_add(bound_ns.saturating_mul(1000)).saturating_add(late);
+        self.operations.spins += 1;
+        let t = &mut self.threads[thread as usize];
+        t.spin = Some(Spin { line, look, deadline, watching: true });
+        t.timer = self.events.push(deadline, Event::Timer(thread));
+        self.memory.cell(line).spinners.push(thread);
+        self.observe(thread, ThreadState::Spinning);
+    }
+
+    /// A line that is spun on was written.
+    pub(super) fn tell_spinners(&mut self, line: u32) {
+        let mut spinners = std::mem::take(&mut self.memory.cell(line).spinners);
+        spinners.retain(|&thread| {
+            let place = self.physical_place(thread);
+            let loaded = self.memory.cell(line).line.read(place, self.now, &self.costs);
+            self.operations.reloads += 1;
+            let t = &mut self.threads[thread as usize];
+            let Some(spin) = &mut t.spin else { return false };
+            if !spin.look.holds() {
+                return true;
+            }
+            spin.watching = false;
+            // It may be in the middle of a pause.
+            let done = loaded + self.random_below(self.costs.pause);
+            let t = &mut self.threads[thread as usize];
+            t.done = done;
+            t.operation = self.events.push(done, Event::Operation(thread));
+            false
+        });
+        self.memory.cell(line).spinners = spinners;
+    }
+
+    /// A spinner sees the line again; whether its spin has ended.
+    pub(super) fn look_again(&mut self, thread: u32) -> bool {
+        let t = &mut self.threads[thread as usize];
+        let Some(spin) = &mut t.spin else { return true };
+        t.content = spin.look.holds();
+        if t.content || self.now >= spin.deadline {
+            self.end_spin(thread);
+            return true;
+        }
+        spin.watching = true;
+        let line = spin.line;
+        if t.timer == 0 {
+            t.timer = self.events.push(spin.deadline, Event::Timer(thread));
+        }
+        self.memory.cell(line).spinners.push(thread);
+        false
+    }
+
+    fn end_spin(&mut self, thread: u32) {
+        let t = &mut self.threads[thread as usize];
+        t.spin = None;
+        t.timer = 0;
+        self.observe(thread, ThreadState::Running);
+    }
+
+    /// A spinner has no CPU any more; it looks again when it has.
+    pub(super) fn look_away(&mut self, thread: u32) {
+        let t = &mut self.threads[thread as usize];
+        if let Some(spin) = &mut t.spin
+            && std::mem::replace(&mut spin.watching, false)
+        {
+            let line = spin.line;
+            self.memory.cell(line).spinners.retain(|&other| other != thread);
+        }
+    }
+
+    // ---- sleeping ----
+
+    pub(super) fn begin_sleep(&mut self, address: usize, deadline: Option<u64>) {
+        let thread = self.running;
+        let mut line = 0;
+        if address != 0 {
+            line = self.memory.number(address);
+            self.memory.cell(line).sleepers.push(thread);
+        } else {
+            self.progress += 1;
+        }
+        let timer = deadline.map_or(0, |deadline| {
+            let deadline = deadline.saturating_mul(1000);
+            // One that has passed needs no timer.
+            let slack =
+                if deadline > self.now { self.levels[THREADS].tunables.timer_slack } else { 0 };
+            let time = deadline.max(self.now).saturating_add(slack);
+            self.events.push(time, Event::Timer(thread))
+        });
+        let t = &mut self.threads[thread as usize];
+        t.timer = timer;
+        t.sleep = Some(Sleep { address, line });
+        t.sleeps += 1;
+        self.observe(thread, ThreadState::Sleeping);
+        self.block(THREADS, self.this_cpu());
+    }
+
+    /// Wakes the first that sleeps on a word; whether there is one.
+    pub(super) fn wake_sleeper(&mut self, address: usize) -> bool {
+        let line = self.memory.number(address);
+        let threads = &self.threads;
+        let sleepers = &mut self.memory.cell(line).sleepers;
+        let sleeps_here = |&thread: &u32| {
+            threads[thread as usize].sleep.as_ref().is_some_and(|sleep| sleep.address == address)
+        };
+        let Some(first) = sleepers.iter().position(sleeps_here) else { return false };
+        let thread = sleepers.remove(first);
+        self.end_sleep(thread, WaitOutcome::Woken, Some(self.this_cpu()));
+        true
+    }
+
+    fn end_sleep(&mut self, thread: u32, outcome: WaitOutcome, waker: Option<usize>) {
+        let t = &mut self.threads[thread as usize];
+        t.sleep = None;
+        t.timer = 0;
+        t.outcome = outcome;
+        self.wake_task(THREADS, thread, waker);
+    }
+
+    /// A thread's timer expires; whether the thread goes on at once.
+    pub(super) fn expire(&mut self, thread: u32) -> bool {
+        let t = &mut self.threads[thread as usize];
+        if let Some(sleep) = &t.sleep {
+            let (address, line) = (sleep.address, sleep.line);
+            if address != 0 {
+                self.memory.cell(line).sleepers.retain(|&other| other != thread);
+            } else {
+                self.progress += 1;
+            }
+            self.end_sleep(thread, WaitOutcome::TimedOut, None);
+            return false;
+        }
+        // A spinner that has no CPU, or whose load is on its way, sees the time itself.
+        if t.spin.as_ref().is_none_or(|spin| !spin.watching) {
+            return false;
+        }
+        self.look_away(thread);
+        self.threads[thread as usize].content = false;
+        self.end_spin(thread);
+        true
+    }
+}

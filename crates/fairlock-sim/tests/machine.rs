@@ -1,0 +1,380 @@
+//! The machine under the locks: run queues, wake-ups, timers, guests, lines that
+//! are fought for, and the watchdog. Times are compared with hand computation.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fairlock::platform::{Atomic, Platform};
+use fairlock::rwsem::{Policy, RwSem};
+use fairlock_sim::machine::{Description, Guests};
+use fairlock_sim::{
+    Machine, Mark, Observer, Sim, SimU64, Simulation, StuckKind, ThreadState, busy, mark, now,
+    sleep, stopped, yield_now,
+};
+
+const MS: u64 = 1_000_000;
+
+/// A built-in machine, changed.
+fn machine(name: &str, change: impl FnOnce(&mut Description)) -> Machine {
+    let mut description = Machine::builtin(name).unwrap().description().clone();
+    change(&mut description);
+    Machine::new(name, description).unwrap()
+}
+
+/// One CPU, slices of 3 ms, a tick every millisecond.
+fn one_cpu() -> Machine {
+    machine("two_cpu", |d| {
+        d.topology.cores_per_cluster = 1;
+        d.scheduler.slice_ns = 3e6;
+        d.scheduler.tick_ns = 1e6;
+    })
+}
+
+/// A word with a line to itself.
+#[repr(align(64))]
+struct Word(SimU64);
+
+impl Word {
+    fn new() -> Self {
+        Self(SimU64::new(0))
+    }
+}
+
+// ---- lines ----
+
+#[test]
+fn a_line_that_all_want_moves_once_per_transfer() {
+    let machine = machine("cascade_lake_96", |d| d.topology.sockets = 1);
+    let word = Word::new();
+    let mut simulation = Simulation::new(&machine, 1);
+    for _ in 0..24 {
+        simulation.spawn(|| {
+            while !stopped() {
+                word.0.fetch_add(1, Ordering::Relaxed);
+                // Longer than the old owner holds the line.
+                busy(20);
+            }
+        });
+    }
+    simulation.run_for(10 * MS).unwrap();
+    let (moves, done) = (10 * MS / 47, word.0.load(Ordering::Relaxed));
+    assert!(done.abs_diff(moves) < moves / 50, "{done} in {moves} transfers");
+}
+
+#[test]
+fn a_line_of_ones_own_costs_an_atomic() {
+    let word = Word::new();
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    let took = simulation.spawn(|| {
+        word.0.fetch_add(1, Ordering::Relaxed);
+        let began = now();
+        for _ in 0..1_000 {
+            word.0.fetch_add(1, Ordering::Relaxed);
+        }
+        now() - began
+    });
+    simulation.run().unwrap();
+    assert_eq!(took.join(), 4_800);
+}
+
+#[test]
+fn a_spinner_sees_a_store_one_transfer_and_at_most_a_pause_later() {
+    let word = Word::new();
+    let mut simulation = Simulation::new(&Machine::builtin("two_cpu").unwrap(), 1);
+    let seen = simulation.spawn(|| {
+        assert!(Sim::spin_until(&word.0, 10 * MS, |word: u64| word == 7));
+        now()
+    });
+    let stored = simulation.spawn(|| {
+        busy(MS);
+        word.0.store(7, Ordering::Release);
+        now()
+    });
+    simulation.run().unwrap();
+    let late = seen.join() - stored.join();
+    assert!((25..=26 + 23).contains(&late), "{late} ns");
+}
+
+#[test]
+fn a_spin_ends_at_its_bound() {
+    let word = Word::new();
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    let took = simulation.spawn(|| {
+        let began = now();
+        assert!(!Sim::spin_until(&word.0, 5_000, |word: u64| word == 7));
+        now() - began
+    });
+    simulation.run().unwrap();
+    let took = took.join();
+    assert!((5_000..5_200).contains(&took), "{took} ns");
+}
+
+// ---- the scheduler ----
+
+#[test]
+fn threads_share_a_cpu_by_slices() {
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    for _ in 0..3 {
+        simulation.spawn(|| {
+            while !stopped() {
+                busy(1_000);
+            }
+        });
+    }
+    let report = simulation.run_for(300 * MS).unwrap();
+    for thread in &report.threads {
+        // A slice is 3 ms, to the next tick.
+        assert!((96 * MS..104 * MS).contains(&thread.cpu_ns), "{report:?}");
+        assert!((24..36).contains(&thread.preemptions), "{report:?}");
+    }
+}
+
+#[test]
+fn a_thread_alone_keeps_its_cpu() {
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    simulation.spawn(|| busy(50 * MS));
+    let report = simulation.run().unwrap();
+    let switch = one_cpu().description().scheduler.switch_ns as u64;
+    assert_eq!((report.threads[0].preemptions, report.threads[0].cpu_ns), (0, 50 * MS + switch));
+}
+
+#[test]
+fn a_long_section_is_preempted_in_the_middle() {
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    let ends: Vec<_> = [50 * MS, MS]
+        .map(|work| {
+            simulation.spawn(move || {
+                busy(work);
+                now()
+            })
+        })
+        .into();
+    simulation.run().unwrap();
+    let ends: Vec<_> = ends.into_iter().map(|end| end.join()).collect();
+    assert!(ends[1] < 6 * MS && ends[0] > 51 * MS && ends[0] < 52 * MS, "{ends:?}");
+}
+
+#[test]
+fn idle_cpus_take_what_waits_elsewhere() {
+    let mut simulation = Simulation::new(&Machine::builtin("two_cpu").unwrap(), 1);
+    for _ in 0..3 {
+        simulation.spawn(|| {
+            while !stopped() {
+                busy(10_000);
+            }
+        });
+    }
+    let report = simulation.run_for(300 * MS).unwrap();
+    let used: u64 = report.threads.iter().map(|thread| thread.cpu_ns).sum();
+    assert!(used > 595 * MS, "{report:?}");
+}
+
+#[test]
+fn a_sleep_ends_after_slack_and_wake_up() {
+    let machine = one_cpu();
+    let mut simulation = Simulation::new(&machine, 1);
+    let took = simulation.spawn(|| {
+        let took = |ns| {
+            let began = now();
+            sleep(ns);
+            now() - began
+        };
+        [took(1_000), took(MS)]
+    });
+    simulation.run().unwrap();
+    let (s, c) = (&machine.description().scheduler, &machine.description().calls);
+    // The CPU has been idle for a moment, then for long.
+    let expected = [(1e3, s.wake_idle_ns), (1e6, s.wake_deep_ns)]
+        .map(|(ns, wake)| (c.wait_ns + ns + s.timer_slack_ns + wake) as u64);
+    for (took, expected) in took.join().into_iter().zip(expected) {
+        assert!(took.abs_diff(expected) <= 1, "{took} ns, not {expected}");
+    }
+}
+
+#[test]
+fn a_woken_thread_preempts_one_that_has_had_more() {
+    let late = |wake_preempt_ns| {
+        let mut machine = one_cpu().description().clone();
+        machine.scheduler.wake_preempt_ns = wake_preempt_ns;
+        machine.scheduler.slice_ns = 50e6;
+        let mut simulation = Simulation::new(&Machine::new("one", machine).unwrap(), 1);
+        simulation.spawn(|| {
+            while !stopped() {
+                busy(10_000);
+            }
+        });
+        let late = simulation.spawn(|| {
+            sleep(20 * MS);
+            let due = now();
+            sleep(20 * MS);
+            now() - due
+        });
+        simulation.run_for(500 * MS).unwrap();
+        late.join()
+    };
+    assert!(late(1e6) < 21 * MS, "{}", late(1e6));
+    assert!(late(1e9) > 45 * MS, "{}", late(1e9));
+}
+
+#[test]
+fn yielding_lets_the_others_run() {
+    let turns = Rc::new(RefCell::new(Vec::new()));
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    for name in ['a', 'b'] {
+        let turns = Rc::clone(&turns);
+        simulation.spawn(move || {
+            // Until both have begun.
+            busy(20_000);
+            for _ in 0..5 {
+                turns.borrow_mut().push(name);
+                yield_now();
+            }
+        });
+    }
+    simulation.run().unwrap();
+    let turns: String = turns.borrow().iter().collect();
+    assert!(turns.contains("babababa") || turns.contains("abababab"), "{turns}");
+}
+
+// ---- guests ----
+
+/// Two guests with one CPU each, on one CPU.
+fn two_guests() -> Machine {
+    machine("guests_32", |d| {
+        d.topology.sockets = 1;
+        d.topology.cores_per_cluster = 1;
+        d.topology.threads_per_core = 1;
+        d.guests = d.guests.take().map(|guests| Guests { count: 2, cpus: 1, ..guests });
+    })
+}
+
+/// Collects how long each thread was in each state.
+#[derive(Clone, Default)]
+struct Times(Rc<RefCell<Vec<(u64, usize, ThreadState)>>>);
+
+impl Observer for Times {
+    fn thread(&mut self, time_ns: u64, thread: usize, _cpu: usize, state: ThreadState) {
+        self.0.borrow_mut().push((time_ns, thread, state));
+    }
+    fn mark(&mut self, _time_ns: u64, _thread: usize, _mark: Mark) {}
+}
+
+impl Times {
+    fn of(&self, thread: usize, state: ThreadState) -> u64 {
+        let own: Vec<_> = self.0.borrow().iter().copied().filter(|e| e.1 == thread).collect();
+        own.windows(2).filter(|pair| pair[0].2 == state).map(|pair| pair[1].0 - pair[0].0).sum()
+    }
+}
+
+#[test]
+fn guests_share_a_cpu_and_threads_stall_meanwhile() {
+    let times = Times::default();
+    let mut simulation = Simulation::new(&two_guests(), 1);
+    simulation.observe(times.clone());
+    for guest in 0..2 {
+        simulation.spawn_in(guest, "busy", || {
+            while !stopped() {
+                busy(1_000);
+            }
+        });
+    }
+    simulation.run_for(200 * MS).unwrap();
+    for thread in 0..2 {
+        let (ran, stalled) =
+            (times.of(thread, ThreadState::Running), times.of(thread, ThreadState::Stalled));
+        assert!((90 * MS..110 * MS).contains(&ran), "{thread}: {ran}");
+        assert!((90 * MS..110 * MS).contains(&stalled), "{thread}: {stalled}");
+    }
+}
+
+#[test]
+fn a_guest_whose_threads_sleep_gives_up_its_cpu() {
+    let work = Cell::new(0);
+    let mut simulation = Simulation::new(&two_guests(), 1);
+    simulation.spawn_in(0, "sleepy", || {
+        while !stopped() {
+            sleep(10 * MS);
+        }
+    });
+    simulation.spawn_in(1, "busy", || {
+        while !stopped() {
+            busy(10_000);
+            work.set(work.get() + 10_000);
+        }
+    });
+    simulation.run_for(200 * MS).unwrap();
+    assert!(work.get() > 199 * MS, "{} ns", work.get());
+}
+
+#[test]
+fn a_holder_that_stalls_keeps_its_waiter_waiting() {
+    let machine = machine("guests_32", |d| {
+        d.topology.sockets = 1;
+        d.topology.cores_per_cluster = 2;
+        d.topology.threads_per_core = 1;
+        d.guests = d.guests.take().map(|guests| Guests { count: 2, cpus: 2, ..guests });
+    });
+    let lock = RwSem::<Sim>::new(Policy::UNFAIR);
+    let longest = Cell::new(0);
+    let mut simulation = Simulation::new(&machine, 1);
+    for _ in 0..2 {
+        simulation.spawn_in(0, "locks", || {
+            while !stopped() {
+                let began = now();
+                lock.write();
+                longest.set(longest.get().max(now() - began));
+                busy(10_000);
+                // SAFETY: taken above.
+                unsafe { lock.unlock_write() };
+            }
+        });
+        simulation.spawn_in(1, "disturbs", || {
+            while !stopped() {
+                busy(10_000);
+            }
+        });
+    }
+    simulation.run_for(200 * MS).unwrap();
+    // A host slice is 3 ms.
+    assert!(longest.get() > 3 * MS, "{} ns", longest.get());
+}
+
+// ---- the watchdog ----
+
+#[test]
+fn a_deadlock_is_reported_with_every_thread() {
+    let lock = RwSem::<Sim>::new(Policy::UNFAIR);
+    let mut simulation = Simulation::new(&Machine::builtin("opteron_4").unwrap(), 1);
+    simulation.spawn_in(0, "leaves it locked", || lock.write());
+    simulation.spawn_in(0, "waits", || {
+        busy(100_000);
+        mark(Mark::Waiting("the lock"));
+        lock.write();
+    });
+    let stuck = simulation.run().unwrap_err();
+    assert_eq!(stuck.kind, StuckKind::Deadlock, "{stuck}");
+    let text = stuck.to_string();
+    assert!(text.starts_with("deadlock"), "{text}");
+    assert!(text.contains("leaves it locked: Ended"), "{text}");
+    assert!(text.contains("waits: Sleeping") && text.contains("Waiting(\"the lock\")"), "{text}");
+}
+
+#[test]
+fn going_round_in_circles_is_reported() {
+    let word = Word::new();
+    let mut simulation = Simulation::new(&Machine::builtin("opteron_4").unwrap(), 1);
+    simulation.set_patience(Duration::from_millis(5));
+    simulation.spawn(|| while !Sim::spin_until(&word.0, 1_000, |word: u64| word == 7) {});
+    let stuck = simulation.run().unwrap_err();
+    assert_eq!((stuck.kind, stuck.patience_ns), (StuckKind::NoProgress, 5 * MS), "{stuck}");
+}
+
+#[test]
+#[should_panic(expected = "says the thread")]
+fn a_panic_of_a_thread_is_one_of_the_simulation() {
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    simulation.spawn(|| panic!("says the thread"));
+    let _ = simulation.run();
+}
