@@ -5,6 +5,7 @@
 //! decide who is granted, `pace` for how long; `spin` and `osq` are optimistic spinning;
 //! `downgrade` turns a writer into a reader.
 
+mod adaptive;
 mod downgrade;
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -6,27 +6,11 @@
 //! too), a lock that is handed to the queue, an owner that does not run, or
 //! readers inside that an earlier spinner waited for in vain. Every spin is
 //! bounded in time (rule 9).
-//!
-//! # Whether readers spin: `ReaderSpin::Adaptive`
-//!
-//! Per lock, from how reader spins ended lately, and apart for spins that began
-//! with nobody queued and with somebody. A spin that got the lock in time was
-//! worth it; one that took up to twice that was half a loss; any other was a
-//! loss, also if it got the lock in the end. In time is [`WORTH_ALONE_NS`],
-//! about the price of a sleep and a wake-up, if nobody was queued, but
-//! [`WORTH_NS`] if somebody was: such a spin overtakes the queue and keeps the
-//! readers apart, which would have slept and then run together. The mean loss
-//! (each spin counts an eighth) decides: up to 1/8 is `On`, up to 3/4 is `One`,
-//! more is `Off`. While `Off`, one reader in [`PROBE`] spins, as under `One`,
-//! to see whether that has changed.
-//!
-//! The published grid (`reader_spin.csv`) says why: spinning readers gain with
-//! few threads and with the shortest sections, lose with longer ones, and one
-//! spinner is as good as many, but for two threads.
 
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::adaptive::SpinHistory;
 use super::osq::SpinnerQueue;
 use super::policy::ReaderSpin;
 use super::word::{
@@ -52,15 +36,6 @@ const SPIN_NS: u64 = 500_000;
 /// Between two looks at the owner.
 const LOOK_NS: u64 = 2_000;
 
-/// A reader spin that succeeds within this was better than sleeping.
-const WORTH_ALONE_NS: u64 = 10_000;
-/// The same, if somebody slept already.
-const WORTH_NS: u64 = 2_000;
-/// One reader in this many spins although spinning looks bad.
-const PROBE: usize = 8;
-/// What a spin that was worth it counts in [`Spinners::loss`]' scale.
-const FULL: usize = 256;
-
 /// Who spins for a lock.
 pub(super) struct Spinners<P: Platform> {
     queue: SpinnerQueue<P>,
@@ -71,11 +46,8 @@ pub(super) struct Spinners<P: Platform> {
     seen: P::AtomicUsize,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
-    /// Mean loss of reader spins that began with nobody queued, and with
-    /// somebody: 0 (all were worth it) to `FULL`.
-    loss: [P::AtomicUsize; 2],
-    /// Readers that asked whether to spin while it looked bad.
-    asked: P::AtomicUsize,
+    /// For `ReaderSpin::Adaptive`.
+    history: SpinHistory<P>,
 }
 
 impl<P: Platform> Spinners<P> {
@@ -85,8 +57,7 @@ impl<P: Platform> Spinners<P> {
             count: P::AtomicUsize::new(0),
             seen: P::AtomicUsize::new(0),
             reader: P::AtomicU32::new(0),
-            loss: [P::AtomicUsize::new(0), P::AtomicUsize::new(0)],
-            asked: P::AtomicUsize::new(0),
+            history: SpinHistory::new(),
         }
     }
 
@@ -100,31 +71,31 @@ impl<P: Platform> Spinners<P> {
             count: ConstZero::ZERO,
             seen: ConstZero::ZERO,
             reader: ConstZero::ZERO,
-            loss: [ConstZero::ZERO, ConstZero::ZERO],
-            asked: ConstZero::ZERO,
+            history: SpinHistory::new_const(),
         }
     }
 
-    /// Runs `spin` at the head of the spinner queue; false if the caller does
-    /// not get there in time, `None` if there are enough spinners.
+    /// Runs `spin` at the head of the spinner queue, with the time; a failure if
+    /// the caller does not get there in time, `None` if there are enough spinners.
     fn at_head(
         &self,
         me: &'static Thread<P>,
+        arrived: u64,
         bound_ns: u64,
-        spin: impl FnOnce() -> bool,
-    ) -> Option<bool> {
+        spin: impl FnOnce(u64) -> Spin,
+    ) -> Option<Spin> {
         // Relaxed: a hint.
-        if self.count.fetch_add(1, Ordering::Relaxed) + 1 >= P::cpus() {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        let mut stolen = false;
-        if self.queue.enter(me, bound_ns) {
-            stolen = spin();
-            self.queue.leave(me);
+        let others = self.count.fetch_add(1, Ordering::Relaxed);
+        let mut outcome = None;
+        if others + 1 < P::cpus() {
+            outcome = Some(Spin { stolen: false, until: arrived });
+            if self.queue.enter(me, bound_ns) {
+                outcome = Some(spin(if others == 0 { arrived } else { P::now() }));
+                self.queue.leave(me);
+            }
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
-        Some(stolen)
+        outcome
     }
 
     /// Notes where a writer that came by a slow path runs. Relaxed: a hint.
@@ -140,36 +111,6 @@ impl<P: Platform> Spinners<P> {
         let seen = self.seen.load(Ordering::Relaxed);
         seen & !CPU_TAG != owner || P::cpu().is_none_or(|cpu| seen & CPU_TAG != cpu_tag(cpu))
     }
-
-    // ---- ReaderSpin::Adaptive ----
-
-    /// Which of the three is best, as far as it is known. Relaxed: statistics.
-    fn best_reader_spin(&self, queued: bool) -> ReaderSpin {
-        let loss = self.loss[usize::from(queued)].load(Ordering::Relaxed);
-        if loss <= FULL / 8 {
-            ReaderSpin::On
-        } else if loss <= FULL * 3 / 4
-            || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
-        {
-            ReaderSpin::One
-        } else {
-            ReaderSpin::Off
-        }
-    }
-
-    /// Takes a reader spin into account. A load and a store: a lost one does
-    /// no harm.
-    fn note_reader_spin(&self, queued: bool, stolen: bool, ns: u64) {
-        let worth = if queued { WORTH_NS } else { WORTH_ALONE_NS };
-        let sample = match stolen {
-            true if ns <= worth => 0,
-            true if ns <= 2 * worth => FULL / 2,
-            _ => FULL,
-        };
-        let mean = &self.loss[usize::from(queued)];
-        let loss = mean.load(Ordering::Relaxed);
-        mean.store(loss - loss / 8 + sample / 8, Ordering::Relaxed);
-    }
 }
 
 /// The low bits of a thread hint, which its alignment leaves free.
@@ -178,6 +119,13 @@ const CPU_TAG: usize = 127;
 /// A CPU's number as far as it fits; never zero.
 fn cpu_tag(cpu: u32) -> usize {
     cpu as usize % CPU_TAG + 1
+}
+
+/// How a spin ended.
+struct Spin {
+    stolen: bool,
+    /// When, as far as the spinner looked at the clock.
+    until: u64,
 }
 
 /// What a spinner found.
@@ -196,7 +144,8 @@ impl<P: Platform> RwSem<P> {
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> bool {
-        self.policy.writer_spin && self.spin(Kind::Writer, me, context) == Some(true)
+        self.policy.writer_spin
+            && self.spin(Kind::Writer, me, P::now(), context).is_some_and(|spin| spin.stolen)
     }
 
     /// As [`spin_for_write`](Self::spin_for_write).
@@ -205,25 +154,20 @@ impl<P: Platform> RwSem<P> {
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> bool {
-        match self.policy.reader_spin {
-            ReaderSpin::Adaptive => {
-                let queued = self.word.load(Ordering::Relaxed) & WAITERS != 0;
-                let mode = self.spinners.best_reader_spin(queued);
-                let started = P::now();
-                let outcome = self.spin_as(mode, me, context);
-                // A spin that a handoff ended says nothing about the next one.
-                let handed = self.word.load(Ordering::Relaxed) & HANDOFF != 0;
-                if let Some(stolen) = outcome.filter(|&stolen| stolen || !handed) {
-                    self.spinners.note_reader_spin(
-                        queued,
-                        stolen,
-                        P::now().saturating_sub(started),
-                    );
-                }
-                outcome == Some(true)
-            }
-            mode => self.spin_as(mode, me, context) == Some(true),
+        let arrived = P::now();
+        let queued = self.word.load(Ordering::Relaxed) & WAITERS != 0;
+        let adaptive = self.policy.reader_spin == ReaderSpin::Adaptive;
+        let mode = match self.policy.reader_spin {
+            ReaderSpin::Adaptive => self.spinners.history.best(queued),
+            mode => mode,
+        };
+        let Some(spin) = self.spin_as(mode, me, arrived, context) else { return false };
+        // A spin that a handoff ended says nothing about the next one.
+        if adaptive && (spin.stolen || self.word.load(Ordering::Relaxed) & HANDOFF == 0) {
+            let ns = spin.until.saturating_sub(arrived);
+            self.spinners.history.note(queued, spin.stolen, ns);
         }
+        spin.stolen
     }
 
     /// `None` if it did not spin.
@@ -231,8 +175,9 @@ impl<P: Platform> RwSem<P> {
         &self,
         mode: ReaderSpin,
         me: &'static Thread<P>,
+        arrived: u64,
         context: &WaitContext<'_, P>,
-    ) -> Option<bool> {
+    ) -> Option<Spin> {
         match mode {
             ReaderSpin::Off => None,
             ReaderSpin::One => {
@@ -240,11 +185,11 @@ impl<P: Platform> RwSem<P> {
                 if self.spinners.reader.swap(1, Ordering::Relaxed) != 0 {
                     return None;
                 }
-                let stolen = self.spin(Kind::Reader, me, context);
+                let spin = self.spin(Kind::Reader, me, arrived, context);
                 self.spinners.reader.store(0, Ordering::Relaxed);
-                stolen
+                spin
             }
-            ReaderSpin::On | ReaderSpin::Adaptive => self.spin(Kind::Reader, me, context),
+            ReaderSpin::On | ReaderSpin::Adaptive => self.spin(Kind::Reader, me, arrived, context),
         }
     }
 
@@ -253,45 +198,46 @@ impl<P: Platform> RwSem<P> {
         &self,
         kind: Kind,
         me: &'static Thread<P>,
+        arrived: u64,
         context: &WaitContext<'_, P>,
-    ) -> Option<bool> {
-        let stolen = self.spin_if_worth_it(kind, me, context);
-        self.count(match stolen {
-            Some(true) => Event::OptLock,
-            Some(false) => Event::OptFail,
+    ) -> Option<Spin> {
+        let spin = self.spin_if_worth_it(kind, me, arrived, context);
+        self.count(match spin {
+            Some(Spin { stolen: true, .. }) => Event::OptLock,
+            Some(_) => Event::OptFail,
             None => Event::OptNospin,
         });
-        stolen
+        spin
     }
 
     fn spin_if_worth_it(
         &self,
         kind: Kind,
         me: &'static Thread<P>,
+        arrived: u64,
         context: &WaitContext<'_, P>,
-    ) -> Option<bool> {
+    ) -> Option<Spin> {
         let word = self.word.load(Ordering::Relaxed);
         if word & HANDOFF != 0 || !self.holder_is_worth_it(word) {
             return None;
         }
         let bound = match context.deadline {
-            Some(deadline) => deadline.saturating_sub(P::now()).min(SPIN_NS),
+            Some(deadline) => deadline.saturating_sub(arrived).min(SPIN_NS),
             None => SPIN_NS,
         };
-        self.spinners.at_head(me, bound, || self.spin_at_head(kind, bound))
+        self.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
     }
 
     /// The one spinner that looks at the lock.
-    fn spin_at_head(&self, kind: Kind, bound_ns: u64) -> bool {
-        let started = P::now();
-        let (mut since, mut last) = (started, 0);
+    fn spin_at_head(&self, kind: Kind, started: u64, bound_ns: u64) -> Spin {
+        let (mut now, mut since, mut last) = (started, started, 0);
         loop {
             let word = match self.look(kind) {
-                Look::Stolen => return true,
-                Look::InVain => return false,
+                Look::Stolen => return Spin { stolen: true, until: now },
+                Look::InVain => return Spin { stolen: false, until: now },
                 Look::Held(word) => word,
             };
-            let now = P::now();
+            now = P::now();
             let holder = self.holder(word);
             if holder != last {
                 (since, last) = (now, holder);
@@ -301,10 +247,10 @@ impl<P: Platform> RwSem<P> {
                 if holder == READER_OWNED {
                     self.set_nonspinnable();
                 }
-                return false;
+                return Spin { stolen: false, until: now };
             }
             if now.saturating_sub(started) >= bound_ns || !self.holder_is_worth_it(word) {
-                return false;
+                return Spin { stolen: false, until: now };
             }
             let changed = WRITER_LOCKED | HANDOFF | WRITER_PHASE;
             P::spin_until(&self.word, LOOK_NS, |now: usize| {
