@@ -174,6 +174,13 @@ fn whole(policy: Policy, threads: &'static [&'static [Visit]]) {
     check(builder, policy, threads);
 }
 
+/// As [`whole`], for the largest: with one preemption less than was asked for.
+fn whole_with_one_less(policy: Policy, threads: &'static [&'static [Visit]]) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.map(|bound| bound.saturating_sub(1));
+    check(builder, policy, threads);
+}
+
 /// Each thread pays its visits, the model's own thread the first list.
 fn check(builder: loom::model::Builder, policy: Policy, threads: &'static [&'static [Visit]]) {
     let tried = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -270,7 +277,7 @@ models! {
     whole_two_writers: [&[Write], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_writer_and_reader: [&[Write], &[Read]],
-        [SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure];
     whole_reader_twice_and_writer: [&[Read, Read], &[Write]],
         [SHORT short_tenure];
     whole_recursive_reader_and_writer: [&[ReadRecursive], &[Write]],
@@ -280,11 +287,11 @@ models! {
     whole_fair_writer_and_writer: [&[WriteFair], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_fair_writer_and_reader: [&[WriteFair], &[Read]],
-        [SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure];
     whole_fair_reader_and_writer: [&[ReadFair], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_downgrade_and_reader: [&[Downgrade], &[Read]],
-        [SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure];
     whole_downgrade_and_writer: [&[Downgrade], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_timed_out_writer_and_writer: [&[WriteUntil], &[Write]],
@@ -292,7 +299,7 @@ models! {
     whole_timed_out_writers: [&[WriteUntil], &[WriteUntil]],
         [SHORT short_tenure, LONG long_tenure];
     whole_timed_out_writer_and_reader: [&[WriteUntil], &[Read]],
-        [SHORT short_tenure, LONG long_tenure];
+        [SHORT short_tenure];
     whole_timed_out_reader_and_writer: [&[ReadUntil], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_interrupted_writer: [&[WriteInterruptible], &[Write]],
@@ -315,4 +322,12 @@ models! {
         [SHORT short_tenure, LONG long_tenure];
     whole_try_read_beside_writers: [&[Write], &[TryRead], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
+}
+
+models! {
+    whole_with_one_less;
+    longer_writer_and_reader: [&[Write], &[Read]], [LONG long_tenure];
+    longer_fair_writer_and_reader: [&[WriteFair], &[Read]], [LONG long_tenure];
+    longer_downgrade_and_reader: [&[Downgrade], &[Read]], [LONG long_tenure];
+    longer_timed_out_writer_and_reader: [&[WriteUntil], &[Read]], [LONG long_tenure];
 }
