@@ -176,18 +176,24 @@ impl<P: Platform> RwSem<P> {
 
     pub(super) fn set_end(&self, q: &Queued<P>, shape: TenureShape) {
         let sharers = q.waiters.len() + 1 + self.joined();
-        let other = q.used[self.tenure_side().other() as usize];
+        let other = self.tenure_side().other();
+        let other = q.waiters.first(other).map(|_| q.used[other as usize]);
         let length = self.tenure_ns(sharers, other, shape) as usize;
         let started = self.tenure.started.load(Ordering::Relaxed);
         self.tenure.end.store(started.wrapping_add(length), Ordering::Relaxed);
     }
 
     /// How long a tenure is if so many threads, the holder included, want the
-    /// lock, and the other side used `other` of its last one.
-    pub(super) fn tenure_ns(&self, sharers: usize, other: u64, shape: TenureShape) -> u64 {
+    /// lock, and the other side, if any of it waits, used `other` of its last one.
+    pub(super) fn tenure_ns(&self, sharers: usize, other: Option<u64>, shape: TenureShape) -> u64 {
         let fair = shape.aim_ns / sharers.max(1) as u64;
-        let cost = self.handoff_ns();
-        let length = fair.min(other).max(cost * 100 / shape.percent);
+        let cost = match other {
+            // One writer after the other: only the lock is wanted, and what it costs
+            // the one that leaves falls on a CPU that has nothing else to do.
+            None if !self.tenure_is_readers() => self.latency_ns(),
+            _ => self.handoff_ns(),
+        };
+        let length = fair.min(other.unwrap_or(u64::MAX)).max(cost * 100 / shape.percent);
         // A readers' tenure starts with one of them and ends when the last has
         // left: both are at its expense, and made up for.
         if self.tenure_is_readers() { length + cost } else { length }
@@ -218,8 +224,12 @@ impl<P: Platform> RwSem<P> {
 
     /// What a handoff costs, as measured up to now.
     fn handoff_ns(&self) -> u64 {
-        let latency = self.tenure.latency.load(Ordering::Relaxed);
-        (latency + self.tenure.leaving.load(Ordering::Relaxed)) as u64
+        self.latency_ns() + self.tenure.leaving.load(Ordering::Relaxed) as u64
+    }
+
+    /// The part of it for which the lock stands idle.
+    fn latency_ns(&self) -> u64 {
+        self.tenure.latency.load(Ordering::Relaxed) as u64
     }
 
     /// A granted thread runs: its tenure begins now, and the time since the

@@ -149,7 +149,7 @@ fn planned_wait_holds_for_a_queue_that_gets_shorter() {
     let shape = Policy::DEFAULT.tenure().unwrap();
     for ahead in [2, 8, 32, 100] {
         // One grant ahead of the last waiter, two ahead of the one before it …
-        let turns: u64 = (1..=ahead).map(|left| lock.tenure_ns(left, u64::MAX, shape)).sum();
+        let turns: u64 = (1..=ahead).map(|left| lock.tenure_ns(left, Some(u64::MAX), shape)).sum();
         let planned = lock.planned_wait_ns(ahead).unwrap();
         assert!(planned >= turns, "{ahead} ahead: planned {planned} ns, {turns} ns of tenures");
     }
@@ -160,8 +160,9 @@ fn planned_wait_holds_for_a_queue_that_gets_shorter() {
 fn tenure_is_no_longer_than_what_the_other_side_used() {
     let lock = Lock::new(Policy::DEFAULT);
     let shape = Policy::DEFAULT.tenure().unwrap();
-    assert_eq!(lock.tenure_ns(2, u64::MAX, shape), 2_000_000);
-    assert_eq!(lock.tenure_ns(2, 30_000, shape), 30_000);
+    assert_eq!(lock.tenure_ns(2, Some(u64::MAX), shape), 2_000_000);
+    assert_eq!(lock.tenure_ns(2, Some(30_000), shape), 30_000);
+    assert_eq!(lock.tenure_ns(2, None, shape), 2_000_000);
 }
 
 /// Readers that sleep inside do not keep the others out: far more of them than
