@@ -1,4 +1,4 @@
-//! The typed reader/writer lock, through `lock_api`.
+//! What `lock_api` lacks, as one extension trait.
 
 use core::time::Duration;
 
@@ -6,126 +6,9 @@ use lock_api::{GuardSend, RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
 
 use crate::events::EventCounts;
-use crate::platform::{ConstZero, Platform};
+use crate::platform::Platform;
 use crate::rwsem::{Policy, RwSem};
 use crate::wait::{self, WaitError};
-
-#[cfg(any(feature = "std", loom))]
-mod native {
-    use crate::platform::Native;
-    use crate::rwsem::RwSem;
-
-    /// The raw reader/writer lock of this platform, without data.
-    ///
-    /// It implements `lock_api`'s `RawRwLock`, `RawRwLockFair`,
-    /// `RawRwLockDowngrade` and `RawRwLockTimed`.
-    pub type RawRwLock = RwSem<Native>;
-
-    /// A sleeping reader/writer lock that starves nobody.
-    ///
-    /// Any number of readers hold it together, or one writer alone. Every wait
-    /// is bounded, on both sides: no stream of readers keeps a writer out, no
-    /// stream of writers a reader, and no running thread keeps taking it from
-    /// those that sleep. It is `lock_api`'s `RwLock`, so code that is generic
-    /// over `lock_api` takes it, and coming from `parking_lot` means changing
-    /// one `use` line. What `lock_api` lacks is in
-    /// [`RwLockExt`](crate::RwLockExt): waits that a signal or a token ends,
-    /// errors that say why a wait ended, recursive reads, policies, counters.
-    ///
-    /// ```
-    /// use fairlock::RwLock;
-    ///
-    /// static LIMITS: RwLock<(u32, u32)> = RwLock::new((0, 10));
-    ///
-    /// LIMITS.write().1 = 20;
-    /// let limits = LIMITS.read();
-    /// assert_eq!(*limits, (0, 20));
-    /// ```
-    ///
-    /// # When it blocks
-    ///
-    /// `read` blocks while a writer holds the lock, or while the turn is
-    /// somebody else's; `write` blocks while anybody holds it, likewise. The
-    /// `try_` methods never block; `try_read` fails while anybody is queued,
-    /// even if readers hold the lock. Blocked threads sleep, after at most a
-    /// short spin. `downgrade` and the release of a guard wait for no holder.
-    ///
-    /// # Fairness
-    ///
-    /// Promised, with [`Policy::DEFAULT`](crate::Policy::DEFAULT):
-    ///
-    /// * The two sides take turns while both wait. Within a side a waiter is
-    ///   granted the lock in order of arrival, but for two exceptions: it may be
-    ///   passed over, at most twice, for one that can run sooner; and readers
-    ///   join those inside as they come to run.
-    /// * A turn (*tenure*) lasts as long as `handoff_after` (4 ms) divided by
-    ///   the number of threads that want the lock, but not less than the measured
-    ///   cost of a handoff divided by `handoff_budget` (10 %): fairness may not
-    ///   cost more than that share of the time. So a wait is at most the sum of
-    ///   (*tenure* + *handoff*) over the grants ahead, and whatever time the
-    ///   holder itself spends in its last section; see
-    ///   [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
-    ///
-    /// Not promised: order between readers and writers, order among threads
-    /// that are not queued yet, equal shares (the thread whose turn it is may
-    /// take the lock many times), priority inheritance, and anything about the
-    /// time the system takes to run a thread that was granted the lock. The
-    /// other presets of [`Policy`](crate::Policy) promise less; `UNFAIR`
-    /// promises nothing and starves.
-    ///
-    /// # Fork
-    ///
-    /// A child made by `fork` has only the thread that called it. A lock with
-    /// waiters at that moment is lost to the child: its release would grant it to
-    /// a thread that is not there. As with any lock, fork without threads, or use
-    /// nothing but `exec` in the child.
-    ///
-    /// # Deadlocks
-    ///
-    /// A thread that holds the lock and asks for it again waits for itself:
-    /// for ever with `write`; with `read` as soon as somebody else is queued.
-    /// Use [`read_recursive`](crate::RwLockExt::read_recursive) where a thread
-    /// may hold a read guard already.
-    ///
-    /// # Panics
-    ///
-    /// Locking does not panic. A panic while a guard is alive releases the
-    /// lock as the guard is dropped; there is no poisoning, as in
-    /// `parking_lot`, so the next holder sees the data as the panic left it.
-    /// A guard that is forgotten keeps the lock held for good. Guards may be
-    /// sent to other threads and dropped there.
-    ///
-    /// # Where it comes from
-    ///
-    /// One atomic word with reader count and flags, stealing, and handoff to
-    /// the longest waiter follow the Linux kernel's rw_semaphore and public
-    /// proposals for it (see [`rwsem`](crate::rwsem)); turns with a budget are
-    /// this crate's.
-    pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-    /// Shared access to the value of a [`RwLock`]; releases it when dropped.
-    pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
-    /// Exclusive access to the value of a [`RwLock`]; releases it when
-    /// dropped. [`downgrade`](lock_api::RwLockWriteGuard::downgrade) turns it
-    /// into a read guard without a gap.
-    pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
-    /// A [`RwLockReadGuard`] for a part of the value.
-    ///
-    /// ```
-    /// use fairlock::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
-    ///
-    /// let lock = RwLock::new((1, "one"));
-    /// let name: MappedRwLockReadGuard<'_, &str> =
-    ///     RwLockReadGuard::map(lock.read(), |pair| &pair.1);
-    /// assert_eq!(*name, "one");
-    /// ```
-    pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
-    /// A [`RwLockWriteGuard`] for a part of the value.
-    pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
-    /// Ends waits from outside; see [`wait::CancelToken`](crate::wait::CancelToken).
-    pub type CancelToken = crate::wait::CancelToken<Native>;
-}
-#[cfg(any(feature = "std", loom))]
-pub use native::*;
 
 /// What a [`RwLock`](TypedLock) of this crate can do beyond `lock_api`.
 ///
@@ -401,11 +284,11 @@ where
 }
 
 // A lock that is free is taken without a look at the clock.
-fn read_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
+pub(super) fn read_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
     if sem.try_read() { Ok(()) } else { sem.read_until(deadline::<P>(timeout)) }
 }
 
-fn write_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
+pub(super) fn write_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
     if sem.try_write() { Ok(()) } else { sem.write_until(deadline::<P>(timeout)) }
 }
 
@@ -417,121 +300,6 @@ fn deadline<P: Platform>(timeout: Duration) -> u64 {
 
 /// The two clocks may differ, but not in how long is left.
 #[cfg(feature = "std")]
-fn time_until(deadline: std::time::Instant) -> Duration {
+pub(super) fn time_until(deadline: std::time::Instant) -> Duration {
     deadline.saturating_duration_since(std::time::Instant::now())
-}
-
-// SAFETY: `RwSem` excludes writers from everybody and readers from writers;
-// acquisitions are Acquire and releases Release (see `rwsem::word`). A guard
-// that is forgotten leaves the lock held. A lock that is held and has no
-// waiters is not pointed to by anybody, so its owner may move or drop it.
-unsafe impl<P: Platform> RawLock for RwSem<P>
-where
-    P::AtomicUsize: ConstZero,
-    P::AtomicU32: ConstZero,
-    P::AtomicU64: ConstZero,
-{
-    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
-    const INIT: Self = Self::with_policy(Policy::DEFAULT);
-    type SharedGuard = GuardSend;
-    type ExclusiveGuard = GuardSend;
-
-    #[inline]
-    fn lock_shared(&self) -> GuardSend {
-        self.read();
-        GuardSend::new()
-    }
-
-    #[inline]
-    fn try_lock_shared(&self) -> Option<GuardSend> {
-        self.try_read().then(GuardSend::new)
-    }
-
-    #[inline]
-    unsafe fn unlock_shared(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.unlock_read() }
-    }
-
-    #[inline]
-    fn lock_exclusive(&self) -> GuardSend {
-        self.write();
-        GuardSend::new()
-    }
-
-    #[inline]
-    fn try_lock_exclusive(&self) -> Option<GuardSend> {
-        self.try_write().then(GuardSend::new)
-    }
-
-    #[inline]
-    unsafe fn unlock_exclusive(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a write acquisition.
-        unsafe { self.unlock_write() }
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        RwSem::is_locked(self)
-    }
-
-    #[inline]
-    fn is_locked_exclusive(&self) -> bool {
-        self.is_write_locked()
-    }
-}
-
-// SAFETY: as for `RawRwLock`.
-unsafe impl<P: Platform> lock_api::RawRwLockFair for RwSem<P>
-where
-    Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
-{
-    unsafe fn unlock_shared_fair(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.unlock_read_fair() }
-    }
-
-    unsafe fn unlock_exclusive_fair(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a write acquisition.
-        unsafe { self.unlock_write_fair() }
-    }
-}
-
-// SAFETY: as for `RawRwLock`; the downgrade is one step in the word, so no
-// writer gets in between, and it releases what was written.
-unsafe impl<P: Platform> lock_api::RawRwLockDowngrade for RwSem<P>
-where
-    Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
-{
-    unsafe fn downgrade(&self, guard: GuardSend) -> GuardSend {
-        // SAFETY: the guard stands for a write acquisition.
-        unsafe { RwSem::downgrade(self) };
-        guard
-    }
-}
-
-// SAFETY: as for `RawRwLock`.
-#[cfg(feature = "std")]
-unsafe impl<P: Platform> lock_api::RawRwLockTimed for RwSem<P>
-where
-    Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
-{
-    type Duration = Duration;
-    type Instant = std::time::Instant;
-
-    fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardSend> {
-        read_for(self, timeout).is_ok().then(GuardSend::new)
-    }
-
-    fn try_lock_shared_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
-        self.try_lock_shared_for(time_until(deadline))
-    }
-
-    fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardSend> {
-        write_for(self, timeout).is_ok().then(GuardSend::new)
-    }
-
-    fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
-        self.try_lock_exclusive_for(time_until(deadline))
-    }
 }
