@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::sim::flags::SimFlags;
+
 /// Measures and compares locks.
 ///
 /// Without a subcommand: who starves whom on this machine, in about a minute.
@@ -28,6 +30,15 @@ pub enum Command {
         workloads: Vec<String>,
         #[command(flatten)]
         flags: Flags,
+    },
+    /// Simulate published runs, on the machines they were published for: handoff,
+    /// reader-spin, all
+    Sim {
+        /// Which workloads
+        #[arg(value_name = "WORKLOAD")]
+        workloads: Vec<String>,
+        #[command(flatten)]
+        flags: SimFlags,
     },
     /// List the locks of this build
     Locks,

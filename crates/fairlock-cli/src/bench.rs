@@ -10,7 +10,7 @@ use crate::json::{Document, SCHEMA, Target};
 use crate::machine::Machine;
 use crate::row::{Row, rows};
 use crate::runner::{self, Plan};
-use crate::{complain, plan, print, table, verdict, workload};
+use crate::{command_line, complain, plan, print, table, verdict, workload};
 
 /// Runs the named workloads.
 pub fn bench(workloads: &[String], flags: &Flags) -> Result<ExitCode, Error> {
@@ -73,10 +73,4 @@ fn try_direct_io(plan: &Plan) -> Result<Option<String>, Error> {
     let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
     let file = DirectFile::create(dir, workload::direct_io::blocks(cell))?;
     Ok(Some(file.file_system()))
-}
-
-fn command_line() -> String {
-    let arguments = std::env::args_os().skip(1);
-    let words = arguments.map(|argument| argument.to_string_lossy().into_owned());
-    std::iter::once("fairlock".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

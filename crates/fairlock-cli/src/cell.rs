@@ -170,12 +170,26 @@ pub enum Side {
     All,
 }
 
+impl Side {
+    /// The name in tables and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::All => "all",
+        }
+    }
+}
+
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     pub workload: Workload,
     pub case: Case,
     pub lock: String,
+    /// The machine it is simulated on; none: this one.
+    #[serde(default)]
+    pub machine: Option<String>,
     /// Threads of the configuration: for an `_alone` case those of the mix it
     /// belongs to, so that the three cells of a mix share the number.
     pub threads: usize,

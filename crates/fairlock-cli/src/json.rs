@@ -72,11 +72,11 @@ impl Target {
     }
 
     /// Writes the document.
-    pub fn write(&self, document: &Document<'_>) -> Result<(), Error> {
+    pub fn write(&self, document: &impl Serialize) -> Result<(), Error> {
         self.try_write(document).map_err(|error| self.explain(&error))
     }
 
-    fn try_write(&self, document: &Document<'_>) -> io::Result<()> {
+    fn try_write(&self, document: &impl Serialize) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(document)?;
         text.push(b'\n');
         if self.replace {

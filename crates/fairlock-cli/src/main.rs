@@ -18,6 +18,7 @@ mod plan;
 mod reference;
 mod row;
 mod runner;
+mod sim;
 mod stats;
 mod table;
 mod units;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         None => bench::main_job(&cli.flags),
         Some(Command::Bench { workloads, flags }) => bench::bench(&workloads, &flags),
+        Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
@@ -97,6 +99,13 @@ fn man() -> Result<(), Error> {
         .render(&mut page)
         .map_err(|error| Error::failed(format!("cannot make the manual page: {error}")))?;
     print(&page)
+}
+
+/// What the user typed.
+fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1);
+    let words = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("fairlock".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Help goes to stdout as it is; an error becomes one line.

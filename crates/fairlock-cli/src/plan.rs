@@ -117,6 +117,7 @@ fn build(
                             workload: part.workload,
                             case,
                             lock: lock.name.to_owned(),
+                            machine: None,
                             threads,
                             readers,
                             writers,
@@ -183,6 +184,7 @@ fn add_range_cells(
                     workload: part.workload,
                     case,
                     lock: lock.name.to_owned(),
+                    machine: None,
                     threads: configuration.threads,
                     readers: configuration.readers,
                     writers: configuration.writers,
@@ -279,12 +281,12 @@ fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     }
 }
 
-fn or_default<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {
+pub fn or_default<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {
     once(if given.is_empty() { default } else { given })
 }
 
 /// The items in their order, each once: a cell that is run twice is no new result.
-fn once<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
+pub fn once<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
     let mut kept = Vec::new();
     for &item in items {
         if !kept.contains(&item) {
@@ -357,7 +359,7 @@ fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
         .collect()
 }
 
-fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let all = known.join(", ");
     Error::usage(match nearest(name, known) {
         Some(near) => format!("no {what} '{name}': did you mean '{near}'? There are {all}"),

@@ -1,6 +1,6 @@
 //! A result row: one lock in one configuration, one side of it, over all runs.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
 use crate::locks::is_peer;
@@ -9,8 +9,14 @@ use crate::stats::{balance_score, jain, median, starved};
 use crate::workload::range;
 
 /// The keys of a row in schema `fairlock/1`; those that do not apply are left out.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
+    /// The number of its cell in a simulated grid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell: Option<usize>,
+    /// The machine it was simulated on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     pub workload: Workload,
     pub case: Case,
     pub lock: String,
@@ -27,6 +33,11 @@ pub struct Row {
     pub runs: usize,
     #[serde(flatten)]
     pub figures: Figures,
+    /// The figures of each run, if it was simulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_seed: Vec<Figures>,
+    #[serde(flatten)]
+    pub comparison: Comparison,
     /// Speed in relation to the best peer of the same run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_best_peer: Option<f64>,
@@ -37,9 +48,28 @@ pub struct Row {
     pub error: Option<String>,
 }
 
+/// A simulated row beside what was published. Both are in the row's own unit:
+/// operations or megabytes per second, or (`batch`) relative to the baseline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Comparison {
+    /// The name of the published column.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published_as: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_to_published: Option<f64>,
+    /// The row in relation to the baseline's of the same configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_to_baseline: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published_ratio_to_baseline: Option<f64>,
+}
+
 /// What was measured. Rates, quantiles and Jain are medians over the runs; fewest,
 /// most, starved and longest are the worst of any run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figures {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,6 +120,16 @@ impl Row {
         (self.workload, self.case, self.threads, self.cs_load, self.range, self.side)
     }
 
+    /// The figure that simulated and published rows are compared by.
+    pub fn rate(&self) -> Option<f64> {
+        rate(&self.figures)
+    }
+
+    /// The same of one seed, counted from zero.
+    pub fn rate_of(&self, seed: usize) -> Option<f64> {
+        rate(self.by_seed.get(seed)?)
+    }
+
     /// Operations per second, also where the time of one was measured.
     fn speed(&self) -> Option<f64> {
         self.figures.ops_per_s.or(self.figures.ns_per_op.map(|ns| 1e9 / ns))
@@ -103,15 +143,25 @@ impl Row {
     }
 }
 
+fn rate(figures: &Figures) -> Option<f64> {
+    figures.mb_per_s.or(figures.ops_per_s)
+}
+
 /// The rows of all cells, with balance scores and ratios.
 pub fn rows(measured: &[Measured]) -> Vec<Row> {
     let mut rows: Vec<Row> = measured.iter().flat_map(rows_of_cell).collect();
-    fill_scores(&mut rows);
-    fill_ratios(&mut rows);
+    relate(&mut rows);
     rows
 }
 
-fn rows_of_cell(m: &Measured) -> Vec<Row> {
+/// Sets rows in relation to each other.
+pub fn relate(rows: &mut [Row]) {
+    fill_scores(rows);
+    fill_ratios(rows);
+}
+
+/// The rows of one cell, by themselves.
+pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
     let sides = |wanted: Side| m.reports.iter().filter_map(move |r| Some((r, r.side(wanted)?)));
     let mut rows = Vec::new();
     for side in [Side::Read, Side::Write] {
@@ -154,6 +204,8 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         figures.records_per_s = figures.ops_per_s;
     }
     Row {
+        cell: None,
+        machine: cell.machine.clone(),
         workload: cell.workload,
         case: cell.case,
         lock: cell.lock.clone(),
@@ -164,6 +216,8 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         side,
         runs: m.reports.len(),
         figures,
+        by_seed: Vec::new(),
+        comparison: Comparison::default(),
         ratio_to_best_peer: None,
         file_system: None,
         error: m.failure.clone(),
@@ -297,6 +351,7 @@ mod tests {
             workload: Workload::ReaderSpin,
             case,
             lock: lock.into(),
+            machine: None,
             threads: 4,
             readers: side(case != Case::WriterAlone),
             writers: side(case != Case::ReaderAlone),

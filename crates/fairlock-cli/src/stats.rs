@@ -28,6 +28,28 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
+/// Spearman's rank correlation: 1 when both put everything in the same order, -1 when
+/// in opposite orders. `None` with fewer than two pairs, or if one side is all equal.
+pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+    let ranks = |pick: fn(&(f64, f64)) -> f64| -> Vec<f64> {
+        let values: Vec<f64> = pairs.iter().map(pick).collect();
+        let rank = |value: f64| {
+            let below = values.iter().filter(|&&other| other < value).count();
+            let equal = values.iter().filter(|&&other| other == value).count();
+            // Equal values share the mean of their places.
+            below as f64 + (equal - 1) as f64 / 2.0
+        };
+        values.iter().map(|&value| rank(value)).collect()
+    };
+    let (a, b) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
+    let mean = (pairs.len() as f64 - 1.0) / 2.0;
+    let product = |x: &[f64], y: &[f64]| -> f64 {
+        x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum()
+    };
+    let spread = product(&a, &a) * product(&b, &b);
+    (spread > 0.0).then(|| product(&a, &b) / spread.sqrt())
+}
+
 /// How evenly a mix treats its sides: 2 min(r/R, w/W), where r and w are the
 /// mixed rates and R and W the rates of the same threads alone. 1 means that each
 /// side does at least half of what it does alone.
@@ -64,6 +86,21 @@ mod tests {
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn rank_correlation_looks_at_the_order_only() {
+        let with = |b: [f64; 4]| {
+            let pairs: Vec<_> = [1.0, 2.0, 3.0, 40.0].into_iter().zip(b).collect();
+            spearman(&pairs)
+        };
+        assert_eq!(with([10.0, 11.0, 12.0, 13.0]), Some(1.0));
+        assert_eq!(with([4.0, 3.0, 2.0, 1.0]), Some(-1.0));
+        assert_eq!(with([2.0, 1.0, 3.0, 4.0]), Some(0.8));
+        // Ties share the mean of their places.
+        assert!((with([1.0, 1.0, 2.0, 3.0]).unwrap() - 0.948_683).abs() < 1e-6);
+        assert_eq!(with([5.0; 4]), None);
+        assert_eq!(spearman(&[(1.0, 1.0)]), None);
     }
 
     #[test]

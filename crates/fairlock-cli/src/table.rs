@@ -112,7 +112,7 @@ fn range_together(rows: &[&Row]) -> String {
             or_dash(row.range.section_ns, |ns| time(u64::from(ns))),
             or_dash(row.range.reads_percent, |percent| format!("{percent} %")),
             row.lock.clone(),
-            side_name(row.side).to_owned(),
+            row.side.name().to_owned(),
             row.threads.to_string(),
             or_dash(row.figures.ops_per_s, kops),
             spread(row),
@@ -231,7 +231,7 @@ fn direct_io(rows: &[&Row]) -> String {
         let f = &row.figures;
         table.add_row([
             row.case.name().to_owned(),
-            side_name(row.side).to_owned(),
+            row.side.name().to_owned(),
             row.lock.clone(),
             or_dash(f.mb_per_s, digits),
             ratio(row),
@@ -319,7 +319,7 @@ fn side_of<'a>(rows: &[&'a Row], total: &Row, case: Case, side: Side) -> Option<
     })
 }
 
-fn new_table(header: &[&str]) -> Table {
+pub fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     // Never wrapped: a table that is cut by a terminal is better than one whose
     // shape depends on it.
@@ -331,7 +331,7 @@ fn new_table(header: &[&str]) -> Table {
 }
 
 /// The table with its title and a note; `names` columns from the left hold names.
-fn titled(title: &str, mut table: Table, names: usize, note: &str) -> String {
+pub fn titled(title: &str, mut table: Table, names: usize, note: &str) -> String {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index >= names {
@@ -341,7 +341,7 @@ fn titled(title: &str, mut table: Table, names: usize, note: &str) -> String {
     format!("{title}\n\n{}\n\n{note}\n", table.trim_fmt())
 }
 
-fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+pub fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "-".into(), show)
 }
 
@@ -356,12 +356,4 @@ fn score(row: &Row) -> String {
 fn spread(row: &Row) -> String {
     let range = row.figures.ops_per_s_min.zip(row.figures.ops_per_s_max);
     or_dash(range, |(min, max)| format!("{}-{}", kops(min), kops(max)))
-}
-
-fn side_name(side: Side) -> &'static str {
-    match side {
-        Side::Read => "read",
-        Side::Write => "write",
-        Side::All => "all",
-    }
 }

@@ -25,6 +25,11 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// Seconds as whole nanoseconds.
+pub fn ns(secs: f64) -> u64 {
+    (secs * 1e9).round() as u64
+}
+
 /// A count with thousands separators.
 pub fn count(value: u64) -> String {
     let plain = value.to_string();

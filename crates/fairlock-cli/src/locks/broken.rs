@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::range::{BenchRange, Range};
-use super::{BenchMutex, LockEntry, RwBench, both_entry, mutex_entry};
+use super::{BenchMutex, LockEntry, RwBench};
 use crate::error::Error;
 
 /// Whoever has had the lock keeps it: others get it only after it was idle for a
@@ -151,9 +151,10 @@ impl BenchMutex for Open {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        both_entry::<Favourite>("broken:unfair", "starves all but one thread, on purpose"),
-        both_entry::<Stuck>("broken:stuck", "is never released, on purpose"),
-        both_entry::<Panicking>("broken:panicking", "panics when acquired, on purpose"),
-        mutex_entry::<Open>("broken:open", "lets everybody in, on purpose").with_range::<Open>(),
+        LockEntry::both::<Favourite>("broken:unfair", "starves all but one thread, on purpose"),
+        LockEntry::both::<Stuck>("broken:stuck", "is never released, on purpose"),
+        LockEntry::both::<Panicking>("broken:panicking", "panics when acquired, on purpose"),
+        LockEntry::mutex::<Open>("broken:open", "lets everybody in, on purpose")
+            .with_range::<Open>(),
     ]
 }

@@ -4,23 +4,29 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use fairlock::platform::Native;
-use fairlock::ticket::BatchedTicketLock;
-use fairlock::{Mutex, Policy, RawRwLock, ReaderSpin, RwLock};
+use fairlock::lock_api;
+use fairlock::platform::Platform;
+use fairlock::rwsem::RwSem;
+use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
+use fairlock::{Mutex, Policy, ReaderSpin};
 
-use super::{BenchLock, BenchMutex, LockEntry, mutex_entry, rw_entry};
+use super::{BenchLock, BenchMutex, LockEntry};
+use crate::workload::testbed::Testbed;
 
 /// A policy known at compile time, so that a lock with it is a type.
 trait Preset: Send + Sync + 'static {
     const POLICY: Policy;
 }
 
-/// The lock with a preset.
-struct Fairlock<P>(RwLock<()>, PhantomData<P>);
+/// The lock with a preset, on a platform.
+struct Fairlock<S, P: Platform>(lock_api::RwLock<RwSem<P>, ()>, PhantomData<S>);
 
-impl<P: Preset> BenchLock for Fairlock<P> {
+impl<S: Preset, P: Platform> BenchLock for Fairlock<S, P>
+where
+    RwSem<P>: lock_api::RawRwLock,
+{
     fn create() -> Self {
-        Self(RwLock::from_raw(RawRwLock::with_policy(P::POLICY), ()), PhantomData)
+        Self(lock_api::RwLock::from_raw(RwSem::new(S::POLICY), ()), PhantomData)
     }
 
     #[inline(always)]
@@ -47,8 +53,11 @@ macro_rules! presets {
         )*
 
         /// The lock with each preset.
-        fn presets() -> Vec<LockEntry> {
-            vec![$(rw_entry::<Fairlock<$type>>(concat!("fairlock:", $name), $about)),*]
+        fn presets<P: Platform, T: Testbed>() -> Vec<LockEntry<T>>
+        where
+            RwSem<P>: lock_api::RawRwLock,
+        {
+            vec![$(LockEntry::rw::<Fairlock<$type, P>>(concat!("fairlock:", $name), $about)),*]
         }
     };
 }
@@ -68,7 +77,7 @@ presets! {
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF };
 }
 
-impl<const BATCH: u32> BenchMutex for BatchedTicketLock<Native, BATCH> {
+impl<P: Platform, const BATCH: u32> BenchMutex for BatchedTicketLock<P, BATCH> {
     fn create() -> Self {
         Self::new()
     }
@@ -79,6 +88,22 @@ impl<const BATCH: u32> BenchMutex for BatchedTicketLock<Native, BATCH> {
         let result = section();
         // SAFETY: taken above. A section that unwinds skips this and leaves the
         // lock held, which is safe.
+        unsafe { self.unlock() };
+        result
+    }
+}
+
+/// The mutex without its guards, for platforms that have no [`Mutex`].
+impl<P: Platform> BenchMutex for AdaptiveTicketLock<P> {
+    fn create() -> Self {
+        Self::new()
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.lock_with_backoff();
+        let result = section();
+        // SAFETY: taken above; as for the others.
         unsafe { self.unlock() };
         result
     }
@@ -96,16 +121,20 @@ impl BenchMutex for Mutex<()> {
     }
 }
 
-/// The locks of this family.
-pub fn entries() -> Vec<LockEntry> {
-    let mut entries = presets();
-    entries[0] = entries[0].around_everything::<Fairlock<Default>>();
+/// The locks of this family on a platform; `M` is its adaptive mutex.
+pub fn entries<P: Platform, T: Testbed, M: BenchMutex>() -> Vec<LockEntry<T>>
+where
+    RwSem<P>: lock_api::RawRwLock,
+{
+    let mut entries = presets::<P, T>();
+    let default = entries.remove(0);
+    entries.insert(0, default.around_everything::<Fairlock<Default, P>>());
     entries.extend([
-        mutex_entry::<Mutex<()>>("fairlock:adaptive", "Mutex: tickets in batches as large as pays"),
-        mutex_entry::<BatchedTicketLock<Native, 1>>("fairlock:batch1", "tickets one by one"),
-        mutex_entry::<BatchedTicketLock<Native, 4>>("fairlock:batch4", "tickets in batches of 4"),
-        mutex_entry::<BatchedTicketLock<Native, 8>>("fairlock:batch8", "tickets in batches of 8"),
-        mutex_entry::<BatchedTicketLock<Native, 64>>(
+        LockEntry::mutex::<M>("fairlock:adaptive", "Mutex: tickets in batches as large as pays"),
+        LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1", "tickets one by one"),
+        LockEntry::mutex::<BatchedTicketLock<P, 4>>("fairlock:batch4", "tickets in batches of 4"),
+        LockEntry::mutex::<BatchedTicketLock<P, 8>>("fairlock:batch8", "tickets in batches of 8"),
+        LockEntry::mutex::<BatchedTicketLock<P, 64>>(
             "fairlock:batch64",
             "tickets in batches of 64",
         ),

@@ -4,18 +4,18 @@
 //! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
 //! `std` has them), a mutex [`BenchMutex`]. Workloads are generic over
 //! [`BenchLock`], [`BenchMutex`] or [`BenchRange`], so the hot loops are compiled once per lock
-//! and no call in them is indirect. [`rw_entry`] and [`mutex_entry`] pack the
-//! compiled workloads of one lock into a [`LockEntry`], which the [`registry`]
-//! finds by name.
+//! and no call in them is indirect. A [`LockEntry`] packs the compiled workloads of
+//! one lock on one testbed; the [`registry`] finds it by name.
 
 mod broken;
-mod fairlock;
+pub mod fairlock;
 pub mod range;
 pub mod registry;
 
 use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
 use crate::workload;
+use crate::workload::testbed::{Real, Testbed};
 use range::{BenchRange, OneLock};
 
 /// A reader/writer lock with separate acquire and release calls.
@@ -95,49 +95,67 @@ impl<L: BenchLock> BenchMutex for WriteSide<L> {
     }
 }
 
-type Run = fn(&Cell) -> Result<CellReport, Error>;
+type Run<T> = fn(&Cell, &T) -> Result<CellReport, Error>;
 
-/// One lock the command can run.
-#[derive(Clone, Copy)]
-pub struct LockEntry {
+/// One lock the command can run, on one kind of testbed.
+pub struct LockEntry<T = Real> {
     /// The name given to `--locks`.
     pub name: &'static str,
     /// One line on what it is.
     pub about: &'static str,
-    rw: Option<Run>,
-    mutex: Option<Run>,
-    range: Option<RangeRun>,
+    rw: Option<Run<T>>,
+    mutex: Option<Run<T>>,
+    range: Option<RangeRun<T>>,
 }
 
 /// How a lock runs as a range lock, and as what kind of one.
-#[derive(Clone, Copy)]
-struct RangeRun {
-    run: Run,
+struct RangeRun<T> {
+    run: Run<T>,
     shares: bool,
     most_held: usize,
 }
 
-impl RangeRun {
-    const fn of<L: BenchRange>() -> Self {
-        Self { run: workload::range::run::<L>, shares: L::SHARES, most_held: L::MOST_HELD }
+impl<T: Testbed> RangeRun<T> {
+    fn of<L: BenchRange>() -> Self {
+        Self { run: workload::range::run::<L, T>, shares: L::SHARES, most_held: L::MOST_HELD }
     }
 }
 
-impl LockEntry {
+impl<T: Testbed> LockEntry<T> {
+    /// The entry of a reader/writer lock, with every workload compiled for it.
+    pub fn rw<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, rw: Some(workload::run_cell::<L, T>), mutex: None, range: None }
+    }
+
+    /// The entry of a lock that is a mutex only.
+    pub fn mutex<M: BenchMutex>(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, rw: None, mutex: Some(workload::run_mutex_cell::<M, T>), range: None }
+    }
+
+    /// The entry of a range lock.
+    pub fn range<L: BenchRange>(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, rw: None, mutex: None, range: Some(RangeRun::of::<L>()) }
+    }
+
+    /// The entry of a reader/writer lock that is meant as a mutex as well.
+    pub fn both<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
+        Self::rw::<L>(name, about).with_mutex::<WriteSide<L>>()
+    }
+
     /// Adds the mutex of the same name.
-    pub const fn with_mutex<M: BenchMutex>(mut self) -> Self {
-        self.mutex = Some(workload::run_mutex_cell::<M>);
+    pub fn with_mutex<M: BenchMutex>(mut self) -> Self {
+        self.mutex = Some(workload::run_mutex_cell::<M, T>);
         self
     }
 
     /// Adds the range lock of the same name.
-    pub const fn with_range<L: BenchRange>(mut self) -> Self {
+    pub fn with_range<L: BenchRange>(mut self) -> Self {
         self.range = Some(RangeRun::of::<L>());
         self
     }
 
     /// Adds the lock itself, around everything, in the place of a range lock.
-    pub const fn around_everything<L: BenchLock>(self) -> Self {
+    pub fn around_everything<L: BenchLock>(self) -> Self {
         self.with_range::<OneLock<L>>()
     }
 
@@ -147,20 +165,21 @@ impl LockEntry {
     }
 
     /// Runs one cell with this lock, compiled for it.
-    pub fn run(&self, cell: &Cell) -> Result<CellReport, Error> {
+    pub fn run(&self, cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
         let kind = cell.kind();
         let run = self
             .runner(kind)
             .ok_or_else(|| Error::usage(format!("lock '{}' is no {}", self.name, kind.name())))?;
-        run(cell)
+        run(cell, testbed)
     }
 
-    fn runner(&self, kind: Kind) -> Option<Run> {
+    fn runner(&self, kind: Kind) -> Option<Run<T>> {
         match kind {
             Kind::ReaderWriter => self.rw,
             Kind::Mutex => self.mutex,
             Kind::Range { shared, held } => self
                 .range
+                .as_ref()
                 .filter(|range| (range.shares || !shared) && held <= range.most_held)
                 .map(|range| range.run),
         }
@@ -170,24 +189,4 @@ impl LockEntry {
 /// Whether `name` names a lock of somebody else.
 pub fn is_peer(name: &str) -> bool {
     !["fairlock:", "ref:", "broken:"].iter().any(|family| name.starts_with(family))
-}
-
-/// The entry of a reader/writer lock, with every workload compiled for it.
-pub const fn rw_entry<L: BenchLock>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry { name, about, rw: Some(workload::run_cell::<L>), mutex: None, range: None }
-}
-
-/// The entry of a lock that is a mutex only.
-pub const fn mutex_entry<M: BenchMutex>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry { name, about, rw: None, mutex: Some(workload::run_mutex_cell::<M>), range: None }
-}
-
-/// The entry of a range lock.
-pub const fn range_entry<L: BenchRange>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry { name, about, rw: None, mutex: None, range: Some(RangeRun::of::<L>()) }
-}
-
-/// The entry of a reader/writer lock that is meant as a mutex as well.
-pub const fn both_entry<L: BenchLock>(name: &'static str, about: &'static str) -> LockEntry {
-    rw_entry::<L>(name, about).with_mutex::<WriteSide<L>>()
 }

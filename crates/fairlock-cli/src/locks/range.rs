@@ -4,11 +4,12 @@
 use std::mem;
 use std::ops::RangeInclusive;
 
-use fairlock::RangeRwLock;
-use fairlock::range::RangePolicy;
+use fairlock::platform::{ConstZero, Platform};
+use fairlock::range::{RangePolicy, RangeRwLock};
 
-use super::{BenchLock, LockEntry, range_entry};
+use super::{BenchLock, LockEntry};
 use crate::error::Error;
+use crate::workload::testbed::Testbed;
 
 /// A closed range of positions.
 pub type Range = RangeInclusive<u64>;
@@ -37,9 +38,14 @@ pub trait BenchRange: Send + Sync + Sized + 'static {
 }
 
 /// A lock of this project that follows the policy it is named for.
-struct Ours<const FIFO: bool>(RangeRwLock);
+struct Ours<P: Platform, const FIFO: bool>(RangeRwLock<P>);
 
-impl<const FIFO: bool> BenchRange for Ours<FIFO> {
+impl<P: Platform, const FIFO: bool> BenchRange for Ours<P, FIFO>
+where
+    P::AtomicUsize: ConstZero,
+    P::AtomicU32: ConstZero,
+    P::AtomicU64: ConstZero,
+{
     type User = ();
 
     fn create(_positions: u64) -> Result<Self, Error> {
@@ -98,10 +104,21 @@ impl<L: BenchLock> BenchRange for OneLock<L> {
     }
 }
 
-/// The locks of this family.
-pub fn entries() -> Vec<LockEntry> {
+/// The locks of this family on a platform.
+pub fn entries<P: Platform, T: Testbed>() -> Vec<LockEntry<T>>
+where
+    P::AtomicUsize: ConstZero,
+    P::AtomicU32: ConstZero,
+    P::AtomicU64: ConstZero,
+{
     vec![
-        range_entry::<Ours<false>>("fairlock:range", "RangeRwLock: waits overtaken for 4 ms"),
-        range_entry::<Ours<true>>("fairlock:range_fifo", "RangeRwLock: in order of arrival"),
+        LockEntry::range::<Ours<P, false>>(
+            "fairlock:range",
+            "RangeRwLock: waits overtaken for 4 ms",
+        ),
+        LockEntry::range::<Ours<P, true>>(
+            "fairlock:range_fifo",
+            "RangeRwLock: in order of arrival",
+        ),
     ]
 }

@@ -1,7 +1,11 @@
 //! Locks by name.
 
+use ::fairlock::Mutex;
+use ::fairlock::platform::Native;
+
 use super::{LockEntry, broken, fairlock, range};
 use crate::error::Error;
+use crate::workload::testbed::Real;
 use crate::{peers, reference};
 
 /// Families of locks that a feature of this crate adds.
@@ -10,9 +14,9 @@ const FEATURE_FAMILIES: [&str; 6] = ["tbb", "abseil", "nsync", "boost", "ck", "f
 /// Every lock of this build, ours first, then the references and the peers;
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
-    let mut locks = fairlock::entries();
-    locks.extend(range::entries());
-    locks.extend(reference::entries());
+    let mut locks = fairlock::entries::<Native, Real, Mutex<()>>();
+    locks.extend(range::entries::<Native, Real>());
+    locks.extend(reference::entries::<Native, Real>());
     locks.extend(peers::std::entries());
     locks.extend(peers::parking_lot::entries());
     locks.extend(peers::pthread::entries());

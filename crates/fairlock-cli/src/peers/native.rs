@@ -20,7 +20,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::locks::{LockEntry, RwBench, WriteSide, both_entry, mutex_entry, rw_entry};
+use crate::locks::{LockEntry, RwBench, WriteSide};
 
 /// One type per lock, and the entries of all of them. `$symbol` is the lock's
 /// name in `native/`, `$entry` one of the functions below.
@@ -110,16 +110,16 @@ macro_rules! native_locks {
 
 /// A mutex has the same calls on both sides.
 fn mutex<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
-    mutex_entry::<WriteSide<L>>(name, about)
+    LockEntry::mutex::<WriteSide<L>>(name, about)
 }
 
 fn rw<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
-    rw_entry::<L>(name, about)
+    LockEntry::rw::<L>(name, about)
 }
 
 /// A mutex that has a read side.
 fn both<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
-    both_entry::<L>(name, about)
+    LockEntry::both::<L>(name, about)
 }
 
 native_locks! {

@@ -1,7 +1,7 @@
 //! parking_lot, the newest release and the one before it: 0.13 dropped the
 //! eventual fairness (a fair unlock every half millisecond or so) of 0.12.
 
-use crate::locks::{BenchLock, BenchMutex, LockEntry, rw_entry};
+use crate::locks::{BenchLock, BenchMutex, LockEntry};
 
 /// parking_lot 0.13; `FAIR` releases with `unlock_fair`.
 struct ParkingLot13<const FAIR: bool>(parking_lot::RwLock<()>);
@@ -64,20 +64,20 @@ bench_locks!(ParkingLot12, Mutex12, parking_lot_012);
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        rw_entry::<ParkingLot13<false>>("parking_lot", "parking_lot 0.13")
+        LockEntry::rw::<ParkingLot13<false>>("parking_lot", "parking_lot 0.13")
             .with_mutex::<Mutex13<false>>()
             .around_everything::<ParkingLot13<false>>(),
-        rw_entry::<ParkingLot13<true>>(
+        LockEntry::rw::<ParkingLot13<true>>(
             "parking_lot:fair",
             "parking_lot 0.13, every release hands over to a waiter",
         )
         .with_mutex::<Mutex13<true>>(),
-        rw_entry::<ParkingLot12<false>>(
+        LockEntry::rw::<ParkingLot12<false>>(
             "parking_lot_0.12",
             "parking_lot 0.12, with its eventual fairness",
         )
         .with_mutex::<Mutex12<false>>(),
-        rw_entry::<ParkingLot12<true>>(
+        LockEntry::rw::<ParkingLot12<true>>(
             "parking_lot_0.12:fair",
             "parking_lot 0.12, every release hands over to a waiter",
         )

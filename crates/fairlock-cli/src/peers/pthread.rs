@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-use crate::locks::{BenchMutex, LockEntry, RwBench, mutex_entry, rw_entry};
+use crate::locks::{BenchMutex, LockEntry, RwBench};
 use crate::workload::Padded;
 
 // From glibc's <pthread.h>; the libc crate does not have them.
@@ -157,19 +157,19 @@ impl BenchMutex for Spin {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        rw_entry::<Pthread<false>>(
+        LockEntry::rw::<Pthread<false>>(
             "pthread",
             "pthread_rwlock_t and pthread_mutex_t of the C library, default kinds",
         )
         .with_mutex::<Mutex<false>>(),
-        rw_entry::<Pthread<true>>(
+        LockEntry::rw::<Pthread<true>>(
             "pthread:writer",
             "pthread_rwlock_t, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP",
         ),
-        mutex_entry::<Mutex<true>>(
+        LockEntry::mutex::<Mutex<true>>(
             "pthread:adaptive",
             "pthread_mutex_t, PTHREAD_MUTEX_ADAPTIVE_NP: spins, then sleeps",
         ),
-        mutex_entry::<Spin>("pthread:spin", "pthread_spinlock_t: spins, never sleeps"),
+        LockEntry::mutex::<Spin>("pthread:spin", "pthread_spinlock_t: spins, never sleeps"),
     ]
 }

@@ -11,7 +11,6 @@ use range_mutex::RangeMutex;
 use crate::error::Error;
 use crate::locks::LockEntry;
 use crate::locks::range::{BenchRange, Range};
-use crate::locks::range_entry;
 
 /// Everything, for those that take positions of a slice.
 fn clamp(range: &Range, len: usize) -> std::ops::Range<usize> {
@@ -144,11 +143,11 @@ fn lock(file: &File, kind: libc::c_int, range: &Range) {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        range_entry::<RangeMutexPeer>("range-mutex", "crate range-mutex 0.1: writers only"),
-        range_entry::<RangeLockPeer>(
+        LockEntry::range::<RangeMutexPeer>("range-mutex", "crate range-mutex 0.1: writers only"),
+        LockEntry::range::<RangeLockPeer>(
             "range-lock",
             "crate range-lock 0.2: writers only, tried again after a yield",
         ),
-        range_entry::<Fcntl>("fcntl", "locks of an open file description, by the system"),
+        LockEntry::range::<Fcntl>("fcntl", "locks of an open file description, by the system"),
     ]
 }

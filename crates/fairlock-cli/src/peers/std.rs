@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use crate::locks::{BenchLock, BenchMutex, LockEntry, rw_entry};
+use crate::locks::{BenchLock, BenchMutex, LockEntry};
 
 impl BenchLock for RwLock<()> {
     fn create() -> Self {
@@ -37,8 +37,11 @@ impl BenchMutex for Mutex<()> {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        rw_entry::<RwLock<()>>("std", "std::sync::RwLock and Mutex, of the Rust standard library")
-            .with_mutex::<Mutex<()>>()
-            .around_everything::<RwLock<()>>(),
+        LockEntry::rw::<RwLock<()>>(
+            "std",
+            "std::sync::RwLock and Mutex, of the Rust standard library",
+        )
+        .with_mutex::<Mutex<()>>()
+        .around_everything::<RwLock<()>>(),
     ]
 }

@@ -9,9 +9,10 @@ mod queue_unfair;
 mod tas;
 mod ticket;
 
-use fairlock::platform::{Atomic, Native, Platform};
+use fairlock::platform::{Atomic, Platform};
 
-use crate::locks::{LockEntry, mutex_entry};
+use crate::locks::LockEntry;
+use crate::workload::testbed::Testbed;
 use mcs::Mcs;
 use queue_unfair::UnfairQueue;
 use tas::TestAndSet;
@@ -23,19 +24,19 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
     while !P::spin_until(word, u64::MAX, &done) {}
 }
 
-/// The locks of this family.
-pub fn entries() -> Vec<LockEntry> {
+/// The locks of this family on a platform.
+pub fn entries<P: Platform, T: Testbed>() -> Vec<LockEntry<T>> {
     vec![
-        mutex_entry::<Ticket<Native>>("ref:ticket", "ticket lock: in order of arrival"),
-        mutex_entry::<Mcs<Native>>(
+        LockEntry::mutex::<Ticket<P>>("ref:ticket", "ticket lock: in order of arrival"),
+        LockEntry::mutex::<Mcs<P>>(
             "ref:mcs",
             "MCS queue lock: in order of arrival, each spins on its own line",
         ),
-        mutex_entry::<UnfairQueue<Native>>(
+        LockEntry::mutex::<UnfairQueue<P>>(
             "ref:queue_unfair",
             "queue lock that newcomers may steal",
         ),
-        mutex_entry::<TestAndSet<Native>>("ref:tas", "test-and-set lock: no order at all"),
+        LockEntry::mutex::<TestAndSet<P>>("ref:tas", "test-and-set lock: no order at all"),
     ]
 }
 
@@ -44,6 +45,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
+    use fairlock::platform::Native;
     use fairlock::platform::portable::Portable;
 
     use super::*;

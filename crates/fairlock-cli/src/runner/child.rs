@@ -13,6 +13,7 @@ use super::events::{Event, Events};
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use crate::locks::registry;
+use crate::workload::testbed::Real;
 
 /// The hidden subcommand that makes this program a child.
 pub const SUBCOMMAND: &str = "cell";
@@ -25,6 +26,12 @@ enum Reply {
     Error(String),
 }
 
+/// What a child said before it closed its output.
+pub struct Output {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
 /// How a child ended.
 #[allow(clippy::large_enum_variant)] // one a child
 pub enum End {
@@ -35,11 +42,11 @@ pub enum End {
 
 /// Runs `cell` in a child process. A child that is not done `patience` after its
 /// window is killed: its lock has lost somebody.
-pub fn run(cell: &Cell, events: &Events, patience: Duration) -> Result<End, Error> {
+pub fn run(cell: &Cell, events: &Events<Output>, patience: Duration) -> Result<End, Error> {
     let mut child = spawn(cell, events)?;
     let window = Duration::from_secs_f64(cell.secs + cell.warm_up_secs());
     let end = match events.next(window + patience) {
-        Some(Event::Output { stdout, stderr }) => {
+        Some(Event::Done(Output { stdout, stderr })) => {
             let status = child.wait().map_err(|error| cannot("wait for", &error))?;
             return Ok(end(&stdout, &stderr, status));
         }
@@ -59,7 +66,7 @@ pub fn run(cell: &Cell, events: &Events, patience: Duration) -> Result<End, Erro
     }
 }
 
-fn spawn(cell: &Cell, events: &Events) -> Result<Child, Error> {
+fn spawn(cell: &Cell, events: &Events<Output>) -> Result<Child, Error> {
     // Not current_exe: the file may have been replaced by a newer build since.
     let mut child = Command::new("/proc/self/exe")
         .arg0("fairlock")
@@ -84,7 +91,7 @@ fn spawn(cell: &Cell, events: &Events) -> Result<Child, Error> {
         // Both are short, far below what a pipe holds: one after the other will do.
         let _ = stdout.read_to_end(&mut out);
         let _ = stderr.read_to_end(&mut err);
-        let _ = sender.send(Event::Output { stdout: out, stderr: err });
+        let _ = sender.send(Event::Done(Output { stdout: out, stderr: err }));
     });
     Ok(child)
 }
@@ -121,10 +128,11 @@ pub fn serve() -> Result<(), Error> {
     let cell: Cell = serde_json::from_str(&request).map_err(|error| {
         Error::usage(format!("`{SUBCOMMAND}` is for internal use; use `bench` ({error})"))
     })?;
-    let reply = match registry::find(&cell.lock).and_then(|entry| entry.run(&cell)) {
-        Ok(report) => Reply::Report(report),
-        Err(error) => Reply::Error(error.to_string()),
-    };
+    let reply =
+        match registry::find(&cell.lock).and_then(|entry| entry.run(&cell, &Real::new(&cell))) {
+            Ok(report) => Reply::Report(report),
+            Err(error) => Reply::Error(error.to_string()),
+        };
     let reply = serde_json::to_string(&reply)
         .map_err(|error| Error::failed(format!("cannot write the report: {error}")))?;
     // The parent may be gone, or have given up.

@@ -1,4 +1,4 @@
-//! What the parent waits for: a child has ended, or the user pressed Ctrl-C.
+//! What the main thread waits for: work is done, or the user pressed Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -7,20 +7,20 @@ use std::time::Duration;
 use crate::error::{Error, INTERRUPTED};
 
 /// Something happened.
-pub enum Event {
-    /// The child closed its output; here is what it said on stdout and stderr.
-    Output { stdout: Vec<u8>, stderr: Vec<u8> },
+pub enum Event<T> {
+    /// What was waited for.
+    Done(T),
     /// SIGINT, SIGTERM or SIGHUP.
     Interrupted,
 }
 
 /// Where events arrive.
-pub struct Events {
-    sender: Sender<Event>,
-    receiver: Receiver<Event>,
+pub struct Events<T> {
+    sender: Sender<Event<T>>,
+    receiver: Receiver<Event<T>>,
 }
 
-impl Events {
+impl<T: Send + 'static> Events<T> {
     /// Takes over the signals that end a program. The first of them becomes an
     /// event; a second ends the process at once (its child goes with it).
     pub fn install() -> Result<Self, Error> {
@@ -38,13 +38,13 @@ impl Events {
         Ok(Self { sender, receiver })
     }
 
-    /// Where a thread that reads a child's output reports.
-    pub fn sender(&self) -> Sender<Event> {
+    /// Where a thread that does the work reports.
+    pub fn sender(&self) -> Sender<Event<T>> {
         self.sender.clone()
     }
 
     /// The next event, or `None` after `timeout`.
-    pub fn next(&self, timeout: Duration) -> Option<Event> {
+    pub fn next(&self, timeout: Duration) -> Option<Event<T>> {
         match self.receiver.recv_timeout(timeout) {
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::chunks;
 use super::contend::repeat;
 use super::tally::Tally;
-use super::team::{Padded, run_team};
-use crate::cell::{Case, Cell, CellReport};
-use crate::clock::{Clock, pauses};
+use super::team::Padded;
+use super::testbed::Testbed;
+use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::BenchMutex;
 
@@ -22,25 +22,29 @@ pub const CASES: [Case; 2] = [Case::Tiny, Case::Chunks];
 pub const CS_LOAD: u32 = 50;
 
 /// Runs one cell.
-pub fn run<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
-    if cell.case == Case::Chunks { chunks::run::<M>(cell) } else { tiny::<M>(cell) }
+pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+    if cell.case == Case::Chunks {
+        chunks::run::<M, T>(cell, testbed)
+    } else {
+        tiny::<M, T>(cell, testbed)
+    }
 }
 
-/// Increments a number that all threads share.
-fn tiny<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
-    let mutex = Padded(M::create());
-    let number = Padded(AtomicU64::new(0));
-    let clock = Clock::start();
-    let (window, results) = run_team(cell, cell.threads, |_, gate| {
+/// Increments a number that all threads of a group share.
+fn tiny<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+    let groups: Vec<(Padded<M>, Padded<AtomicU64>)> =
+        (0..testbed.groups()).map(|_| (Padded(M::create()), Padded(AtomicU64::new(0)))).collect();
+    let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
+        let (mutex, number) = &groups[index % groups.len()];
         let mut increments = 0;
-        let tally = repeat(gate, &clock, |clock| {
+        let tally = repeat(testbed, gate, Side::Write, || {
             increments += 1;
             mutex.0.hold(|| {
-                let acquired = clock.now();
+                let acquired = testbed.acquired(Side::Write);
                 // A load and a store: only the mutex makes them one. Relaxed for
                 // the same reason.
                 let before = number.0.load(Ordering::Relaxed);
-                pauses(cell.cs_load);
+                testbed.pauses(cell.cs_load);
                 number.0.store(before + 1, Ordering::Relaxed);
                 acquired
             })
@@ -48,7 +52,8 @@ fn tiny<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
         (tally, increments)
     })?;
     let (tallies, increments): (Vec<Tally>, Vec<u64>) = results.into_iter().unzip();
-    let lost = increments.iter().sum::<u64>() - number.0.load(Ordering::Relaxed);
+    let kept: u64 = groups.iter().map(|(_, number)| number.0.load(Ordering::Relaxed)).sum();
+    let lost = increments.iter().sum::<u64>() - kept;
     if lost > 0 {
         return Err(Error::failed(format!(
             "the lock does not exclude: {lost} increments were lost"
@@ -56,7 +61,7 @@ fn tiny<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
     }
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        write: Tally::report(tallies, &clock),
+        write: Tally::report(tallies, testbed.ns_per_tick()),
         ..CellReport::default()
     })
 }

@@ -9,9 +9,9 @@ use rand::{RngExt, SeedableRng};
 
 use super::heap::{Heap, UNIT};
 use super::tally::Tally;
-use super::team::{Padded, Phase, run_team};
-use crate::cell::{Cell, CellReport};
-use crate::clock::Clock;
+use super::team::{Padded, Phase};
+use super::testbed::Testbed;
+use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::BenchMutex;
 
@@ -20,14 +20,20 @@ const CHUNKS: usize = 64;
 const UNITS: (u64, u64) = (8, 64);
 /// The arena, in longest chunks a thread: so much that fragments never fill it.
 const ARENA_PER_THREAD: usize = 8;
+/// What a machine that does not do this work is to spend on it, about as measured on
+/// one that does: in the allocator, for a search, and words copied in a nanosecond.
+const HEAP_NS: u64 = 60;
+const LOOK_UP_NS: u64 = 200;
+const COPIED_PER_NS: u64 = 2;
 
 /// Runs one cell.
-pub fn run<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
-    let mutex = Padded(M::create());
-    let heap = Padded(Heap::new(cell.threads * ARENA_PER_THREAD * UNITS.1 as usize));
+pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+    let arena = cell.threads.div_ceil(testbed.groups()) * ARENA_PER_THREAD * UNITS.1 as usize;
+    let groups: Vec<(Padded<M>, Padded<Heap>)> =
+        (0..testbed.groups()).map(|_| (Padded(M::create()), Padded(Heap::new(arena)))).collect();
     let chunks = chunks(cell.seed);
-    let clock = Clock::start();
-    let (window, results) = run_team(cell, cell.threads, |index, gate| {
+    let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
+        let (mutex, heap) = &groups[index % groups.len()];
         // Another stream for each thread, and another than the chunks'.
         let mut rng = StdRng::seed_from_u64(cell.seed.wrapping_add(1 + index as u64));
         let mut tally = Tally::new();
@@ -36,20 +42,21 @@ pub fn run<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
             let wanted = chunk[rng.random_range(0..chunk.len())];
 
             let (waited, block) =
-                timed(&mutex.0, &clock, || heap.0.allocate((chunk.len() / UNIT) as u64));
-            tally.wait(gate.phase(), waited);
+                timed(&mutex.0, testbed, || heap.0.allocate((chunk.len() / UNIT) as u64));
+            tally.wait(testbed.phase(gate), waited);
             let Some(block) = block else { return Err("the allocator ran out of memory") };
             let copy = heap.0.memory(block);
             for (word, &value) in copy.iter().zip(chunk) {
                 word.store(value, Relaxed);
             }
+            testbed.spend(LOOK_UP_NS + chunk.len() as u64 / COPIED_PER_NS);
             let found = copy.binary_search_by_key(&wanted, |word| word.load(Relaxed));
-            let (waited, ()) = timed(&mutex.0, &clock, || heap.0.free(block));
+            let (waited, ()) = timed(&mutex.0, testbed, || heap.0.free(block));
 
             if found.is_err() {
                 return Err("a record was not in its copy");
             }
-            let phase = gate.phase();
+            let phase = testbed.phase(gate);
             tally.count(phase, waited);
             if phase == Phase::Stop {
                 return Ok(tally);
@@ -58,7 +65,7 @@ pub fn run<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
     })?;
     let tallies = results.into_iter().collect::<Result<Vec<_>, _>>();
     let tallies = match tallies {
-        Ok(tallies) if heap.0.is_as_new() => tallies,
+        Ok(tallies) if groups.iter().all(|(_, heap)| heap.0.is_as_new()) => tallies,
         other => {
             let what = other.err().unwrap_or("the allocator is in disorder");
             return Err(Error::failed(format!("the lock does not exclude: {what}")));
@@ -66,16 +73,26 @@ pub fn run<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
     };
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        write: Tally::report(tallies, &clock),
+        write: Tally::report(tallies, testbed.ns_per_tick()),
         ..CellReport::default()
     })
 }
 
 /// Runs `section` under the lock; the ticks until it began, and its result.
 #[inline(always)]
-fn timed<M: BenchMutex, R>(mutex: &M, clock: &Clock, section: impl FnOnce() -> R) -> (u64, R) {
-    let asked = clock.now();
-    let (acquired, result) = mutex.hold(|| (clock.now(), section()));
+fn timed<M: BenchMutex, T: Testbed, R>(
+    mutex: &M,
+    testbed: &T,
+    section: impl FnOnce() -> R,
+) -> (u64, R) {
+    let asked = testbed.asks(Side::Write);
+    let (acquired, result) = mutex.hold(|| {
+        let acquired = testbed.acquired(Side::Write);
+        let result = section();
+        testbed.spend(HEAP_NS);
+        (acquired, result)
+    });
+    testbed.released(Side::Write);
     (acquired.saturating_sub(asked), result)
 }
 

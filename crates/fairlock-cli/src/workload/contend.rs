@@ -1,35 +1,35 @@
 //! Readers and writers that do nothing but take one lock, again and again.
 
 use super::tally::Tally;
-use super::team::{Gate, Padded, Phase, run_team};
-use crate::cell::{Cell, CellReport};
-use crate::clock::Clock;
+use super::team::{Padded, Phase};
+use super::testbed::Testbed;
+use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::BenchLock;
 
 /// Runs the cell's readers and writers with these sections.
-pub fn contend<L: BenchLock>(
+pub fn contend<L: BenchLock, T: Testbed>(
     cell: &Cell,
+    testbed: &T,
     read_section: impl Fn() + Sync,
     write_section: impl Fn() + Sync,
 ) -> Result<CellReport, Error> {
     let lock = Padded(L::create());
-    let clock = Clock::start();
     let threads = cell.readers + cell.writers;
-    let (window, tallies) = run_team(cell, threads, |index, gate| {
+    let (window, tallies) = testbed.run_team(cell, threads, |index, gate| {
         let reads = is_reader(index, cell.readers, threads);
         let tally = if reads {
-            repeat(gate, &clock, |clock| {
+            repeat(testbed, gate, Side::Read, || {
                 lock.0.read(|| {
-                    let acquired = clock.now();
+                    let acquired = testbed.acquired(Side::Read);
                     read_section();
                     acquired
                 })
             })
         } else {
-            repeat(gate, &clock, |clock| {
+            repeat(testbed, gate, Side::Write, || {
                 lock.0.write(|| {
-                    let acquired = clock.now();
+                    let acquired = testbed.acquired(Side::Write);
                     write_section();
                     acquired
                 })
@@ -39,7 +39,7 @@ pub fn contend<L: BenchLock>(
     })?;
     let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
     let side = |tallies: Vec<(bool, Tally)>| {
-        Tally::report(tallies.into_iter().map(|(_, tally)| tally).collect(), &clock)
+        Tally::report(tallies.into_iter().map(|(_, tally)| tally).collect(), testbed.ns_per_tick())
     };
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
@@ -51,12 +51,18 @@ pub fn contend<L: BenchLock>(
 
 /// One thread: `operate` acquires, works, releases, and says when it acquired.
 #[inline(always)]
-pub fn repeat(gate: &Gate, clock: &Clock, mut operate: impl FnMut(&Clock) -> u64) -> Tally {
+pub fn repeat<T: Testbed>(
+    testbed: &T,
+    gate: &T::Gate,
+    side: Side,
+    mut operate: impl FnMut() -> u64,
+) -> Tally {
     let mut tally = Tally::new();
     loop {
-        let asked = clock.now();
-        let acquired = operate(clock);
-        let phase = gate.phase();
+        let asked = testbed.asks(side);
+        let acquired = operate();
+        testbed.released(side);
+        let phase = testbed.phase(gate);
         tally.count(phase, acquired.saturating_sub(asked));
         if phase == Phase::Stop {
             return tally;

@@ -5,10 +5,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tally::{Durations, Tally};
-use super::team::{Gate, Padded, Phase, run_team};
-use crate::cell::{Case, Cell, CellReport, SideReport};
-use crate::clock::Clock;
-use crate::direct_file::{BLOCK, Block, DirectFile};
+use super::team::{Padded, Phase};
+use super::testbed::{BlockFile, Testbed};
+use crate::cell::{Case, Cell, CellReport, Side, SideReport};
+use crate::direct_file::{BLOCK, Block};
 use crate::error::Error;
 use crate::locks::BenchLock;
 
@@ -24,14 +24,14 @@ pub fn blocks(cell: &Cell) -> u64 {
 }
 
 /// The file as a log: blocks are appended at its tail.
-struct Log {
-    file: DirectFile,
+struct Log<F> {
+    file: F,
     blocks: u64,
     /// Blocks appended so far. Changed and read only under the measured lock.
     appended: AtomicU64,
 }
 
-impl Log {
+impl<F: BlockFile> Log<F> {
     fn append(&self, block: &Block) -> Result<(), Error> {
         let next = self.appended.load(Ordering::Relaxed);
         self.file.write(next % self.blocks, block)?;
@@ -52,48 +52,53 @@ struct IoTally {
 }
 
 /// Runs one cell.
-pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
-    let dir = cell.dir.as_deref().ok_or_else(|| Error::usage("direct-io needs --dir"))?;
+pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let blocks = blocks(cell);
-    let log = Log { file: DirectFile::create(dir, blocks)?, blocks, appended: AtomicU64::new(0) };
+    let log = Log { file: testbed.file(cell, blocks)?, blocks, appended: AtomicU64::new(0) };
     // The reader of `reader_alone` needs something to read.
     log.append(&Block::new())?;
 
     let lock = Padded(L::create());
-    let clock = Clock::start();
-    let (window, tallies) = run_team(cell, cell.readers + cell.writers, |index, gate| {
-        let mut block = Block::new();
-        let reads = index < cell.readers;
-        let tally = if reads {
-            repeat(gate, &clock, || lock.0.read(|| (clock.now(), log.read_tail(&mut block))))
-        } else {
-            repeat(gate, &clock, || lock.0.write(|| (clock.now(), log.append(&block))))
-        };
-        tally.map(|tally| (reads, tally))
-    })?;
+    let (window, tallies) =
+        testbed.run_team(cell, cell.readers + cell.writers, |index, gate| {
+            let mut block = Block::new();
+            let reads = index < cell.readers;
+            let tally = if reads {
+                repeat(testbed, gate, Side::Read, || {
+                    lock.0.read(|| (testbed.acquired(Side::Read), log.read_tail(&mut block)))
+                })
+            } else {
+                repeat(testbed, gate, Side::Write, || {
+                    lock.0.write(|| (testbed.acquired(Side::Write), log.append(&block)))
+                })
+            };
+            tally.map(|tally| (reads, tally))
+        })?;
     let tallies = tallies.into_iter().collect::<Result<Vec<_>, Error>>()?;
     let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        read: report(readers, &clock),
-        write: report(writers, &clock),
+        read: report(readers, testbed.ns_per_tick()),
+        write: report(writers, testbed.ns_per_tick()),
         ns_per_op: None,
     })
 }
 
 /// One thread: `operate` acquires, does its I/O, releases; it says when it acquired.
-fn repeat(
-    gate: &Gate,
-    clock: &Clock,
+fn repeat<T: Testbed>(
+    testbed: &T,
+    gate: &T::Gate,
+    side: Side,
     mut operate: impl FnMut() -> (u64, Result<(), Error>),
 ) -> Result<IoTally, Error> {
     let mut all = IoTally { tally: Tally::new(), latency: Durations::new() };
     loop {
-        let asked = clock.now();
+        let asked = testbed.asks(side);
         let (acquired, done) = operate();
         done?;
-        let released = clock.now();
-        let phase = gate.phase();
+        let released = testbed.now();
+        testbed.released(side);
+        let phase = testbed.phase(gate);
         all.tally.count(phase, acquired.saturating_sub(asked));
         if phase != Phase::WarmUp {
             all.latency.record(released.saturating_sub(asked));
@@ -104,11 +109,11 @@ fn repeat(
     }
 }
 
-fn report(side: Vec<(bool, IoTally)>, clock: &Clock) -> Option<SideReport> {
+fn report(side: Vec<(bool, IoTally)>, ns_per_tick: f64) -> Option<SideReport> {
     let (tallies, latencies): (Vec<_>, Vec<_>) =
         side.into_iter().map(|(_, io)| (io.tally, io.latency)).unzip();
-    let mut report = Tally::report(tallies, clock)?;
-    report.latency = Durations::summarize(latencies, clock);
+    let mut report = Tally::report(tallies, ns_per_tick)?;
+    report.latency = Durations::summarize(latencies, ns_per_tick);
     report.bytes = Some(report.ops.iter().sum::<u64>() * BLOCK as u64);
     Some(report)
 }

@@ -1,11 +1,10 @@
 //! `handoff`: many writers, a section of one microsecond. Who gets the lock?
 
-use std::thread;
 use std::time::Duration;
 
 use super::contend::contend;
+use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport};
-use crate::clock::busy;
 use crate::error::Error;
 use crate::locks::BenchLock;
 
@@ -15,10 +14,10 @@ pub const THREADS: usize = 60;
 pub const CASES: [Case; 2] = [Case::Busy, Case::Sleep];
 
 /// Runs one cell.
-pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     if cell.case == Case::Sleep {
-        contend::<L>(cell, || (), || thread::sleep(Duration::from_micros(1)))
+        contend::<L, T>(cell, testbed, || (), || testbed.sleep(Duration::from_micros(1)))
     } else {
-        contend::<L>(cell, || (), || busy(cell.busy_turns_per_us))
+        contend::<L, T>(cell, testbed, || (), testbed.busy_section(1_000))
     }
 }

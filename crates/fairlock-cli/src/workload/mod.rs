@@ -11,31 +11,36 @@ pub mod read_mostly;
 pub mod reader_spin;
 mod tally;
 mod team;
+pub mod testbed;
 pub mod uncontended;
 
-pub use team::Padded;
+pub use team::{Padded, Phase};
 
 use crate::cell::{Cell, CellReport, Workload};
 use crate::error::Error;
 use crate::locks::{BenchLock, BenchMutex};
+use testbed::Testbed;
 
 /// Runs one cell of a reader/writer lock in this process.
-pub fn run_cell<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     match cell.workload {
-        Workload::Handoff => handoff::run::<L>(cell),
-        Workload::ReaderSpin => reader_spin::run::<L>(cell),
-        Workload::DirectIo => direct_io::run::<L>(cell),
-        Workload::Uncontended => uncontended::run::<L>(cell),
-        Workload::ReadMostly => read_mostly::run::<L>(cell),
+        Workload::Handoff => handoff::run::<L, T>(cell, testbed),
+        Workload::ReaderSpin => reader_spin::run::<L, T>(cell, testbed),
+        Workload::DirectIo => direct_io::run::<L, T>(cell, testbed),
+        Workload::Uncontended => uncontended::run::<L, T>(cell, testbed),
+        Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
         Workload::Batch | Workload::Range => unreachable!("a workload for other locks"),
     }
 }
 
 /// Runs one cell of a mutex in this process.
-pub fn run_mutex_cell<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run_mutex_cell<M: BenchMutex, T: Testbed>(
+    cell: &Cell,
+    testbed: &T,
+) -> Result<CellReport, Error> {
     if cell.workload == Workload::Batch {
-        batch::run::<M>(cell)
+        batch::run::<M, T>(cell, testbed)
     } else {
-        uncontended::run_mutex::<M>(cell)
+        uncontended::run_mutex::<M, T>(cell, testbed)
     }
 }

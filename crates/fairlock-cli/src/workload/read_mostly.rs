@@ -4,9 +4,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::tally::Tally;
-use super::team::{Padded, Phase, run_team};
-use crate::cell::{Cell, CellReport};
-use crate::clock::{Clock, pauses};
+use super::team::{Padded, Phase};
+use super::testbed::Testbed;
+use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::BenchLock;
 
@@ -18,32 +18,33 @@ pub const CS_LOAD: u32 = 20;
 const WRITE_EVERY: u32 = 1_000;
 
 /// Runs one cell.
-pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create());
-    let clock = Clock::start();
-    let section = || {
-        let acquired = clock.now();
-        pauses(cell.cs_load);
+    let section = |side| {
+        let acquired = testbed.acquired(side);
+        testbed.pauses(cell.cs_load);
         acquired
     };
-    let (window, tallies) = run_team(cell, cell.threads, |index, gate| {
+    let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let mut rng = StdRng::seed_from_u64(cell.seed.wrapping_add(index as u64));
         let (mut reads, mut writes) = (Tally::new(), Tally::new());
         loop {
             // How many reads until the next write: drawn once, so that the loop
             // itself needs no random number.
             for _ in 0..rng.random_range(0..2 * WRITE_EVERY - 1) {
-                let asked = clock.now();
-                let acquired = lock.0.read(section);
-                let phase = gate.phase();
+                let asked = testbed.asks(Side::Read);
+                let acquired = lock.0.read(|| section(Side::Read));
+                testbed.released(Side::Read);
+                let phase = testbed.phase(gate);
                 reads.count(phase, acquired.saturating_sub(asked));
                 if phase == Phase::Stop {
                     return (reads, writes);
                 }
             }
-            let asked = clock.now();
-            let acquired = lock.0.write(section);
-            let phase = gate.phase();
+            let asked = testbed.asks(Side::Write);
+            let acquired = lock.0.write(|| section(Side::Write));
+            testbed.released(Side::Write);
+            let phase = testbed.phase(gate);
             writes.count(phase, acquired.saturating_sub(asked));
             if phase == Phase::Stop {
                 return (reads, writes);
@@ -53,8 +54,8 @@ pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
     let (reads, writes) = tallies.into_iter().unzip();
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        read: Tally::report(reads, &clock),
-        write: Tally::report(writes, &clock),
+        read: Tally::report(reads, testbed.ns_per_tick()),
+        write: Tally::report(writes, testbed.ns_per_tick()),
         ns_per_op: None,
     })
 }

@@ -2,8 +2,8 @@
 //! nothing outside it. Does either side starve the other?
 
 use super::contend::contend;
+use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport};
-use crate::clock::pauses;
 use crate::error::Error;
 use crate::locks::BenchLock;
 
@@ -15,7 +15,7 @@ pub const CS_LOADS: [u32; 3] = [1, 20, 100];
 pub const CASES: [Case; 3] = [Case::Mixed, Case::ReaderAlone, Case::WriterAlone];
 
 /// Runs one cell.
-pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
-    let section = || pauses(cell.cs_load);
-    contend::<L>(cell, section, section)
+pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+    let section = || testbed.pauses(cell.cs_load);
+    contend::<L, T>(cell, testbed, section, section)
 }

@@ -1,8 +1,8 @@
 //! `uncontended`: what one acquire and release costs when nobody else wants the lock.
 
-use super::team::{Padded, Phase, run_team};
+use super::team::{Padded, Phase};
+use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport};
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::locks::{BenchLock, BenchMutex};
 use crate::stats::median;
@@ -13,34 +13,37 @@ pub const CASES: [Case; 3] = [Case::Read, Case::Write, Case::Mutex];
 const BATCH: u32 = 1_000;
 
 /// Runs one cell of a reader/writer lock.
-pub fn run<L: BenchLock>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create());
     if cell.case == Case::Read {
-        measure(cell, || lock.0.read(|| ()))
+        measure(cell, testbed, || lock.0.read(|| ()))
     } else {
-        measure(cell, || lock.0.write(|| ()))
+        measure(cell, testbed, || lock.0.write(|| ()))
     }
 }
 
 /// Runs one cell of a mutex.
-pub fn run_mutex<M: BenchMutex>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run_mutex<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let mutex = Padded(M::create());
-    measure(cell, || mutex.0.hold(|| ()))
+    measure(cell, testbed, || mutex.0.hold(|| ()))
 }
 
 /// The result is the median over batches, so that a batch in which the thread
 /// was preempted does not count.
-fn measure(cell: &Cell, operate: impl Fn() + Sync) -> Result<CellReport, Error> {
-    let clock = Clock::start();
-    let (window, batches) = run_team(cell, 1, |_, gate| {
+fn measure<T: Testbed>(
+    cell: &Cell,
+    testbed: &T,
+    operate: impl Fn() + Sync,
+) -> Result<CellReport, Error> {
+    let (window, batches) = testbed.run_team(cell, 1, |_, gate| {
         let mut batches = Vec::with_capacity(1 << 16);
         loop {
-            let begin = clock.now();
+            let begin = testbed.now();
             for _ in 0..BATCH {
                 operate();
             }
-            let ticks = clock.now().saturating_sub(begin);
-            match gate.phase() {
+            let ticks = testbed.now().saturating_sub(begin);
+            match testbed.phase(gate) {
                 Phase::WarmUp => {}
                 Phase::Measure => batches.push(ticks),
                 Phase::Stop => return batches,
@@ -51,7 +54,7 @@ fn measure(cell: &Cell, operate: impl Fn() + Sync) -> Result<CellReport, Error> 
         .ok_or_else(|| Error::failed("the window was too short for one batch; use more --secs"))?;
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        ns_per_op: Some(ticks * clock.ns_per_tick() / f64::from(BATCH)),
+        ns_per_op: Some(ticks * testbed.ns_per_tick() / f64::from(BATCH)),
         ..CellReport::default()
     })
 }

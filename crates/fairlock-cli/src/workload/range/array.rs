@@ -1,12 +1,12 @@
 //! `full_*`, `array` and `wide`: threads that lock ranges of 256 slots and compute.
 
 use super::{Random, Shape};
-use crate::cell::{Case, Cell, CellReport};
-use crate::clock::{Clock, busy};
+use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range};
 use crate::workload::tally::Tally;
-use crate::workload::team::{Padded, Phase, run_team};
+use crate::workload::team::{Padded, Phase};
+use crate::workload::testbed::Testbed;
 
 const SLOTS: u64 = 256;
 /// Slots of a narrow range in `wide`.
@@ -20,30 +20,30 @@ struct Both {
 
 /// Runs one cell. In `wide` the side `write` is the one writer of all slots, and
 /// `read` are the others, which read and write by turns.
-pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create(SLOTS)?);
-    let clock = Clock::start();
-    let section_ns = u64::from(cell.range.section_ns.unwrap_or(0));
-    let turns = (cell.busy_turns_per_us * section_ns).div_ceil(1_000);
+    let work = testbed.busy_section(u64::from(cell.range.section_ns.unwrap_or(0)));
     let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
-    let (window, tallies) = run_team(cell, cell.threads, |index, gate| {
+    let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let user = &users[index];
         let mut random = Random::new(cell.seed, index);
         let mut both = Both { read: Tally::new(), write: Tally::new() };
         loop {
             let (range, reads) = next(cell, index, &mut random);
+            let side = if reads { Side::Read } else { Side::Write };
             let section = || {
-                let acquired = clock.now();
-                busy(turns);
+                let acquired = testbed.acquired(side);
+                work();
                 acquired
             };
-            let asked = clock.now();
+            let asked = testbed.asks(side);
             let acquired = if reads {
                 lock.0.read(user, &range, section)
             } else {
                 lock.0.write(user, &range, section)
             };
-            let phase = gate.phase();
+            testbed.released(side);
+            let phase = testbed.phase(gate);
             let wait = acquired.saturating_sub(asked);
             let counts_as_read = if cell.case == Case::Wide { index > 0 } else { reads };
             if counts_as_read { &mut both.read } else { &mut both.write }.count(phase, wait);
@@ -64,8 +64,8 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
     }
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        read: Tally::report(readers, &clock),
-        write: Tally::report(writers, &clock),
+        read: Tally::report(readers, testbed.ns_per_tick()),
+        write: Tally::report(writers, testbed.ns_per_tick()),
         ns_per_op: None,
     })
 }

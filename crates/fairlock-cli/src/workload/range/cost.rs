@@ -3,11 +3,11 @@
 
 use super::Random;
 use crate::cell::{Case, Cell, CellReport};
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::locks::range::BenchRange;
 use crate::stats::median;
-use crate::workload::team::{Padded, Phase, run_team};
+use crate::workload::team::{Padded, Phase};
+use crate::workload::testbed::Testbed;
 
 /// Positions from one held range to the next; half of them are free.
 const STEP: u64 = 20;
@@ -17,7 +17,7 @@ const BATCH: u32 = 500;
 /// Runs one cell. Each operation locks five positions in one of the gaps, chosen at
 /// random, which is part of the result (2 to 3 ns). The result is the median over
 /// batches.
-pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let held = cell.range.held.unwrap_or(0) as u64;
     let lock = Padded(L::create((held + 1) * STEP)?);
     let user = lock.0.user()?;
@@ -25,12 +25,11 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
         let start = index * STEP;
         lock.0.keep(&user, &(start..=start + STEP / 2 - 1));
     }
-    let clock = Clock::start();
-    let (window, batches) = run_team(cell, 1, |_, gate| {
+    let (window, batches) = testbed.run_team(cell, 1, |_, gate| {
         let mut random = Random::new(cell.seed, 0);
         let mut batches = Vec::with_capacity(1 << 16);
         loop {
-            let begin = clock.now();
+            let begin = testbed.now();
             for _ in 0..BATCH {
                 let start = random.below(held + 1) * STEP + STEP / 2;
                 let range = start..=start + STEP / 4 - 1;
@@ -40,8 +39,8 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
                     lock.0.write(&user, &range, || ());
                 }
             }
-            let ticks = clock.now().saturating_sub(begin);
-            match gate.phase() {
+            let ticks = testbed.now().saturating_sub(begin);
+            match testbed.phase(gate) {
                 Phase::WarmUp => {}
                 Phase::Measure => batches.push(ticks),
                 Phase::Stop => return batches,
@@ -52,7 +51,7 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
         .ok_or_else(|| Error::failed("the window was too short for one batch; use more --secs"))?;
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        ns_per_op: Some(ticks * clock.ns_per_tick() / f64::from(BATCH)),
+        ns_per_op: Some(ticks * testbed.ns_per_tick() / f64::from(BATCH)),
         ..CellReport::default()
     })
 }

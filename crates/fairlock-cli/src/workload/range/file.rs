@@ -7,12 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::Random;
-use crate::cell::{Cell, CellReport};
-use crate::clock::Clock;
+use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::BenchRange;
 use crate::workload::tally::Tally;
-use crate::workload::team::{Padded, Phase, run_team};
+use crate::workload::team::{Padded, Phase};
+use crate::workload::testbed::Testbed;
 
 /// Reads in a hundred operations.
 pub const READS: u8 = 60;
@@ -47,7 +47,7 @@ impl Inside {
 }
 
 /// Runs one cell; fails if a record was torn, or somebody was where they must not be.
-pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
     let file = tempfile::tempfile_in(dir).map_err(|error| failed("cannot make a file", &error))?;
     for record in 0..RECORDS {
@@ -56,8 +56,7 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
     let lock = Padded(L::create(RECORDS * RECORD as u64)?);
     let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
     let inside = Inside((0..RECORDS).map(|_| AtomicI32::new(0)).collect());
-    let clock = Clock::start();
-    let (window, results) = run_team(cell, cell.threads, |index, gate| {
+    let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
         let user = &users[index];
         let mut random = Random::new(cell.seed, index);
         let mut buffer = vec![0; MOST as usize * RECORD];
@@ -73,9 +72,10 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
                 stamp = stamp.wrapping_add(1);
                 buffer.fill(stamp ^ index as u8);
             }
-            let asked = clock.now();
+            let side = if is_read { Side::Read } else { Side::Write };
+            let asked = testbed.asks(side);
             let section = || {
-                let acquired = clock.now();
+                let acquired = testbed.acquired(side);
                 let excluded = inside.enter(first, records, is_read);
                 let done =
                     if is_read { read(&file, first, buffer) } else { write(&file, first, buffer) };
@@ -94,7 +94,8 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
             if is_read && buffer.chunks(RECORD).any(is_torn) {
                 return Err(Error::failed("the lock does not exclude: a record was torn"));
             }
-            let phase = gate.phase();
+            testbed.released(side);
+            let phase = testbed.phase(gate);
             let tally = if is_read { &mut reads } else { &mut writes };
             tally.count(phase, acquired.saturating_sub(asked));
             if phase == Phase::Stop {
@@ -106,8 +107,8 @@ pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
     let (reads, writes): (Vec<_>, Vec<_>) = results.into_iter().unzip();
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        read: Tally::report(reads, &clock),
-        write: Tally::report(writes, &clock),
+        read: Tally::report(reads, testbed.ns_per_tick()),
+        write: Tally::report(writes, testbed.ns_per_tick()),
         ns_per_op: None,
     })
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::{Case, Cell, CellReport, Kind};
 use crate::error::Error;
 use crate::locks::range::BenchRange;
+use crate::workload::testbed::Testbed;
 
 /// The full range, as the reader/writer lock it then is; then the others.
 pub const CASES: [Case; 8] = [
@@ -163,11 +164,11 @@ pub fn kind(case: Case, setup: &Setup) -> Kind {
 }
 
 /// Runs one cell.
-pub fn run<L: BenchRange>(cell: &Cell) -> Result<CellReport, Error> {
+pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     match cell.case {
-        Case::Read | Case::Write => cost::run::<L>(cell),
-        Case::File => file::run::<L>(cell),
-        _ => array::run::<L>(cell),
+        Case::Read | Case::Write => cost::run::<L, T>(cell, testbed),
+        Case::File => file::run::<L, T>(cell, testbed),
+        _ => array::run::<L, T>(cell, testbed),
     }
 }
 

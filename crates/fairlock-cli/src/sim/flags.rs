@@ -1,0 +1,42 @@
+//! The flags of `fairlock sim`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+/// How to simulate workloads.
+#[derive(Args, Clone, Default)]
+pub struct SimFlags {
+    /// Machine to simulate: the name of one that is built in, or the path of a machine
+    /// file; default: the one the figures were published for
+    #[arg(long, value_name = "NAME|FILE")]
+    pub machine: Option<String>,
+    /// Locks, separated by commas: those of `fairlock locks` that begin with fairlock:
+    /// or ref:; a policy's name is enough. Default: those of the publication, and ours
+    #[arg(long, visible_alias = "policy", value_name = "LOCK", value_delimiter = ',')]
+    pub locks: Vec<String>,
+    /// Thread counts; default: as published
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub threads: Vec<usize>,
+    /// Pauses in the critical section (reader-spin: 1,20,100)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub cs_load: Vec<u32>,
+    /// Length of one simulation in virtual time, with its unit, such as 300ms; default:
+    /// handoff 1s, reader-spin 300ms
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub duration: Option<Duration>,
+    /// First seed: everything that is left to chance follows from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Simulate everything with so many seeds; medians and ranges are shown
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+    /// A first impression: short, and fewer cells
+    #[arg(long)]
+    pub quick: bool,
+    /// Also write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}

@@ -1,0 +1,42 @@
+//! The locks that run on the simulated machine, by name: all that are written
+//! against the platform.
+
+use ::fairlock::ticket::AdaptiveTicketLock;
+use fairlock_sim::Sim;
+
+use super::testbed::Simulated;
+use crate::error::Error;
+use crate::locks::registry::nearest;
+use crate::locks::{LockEntry, fairlock, range};
+use crate::reference;
+
+/// Every lock of this build that can be simulated.
+pub fn all() -> Vec<LockEntry<Simulated>> {
+    let mut locks = fairlock::entries::<Sim, Simulated, AdaptiveTicketLock<Sim>>();
+    locks.extend(range::entries::<Sim, Simulated>());
+    locks.extend(reference::entries::<Sim, Simulated>());
+    locks
+}
+
+/// The lock called `name`, which may lack its family: `unfair` is `fairlock:unfair`.
+pub fn find(name: &str) -> Result<LockEntry<Simulated>, Error> {
+    let is_meant = |lock: &LockEntry<Simulated>| {
+        lock.name == name || lock.name.split(':').next_back() == Some(name)
+    };
+    if let Some(lock) = all().into_iter().find(is_meant) {
+        return Ok(lock);
+    }
+    if crate::locks::registry::find(name).is_ok() {
+        return Err(Error::usage(format!(
+            "lock '{name}' cannot be simulated: use one whose name begins with fairlock: or ref:"
+        )));
+    }
+    let locks = all();
+    let names: Vec<&str> = locks.iter().map(|lock| lock.name).collect();
+    let near = nearest(name, &names).map(|near| format!("did you mean '{near}'? "));
+    Err(Error::usage(format!(
+        "no lock '{name}': {}simulated are {}",
+        near.unwrap_or_default(),
+        names.join(", ")
+    )))
+}

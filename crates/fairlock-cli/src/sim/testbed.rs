@@ -1,0 +1,134 @@
+//! A simulated machine as what workloads run on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairlock_sim::{Machine, Mark, Simulation, mark};
+
+use crate::cell::{Cell, Side};
+use crate::direct_file::Block;
+use crate::error::Error;
+use crate::units::ns;
+use crate::workload::Phase;
+use crate::workload::testbed::{BlockFile, Testbed};
+
+/// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
+pub struct Simulated {
+    machine: Arc<Machine>,
+}
+
+impl Simulated {
+    pub fn new(machine: Arc<Machine>) -> Self {
+        Self { machine }
+    }
+}
+
+/// Tells a team's threads where the run is: from here on it is measured.
+pub struct Window {
+    begins_ns: u64,
+}
+
+impl Testbed for Simulated {
+    type Gate = Window;
+    type File = Disk;
+
+    /// Threads join the groups in turn.
+    fn run_team<R: Send>(
+        &self,
+        cell: &Cell,
+        threads: usize,
+        body: impl Fn(usize, &Window) -> R + Sync,
+    ) -> Result<(Duration, Vec<R>), Error> {
+        let window = Window { begins_ns: ns(cell.warm_up_secs()) };
+        let (window, body) = (&window, &body);
+        let mut simulation = Simulation::new(&self.machine, cell.seed);
+        let team: Vec<_> = (0..threads)
+            .map(|index| {
+                let name = format!("thread {index}");
+                simulation.spawn_in(index % self.groups(), &name, move || body(index, window))
+            })
+            .collect();
+        let measured_ns = ns(cell.secs);
+        simulation.run_for(window.begins_ns + measured_ns).map_err(|stuck| {
+            let text = stuck.to_string();
+            Error::failed(text.lines().next().unwrap_or_default())
+        })?;
+        let results = team.into_iter().map(|thread| thread.join()).collect();
+        Ok((Duration::from_nanos(measured_ns), results))
+    }
+
+    fn phase(&self, window: &Window) -> Phase {
+        if fairlock_sim::stopped() {
+            Phase::Stop
+        } else if fairlock_sim::now() < window.begins_ns {
+            Phase::WarmUp
+        } else {
+            Phase::Measure
+        }
+    }
+
+    fn now(&self) -> u64 {
+        fairlock_sim::now()
+    }
+
+    fn ns_per_tick(&self) -> f64 {
+        1.0
+    }
+
+    fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync {
+        move || fairlock_sim::busy(ns)
+    }
+
+    fn pauses(&self, n: u32) {
+        fairlock_sim::pause(n);
+    }
+
+    fn sleep(&self, duration: Duration) {
+        fairlock_sim::sleep(duration.as_nanos() as u64);
+    }
+
+    fn file(&self, _cell: &Cell, _blocks: u64) -> Result<Disk, Error> {
+        Ok(Disk)
+    }
+
+    fn groups(&self) -> usize {
+        self.machine.guests()
+    }
+
+    fn spend(&self, ns: u64) {
+        fairlock_sim::busy(ns);
+    }
+
+    fn asks(&self, side: Side) -> u64 {
+        mark(Mark::Waiting(side.name()));
+        fairlock_sim::now()
+    }
+
+    fn acquired(&self, side: Side) -> u64 {
+        mark(Mark::Holding(side.name()));
+        fairlock_sim::now()
+    }
+
+    fn released(&self, side: Side) {
+        mark(Mark::Released(side.name()));
+    }
+}
+
+/// A disk that takes as long for every block, whoever else uses it.
+pub struct Disk;
+
+/// What writing a block takes, as published: the latency of the writer alone. What
+/// reading one takes is not; assumed to be the same.
+const DISK: Duration = Duration::from_micros(20);
+
+impl BlockFile for Disk {
+    fn write(&self, _index: u64, _block: &Block) -> Result<(), Error> {
+        fairlock_sim::sleep(DISK.as_nanos() as u64);
+        Ok(())
+    }
+
+    fn read(&self, _index: u64, _block: &mut Block) -> Result<(), Error> {
+        fairlock_sim::sleep(DISK.as_nanos() as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! What workloads run on: this machine, or a simulated one. A workload is written
+//! once, against [`Testbed`].
+
+use std::thread;
+use std::time::Duration;
+
+use super::team::{self, Gate, Phase};
+use crate::cell::{Cell, Side};
+use crate::clock::{Clock, busy, pauses};
+use crate::direct_file::{Block, DirectFile};
+use crate::error::Error;
+
+/// Where the threads of a workload run, and what their time is.
+pub trait Testbed: Sync {
+    /// What tells a team's threads where the run is.
+    type Gate;
+    /// A file whose blocks are read and written directly.
+    type File: BlockFile;
+
+    /// Runs `body(index, gate)` on `threads` threads through the cell's warm-up and
+    /// window. Returns the length of the window and what the threads returned.
+    fn run_team<R: Send>(
+        &self,
+        cell: &Cell,
+        threads: usize,
+        body: impl Fn(usize, &Self::Gate) -> R + Sync,
+    ) -> Result<(Duration, Vec<R>), Error>;
+
+    /// Where the run is now.
+    fn phase(&self, gate: &Self::Gate) -> Phase;
+
+    /// The time, in ticks.
+    fn now(&self) -> u64;
+
+    /// What a tick is worth. More exact the later it is asked for.
+    fn ns_per_tick(&self) -> f64;
+
+    /// A section of this length, as CPU work.
+    fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync;
+
+    /// `n` pause instructions.
+    fn pauses(&self, n: u32);
+
+    /// Sleeps.
+    fn sleep(&self, duration: Duration);
+
+    /// A file of so many blocks for the cell.
+    fn file(&self, cell: &Cell, blocks: u64) -> Result<Self::File, Error>;
+
+    /// How many groups the threads form that share no lock: the guests of a host.
+    fn groups(&self) -> usize {
+        1
+    }
+
+    /// Work was done that took so long on a machine that has to do it.
+    #[inline(always)]
+    fn spend(&self, _ns: u64) {}
+
+    /// This thread asks for the lock: the time.
+    #[inline(always)]
+    fn asks(&self, _side: Side) -> u64 {
+        self.now()
+    }
+
+    /// This thread has the lock: the time.
+    #[inline(always)]
+    fn acquired(&self, _side: Side) -> u64 {
+        self.now()
+    }
+
+    /// This thread has given the lock back.
+    #[inline(always)]
+    fn released(&self, _side: Side) {}
+}
+
+/// A file that is read and written a block at a time.
+pub trait BlockFile: Sync {
+    /// Writes block number `index`.
+    fn write(&self, index: u64, block: &Block) -> Result<(), Error>;
+    /// Reads block number `index`.
+    fn read(&self, index: u64, block: &mut Block) -> Result<(), Error>;
+}
+
+/// This machine.
+pub struct Real {
+    clock: Clock,
+    busy_turns_per_us: u64,
+}
+
+impl Real {
+    /// This machine, from now on, with the busy section that the cell says.
+    pub fn new(cell: &Cell) -> Self {
+        Self { clock: Clock::start(), busy_turns_per_us: cell.busy_turns_per_us }
+    }
+}
+
+impl Testbed for Real {
+    type Gate = Gate;
+    type File = DirectFile;
+
+    fn run_team<R: Send>(
+        &self,
+        cell: &Cell,
+        threads: usize,
+        body: impl Fn(usize, &Gate) -> R + Sync,
+    ) -> Result<(Duration, Vec<R>), Error> {
+        team::run_team(cell, threads, body)
+    }
+
+    #[inline(always)]
+    fn phase(&self, gate: &Gate) -> Phase {
+        gate.phase()
+    }
+
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn ns_per_tick(&self) -> f64 {
+        self.clock.ns_per_tick()
+    }
+
+    fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync {
+        let turns = (self.busy_turns_per_us * ns).div_ceil(1_000);
+        move || busy(turns)
+    }
+
+    #[inline(always)]
+    fn pauses(&self, n: u32) {
+        pauses(n);
+    }
+
+    fn sleep(&self, duration: Duration) {
+        thread::sleep(duration);
+    }
+
+    fn file(&self, cell: &Cell, blocks: u64) -> Result<DirectFile, Error> {
+        let dir = cell.dir.as_deref().ok_or_else(|| Error::usage("direct-io needs --dir"))?;
+        DirectFile::create(dir, blocks)
+    }
+}
+
+impl BlockFile for DirectFile {
+    fn write(&self, index: u64, block: &Block) -> Result<(), Error> {
+        self.write(index, block)
+    }
+
+    fn read(&self, index: u64, block: &mut Block) -> Result<(), Error> {
+        self.read(index, block)
+    }
+}

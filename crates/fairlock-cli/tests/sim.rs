@@ -1,0 +1,108 @@
+//! `fairlock sim` as its user meets it. Everything is in virtual time: nothing here
+//! depends on the machine it runs on.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairlock")).args(args).output().expect("fairlock starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+/// Runs with `--json` and returns what was printed and the document.
+fn run_json(args: &[&str], file: &Path) -> (String, Value) {
+    let output = run(&[args, &["--json", file.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    (text(&output.stdout).to_owned(), document)
+}
+
+#[test]
+fn bad_usage_is_one_line_and_exit_2() {
+    for (args, hint) in [
+        (&["sim"][..], "handoff"),
+        (&["sim", "hand-off"], "'handoff'"),
+        (&["sim", "uncontended"], "reader-spin"),
+        (&["sim", "handoff", "--machine", "skylake80"], "'skylake_80'"),
+        (&["sim", "handoff", "--machine", "no/such.toml"], "name a readable machine file"),
+        (&["sim", "handoff", "--policy", "hand_off"], "'fairlock:handoff'"),
+        (&["sim", "handoff", "--locks", "parking_lot"], "cannot be simulated"),
+        (&["sim", "handoff", "--locks", "mcs"], "'ref:mcs'"),
+        (&["sim", "handoff", "--threads", "0"], "1 or more"),
+        (&["sim", "handoff", "--threads", "100000"], "4000"),
+        (&["sim", "reader-spin", "--threads", "1"], "2 or more"),
+        (&["sim", "handoff", "--duration", "0ms"], "100us"),
+        (&["sim", "handoff", "--duration", "300"], "--duration"),
+        (&["sim", "handoff", "--duration=-3s"], "--duration"),
+        (&["sim", "handoff", "--seeds", "0"], "--seeds"),
+    ] {
+        let output = run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+        assert!(error.contains(hint), "{args:?}: {error}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_bad_machine_file_is_told_with_file_key_and_mend() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    let good = include_str!("../../fairlock-sim/machines/two_cpu.toml");
+    for (from, to, hint) in [
+        ("sockets = 1", "sockets = 0", "topology.sockets: is 0; give 1 or more"),
+        ("load_ns = 1.5", "load_ns = -1.5", "instructions.load_ns: is -1.5"),
+        ("load_ns = 1.5", "lode_ns = 1.5", "lode_ns"),
+        ("load_ns = 1.5", "", "load_ns"),
+    ] {
+        fs::write(&file, good.replace(from, to)).unwrap();
+        let output = run(&["sim", "handoff", "--machine", file.to_str().unwrap()]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{to}: {error}");
+        assert_eq!(error.lines().count(), 1, "{to}: {error}");
+        assert!(error.contains("mine.toml") && error.contains(hint), "{to}: {error}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_output_to_the_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "all", "--quick", "--duration", "2ms", "--seeds", "2"];
+    let file = dir.path().join("out.json");
+    let first = run_json(&args, &file);
+    let second = run_json(&args, &file);
+    assert_eq!(first, second);
+    let other = run_json(&[&args[..], &["--seed", "7"]].concat(), &file);
+    assert_ne!(first.0, other.0);
+}
+
+#[test]
+fn a_row_has_the_published_figure_and_the_ratio() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "reader-spin", "--threads", "2", "--cs-load", "20", "--duration", "5ms"];
+    let (printed, document) = run_json(&args, &dir.path().join("out.json"));
+    assert!(printed.contains("rank correlation") || printed.contains("within 1.5x"), "{printed}");
+    let rows = document["rows"].as_array().unwrap();
+    let row = rows.iter().find(|r| r["published_as"] == "no_rspin").unwrap();
+    assert_eq!(
+        (&row["published"], &row["machine"]),
+        (&1_665_000.0.into(), &"cascade_lake_96".into())
+    );
+    let (ours, ratio) = (row["ops_per_s"].as_f64().unwrap(), row["ratio_to_published"].as_f64());
+    assert_eq!(ratio, Some(ours / 1_665_000.0));
+    assert_eq!(row["by_seed"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_found_before_the_run() {
+    let output = run(&["sim", "all", "--json", "no/such/folder/out.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("make the folder first"));
+}
