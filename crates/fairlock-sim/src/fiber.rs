@@ -31,7 +31,16 @@ pub(crate) struct Fiber<'env> {
 
 impl<'env> Fiber<'env> {
     pub(crate) fn new(body: Box<dyn FnOnce() + 'env>) -> std::io::Result<Self> {
-        let stack = DefaultStack::new(STACK_BYTES)?;
+        Ok(Self::on(Self::stack()?, body))
+    }
+
+    /// A stack for a fiber.
+    pub(crate) fn stack() -> std::io::Result<DefaultStack> {
+        DefaultStack::new(STACK_BYTES)
+    }
+
+    /// On a stack that is there already.
+    pub(crate) fn on(stack: DefaultStack, body: Box<dyn FnOnce() + 'env>) -> Self {
         let run = move |yielder: &Yielder<(), ()>, ()| {
             YIELDER.set(yielder);
             catch_unwind(AssertUnwindSafe(body))
@@ -39,7 +48,20 @@ impl<'env> Fiber<'env> {
         // SAFETY: the body runs in `resume` only, hence within 'env; if it does not
         // end it is never dropped.
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, run) };
-        Ok(Self { coroutine: ManuallyDrop::new(coroutine), lifetime: PhantomData })
+        Self { coroutine: ManuallyDrop::new(coroutine), lifetime: PhantomData }
+    }
+
+    /// Its stack, to be used again. A fiber that has not ended never will.
+    ///
+    /// # Safety
+    /// Nobody refers to its frames, and nobody misses what they would have dropped.
+    pub(crate) unsafe fn into_stack(self) -> DefaultStack {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once, as `this` is not used or dropped afterwards.
+        let mut coroutine = unsafe { ManuallyDrop::take(&mut this.coroutine) };
+        // SAFETY: the caller's promise.
+        unsafe { coroutine.force_reset() };
+        coroutine.into_stack()
     }
 
     /// Runs it until it suspends, `None`, or ends.

@@ -34,6 +34,7 @@ mod platform;
 mod report;
 mod simulation;
 mod stuck;
+pub mod tester;
 mod world;
 
 pub use inside::{busy, mark, now, pause, random, sleep, stopped, thread, yield_now};

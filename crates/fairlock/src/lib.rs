@@ -93,6 +93,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod events;
+#[cfg(fairlock_faults)]
+pub mod fault;
+#[cfg(not(fairlock_faults))]
+mod fault;
 #[cfg(all(feature = "std", not(loom)))]
 mod mutex;
 pub mod platform;

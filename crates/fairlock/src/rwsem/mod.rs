@@ -6,6 +6,7 @@
 //! `downgrade` turns a writer into a reader.
 
 mod adaptive;
+mod check;
 mod downgrade;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -30,11 +31,14 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
+#[doc(hidden)]
+pub use check::Snapshot;
 use pace::Tenure;
 pub use policy::{Policy, ReaderSpin};
 use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
 
 use crate::events::{self, Event, EventCounts};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
 use crate::wait::{WaitContext, WaitError};
@@ -128,6 +132,13 @@ impl<P: Platform> RwSem<P> {
     /// the word when it fails (rule 15).
     #[inline]
     pub fn try_read(&self) -> bool {
+        if active(Fault::TryReadCounts) {
+            let counted = self.read_fast();
+            if counted.is_err() {
+                self.word.fetch_sub(READER, Ordering::Relaxed);
+            }
+            return counted.is_ok();
+        }
         // Acquire: owns the lock on success (rule 3).
         let mut word = self.word.load(Ordering::Relaxed);
         while word & READ_BLOCKED == 0 {

@@ -29,6 +29,7 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::{SpinnerNode, Thread};
 
@@ -83,11 +84,13 @@ impl<P: Platform> SpinnerQueue<P> {
             return true;
         }
         // Rule 9: bounded.
+        let bound_ns = if active(Fault::SpinsForEver) { u64::MAX } else { bound_ns };
         if P::spin_until(&node.state, bound_ns, |state| state == TURN) {
             return true;
         }
+        let left = if active(Fault::TakesNodeAlong) { FREE } else { LEFT };
         // Release: the thread is done with its node. Acquire: as the turn's taker.
-        node.state.compare_exchange(WAITING, LEFT, Ordering::Release, Ordering::Acquire).is_err()
+        node.state.compare_exchange(WAITING, left, Ordering::Release, Ordering::Acquire).is_err()
     }
 
     /// Gives up the head.
@@ -134,7 +137,6 @@ impl<P: Platform> SpinnerQueue<P> {
         Some(next)
     }
 
-    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.tail.load(Ordering::SeqCst) == 0
     }

@@ -30,8 +30,9 @@ use super::policy::at_most;
 use super::tenure::Queued;
 use super::word::{HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free};
 use crate::events::Event;
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::wait::{GRANTED, Kind, MAX_WAKES, Waiter, WakeList};
+use crate::wait::{Kind, MAX_WAKES, Waiter, WakeList};
 
 /// Whose turn it is, as a queued writer finds it.
 #[derive(PartialEq)]
@@ -55,7 +56,9 @@ impl<P: Platform> RwSem<P> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             // Rule 5: whoever set HANDOFF, it never keeps the head out.
-            let (new, turn) = if is_free(word) {
+            let refuses =
+                active(Fault::RefusesInherited) && word & HANDOFF != 0 && !self.is_due(waiter);
+            let (new, turn) = if is_free(word) && !refuses {
                 ((word | WRITER_LOCKED) & !HANDOFF, Turn::Taken)
             } else if word & HANDOFF != 0 {
                 return Turn::Next;
@@ -153,17 +156,23 @@ impl<P: Platform> RwSem<P> {
         }
         // Rule 2: the word counts them all before the first is told. Acquire:
         // on their behalf.
-        self.word.fetch_add((count - 1) * READER, Ordering::Acquire);
+        if !active(Fault::CountsOneByOne) {
+            self.word.fetch_add((count - 1) * READER, Ordering::Acquire);
+        }
         self.note_readers();
-        for _ in 0..count {
+        for told in 1..=count {
             // SAFETY: used up to its grant only.
             let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
-            let thread = reader.thread;
             self.count(Event::ReadLock);
             self.count(Event::WakeReader);
-            // Rule 1: published first, woken after. The record outlives both.
-            reader.set_state(GRANTED);
-            wakes.push(thread);
+            if active(Fault::CountsOneByOne) {
+                let mut alone = WakeList::new();
+                reader.grant(&mut alone);
+                alone.wake_all();
+                self.word.fetch_add(if told < count { READER } else { 0 }, Ordering::Acquire);
+                continue;
+            }
+            reader.grant(wakes);
         }
         self.after_removal(q, HANDOFF | WRITER_PHASE);
     }
@@ -172,6 +181,7 @@ impl<P: Platform> RwSem<P> {
     /// `done`, and what has no meaning any more.
     pub(super) fn after_removal(&self, q: &Queued<P>, done: usize) {
         let gone = match q.waiters.head() {
+            None if active(Fault::LeavesHandoff) => QUEUE_FLAGS & !HANDOFF,
             None => QUEUE_FLAGS,
             Some(head) if head.kind == Kind::Reader => done | WRITER_PHASE,
             Some(_) => done,

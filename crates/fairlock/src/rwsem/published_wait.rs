@@ -10,6 +10,7 @@ use super::word::{
     HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers, write_stealable,
 };
 use crate::events::Event;
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 
@@ -128,6 +129,9 @@ impl<P: Platform> RwSem<P> {
         if waiter.kind == Kind::Writer && q.waiters.is_head(waiter) {
             return self.take_as_head(q, waiter) == Turn::Taken;
         }
+        if active(Fault::ArrivesBlindly) && waiter.kind == Kind::Reader {
+            return false;
+        }
         let free = is_free(self.word.load(Ordering::Relaxed));
         self.wake_check(q, free, wakes);
         let acquired = waiter.state() == GRANTED;
@@ -157,6 +161,10 @@ impl<P: Platform> RwSem<P> {
             // Rule 10: only the head, and only once between two sleeps.
             if turn == Turn::Next && !spun && self.spin_as_head() {
                 spun = true;
+                continue;
+            }
+            if active(Fault::AllSpin) {
+                P::spin_until(&self.word, HEAD_SPIN_NS, is_free);
                 continue;
             }
             spun = false;
@@ -199,6 +207,9 @@ impl<P: Platform> RwSem<P> {
             q.waiters.remove(waiter);
             self.after_removal(q, 0);
             // Rules 8 and 14: the new head is always woken. It inherits HANDOFF.
+            if active(Fault::leaves_quietly(waiter.kind)) {
+                return Err(error);
+            }
             let free = is_free(self.word.load(Ordering::Relaxed));
             self.wake_check(q, was_head || free, wakes);
             Err(error)

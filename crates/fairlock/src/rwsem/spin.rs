@@ -75,6 +75,11 @@ impl<P: Platform> Spinners<P> {
         }
     }
 
+    /// Whether nobody spins, nor has left anything behind.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.count.load(Ordering::Relaxed) == 0
+    }
+
     /// Runs `spin` at the head of the spinner queue, with the time; a failure if
     /// the caller does not get there in time, `None` if there are enough spinners.
     fn at_head(

@@ -33,10 +33,9 @@ use super::word::{
     write_stealable,
 };
 use crate::events::Event;
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::wait::{
-    GRANTED, INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList, this_cpu,
-};
+use crate::wait::{INVITED, Kind, NEXT, Queue, Thread, WAITING, Waiter, WakeList, this_cpu};
 
 /// What the queue lock guards.
 pub(super) struct Queued<P: Platform> {
@@ -407,9 +406,7 @@ impl<P: Platform> RwSem<P> {
             self.begin_tenure(q, now, thread.hint(), shape);
         }
         self.tenure.cpu.store(NOT_YET, Ordering::Relaxed);
-        // Rule 1: published first, woken after. The record outlives both.
-        writer.set_state(GRANTED);
-        wakes.push(thread);
+        writer.grant(wakes);
         self.count(Event::WriteHandoff);
         self.count(Event::WriteLock);
         self.count(Event::WakeWriter);
@@ -433,19 +430,21 @@ impl<P: Platform> RwSem<P> {
         while let Some(reader) = unsafe { q.waiters.take_first(Kind::Reader) } {
             self.word.fetch_add(READER, Ordering::Acquire);
             self.left_queue(q, reader);
-            let thread = reader.thread;
-            q.holder_cpu = thread.cpu();
+            q.holder_cpu = reader.thread.cpu();
             self.count(Event::ReadLock);
             self.count(Event::WakeReader);
-            reader.set_state(GRANTED);
-            wakes.push(thread);
+            reader.grant(wakes);
             // However many: none of those left would be told when to look again.
             if !all {
                 break;
             }
         }
         self.count(Event::ReadHandoff);
-        self.word.fetch_and(!HANDOFF, Ordering::Relaxed);
+        if active(Fault::SubtractsHandoff) {
+            self.word.fetch_sub(HANDOFF, Ordering::Relaxed);
+        } else {
+            self.word.fetch_and(!HANDOFF, Ordering::Relaxed); // rule 4
+        }
         self.begin_tenure(q, now, READERS, shape);
         if q.waiters.is_empty() {
             return;

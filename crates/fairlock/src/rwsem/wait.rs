@@ -9,6 +9,7 @@ use super::tenure::Arrival;
 use super::word::{is_free, write_stealable};
 
 use crate::events::Event;
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{
     GRANTED, INVITED, Kind, NEXT, Thread, WAITING, WaitContext, WaitError, Waiter, WakeList,
@@ -234,7 +235,9 @@ impl<P: Platform> RwSem<P> {
                 return Ok(());
             }
             self.take_out(q, waiter);
-            self.recheck(q, P::now(), shape, &mut wakes);
+            if !active(Fault::leaves_quietly(waiter.kind)) {
+                self.recheck(q, P::now(), shape, &mut wakes); // rules 8 and 14
+            }
             self.count(Event::fail(waiter.kind));
             Err(error)
         });

@@ -2,7 +2,7 @@
 //! looks at the clock.
 
 use core::cell::Cell;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, Platform, WaitOutcome};
@@ -54,6 +54,19 @@ impl<P: Platform> Thread<P> {
     /// The CPU it was last seen on, plus one; zero if unknown.
     pub(crate) fn cpu(&self) -> usize {
         self.cpu.load(Ordering::Relaxed)
+    }
+
+    /// For concurrency testers: the name of what is at an address in the record.
+    #[doc(hidden)]
+    pub fn field_at(&self, address: usize) -> Option<&'static str> {
+        let offset = address.checked_sub(core::ptr::from_ref(self) as usize)?;
+        let fields = [
+            (offset_of!(Self, parker), size_of_val(&self.parker), "parker"),
+            (offset_of!(Self, ticket_parker), size_of_val(&self.ticket_parker), "ticket parker"),
+            (offset_of!(Self, spinner), size_of_val(&self.spinner), "spinner node"),
+        ];
+        let at = |&&(start, size, _): &&(usize, usize, _)| (start..start + size).contains(&offset);
+        fields.iter().find(at).map(|&(_, _, name)| name)
     }
 
     /// The name of this thread in owner words: its address. The alignment

@@ -3,7 +3,8 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use super::Thread;
+use super::{Thread, WakeList};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 
 /// Which way a waiter wants the lock.
@@ -81,5 +82,20 @@ impl<P: Platform> Waiter<P> {
     /// Under the queue lock. Release: pairs with [`state`](Self::state).
     pub(crate) fn set_state(&self, state: u32) {
         self.state.store(state, Ordering::Release);
+    }
+
+    /// The waiter, which is out of the queue, owns the lock. Rule 1: published
+    /// first, woken after. The thread's record outlives both (rule 12).
+    pub(crate) fn grant(&self, wakes: &mut WakeList<P>) {
+        let thread = self.thread;
+        if active(Fault::WakesBeforeGrant) {
+            thread.parker.unpark();
+            return self.set_state(GRANTED);
+        }
+        self.set_state(GRANTED);
+        if active(Fault::TouchesGranted) {
+            self.state();
+        }
+        wakes.push(thread);
     }
 }

@@ -1,0 +1,112 @@
+//! The concurrency tester: the locks as they are, under many schedules, checked
+//! after every step.
+//!
+//! A *trial* is some threads that visit one lock (`script`: reads, writes, tries,
+//! timeouts, cancellations, downgrades, recursive reads, fair unlocks), and a
+//! *schedule* that says after each operation on shared memory who goes on
+//! (`schedule`). Both follow from a seed, so a trial that fails can be repeated. It is
+//! then made smaller (`minimise`) and printed step by step (`timeline`).
+//!
+//! Memory is sequentially consistent here: orderings are a matter for the model
+//! checker, which tries every schedule, of two or three threads. The tester tries
+//! few of the schedules of up to eight.
+
+mod failure;
+mod minimise;
+mod schedule;
+mod script;
+mod stepper;
+mod subjects;
+mod timeline;
+mod trial;
+
+use std::fmt;
+use std::ops::Range;
+
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+pub use failure::{Failure, Kind};
+use minimise::{Failing, minimise};
+use schedule::Schedule;
+use subjects::SubjectKind;
+use trial::{Case, Resources};
+
+/// A lock that can be tested.
+#[derive(Clone, Copy)]
+pub struct Lock(&'static SubjectKind);
+
+impl Lock {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        subjects::ALL.iter().copied().flatten().map(Self)
+    }
+
+    /// The lock of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|lock| lock.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// What it is.
+    pub fn about(self) -> &'static str {
+        self.0.about
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lock({})", self.name())
+    }
+}
+
+/// What a search that found nothing has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Schedules tried.
+    pub schedules: u64,
+    /// Steps of all of them, each checked.
+    pub steps: u64,
+}
+
+/// Tries the schedules of these seeds, one after the other.
+///
+/// # Errors
+/// The first that the lock fails, made small.
+///
+/// # Panics
+/// There is no memory for the threads' stacks.
+pub fn search(lock: Lock, seeds: Range<u64>) -> Result<Summary, Box<Failure>> {
+    let mut resources = Resources::default();
+    let mut summary = Summary::default();
+    for seed in seeds {
+        let (case, schedule) = plan(lock, seed);
+        let outcome = trial::run(&mut resources, lock.0, &case, schedule, false);
+        summary.schedules += 1;
+        summary.steps += outcome.steps;
+        if let Some(complaint) = outcome.complaint {
+            let failing = Failing { case, deviations: outcome.deviations, kind: complaint.kind };
+            let Failing { case, deviations, kind } = minimise(&mut resources, lock.0, failing);
+            let schedule = Schedule::replay(&deviations);
+            let outcome = trial::run(&mut resources, lock.0, &case, schedule, true);
+            let timeline = timeline::timeline(&case, &outcome);
+            let (lock, what) = (lock.name(), complaint.what);
+            return Err(Box::new(Failure { lock, seed, kind, what, timeline }));
+        }
+    }
+    Ok(summary)
+}
+
+/// What follows from a seed.
+fn plan(lock: Lock, seed: u64) -> (Case, Schedule) {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let script = script::script(&mut random, lock.0.can);
+    let cpus = 1 + script::below(&mut random, 4) as usize;
+    let actions: usize = script.iter().map(Vec::len).sum();
+    let schedule = Schedule::new(random, script.len(), 40 * actions as u64);
+    (Case { script, cpus }, schedule)
+}

@@ -1,0 +1,173 @@
+//! Who goes next, and when time passes: chosen by chance, or as it was before.
+//!
+//! Left to itself a thread goes on until it cannot, then the next one does, and
+//! time passes only when nobody can go on. A schedule is known by its
+//! [`Deviation`]s from that, each at a point of its thread's own course: so it
+//! still makes sense when others, or what other threads do, are left out.
+
+use std::collections::HashMap;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::script::below;
+
+/// A point in a run: after this step of this action of this thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Point {
+    pub(super) thread: usize,
+    pub(super) action: u32,
+    pub(super) step: u32,
+}
+
+/// What happens there that would not have happened by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// This thread goes on next.
+    Run(usize),
+    /// Time passes until the next timer.
+    Advance,
+    /// This thread does not run for so many nanoseconds.
+    Stall(usize, u64),
+    /// This thread's sleep ends for no reason.
+    Wake(usize),
+}
+
+/// One decision of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deviation {
+    pub(super) at: Point,
+    pub(super) event: Event,
+}
+
+/// Chooses.
+pub(super) enum Schedule {
+    /// Another thread at a step with this chance in 256.
+    Random { random: Xoshiro256PlusPlus, switch: u64, noise: Noise },
+    /// The thread of the highest priority; at some steps that one gets the lowest.
+    /// (Burckhardt and others, "A randomized scheduler with probabilistic
+    /// guarantees of finding bugs", 2010.)
+    Priorities { random: Xoshiro256PlusPlus, priorities: Vec<i64>, changes: Vec<u64>, noise: Noise },
+    /// As it was.
+    Replay(HashMap<Point, Vec<Event>>),
+}
+
+/// What else happens by chance: in so many steps once, never if zero.
+#[derive(Clone, Copy)]
+pub(super) struct Noise {
+    advance: u64,
+    stall: u64,
+    wake: u64,
+}
+
+const STALL_NS: [u64; 3] = [50_000, 1_000_000, 100_000_000];
+
+impl Noise {
+    fn new(random: &mut Xoshiro256PlusPlus) -> Self {
+        let mut one_of = |choices: &[u64]| choices[below(random, choices.len() as u64) as usize];
+        Self {
+            advance: one_of(&[0, 20, 100, 400]),
+            stall: one_of(&[0, 0, 200, 1_000]),
+            wake: one_of(&[0, 0, 0, 0, 0, 0, 0, 100]),
+        }
+    }
+
+    fn events(self, random: &mut Xoshiro256PlusPlus, threads: usize) -> Vec<Event> {
+        let mut happens = |rate| rate != 0 && below(random, rate) == 0;
+        let (advance, stall, wake) =
+            (happens(self.advance), happens(self.stall), happens(self.wake));
+        let mut events = vec![];
+        let thread = |random: &mut _| below(random, threads as u64) as usize;
+        if stall {
+            let ns = STALL_NS[below(random, STALL_NS.len() as u64) as usize];
+            events.push(Event::Stall(thread(random), ns));
+        }
+        if wake {
+            events.push(Event::Wake(thread(random)));
+        }
+        if advance {
+            events.push(Event::Advance);
+        }
+        events
+    }
+}
+
+impl Schedule {
+    /// A schedule for `threads` threads that take some `steps` together.
+    pub(super) fn new(mut random: Xoshiro256PlusPlus, threads: usize, steps: u64) -> Self {
+        let noise = Noise::new(&mut random);
+        match below(&mut random, 4) {
+            0 => Self::Random { random, switch: 256, noise },
+            1 => Self::Random { random, switch: 24, noise },
+            _ => {
+                let mut priorities: Vec<i64> = (1..=threads as i64).collect();
+                for i in (1..threads).rev() {
+                    priorities.swap(i, below(&mut random, i as u64 + 1) as usize);
+                }
+                let changes = 1 + below(&mut random, 6);
+                let changes = (0..changes).map(|_| below(&mut random, steps)).collect();
+                Self::Priorities { random, priorities, changes, noise }
+            }
+        }
+    }
+
+    pub(super) fn replay(deviations: &[Deviation]) -> Self {
+        let mut events: HashMap<_, Vec<_>> = HashMap::new();
+        for deviation in deviations {
+            events.entry(deviation.at).or_default().push(deviation.event);
+        }
+        Self::Replay(events)
+    }
+
+    /// What happens at a point before the next thread is chosen.
+    pub(super) fn events(&mut self, at: Point, threads: usize) -> Vec<Event> {
+        match self {
+            Self::Random { random, noise, .. } | Self::Priorities { random, noise, .. } => {
+                noise.events(random, threads)
+            }
+            Self::Replay(events) => events
+                .get(&at)
+                .into_iter()
+                .flatten()
+                .filter(|event| !matches!(event, Event::Run(_)))
+                .copied()
+                .collect(),
+        }
+    }
+
+    /// The next of those that can go on. `default` would be; `yielded` gives way.
+    pub(super) fn pick(
+        &mut self,
+        at: Point,
+        step: u64,
+        can_run: &[usize],
+        default: usize,
+        yielded: Option<usize>,
+    ) -> usize {
+        match self {
+            Self::Random { random, switch, .. } => {
+                if below(random, 256) < *switch {
+                    can_run[below(random, can_run.len() as u64) as usize]
+                } else {
+                    default
+                }
+            }
+            Self::Priorities { priorities, changes, .. } => {
+                let lowest = priorities.iter().min().copied().unwrap_or(0);
+                let demoted = yielded.or_else(|| changes.contains(&step).then_some(at.thread));
+                if let Some(priority) = demoted.and_then(|thread| priorities.get_mut(thread)) {
+                    *priority = lowest - 1;
+                }
+                can_run.iter().copied().max_by_key(|&thread| priorities[thread]).unwrap_or(default)
+            }
+            Self::Replay(events) => events
+                .get(&at)
+                .into_iter()
+                .flatten()
+                .find_map(|event| match event {
+                    Event::Run(thread) if can_run.contains(thread) => Some(*thread),
+                    _ => None,
+                })
+                .unwrap_or(default),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the threads of a test do: visits to a lock, by chance as the seed has it.
+
+use std::fmt;
+
+use rand_core::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A number below `below`, which is not zero.
+pub(super) fn below(random: &mut Xoshiro256PlusPlus, below: u64) -> u64 {
+    ((u128::from(random.next_u64()) * u128::from(below)) >> 64) as u64
+}
+
+fn one_of<T: Copy>(random: &mut Xoshiro256PlusPlus, choices: &[T]) -> T {
+    choices[below(random, choices.len() as u64) as usize]
+}
+
+/// What can be done with a lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Abilities {
+    /// Readers together; otherwise everybody writes.
+    pub(super) shared: bool,
+    /// Waits can end early.
+    pub(super) timed: bool,
+    /// There are fair unlocks.
+    pub(super) fair: bool,
+    /// It locks ranges of numbers.
+    pub(super) ranges: bool,
+}
+
+/// How to come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    Wait,
+    Try,
+    /// With a timeout in nanoseconds.
+    For(u64),
+    /// Until the token of this number is cancelled.
+    Cancellable(usize),
+}
+
+/// What to do before leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    Leave,
+    LeaveFair,
+    /// From writer to reader, and another section.
+    Downgrade,
+    /// Read again, recursively, and another section.
+    ReadAgain,
+    /// Give up a part of the range, and another section.
+    Shrink,
+    /// Leave the two halves of the range one after the other.
+    Split,
+}
+
+/// The time inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Busy(u64),
+    Sleep(u64),
+}
+
+/// One thing a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Visit {
+        writes: bool,
+        how: How,
+        section: Section,
+        then: Then,
+        /// First and last position.
+        range: (u64, u64),
+    },
+    /// Cancels the token of this number.
+    Cancel(usize),
+    /// Stays away.
+    Away(Section),
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Action::Visit { writes, how, section, then, range } = self else {
+            return match self {
+                Action::Cancel(token) => write!(f, "cancel token {token}"),
+                Action::Away(section) => write!(f, "away: {section:?}"),
+                Action::Visit { .. } => Ok(()),
+            };
+        };
+        f.write_str(if *writes { "write" } else { "read" })?;
+        if *range != WHOLE {
+            write!(f, " {}..={}", range.0, range.1)?;
+        }
+        match how {
+            How::Wait => {}
+            How::Try => f.write_str(", try")?,
+            How::For(ns) => write!(f, ", for {ns} ns")?,
+            How::Cancellable(token) => write!(f, ", until token {token} is cancelled")?,
+        }
+        write!(f, "; {section:?}")?;
+        if *then == Then::Leave { Ok(()) } else { write!(f, "; {then:?}") }
+    }
+}
+
+/// The range of a lock that has none.
+pub(super) const WHOLE: (u64, u64) = (0, u64::MAX);
+
+/// What each thread does, in order. An action has a number, by which it is known
+/// when others are left out.
+pub(super) type Script = Vec<Vec<(u32, Action)>>;
+
+/// How many tokens a script uses at most.
+pub(super) const TOKENS: usize = 3;
+
+const BUSY_NS: [u64; 3] = [10, 200, 2_000];
+const SLEEP_NS: [u64; 4] = [1_000, 30_000, 600_000, 6_000_000];
+const TIMEOUT_NS: [u64; 6] = [0, 100, 2_000, 30_000, 700_000, 5_000_000];
+
+fn section(random: &mut Xoshiro256PlusPlus) -> Section {
+    match below(random, 4) {
+        0 => Section::Sleep(one_of(random, &SLEEP_NS)),
+        _ => Section::Busy(one_of(random, &BUSY_NS)),
+    }
+}
+
+fn visit(random: &mut Xoshiro256PlusPlus, can: Abilities, writes: u64) -> Action {
+    let writes = !can.shared || below(random, 100) < writes;
+    let how = match below(random, 8) {
+        0 => How::Try,
+        1 if can.timed => How::For(one_of(random, &TIMEOUT_NS)),
+        2 if can.timed => How::Cancellable(below(random, TOKENS as u64) as usize),
+        _ => How::Wait,
+    };
+    let then = match below(random, 8) {
+        0 if can.fair => Then::LeaveFair,
+        1 if can.shared && writes => Then::Downgrade,
+        1 if can.shared => Then::ReadAgain,
+        2 if can.ranges => Then::Shrink,
+        3 if can.ranges => Then::Split,
+        _ => Then::Leave,
+    };
+    let range = if !can.ranges || below(random, 8) == 0 {
+        WHOLE
+    } else {
+        let start = below(random, 12);
+        (start, start + below(random, 6))
+    };
+    Action::Visit { writes, how, section: section(random), then, range }
+}
+
+/// A script for 3 to 8 threads.
+pub(super) fn script(random: &mut Xoshiro256PlusPlus, can: Abilities) -> Script {
+    let threads = 3 + below(random, 6).min(below(random, 6));
+    let visits = 1 + below(random, 4);
+    let writes = one_of(random, &[30, 50, 80]);
+    let mut number = 0;
+    (0..threads)
+        .map(|_| {
+            let mut actions = vec![];
+            for _ in 0..visits {
+                let cancels = can.timed && below(random, 8) == 0;
+                if cancels {
+                    actions.push(Action::Cancel(below(random, TOKENS as u64) as usize));
+                } else if below(random, 6) == 0 {
+                    actions.push(Action::Away(section(random)));
+                }
+                actions.push(visit(random, can, writes));
+            }
+            actions
+                .into_iter()
+                .map(|action| {
+                    number += 1;
+                    (number, action)
+                })
+                .collect()
+        })
+        .collect()
+}

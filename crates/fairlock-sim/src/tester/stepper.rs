@@ -1,0 +1,411 @@
+//! The engine of a test: memory is free and sequentially consistent, and every
+//! operation on it is a point where another thread may go on.
+//!
+//! Time is a number. It passes a little with every step, by as much as a section
+//! says, and to the next timer if nobody can go on or the schedule wants it so.
+//! A spinner waits until its word is what it wants, or its bound has passed: a
+//! schedule cannot starve others by having it spin.
+
+use std::ops::Range;
+
+use fairlock::platform::WaitOutcome;
+use fairlock::wait::Thread as Record;
+
+use super::schedule::{Event, Point};
+use crate::engine::{Access, Engine, Look, Next, Work};
+use crate::observe::Mark;
+use crate::platform::Sim;
+
+/// What a thread does in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Begin,
+    Access(Access, usize),
+    /// A pause or a yield: others had better go on.
+    GiveWay,
+    Busy(u64),
+    /// A sleep ends, on this word unless that is zero.
+    Slept(usize, WaitOutcome),
+    /// A spin on this word ends, content or not.
+    Spun(usize, bool),
+    Wake(usize),
+    End,
+}
+
+enum State {
+    Ready,
+    Spinning { look: Look, address: usize, since: u64, deadline: u64 },
+    Asleep { address: usize, deadline: u64, order: u64 },
+    Ended,
+}
+
+/// A timer that never expires.
+const NEVER: u64 = u64::MAX;
+
+struct Thread {
+    record: &'static Record<Sim>,
+    stack: Range<usize>,
+    /// Below this its stack is not in use.
+    depth: usize,
+    state: State,
+    /// What it does when it goes on.
+    pending: Operation,
+    stalled_until: u64,
+    outcome: WaitOutcome,
+    content: bool,
+    /// Time spent spinning since it last slept or began something.
+    awake_ns: u64,
+    action: u32,
+    step: u32,
+}
+
+/// How long a thread may wait awake: more than any spin of these locks.
+const LONGEST_SPIN_NS: u64 = 10_000_000;
+/// What an operation takes,
+const STEP_NS: u64 = 10;
+/// a pause,
+const PAUSE_NS: u64 = 50;
+/// and a yield.
+const YIELD_NS: u64 = 2_000;
+
+pub(super) struct Stepper {
+    threads: Vec<Thread>,
+    running: usize,
+    yielded: bool,
+    now: u64,
+    sleeps: u64,
+    cpus: usize,
+}
+
+impl Stepper {
+    /// For threads with these records and stacks, on so many CPUs.
+    pub(super) fn new(
+        threads: impl Iterator<Item = (&'static Record<Sim>, Range<usize>)>,
+        cpus: usize,
+    ) -> Self {
+        let thread = |(record, stack): (_, Range<usize>)| Thread {
+            record,
+            depth: stack.end,
+            stack,
+            state: State::Ready,
+            pending: Operation::Begin,
+            stalled_until: 0,
+            outcome: WaitOutcome::Woken,
+            content: false,
+            awake_ns: 0,
+            action: 0,
+            step: 0,
+        };
+        Self {
+            threads: threads.map(thread).collect(),
+            running: 0,
+            yielded: false,
+            now: 1_000_000,
+            sleeps: 0,
+            cpus,
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The thread that gave way in the last step, if it did.
+    pub(super) fn yielded(&self) -> Option<usize> {
+        self.yielded.then_some(self.running)
+    }
+
+    /// Where the thread that ran last stands.
+    pub(super) fn point(&self) -> Point {
+        let Thread { action, step, .. } = self.threads[self.running];
+        Point { thread: self.running, action, step }
+    }
+
+    /// The running thread begins this action.
+    pub(super) fn begin(&mut self, action: u32) {
+        let thread = &mut self.threads[self.running];
+        (thread.action, thread.step, thread.awake_ns) = (action, 0, 0);
+    }
+
+    pub(super) fn all_ended(&self) -> bool {
+        self.threads.iter().all(|thread| matches!(thread.state, State::Ended))
+    }
+
+    /// Threads that can go on now.
+    pub(super) fn can_run(&self, list: &mut Vec<usize>) {
+        list.clear();
+        for (number, thread) in self.threads.iter().enumerate() {
+            let can = thread.stalled_until <= self.now
+                && match &thread.state {
+                    State::Ready => true,
+                    State::Spinning { look, deadline, .. } => *deadline <= self.now || look.holds(),
+                    State::Asleep { deadline, .. } => *deadline <= self.now,
+                    State::Ended => false,
+                };
+            if can {
+                list.push(number);
+            }
+        }
+    }
+
+    /// Who goes on by itself: the one that runs, unless it cannot or gave way.
+    pub(super) fn default(&self, can_run: &[usize]) -> usize {
+        if !self.yielded && can_run.contains(&self.running) {
+            return self.running;
+        }
+        let later = can_run.iter().find(|&&thread| thread > self.running);
+        *later.unwrap_or(&can_run[0])
+    }
+
+    /// Lets time pass until the next timer; false if there is none.
+    pub(super) fn advance(&mut self) -> bool {
+        let timers = self.threads.iter().flat_map(|thread| {
+            let timer = match thread.state {
+                State::Spinning { deadline, .. } | State::Asleep { deadline, .. } => deadline,
+                State::Ready | State::Ended => NEVER,
+            };
+            let stalled = match thread.state {
+                State::Ended => NEVER,
+                _ => thread.stalled_until,
+            };
+            [timer, stalled]
+        });
+        let next = timers.filter(|&time| time > self.now && time != NEVER).min();
+        if let Some(time) = next {
+            self.now = time;
+        }
+        next.is_some()
+    }
+
+    /// Has something happen that no thread did. False if it means nothing here.
+    pub(super) fn disturb(&mut self, event: Event) -> bool {
+        match event {
+            Event::Run(_) => false,
+            Event::Advance => self.advance(),
+            Event::Stall(thread, ns) => {
+                let thread = &mut self.threads[thread];
+                if matches!(thread.state, State::Ended) {
+                    return false;
+                }
+                thread.stalled_until = self.now + ns;
+                true
+            }
+            Event::Wake(thread) => {
+                let asleep = matches!(self.threads[thread].state, State::Asleep { address, .. } if address != 0);
+                if asleep {
+                    self.end_sleep(thread, WaitOutcome::Woken);
+                }
+                asleep
+            }
+        }
+    }
+
+    /// `thread` is about to go on: what it does. An error if it must not.
+    pub(super) fn go_on(&mut self, thread: usize) -> Result<Operation, &'static str> {
+        self.running = thread;
+        self.yielded = false;
+        self.now += STEP_NS;
+        let now = self.now;
+        let t = &mut self.threads[thread];
+        t.step += 1;
+        match &t.state {
+            State::Spinning { look, address, since, deadline } => {
+                t.content = look.holds();
+                t.pending = Operation::Spun(*address, t.content);
+                // It may have been stalled itself after the bound had passed.
+                t.awake_ns += now.min(*deadline) - since;
+                t.state = State::Ready;
+                if t.awake_ns > LONGEST_SPIN_NS {
+                    return Err("it spins for too long (rules 9 and 10)");
+                }
+            }
+            State::Asleep { .. } => self.end_sleep(thread, WaitOutcome::TimedOut),
+            State::Ready | State::Ended => {}
+        }
+        let operation = self.threads[thread].pending;
+        if let Operation::Access(_, address) | Operation::Wake(address) = operation {
+            self.check_frame(address)?;
+        }
+        Ok(operation)
+    }
+
+    /// The frame of another thread may be used only while it is there.
+    fn check_frame(&self, address: usize) -> Result<(), &'static str> {
+        let dead = |(number, thread): (usize, &Thread)| {
+            number != self.running && thread.stack.contains(&address) && address < thread.depth
+        };
+        if self.threads.iter().enumerate().any(dead) {
+            return Err("it touches the frame of a call that has returned (rules 11 and 12)");
+        }
+        Ok(())
+    }
+
+    /// The running thread has ended.
+    pub(super) fn end(&mut self) {
+        let thread = &mut self.threads[self.running];
+        thread.state = State::Ended;
+        thread.pending = Operation::End;
+        thread.depth = thread.stack.end;
+    }
+
+    fn end_sleep(&mut self, thread: usize, outcome: WaitOutcome) {
+        let t = &mut self.threads[thread];
+        if let State::Asleep { address, .. } = t.state {
+            t.state = State::Ready;
+            t.outcome = outcome;
+            t.pending = Operation::Slept(address, outcome);
+        }
+    }
+
+    /// The running thread suspends, and does this when it goes on. Its stack is in
+    /// use down to `frame`, which is that of the engine's caller or deeper.
+    fn suspend_before(&mut self, operation: Operation) -> Next {
+        let frame = 0_u8;
+        let thread = &mut self.threads[self.running];
+        thread.pending = operation;
+        thread.depth = std::ptr::from_ref(&frame) as usize;
+        Next::Suspend
+    }
+
+    /// What a thread does, or waits for.
+    pub(super) fn doing(&self, thread: usize) -> Doing {
+        let t = &self.threads[thread];
+        match t.state {
+            State::Ended => Doing::Ended,
+            State::Asleep { address, deadline, .. } => {
+                Doing::Sleeps { address, timer: deadline != NEVER }
+            }
+            State::Spinning { address, .. } => Doing::Spins { address },
+            State::Ready => Doing::Runs(t.pending),
+        }
+    }
+
+    /// The action that a thread is in.
+    pub(super) fn action(&self, thread: usize) -> u32 {
+        self.threads[thread].action
+    }
+
+    /// What is at an address that is not the lock's.
+    pub(super) fn place(&self, address: usize) -> String {
+        for (number, thread) in self.threads.iter().enumerate() {
+            if thread.stack.contains(&address) {
+                return format!("frame of {number}");
+            }
+            if let Some(field) = thread.record.field_at(address) {
+                return format!("{field} of {number}");
+            }
+        }
+        "elsewhere".into()
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    Runs(Operation),
+    Spins { address: usize },
+    Sleeps { address: usize, timer: bool },
+    Ended,
+}
+
+impl Engine for Stepper {
+    fn access(&mut self, address: usize, access: Access) -> Next {
+        self.suspend_before(Operation::Access(access, address))
+    }
+
+    fn wrote(&mut self, _address: usize) {}
+
+    fn work(&mut self, work: Work) -> Next {
+        match work {
+            // Nobody else can tell when these happen.
+            Work::Clock | Work::Look | Work::WaitCall | Work::WakeCall => Next::Go,
+            Work::Pause(_) | Work::Yield => {
+                let ns = if work == Work::Yield { YIELD_NS } else { PAUSE_NS };
+                self.now += ns;
+                self.threads[self.running].awake_ns += ns;
+                self.yielded = true;
+                self.suspend_before(Operation::GiveWay)
+            }
+            Work::Pauses(n) => {
+                self.now += u64::from(n) * STEP_NS;
+                self.suspend_before(Operation::Busy(u64::from(n) * STEP_NS))
+            }
+            Work::Busy(ns) => {
+                self.now += ns;
+                self.suspend_before(Operation::Busy(ns))
+            }
+        }
+    }
+
+    fn spin(&mut self, address: usize, bound_ns: u64, look: Look) {
+        let _ = self.suspend_before(Operation::Spun(address, false));
+        let (since, deadline) = (self.now, self.now.saturating_add(bound_ns));
+        self.threads[self.running].state = State::Spinning { look, address, since, deadline };
+    }
+
+    fn spun(&mut self) -> bool {
+        self.threads[self.running].content
+    }
+
+    fn sleep(&mut self, address: usize, deadline: Option<u64>) {
+        let _ = self.suspend_before(Operation::Slept(address, WaitOutcome::Woken));
+        self.sleeps += 1;
+        let thread = &mut self.threads[self.running];
+        thread.awake_ns = 0;
+        let deadline = deadline.unwrap_or(NEVER);
+        thread.state = State::Asleep { address, deadline, order: self.sleeps };
+    }
+
+    fn slept(&mut self) -> WaitOutcome {
+        self.threads[self.running].outcome
+    }
+
+    fn wake(&mut self, address: usize) -> Next {
+        let first = self
+            .threads
+            .iter()
+            .enumerate()
+            .filter_map(|(number, thread)| match thread.state {
+                State::Asleep { address: word, order, .. } if word == address => {
+                    Some((order, number))
+                }
+                _ => None,
+            })
+            .min();
+        if let Some((_, thread)) = first {
+            self.end_sleep(thread, WaitOutcome::Woken);
+        }
+        self.suspend_before(Operation::Wake(address))
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+
+    fn cpu(&self) -> u32 {
+        (self.running % self.cpus) as u32
+    }
+
+    fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    fn number(&self) -> usize {
+        self.running
+    }
+
+    fn thread(&self) -> &'static Record<Sim> {
+        self.threads[self.running].record
+    }
+
+    /// What is by chance is in the script and the schedule.
+    fn random(&mut self, _below: u64) -> u64 {
+        0
+    }
+
+    fn mark(&mut self, _mark: Mark) {}
+}

@@ -1,0 +1,109 @@
+//! Locks under test: how to use them, what must hold of them at any time, and what
+//! may be left of them in the end.
+
+mod rwsem;
+
+use std::cell::{Cell, RefCell};
+
+use super::failure::Kind;
+use super::script::{Abilities, Action, Section};
+use crate::{busy, sleep};
+
+/// A lock, and what is known of who is in it.
+pub(super) trait Subject {
+    /// The calling simulated thread does this.
+    fn act(&self, action: &Action);
+
+    /// What is wrong between two steps, if something is.
+    fn check(&self) -> Result<(), Complaint>;
+
+    /// What is left when all threads have ended.
+    fn check_idle(&self) -> Result<(), Complaint>;
+
+    /// What the lock looks like, for a timeline.
+    fn state(&self) -> String;
+
+    /// What is at an address, if that is in the lock.
+    fn field_at(&self, address: usize) -> Option<&'static str>;
+}
+
+/// What is wrong.
+#[derive(Clone, Debug)]
+pub(super) struct Complaint {
+    pub(super) kind: Kind,
+    pub(super) what: String,
+}
+
+impl Complaint {
+    fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into() }
+    }
+}
+
+/// A kind of lock under test.
+pub(super) struct SubjectKind {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) can: Abilities,
+    pub(super) make: fn() -> Box<dyn Subject>,
+}
+
+/// All of them.
+pub(super) const ALL: &[&[SubjectKind]] = &[rwsem::KINDS];
+
+/// Spends the time inside. Others can meet it there, however short it is.
+fn stay(section: Section) {
+    match section {
+        Section::Busy(ns) => busy(ns),
+        Section::Sleep(ns) => sleep(ns),
+    }
+}
+
+/// Who is inside: entered after the lock was taken, left before it is let go.
+#[derive(Default)]
+struct Room {
+    readers: Cell<usize>,
+    writers: Cell<usize>,
+    /// How often a writer has come.
+    written: Cell<u64>,
+    complaint: RefCell<Option<Complaint>>,
+}
+
+impl Room {
+    fn enter(&self, writes: bool) {
+        let inside = if writes { &self.writers } else { &self.readers };
+        inside.set(inside.get() + 1);
+        self.written.set(self.written.get() + u64::from(writes));
+        if self.writers.get() > 1 || (self.writers.get() == 1 && self.readers.get() > 0) {
+            let (readers, writers) = (self.readers.get(), self.writers.get());
+            self.complain(format!("{readers} readers and {writers} writers are inside together"));
+        }
+    }
+
+    fn leave(&self, writes: bool) {
+        let inside = if writes { &self.writers } else { &self.readers };
+        inside.set(inside.get() - 1);
+    }
+
+    /// The writer inside becomes a reader by `downgrade`, which lets no writer in.
+    fn downgrade(&self, downgrade: impl FnOnce()) {
+        self.leave(true);
+        let before = self.written.get();
+        downgrade();
+        self.enter(false);
+        if self.written.get() != before {
+            self.complain("a writer was inside in the middle of a downgrade".into());
+        }
+    }
+
+    fn complain(&self, what: String) {
+        *self.complaint.borrow_mut() = Some(Complaint::new(Kind::Exclusion, what));
+    }
+
+    fn check(&self) -> Result<(), Complaint> {
+        match &*self.complaint.borrow() {
+            Some(complaint) => Err(complaint.clone()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The reader/writer lock, under every policy.
+
+use std::time::Duration;
+
+use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
+use fairlock::wait::CancelToken;
+
+use super::{Complaint, Room, Subject, SubjectKind, stay};
+use crate::platform::Sim;
+use crate::tester::failure::Kind;
+use crate::tester::script::{Abilities, Action, How, TOKENS, Then};
+
+const CAN: Abilities = Abilities { shared: true, timed: true, fair: true, ranges: false };
+
+macro_rules! kind {
+    ($name:literal, $about:literal, $policy:expr) => {
+        SubjectKind { name: $name, about: $about, can: CAN, make: || Box::new(Sem::new($policy)) }
+    };
+}
+
+pub(in crate::tester) const KINDS: &[SubjectKind] = &[
+    kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
+    kind!(
+        "rwsem:brief-tenure",
+        "RwSem, tenures as short as can be",
+        Policy {
+            handoff_after: Some(Duration::ZERO),
+            handoff_budget: Some(100),
+            ..Policy::DEFAULT
+        }
+    ),
+    kind!("rwsem:unfair", "RwSem, Policy::UNFAIR", Policy::UNFAIR),
+    kind!("rwsem:handoff", "RwSem, Policy::HANDOFF", Policy::HANDOFF),
+    kind!("rwsem:no-reader-spin", "RwSem, Policy::NO_READER_SPIN", Policy::NO_READER_SPIN),
+    kind!("rwsem:writer-phase", "RwSem, Policy::WRITER_PHASE", Policy::WRITER_PHASE),
+    kind!(
+        "rwsem:soon",
+        "RwSem, Policy::WRITER_PHASE with handoff after 2 us, one spinning reader",
+        Policy {
+            handoff_after: Some(Duration::from_micros(2)),
+            reader_spin: ReaderSpin::One,
+            ..Policy::WRITER_PHASE
+        }
+    ),
+    kind!(
+        "rwsem:immediate",
+        "RwSem, Policy::HANDOFF with handoff at once",
+        Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF }
+    ),
+    kind!(
+        "rwsem:adaptive-spin",
+        "RwSem, Policy::HANDOFF with adaptive reader spinning",
+        Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }
+    ),
+];
+
+struct Sem {
+    lock: RwSem<Sim>,
+    tokens: [CancelToken<Sim>; TOKENS],
+    room: Room,
+}
+
+impl Sem {
+    fn new(policy: Policy) -> Self {
+        Self {
+            lock: RwSem::new(policy),
+            tokens: std::array::from_fn(|_| CancelToken::new()),
+            room: Room::default(),
+        }
+    }
+
+    fn acquire(&self, writes: bool, how: How) -> bool {
+        let lock = &self.lock;
+        let until = |ns| crate::now() + ns;
+        match (how, writes) {
+            (How::Wait, true) => lock.write(),
+            (How::Wait, false) => lock.read(),
+            (How::Try, true) => return lock.try_write(),
+            (How::Try, false) => return lock.try_read(),
+            (How::For(ns), true) => return lock.write_until(until(ns)).is_ok(),
+            (How::For(ns), false) => return lock.read_until(until(ns)).is_ok(),
+            (How::Cancellable(token), true) => {
+                return lock.write_cancellable(&self.tokens[token]).is_ok();
+            }
+            (How::Cancellable(token), false) => {
+                return lock.read_cancellable(&self.tokens[token]).is_ok();
+            }
+        }
+        true
+    }
+
+    /// Leaves what was entered.
+    fn release(&self, writes: bool, fair: bool) {
+        self.room.leave(writes);
+        // SAFETY: entered after it was taken.
+        unsafe {
+            match (writes, fair) {
+                (true, true) => self.lock.unlock_write_fair(),
+                (true, false) => self.lock.unlock_write(),
+                (false, true) => self.lock.unlock_read_fair(),
+                (false, false) => self.lock.unlock_read(),
+            }
+        }
+    }
+}
+
+impl Subject for Sem {
+    fn act(&self, action: &Action) {
+        match *action {
+            Action::Cancel(token) => self.tokens[token].cancel(),
+            Action::Away(section) => stay(section),
+            Action::Visit { mut writes, how, section, then, .. } => {
+                if !self.acquire(writes, how) {
+                    return;
+                }
+                self.room.enter(writes);
+                stay(section);
+                match then {
+                    Then::Downgrade => {
+                        // SAFETY: held for writing.
+                        self.room.downgrade(|| unsafe { self.lock.downgrade() });
+                        writes = false;
+                        stay(section);
+                    }
+                    Then::ReadAgain => {
+                        self.lock.read_recursive();
+                        self.room.enter(false);
+                        stay(section);
+                        self.release(false, false);
+                    }
+                    _ => {}
+                }
+                self.release(writes, then == Then::LeaveFair);
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), Complaint> {
+        self.room.check()?;
+        let (readers, writers) = (self.room.readers.get(), self.room.writers.get());
+        // SAFETY: between two steps nobody runs. Twice as many readers as threads:
+        // each may read again.
+        unsafe { self.lock.check(readers, writers > 0, 16) }
+            .map_err(|what| Complaint::new(Kind::Word, what))
+    }
+
+    fn check_idle(&self) -> Result<(), Complaint> {
+        // SAFETY: nobody runs.
+        unsafe { self.lock.check_idle() }.map_err(|what| Complaint::new(Kind::Remains, what))
+    }
+
+    fn state(&self) -> String {
+        self.lock.snapshot().to_string()
+    }
+
+    fn field_at(&self, address: usize) -> Option<&'static str> {
+        self.lock.field_at(address)
+    }
+}

@@ -1,0 +1,256 @@
+//! One trial: a script on a new lock, by one schedule, checked after every step.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+use corosensei::stack::{DefaultStack, Stack};
+use fairlock::wait::Thread as Record;
+
+use super::failure::Kind;
+use super::schedule::{Deviation, Event, Schedule};
+use super::script::Script;
+use super::stepper::{Doing, Operation, Stepper};
+use super::subjects::{Complaint, Subject, SubjectKind};
+use crate::engine::with_engine;
+use crate::fiber::{Fiber, Panic};
+use crate::platform::Sim;
+
+/// Trials end after so many steps; those that end by themselves take some thousands.
+const MOST_STEPS: u64 = 200_000;
+
+/// Stacks and thread records, to be used again and again.
+#[derive(Default)]
+pub(super) struct Resources {
+    stacks: Vec<DefaultStack>,
+    records: Vec<NonNull<Record<Sim>>>,
+}
+
+impl Resources {
+    fn stack(&mut self) -> DefaultStack {
+        let new = || Fiber::stack().expect("no memory for the threads' stacks");
+        self.stacks.pop().unwrap_or_else(new)
+    }
+
+    /// A new record for each of `count` threads. They are used until the next call.
+    fn records(&mut self, count: usize) -> Vec<&'static Record<Sim>> {
+        while self.records.len() < count {
+            self.records.push(NonNull::from(Box::leak(Box::new(Record::new()))));
+        }
+        let renew = |record: &NonNull<Record<Sim>>| {
+            // SAFETY: leaked, so it is there for good; the threads and the lock of
+            // the trial before, which referred to it, are gone.
+            unsafe {
+                record.write(Record::new());
+                record.as_ref()
+            }
+        };
+        self.records.iter().take(count).map(renew).collect()
+    }
+}
+
+/// What one step did, for a timeline.
+pub(super) struct Entry {
+    pub(super) now: u64,
+    pub(super) thread: usize,
+    pub(super) action: u32,
+    pub(super) operation: Operation,
+    /// Where, if it was somewhere.
+    pub(super) place: String,
+    /// The lock after it.
+    pub(super) state: String,
+}
+
+/// What became of a trial.
+pub(super) struct Outcome {
+    pub(super) complaint: Option<Complaint>,
+    pub(super) deviations: Vec<Deviation>,
+    pub(super) steps: u64,
+    /// Every step, if it was asked for.
+    pub(super) log: Vec<Entry>,
+    /// What the threads do in the end.
+    pub(super) ends: Vec<String>,
+}
+
+/// A script and the machine it runs on.
+#[derive(Clone)]
+pub(super) struct Case {
+    pub(super) script: Script,
+    pub(super) cpus: usize,
+}
+
+/// Runs `case` on a new lock of this kind.
+pub(super) fn run(
+    resources: &mut Resources,
+    kind: &SubjectKind,
+    case: &Case,
+    schedule: Schedule,
+    log: bool,
+) -> Outcome {
+    let subject = (kind.make)();
+    let began = Cell::new(None);
+    let records = resources.records(case.script.len());
+    let mut stacks = vec![];
+    let mut fibers: Vec<Fiber<'_>> = vec![];
+    for actions in &case.script {
+        let stack = resources.stack();
+        stacks.push(stack.limit().get()..stack.base().get());
+        let (subject, began) = (&*subject, &began);
+        let body = move || {
+            for (number, action) in actions {
+                began.set(Some(*number));
+                subject.act(action);
+            }
+        };
+        fibers.push(Fiber::on(stack, Box::new(body)));
+    }
+    let stepper = Stepper::new(records.into_iter().zip(stacks), case.cpus);
+    let mut trial = Trial {
+        stepper: Box::new(stepper),
+        subject: &*subject,
+        schedule,
+        began: &began,
+        log: log.then(Vec::new),
+        deviations: vec![],
+        steps: 0,
+    };
+    let complaint = trial.run(&mut fibers).err();
+    let ends = (0..fibers.len()).map(|thread| trial.describe(thread)).collect();
+    let Trial { deviations, steps, log, .. } = trial;
+    for fiber in fibers {
+        // SAFETY: only the lock, its tokens and the records refer to the frames; the
+        // first are dropped next, without a look at them, the records written anew.
+        resources.stacks.push(unsafe { fiber.into_stack() });
+    }
+    Outcome { complaint, deviations, steps, log: log.unwrap_or_default(), ends }
+}
+
+struct Trial<'a> {
+    stepper: Box<Stepper>,
+    subject: &'a dyn Subject,
+    schedule: Schedule,
+    /// The action that the running thread has begun.
+    began: &'a Cell<Option<u32>>,
+    log: Option<Vec<Entry>>,
+    deviations: Vec<Deviation>,
+    steps: u64,
+}
+
+impl Trial<'_> {
+    fn run(&mut self, fibers: &mut [Fiber<'_>]) -> Result<(), Complaint> {
+        let mut can_run = vec![];
+        while !self.stepper.all_ended() {
+            if self.steps == MOST_STEPS {
+                let what = format!("after {MOST_STEPS} steps threads still run");
+                return Err(Complaint { kind: Kind::Livelock, what });
+            }
+            let thread = self.choose(&mut can_run, fibers.len())?;
+            self.step(thread, &mut fibers[thread])?;
+        }
+        self.subject.check_idle()
+    }
+
+    /// Who goes on.
+    fn choose(&mut self, can_run: &mut Vec<usize>, threads: usize) -> Result<usize, Complaint> {
+        let at = self.stepper.point();
+        for event in self.schedule.events(at, threads) {
+            if self.stepper.disturb(event) {
+                self.deviations.push(Deviation { at, event });
+            }
+        }
+        self.stepper.can_run(can_run);
+        while can_run.is_empty() {
+            if !self.stepper.advance() {
+                let what = "everybody waits, and nothing will end it".into();
+                return Err(Complaint { kind: Kind::Deadlock, what });
+            }
+            self.stepper.can_run(can_run);
+        }
+        let default = self.stepper.default(can_run);
+        let yielded = self.stepper.yielded();
+        let thread = self.schedule.pick(at, self.steps, can_run, default, yielded);
+        if thread != default {
+            self.deviations.push(Deviation { at, event: Event::Run(thread) });
+        }
+        Ok(thread)
+    }
+
+    fn step(&mut self, thread: usize, fiber: &mut Fiber<'_>) -> Result<(), Complaint> {
+        self.steps += 1;
+        let action = self.stepper.action(thread);
+        let operation = self.stepper.go_on(thread);
+        let result = match operation {
+            Ok(_) => self.resume(fiber),
+            Err(what) => {
+                let what = format!("thread {thread}: {what}");
+                Err(Complaint { kind: Kind::Conduct, what })
+            }
+        };
+        if self.log.is_some() {
+            let operation = operation.unwrap_or(Operation::End);
+            self.note(thread, action, operation);
+        }
+        result?;
+        self.subject.check()
+    }
+
+    fn resume(&mut self, fiber: &mut Fiber<'_>) -> Result<(), Complaint> {
+        let stepper = NonNull::from(&mut *self.stepper);
+        // SAFETY: the stepper is not used here until the fiber has suspended.
+        let outcome = unsafe { with_engine(stepper, || fiber.resume()) };
+        if let Some(action) = self.began.take() {
+            self.stepper.begin(action);
+        }
+        match outcome {
+            None => Ok(()),
+            Some(Ok(())) => {
+                self.stepper.end();
+                Ok(())
+            }
+            Some(Err(panic)) => Err(Complaint { kind: Kind::Panic, what: message(&panic) }),
+        }
+    }
+
+    fn note(&mut self, thread: usize, action: u32, operation: Operation) {
+        let entry = Entry {
+            now: self.stepper.now(),
+            thread,
+            action,
+            operation,
+            place: operation.address().map(|address| self.place(address)).unwrap_or_default(),
+            state: self.subject.state(),
+        };
+        if let Some(log) = &mut self.log {
+            log.push(entry);
+        }
+    }
+
+    fn place(&self, address: usize) -> String {
+        match self.subject.field_at(address) {
+            Some(field) => field.to_owned(),
+            None => self.stepper.place(address),
+        }
+    }
+
+    /// What a thread does, in words.
+    fn describe(&self, thread: usize) -> String {
+        match self.stepper.doing(thread) {
+            Doing::Ended => "has ended".into(),
+            Doing::Runs(operation) => match operation.address() {
+                Some(address) => format!("is about to go on: {operation} {}", self.place(address)),
+                None => format!("is about to go on: {operation}"),
+            },
+            Doing::Spins { address } => format!("spins on {}", self.place(address)),
+            Doing::Sleeps { address: 0, .. } => "sleeps in its section".into(),
+            Doing::Sleeps { address, timer } => {
+                let timer = if timer { ", with a timer" } else { "" };
+                format!("sleeps on {}{timer}", self.place(address))
+            }
+        }
+    }
+}
+
+/// What a panic says.
+fn message(panic: &Panic) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
+}

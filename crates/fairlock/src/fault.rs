@@ -1,0 +1,76 @@
+//! Mistakes on purpose: negative controls of the concurrency tester
+//! (`fairlock_sim::tester`), each of which it has to find.
+//!
+//! Only a build with `--cfg fairlock_faults` can make them, and there only threads
+//! that run inside `with_fault`; in every other build [`active`] is `false`.
+
+use crate::wait::Kind;
+
+/// A mistake. The numbers are those of the specification's table of bugs that
+/// others shipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(fairlock_faults), allow(unreachable_pub, reason = "only there it is public"))]
+pub enum Fault {
+    /// Rule 1: a waiter is woken before its grant is published.
+    WakesBeforeGrant,
+    /// Rule 2: readers are let in one by one, each counted when the one before is in.
+    CountsOneByOne,
+    /// Rule 4: HANDOFF is taken off by subtraction.
+    SubtractsHandoff,
+    /// Rule 5: HANDOFF that another one set keeps the head out.
+    RefusesInherited,
+    /// Rule 6: HANDOFF stays behind when the queue is empty.
+    LeavesHandoff,
+    /// Rule 7: a reader that queues does not look whether it could be let in.
+    ArrivesBlindly,
+    /// Rule 8: a reader that gives up wakes nobody.
+    ReaderLeavesQuietly,
+    /// Rule 9: a spinner waits for the one before it without a bound.
+    SpinsForEver,
+    /// Rule 10: waiters that are not the head spin, too.
+    AllSpin,
+    /// Rule 11: a spinner that gives up takes its node along.
+    TakesNodeAlong,
+    /// Rule 12: the granter looks at the waiter once more after the grant.
+    TouchesGranted,
+    /// Rule 14: a writer that gives up wakes nobody.
+    WriterLeavesQuietly,
+    /// Rule 15: `try_read` counts itself for a moment.
+    TryReadCounts,
+}
+
+impl Fault {
+    /// Rule 8 or rule 14.
+    pub(crate) fn leaves_quietly(kind: Kind) -> Self {
+        match kind {
+            Kind::Reader => Self::ReaderLeavesQuietly,
+            Kind::Writer => Self::WriterLeavesQuietly,
+        }
+    }
+}
+
+/// Whether the caller is to make this mistake.
+#[cfg(not(fairlock_faults))]
+#[inline(always)]
+pub(crate) const fn active(_: Fault) -> bool {
+    false
+}
+
+#[cfg(fairlock_faults)]
+std::thread_local! {
+    static ACTIVE: core::cell::Cell<Option<Fault>> = const { core::cell::Cell::new(None) };
+}
+
+#[cfg(fairlock_faults)]
+pub(crate) fn active(fault: Fault) -> bool {
+    ACTIVE.get() == Some(fault)
+}
+
+/// Runs `f` with locks that make this mistake, if any, on this OS thread.
+#[cfg(fairlock_faults)]
+pub fn with_fault<R>(fault: Option<Fault>, f: impl FnOnce() -> R) -> R {
+    let before = ACTIVE.replace(fault);
+    let result = f();
+    ACTIVE.set(before);
+    result
+}

@@ -1,0 +1,154 @@
+//! For concurrency testers: whether the lock is what its word says, seen between
+//! two steps of its threads. Not part of the interface.
+
+use core::fmt;
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::tenure::Queued;
+use super::word::{HANDOFF, QUEUE_FLAGS, READFAIL, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers};
+use crate::platform::{Atomic, Platform};
+use crate::wait::{GRANTED, Kind};
+
+/// The state word, taken apart.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub writer: bool,
+    pub readers: usize,
+    pub waiters: bool,
+    pub handoff: bool,
+    pub writer_phase: bool,
+}
+
+impl<P: Platform> RwSem<P> {
+    #[doc(hidden)]
+    pub fn snapshot(&self) -> Snapshot {
+        let word = self.word.load(Ordering::Relaxed);
+        Snapshot {
+            writer: word & WRITER_LOCKED != 0,
+            readers: readers(word),
+            waiters: word & WAITERS != 0,
+            handoff: word & HANDOFF != 0,
+            writer_phase: word & WRITER_PHASE != 0,
+        }
+    }
+
+    /// What is wrong with the lock, of which so many readers, or a writer, are
+    /// known to be inside, and which `threads` threads use.
+    ///
+    /// # Safety
+    /// No thread runs in a method of this lock meanwhile; any may be stopped in one.
+    #[doc(hidden)]
+    pub unsafe fn check(
+        &self,
+        inside: usize,
+        writer: bool,
+        threads: usize,
+    ) -> Result<(), &'static str> {
+        let word = self.word.load(Ordering::Relaxed);
+        let known = WRITER_LOCKED | QUEUE_FLAGS;
+        if word & READFAIL != 0 || readers(word) > threads || word & 0xff & !known != 0 {
+            return Err("the word is corrupt");
+        }
+        if readers(word) < inside {
+            return Err("the word does not count every reader inside");
+        }
+        if writer && word & WRITER_LOCKED == 0 {
+            return Err("the word does not know of the writer inside");
+        }
+        if word & WAITERS == 0 && word & (HANDOFF | WRITER_PHASE) != 0 {
+            return Err("a flag of the queue is set, and nobody is queued (rule 6)");
+        }
+        if self.queue_lock.is_locked() {
+            return Ok(()); // somebody is changing the queue
+        }
+        // SAFETY: nobody has the queue lock, and nobody runs who could take it.
+        self.check_queue(word, unsafe { &*self.queue.get() })
+    }
+
+    fn check_queue(&self, word: usize, q: &Queued<P>) -> Result<(), &'static str> {
+        let mut length = 0;
+        let mut has_next = q.next.is_null();
+        for kind in [Kind::Reader, Kind::Writer] {
+            let mut waiter = q.waiters.first(kind);
+            while let Some(queued) = waiter {
+                length += 1;
+                has_next |= core::ptr::eq(q.next, queued);
+                if queued.state() == GRANTED || queued.kind != kind {
+                    return Err("somebody is queued who owns the lock already");
+                }
+                waiter = q.waiters.after(queued);
+            }
+        }
+        if length != q.waiters.len() {
+            return Err("the queue does not know its length");
+        }
+        if (word & WAITERS != 0) != (length > 0) {
+            return Err("WAITERS does not say whether the queue is empty");
+        }
+        if !has_next || (self.policy.has_tenure() && length > 0 && q.next.is_null()) {
+            return Err("nobody in the queue is next");
+        }
+        let head = q.waiters.head().map(|head| head.kind);
+        if word & WRITER_PHASE != 0 && head != Some(Kind::Writer) {
+            return Err("WRITER_PHASE is set, and no writer heads the queue");
+        }
+        Ok(())
+    }
+
+    /// What is left in the lock, which nobody uses.
+    ///
+    /// # Safety
+    /// As [`check`](Self::check).
+    #[doc(hidden)]
+    pub unsafe fn check_idle(&self) -> Result<(), &'static str> {
+        // SAFETY: the caller's promise.
+        unsafe { self.check(0, false, 0) }?;
+        if self.word.load(Ordering::Relaxed) != 0 {
+            return Err("the lock is not free after everybody has left");
+        }
+        if self.queue_lock.is_locked() || !self.spinners.is_idle() {
+            return Err(
+                "the queue lock, or the spinner queue, is not free after everybody has left",
+            );
+        }
+        Ok(())
+    }
+
+    /// The name of what is at an address in the lock.
+    #[doc(hidden)]
+    pub fn field_at(&self, address: usize) -> Option<&'static str> {
+        let offset = address.checked_sub(core::ptr::from_ref(self) as usize)?;
+        let fields = [
+            (offset_of!(Self, word), size_of_val(&self.word), "word"),
+            (offset_of!(Self, owner), size_of_val(&self.owner), "owner"),
+            (offset_of!(Self, tenure), size_of_val(&self.tenure), "tenure"),
+            (offset_of!(Self, queue_lock), size_of_val(&self.queue_lock), "queue lock"),
+            (offset_of!(Self, spinners), size_of_val(&self.spinners), "spinners"),
+        ];
+        let at = |&&(start, size, _): &&(usize, usize, _)| (start..start + size).contains(&offset);
+        fields.iter().find(at).map(|&(_, _, name)| name)
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { writer, readers, waiters, handoff, writer_phase } = *self;
+        let mut separator = "";
+        let mut say = |is: bool, what: &dyn fmt::Display| {
+            if is {
+                write!(f, "{separator}{what}")?;
+                separator = " ";
+            }
+            Ok(())
+        };
+        say(writer, &"WRITER_LOCKED")?;
+        say(readers > 0, &format_args!("readers={readers}"))?;
+        say(waiters, &"WAITERS")?;
+        say(handoff, &"HANDOFF")?;
+        say(writer_phase, &"WRITER_PHASE")?;
+        say(!writer && readers == 0, &"free")
+    }
+}
