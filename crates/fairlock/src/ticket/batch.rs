@@ -8,6 +8,12 @@ use super::word::{BATCH_LIMIT, Word};
 pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     /// The largest batch: no waiter is overtaken by this many later ones.
     const MAX: u32;
+    /// Whether a batch lasts much longer than a wake-up. Then threads that wait for
+    /// the next one do well to yield their CPUs to this one's stragglers. With short
+    /// batches that brings in, again and again, threads that lost their CPU outside
+    /// the lock, and each batch has to wait for all.
+    #[doc(hidden)]
+    const LONG: bool = false;
     /// What the lock's holder knows about the current batch.
     #[doc(hidden)]
     type Pace: Send;
@@ -65,9 +71,8 @@ impl<const BATCH: u32> BatchSize for Fixed<BATCH> {
 /// A batch costs what it takes to bring its stragglers in (the waiters that
 /// were not running when its last ticket was taken). The lock measures that
 /// cost and the length of a section, and makes the batches so long that the
-/// cost is a small share of the time, but no longer than
-/// a few milliseconds: a waiter is served within about two
-/// batches. A batch that lasts longer than planned, because the sections have
+/// cost is a fortieth of the time, but no shorter than a millisecond and no longer
+/// than six: a waiter is served within about two batches. A batch that lasts longer than planned, because the sections have
 /// become longer, is closed early.
 #[derive(Debug)]
 pub struct Adaptive<const MAX: u32>;
@@ -80,6 +85,7 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
         assert!(MAX <= BATCH_LIMIT, "the largest batch must be at most 65536");
         MAX
     };
+    const LONG: bool = true;
     type Pace = Pace;
     const START: Pace = Pace {
         opened: 0,
@@ -127,7 +133,7 @@ pub struct Pace {
     /// Services so far, and those of them before `closed`.
     served: u32,
     served_open: u32,
-    /// What bringing the stragglers in costs beyond their sections, averaged.
+    /// What bringing the stragglers in typically costs beyond their sections.
     lost: u64,
     /// How long a batch is to last.
     planned: u64,
@@ -135,15 +141,15 @@ pub struct Pace {
 
 impl Pace {
     /// One part in this many may be lost to bringing in stragglers.
-    pub const SHARE: u64 = 50;
+    pub const SHARE: u64 = 40;
     /// A batch is planned to last no longer than this.
     pub const LONGEST_NS: u64 = 6_000_000;
     /// A batch is planned to last at least this, so that running threads need
     /// not alternate at every section.
     pub const SHORTEST_NS: u64 = 1_000_000;
 
-    /// By how much a sample of `lost` may exceed twice the average.
-    const SURPRISE_NS: u64 = 20_000;
+    /// `lost` follows a sample by an eighth, and by this.
+    const STEP_NS: u64 = 500;
 
     fn begin(&mut self, now: u64) {
         self.opened = now;
@@ -159,10 +165,53 @@ impl Pace {
         let section = (open / u64::from(self.served_open.max(1))).max(1);
         let stragglers = u64::from(self.served - self.served_open);
         let lost = now.wrapping_sub(self.closed).saturating_sub(stragglers * section);
-        // A sample far above the average is a thread preempted on the way.
-        self.lost = (3 * self.lost + lost.min(2 * self.lost + Self::SURPRISE_NS)) / 4;
+        // Small steps towards it: what was typical counts, not how long a thread
+        // was preempted on the way.
+        let step = self.lost / 8 + Self::STEP_NS;
+        self.lost = lost.clamp(self.lost.saturating_sub(step), self.lost + step);
         self.planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
         self.begin(now);
         u32::try_from(self.planned / section).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const SECTION_NS: u64 = 1_000;
+
+    /// Ends `batches` whose stragglers cost `lost` beyond their sections; how long
+    /// the next one is to last.
+    fn planned_after(pace: &mut Pace, batches: u32, lost: u64) -> u64 {
+        for _ in 0..batches {
+            pace.begin(0);
+            (pace.served_open, pace.served) = (1_000, 1_010);
+            pace.closed = 1_000 * SECTION_NS;
+            let tickets = pace.end(pace.closed + 10 * SECTION_NS + lost);
+            assert_eq!(u64::from(tickets), pace.planned / SECTION_NS);
+        }
+        pace.planned
+    }
+
+    #[test]
+    fn a_batch_lasts_as_long_as_its_stragglers_are_worth() {
+        let mut pace = Adaptive::<65_536>::START;
+        for lost in [100_000, 50_000] {
+            let planned = planned_after(&mut pace, 100, lost);
+            assert_eq!(planned, lost * Pace::SHARE);
+        }
+        assert_eq!(planned_after(&mut pace, 100, 0), Pace::SHORTEST_NS);
+        assert_eq!(planned_after(&mut pace, 100, 10_000_000), Pace::LONGEST_NS);
+    }
+
+    /// Where a CPU is taken away now and then, nobody waits longer than elsewhere.
+    #[test]
+    fn a_straggler_that_was_preempted_makes_the_next_batch_hardly_longer() {
+        let mut pace = Adaptive::<65_536>::START;
+        let before = planned_after(&mut pace, 100, 60_000);
+        let after = planned_after(&mut pace, 1, 4_000_000);
+        assert!(after > before && after < before + before / 6, "{before} became {after}");
+        assert_eq!(planned_after(&mut pace, 4, 60_000), before);
     }
 }

@@ -18,6 +18,7 @@
 //! sparingly while the batch still takes new tickets, since then whoever runs
 //! can take the lock without a wake-up; together, as many as can run, once it
 //! takes no more and its stragglers are all that keeps the next batch waiting.
+//! The first of those that wait for the next one yield their CPUs to them.
 //!
 //! There is no timed form: a ticket cannot be given back.
 //!

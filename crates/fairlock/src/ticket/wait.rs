@@ -15,6 +15,12 @@ const SPIN_NS: u64 = 40_000;
 /// The same for a waiter that cannot run soon: its turn comes after more
 /// waiters than there are CPUs.
 const SPIN_FAR_NS: u64 = 2_000;
+/// While the stragglers of a long batch come in, those that wait for the next one,
+/// as many as there are CPUs, stay awake; the others park at once. If nobody was
+/// served for this long, they yield their CPU, again and again: to the stragglers,
+/// whom they would keep from running, or to their kicks. A CPU that slept instead
+/// would take as long to wake as a straggler needs.
+const YIELD_AFTER_NS: u64 = 2_000;
 /// The same for a waiter that could have gone first, but saw others do so
 /// [`HOT_SECTIONS`] times: the lock is busy without it.
 const SPIN_HOT_NS: u64 = 10_000;
@@ -102,7 +108,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     fn spin(&self, ticket: u32) -> Result<(), InVain> {
         let still = P::AtomicU32::new(0);
         let mut started = P::now();
-        let first = self.load();
+        let mut first = self.load();
         let mut raced = false;
         loop {
             let word = self.load();
@@ -112,15 +118,21 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             let now = P::now();
             let mine = word.is_eligible(ticket, S::MAX);
             let racing = mine && word.is_open(S::MAX);
-            if raced && !racing {
-                // The batch has closed: only its stragglers are ahead now.
-                started = now;
+            // Loom takes a yield for a promise that somebody else must run, and
+            // would not see the thread park.
+            let yields = !mine && S::LONG && !cfg!(loom);
+            if (raced && !racing) || (yields && word.served_since(first) > 0) {
+                // The batch has closed: only its stragglers are ahead now; or one
+                // of them was just served.
+                (started, first) = (now, word);
             }
             raced = racing;
             let spun = now.wrapping_sub(started);
             let (bound, why) = if racing {
                 patience(word.served_since(first), word.left(S::MAX), spun)
-            } else if !mine && word.distance(ticket) > P::cpus() as u32 {
+            } else if yields && word.rank(ticket, S::MAX) >= P::cpus() as u32 {
+                (0, InVain::Waiting)
+            } else if !mine && !yields && word.distance(ticket) > P::cpus() as u32 {
                 (SPIN_FAR_NS, InVain::Waiting)
             } else {
                 (SPIN_NS, InVain::Waiting)
@@ -133,14 +145,22 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 // then; more often towards the end.
                 let pause = (closing / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
                 P::spin_until(&still, pause, |_| false);
+            } else if yields && spun > YIELD_AFTER_NS {
+                P::yield_now();
             } else {
-                // If others may go first, count how often they do.
-                let bound = if racing { RACE_NS } else { bound - spun };
+                let bound = if racing {
+                    // Others may go first: count how often they do.
+                    RACE_NS
+                } else if yields {
+                    YIELD_AFTER_NS
+                } else {
+                    bound - spun
+                };
                 let can_take = |word| can_take::<S>(Word(word), ticket);
                 if P::spin_until(&self.word, bound, can_take) {
                     continue;
                 }
-                if !racing {
+                if !racing && !yields {
                     return Err(why);
                 }
             }

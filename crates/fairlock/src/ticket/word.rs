@@ -131,6 +131,12 @@ impl Word {
         ticket.wrapping_sub(self.head()) % TICKETS
     }
 
+    /// How many of those are of a later batch themselves.
+    #[inline]
+    pub(super) fn rank(self, ticket: u32, max: u32) -> u32 {
+        self.distance(ticket) - self.left(max)
+    }
+
     /// Tickets served since the word was `earlier`.
     #[inline]
     pub(super) fn served_since(self, earlier: Self) -> u32 {
@@ -275,6 +281,14 @@ mod tests {
                 word.is_eligible(ticket as u64 as u32 % TICKETS, max),
                 offset < i64::from(m.left)
             );
+        }
+
+        #[test]
+        fn a_rank_counts_from_the_end_of_the_batch((m, max) in model(), rank in 0..2_000_000u32) {
+            let first = m.head + u64::from(m.left);
+            let ticket = (first + u64::from(rank)) as u32 % TICKETS;
+            prop_assert!(!m.word(max).is_eligible(ticket, max));
+            prop_assert_eq!(m.word(max).rank(ticket, max), rank);
         }
 
         #[test]
