@@ -111,10 +111,8 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
         if word.left(MAX) == 1 {
             return Step::Next(pace.end(now()).clamp(1, MAX));
         }
-        // At 1, 2, 4 … services: often enough, since the next look comes
-        // before the batch has lasted twice as long.
         if pace.closed == 0
-            && pace.served.is_power_of_two()
+            && (pace.served.is_power_of_two() || pace.served.is_multiple_of(Pace::LOOK_EVERY))
             && now().wrapping_sub(pace.opened) > pace.planned
         {
             return Step::Close;
@@ -148,6 +146,10 @@ impl Pace {
     /// not alternate at every section.
     pub const SHORTEST_NS: u64 = 1_000_000;
 
+    /// Whether it is time to close the batch is looked at after 1, 2, 4 … services,
+    /// so before it has lasted twice as long; and after so many, as sections may
+    /// suddenly become longer. A look costs as much as an uncontended acquire.
+    const LOOK_EVERY: u32 = 64;
     /// `lost` follows a sample by an eighth, and by this.
     const STEP_NS: u64 = 500;
 
@@ -203,6 +205,22 @@ mod tests {
         }
         assert_eq!(planned_after(&mut pace, 100, 0), Pace::SHORTEST_NS);
         assert_eq!(planned_after(&mut pace, 100, 10_000_000), Pace::LONGEST_NS);
+    }
+
+    #[test]
+    fn a_batch_closes_soon_after_its_sections_have_grown() {
+        let mut pace = Adaptive::<65_536>::START;
+        // Somebody holds the lock, not after IDLE, and the batch is open.
+        let word = Word::after(1).with_ticket().locked().0;
+        let mut now = 0;
+        let mut release = |section| {
+            now += section;
+            Adaptive::<65_536>::pace(&mut pace, word, || now)
+        };
+        // More short sections than a power of two, and then long ones.
+        assert!((0..600).all(|_| release(1) == Step::Continue));
+        let long = (0..).take_while(|_| release(Pace::LONGEST_NS) == Step::Continue).count();
+        assert!(long < Pace::LOOK_EVERY as usize, "closed after {long} long sections");
     }
 
     /// Where a CPU is taken away now and then, nobody waits longer than elsewhere.
