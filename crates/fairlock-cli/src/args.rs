@@ -32,13 +32,22 @@ pub enum Command {
         flags: Flags,
     },
     /// Simulate published runs, on the machines they were published for: handoff,
-    /// reader-spin, all
+    /// reader-spin, direct-io, batch, range, all
     Sim {
         /// Which workloads
         #[arg(value_name = "WORKLOAD")]
         workloads: Vec<String>,
         #[command(flatten)]
         flags: SimFlags,
+    },
+    /// Join the JSON files of `sim --shard 1/N` to `N/N`
+    Merge {
+        /// The parts, all of one command
+        #[arg(value_name = "PART", required = true)]
+        parts: Vec<PathBuf>,
+        /// Also write the whole to this file, as JSON
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
     },
     /// List the locks of this build
     Locks,

@@ -199,6 +199,9 @@ pub struct Cell {
     pub overcommit: Option<f64>,
     /// Pause instructions in the critical section.
     pub cs_load: u32,
+    /// Work between two sections, in nanoseconds; only simulated (`batch`, `chunks`).
+    #[serde(default)]
+    pub outside_ns: u64,
     /// What `range` adds.
     #[serde(default)]
     pub range: range::Setup,

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         None => bench::main_job(&cli.flags),
         Some(Command::Bench { workloads, flags }) => bench::bench(&workloads, &flags),
         Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
+        Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

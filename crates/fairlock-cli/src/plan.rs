@@ -123,6 +123,7 @@ fn build(
                             writers,
                             overcommit: (part.workload == Workload::Batch).then_some(overcommit),
                             cs_load,
+                            outside_ns: 0,
                             range: range::Setup::default(),
                             secs,
                             seed: flags.seed,
@@ -190,6 +191,7 @@ fn add_range_cells(
                     writers: configuration.writers,
                     overcommit: None,
                     cs_load: 0,
+                    outside_ns: 0,
                     range: setup,
                     secs,
                     seed: flags.seed,
@@ -348,7 +350,7 @@ fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> {
     Ok(workloads)
 }
 
-fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
+pub fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
     let known = Case::ALL.map(Case::name);
     names
         .iter()

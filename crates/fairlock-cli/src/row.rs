@@ -357,6 +357,7 @@ mod tests {
             writers: side(case != Case::ReaderAlone),
             overcommit: None,
             cs_load: 20,
+            outside_ns: 0,
             range: range::Setup::default(),
             secs: 1.0,
             seed: 1,

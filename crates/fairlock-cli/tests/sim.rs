@@ -74,7 +74,7 @@ fn a_bad_machine_file_is_told_with_file_key_and_mend() {
 #[test]
 fn the_same_seed_gives_the_same_output_to_the_byte() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["sim", "all", "--quick", "--duration", "2ms", "--seeds", "2"];
+    let args = ["sim", "all", "--quick", "--duration", "2ms", "--threads", "6", "--seeds", "2"];
     let file = dir.path().join("out.json");
     let first = run_json(&args, &file);
     let second = run_json(&args, &file);
@@ -98,6 +98,79 @@ fn a_row_has_the_published_figure_and_the_ratio() {
     let (ours, ratio) = (row["ops_per_s"].as_f64().unwrap(), row["ratio_to_published"].as_f64());
     assert_eq!(ratio, Some(ours / 1_665_000.0));
     assert_eq!(row["by_seed"].as_array().unwrap().len(), 1);
+}
+
+/// The grid of the tests of `merge`: several workloads, and more cells than parts.
+const GRID: [&str; 9] =
+    ["sim", "handoff", "direct-io", "--duration", "2ms", "--seeds", "2", "--seed", "3"];
+
+/// The files of `--shard 1/3` to `3/3`.
+fn parts(dir: &Path) -> Vec<String> {
+    (1..=3)
+        .map(|part| {
+            let file = dir.join(format!("part{part}.json"));
+            let shard = format!("{part}/3");
+            run_json(&[&GRID[..], &["--shard", &shard]].concat(), &file);
+            file.to_str().unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn merged_parts_are_the_whole_to_the_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = parts(dir.path());
+    let (whole, merged) = (dir.path().join("whole.json"), dir.path().join("merged.json"));
+    let (printed, _) = run_json(&GRID, &whole);
+    // In any order.
+    let (printed_merged, _) = run_json(&["merge", &parts[2], &parts[0], &parts[1]], &merged);
+    assert_eq!(printed, printed_merged);
+    assert_eq!(fs::read(whole).unwrap(), fs::read(merged).unwrap());
+}
+
+#[test]
+fn parts_that_are_no_whole_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = parts(dir.path());
+    let other = dir.path().join("other.json");
+    run_json(&["sim", "handoff", "--duration", "2ms"], &other);
+    let bench = dir.path().join("bench.json");
+    fs::write(&bench, r#"{"schema": "fairlock/1", "rows": []}"#).unwrap();
+    let (other, bench) = (other.to_str().unwrap(), bench.to_str().unwrap());
+    for (args, code, hint) in [
+        (&["merge", &parts[0], &parts[2]][..], 1, "--shard 2/3"),
+        (&["merge", &parts[0], &parts[0]], 1, "leave one of them out"),
+        (&["merge", &parts[0], other], 1, "another command"),
+        (&["merge", bench], 2, "fairlock sim"),
+        (&["merge", "no/such.json"], 2, "cannot read"),
+        (&["merge"], 2, "PART"),
+        (&["sim", "handoff", "--shard", "4/3"], 2, "1/3 to 3/3"),
+    ] {
+        let output = run(args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+        assert!(error.contains(hint), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_real_run_takes_the_place_of_the_published_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    let real = dir.path().join("real.json");
+    let bench = ["bench", "handoff", "--case", "busy", "--threads", "3", "--secs", "0.02"];
+    let locks = ["--runs", "1", "--locks", "fairlock:default,fairlock:unfair,std"];
+    run_json(&[&bench[..], &locks].concat(), &real);
+    let sim = ["sim", "handoff", "--duration", "2ms", "--real", real.to_str().unwrap()];
+    let (printed, document) = run_json(&sim, &dir.path().join("out.json"));
+    assert!(printed.contains("order agrees") || printed.contains("order disagrees"), "{printed}");
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "those that can be simulated");
+    for row in rows {
+        assert_eq!((&row["machine"], &row["published_as"]), (&"two_cpu".into(), &"real".into()));
+        assert_eq!((&row["case"], &row["threads"]), (&"busy".into(), &3.into()));
+        assert!(row["ratio_to_published"].as_f64() > Some(0.0));
+    }
 }
 
 #[test]

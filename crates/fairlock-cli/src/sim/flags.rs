@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::shard::Shard;
+
 /// How to simulate workloads.
 #[derive(Args, Clone, Default)]
 pub struct SimFlags {
@@ -19,11 +21,18 @@ pub struct SimFlags {
     /// Thread counts; default: as published
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,
-    /// Pauses in the critical section (reader-spin: 1,20,100)
+    /// Threads in relation to CPUs (batch: 0.5,1,1.5,2; more guests, if there are any)
+    #[arg(long, value_name = "X", value_delimiter = ',')]
+    pub overcommit: Vec<f64>,
+    /// Pauses in the critical section (reader-spin: 1,20,100; batch, tiny: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
+    /// Only these cases: sleep; mixed, writer_alone, reader_alone; chunks, tiny; full_write,
+    /// full_read, full_mixed, array
+    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    pub case: Vec<String>,
     /// Length of one simulation in virtual time, with its unit, such as 300ms; default:
-    /// handoff 1s, reader-spin 300ms
+    /// handoff and direct-io 1s, reader-spin and batch 300ms, range 10s and 20ms
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub duration: Option<Duration>,
     /// First seed: everything that is left to chance follows from it
@@ -36,6 +45,13 @@ pub struct SimFlags {
     /// A first impression: short, and fewer cells
     #[arg(long)]
     pub quick: bool,
+    /// Compare with this real run instead of published figures, and simulate its cells, on
+    /// the machine two_cpu: a file of `fairlock bench handoff batch --json FILE`
+    #[arg(long, value_name = "FILE")]
+    pub real: Option<PathBuf>,
+    /// Simulate only part I of N of the cells; `fairlock merge` joins the parts
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

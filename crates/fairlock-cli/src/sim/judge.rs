@@ -1,31 +1,37 @@
-//! How well the simulation agrees with what was published, as a whole and cell by
-//! cell. Nothing is left out: what disagrees is listed.
+//! How well the simulation agrees with what was published, or measured: as a whole and
+//! cell by cell. Nothing is left out: what disagrees is listed.
 
-use super::published::{baseline, column, of_lock};
-use crate::cell::{Side, Workload};
+use super::compare::{baseline_of, is_beside, is_real, of_lock};
+use crate::cell::{Case, Workload};
 use crate::row::Row;
 use crate::stats::spearman;
 
 /// A cell agrees if its relation to the baseline is within this factor of the
-/// published one.
+/// published one; of the measured one.
 const WITHIN: f64 = 1.5;
+const WITHIN_REAL: f64 = 2.0;
 
 /// What the rows of a workload come to.
 pub fn judgement(workload: Workload, rows: &[Row]) -> String {
     let mut out = String::new();
-    correlation(workload, rows, &mut out);
-    agreement(workload, rows, &mut out);
-    if workload == Workload::Handoff {
-        handoff(rows, &mut out);
+    if rows.iter().any(is_real) {
+        order_of_locks(rows, &mut out);
+    } else {
+        correlation(rows, &mut out);
     }
-    if workload == Workload::ReaderSpin {
-        against_best(rows, &mut out);
+    agreement(rows, &mut out);
+    match workload {
+        Workload::Handoff => fairness(rows, &mut out),
+        Workload::ReaderSpin => against_best(rows, &mut out),
+        Workload::Batch => of_the_unfair(rows, &mut out),
+        Workload::Range => scaling(rows, &mut out),
+        _ => {}
     }
     out
 }
 
 /// The locks of the rows, each once.
-fn locks(rows: &[Row]) -> Vec<&str> {
+pub fn locks<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
     let mut locks: Vec<&str> = Vec::new();
     for row in rows {
         if !locks.contains(&row.lock.as_str()) {
@@ -41,12 +47,13 @@ fn seeds(rows: &[Row]) -> usize {
 }
 
 /// Smallest and largest of what each seed comes to; one number if they are the same.
-pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
+fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
     let values: Vec<f64> = values.into_iter().collect();
-    let (min, max) = (
-        values.iter().copied().reduce(f64::min).unwrap_or(f64::NAN),
-        values.iter().copied().reduce(f64::max).unwrap_or(f64::NAN),
-    );
+    let (Some(min), Some(max)) =
+        (values.iter().copied().reduce(f64::min), values.iter().copied().reduce(f64::max))
+    else {
+        return "-".to_owned();
+    };
     let (min, max) = (show(min), show(max));
     if min == max { min } else { format!("{min} to {max}") }
 }
@@ -55,20 +62,35 @@ fn two_digits(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// Rank correlation with the published column over the cells, for each seed.
-fn correlation(workload: Workload, rows: &[Row], out: &mut String) {
+/// A row's rate with a seed in relation to another's.
+fn relation(row: &Row, other: Option<&Row>, seed: usize) -> Option<f64> {
+    Some(row.rate_of(seed)? / other?.rate_of(seed)?).filter(|ratio| ratio.is_finite())
+}
+
+/// Rank correlation with each published column over the cells, for each seed.
+fn correlation(rows: &[Row], out: &mut String) {
     for lock in locks(rows) {
         let of_lock: Vec<&Row> =
             rows.iter().filter(|r| r.lock == lock && r.comparison.published.is_some()).collect();
-        let by_seed = (0..seeds(rows)).filter_map(|seed| {
-            let pairs: Vec<(f64, f64)> = of_lock
-                .iter()
-                .filter_map(|row| Some((row.rate_of(seed)?, row.comparison.published?)))
-                .collect();
-            spearman(&pairs)
-        });
-        let by_seed: Vec<f64> = by_seed.collect();
-        if let (false, Some(column)) = (by_seed.is_empty(), column(workload, lock)) {
+        let Some(column) = of_lock.first().and_then(|r| r.comparison.published_as.as_deref())
+        else {
+            continue;
+        };
+        // Relative figures are ranked as such.
+        let ours = |row: &Row, seed| match row.workload {
+            Workload::Batch => relation(row, baseline_of(rows, row), seed),
+            _ => row.rate_of(seed),
+        };
+        let by_seed: Vec<f64> = (0..seeds(rows))
+            .filter_map(|seed| {
+                let pairs: Vec<(f64, f64)> = of_lock
+                    .iter()
+                    .filter_map(|row| Some((ours(row, seed)?, row.comparison.published?)))
+                    .collect();
+                spearman(&pairs)
+            })
+            .collect();
+        if !by_seed.is_empty() {
             out.push_str(&format!(
                 "rank correlation with column {column} over {} cells: {}\n",
                 of_lock.len(),
@@ -78,131 +100,230 @@ fn correlation(workload: Workload, rows: &[Row], out: &mut String) {
     }
 }
 
+/// Whether the locks of each configuration come in the measured order.
+fn order_of_locks(rows: &[Row], out: &mut String) {
+    let mut seen: Vec<&Row> = Vec::new();
+    for row in rows.iter().filter(|row| is_real(row)) {
+        if seen.iter().any(|other| is_beside(other, row)) {
+            continue;
+        }
+        seen.push(row);
+        let beside: Vec<&Row> =
+            rows.iter().filter(|other| is_real(other) && is_beside(other, row)).collect();
+        let order = |rate: fn(&Row) -> Option<f64>| -> Vec<&str> {
+            let mut rows = beside.clone();
+            rows.sort_by(|a, b| rate(b).unwrap_or(0.0).total_cmp(&rate(a).unwrap_or(0.0)));
+            rows.iter().map(|row| row.lock.as_str()).collect()
+        };
+        let (ours, real) = (order(Row::rate), order(|row| row.comparison.published));
+        let pairs: Vec<(f64, f64)> =
+            beside.iter().filter_map(|row| row.rate().zip(row.comparison.published)).collect();
+        if beside.len() < 2 {
+            continue;
+        }
+        let rank = spearman(&pairs).map_or_else(|| "-".to_owned(), two_digits);
+        let mark = if ours == real { "order agrees" } else { "order disagrees" };
+        out.push_str(&format!("{mark}: {}, rank correlation {rank}\n", describe(row)));
+        if ours != real {
+            out.push_str(&format!("  simulated: {}\n", ours.join(" > ")));
+            out.push_str(&format!("  measured:  {}\n", real.join(" > ")));
+        }
+    }
+}
+
 /// The share of cells whose relation to the baseline is about the published one, and
 /// those that do not agree.
-fn agreement(workload: Workload, rows: &[Row], out: &mut String) {
-    let Some(base) = baseline(workload) else { return };
+fn agreement(rows: &[Row], out: &mut String) {
+    let is_base = |row: &Row| baseline_of(rows, row).is_some_and(|base| std::ptr::eq(base, row));
     let cells: Vec<&Row> = rows
         .iter()
-        .filter(|r| r.lock != base && r.comparison.published_ratio_to_baseline.is_some())
+        .filter(|row| row.comparison.published_ratio_to_baseline.is_some() && !is_base(row))
         .collect();
-    if cells.is_empty() {
-        return;
-    }
+    let Some(first) = cells.first() else { return };
+    let within = if is_real(first) { WITHIN_REAL } else { WITHIN };
     let share = (0..seeds(rows)).map(|seed| {
         let agrees = |row: &&&Row| {
-            let base = of_lock(rows, row, base).and_then(|base| base.rate_of(seed));
-            let ours = row.rate_of(seed).zip(base).map(|(own, base)| own / base);
-            ours.zip(row.comparison.published_ratio_to_baseline)
-                .is_some_and(|(ours, published)| is_within(ours, published))
+            relation(row, baseline_of(rows, row), seed)
+                .zip(row.comparison.published_ratio_to_baseline)
+                .is_some_and(|(ours, published)| is_within(within, ours, published))
         };
         cells.iter().filter(agrees).count() as f64 / cells.len() as f64
     });
-    let base_column = column(workload, base).unwrap_or(base);
     out.push_str(&format!(
-        "relation to column {base_column} within {WITHIN}x of the published: {} of {} cells\n",
+        "relation to the baseline within {within}x of the {}: {} of {} cells\n",
+        if is_real(first) { "measured" } else { "published" },
         range(share, |share| format!("{:.0} %", share * 100.0)),
         cells.len()
     ));
     for row in cells {
         let c = &row.comparison;
-        let (ours, published) = match (c.ratio_to_baseline, c.published_ratio_to_baseline) {
-            (Some(ours), Some(published)) if !is_within(ours, published) => (ours, published),
-            _ => continue,
+        let (Some(ours), Some(published)) = (c.ratio_to_baseline, c.published_ratio_to_baseline)
+        else {
+            continue;
         };
-        out.push_str(&format!(
-            "disagrees: {}, {}: {ours:.2} of {base_column}, published {published:.2}\n",
-            describe(row),
-            c.published_as.as_deref().unwrap_or(&row.lock),
-        ));
+        if !is_within(within, ours, published) {
+            let base = baseline_of(rows, row);
+            let base = base.map_or_else(String::new, |base| match row.workload {
+                Workload::DirectIo => "the writer alone".to_owned(),
+                _ => base.lock.clone(),
+            });
+            out.push_str(&format!(
+                "disagrees: {}, {}: {ours:.2} of {base}, {} {published:.2}\n",
+                describe(row),
+                row.lock,
+                if is_real(row) { "measured" } else { "published" },
+            ));
+        }
     }
 }
 
-fn is_within(ours: f64, published: f64) -> bool {
+fn is_within(within: f64, ours: f64, published: f64) -> bool {
     let ratio = ours / published;
-    (1.0 / WITHIN..=WITHIN).contains(&ratio)
+    (1.0 / within..=within).contains(&ratio)
 }
 
 /// The configuration of a row, in words.
 fn describe(row: &Row) -> String {
-    let mut words = vec![format!("{} threads", row.threads)];
+    let mut words = vec![];
+    if row.workload == Workload::Range {
+        words.extend(row.machine.clone());
+    }
+    if row.workload != Workload::ReaderSpin {
+        words.push(row.case.name().to_owned());
+    }
+    words.push(format!("{} threads", row.threads));
+    words.extend(row.overcommit.map(|x| format!("{x}x")));
     words.extend(row.cs_load.map(|pauses| format!("{pauses} pauses")));
+    if row.case == Case::FullMixed {
+        words.push(row.side.name().to_owned());
+    }
     words.join(", ")
 }
 
-/// Who was starved, the fastest thread in relation to the slowest, and what fairness
-/// cost, as ranges over the seeds.
-fn handoff(rows: &[Row], out: &mut String) {
+/// `handoff`: who was starved, the fastest thread in relation to the slowest, and what
+/// fairness cost, as ranges over the seeds.
+fn fairness(rows: &[Row], out: &mut String) {
     for row in rows {
         let base = of_lock(rows, row, "fairlock:unfair");
         let starved = row.by_seed.iter().filter_map(|f| Some(f.starved_threads? as f64));
-        let spread = row.by_seed.iter().filter_map(|f| {
-            let (min, max) = (f.min_ops? as f64, f.max_ops? as f64);
-            (min > 0.0).then_some(max / min)
-        });
-        let spread: Vec<f64> = spread.collect();
+        let spread: Vec<f64> = row
+            .by_seed
+            .iter()
+            .filter_map(|f| Some(f.max_ops? as f64 / f.min_ops.filter(|&min| min > 0)? as f64))
+            .collect();
         let spread = if spread.len() < row.by_seed.len() {
             "infinite".to_owned()
         } else {
             range(spread, two_digits)
         };
-        let loss = (0..row.by_seed.len()).filter_map(|seed| {
-            let base = base?.rate_of(seed)?;
-            Some(100.0 * (1.0 - row.rate_of(seed)? / base))
-        });
+        let loss = (0..row.by_seed.len())
+            .filter_map(|seed| Some(100.0 * (1.0 - relation(row, base, seed)?)));
         out.push_str(&format!(
-            "{}, {} threads: starved {}, fastest/slowest {spread}, throughput loss {} %\n",
+            "{}, {}: starved {}, fastest/slowest {spread}, throughput loss {} %\n",
             row.lock,
-            row.threads,
+            describe(row),
             range(starved, |n| format!("{n:.0}")),
             range(loss, |percent| format!("{percent:.1}")),
         ));
     }
-    out.push_str(
-        "published: no_handoff starved 28 of 60; handoff_10ms starved 0, fastest/slowest 1.57, \
-         loss 18.9 %; immediate handoff 28 times fewer writer operations (later series)\n",
-    );
+    if !rows.iter().any(is_real) {
+        out.push_str(
+            "published: no_handoff starved 28 of 60; handoff_10ms starved 0, fastest/slowest 1.57, \
+             loss 18.9 %;\n  immediate handoff: 28 times fewer writer operations (a later series)\n",
+        );
+    }
 }
 
-/// Each further lock in relation to the best of the published ones, cell by cell.
+/// `reader-spin`: each further lock in relation to the best of the published ones.
 fn against_best(rows: &[Row], out: &mut String) {
     const FLOOR: f64 = 0.95;
+    let is_published = |row: &Row| row.comparison.published.is_some();
+    let published = locks(rows.iter().filter(|row| is_published(row)));
     for lock in locks(rows) {
-        if column(Workload::ReaderSpin, lock).is_some() {
+        if published.contains(&lock) || published.is_empty() {
             continue;
         }
-        let of_lock: Vec<&Row> =
-            rows.iter().filter(|row| row.lock == lock && row.side == Side::All).collect();
+        let beside_published = |row: &&Row| {
+            row.lock == lock
+                && rows.iter().any(|other| is_published(other) && is_beside(other, row))
+        };
+        let of_lock: Vec<&Row> = rows.iter().filter(beside_published).collect();
         let ratio = |row: &Row, seed: usize| {
             let best = rows
                 .iter()
-                .filter(|other| other.configuration() == row.configuration())
-                .filter(|other| column(other.workload, &other.lock).is_some())
+                .filter(|other| is_published(other) && is_beside(other, row))
                 .filter_map(|other| other.rate_of(seed))
                 .reduce(f64::max)?;
             Some(row.rate_of(seed)? / best)
         };
         let lowest = (0..seeds(rows))
             .filter_map(|seed| of_lock.iter().filter_map(|r| ratio(r, seed)).reduce(f64::min));
-        let lowest: Vec<f64> = lowest.collect();
-        if lowest.is_empty() {
-            continue;
-        }
         let starved = of_lock.iter().filter_map(|row| row.figures.starved_threads).max();
         out.push_str(&format!(
-            "{lock}, in relation to the best of the published locks: at worst {}, starved {}\n",
+            "{lock}, in relation to the best published lock: at worst {}, starved {}\n",
             range(lowest, two_digits),
             starved.unwrap_or(0)
         ));
         for row in of_lock {
             let ratios: Vec<f64> = (0..seeds(rows)).filter_map(|seed| ratio(row, seed)).collect();
             if ratios.iter().any(|&ratio| ratio < FLOOR) {
+                let ratios = range(ratios, two_digits);
+                out.push_str(&format!("below {FLOOR}: {}, {lock}: {ratios}\n", describe(row)));
+            }
+        }
+    }
+}
+
+/// `batch`: the adaptive batch in relation to batches of 8 and to the unfair queue.
+fn of_the_unfair(rows: &[Row], out: &mut String) {
+    for row in rows.iter().filter(|row| row.lock == "fairlock:adaptive") {
+        for (other, floor) in [("fairlock:batch8", 1.0), ("ref:queue_unfair", 0.97)] {
+            let other_row = of_lock(rows, row, other);
+            let ratios: Vec<f64> =
+                (0..seeds(rows)).filter_map(|seed| relation(row, other_row, seed)).collect();
+            if !ratios.is_empty() {
+                let mark = if ratios.iter().any(|&r| r < floor) { "below" } else { "at least" };
+                let ratios = range(ratios, two_digits);
                 out.push_str(&format!(
-                    "below {FLOOR}: {}, {lock}: {}\n",
-                    describe(row),
-                    range(ratios, two_digits)
+                    "{mark} {floor}: {}, fairlock:adaptive in relation to {other}: {ratios}\n",
+                    describe(row)
                 ));
             }
+        }
+    }
+}
+
+/// `range`: the range lock in relation to the plain lock, and disjoint ranges in
+/// relation to one thread.
+fn scaling(rows: &[Row], out: &mut String) {
+    for row in rows {
+        if row.case == Case::Array && row.lock.starts_with("fairlock:range") {
+            let one = rows.iter().find(|other| {
+                other.lock == row.lock
+                    && other.machine == row.machine
+                    && other.case == Case::Array
+                    && other.threads == 1
+            });
+            let shares =
+                (0..seeds(rows)).filter_map(|s| Some(relation(row, one, s)? / row.threads as f64));
+            if row.threads > 1 {
+                out.push_str(&format!(
+                    "disjoint: {}, {}: {} of as many times one thread\n",
+                    describe(row),
+                    row.lock,
+                    range(shares, two_digits)
+                ));
+            }
+        } else if row.case != Case::Array && row.lock == "fairlock:range" {
+            let ratios: Vec<f64> = (0..seeds(rows))
+                .filter_map(|seed| relation(row, of_lock(rows, row, "fairlock:default"), seed))
+                .collect();
+            let mark = if ratios.iter().any(|&r| r < 0.97) { "below 0.97" } else { "within 3 %" };
+            out.push_str(&format!(
+                "{mark}: {}, fairlock:range in relation to fairlock:default: {}\n",
+                describe(row),
+                range(ratios, two_digits)
+            ));
         }
     }
 }
@@ -213,14 +334,16 @@ mod tests {
 
     #[test]
     fn agreement_is_a_factor_in_both_directions() {
-        assert!(is_within(1.5, 1.0) && is_within(1.0, 1.5) && is_within(0.3, 0.25));
-        assert!(!is_within(1.51, 1.0) && !is_within(1.0, 1.51));
-        assert!(!is_within(f64::NAN, 1.0) && !is_within(0.0, 1.0));
+        let agrees = |ours, published| is_within(WITHIN, ours, published);
+        assert!(agrees(1.5, 1.0) && agrees(1.0, 1.5) && agrees(0.3, 0.25));
+        assert!(!agrees(1.51, 1.0) && !agrees(1.0, 1.51));
+        assert!(!agrees(f64::NAN, 1.0) && !agrees(0.0, 1.0));
     }
 
     #[test]
     fn a_range_of_one_value_is_that_value() {
         assert_eq!(range([0.801, 0.799], two_digits), "0.80");
         assert_eq!(range([0.9, 0.7, 0.8], two_digits), "0.70 to 0.90");
+        assert_eq!(range([], two_digits), "-");
     }
 }

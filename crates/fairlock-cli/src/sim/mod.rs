@@ -1,69 +1,76 @@
 //! `fairlock sim`: the published runs on the machines they were published for,
-//! simulated, beside the published figures.
+//! simulated, beside the published figures. `fairlock merge` joins parts of that.
 
+mod compare;
+mod document;
 pub mod flags;
+mod grid;
 mod judge;
 mod locks;
+pub mod merge;
 mod plan;
 mod pool;
 mod published;
+mod real;
+mod shard;
 mod table;
 mod testbed;
 
 use std::process::ExitCode;
 
-use serde::Serialize;
-
-use crate::command_line;
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::json::{SCHEMA, Target};
 use crate::row::{Row, relate, rows_of_cell};
 use crate::runner::Measured;
 use crate::{complain, print};
+use document::{Document, Part, Simulated};
 use flags::SimFlags;
-
-/// The whole document, as JSON.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    machine: Simulated,
-    command: String,
-    interrupted: bool,
-    rows: &'a [Row],
-}
-
-/// The `machine` object: there is one a row.
-#[derive(Serialize)]
-struct Simulated {
-    simulated: bool,
-}
+use real::RealRun;
+use shard::Shard;
 
 /// Simulates the named workloads.
 pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
-    let plan = plan::plan(workloads, flags)?;
+    let real = flags.real.as_deref().map(RealRun::load).transpose()?;
+    let plan = plan::plan(workloads, flags, real.as_ref())?;
     let target = flags.json.as_deref().map(Target::new).transpose()?;
-    let cells = plan.cells.into_iter().enumerate().collect();
-    let outcome = pool::run(cells, &plan.seeds)?;
+    let count = plan.cells.len();
+    let in_shard = |number: usize| flags.shard.is_none_or(|shard| shard.has(number));
+    let cells = plan.cells.into_iter().enumerate().filter(|&(number, _)| in_shard(number));
+    let outcome = pool::run(cells.collect(), &plan.seeds)?;
 
     let mut rows: Vec<Row> =
         outcome.measured.iter().flat_map(|(number, measured)| rows_of(*number, measured)).collect();
-    relate(&mut rows);
-    published::compare(&mut rows);
+    compare::attach(&mut rows, real.as_ref());
+    finish(rows, document::command(), count, flags.shard, outcome.interrupted, target)
+}
 
+/// Sets rows in relation to each other, shows and keeps them.
+fn finish(
+    mut rows: Vec<Row>,
+    command: String,
+    cells: usize,
+    shard: Option<Shard>,
+    interrupted: bool,
+    target: Option<Target>,
+) -> Result<ExitCode, Error> {
+    relate(&mut rows);
+    compare::relate(&mut rows);
     print(table::tables(&rows).as_bytes())?;
+    let failed = rows.iter().any(|row| row.error.is_some());
     if let Some(target) = target {
         target.write(&Document {
-            schema: SCHEMA,
+            schema: SCHEMA.to_owned(),
             machine: Simulated { simulated: true },
-            command: command_line(),
-            interrupted: outcome.interrupted,
-            rows: &rows,
+            command,
+            interrupted,
+            grid: Part { cells, shard },
+            rows,
         })?;
     }
-    Ok(if outcome.interrupted {
+    Ok(if interrupted {
         complain("interrupted; what was finished is shown");
         ExitCode::from(INTERRUPTED)
-    } else if rows.iter().any(|row| row.error.is_some()) {
+    } else if failed {
         complain("some simulations failed; see the lines that begin with 'failed:'");
         ExitCode::from(FAILED)
     } else {

@@ -1,16 +1,17 @@
-//! From the command line to the cells to simulate: the published grids.
+//! From the command line to the cells to simulate.
 
 use std::sync::Arc;
 
 use fairlock_sim::Machine;
 
 use super::flags::SimFlags;
+use super::grid::{self, Configuration, Grid};
 use super::locks;
-use crate::cell::{Case, Cell, Workload};
+use super::real::RealRun;
+use crate::cell::Cell;
 use crate::error::Error;
 use crate::locks::registry::nearest;
-use crate::plan::{once, or_default, unknown};
-use crate::workload::{handoff, range, reader_spin};
+use crate::plan::{once, parse_cases, unknown};
 
 /// More threads than the simulated machine takes.
 const MOST_THREADS: usize = 4_000;
@@ -28,127 +29,96 @@ pub struct SimCell {
     pub machine: Arc<Machine>,
 }
 
-/// The grid of one published run.
-struct Grid {
-    workload: Workload,
-    case: Case,
-    machine: &'static str,
-    locks: &'static [&'static str],
-    threads: &'static [usize],
-    cs_loads: &'static [u32],
-    secs: f64,
-    quick: Quick,
-}
-
-/// What is left of it with `--quick`.
-struct Quick {
-    threads: &'static [usize],
-    cs_loads: &'static [u32],
-    secs: f64,
-}
-
-const HANDOFF: Grid = Grid {
-    workload: Workload::Handoff,
-    case: Case::Sleep,
-    machine: "skylake_80",
-    locks: &[
-        "fairlock:unfair",
-        "fairlock:handoff",
-        "fairlock:handoff_immediate",
-        "fairlock:default",
-    ],
-    threads: &[handoff::THREADS],
-    cs_loads: &[0],
-    secs: 1.0,
-    quick: Quick { threads: &[handoff::THREADS], cs_loads: &[0], secs: 0.1 },
-};
-
-const READER_SPIN: Grid = Grid {
-    workload: Workload::ReaderSpin,
-    case: Case::Mixed,
-    machine: "cascade_lake_96",
-    locks: &[
-        "fairlock:unfair",
-        "fairlock:handoff",
-        "fairlock:reader_spin_one",
-        "fairlock:no_reader_spin",
-        "fairlock:reader_spin_adaptive",
-        "fairlock:default",
-    ],
-    threads: &reader_spin::THREADS,
-    cs_loads: &reader_spin::CS_LOADS,
-    secs: 0.3,
-    quick: Quick { threads: &[2, 32], cs_loads: &[20], secs: 0.02 },
-};
-
-/// The workloads that can be simulated, in the order they are shown.
-const GRIDS: [Grid; 2] = [HANDOFF, READER_SPIN];
-
-/// The plan for these workloads.
-pub fn plan(workloads: &[String], flags: &SimFlags) -> Result<Plan, Error> {
+/// The plan for these workloads; for the cells of a real run, if there is one.
+pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> Result<Plan, Error> {
     let grids = parse_workloads(workloads)?;
     check(flags)?;
+    let cases = parse_cases(&flags.case)?;
     let mut cells = Vec::new();
     for grid in &grids {
-        add_cells(&mut cells, grid, flags)?;
+        let default = if real.is_some() { grid::REAL_MACHINE } else { grid.machine };
+        let machine = find_machine(flags.machine.as_deref().unwrap_or(default))?;
+        match real {
+            Some(real) => {
+                let machine = Arc::new(machine);
+                for (configuration, lock) in real.cells(grid.workload) {
+                    cells.push(cell(grid, &configuration, lock, flags, &machine));
+                }
+            }
+            None => {
+                for configuration in grid.configurations(&machine, flags)? {
+                    if !cases.is_empty() && !cases.contains(&configuration.case) {
+                        continue;
+                    }
+                    let machine = Arc::new(configuration.on(&machine)?);
+                    for lock in locks_of(grid, &configuration, flags)? {
+                        cells.push(cell(grid, &configuration, lock, flags, &machine));
+                    }
+                }
+            }
+        }
+        if flags.machine.is_some() && grid.is_one_of_many() {
+            break;
+        }
     }
     check_all_are_used(&cells, flags)?;
+    if cells.is_empty() {
+        return Err(Error::usage(match real {
+            Some(_) => {
+                "nothing in the file of --real can be simulated: give one of `fairlock \
+                        bench handoff batch --json FILE`"
+            }
+            None => "no such case in these workloads: leave out --case to simulate all",
+        }));
+    }
     let seeds = (0..u64::from(flags.seeds)).map(|n| flags.seed.wrapping_add(n)).collect();
     Ok(Plan { cells, seeds })
 }
 
-fn add_cells(cells: &mut Vec<SimCell>, grid: &Grid, flags: &SimFlags) -> Result<(), Error> {
-    let machine = Arc::new(find_machine(flags.machine.as_deref().unwrap_or(grid.machine))?);
-    let quick = flags.quick.then_some(&grid.quick);
+fn cell(
+    grid: &Grid,
+    configuration: &Configuration,
+    lock: &str,
+    flags: &SimFlags,
+    machine: &Arc<Machine>,
+) -> SimCell {
     let secs = match flags.duration {
         Some(duration) => duration.as_secs_f64(),
-        None => quick.map_or(grid.secs, |quick| quick.secs),
+        None if flags.quick => configuration.quick_secs,
+        None => configuration.secs,
     };
-    let default_threads = quick.map_or(grid.threads, |quick| quick.threads);
-    let default_loads = quick.map_or(grid.cs_loads, |quick| quick.cs_loads);
-    let has_loads = grid.workload == Workload::ReaderSpin;
-    let given_loads = if has_loads { flags.cs_load.as_slice() } else { &[] };
-    for cs_load in or_default(given_loads, default_loads) {
-        for threads in or_default(&flags.threads, default_threads) {
-            let readers = if grid.case == Case::Mixed { threads / 2 } else { 0 };
-            if grid.case == Case::Mixed && threads < 2 {
-                return Err(Error::usage(format!(
-                    "{} needs a reader and a writer: use --threads 2 or more",
-                    grid.workload.name()
-                )));
-            }
-            for lock in locks_of(grid, flags)? {
-                let cell = Cell {
-                    workload: grid.workload,
-                    case: grid.case,
-                    lock: lock.to_owned(),
-                    machine: Some(machine.name().to_owned()),
-                    threads,
-                    readers,
-                    writers: threads - readers,
-                    overcommit: None,
-                    cs_load,
-                    range: range::Setup::default(),
-                    secs,
-                    seed: flags.seed,
-                    busy_turns_per_us: 0,
-                    dir: None,
-                };
-                cells.push(SimCell { cell, machine: Arc::clone(&machine) });
-            }
-        }
-    }
-    Ok(())
+    let cell = Cell {
+        workload: grid.workload,
+        case: configuration.case,
+        lock: lock.to_owned(),
+        machine: Some(machine.name().to_owned()),
+        threads: configuration.threads,
+        readers: configuration.readers,
+        writers: configuration.writers,
+        overcommit: configuration.overcommit,
+        cs_load: configuration.cs_load,
+        outside_ns: configuration.outside_ns,
+        range: configuration.range,
+        secs,
+        seed: flags.seed,
+        busy_turns_per_us: 0,
+        dir: None,
+    };
+    SimCell { cell, machine: Arc::clone(machine) }
 }
 
 /// The locks that were asked for, as far as they can do this; or the grid's.
-fn locks_of(grid: &Grid, flags: &SimFlags) -> Result<Vec<&'static str>, Error> {
-    let kind = grid.workload.kind(grid.case, &range::Setup::default());
-    if flags.locks.is_empty() {
-        return Ok(grid.locks.to_vec());
-    }
-    let found = flags.locks.iter().map(|name| locks::find(name.trim()));
-    let found = found.collect::<Result<Vec<_>, _>>()?;
+fn locks_of(
+    grid: &Grid,
+    configuration: &Configuration,
+    flags: &SimFlags,
+) -> Result<Vec<&'static str>, Error> {
+    let kind = grid.workload.kind(configuration.case, &configuration.range);
+    let found: Vec<_> = if flags.locks.is_empty() {
+        grid.locks.iter().map(|name| locks::find(name)).collect::<Result<_, _>>()?
+    } else {
+        flags.locks.iter().map(|name| locks::find(name.trim())).collect::<Result<_, _>>()?
+    };
     Ok(once(&found.iter().filter(|lock| lock.is(kind)).map(|lock| lock.name).collect::<Vec<_>>()))
 }
 
@@ -184,7 +154,8 @@ fn find_machine(name: &str) -> Result<Machine, Error> {
 }
 
 fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
-    let known: Vec<&str> = GRIDS.iter().map(|grid| grid.workload.name()).chain(["all"]).collect();
+    let known =
+        once(&grid::ALL.iter().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>());
     if names.is_empty() {
         return Err(Error::usage(format!("name a workload to simulate: {}", known.join(", "))));
     }
@@ -192,7 +163,7 @@ fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
         return Err(unknown("workload", name, &known));
     }
     let is_wanted = |grid: &&Grid| names.iter().any(|n| n == "all" || n == grid.workload.name());
-    Ok(GRIDS.iter().filter(is_wanted).collect())
+    Ok(grid::ALL.iter().filter(is_wanted).collect())
 }
 
 fn check(flags: &SimFlags) -> Result<(), Error> {
@@ -205,9 +176,14 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
     if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
     }
+    if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= 64.0)) {
+        return Err(Error::usage(format!(
+            "--overcommit {x} makes no sense: use more than 0, and 64 at most"
+        )));
+    }
     let secs = flags.duration.map(|duration| duration.as_secs_f64());
-    if secs.is_some_and(|secs| !(0.000_1..=600.0).contains(&secs)) {
-        return Err(Error::usage("--duration makes no sense: use 100us to 600s"));
+    if secs.is_some_and(|secs| !(0.000_1..=3600.0).contains(&secs)) {
+        return Err(Error::usage("--duration makes no sense: use 100us to 1h"));
     }
     Ok(())
 }

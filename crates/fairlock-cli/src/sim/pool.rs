@@ -1,5 +1,6 @@
 //! Simulates cells, each with every seed, as many at once as there are CPUs.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,12 +31,14 @@ struct Done {
 /// Simulates `cells`. Ctrl-C ends it early: what was finished is returned.
 pub fn run(cells: Vec<(usize, SimCell)>, seeds: &[u64]) -> Result<Outcome, Error> {
     let events = Events::install()?;
+    keep_panics();
     let jobs = cells.len() * seeds.len();
     let bar = progress::bar(jobs as u64);
     let shared = Arc::new((cells, seeds.to_vec(), AtomicUsize::new(0)));
     for _ in 0..machine::cpus().min(jobs) {
         let (shared, sender) = (Arc::clone(&shared), events.sender());
-        std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name(THREAD.to_owned());
+        let spawned = thread.spawn(move || {
             let (cells, seeds, next) = &*shared;
             loop {
                 // Relaxed: only the number matters.
@@ -46,6 +49,7 @@ pub fn run(cells: Vec<(usize, SimCell)>, seeds: &[u64]) -> Result<Outcome, Error
                 let _ = sender.send(Event::Done(Done { job, result }));
             }
         });
+        spawned.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
     }
     let (cells, seeds, _) = &*shared;
     let mut results: Vec<Option<Result<CellReport, Error>>> = (0..jobs).map(|_| None).collect();
@@ -81,11 +85,31 @@ pub fn run(cells: Vec<(usize, SimCell)>, seeds: &[u64]) -> Result<Outcome, Error
     Ok(Outcome { measured, interrupted })
 }
 
+/// The name of the threads that simulate.
+const THREAD: &str = "simulation";
+
+std::thread_local! {
+    /// What the last panic of this thread said, and where.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// A panic of a simulated thread becomes its cell's error, and is not told twice.
+fn keep_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().name() == Some(THREAD) {
+            PANIC.set(info.to_string().replace('\n', " "));
+        } else {
+            report(info);
+        }
+    }));
+}
+
 fn simulate(cell: &SimCell, seed: u64) -> Result<CellReport, Error> {
     let lock = locks::find(&cell.cell.lock)?;
     let testbed = Simulated::new(Arc::clone(&cell.machine));
     let cell = Cell { seed, ..cell.cell.clone() };
     catch_unwind(AssertUnwindSafe(|| lock.run(&cell, &testbed)))
-        .unwrap_or_else(|_| Err(Error::failed("a simulated thread panicked")))
+        .unwrap_or_else(|_| Err(Error::failed(PANIC.take())))
         .map_err(|error| Error::failed(format!("seed {seed}: {error}")))
 }

@@ -1,13 +1,16 @@
 //! The published figures, and rows beside them.
 
 use crate::cell::{Case, Side, Workload};
-use crate::row::{Comparison, Row};
+use crate::row::Row;
 
 /// A published table: comments, a line of names, lines of values.
 struct Csv(&'static str);
 
 const HANDOFF: Csv = Csv(include_str!("../../../../data/reference/handoff.csv"));
 const READER_SPIN: Csv = Csv(include_str!("../../../../data/reference/reader_spin.csv"));
+const RANGE: Csv = Csv(include_str!("../../../../data/reference/range_lock.csv"));
+const BATCH: Csv = Csv(include_str!("../../../../data/reference/batched_ticket.csv"));
+const DIRECT_IO: Csv = Csv(include_str!("../../../../data/reference/writer_phase.csv"));
 
 impl Csv {
     fn lines(&self) -> impl Iterator<Item = Vec<&'static str>> {
@@ -36,21 +39,23 @@ pub fn column(workload: Workload, lock: &str) -> Option<&'static str> {
         (Workload::ReaderSpin, "fairlock:handoff") => "before",
         (Workload::ReaderSpin, "fairlock:reader_spin_one") => "limit_rspin",
         (Workload::ReaderSpin, "fairlock:no_reader_spin") => "no_rspin",
+        (Workload::DirectIo, "fairlock:no_reader_spin") => "before",
+        (Workload::DirectIo, "fairlock:writer_phase") => "after",
+        (Workload::Batch, "fairlock:batch1") => "ticket",
+        (Workload::Batch, "fairlock:batch4") => "batch_4",
+        (Workload::Batch, "fairlock:batch8") => "batch_8",
+        (Workload::Batch, "ref:mcs") => "mcs_queue",
+        (Workload::Batch, "ref:queue_unfair") => "mcs_queue_unfair",
+        (Workload::Range, "fairlock:no_reader_spin") => "rwsem",
+        (Workload::Range, "fairlock:range_fifo") => "range",
         _ => return None,
     })
 }
 
-/// The lock that the others of a workload are measured by.
-pub fn baseline(workload: Workload) -> Option<&'static str> {
-    match workload {
-        Workload::Handoff | Workload::ReaderSpin => Some("fairlock:unfair"),
-        _ => None,
-    }
-}
-
-/// The published figure of a row's configuration with another lock, in the row's unit.
-fn figure(row: &Row, lock: &str) -> Option<f64> {
-    let column = column(row.workload, lock)?;
+/// The published figure of a row: operations or megabytes per second; of `batch`, in
+/// relation to the ticket lock.
+pub fn figure(row: &Row) -> Option<f64> {
+    let column = column(row.workload, &row.lock)?;
     match row.workload {
         Workload::Handoff if row.case == Case::Sleep => {
             HANDOFF.value(&[("variant", column)], "kops_per_s").map(|kops| kops * 1e3)
@@ -60,41 +65,41 @@ fn figure(row: &Row, lock: &str) -> Option<f64> {
             let line = [("threads", threads.as_str()), ("cs_load", load.as_str())];
             READER_SPIN.value(&line, column).map(|kops| kops * 1e3)
         }
+        Workload::DirectIo if row.side == Side::Write => {
+            let case = if row.case == Case::Mixed { "mixed_write" } else { "writer_only" };
+            DIRECT_IO.value(&[("case", case)], &format!("{column}_mb_s"))
+        }
+        Workload::Batch if row.case == Case::Chunks => {
+            let overcommit = format!("{:.1}", row.overcommit?);
+            let line = [("overcommit", overcommit.as_str())];
+            if column == "ticket" {
+                return BATCH.value(&line, "overcommit").map(|_| 1.0);
+            }
+            BATCH.value(&line, column).map(|percent| 1.0 + percent / 100.0)
+        }
+        Workload::Range => {
+            let machine = match row.machine.as_deref()? {
+                "opteron_4" => "amd4",
+                "ivybridge_240" => "ivb240",
+                _ => return None,
+            };
+            let (mode, threads) = match row.case {
+                Case::FullWrite => ("write_only", row.threads),
+                Case::FullRead => ("read_only", row.threads),
+                Case::FullMixed => ("read_write", row.threads / 2),
+                _ => return None,
+            };
+            let threads = threads.to_string();
+            let line = [
+                ("machine", machine),
+                ("mode", mode),
+                ("side", row.side.name()),
+                ("threads", threads.as_str()),
+            ];
+            RANGE.value(&line, &format!("{column}_ops")).map(|a_minute| a_minute / 60.0)
+        }
         _ => None,
     }
-}
-
-/// Sets every row in relation to what was published, and to its baseline.
-pub fn compare(rows: &mut [Row]) {
-    for index in 0..rows.len() {
-        rows[index].comparison = comparison(rows, &rows[index]);
-    }
-}
-
-fn comparison(rows: &[Row], row: &Row) -> Comparison {
-    let published = figure(row, &row.lock);
-    let base = baseline(row.workload);
-    let base_row = base.and_then(|lock| of_lock(rows, row, lock));
-    let ratio = |own: Option<f64>, other: Option<f64>| {
-        own.zip(other).map(|(own, other)| own / other).filter(|ratio| ratio.is_finite())
-    };
-    Comparison {
-        published_as: published.and(column(row.workload, &row.lock)).map(str::to_owned),
-        published,
-        ratio_to_published: ratio(row.rate(), published),
-        ratio_to_baseline: ratio(row.rate(), base_row.and_then(Row::rate)),
-        published_ratio_to_baseline: ratio(published, base.and_then(|lock| figure(row, lock))),
-    }
-}
-
-/// The row of another lock in the same configuration.
-pub fn of_lock<'a>(rows: &'a [Row], row: &Row, lock: &str) -> Option<&'a Row> {
-    rows.iter().find(|other| {
-        other.lock == lock
-            && other.configuration() == row.configuration()
-            && other.machine == row.machine
-            && other.overcommit == row.overcommit
-    })
 }
 
 #[cfg(test)]
@@ -102,12 +107,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_published_figure_is_a_number() {
-        for csv in [HANDOFF, READER_SPIN] {
+    fn every_published_table_is_whole() {
+        for csv in [HANDOFF, READER_SPIN, RANGE, BATCH, DIRECT_IO] {
             let lines: Vec<_> = csv.lines().collect();
             assert!(lines.len() > 2 && lines.iter().all(|line| line.len() == lines[0].len()));
-            let numbers = lines[1..].iter().flat_map(|line| &line[1..]);
-            assert!(numbers.into_iter().all(|value| value.parse::<f64>().is_ok()));
+            let last = lines.iter().map(|line| line[line.len() - 1]);
+            assert!(last.skip(1).all(|value| value.parse::<f64>().is_ok()));
         }
     }
 

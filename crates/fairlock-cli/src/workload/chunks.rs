@@ -49,7 +49,7 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             for (word, &value) in copy.iter().zip(chunk) {
                 word.store(value, Relaxed);
             }
-            testbed.spend(LOOK_UP_NS + chunk.len() as u64 / COPIED_PER_NS);
+            testbed.spend(cell.outside_ns + LOOK_UP_NS + chunk.len() as u64 / COPIED_PER_NS);
             let found = copy.binary_search_by_key(&wanted, |word| word.load(Relaxed));
             let (waited, ()) = timed(&mutex.0, testbed, || heap.0.free(block));
 

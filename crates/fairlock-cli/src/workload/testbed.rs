@@ -44,7 +44,7 @@ pub trait Testbed: Sync {
     /// Sleeps.
     fn sleep(&self, duration: Duration);
 
-    /// A file of so many blocks for the cell.
+    /// A file of so many blocks for the cell, the first of them written.
     fn file(&self, cell: &Cell, blocks: u64) -> Result<Self::File, Error>;
 
     /// How many groups the threads form that share no lock: the guests of a host.

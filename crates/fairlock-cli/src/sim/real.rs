@@ -1,0 +1,88 @@
+//! A real run to compare with: a file of `fairlock bench … --json`.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::grid::Configuration;
+use super::locks;
+use crate::cell::{Case, Workload};
+use crate::error::Error;
+use crate::json::SCHEMA;
+use crate::row::Row;
+
+/// The rows of a real run.
+pub struct RealRun {
+    rows: Vec<Row>,
+}
+
+/// What is used of the document.
+#[derive(Deserialize)]
+struct Document {
+    schema: String,
+    rows: Vec<Row>,
+}
+
+impl RealRun {
+    /// Reads the file of a real run.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let shown = path.display();
+        let text = std::fs::read(path)
+            .map_err(|error| Error::usage(format!("cannot read --real {shown}: {error}")))?;
+        let document: Document = serde_json::from_slice(&text).map_err(|error| {
+            Error::usage(format!("--real {shown} is no result of `fairlock bench --json`: {error}"))
+        })?;
+        if document.schema != SCHEMA || document.rows.iter().any(|row| row.machine.is_some()) {
+            return Err(Error::usage(format!(
+                "--real {shown} is no real run: give one of `fairlock bench … --json FILE`"
+            )));
+        }
+        Ok(Self { rows: document.rows })
+    }
+
+    /// What of it can be simulated, of one workload: configurations, each with a lock.
+    pub fn cells(&self, workload: Workload) -> Vec<(Configuration, &str)> {
+        let is_simulated = |row: &&Row| {
+            row.workload == workload
+                && !matches!(row.case, Case::File | Case::Read | Case::Write)
+                && locks::find(&row.lock).is_ok_and(|lock| lock.name == row.lock)
+        };
+        let mut seen = Vec::new();
+        let mut cells = Vec::new();
+        for row in self.rows.iter().filter(is_simulated) {
+            let key = (row.case, &row.lock, row.threads, row.cs_load, row.range);
+            if seen.contains(&key) {
+                continue;
+            }
+            seen.push(key);
+            let n = row.threads;
+            let sides = match row.case {
+                Case::Mixed | Case::FullMixed => (n / 2, n - n / 2),
+                Case::ReaderAlone if workload == Workload::ReaderSpin => (n / 2, 0),
+                Case::WriterAlone if workload == Workload::ReaderSpin => (0, n - n / 2),
+                Case::ReaderAlone => (1, 0),
+                Case::WriterAlone => (0, 1),
+                Case::FullRead => (n, 0),
+                Case::Array => (n, n),
+                Case::Wide => (n - 1, 1),
+                _ => (0, n),
+            };
+            let configuration = Configuration {
+                threads: n,
+                overcommit: row.overcommit,
+                cs_load: row.cs_load.unwrap_or(0),
+                range: row.range,
+                ..Configuration::new(row.case, sides, 0.3)
+            };
+            cells.push((configuration, row.lock.as_str()));
+        }
+        cells
+    }
+
+    /// The real row that a simulated one stands for.
+    pub fn row(&self, simulated: &Row) -> Option<&Row> {
+        self.rows.iter().find(|row| {
+            row.lock == simulated.lock && row.configuration() == simulated.configuration()
+        })
+    }
+}
