@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::sim::flags::SimFlags;
+use crate::torture::TortureFlags;
 
 /// Measures and compares locks.
 ///
@@ -48,6 +49,11 @@ pub enum Command {
         /// Also write the whole to this file, as JSON
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+    },
+    /// Try our locks under many schedules, checked after every step
+    Torture {
+        #[command(flatten)]
+        flags: TortureFlags,
     },
     /// List the locks of this build
     Locks,

@@ -21,6 +21,7 @@ mod runner;
 mod sim;
 mod stats;
 mod table;
+mod torture;
 mod units;
 mod verdict;
 mod workload;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Some(Command::Bench { workloads, flags }) => bench::bench(&workloads, &flags),
         Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
         Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),
+        Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

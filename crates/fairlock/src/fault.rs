@@ -6,9 +6,10 @@
 
 use crate::wait::Kind;
 
-/// A mistake. The numbers are those of the specification's table of bugs that
+/// A mistake. The numbers of rules are those of the specification's table of bugs that
 /// others shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(loom, allow(dead_code, reason = "model checks have their own way to make some"))]
 #[cfg_attr(not(fairlock_faults), allow(unreachable_pub, reason = "only there it is public"))]
 pub enum Fault {
     /// Rule 1: a waiter is woken before its grant is published.
@@ -31,12 +32,50 @@ pub enum Fault {
     AllSpin,
     /// Rule 11: a spinner that gives up takes its node along.
     TakesNodeAlong,
-    /// Rule 12: the granter looks at the waiter once more after the grant.
+    /// Rule 12, and defect 8 of range locks: the granter looks at the waiter once
+    /// more after the grant.
     TouchesGranted,
     /// Rule 14: a writer that gives up wakes nobody.
     WriterLeavesQuietly,
     /// Rule 15: `try_read` counts itself for a moment.
     TryReadCounts,
+    /// A wake-up that comes before the sleep is forgotten.
+    ForgetsWakeUps,
+
+    // Ticket locks.
+    /// A waiter parks without looking again after it raised INBOX.
+    ParksBlindly,
+    /// A releaser empties the inbox first and lowers INBOX then.
+    CollectsTooEarly,
+    /// A release looks at the word once more when it is done.
+    TouchesReleased,
+    /// A solo holder does not look for tickets once it is in.
+    EntersBlindly,
+    /// The first in line does not wait for a solo holder.
+    OvertakesSolo,
+    /// Tickets of later batches are served, too.
+    ServesAnyBatch,
+
+    // Range locks. The numbers are those of the specification's defects.
+    /// Defect 2: who gives up is taken off the counts as what it is not.
+    ForgetsKind,
+    /// Defect 3: in the hull is taken for in the way.
+    TriesAgainstHull,
+    /// Defect 6: who is granted and gives up at once forgets what was granted.
+    ForgetsGrant,
+    /// Defect 7: a downgrade, a split and a shrink tell nobody.
+    ChangesQuietly,
+    /// Looks at the slots, and then takes one.
+    LooksTooEarly,
+    /// Leaves a slot without a look whether anybody in the tree waits for it.
+    LeavesQuietly,
+    /// Those that wait in the tree are overtaken.
+    OvertakesQueued,
+    /// Does not look again after it looked at slots: who split or shrank meanwhile is
+    /// missed. (Was in the lock until the tester found it.)
+    LooksOnce,
+    /// A recursive read that meets a writer waits behind all others. (As above.)
+    WaitsBehind,
 }
 
 impl Fault {

@@ -97,6 +97,7 @@ pub mod events;
 pub mod fault;
 #[cfg(not(fairlock_faults))]
 mod fault;
+mod inspect;
 #[cfg(all(feature = "std", not(loom)))]
 mod mutex;
 pub mod platform;

@@ -86,7 +86,7 @@ pub(super) fn run(
     schedule: Schedule,
     log: bool,
 ) -> Outcome {
-    let subject = (kind.make)();
+    let subject = (kind.make)(&case.script);
     let began = Cell::new(None);
     let records = resources.records(case.script.len());
     let mut stacks = vec![];
@@ -177,7 +177,13 @@ impl Trial<'_> {
     fn step(&mut self, thread: usize, fiber: &mut Fiber<'_>) -> Result<(), Complaint> {
         self.steps += 1;
         let action = self.stepper.action(thread);
-        let operation = self.stepper.go_on(thread);
+        let operation = self.stepper.go_on(thread).and_then(|operation| {
+            let address = operation.address().filter(|_| self.subject.is_gone());
+            match address.and_then(|address| self.subject.field_at(address)) {
+                Some(_) => Err("it touches the lock, which may have been freed"),
+                None => Ok(operation),
+            }
+        });
         let result = match operation {
             Ok(_) => self.resume(fiber),
             Err(what) => {
@@ -190,7 +196,7 @@ impl Trial<'_> {
             self.note(thread, action, operation);
         }
         result?;
-        self.subject.check()
+        self.subject.check(thread)
     }
 
     fn resume(&mut self, fiber: &mut Fiber<'_>) -> Result<(), Complaint> {

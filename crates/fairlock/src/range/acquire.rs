@@ -9,6 +9,7 @@ use super::slots::Missed;
 use super::span::{RangeError, Span};
 use super::whole::{Patience, Shut};
 use super::{Hold, RangeRwLock};
+use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::wait::{CancelToken, Kind, WaitContext, WaitError};
 
@@ -69,7 +70,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Locks `range` for reading, past those that wait for it if no writer holds
     /// a part of it: for a thread that may hold it, or a part of it, for reading
-    /// already. If a writer does, it waits like [`read`](Self::read).
+    /// already. If writers do, it waits for those only.
     ///
     /// Readers that never let go at the same time can starve a writer this way;
     /// use it only where it is needed.
@@ -81,10 +82,7 @@ impl<P: Platform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = match self.try_acquire(span, Kind::Reader, true) {
-            Ok(hold) => hold,
-            Err(_) => self.acquire_forever(span, Kind::Reader),
-        };
+        let hold = self.acquire_recursive(span);
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
@@ -286,6 +284,23 @@ impl<P: Platform> RangeRwLock<P> {
             }
             if let Some(hold) = self.wait_for_range(span, kind, context)? {
                 return Ok(hold);
+            }
+        }
+    }
+
+    /// A writer that is in the way of this may be one that looks at its range and
+    /// finds the caller there: behind it, the caller would wait for itself.
+    fn acquire_recursive(&self, span: Span) -> Hold {
+        let patience = Some(&WaitContext::FOREVER);
+        loop {
+            if let Ok(hold) = self.attempt_or_pass(span, Kind::Reader, true, patience) {
+                return hold;
+            }
+            if active(Fault::WaitsBehind) {
+                return self.acquire_forever(span, Kind::Reader);
+            }
+            if let Some(hold) = self.wait_ahead(span) {
+                return hold;
             }
         }
     }

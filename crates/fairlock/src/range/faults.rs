@@ -4,18 +4,20 @@
 /// Whether a lock of fault number `$fault` has this one.
 macro_rules! faulty {
     ($fault:expr, $name:ident) => {
-        cfg!(test) && $fault == $crate::range::faults::Fault::$name as u8
+        (cfg!(test) && $fault == $crate::range::faults::Fault::$name as u8)
+            || $crate::fault::active($crate::fault::Fault::$name)
     };
 }
 pub(super) use faulty;
 
-/// Whether `$lock` has this fault: never outside model checks.
+/// Whether `$lock` has this fault: never outside model checks and the concurrency
+/// tester.
 macro_rules! faulty_lock {
     ($lock:expr, $name:ident) => {{
         #[cfg(all(test, loom))]
         let faulty = $lock.fault == $crate::range::faults::Fault::$name as u8;
         #[cfg(not(all(test, loom)))]
-        let faulty = false;
+        let faulty = $crate::fault::active($crate::fault::Fault::$name);
         faulty
     }};
 }
@@ -42,4 +44,6 @@ pub(super) enum Fault {
     LooksTooEarly = 20,
     /// Leaves a slot without a look whether anybody in the tree waits for it.
     LeavesQuietly = 21,
+    /// Does not look again after it looked at slots.
+    LooksOnce = 22,
 }

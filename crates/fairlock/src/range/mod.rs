@@ -74,6 +74,7 @@
 //! reused and freed with the lock.
 
 mod acquire;
+mod check;
 mod faults;
 mod guard;
 mod holders;

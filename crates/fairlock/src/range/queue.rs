@@ -29,6 +29,7 @@ use super::word::{
     writer_bit,
 };
 use super::{Hold, Place, RangeRwLock};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, Thread, WakeList};
 
@@ -104,11 +105,28 @@ fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes: &mut WakeL
     let thread: &'static Thread<P> = unsafe { (*waiter).thread };
     // SAFETY: as above.
     unsafe { (*waiter).enter(node, waiter::GRANTED) };
+    if active(Fault::TouchesGranted) {
+        // SAFETY: there is none; that is the mistake.
+        unsafe { (*waiter).state() };
+    }
     #[cfg(all(test, loom))]
     if super::range_loom::touches_granted() {
         frame.with(|_| ());
     }
     wakes.push(thread);
+}
+
+/// The range of `waiter` has entered the tree, to be held or to wait.
+fn settle_in<P: Platform>(
+    waiter: &RangeWaiter<P>,
+    (id, held): (Id, bool),
+    wakes: &mut WakeList<P>,
+) {
+    if held {
+        grant(waiter, id, wakes);
+    } else {
+        waiter.enter(id, waiter::QUEUED);
+    }
 }
 
 /// A writer cannot enter while readers may still be inside by the gate.
@@ -348,19 +366,40 @@ impl<P: Platform> RangeRwLock<P> {
         wakes: &mut WakeList<P>,
     ) -> Result<(), Missed> {
         let (span, kind) = (waiter.span, waiter.kind);
+        self.migrate_rivals(q, span, kind)?;
+        let (who, since) = (waiter.thread.hint(), waiter.arrived);
+        let entered = q.ranges.insert(span, kind, core::ptr::from_ref(waiter), who, since);
+        settle_in(waiter, entered, wakes);
+        Ok(())
+    }
+
+    /// The same for a reader that goes ahead of those that wait: it waits for those
+    /// that hold a part of its range.
+    ///
+    /// # Safety
+    /// As [`enqueue`](Self::enqueue).
+    pub(super) unsafe fn enqueue_ahead(
+        &self,
+        q: &mut Queue<P>,
+        waiter: &RangeWaiter<P>,
+        wakes: &mut WakeList<P>,
+    ) -> Result<(), Missed> {
+        self.migrate_rivals(q, waiter.span, waiter.kind)?;
+        let (who, since) = (waiter.thread.hint(), waiter.arrived);
+        let this = core::ptr::from_ref(waiter);
+        let entered = q.ranges.insert_waiting_ahead(waiter.span, this, who, since);
+        settle_in(waiter, entered, wakes);
+        Ok(())
+    }
+
+    /// Before a range enters the tree that may have to wait there: so do those in
+    /// slots that it waits for.
+    fn migrate_rivals(&self, q: &mut Queue<P>, span: Span, kind: Kind) -> Result<(), Missed> {
         let before = self.publish(q, span, TREE | QUEUED)?;
         passes_gate(before, kind)?;
         // From here on no slot can be left, or downgraded, without the tree lock.
         for slot in rivals(before, kind) {
             self.migrate(q, slot, before, span);
-        }
-        let since = waiter.arrived;
-        let (id, held) =
-            q.ranges.insert(span, kind, core::ptr::from_ref(waiter), waiter.thread.hint(), since);
-        if held {
-            grant(waiter, id, wakes);
-        } else {
-            waiter.enter(id, waiter::QUEUED);
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ use core::ops::ControlFlow;
 use super::faults::faulty;
 use super::span::Span;
 use super::tree::{Id, NIL, Tree};
+use crate::fault::{Fault, active};
 use crate::wait::Kind;
 
 /// What is known of a range beside what the search needs.
@@ -42,6 +43,25 @@ pub(super) struct Entry<W> {
     pub(super) who: usize,
     /// Since when it is held, or waited for; zero if that was not noted.
     pub(super) since: u64,
+}
+
+/// What of a range says who waits for it.
+#[derive(Clone, Copy)]
+struct Rank {
+    seq: u64,
+    held: bool,
+}
+
+impl<W> Entry<W> {
+    fn rank(&self) -> Rank {
+        Rank { seq: self.seq, held: self.waiter.is_none() }
+    }
+
+    /// Whether this one, waiting, counts a conflicting one of that rank: if that came
+    /// before it; or if it is ahead of those that wait, and that one holds its range.
+    fn counts(&self, other: Rank) -> bool {
+        self.seq > other.seq || (self.seq == 0 && other.held)
+    }
 }
 
 /// The held and the waiting ranges. `W` is what it takes to tell a waiter that it
@@ -96,6 +116,9 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         if faulty!(FAULT, TriesAgainstHull) {
             return true;
         }
+        if active(Fault::OvertakesQueued) {
+            return self.conflicts_with_holder(span, kind);
+        }
         let found = self.tree.overlapping(span, kind == Kind::Reader, |_| ControlFlow::Break(()));
         found.is_break()
     }
@@ -117,6 +140,10 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         let seq = self.next_seq();
         let id = self.tree.insert(span, kind);
         self.set_entry(id, Entry { seq, blocking: 0, waiter: None, who, since });
+        if self.waiting > 0 {
+            // Who is ahead of those that wait counts all holders, this one too.
+            self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
+        }
         self.check();
         id
     }
@@ -129,6 +156,31 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
         self.check();
         id
+    }
+
+    /// Adds a range to be read, ahead of those that wait for it: it counts only those
+    /// that hold a part of it, and is held if nobody does. Returns whether it is.
+    pub(super) fn insert_waiting_ahead(
+        &mut self,
+        span: Span,
+        waiter: W,
+        who: usize,
+        since: u64,
+    ) -> (Id, bool) {
+        let mut blocking = 0;
+        let _ = self.tree.overlapping(span, true, |id| {
+            blocking += u32::from(self.entries[id as usize].waiter.is_none());
+            ControlFlow::Continue(())
+        });
+        let id = self.insert_ahead(span, Kind::Reader, who, since);
+        let waits = blocking > 0;
+        if waits {
+            let entry = &mut self.entries[id as usize];
+            (entry.blocking, entry.waiter) = (blocking, Some(waiter));
+            self.waiting += 1;
+            self.check();
+        }
+        (id, !waits)
     }
 
     /// Adds a range and counts who is in its way; it is held if nobody is.
@@ -159,12 +211,13 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     /// whom that lets in.
     pub(super) fn remove(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
         let (span, mut kind) = (self.tree.span(id), self.tree.kind(id));
-        let waited = self.entries[id as usize].waiter.take().is_some();
-        self.waiting -= usize::from(waited);
+        let waited = self.entries[id as usize].waiter.is_some();
         if faulty!(FAULT, ForgetsKind) && waited {
             kind = Kind::Writer;
         }
         self.let_go(id, span, kind, |_, _| true, &mut granted);
+        self.waiting -= usize::from(waited);
+        self.entries[id as usize].waiter = None;
         self.tree.remove(id);
         self.check();
     }
@@ -226,11 +279,11 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
             return;
         }
         let Self { tree, entries, waiting, .. } = self;
-        let seq = entries[id as usize].seq;
+        let gone = entries[id as usize].rank();
         let _ = tree.overlapping(span, kind == Kind::Reader, |other| {
             let entry = &mut entries[other as usize];
             if let Some(waiter) = entry.waiter
-                && entry.seq > seq
+                && entry.counts(gone)
                 && concerned(tree.span(other), tree.kind(other))
             {
                 debug_assert!(entry.blocking > 0, "a range was let go twice");
@@ -245,7 +298,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         });
     }
 
-    /// Calls `f` with every waiter that came after `id` and conflicts with `span`.
+    /// Calls `f` with every waiter that waits for `id` if that conflicts as `span`.
     fn for_waiters(
         &mut self,
         id: Id,
@@ -254,10 +307,10 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         mut f: impl FnMut(&mut Entry<W>, Span),
     ) {
         let Self { tree, entries, .. } = self;
-        let seq = entries[id as usize].seq;
+        let rank = entries[id as usize].rank();
         let _ = tree.overlapping(span, kind == Kind::Reader, |other| {
             let entry = &mut entries[other as usize];
-            if entry.waiter.is_some() && entry.seq > seq {
+            if entry.waiter.is_some() && entry.counts(rank) {
                 f(entry, tree.span(other));
             }
             ControlFlow::Continue(())
@@ -292,11 +345,11 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         debug_assert!((id as usize) < self.entries.len() && id != NIL);
     }
 
-    /// In debug builds: the tree, and that every waiter counts exactly those that
-    /// are in its way. Not for large trees, where it would take for ever.
+    /// In debug builds, and under the concurrency tester: the tree, and that every
+    /// waiter counts exactly those that are in its way. Not for large trees, where it would take for ever.
     #[inline]
     fn check(&self) {
-        #[cfg(debug_assertions)]
+        #[cfg(any(debug_assertions, fairlock_faults))]
         if FAULT == 0 && self.tree.len() <= 64 {
             self.check_all();
         }
@@ -307,14 +360,14 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         self.tree.check();
     }
 
-    #[cfg(any(all(test, not(loom)), debug_assertions))]
+    #[cfg(any(all(test, not(loom)), debug_assertions, fairlock_faults))]
     pub(super) fn check_all(&self) {
         self.tree.check();
         let mut waiting = 0;
         for (id, span, kind, entry) in self.iter() {
             let ahead = self.iter().filter(|(other, at, as_kind, before)| {
                 *other != id
-                    && before.seq < entry.seq
+                    && entry.counts(before.rank())
                     && at.overlaps(&span)
                     && (kind == Kind::Writer || *as_kind == Kind::Writer)
             });

@@ -131,8 +131,10 @@ impl<P: Platform> RangeRwLock<P> {
         kind: Kind,
         has_tree: bool,
     ) -> Result<(), Missed> {
+        let mut looked = false;
         'again: loop {
             for slot in rivals(word, kind) {
+                looked = true;
                 let mut looks = LOOKS;
                 loop {
                     // Acquire: pairs with the Release of the range.
@@ -161,8 +163,14 @@ impl<P: Platform> RangeRwLock<P> {
                     P::pause();
                 }
             }
-            return Ok(());
+            break;
         }
+        if looked && !has_tree && !faulty_lock!(self, LooksOnce) {
+            // A slot that was left for the tree may have been taken again before the
+            // look. Then `TREE` is seen now: Acquire, as for the slot.
+            self.may_skip_tree(self.word.load(Ordering::Acquire), span, kind)?;
+        }
+        Ok(())
     }
 
     /// Gives a slot back.

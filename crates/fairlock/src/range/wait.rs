@@ -74,6 +74,25 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
+    /// Waits for a range, for reading, ahead of those that wait for it. `None` if the
+    /// gate has to be passed first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait_ahead(&self, span: Span) -> Option<Hold> {
+        let me = P::thread();
+        me.parker.forget_notification();
+        let waiter = RangeWaiter::new(me, span, Kind::Reader, P::now());
+        // SAFETY: the waiter is in this frame, which stays until it is granted.
+        let entered =
+            self.with_queue_and_wakes(|q, wakes| unsafe { self.enqueue_ahead(q, &waiter, wakes) });
+        entered.ok()?;
+        let granted = |state| state == waiter::GRANTED;
+        while !P::spin_until(waiter.state_word(), SPIN_QUEUED_NS, granted) {
+            self.sleep(&waiter, None, &WaitContext::FOREVER);
+        }
+        Some(Hold::node(waiter.node()))
+    }
+
     /// One attempt: by a slot alone, or by asking the tree.
     pub(super) fn attempt(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
         match self.try_slot(span, kind) {

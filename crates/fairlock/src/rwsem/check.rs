@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::tenure::Queued;
 use super::word::{HANDOFF, QUEUE_FLAGS, READFAIL, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers};
+use crate::inspect;
 use crate::platform::{Atomic, Platform};
 use crate::wait::{GRANTED, Kind};
 
@@ -109,18 +110,15 @@ impl<P: Platform> RwSem<P> {
         if self.word.load(Ordering::Relaxed) != 0 {
             return Err("the lock is not free after everybody has left");
         }
-        if self.queue_lock.is_locked() || !self.spinners.is_idle() {
-            return Err(
-                "the queue lock, or the spinner queue, is not free after everybody has left",
-            );
+        if !self.spinners.is_idle() {
+            return Err("somebody is in the spinner queue after everybody has left");
         }
-        Ok(())
+        self.queue_lock.check_idle()
     }
 
     /// The name of what is at an address in the lock.
     #[doc(hidden)]
     pub fn field_at(&self, address: usize) -> Option<&'static str> {
-        let offset = address.checked_sub(core::ptr::from_ref(self) as usize)?;
         let fields = [
             (offset_of!(Self, word), size_of_val(&self.word), "word"),
             (offset_of!(Self, owner), size_of_val(&self.owner), "owner"),
@@ -128,8 +126,7 @@ impl<P: Platform> RwSem<P> {
             (offset_of!(Self, queue_lock), size_of_val(&self.queue_lock), "queue lock"),
             (offset_of!(Self, spinners), size_of_val(&self.spinners), "spinners"),
         ];
-        let at = |&&(start, size, _): &&(usize, usize, _)| (start..start + size).contains(&offset);
-        fields.iter().find(at).map(|&(_, _, name)| name)
+        inspect::field_at(self, address, &fields)
     }
 }
 

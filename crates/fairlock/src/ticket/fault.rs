@@ -10,7 +10,7 @@ pub enum Fault {
     /// A waiter parks without looking again after it raised INBOX.
     ParksBlindly,
     /// A releaser empties the inbox first and lowers INBOX then.
-    LooksTooEarly,
+    CollectsTooEarly,
     /// A release looks at the word once more when it is done.
     TouchesReleased,
     /// A solo holder does not look for tickets once it is in.
@@ -32,7 +32,7 @@ impl<const BATCH: u32, const FAULT: usize> BatchSize for Broken<BATCH, FAULT> {
     const FAULT: Fault = [
         Fault::None,
         Fault::ParksBlindly,
-        Fault::LooksTooEarly,
+        Fault::CollectsTooEarly,
         Fault::TouchesReleased,
         Fault::EntersBlindly,
         Fault::OvertakesSolo,

@@ -101,6 +101,11 @@ impl<P: Platform> Inbox<P> {
         }
     }
 
+    /// Whether nobody has parked since the holder last looked. Relaxed: a look.
+    pub(super) fn is_empty(&self) -> bool {
+        self.newest.load(Ordering::Relaxed) == 0
+    }
+
     fn take(&self) -> *const Parked<P> {
         // Acquire: pairs with the release of every push (a release sequence of
         // read-modify-writes).

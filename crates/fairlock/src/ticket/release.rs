@@ -35,12 +35,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     // inbox was emptied raises the flag again, and the
                     // exchange below fails. Acquire: pairs with the waiter's
                     // raising of the flag.
-                    if faulty!(S, LooksTooEarly) {
+                    if faulty!(S, CollectsTooEarly) {
                         own.lot.collect(&self.inbox, word, S::MAX);
                     }
                     let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
                     word = Word(flagged).without_inbox();
-                    if !faulty!(S, LooksTooEarly) {
+                    if !faulty!(S, CollectsTooEarly) {
                         own.lot.collect(&self.inbox, word, S::MAX);
                     }
                 }

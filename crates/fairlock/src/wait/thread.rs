@@ -5,6 +5,8 @@ use core::cell::Cell;
 use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::Ordering;
 
+use crate::fault::{Fault, active};
+use crate::inspect;
 use crate::platform::{Atomic, Platform, WaitOutcome};
 
 /// A thread as the locks know it. One per live thread, never freed while the
@@ -59,14 +61,12 @@ impl<P: Platform> Thread<P> {
     /// For concurrency testers: the name of what is at an address in the record.
     #[doc(hidden)]
     pub fn field_at(&self, address: usize) -> Option<&'static str> {
-        let offset = address.checked_sub(core::ptr::from_ref(self) as usize)?;
         let fields = [
             (offset_of!(Self, parker), size_of_val(&self.parker), "parker"),
             (offset_of!(Self, ticket_parker), size_of_val(&self.ticket_parker), "ticket parker"),
             (offset_of!(Self, spinner), size_of_val(&self.spinner), "spinner node"),
         ];
-        let at = |&&(start, size, _): &&(usize, usize, _)| (start..start + size).contains(&offset);
-        fields.iter().find(at).map(|&(_, _, name)| name)
+        inspect::field_at(self, address, &fields)
     }
 
     /// The name of this thread in owner words: its address. The alignment
@@ -131,6 +131,9 @@ impl<P: Platform> Parker<P> {
 
     /// Ends the thread's current [`park`](Self::park), or its next one.
     pub(crate) fn unpark(&self) {
+        if active(Fault::ForgetsWakeUps) && self.word.load(Ordering::Relaxed) != PARKED {
+            return;
+        }
         // Release: pairs with the Acquire in `park`.
         if self.word.swap(NOTIFIED, Ordering::Release) == PARKED {
             P::wake_one(&self.word);

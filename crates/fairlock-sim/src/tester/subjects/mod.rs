@@ -1,12 +1,14 @@
 //! Locks under test: how to use them, what must hold of them at any time, and what
 //! may be left of them in the end.
 
+mod range;
 mod rwsem;
+mod ticket;
 
 use std::cell::{Cell, RefCell};
 
 use super::failure::Kind;
-use super::script::{Abilities, Action, Section};
+use super::script::{Abilities, Action, Script, Section};
 use crate::{busy, sleep};
 
 /// A lock, and what is known of who is in it.
@@ -14,11 +16,17 @@ pub(super) trait Subject {
     /// The calling simulated thread does this.
     fn act(&self, action: &Action);
 
-    /// What is wrong between two steps, if something is.
-    fn check(&self) -> Result<(), Complaint>;
+    /// What is wrong after a step of thread `ran`, if something is.
+    fn check(&self, ran: usize) -> Result<(), Complaint>;
 
     /// What is left when all threads have ended.
     fn check_idle(&self) -> Result<(), Complaint>;
+
+    /// Whether the lock may be freed, as nobody will ask for it any more, and its
+    /// last holder has let it go: then nobody may touch it.
+    fn is_gone(&self) -> bool {
+        false
+    }
 
     /// What the lock looks like, for a timeline.
     fn state(&self) -> String;
@@ -45,11 +53,12 @@ pub(super) struct SubjectKind {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) can: Abilities,
-    pub(super) make: fn() -> Box<dyn Subject>,
+    /// A lock for the threads of a script.
+    pub(super) make: fn(&Script) -> Box<dyn Subject>,
 }
 
 /// All of them.
-pub(super) const ALL: &[&[SubjectKind]] = &[rwsem::KINDS];
+pub(super) const ALL: &[&[SubjectKind]] = &[rwsem::KINDS, ticket::KINDS, range::KINDS];
 
 /// Spends the time inside. Others can meet it there, however short it is.
 fn stay(section: Section) {
@@ -76,7 +85,8 @@ impl Room {
         self.written.set(self.written.get() + u64::from(writes));
         if self.writers.get() > 1 || (self.writers.get() == 1 && self.readers.get() > 0) {
             let (readers, writers) = (self.readers.get(), self.writers.get());
-            self.complain(format!("{readers} readers and {writers} writers are inside together"));
+            let what = format!("{readers} readers and {writers} writers are inside together");
+            self.complain(Kind::Exclusion, what);
         }
     }
 
@@ -92,12 +102,13 @@ impl Room {
         downgrade();
         self.enter(false);
         if self.written.get() != before {
-            self.complain("a writer was inside in the middle of a downgrade".into());
+            let what = "a writer was inside in the middle of a downgrade";
+            self.complain(Kind::Exclusion, what.into());
         }
     }
 
-    fn complain(&self, what: String) {
-        *self.complaint.borrow_mut() = Some(Complaint::new(Kind::Exclusion, what));
+    fn complain(&self, kind: Kind, what: String) {
+        *self.complaint.borrow_mut() = Some(Complaint::new(kind, what));
     }
 
     fn check(&self) -> Result<(), Complaint> {

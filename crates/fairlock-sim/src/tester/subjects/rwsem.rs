@@ -14,7 +14,7 @@ const CAN: Abilities = Abilities { shared: true, timed: true, fair: true, ranges
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr) => {
-        SubjectKind { name: $name, about: $about, can: CAN, make: || Box::new(Sem::new($policy)) }
+        SubjectKind { name: $name, about: $about, can: CAN, make: |_| Box::new(Sem::new($policy)) }
     };
 }
 
@@ -135,7 +135,7 @@ impl Subject for Sem {
         }
     }
 
-    fn check(&self) -> Result<(), Complaint> {
+    fn check(&self, _ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
         let (readers, writers) = (self.room.readers.get(), self.room.writers.get());
         // SAFETY: between two steps nobody runs. Twice as many readers as threads:

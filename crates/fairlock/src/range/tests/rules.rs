@@ -220,3 +220,24 @@ fn a_reader_that_gives_up_does_not_let_later_readers_in_beside_a_writer() {
     ranges.remove(writer, |w, _| granted.push(w));
     assert_eq!(granted, [2]);
 }
+
+/// Behind the writer it would wait for itself, as that waits for the first range.
+#[test]
+fn recursive_reader_waits_for_holders_and_not_for_those_that_wait() {
+    let mut ranges = Ranges::<u32>::new();
+    let first = ranges.insert_held(span((0, 3)), Kind::Reader, 0, 0);
+    let (writer, held) = ranges.insert(span((0, 1)), Kind::Writer, 1, 0, 0);
+    assert!(!held);
+    let rest = ranges.insert_held(span((5, 6)), Kind::Writer, 0, 0);
+    let (again, held) = ranges.insert_waiting_ahead(span((0, 6)), 2, 0, 0);
+    assert!(!held);
+    let mut leave = |id| {
+        let mut granted = vec![];
+        ranges.remove(id, |_, id| granted.push(id));
+        granted
+    };
+    assert_eq!(leave(rest), [again]);
+    assert_eq!(leave(first), []);
+    assert_eq!(leave(again), [writer]);
+    assert_eq!(leave(writer), []);
+}

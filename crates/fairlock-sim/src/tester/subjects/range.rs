@@ -1,0 +1,274 @@
+//! The range lock.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use fairlock::platform::Platform;
+use fairlock::range::{RangeError, RangePolicy, RangeReadGuard, RangeRwLock, RangeWriteGuard};
+use fairlock::wait::CancelToken;
+
+use super::{Complaint, Subject, SubjectKind, stay};
+use crate::platform::Sim;
+use crate::tester::failure::Kind;
+use crate::tester::script::{Abilities, Action, How, Script, Section, TOKENS, Then};
+
+const CAN: Abilities = Abilities { shared: true, timed: true, fair: false, ranges: true };
+
+macro_rules! kind {
+    ($name:literal, $about:literal, $policy:expr) => {
+        SubjectKind {
+            name: $name,
+            about: $about,
+            can: CAN,
+            make: |script| Box::new(Ranges::new($policy, script)),
+        }
+    };
+}
+
+pub(in crate::tester) const KINDS: &[SubjectKind] = &[
+    kind!("range:default", "RangeRwLock, RangePolicy::DEFAULT", RangePolicy::DEFAULT),
+    kind!("range:fifo", "RangeRwLock, RangePolicy::FIFO", RangePolicy::FIFO),
+    kind!(
+        "range:soon",
+        "RangeRwLock, overtaken for 10 us",
+        RangePolicy { overtaken_for: Duration::from_micros(10) }
+    ),
+];
+
+/// A range that is held or asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Claim {
+    start: u64,
+    last: u64,
+    writes: bool,
+}
+
+impl Claim {
+    fn conflicts(&self, other: &Self) -> bool {
+        (self.writes || other.writes) && self.start <= other.last && other.start <= self.last
+    }
+}
+
+/// A thread that asks for a range.
+#[derive(Clone, Copy)]
+struct Asking {
+    claim: Claim,
+    how: How,
+    /// When it began, and when it was first seen to wait in the tree.
+    since: u64,
+    queued: Option<u64>,
+}
+
+enum Guard<'a> {
+    Read(RangeReadGuard<'a, Sim>),
+    Write(RangeWriteGuard<'a, Sim>),
+}
+
+impl Guard<'_> {
+    /// Splits the range before `mid`, which is in it and not its start.
+    fn split_at(self, mid: u64) -> (Self, Self) {
+        let split = match self {
+            Self::Read(guard) => {
+                guard.split_at(mid).map(|(a, b)| (Self::Read(a), Self::Read(b))).ok()
+            }
+            Self::Write(guard) => {
+                guard.split_at(mid).map(|(a, b)| (Self::Write(a), Self::Write(b))).ok()
+            }
+        };
+        split.expect("a range can be split inside")
+    }
+
+    /// Gives up all of the range but this part.
+    fn shrink(&mut self, range: std::ops::RangeInclusive<u64>) {
+        let shrunk = match self {
+            Self::Read(guard) => guard.shrink(range),
+            Self::Write(guard) => guard.shrink(range),
+        };
+        shrunk.expect("a range can be shrunk to a part of it");
+    }
+}
+
+struct Ranges {
+    lock: RangeRwLock<Sim>,
+    tokens: [CancelToken<Sim>; TOKENS],
+    held: RefCell<Vec<Claim>>,
+    asking: RefCell<Vec<Option<Asking>>>,
+    /// What the lock calls the threads.
+    hints: RefCell<Vec<usize>>,
+    steps: Cell<u64>,
+    complaint: RefCell<Option<Complaint>>,
+}
+
+impl Ranges {
+    fn new(policy: RangePolicy, script: &Script) -> Self {
+        Self {
+            lock: RangeRwLock::on_platform(policy),
+            tokens: std::array::from_fn(|_| CancelToken::new()),
+            held: RefCell::new(vec![]),
+            asking: RefCell::new(vec![None; script.len()]),
+            hints: RefCell::new(vec![0; script.len()]),
+            steps: Cell::new(0),
+            complaint: RefCell::new(None),
+        }
+    }
+
+    fn complain(&self, kind: Kind, what: &str) {
+        *self.complaint.borrow_mut() = Some(Complaint::new(kind, what));
+    }
+
+    fn enter(&self, claim: Claim) {
+        if self.held.borrow().iter().any(|held| held.conflicts(&claim)) {
+            self.complain(Kind::Exclusion, "two ranges are held that exclude each other");
+        }
+        self.held.borrow_mut().push(claim);
+    }
+
+    fn leave(&self, claim: Claim) {
+        let mut held = self.held.borrow_mut();
+        if let Some(place) = held.iter().position(|&other| other == claim) {
+            held.swap_remove(place);
+        }
+    }
+
+    /// The calling thread has what it asked for. Whoever waited in the tree before
+    /// it asked, for a range that overlaps, was to have it before.
+    fn arrive(&self, me: usize) {
+        let mut asking = self.asking.borrow_mut();
+        let Some(mine) = asking[me].take() else { return };
+        let overtaken = |other: &Asking| {
+            // One that may give up may be doing so.
+            other.how == How::Wait
+                && other.queued.is_some_and(|queued| queued < mine.since)
+                && other.claim.conflicts(&mine.claim)
+        };
+        if asking.iter().flatten().any(overtaken) {
+            self.complain(Kind::Order, "a range was had before one that waits in the tree for it");
+        }
+    }
+
+    fn acquire(&self, claim: Claim, how: How) -> Result<Guard<'_>, RangeError> {
+        let Claim { start, last, writes } = claim;
+        let (lock, range) = (&self.lock, start..=last);
+        Ok(match (how, writes) {
+            (How::Wait, true) => Guard::Write(lock.write(range)?),
+            (How::Wait, false) => Guard::Read(lock.read(range)?),
+            (How::Try, true) => Guard::Write(lock.try_write(range)?),
+            (How::Try, false) => Guard::Read(lock.try_read(range)?),
+            (How::For(ns), true) => Guard::Write(lock.write_for(range, Duration::from_nanos(ns))?),
+            (How::For(ns), false) => Guard::Read(lock.read_for(range, Duration::from_nanos(ns))?),
+            (How::Cancellable(token), true) => {
+                Guard::Write(lock.write_cancellable(range, &self.tokens[token])?)
+            }
+            (How::Cancellable(token), false) => {
+                Guard::Read(lock.read_cancellable(range, &self.tokens[token])?)
+            }
+        })
+    }
+
+    fn visit(&self, claim: Claim, how: How, section: Section, then: Then) {
+        let me = crate::thread();
+        self.hints.borrow_mut()[me] = Sim::thread_hint();
+        let since = self.steps.get();
+        self.asking.borrow_mut()[me] = Some(Asking { claim, how, since, queued: None });
+        let Ok(mut guard) = self.acquire(claim, how) else {
+            self.asking.borrow_mut()[me] = None;
+            return;
+        };
+        self.arrive(me);
+        self.enter(claim);
+        stay(section);
+        let middle = claim.start + (claim.last - claim.start) / 2;
+        let mut claim = claim;
+        match then {
+            Then::Downgrade => {
+                self.leave(claim);
+                if let Guard::Write(writer) = guard {
+                    guard = Guard::Read(writer.downgrade());
+                }
+                claim.writes = false;
+                self.enter(claim);
+                stay(section);
+            }
+            Then::ReadAgain => {
+                if let Ok(again) = self.lock.read_recursive(claim.start..=middle) {
+                    let inner = Claim { last: middle, ..claim };
+                    self.enter(inner);
+                    stay(section);
+                    self.leave(inner);
+                    drop(again);
+                }
+            }
+            Then::Shrink => {
+                self.leave(claim);
+                claim.last = middle;
+                self.enter(claim);
+                guard.shrink(claim.start..=claim.last);
+                stay(section);
+            }
+            Then::Split if middle < claim.last => {
+                let low = Claim { last: middle, ..claim };
+                self.leave(claim);
+                claim.start = middle + 1;
+                self.enter(low);
+                self.enter(claim);
+                let (first, second) = guard.split_at(middle + 1);
+                stay(section);
+                self.leave(low);
+                drop(first);
+                stay(section);
+                guard = second;
+            }
+            _ => {}
+        }
+        self.leave(claim);
+        drop(guard);
+    }
+}
+
+impl Subject for Ranges {
+    fn act(&self, action: &Action) {
+        match *action {
+            Action::Cancel(token) => self.tokens[token].cancel(),
+            Action::Away(section) => stay(section),
+            Action::Visit { writes, how, section, then, range: (start, last) } => {
+                self.visit(Claim { start, last, writes }, how, section, then);
+            }
+        }
+    }
+
+    fn check(&self, _ran: usize) -> Result<(), Complaint> {
+        if let Some(complaint) = &*self.complaint.borrow() {
+            return Err(complaint.clone());
+        }
+        let now = self.steps.get() + 1;
+        self.steps.set(now);
+        let mut asking = self.asking.borrow_mut();
+        let hints = self.hints.borrow();
+        let mut queued = |hint| {
+            let thread = hints.iter().position(|&other| other == hint);
+            if let Some(asking) = thread.and_then(|thread| asking[thread].as_mut()) {
+                asking.queued.get_or_insert(now);
+            }
+        };
+        // SAFETY: between two steps nobody runs.
+        unsafe { self.lock.check(&mut queued) }.map_err(|what| Complaint::new(Kind::Word, what))
+    }
+
+    fn check_idle(&self) -> Result<(), Complaint> {
+        // SAFETY: nobody runs.
+        unsafe { self.lock.check_idle() }.map_err(|what| Complaint::new(Kind::Remains, what))
+    }
+
+    fn state(&self) -> String {
+        let mut text = String::new();
+        for Claim { start, last, writes } in &*self.held.borrow() {
+            let kind = if *writes { "write" } else { "read" };
+            text.push_str(&format!("{kind} {start}..={last} "));
+        }
+        if text.is_empty() { "nobody inside".into() } else { text.trim_end().into() }
+    }
+
+    fn field_at(&self, address: usize) -> Option<&'static str> {
+        self.lock.field_at(address)
+    }
+}

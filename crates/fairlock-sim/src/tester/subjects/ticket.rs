@@ -1,0 +1,167 @@
+//! The ticket locks.
+
+use std::cell::{Cell, RefCell};
+
+use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
+
+use super::{Complaint, Room, Subject, SubjectKind, stay};
+use crate::platform::Sim;
+use crate::tester::failure::Kind;
+use crate::tester::script::{Abilities, Action, How, Script};
+
+const CAN: Abilities = Abilities { shared: false, timed: false, fair: false, ranges: false };
+
+macro_rules! kind {
+    ($name:literal, $about:literal, $lock:expr, $backoff:expr) => {
+        SubjectKind {
+            name: $name,
+            about: $about,
+            can: CAN,
+            make: |script| Box::new(Tickets::new($lock, $backoff, script)),
+        }
+    };
+}
+
+pub(in crate::tester) const KINDS: &[SubjectKind] = &[
+    kind!("ticket:1", "a ticket lock", BatchedTicketLock::<Sim, 1>::new(), false),
+    kind!("ticket:2", "batches of two tickets", BatchedTicketLock::<Sim, 2>::new(), false),
+    kind!("ticket:8", "batches of eight tickets", BatchedTicketLock::<Sim, 8>::new(), false),
+    kind!("ticket:adaptive", "batches of up to four", AdaptiveTicketLock::<Sim, 4>::new(), false),
+    kind!(
+        "mutex",
+        "Mutex: large batches, and standing back",
+        AdaptiveTicketLock::<Sim>::new(),
+        true
+    ),
+];
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Default)]
+struct Waiter {
+    asks: bool,
+    /// Which ticket it has, counted from the first.
+    ticket: Option<u64>,
+    /// By how many later ones it was overtaken.
+    overtaken: u32,
+}
+
+struct Tickets<S: BatchSize> {
+    lock: TicketLock<Sim, S>,
+    backoff: bool,
+    room: Room,
+    waiters: RefCell<Vec<Waiter>>,
+    /// Tickets taken as the word showed them last, and altogether.
+    tail: Cell<u32>,
+    taken: Cell<u64>,
+    /// Visits that have not come out of the room yet.
+    to_come: Cell<usize>,
+    /// The last holder's release has returned: from here on the lock may be freed.
+    gone: Cell<bool>,
+}
+
+impl<S: BatchSize> Tickets<S> {
+    fn new(lock: TicketLock<Sim, S>, backoff: bool, script: &Script) -> Self {
+        let visits = script.iter().flatten();
+        Self {
+            lock,
+            backoff,
+            room: Room::default(),
+            waiters: RefCell::new(vec![Waiter::default(); script.len()]),
+            tail: Cell::new(0),
+            taken: Cell::new(0),
+            to_come: Cell::new(visits.filter(|(_, a)| matches!(a, Action::Visit { .. })).count()),
+            gone: Cell::new(false),
+        }
+    }
+
+    /// The calling thread has the lock: counts it against those with earlier tickets.
+    fn count_overtaken(&self, me: usize) {
+        let mut waiters = self.waiters.borrow_mut();
+        // One that takes ticket and lock in one step has the latest; one without a
+        // ticket met nobody who had one.
+        let mine = waiters[me].ticket.unwrap_or(u64::MAX);
+        waiters[me] = Waiter::default();
+        let batch = S::MAX;
+        for (thread, waiter) in waiters.iter_mut().enumerate() {
+            if waiter.ticket.is_some_and(|ticket| ticket < mine) {
+                waiter.overtaken += 1;
+                if waiter.overtaken >= batch {
+                    let by = waiter.overtaken;
+                    let what =
+                        format!("thread {thread} was overtaken {by} times, in a batch of {batch}");
+                    self.room.complain(Kind::Order, what);
+                }
+            }
+        }
+    }
+}
+
+impl<S: BatchSize> Subject for Tickets<S> {
+    fn act(&self, action: &Action) {
+        let Action::Visit { how, section, .. } = *action else {
+            if let Action::Away(section) = *action {
+                stay(section);
+            }
+            return;
+        };
+        let me = crate::thread();
+        let over = || self.to_come.set(self.to_come.get() - 1);
+        if how == How::Try {
+            if !self.lock.try_lock() {
+                return over();
+            }
+        } else {
+            self.waiters.borrow_mut()[me].asks = true;
+            if self.backoff {
+                self.lock.lock_with_backoff();
+            } else {
+                self.lock.lock();
+            }
+        }
+        self.count_overtaken(me);
+        self.room.enter(true);
+        let entry = self.room.written.get();
+        stay(section);
+        self.room.leave(true);
+        over();
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock() };
+        let last = self.to_come.get() == 0 && self.room.written.get() == entry;
+        self.gone.set(self.gone.get() || last);
+    }
+
+    fn check(&self, ran: usize) -> Result<(), Complaint> {
+        self.room.check()?;
+        if self.room.writers.get() > 0 && !self.lock.is_locked() {
+            return Err(Complaint::new(Kind::Word, "the lock does not know of its holder"));
+        }
+        let (tail, head) = self.lock.tickets();
+        let mut waiters = self.waiters.borrow_mut();
+        if tail != self.tail.replace(tail) && tail != 0 && waiters[ran].asks {
+            self.taken.set(self.taken.get() + 1);
+            waiters[ran].ticket = Some(self.taken.get());
+        }
+        if tail.wrapping_sub(head) as usize > waiters.len() {
+            return Err(Complaint::new(Kind::Word, "there are more tickets than threads"));
+        }
+        Ok(())
+    }
+
+    fn check_idle(&self) -> Result<(), Complaint> {
+        self.lock.check_idle().map_err(|what| Complaint::new(Kind::Remains, what))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone.get()
+    }
+
+    fn state(&self) -> String {
+        let (tail, head) = self.lock.tickets();
+        let locked = if self.lock.is_locked() { "locked" } else { "free" };
+        format!("{locked}, {head} of {tail} tickets served")
+    }
+
+    fn field_at(&self, address: usize) -> Option<&'static str> {
+        self.lock.field_at(address)
+    }
+}

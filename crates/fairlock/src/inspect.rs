@@ -1,0 +1,11 @@
+//! For concurrency testers: the names of addresses.
+
+/// A field: where it begins in its structure, how long it is, and its name.
+pub(crate) type Field = (usize, usize, &'static str);
+
+/// Which of these fields of `owner` an address is in.
+pub(crate) fn field_at<T>(owner: &T, address: usize, fields: &[Field]) -> Option<&'static str> {
+    let offset = address.checked_sub(core::ptr::from_ref(owner) as usize)?;
+    let at = |&&(start, length, _): &&Field| (start..start + length).contains(&offset);
+    fields.iter().find(at).map(|&(_, _, name)| name)
+}

@@ -1,0 +1,77 @@
+//! For concurrency testers, between two steps of a lock's threads. Not part of the
+//! interface.
+
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+
+use super::RangeRwLock;
+use super::word::{QUEUED, TREE};
+use crate::inspect;
+use crate::platform::{Atomic, Platform};
+
+impl<P: Platform> RangeRwLock<P> {
+    /// What is wrong with the lock. Tells `queued` the hint of every thread that
+    /// waits in the tree, where nobody may overtake it.
+    ///
+    /// # Safety
+    /// No thread runs in a method of this lock meanwhile; any may be stopped in one.
+    #[doc(hidden)]
+    pub unsafe fn check(&self, mut queued: impl FnMut(usize)) -> Result<(), &'static str> {
+        if self.tree_lock.is_locked() {
+            return Ok(()); // somebody is changing the queue
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        // SAFETY: nobody has the tree lock, and nobody runs who could take it.
+        let q = unsafe { &*self.queue.get() };
+        if (word & TREE != 0) == q.ranges.is_empty() {
+            return Err("TREE does not say whether the tree is empty");
+        }
+        if (word & QUEUED != 0) != (q.ranges.waiting() > 0) {
+            return Err("QUEUED does not say whether anybody waits in the tree");
+        }
+        for (_, _, _, entry) in q.ranges.iter() {
+            if let Some(waiter) = entry.waiter {
+                // SAFETY: who waits in the tree is alive.
+                queued(unsafe { (*waiter).thread }.hint());
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left in the lock, which nobody uses.
+    ///
+    /// # Safety
+    /// As [`check`](Self::check).
+    #[doc(hidden)]
+    pub unsafe fn check_idle(&self) -> Result<(), &'static str> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.check(|_| ())?;
+            self.gate.check_idle()?;
+        }
+        self.tree_lock.check_idle()?;
+        if self.is_locked() || self.word.load(Ordering::Relaxed) & (TREE | QUEUED) != 0 {
+            return Err("a range is held after everybody has left");
+        }
+        // SAFETY: nobody runs.
+        if !unsafe { &*self.queue.get() }.patient.is_empty() || self.has_patient() {
+            return Err("somebody is listed after everybody has left");
+        }
+        Ok(())
+    }
+
+    /// The name of what is at an address in the lock.
+    #[doc(hidden)]
+    pub fn field_at(&self, address: usize) -> Option<&'static str> {
+        let fields = [
+            (offset_of!(Self, word), size_of_val(&self.word), "word"),
+            (offset_of!(Self, slots), size_of_val(&self.slots), "slots"),
+            (offset_of!(Self, hull_start), size_of_val(&self.hull_start), "hull start"),
+            (offset_of!(Self, hull_last), size_of_val(&self.hull_last), "hull last"),
+            (offset_of!(Self, tree_lock), size_of_val(&self.tree_lock), "tree lock"),
+            (offset_of!(Self, gate), size_of_val(&self.gate), "gate"),
+            (0, size_of::<Self>(), "hints"),
+        ];
+        inspect::field_at(self, address, &fields)
+    }
+}

@@ -1,0 +1,45 @@
+//! For concurrency testers, between two steps of a lock's threads. Not part of the
+//! interface.
+
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
+
+use super::batch::BatchSize;
+use super::lock::TicketLock;
+use super::word::Word;
+use crate::inspect;
+use crate::platform::{Atomic, Platform};
+
+impl<P: Platform, S: BatchSize> TicketLock<P, S> {
+    /// How many tickets have been taken since the lock was idle, and how many of
+    /// them have been served.
+    #[doc(hidden)]
+    pub fn tickets(&self) -> (u32, u32) {
+        let word = self.load();
+        (word.tail(), word.head())
+    }
+
+    /// What is left in the lock, which nobody uses.
+    #[doc(hidden)]
+    pub fn check_idle(&self) -> Result<(), &'static str> {
+        if self.load() != Word::IDLE || self.solo.is_held() {
+            return Err("the lock is not idle after everybody has left");
+        }
+        if !self.inbox.is_empty() || self.heir.load(Ordering::Relaxed) != 0 {
+            return Err("somebody is still parked after everybody has left");
+        }
+        Ok(())
+    }
+
+    /// The name of what is at an address in the lock.
+    #[doc(hidden)]
+    pub fn field_at(&self, address: usize) -> Option<&'static str> {
+        let fields = [
+            (offset_of!(Self, word), size_of_val(&self.word), "word"),
+            (offset_of!(Self, solo), size_of_val(&self.solo), "solo"),
+            (offset_of!(Self, inbox), size_of_val(&self.inbox), "inbox"),
+            (offset_of!(Self, heir), size_of_val(&self.heir), "heir"),
+        ];
+        inspect::field_at(self, address, &fields)
+    }
+}
