@@ -22,12 +22,20 @@ const SPIN_FAR_NS: u64 = 2_000;
 /// would take as long to wake as a straggler needs.
 const YIELD_AFTER_NS: u64 = 2_000;
 /// The same for a waiter that could have gone first, but saw others do so
-/// [`HOT_SECTIONS`] times: the lock is busy without it.
+/// [`HOT_SECTIONS`] times: the lock is busy without it. In a crowd only
+/// [`OVERTAKINGS`] by later ones count.
 const SPIN_HOT_NS: u64 = 10_000;
 const HOT_SECTIONS: u32 = 4;
+const OVERTAKINGS: u32 = 32;
 /// A waiter of the current batch stays awake if the batch closes within this:
 /// its turn comes before a kick could pay.
 const SPIN_CLOSING_NS: u64 = 100_000;
+/// So many threads that hold or want the lock are a crowd, if there is a CPU for
+/// each of them.
+const CROWD: u32 = 3;
+/// So many of a crowd compete at once when the lock comes free; the others only
+/// if none of those does.
+const NEAR: u32 = 2;
 /// Between two looks at the pace of others that may go first.
 const RACE_NS: u64 = 500;
 /// Between two looks at the lock once they have gone first time and again: at
@@ -116,6 +124,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 return Ok(());
             }
             let now = P::now();
+            let crowd = (CROWD..=P::cpus() as u32).contains(&word.outstanding());
+            if crowd && word.served_since(first) > 0 && word.overtook(ticket) == 0 {
+                // The line moves, with a CPU for everybody in it: who went to sleep
+                // would hold up those behind it.
+                (started, first) = (now, word);
+            }
             let mine = word.is_eligible(ticket, S::MAX);
             let racing = mine && word.is_open(S::MAX);
             // Loom takes a yield for a promise that somebody else must run, and
@@ -129,7 +143,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             raced = racing;
             let spun = now.wrapping_sub(started);
             let (bound, why) = if racing {
-                patience(word.served_since(first), word.left(S::MAX), spun)
+                let sections = word.served_since(first);
+                let hot = if crowd {
+                    word.overtook(ticket) - first.overtook(ticket) >= OVERTAKINGS
+                } else {
+                    sections >= HOT_SECTIONS
+                };
+                patience(hot, sections, word.left(S::MAX), spun)
             } else if yields && word.rank(ticket, S::MAX) >= P::cpus() as u32 {
                 (0, InVain::Waiting)
             } else if !mine && !yields && word.distance(ticket) > P::cpus() as u32 {
@@ -148,15 +168,22 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             } else if yields && spun > YIELD_AFTER_NS {
                 P::yield_now();
             } else {
+                // In a crowd let those go that came first: many at once would take the
+                // lock's cache line from the holder and from each other.
+                let in_order = racing && crowd;
+                let ahead = |word: Word| if in_order { word.ahead(ticket) / NEAR } else { 0 };
                 let bound = if racing {
                     // Others may go first: count how often they do.
-                    RACE_NS
+                    RACE_NS * u64::from(1 + ahead(word))
                 } else if yields {
                     YIELD_AFTER_NS
                 } else {
                     bound - spun
                 };
-                let can_take = |word| can_take::<S>(Word(word), ticket);
+                let can_take = |word| {
+                    let word = Word(word);
+                    can_take::<S>(word, ticket) && ahead(word) == 0
+                };
                 if P::spin_until(&self.word, bound, can_take) {
                     continue;
                 }
@@ -247,10 +274,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 }
 
-/// How long to spin for a lock that others may take first, when `sections`
-/// have passed in `spun` and the batch has `left` more.
-fn patience(sections: u32, left: u32, spun: u64) -> (u64, InVain) {
-    if sections < HOT_SECTIONS {
+/// How long to spin for a lock that others may take first, and, if it is `hot`,
+/// do: `sections` have passed in `spun`, and the batch has `left` more.
+fn patience(hot: bool, sections: u32, left: u32, spun: u64) -> (u64, InVain) {
+    if !hot {
         (SPIN_NS, InVain::Waiting)
     } else {
         let closing = spun * u64::from(left) / u64::from(sections);

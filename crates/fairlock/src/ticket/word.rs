@@ -137,6 +137,18 @@ impl Word {
         self.distance(ticket) - self.left(max)
     }
 
+    /// How many tickets will be served before `ticket` if they are in order.
+    #[inline]
+    pub(super) fn ahead(self, ticket: u32) -> u32 {
+        if is_before(ticket, self.head()) { 0 } else { self.distance(ticket) }
+    }
+
+    /// How many later tickets were served before `ticket`, at least.
+    #[inline]
+    pub(super) fn overtook(self, ticket: u32) -> u32 {
+        if is_before(ticket, self.head()) { self.head().wrapping_sub(ticket) % TICKETS } else { 0 }
+    }
+
     /// Tickets served since the word was `earlier`.
     #[inline]
     pub(super) fn served_since(self, earlier: Self) -> u32 {

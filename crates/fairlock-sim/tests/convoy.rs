@@ -1,0 +1,67 @@
+//! What only many CPUs show of the locks, in virtual time: nobody falls asleep in a
+//! line that moves.
+
+use std::cell::Cell;
+
+use fairlock::rwsem::{Policy, RwSem};
+use fairlock::ticket::AdaptiveTicketLock;
+use fairlock_sim::{Machine, Sim, Simulation, busy, now, pause, stopped};
+
+const THREADS: u64 = 96;
+
+/// As many threads as CPUs come to a ticket lock at once: each has its section,
+/// one after the other. (All competed for every release, some gave up and slept,
+/// and the last ones were woken one by one: 2 ms.)
+#[test]
+fn a_crowd_passes_a_ticket_lock_awake() {
+    let machine = Machine::builtin("cascade_lake_96").unwrap();
+    let lock = AdaptiveTicketLock::<Sim>::new();
+    let mut simulation = Simulation::new(&machine, 1);
+    for _ in 0..THREADS {
+        simulation.spawn(|| {
+            // All of them run by then.
+            busy(200_000 - now());
+            lock.lock();
+            busy(500);
+            // SAFETY: taken above.
+            unsafe { lock.unlock() };
+        });
+    }
+    let report = simulation.run().unwrap_or_else(|stuck| panic!("{stuck}"));
+    let sleeps: u64 = report.threads.iter().map(|thread| thread.sleeps).sum();
+    assert!(sleeps <= 4, "{sleeps} sleeps");
+    assert!(report.ended_ns < 200_000 + THREADS * 8_000, "ended at {} ns", report.ended_ns);
+}
+
+/// The lock changes sides again and again, with a crowd of readers at the queue
+/// lock each time, and has time left for writers. (They got one section in 2 ms.)
+#[test]
+fn a_crowd_of_readers_leaves_writers_their_share() {
+    let machine = Machine::builtin("cascade_lake_96").unwrap();
+    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let writes = Cell::new(0);
+    let mut simulation = Simulation::new(&machine, 1);
+    for thread in 0..THREADS {
+        simulation.spawn({
+            let (lock, writes) = (&lock, &writes);
+            move || {
+                while !stopped() {
+                    if thread % 2 == 0 {
+                        lock.read();
+                        pause(20);
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock_read() };
+                    } else {
+                        lock.write();
+                        pause(20);
+                        writes.set(writes.get() + 1);
+                        // SAFETY: taken above.
+                        unsafe { lock.unlock_write() };
+                    }
+                }
+            }
+        });
+    }
+    simulation.run_for(20_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+    assert!(writes.get() > 5_000, "{} writes in 20 ms", writes.get());
+}
