@@ -279,7 +279,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Wakes those whom a handoff that began at `since` concerns: the part of
     /// its cost that falls on the thread that leaves.
-    pub(super) fn wake_and_note(&self, since: u64, wakes: WakeList<P>) {
+    pub(super) fn wake_and_note(&self, since: u64, wakes: &mut WakeList<P>) {
         if !wakes.is_empty() {
             wakes.wake_all();
             let cost = P::now().wrapping_sub(since).min(MAX_COST_NS as u64);

@@ -52,7 +52,7 @@ impl<P: Platform> RwSem<P> {
             self.word.fetch_and(!WRITER_LOCKED, Ordering::Release);
             self.grant_next(q, now, shape, &mut wakes);
         });
-        self.wake_and_note(now, wakes);
+        self.wake_and_note(now, &mut wakes);
     }
 
     /// The last reader left and somebody waits.
@@ -79,7 +79,7 @@ impl<P: Platform> RwSem<P> {
                     self.grant_next(q, now, shape, &mut wakes);
                 }
             });
-            self.wake_and_note(now, wakes);
+            self.wake_and_note(now, &mut wakes);
         }
     }
 }

@@ -56,7 +56,7 @@ impl<P: Platform> RwSem<P> {
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after a grant or after `leave`.
         let arrival = self.with_queue(|q| unsafe { self.arrive(q, &waiter, shape, &mut wakes) });
-        self.wake_and_note(waiter.arrived, wakes);
+        self.wake_and_note(waiter.arrived, &mut wakes);
         if let Arrival::Acquired = arrival {
             return Ok(());
         }

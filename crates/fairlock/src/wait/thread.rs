@@ -308,10 +308,11 @@ impl<P: Platform> WakeList<P> {
         }
     }
 
-    /// Wakes them all. The records are never freed, so it does not matter that
+    /// Wakes them all, which empties the list. The records are never freed, so it does not matter that
     /// a thread may have returned from its wait, or ended, meanwhile.
-    pub(crate) fn wake_all(self) {
-        for thread in &self.threads[..self.len] {
+    pub(crate) fn wake_all(&mut self) {
+        let len = core::mem::take(&mut self.len);
+        for thread in &self.threads[..len] {
             // SAFETY: the first `len` entries were written by `push`.
             unsafe { thread.assume_init() }.parker.unpark();
         }
