@@ -1,7 +1,8 @@
 //! What happens next: a queue of events by time, then by order of arrival.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+
+use dary_heap::QuaternaryHeap;
 
 /// Something that happens at its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ pub(crate) type Ticket = u64;
 /// The queue. An entry is one number: the time in its upper half; the order of
 /// arrival and the event in its lower half, which is the ticket.
 pub(crate) struct Events {
-    heap: BinaryHeap<Reverse<u128>>,
+    heap: QuaternaryHeap<Reverse<u128>>,
     arrivals: u64,
 }
 
@@ -40,7 +41,7 @@ impl Events {
     pub(crate) const MOST: usize = 1 << INDEX_BITS;
 
     pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::with_capacity(1024), arrivals: 0 }
+        Self { heap: QuaternaryHeap::with_capacity(1024), arrivals: 0 }
     }
 
     pub(crate) fn push(&mut self, time: u64, event: Event) -> Ticket {

@@ -29,7 +29,9 @@ pub(crate) struct Line {
     windows: VecDeque<Window>,
     /// Cores that have a copy, if the line is shared; else empty.
     sharers: CpuSet,
-    /// How many of them are in each socket.
+    /// How many they are,
+    shared_by: u16,
+    /// and how many of them are in each socket.
     sharers_in: [u16; MAX_SOCKETS],
     /// Cores that had a copy before the last write was asked for, and still can
     /// read it until the request has reached them.
@@ -46,7 +48,7 @@ impl Line {
             return now + costs.load;
         }
         let start = now.max(self.ready);
-        if !self.sharers.is_empty() {
+        if self.is_shared() {
             let nearest = self.sockets_apart(reader, costs).min().unwrap_or(0);
             self.share(reader);
             return start + nearest;
@@ -83,7 +85,7 @@ impl Line {
             return done;
         }
         let start = now.max(self.ready);
-        let transfer = if !self.sharers.is_empty() {
+        let transfer = if self.is_shared() {
             // The furthest copy is the last to go. A line's only sharer may write at once.
             self.unshare(writer);
             self.sockets_apart(writer, costs).max().unwrap_or(0)
@@ -99,10 +101,11 @@ impl Line {
         if let Some(last) = self.windows.back_mut() {
             last.until = last.until.min(leaves);
         }
-        if !self.sharers.is_empty() {
+        if self.is_shared() {
             self.outdated = std::mem::take(&mut self.sharers);
             self.outdated_at = leaves;
             self.sharers_in = [0; MAX_SOCKETS];
+            self.shared_by = 0;
         }
         self.own(writer, done);
         done
@@ -131,13 +134,19 @@ impl Line {
     fn share(&mut self, reader: Place) {
         if self.sharers.insert(reader.core as usize) {
             self.sharers_in[reader.socket as usize] += 1;
+            self.shared_by += 1;
         }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared_by > 0
     }
 
     fn unshare(&mut self, writer: Place) {
         if self.sharers.contains(writer.core as usize) {
             self.sharers.remove(writer.core as usize);
             self.sharers_in[writer.socket as usize] -= 1;
+            self.shared_by -= 1;
         }
     }
 

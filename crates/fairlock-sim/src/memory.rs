@@ -25,11 +25,19 @@ pub(crate) struct Cell {
 pub(crate) struct Memory {
     cells: Vec<Cell>,
     known: HashMap<usize, u32>,
-    /// Tag and number, by the tag's low bits. No line has tag 0.
+    /// Tag and number, by a hash of the tag. No line has tag 0.
     recent: Box<[(usize, u32); RECENT]>,
 }
 
-const RECENT: usize = 1024;
+const RECENT: usize = 1 << RECENT_BITS;
+const RECENT_BITS: u32 = 12;
+
+/// Where a line is in the table: stacks lie at regular distances, so the low bits
+/// alone would not do.
+#[inline]
+fn slot(tag: usize) -> usize {
+    (tag as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - RECENT_BITS)
+}
 
 impl Memory {
     pub(crate) fn new() -> Self {
@@ -40,7 +48,7 @@ impl Memory {
     #[inline]
     pub(crate) fn number(&mut self, address: usize) -> u32 {
         let tag = address / LINE_BYTES;
-        let (recent, number) = self.recent[tag % RECENT];
+        let (recent, number) = self.recent[slot(tag)];
         if recent == tag { number } else { self.look_up(tag) }
     }
 
@@ -50,7 +58,7 @@ impl Memory {
             self.cells.push(Cell::default());
             self.cells.len() as u32 - 1
         });
-        self.recent[tag % RECENT] = (tag, number);
+        self.recent[slot(tag)] = (tag, number);
         number
     }
 
