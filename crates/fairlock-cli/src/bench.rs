@@ -29,7 +29,7 @@ fn run(
     flags: &Flags,
     closing: impl Fn(&[Row]) -> String,
 ) -> Result<ExitCode, Error> {
-    let target = flags.json.as_deref().map(Target::new).transpose()?;
+    let target = flags.json.as_deref().map(|file| Target::new("--json", file)).transpose()?;
     let file_system = try_direct_io(&plan)?;
     let machine = Machine::this();
     for cell in &mut plan.cells {

@@ -29,7 +29,9 @@ pub const SCHEMA: &str = "fairlock/1";
 /// Where the document will go. Made before a run, so that a run whose result could
 /// not be kept is not begun.
 pub struct Target {
-    /// As the user wrote it, for messages.
+    /// The flag that named it, for messages.
+    flag: &'static str,
+    /// As the user wrote it, likewise.
     named: PathBuf,
     /// The file behind it, symbolic links followed.
     path: PathBuf,
@@ -38,11 +40,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// Checks that `named` can be written.
-    pub fn new(named: &Path) -> Result<Self, Error> {
+    /// Checks that `named`, the value of `flag`, can be written.
+    pub fn new(flag: &'static str, named: &Path) -> Result<Self, Error> {
         let path = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
         let replace = fs::metadata(&path).map_or(true, |meta| meta.is_file());
-        let target = Self { named: named.to_owned(), path, replace };
+        let target = Self { flag, named: named.to_owned(), path, replace };
         target.check().map_err(|error| target.explain(&error))?;
         Ok(target)
     }
@@ -107,7 +109,7 @@ impl Target {
             io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
             kind => io::Error::from(kind).to_string(),
         };
-        Error::failed(format!("cannot write --json {}: {why}; {mend}", self.named.display()))
+        Error::failed(format!("cannot write {} {}: {why}; {mend}", self.flag, self.named.display()))
     }
 }
 
@@ -117,14 +119,14 @@ mod tests {
 
     #[test]
     fn a_missing_folder_is_found_before_the_run() {
-        let error = Target::new(Path::new("no/such/folder/out.json")).err().unwrap();
+        let error = Target::new("--json", Path::new("no/such/folder/out.json")).err().unwrap();
         assert!(error.to_string().contains("make the folder first"), "{error}");
     }
 
     #[test]
     fn a_check_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
-        Target::new(&dir.path().join("out.json")).unwrap();
+        Target::new("--json", &dir.path().join("out.json")).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -174,6 +174,36 @@ fn a_real_run_takes_the_place_of_the_published_figures() {
 }
 
 #[test]
+fn a_timeline_is_written_of_one_simulation() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trace.json");
+    let trace = ["--duration", "1ms", "--trace", file.to_str().unwrap()];
+    let one = ["sim", "reader-spin", "--locks", "unfair", "--threads", "4", "--cs-load", "20"];
+    let output = run(&[&one[..], &trace].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let events = document["traceEvents"].as_array().unwrap();
+    for wanted in ["waiting (read)", "holding (write)", "acquired (write)", "running", "spinning"] {
+        assert!(events.iter().any(|event| event["name"] == wanted), "{wanted}");
+    }
+    // One thread at a time on each CPU.
+    let mut slices: Vec<(u64, f64, f64)> = events
+        .iter()
+        .filter(|event| event["ph"] == "X" && event["pid"] == 2)
+        .map(|e| {
+            (e["tid"].as_u64().unwrap(), e["ts"].as_f64().unwrap(), e["dur"].as_f64().unwrap())
+        })
+        .collect();
+    slices.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    assert!(slices.len() >= 4);
+    assert!(slices.windows(2).all(|w| w[0].0 != w[1].0 || w[0].1 + w[0].2 <= w[1].1 + 0.001));
+
+    let many = run(&[&["sim", "handoff"], &trace[..]].concat());
+    assert_eq!(many.status.code(), Some(2));
+    assert!(text(&many.stderr).contains("this is 4"), "{}", text(&many.stderr));
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_found_before_the_run() {
     let output = run(&["sim", "all", "--json", "no/such/folder/out.json"]);
     assert_eq!(output.status.code(), Some(1));

@@ -52,6 +52,11 @@ pub struct SimFlags {
     /// Simulate only part I of N of the cells; `fairlock merge` joins the parts
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
+    /// Also write a timeline of the one simulation to this file, for ui.perfetto.dev:
+    /// what each thread does, who runs on each CPU. Some MB for each millisecond with many
+    /// threads
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

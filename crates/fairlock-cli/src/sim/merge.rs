@@ -10,7 +10,7 @@ use crate::row::Row;
 
 /// Joins the parts, prints what the whole would have printed, and writes it.
 pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> {
-    let target = json.map(Target::new).transpose()?;
+    let target = json.map(|file| Target::new("--json", file)).transpose()?;
     let parts: Vec<Document> = files.iter().map(|file| load(file)).collect::<Result<_, _>>()?;
     let (first, name) = (&parts[0], files[0].display());
     for (part, file) in parts.iter().zip(files).skip(1) {

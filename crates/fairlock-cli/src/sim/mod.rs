@@ -15,7 +15,9 @@ mod real;
 mod shard;
 mod table;
 mod testbed;
+mod trace;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::error::{Error, FAILED, INTERRUPTED};
@@ -25,23 +27,42 @@ use crate::runner::Measured;
 use crate::{complain, print};
 use document::{Document, Part, Simulated};
 use flags::SimFlags;
+use plan::Plan;
 use real::RealRun;
 use shard::Shard;
+use trace::Recorder;
 
 /// Simulates the named workloads.
 pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
     let real = flags.real.as_deref().map(RealRun::load).transpose()?;
     let plan = plan::plan(workloads, flags, real.as_ref())?;
-    let target = flags.json.as_deref().map(Target::new).transpose()?;
+    let target = flags.json.as_deref().map(|file| Target::new("--json", file)).transpose()?;
+    let trace = flags.trace.as_deref().map(|file| timeline(file, &plan)).transpose()?;
     let count = plan.cells.len();
     let in_shard = |number: usize| flags.shard.is_none_or(|shard| shard.has(number));
     let cells = plan.cells.into_iter().enumerate().filter(|&(number, _)| in_shard(number));
-    let outcome = pool::run(cells.collect(), &plan.seeds)?;
+    let outcome =
+        pool::run(cells.collect(), &plan.seeds, trace.as_ref().map(|(recorder, _)| recorder))?;
+    if let Some((recorder, target)) = trace {
+        target.write(&recorder.finish())?;
+    }
 
     let mut rows: Vec<Row> =
         outcome.measured.iter().flat_map(|(number, measured)| rows_of(*number, measured)).collect();
     compare::attach(&mut rows, real.as_ref());
     finish(rows, document::command(), count, flags.shard, outcome.interrupted, target)
+}
+
+/// Where a timeline is recorded, and where it goes.
+fn timeline(file: &Path, plan: &Plan) -> Result<(Recorder, Target), Error> {
+    let simulations = plan.cells.len() * plan.seeds.len();
+    if simulations != 1 {
+        return Err(Error::usage(format!(
+            "--trace shows one simulation, and this is {simulations}: choose one workload, --case, \
+             --locks, --threads, --cs-load and seed"
+        )));
+    }
+    Ok((Recorder::default(), Target::new("--trace", file)?))
 }
 
 /// Sets rows in relation to each other, shows and keeps them.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::locks;
 use super::plan::SimCell;
 use super::testbed::Simulated;
+use super::trace::Recorder;
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use crate::machine;
@@ -28,8 +29,12 @@ struct Done {
     result: Result<CellReport, Error>,
 }
 
-/// Simulates `cells`. Ctrl-C ends it early: what was finished is returned.
-pub fn run(cells: Vec<(usize, SimCell)>, seeds: &[u64]) -> Result<Outcome, Error> {
+/// Simulates `cells`, watched by the recorder if there is one. Ctrl-C ends it early: what was finished is returned.
+pub fn run(
+    cells: Vec<(usize, SimCell)>,
+    seeds: &[u64],
+    recorder: Option<&Recorder>,
+) -> Result<Outcome, Error> {
     let events = Events::install()?;
     keep_panics();
     let jobs = cells.len() * seeds.len();
@@ -37,6 +42,7 @@ pub fn run(cells: Vec<(usize, SimCell)>, seeds: &[u64]) -> Result<Outcome, Error
     let shared = Arc::new((cells, seeds.to_vec(), AtomicUsize::new(0)));
     for _ in 0..machine::cpus().min(jobs) {
         let (shared, sender) = (Arc::clone(&shared), events.sender());
+        let recorder = recorder.cloned();
         let thread = std::thread::Builder::new().name(THREAD.to_owned());
         let spawned = thread.spawn(move || {
             let (cells, seeds, next) = &*shared;
@@ -44,7 +50,7 @@ pub fn run(cells: Vec<(usize, SimCell)>, seeds: &[u64]) -> Result<Outcome, Error
                 // Relaxed: only the number matters.
                 let job = next.fetch_add(1, Ordering::Relaxed);
                 let Some((_, cell)) = cells.get(job / seeds.len()) else { return };
-                let result = simulate(cell, seeds[job % seeds.len()]);
+                let result = simulate(cell, seeds[job % seeds.len()], recorder.as_ref());
                 // Fails only when nobody waits for it any more.
                 let _ = sender.send(Event::Done(Done { job, result }));
             }
@@ -105,9 +111,9 @@ fn keep_panics() {
     }));
 }
 
-fn simulate(cell: &SimCell, seed: u64) -> Result<CellReport, Error> {
+fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<CellReport, Error> {
     let lock = locks::find(&cell.cell.lock)?;
-    let testbed = Simulated::new(Arc::clone(&cell.machine));
+    let testbed = Simulated::new(Arc::clone(&cell.machine), recorder.cloned());
     let cell = Cell { seed, ..cell.cell.clone() };
     catch_unwind(AssertUnwindSafe(|| lock.run(&cell, &testbed)))
         .unwrap_or_else(|_| Err(Error::failed(PANIC.take())))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fairlock_sim::{Machine, Mark, Simulation, mark};
 
+use super::trace::Recorder;
 use crate::cell::{Cell, Side};
 use crate::direct_file::Block;
 use crate::error::Error;
@@ -15,11 +16,13 @@ use crate::workload::testbed::{BlockFile, Testbed};
 /// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
 pub struct Simulated {
     machine: Arc<Machine>,
+    recorder: Option<Recorder>,
 }
 
 impl Simulated {
-    pub fn new(machine: Arc<Machine>) -> Self {
-        Self { machine }
+    /// A machine, watched by the recorder if there is one.
+    pub fn new(machine: Arc<Machine>, recorder: Option<Recorder>) -> Self {
+        Self { machine, recorder }
     }
 }
 
@@ -42,6 +45,9 @@ impl Testbed for Simulated {
         let window = Window { begins_ns: ns(cell.warm_up_secs()) };
         let (window, body) = (&window, &body);
         let mut simulation = Simulation::new(&self.machine, cell.seed);
+        if let Some(recorder) = &self.recorder {
+            simulation.observe(recorder.clone());
+        }
         let team: Vec<_> = (0..threads)
             .map(|index| {
                 let name = format!("thread {index}");
