@@ -53,8 +53,7 @@ pub struct SimFlags {
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
     /// Also write a timeline of the one simulation to this file, for ui.perfetto.dev:
-    /// what each thread does, who runs on each CPU. Some MB for each millisecond with many
-    /// threads
+    /// what each thread does, who runs on each CPU. Some MB for each millisecond
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Also write the results to this file, as JSON
