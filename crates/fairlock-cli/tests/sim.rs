@@ -158,9 +158,15 @@ fn parts_that_are_no_whole_are_refused() {
 fn a_real_run_takes_the_place_of_the_published_figures() {
     let dir = tempfile::tempdir().unwrap();
     let real = dir.path().join("real.json");
-    let bench = ["bench", "handoff", "--case", "busy", "--threads", "3", "--secs", "0.02"];
-    let locks = ["--runs", "1", "--locks", "fairlock:default,fairlock:unfair,std"];
-    run_json(&[&bench[..], &locks].concat(), &real);
+    let row = |lock: &str, rate: f64| {
+        serde_json::json!({
+            "workload": "handoff", "case": "busy", "lock": lock, "threads": 3, "side": "write",
+            "runs": 1, "ops_per_s": rate,
+        })
+    };
+    let rows = [row("fairlock:default", 9e5), row("fairlock:unfair", 8e5), row("std", 5e5)];
+    let bench = serde_json::json!({ "schema": "fairlock/1", "rows": rows });
+    fs::write(&real, bench.to_string()).unwrap();
     let sim = ["sim", "handoff", "--duration", "2ms", "--real", real.to_str().unwrap()];
     let (printed, document) = run_json(&sim, &dir.path().join("out.json"));
     assert!(printed.contains("order agrees") || printed.contains("order disagrees"), "{printed}");
