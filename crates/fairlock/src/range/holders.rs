@@ -77,8 +77,9 @@ impl<P: Platform> RangeRwLock<P> {
     /// Everybody who holds or waits for a range, for diagnostics: those in the
     /// tree by start, then those in slots, then those that may be overtaken, by
     /// arrival. Ranges that come and go meanwhile may be missed. While everybody
-    /// asks for the full range, its holders are listed as one, and those that wait
-    /// for it are not; [tracing](Self::set_traced) ends that.
+    /// asks for the full range its holders are listed as one, and whoever waits until
+    /// they have left as one that waits for it, though it may have come for a part;
+    /// [tracing](Self::set_traced) ends that.
     pub fn ranges(&self) -> Vec<RangeInfo> {
         let now = P::now();
         let ago = |since: u64| Duration::from_nanos(now.saturating_sub(since));
@@ -118,6 +119,15 @@ impl<P: Platform> RangeRwLock<P> {
                     how_long: Some(ago(waiter.arrived)),
                 });
             }
+        });
+        self.gate.for_each_waiter(|kind, who, since| {
+            all.push(RangeInfo {
+                span: Span::FULL,
+                access: kind.into(),
+                waiting: true,
+                who: Some(who),
+                how_long: Some(ago(since)),
+            });
         });
         all
     }

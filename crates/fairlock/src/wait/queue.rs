@@ -59,6 +59,14 @@ impl<P: Platform> Queue<P> {
         }
     }
 
+    /// All waiters: readers, then writers, each in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiter<P>> {
+        [Kind::Reader, Kind::Writer].into_iter().flat_map(|kind| {
+            // SAFETY: a queued waiter is alive (see the type).
+            core::iter::successors(self.first(kind), |w| unsafe { w.next.get().as_ref() })
+        })
+    }
+
     pub(crate) fn is_head(&self, waiter: &Waiter<P>) -> bool {
         self.head().is_some_and(|head| core::ptr::eq(head, waiter))
     }

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::{Lock, assert_free, join, scope, until, until_queued};
-use crate::range::{RangeError, RangePolicy};
+use crate::range::{RangeAccess, RangeError, RangePolicy, Span};
 use crate::wait::CancelToken;
 
 fn fifo() -> Lock {
@@ -294,5 +294,25 @@ fn holders_and_waiters_are_listed() {
         assert_eq!(who, Some(join(waiter)));
     });
     lock.set_traced(false);
+    assert_free(lock);
+}
+
+#[test]
+fn those_that_wait_for_the_full_range_are_listed_too() {
+    let lock = &Lock::new();
+    let guard = lock.write(..).unwrap();
+    scope(|s| {
+        let waiter = s.spawn(|| {
+            drop(lock.read(..).unwrap());
+            Lock::this_thread()
+        });
+        until(|| lock.ranges().len() == 2);
+        let [held, waiting] = lock.ranges().try_into().unwrap();
+        assert!(!held.waiting && waiting.waiting && waiting.span == Span::FULL);
+        assert_eq!((held.access, waiting.access), (RangeAccess::Write, RangeAccess::Read));
+        assert!(waiting.how_long.is_some());
+        drop(guard);
+        assert_eq!(waiting.who, Some(join(waiter)));
+    });
     assert_free(lock);
 }
