@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 use crate::units::{count, digits, kops, time};
+use crate::verdict;
 
 /// What the column `x best` says, below every table that has it.
 const MARK: &str = "x best: speed in relation to the fastest peer of this run that starves nobody";
@@ -67,6 +68,7 @@ fn range(rows: &[&Row]) -> String {
     let mut out = String::new();
     if !together.is_empty() {
         out.push_str(&range_together(&together));
+        out.push_str(&verdict::array(&together));
     }
     if !alone.is_empty() {
         let mut table = new_table(&["side", "held", "lock", "ns/op", "x best"]);

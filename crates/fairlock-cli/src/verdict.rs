@@ -1,4 +1,4 @@
-//! The main job's closing words, computed from its rows.
+//! Closing words, computed from the rows: of the main job, and of `range`.
 
 use crate::cell::{Case, Side, Workload};
 use crate::locks::is_peer;
@@ -13,6 +13,38 @@ pub fn verdict(rows: &[Row]) -> String {
     let lines = [starvation(rows), writers(rows), balance(rows)];
     let lines: Vec<String> = lines.into_iter().flatten().collect();
     if lines.is_empty() { String::new() } else { format!("In short\n{}\n", lines.join("\n")) }
+}
+
+/// What counts as keeping up with the fastest peer.
+const KEEPS_UP: f64 = 0.95;
+
+/// How each of our locks did over all cells of `range`'s array; empty without peers.
+pub fn array(rows: &[&Row]) -> String {
+    let mut lines = String::new();
+    let cells = || rows.iter().filter(|row| row.case == Case::Array && !is_peer(&row.lock));
+    let mut locks: Vec<&str> = cells().map(|row| row.lock.as_str()).collect();
+    locks.sort_unstable();
+    locks.dedup();
+    for lock in locks {
+        let of_lock = || cells().filter(|row| row.lock == lock);
+        let judged: Vec<(f64, &Row)> =
+            of_lock().filter_map(|row| Some((row.ratio_to_best_peer?, *row))).collect();
+        let Some((least, worst)) = judged.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            continue;
+        };
+        let kept_up = judged.iter().filter(|(ratio, _)| *ratio >= KEEPS_UP).count();
+        let starved = of_lock().filter(|row| row.figures.starved_threads > Some(0)).count();
+        lines.push_str(&format!(
+            "array, {lock}: {kept_up} of {} cells at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2}\n\
+             ({}, {} % reads, {}, {} threads); threads starved in {starved}\n",
+            judged.len(),
+            worst.range.shape.map_or("-", |shape| shape.name()),
+            worst.range.reads_percent.unwrap_or(0),
+            time(u64::from(worst.range.section_ns.unwrap_or(0))),
+            worst.threads,
+        ));
+    }
+    lines
 }
 
 /// Rows that stand for a whole configuration.
@@ -94,4 +126,58 @@ fn balance(rows: &[Row]) -> Option<String> {
             list.join(", ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::{Cell, CellReport, SideReport};
+    use crate::row::rows;
+    use crate::runner::Measured;
+    use crate::workload::range::{Setup, Shape};
+
+    fn measured(lock: &str, section_ns: u32, ops: [u64; 2]) -> Measured {
+        let setup = Setup {
+            shape: Some(Shape::Random),
+            reads_percent: Some(0),
+            section_ns: Some(section_ns),
+            held: None,
+        };
+        let cell = Cell {
+            workload: Workload::Range,
+            case: Case::Array,
+            lock: lock.into(),
+            threads: 2,
+            readers: 2,
+            writers: 2,
+            overcommit: None,
+            cs_load: 0,
+            range: setup,
+            secs: 1.0,
+            seed: 1,
+            busy_turns_per_us: 1,
+            dir: None,
+            machine: None,
+            outside_ns: 0,
+        };
+        let write = Some(SideReport { ops: ops.to_vec(), ..SideReport::default() });
+        let report = CellReport { elapsed_secs: 1.0, read: None, write, ns_per_op: None };
+        Measured { cell, reports: vec![report], failure: None }
+    }
+
+    #[test]
+    fn array_counts_the_cells_that_keep_up_and_names_the_worst() {
+        let all = rows(&[
+            measured("fairlock:range", 100, [40, 40]),
+            measured("std", 100, [50, 50]),
+            measured("fairlock:range", 1_000, [199, 1]),
+            measured("std", 1_000, [50, 50]),
+        ]);
+        let text = array(&all.iter().collect::<Vec<_>>());
+        assert!(text.contains("1 of 2 cells at 0.95"), "{text}");
+        assert!(text.contains("lowest 0.80\n(random, 0 % reads, 100 ns, 2 threads)"), "{text}");
+        assert!(text.contains("starved in 1\n"), "{text}");
+        assert_eq!(array(&all.iter().filter(|row| row.lock != "std").collect::<Vec<_>>()), text);
+        assert_eq!(array(&[]), "");
+    }
 }
