@@ -140,3 +140,66 @@ fn ranges_are_never_torn() {
         }
     });
 }
+
+#[test]
+fn elements_without_a_size_are_locked_like_others() {
+    let slice = RangeSlice::new(vec![(); usize::MAX]);
+    let (low, high) = slice.write(..).unwrap().split_at(usize::MAX - 1).unwrap();
+    assert_eq!((low.len(), high.len()), (usize::MAX - 1, 1));
+    drop(high);
+    drop(slice.try_write(usize::MAX - 1..).unwrap());
+    assert_eq!(slice.try_read(usize::MAX - 2..).err(), Some(RangeError::Busy));
+    assert_eq!(slice.try_read(usize::MAX..).err(), Some(RangeError::Empty));
+    assert_eq!(slice.try_read(0..=usize::MAX).err(), Some(RangeError::OutOfBounds));
+    drop(low);
+    assert_eq!(slice.into_inner().len(), usize::MAX);
+}
+
+/// A slice goes with its forgotten guards, in slots and in the tree.
+#[test]
+fn a_slice_can_be_dropped_with_guards_forgotten() {
+    let slice = RangeSlice::new(vec![String::from("kept"); 100]);
+    for at in 0..50 {
+        std::mem::forget(slice.write(2 * at..2 * at + 1).unwrap());
+    }
+    let last = slice.read(99..).unwrap().split_at(1).unwrap_err(); // one element has no two parts
+    assert_eq!(last[0], "kept");
+    std::mem::forget(last);
+    drop(slice);
+}
+
+/// All are cancelled at once, again and again, while the range is taken and left.
+#[test]
+fn a_storm_of_cancellations_leaves_nothing_behind() {
+    let slice = numbers(16);
+    for round in 0..60 {
+        let stop = CancelToken::new();
+        let got = AtomicUsize::new(0);
+        thread::scope(|s| {
+            let held = slice.write(4..12).unwrap();
+            for i in 0..12 {
+                let (slice, stop, got) = (&slice, &stop, &got);
+                s.spawn(move || {
+                    let range = i % 6..10 + i % 6;
+                    let end = if i % 3 == 0 {
+                        slice.write_cancellable(range, stop).map(drop)
+                    } else {
+                        slice.read_cancellable(range, stop).map(drop)
+                    };
+                    assert!(matches!(end, Ok(()) | Err(RangeError::Cancelled)));
+                    got.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            if round % 2 == 0 {
+                stop.cancel();
+                drop(held);
+            } else {
+                drop(held);
+                stop.cancel();
+            }
+        });
+        assert_eq!(got.into_inner(), 12);
+        assert!(!slice.lock().is_locked() && slice.lock().ranges().is_empty());
+        drop(slice.try_write(..).unwrap());
+    }
+}

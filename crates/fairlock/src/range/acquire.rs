@@ -230,8 +230,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     #[inline(always)]
     pub(super) fn acquire_forever(&self, span: Span, kind: Kind) -> Hold {
-        // The full range looks for the gate first.
-        let missed = if span == Span::FULL {
+        let missed = if span == Span::FULL && self.is_by_gate() {
             None
         } else {
             match self.try_slot(span, kind) {
@@ -332,6 +331,12 @@ impl<P: Platform> RangeRwLock<P> {
         loop {
             match self.attempt(span, kind) {
                 Ok(hold) => return Ok(hold),
+                // Raised since: somebody else who asks for everything was quicker.
+                Err(Missed::Gate) if span == Span::FULL && self.is_whole() => {
+                    if let Some(hold) = self.acquire_whole(kind, recursive, patience)? {
+                        return Ok(hold);
+                    }
+                }
                 Err(Missed::Gate) => {
                     if let Some(hold) = self.pass_gate(span, kind, recursive, patience)? {
                         return Ok(hold);

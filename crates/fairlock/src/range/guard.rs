@@ -15,7 +15,7 @@ use crate::wait::Kind;
 pub struct RangeReadGuard<'a, P: Platform> {
     lock: &'a RangeRwLock<P>,
     span: Span,
-    hold: Hold,
+    pub(super) hold: Hold,
 }
 
 /// A range that is locked for writing; unlocks it when dropped, which any thread
@@ -24,7 +24,7 @@ pub struct RangeReadGuard<'a, P: Platform> {
 pub struct RangeWriteGuard<'a, P: Platform> {
     lock: &'a RangeRwLock<P>,
     span: Span,
-    hold: Hold,
+    pub(super) hold: Hold,
 }
 
 macro_rules! guard {

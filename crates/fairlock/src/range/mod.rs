@@ -21,8 +21,8 @@
 //! something to wait for:
 //!
 //! 1. **Slots** (`word`, `slots`). One state word and 24 slots, each of one word,
-//!    hold ranges that met nobody: one compare-exchange to take a slot, one to
-//!    leave it. The word shows who was there before, and so orders everybody: of
+//!    hold ranges that met nobody: one compare-exchange to take a slot, one
+//!    subtraction to leave it. The word shows who was there before, and so orders everybody: of
 //!    two conflicting ranges the second sees the first. Disjoint ranges on two
 //!    CPUs share a cache line, as the readers of any reader/writer lock do, and
 //!    no lock. When somebody has to wait for a slot, its range is entered into the
@@ -44,7 +44,9 @@
 //! but only for a time ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms, or longer if
 //! many wait). Then
 //! it enters the tree, with all that came before it, and from there on nobody gets
-//! past it (`wait`). So the wait for a range is at most
+//! past it (`wait`). As long as it is awake and sections are not too short for that,
+//! it waits there from the start: order among threads that run costs next to nothing,
+//! and lets more of them run beside each other. So the wait for a range is at most
 //!
 //! > *overtaken_for* + the sections of those that are inside then, and of those
 //! > that arrived before and overlap, directly or through one another
@@ -63,7 +65,8 @@
 //!   nothing but it.
 //! * A thread that reads a range again that it holds waits behind a writer that
 //!   waits for that range, hence for itself:
-//!   [`read_recursive`](RangeRwLock::read_recursive) does not.
+//!   [`read_recursive`](RangeRwLock::read_recursive) goes past all that wait, and
+//!   waits for holders only.
 //!
 //! # Memory
 //!
@@ -74,6 +77,8 @@
 //! reused and freed with the lock.
 
 mod acquire;
+mod block;
+mod change;
 mod check;
 mod faults;
 mod guard;
@@ -218,8 +223,9 @@ pub struct RangeRwLock<P: Platform> {
     tree_lock: AdaptiveTicketLock<P>,
     /// Guarded by `tree_lock`.
     queue: UnsafeCell<Queue<P>>,
-    /// When a waiter was last poked.
+    /// When pokes were last earned, and how many are left.
     poked: P::AtomicU64,
+    pokes: P::AtomicU32,
     /// Non-zero while threads wait that may be overtaken: whoever leaves a range
     /// looks here, so it is not in the word, which would never be what they guess.
     patient: P::AtomicU32,
@@ -313,6 +319,7 @@ impl<P: Platform> RangeRwLock<P> {
             tree_lock: AdaptiveTicketLock::new_const(),
             queue: UnsafeCell::new(Queue::new()),
             poked: ConstZero::ZERO,
+            pokes: ConstZero::ZERO,
             patient: ConstZero::ZERO,
             gate: RwSem::with_policy(Policy::DEFAULT),
             until_open: ConstZero::ZERO,
@@ -337,6 +344,7 @@ impl<P: Platform> RangeRwLock<P> {
             tree_lock: AdaptiveTicketLock::new(),
             queue: UnsafeCell::new(Queue::new()),
             poked: P::AtomicU64::new(0),
+            pokes: P::AtomicU32::new(0),
             patient: P::AtomicU32::new(0),
             gate: RwSem::new(Policy::DEFAULT),
             until_open: P::AtomicUsize::new(0),

@@ -1,5 +1,5 @@
-//! What happens under the tree lock: ranges that enter the tree, wait in it and
-//! leave it, and how that fits together with the slots.
+//! What happens under the tree lock: ranges that enter the tree and wait in it, and
+//! how that fits together with the slots. How they leave it is in `change`.
 //!
 //! **Entering.** A range that enters the tree does three things in this order: it
 //! extends the hull, changes the word (`publish`), and looks at the slots that the
@@ -8,9 +8,11 @@
 //!
 //! **Slots that somebody waits for.** A waiter counts entries of the tree, so a
 //! slot in its way is entered into the tree too (`migrate`), on the holder's
-//! behalf and ahead of the waiter. `QUEUED` makes its holder come here when it
-//! leaves, and it takes the entry with it. Once nobody waits any more such entries
-//! go: the slot is enough.
+//! behalf and ahead of the waiter. `QUEUED` makes its holder come here after it has
+//! left the slot, to take the entry out. An entry whose slot is free is that of
+//! a holder on its way here, and the slot is not taken before it came: with
+//! `QUEUED` set slots are taken under the tree lock only. Once nobody waits any
+//! more such entries go: the slot is enough.
 //!
 //! The range of a slot that is just being taken or left cannot be read yet. Its
 //! entry covers everything then, which may make a waiter wait for a range that
@@ -25,10 +27,9 @@ use super::span::Span;
 use super::tree::{Id, NIL};
 use super::waiter::{self, PatientList, RangeWaiter};
 use super::word::{
-    Packed, QUEUED, SLOTS, TRACED, TREE, WHOLE, free_slot, is_gated, kind_of, rivals, slot_bits,
-    writer_bit,
+    Packed, QUEUED, SLOTS, TRACED, TREE, WHOLE, free_slots, is_gated, kind_of, rivals, slot_bits,
 };
-use super::{Hold, Place, RangeRwLock};
+use super::{Hold, RangeRwLock};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, Thread, WakeList};
@@ -39,7 +40,7 @@ pub(super) struct Queue<P: Platform> {
     /// Those that may be overtaken.
     pub(super) patient: PatientList<P>,
     /// The entry in the tree of each slot that has one.
-    moved: [Id; SLOTS],
+    pub(super) moved: [Id; SLOTS],
     any_moved: bool,
     /// What the lock shows as the hull of the tree.
     hull: (u64, u64),
@@ -86,7 +87,7 @@ impl<P: Platform> Queue<P> {
     }
 
     /// Takes an entry out of the tree and grants what that lets in.
-    fn remove(&mut self, id: Id, wakes: &mut WakeList<P>) {
+    pub(super) fn remove(&mut self, id: Id, wakes: &mut WakeList<P>) {
         if self.last == Last::Node(id) {
             self.last = Last::Gone;
         }
@@ -95,7 +96,7 @@ impl<P: Platform> Queue<P> {
 }
 
 /// The range of `waiter` is held from now on. Rule 1: published first, woken after.
-fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes: &mut WakeList<P>) {
+pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes: &mut WakeList<P>) {
     // SAFETY: as below.
     #[cfg(all(test, loom))]
     let frame = unsafe { (*waiter).frame.clone() };
@@ -214,7 +215,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Sets `flags` and says what the word was. If the lock is taken as a whole the
     /// flags are taken back: nothing may enter the tree then.
-    fn publish(&self, q: &mut Queue<P>, span: Span, flags: u64) -> Result<u64, Missed> {
+    pub(super) fn publish(&self, q: &mut Queue<P>, span: Span, flags: u64) -> Result<u64, Missed> {
         if flags & TREE != 0 {
             let (start, last) = q.hull;
             self.show_hull(q, (start.min(span.start()), last.max(span.last())));
@@ -279,7 +280,10 @@ impl<P: Platform> RangeRwLock<P> {
     ) -> Result<Hold, Missed> {
         let slot = loop {
             passes_gate(word, kind)?;
-            let Some(slot) = free_slot(word, SLOTS) else { return Err(Missed::Unknown) };
+            // Not one whose last holder has yet to tell that it has left.
+            let Some(slot) = free_slots(word).find(|&slot| !q.is_moved(slot)) else {
+                return Err(Missed::Unknown);
+            };
             // Acquire: owns the range if nothing is in the way (rule 3).
             match self.word.compare_exchange_weak(
                 word,
@@ -302,7 +306,7 @@ impl<P: Platform> RangeRwLock<P> {
             Err(missed) => {
                 // Nobody can have counted it: that takes the tree lock.
                 self.slots[slot].store(0, Ordering::Relaxed);
-                self.word.fetch_and(!bits, Ordering::Release);
+                self.word.fetch_sub(bits, Ordering::Release);
                 Err(missed)
             }
         }
@@ -397,7 +401,7 @@ impl<P: Platform> RangeRwLock<P> {
     fn migrate_rivals(&self, q: &mut Queue<P>, span: Span, kind: Kind) -> Result<(), Missed> {
         let before = self.publish(q, span, TREE | QUEUED)?;
         passes_gate(before, kind)?;
-        // From here on no slot can be left, or downgraded, without the tree lock.
+        // From here on whoever leaves a slot, or downgrades it, comes to the tree lock.
         for slot in rivals(before, kind) {
             self.migrate(q, slot, before, span);
         }
@@ -459,113 +463,5 @@ impl<P: Platform> RangeRwLock<P> {
             _ => q.patient.remove(waiter),
         }
         None
-    }
-
-    // ---- leaving ----
-
-    /// Gives back a range that is in the tree.
-    pub(super) fn release_node(&self, id: Id) {
-        let span = self.with_queue_and_wakes(|q, wakes| {
-            let span = q.ranges.span(id);
-            q.remove(id, wakes);
-            (!q.patient.is_empty()).then_some(span)
-        });
-        if let Some(span) = span {
-            self.poke(span);
-        }
-    }
-
-    /// Gives back a slot that somebody in the tree may count. Its range has been
-    /// cleared.
-    #[inline(never)]
-    pub(super) fn release_slot_queued(&self, slot: usize, span: Span, kind: Kind) {
-        let patient = self.with_queue_and_wakes(|q, wakes| {
-            let node = core::mem::replace(&mut q.moved[slot], NIL);
-            if node != NIL {
-                q.remove(node, wakes);
-            }
-            // Release: as on the fast way.
-            self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
-            !q.patient.is_empty()
-        });
-        if patient {
-            self.poke(span);
-        }
-    }
-
-    /// Turns the writer in a slot, which somebody in the tree may count, into a reader.
-    #[inline(never)]
-    pub(super) fn downgrade_slot_queued(&self, slot: usize) {
-        self.with_queue_and_wakes(|q, wakes| {
-            let node = q.moved[slot];
-            if node != NIL {
-                q.ranges.downgrade(node, |waiter, node| grant(waiter, node, wakes));
-            }
-            // Release: the readers let in see what was written.
-            self.word.fetch_and(!writer_bit(slot), Ordering::Release);
-        });
-    }
-
-    // ---- changing a range that is held ----
-
-    /// Turns a writer in the tree into a reader.
-    pub(super) fn downgrade_node(&self, id: Id, span: Span) {
-        let patient = self.with_queue_and_wakes(|q, wakes| {
-            q.ranges.downgrade(id, |waiter, node| grant(waiter, node, wakes));
-            !q.patient.is_empty()
-        });
-        if patient {
-            self.poke(span);
-        }
-    }
-
-    /// Gives up all of a held range but `span`. Returns the new name of the hold.
-    pub(super) fn shrink_hold(&self, hold: Hold, from: Span, span: Span, kind: Kind) -> Hold {
-        let hold = self.with_queue_and_wakes(|q, wakes| {
-            let id = self.move_to_tree(q, hold, from, kind, wakes);
-            Hold::node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
-        });
-        if self.has_patient() {
-            self.poke(from);
-        }
-        hold
-    }
-
-    /// Splits a held range before `mid`.
-    pub(super) fn split_hold(&self, hold: Hold, span: Span, kind: Kind, mid: u64) -> [Hold; 2] {
-        self.with_queue_and_wakes(|q, wakes| {
-            let id = self.move_to_tree(q, hold, span, kind, wakes);
-            [Hold::node(id), Hold::node(q.ranges.split(id, mid))]
-        })
-    }
-
-    /// Moves what is held in a slot to the tree for good.
-    fn move_to_tree(
-        &self,
-        q: &mut Queue<P>,
-        hold: Hold,
-        span: Span,
-        kind: Kind,
-        wakes: &mut WakeList<P>,
-    ) -> Id {
-        let slot = match hold.place() {
-            Place::Node(id) => return id,
-            Place::Slot(slot) => slot,
-            Place::Gate => unreachable!("a hold by the gate was exchanged before"),
-        };
-        let id = match core::mem::replace(&mut q.moved[slot], NIL) {
-            NIL => {
-                // Cannot fail: the lock is not taken as a whole while a slot is.
-                let _ = self.publish(q, span, TREE);
-                q.ranges.insert_held(span, kind, 0, 0)
-            }
-            // It may have been entered when its range could not be read.
-            id => q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)),
-        };
-        // Those that look at the slot from here on find it empty, then left, and
-        // then look at the tree, which they could not before it was left.
-        self.slots[slot].store(0, Ordering::Relaxed);
-        self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
-        id
     }
 }

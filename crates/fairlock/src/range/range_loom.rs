@@ -28,6 +28,8 @@ type Range = RangeInclusive<u64>;
 const LOW: Range = 0..=9;
 const HIGH: Range = 10..=19;
 const BOTH: Range = 5..=15;
+/// Neither.
+const APART: Range = 30..=39;
 const FULL: Range = 0..=u64::MAX;
 /// Both, and too odd to be packed: it goes to the tree.
 const ODD: Range = 1..=(1 << 40) + 2;
@@ -153,26 +155,58 @@ impl Guarded {
     }
 }
 
+fn visit_all(guarded: &Guarded, visits: &[Visit]) -> u32 {
+    visits.iter().map(|visit| guarded.visit(visit.clone())).sum()
+}
+
+fn spawn_all(guarded: &Arc<Guarded>, threads: &[&'static [Visit]]) -> Vec<thread::JoinHandle<u32>> {
+    let spawn = |&visits: &&'static [Visit]| {
+        let guarded = guarded.clone();
+        thread::spawn(move || visit_all(&guarded, visits))
+    };
+    threads.iter().map(spawn).collect()
+}
+
+fn join_all(threads: Vec<thread::JoinHandle<u32>>) -> u32 {
+    threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+}
+
 /// Each inner list is a thread; the last is this one.
 fn model_with<const N: usize>(policy: RangePolicy, fault: Fault, threads: [&'static [Visit]; N]) {
-    loom::model(move || {
+    check(loom::model::Builder::new(), policy, fault, threads);
+}
+
+/// For a large model: with one preemption less than was asked for.
+fn model_with_one_less<const N: usize>(policy: RangePolicy, threads: [&'static [Visit]; N]) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.map(|bound| bound.saturating_sub(1));
+    check(builder, policy, Fault::None, threads);
+}
+
+fn check<const N: usize>(
+    builder: loom::model::Builder,
+    policy: RangePolicy,
+    fault: Fault,
+    threads: [&'static [Visit]; N],
+) {
+    builder.check(move || {
         let guarded = Arc::new(Guarded::new(policy, fault as u8));
-        let visit_all = |guarded: &Guarded, visits: &[Visit]| -> u32 {
-            visits.iter().map(|visit| guarded.visit(visit.clone())).sum()
-        };
         let (here, others) = threads.split_last().unwrap();
-        let handles: Vec<_> = others
-            .iter()
-            .map(|&visits| {
-                let guarded = guarded.clone();
-                thread::spawn(move || visit_all(&guarded, visits))
-            })
-            .collect();
-        let mut written = visit_all(&guarded, here);
-        for handle in handles {
-            written += handle.join().unwrap();
-        }
-        guarded.check(written);
+        let others = spawn_all(&guarded, others);
+        let written = visit_all(&guarded, here);
+        guarded.check(written + join_all(others));
+    });
+}
+
+/// This thread writes `held` before the others come, and then leaves it: three
+/// threads at the price of two and a bit.
+fn model_held<const N: usize>(policy: RangePolicy, held: Range, threads: [&'static [Visit]; N]) {
+    loom::model(move || {
+        let guarded = Arc::new(Guarded::new(policy, Fault::None as u8));
+        let guard = guarded.lock.write(held.clone()).unwrap();
+        let others = spawn_all(&guarded, &threads);
+        let written = guarded.write(Ok(guard));
+        guarded.check(written + join_all(others));
     });
 }
 
@@ -189,17 +223,18 @@ fn each_policy<const N: usize>(threads: [&'static [Visit]; N]) {
 #[test]
 fn overlapping_writers() {
     each_policy([&[Write(LOW)], &[Write(BOTH)]]);
-    model(HASTY, [&[Write(LOW), Write(BOTH)], &[Write(BOTH)]]);
+    model_held(HASTY, LOW, [&[Write(BOTH)]]);
 }
 
 #[test]
 fn three_overlapping_ranges() {
-    model(FIFO, [&[TryWrite(LOW)], &[Write(BOTH)], &[TryRead(HIGH)]]);
+    model_held(FIFO, LOW, [&[Write(BOTH)], &[TryRead(HIGH)]]);
+    model_held(FIFO, LOW, [&[TryWrite(HIGH)], &[Read(BOTH)]]);
 }
 
 #[test]
 fn a_reader_and_a_writer_wait_for_the_same_one() {
-    model(FIFO, [&[Read(LOW)], &[Write(BOTH)], &[Read(BOTH)]]);
+    model_held(FIFO, LOW, [&[Write(BOTH)], &[Read(BOTH)]]);
 }
 
 #[test]
@@ -212,12 +247,12 @@ fn ranges_in_the_tree_and_in_slots() {
 #[test]
 fn the_hull_shrinks_and_grows_under_others() {
     model(DEFAULT, [&[TryWrite(ODD), TryWrite(ODD)], &[TryWrite(LOW), TryRead(HIGH)]]);
-    model(DEFAULT, [&[TryWrite(ODD)], &[TryWrite(LOW)], &[TryWrite(BOTH)]]);
+    model_held(DEFAULT, ODD, [&[TryWrite(LOW)], &[TryWrite(BOTH)]]);
 }
 
 #[test]
 fn disjoint_ranges_and_one_across() {
-    model(FIFO, [&[TryWrite(LOW)], &[TryWrite(HIGH)], &[Write(BOTH)]]);
+    model_held(FIFO, LOW, [&[TryWrite(HIGH)], &[Write(BOTH)]]);
 }
 
 #[test]
@@ -229,6 +264,13 @@ fn attempts_beside_waits() {
 fn waits_that_are_cancelled() {
     each_policy([&[WriteCancellable(BOTH)], &[Write(LOW), Cancel]]);
     model(FIFO, [&[ReadCancellable(BOTH), TryWrite(LOW)], &[Write(LOW), Cancel]]);
+}
+
+/// A slot is taken again between the moment its holder left it and the moment that
+/// one tells those who wait for it in the tree.
+#[test]
+fn a_slot_is_taken_again_before_its_last_holder_told_those_that_wait() {
+    model_held(FIFO, LOW, [&[Write(BOTH)], &[TryWrite(APART)]]);
 }
 
 #[test]
@@ -252,6 +294,8 @@ fn shrink_and_split_let_others_in() {
 #[test]
 fn recursive_reads_past_a_waiting_writer() {
     model(FIFO, [&[ReadRecursive(BOTH), ReadRecursive(LOW)], &[Write(BOTH)]]);
+    model(DEFAULT, [&[ReadRecursive(BOTH)], &[Write(LOW)]]);
+    model_held(FIFO, LOW, [&[ReadRecursive(BOTH)], &[Write(BOTH)]]);
 }
 
 #[test]
@@ -270,7 +314,7 @@ fn the_whole_lock_and_parts_of_it() {
 
 #[test]
 fn the_whole_lock_is_not_opened_beside_those_that_wait() {
-    model(HASTY, [&[Write(LOW)], &[Write(LOW), TryWrite(FULL)]]);
+    model_with_one_less(HASTY, [&[Write(LOW)], &[Write(LOW), TryWrite(FULL)]]);
 }
 
 #[test]

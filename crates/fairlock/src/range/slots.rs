@@ -2,9 +2,9 @@
 //!
 //! A range that meets nobody takes a slot by one compare-exchange of the state
 //! word, which also shows who was there before; writes its range into it; looks
-//! at the ranges of those that concern it; and leaves by one more
-//! compare-exchange. Word and first slots share a cache line, so between two CPUs
-//! an acquisition moves one line, as that of a plain lock does.
+//! at the ranges of those that concern it; and leaves by one subtraction. Word and
+//! first slots share a cache line, so between two CPUs an acquisition moves one line,
+//! as that of a plain lock does.
 //!
 //! Of two that come at the same time the second sees the first (see `word`), so
 //! the first never has to look twice. The second takes its slot back, which is a
@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 use super::faults::faulty_lock;
 use super::span::Span;
 use super::word::{
-    self, FAST_SLOTS, NOT_FAST, Packed, TRACED, TREE, free_slot, is_gated, rivals, slot_bits,
+    NOT_FAST, Packed, QUEUED, TRACED, TREE, free_slot, has_rivals, is_gated, rivals, slot_bits,
     writer_bit,
 };
 use super::{Hold, RangeRwLock};
@@ -44,14 +44,25 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(always)]
     pub(super) fn try_slot(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
         let Some(packed) = Packed::pack(span) else { return Err(Missed::Unknown) };
-        // A guess that nobody is there: right or wrong, it brings the line.
-        let guess = slot_bits(0, kind);
+        let word = match kind {
+            // A guess that nobody is there: another one would have to be looked at.
+            Kind::Writer => 0,
+            // No branch on which readers are there: one that is guessed wrong costs
+            // more than the line's way from another CPU, which the section hides.
+            // Relaxed: a guess too.
+            Kind::Reader => self.word.load(Ordering::Relaxed),
+        };
+        let is_fast = word & NOT_FAST == 0 && !has_rivals(word, kind);
+        let (true, Some(slot)) = (is_fast, free_slot(word, kind)) else {
+            return self.try_slot_beside(word, packed, span, kind);
+        };
+        let taken = word | slot_bits(slot, kind);
         // Acquire: owns the range if nothing is in the way (rule 3).
-        match self.word.compare_exchange(0, guess, Ordering::Acquire, Ordering::Relaxed) {
+        match self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
                 // Release: who reads the range comes after who took the slot.
-                self.slots[0].store(packed.0, Ordering::Release);
-                Ok(Hold::slot(0))
+                self.slots[slot].store(packed.0, Ordering::Release);
+                Ok(Hold::slot(slot))
             }
             Err(word) => self.try_slot_beside(word, packed, span, kind),
         }
@@ -70,7 +81,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         let slot = loop {
             self.may_skip_tree(word, span, kind)?;
-            let Some(slot) = free_slot(word, FAST_SLOTS) else { return Err(Missed::Unknown) };
+            let Some(slot) = free_slot(word, kind) else { return Err(Missed::Unknown) };
             // Acquire: as above.
             match self.word.compare_exchange_weak(
                 word,
@@ -109,7 +120,9 @@ impl<P: Platform> RangeRwLock<P> {
         if is_gated(word, kind) {
             return Err(Missed::Gate);
         }
-        if word & TRACED != 0 {
+        // With waiters in the tree a slot is taken under the tree lock only: the
+        // last holder may not have told them yet that it has left.
+        if word & (TRACED | QUEUED) != 0 {
             return Err(Missed::Unknown);
         }
         // What entered the tree before the word came to be `word` has extended the
@@ -176,45 +189,23 @@ impl<P: Platform> RangeRwLock<P> {
     /// Gives a slot back.
     #[inline(always)]
     pub(super) fn release_slot(&self, slot: usize, span: Span, kind: Kind) {
-        // Relaxed: the release of the bit below makes it visible before.
+        // Relaxed: the release of the bits below makes it visible before.
         self.slots[slot].store(0, Ordering::Relaxed);
-        let bits = slot_bits(slot, kind);
         // Release: what was done under the range is done before the next has it.
-        // By compare-exchange: with QUEUED set somebody in the tree may count
-        // this slot, and has to be told.
-        match self.word.compare_exchange(bits, 0, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) if !self.has_patient() => {}
-            Ok(_) => self.poke(span),
-            Err(word) => self.release_slot_beside(word, slot, span, kind),
+        // A subtraction, for it tells what the word was in one instruction.
+        let before = self.word.fetch_sub(slot_bits(slot, kind), Ordering::Release);
+        if before & QUEUED != 0 && !faulty_lock!(self, LeavesQuietly) {
+            self.tell_that_slot_was_left(slot);
         }
-    }
-
-    #[inline(never)]
-    fn release_slot_beside(&self, mut word: u64, slot: usize, span: Span, kind: Kind) {
-        let bits = slot_bits(slot, kind);
-        while word & word::QUEUED == 0 || faulty_lock!(self, LeavesQuietly) {
-            match self.word.compare_exchange_weak(
-                word,
-                word & !bits,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => {
-                    if self.has_patient() {
-                        self.poke(span);
-                    }
-                    return;
-                }
-                Err(now) => word = now,
-            }
+        if self.has_patient() {
+            self.poke(span);
         }
-        self.release_slot_queued(slot, span, kind);
     }
 
     /// Turns the writer in a slot into a reader.
     pub(super) fn downgrade_slot(&self, slot: usize, span: Span) {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & word::QUEUED == 0 {
+        while word & QUEUED == 0 {
             // Release: the readers let in see what was written.
             match self.word.compare_exchange_weak(
                 word,
@@ -231,6 +222,6 @@ impl<P: Platform> RangeRwLock<P> {
                 Err(now) => word = now,
             }
         }
-        self.downgrade_slot_queued(slot);
+        self.downgrade_slot_queued(slot, span);
     }
 }

@@ -23,6 +23,7 @@
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
+use super::block::{B, Block, BlockId, Item};
 use super::span::Span;
 use crate::wait::Kind;
 
@@ -31,40 +32,6 @@ pub(super) type Id = u32;
 
 /// No range.
 pub(super) const NIL: Id = Id::MAX;
-
-/// A block's name.
-type BlockId = u32;
-
-/// Entries in a block.
-const B: usize = 16;
-
-/// What a block has for each range, or for each block below it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Item {
-    /// The (smallest) start.
-    start: u64,
-    /// The furthest end.
-    reach: u64,
-    /// The furthest end of a writer; zero if there is none, which for blocks below
-    /// only ever costs a useless look.
-    write_reach: u64,
-    /// The range, or the block.
-    name: u32,
-}
-
-#[repr(align(64))] // whole cache lines
-struct Block {
-    starts: [u64; B],
-    reaches: [u64; B],
-    write_reaches: [u64; B],
-    names: [u32; B],
-    /// The block above; the next free one.
-    parent: BlockId,
-    len: u8,
-    is_leaf: bool,
-    /// Which of a leaf's ranges are writers.
-    writers: u16,
-}
 
 struct Range {
     span: Span,
@@ -83,94 +50,6 @@ pub(super) struct Tree {
     len: usize,
     /// From the smallest start to the furthest end; of use while there are ranges.
     hull: (u64, u64),
-}
-
-impl Block {
-    #[inline]
-    fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    #[inline]
-    fn item(&self, at: usize) -> Item {
-        Item {
-            start: self.starts[at],
-            reach: self.reaches[at],
-            write_reach: self.write_reaches[at],
-            name: self.names[at],
-        }
-    }
-
-    #[inline]
-    fn set(&mut self, at: usize, item: Item) {
-        self.starts[at] = item.start;
-        self.reaches[at] = item.reach;
-        self.write_reaches[at] = item.write_reach;
-        self.names[at] = item.name;
-    }
-
-    /// The entry of this block in the one above.
-    fn summary(&self, name: BlockId) -> Item {
-        let max = |reaches: &[u64; B]| reaches[..self.len()].iter().fold(0, |a, &b| a.max(b));
-        let (reach, write_reach) = (max(&self.reaches), max(&self.write_reaches));
-        Item { start: self.starts[0], reach, write_reach, name }
-    }
-
-    fn insert(&mut self, at: usize, item: Item, is_writer: bool) {
-        let len = self.len();
-        self.starts.copy_within(at..len, at + 1);
-        self.reaches.copy_within(at..len, at + 1);
-        self.write_reaches.copy_within(at..len, at + 1);
-        self.names.copy_within(at..len, at + 1);
-        let below = (1_u32 << at) - 1;
-        let writers = u32::from(self.writers);
-        self.writers =
-            ((writers & below) | (u32::from(is_writer) << at) | ((writers & !below) << 1)) as u16;
-        self.set(at, item);
-        self.len += 1;
-    }
-
-    fn remove(&mut self, at: usize) -> Item {
-        let item = self.item(at);
-        let len = self.len();
-        self.starts.copy_within(at + 1..len, at);
-        self.reaches.copy_within(at + 1..len, at);
-        self.write_reaches.copy_within(at + 1..len, at);
-        self.names.copy_within(at + 1..len, at);
-        let below = (1_u32 << at) - 1;
-        let writers = u32::from(self.writers);
-        self.writers = ((writers & below) | ((writers >> 1) & !below)) as u16;
-        self.len -= 1;
-        item
-    }
-
-    /// Where a name stands.
-    #[inline]
-    fn find(&self, name: u32) -> usize {
-        let at = self.names[..self.len()].iter().position(|&other| other == name);
-        at.expect("the tree is consistent")
-    }
-
-    /// The entries that start at `start` or before: the new one goes behind them.
-    #[inline]
-    fn count_up_to(&self, start: u64) -> usize {
-        self.starts[..self.len()].iter().filter(|&&other| other <= start).count()
-    }
-
-    /// A bit for every entry below which something may overlap `span`.
-    #[inline]
-    fn candidates<const WRITERS: bool>(&self, span: Span) -> u32 {
-        let reaches = if WRITERS { &self.write_reaches } else { &self.reaches };
-        let mut found = 0;
-        let items = self.starts.iter().zip(reaches).take(self.len()).enumerate();
-        for (at, (&start, &reach)) in items {
-            if start > span.last() {
-                break; // and so do all behind it
-            }
-            found |= u32::from(reach >= span.start()) << at;
-        }
-        if WRITERS && self.is_leaf { found & u32::from(self.writers) } else { found }
-    }
 }
 
 impl Tree {
@@ -280,7 +159,7 @@ impl Tree {
             block = here.names[here.count_up_to(span.start()).saturating_sub(1)];
         }
         let at = self.blocks[block as usize].count_up_to(span.start());
-        self.add(block, at, item_of(span, kind, id), kind == Kind::Writer);
+        self.add(block, at, Item::of(span, kind, id), kind == Kind::Writer);
         id
     }
 
@@ -336,16 +215,7 @@ impl Tree {
     }
 
     fn new_block(&mut self, is_leaf: bool) -> BlockId {
-        let block = Block {
-            starts: [0; B],
-            reaches: [0; B],
-            write_reaches: [0; B],
-            names: [NIL; B],
-            parent: NIL,
-            len: 0,
-            is_leaf,
-            writers: 0,
-        };
+        let block = Block::new(is_leaf);
         match self.free_block {
             NIL => {
                 self.blocks.push(block);
@@ -496,7 +366,7 @@ impl Tree {
         let Range { span, kind, leaf } = self.ranges[id as usize];
         let block = &mut self.blocks[leaf as usize];
         let at = block.find(id);
-        block.set(at, item_of(span, kind, id));
+        block.set(at, Item::of(span, kind, id));
         block.writers &= !(1 << at);
         block.writers |= u16::from(kind == Kind::Writer) << at;
         self.shrink_above(leaf);
@@ -542,7 +412,7 @@ impl Tree {
             let item = block.item(at);
             if block.is_leaf {
                 let range = &self.ranges[item.name as usize];
-                assert_eq!(item, item_of(range.span, range.kind, item.name));
+                assert_eq!(item, Item::of(range.span, range.kind, item.name));
                 assert_eq!(range.leaf, name);
                 assert_eq!(block.writers >> at & 1 != 0, range.kind == Kind::Writer);
                 len += 1;
@@ -553,10 +423,4 @@ impl Tree {
         }
         len
     }
-}
-
-/// The entry of a range in its leaf.
-fn item_of(span: Span, kind: Kind, id: Id) -> Item {
-    let write_reach = if kind == Kind::Writer { span.last() } else { 0 };
-    Item { start: span.start(), reach: span.last(), write_reach, name: id }
 }

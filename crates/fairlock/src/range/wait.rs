@@ -1,11 +1,15 @@
 //! The wait for a range, and the ways to leave it.
 //!
-//! 1. *Awake.* For a moment the thread tries again whenever what is in its way
-//!    changes: most sections end sooner than a thread falls asleep.
+//! 1. *Awake.* While sections are short the thread tries again for a few
+//!    microseconds. If the one in its way is not, it queues as in 3, but leaves the
+//!    queue again before it would sleep: a thread that runs takes its turn at once,
+//!    so order costs nothing then, and lets others run beside each other. One that
+//!    sleeps there would make the others wait for its wake-up. Hence no more queue
+//!    this way than leave a CPU for those inside.
 //! 2. *Patient.* Then it sleeps, and running threads may overtake it: a thread
 //!    that runs can use the range a thousand times while a sleeping one wakes up.
-//!    A release pokes the waiter that has waited longest, but not at every
-//!    release: that would cost more than the range is used for. The one in front
+//!    A release pokes those that have waited longest, but not every
+//!    release does: that would cost more than the range is used for. The one in front
 //!    also looks by itself now and then, for a range that has fallen idle.
 //! 3. *Queued.* After the time that the policy sets, its range enters the tree,
 //!    and so do those of all that came before it. From there on the published
@@ -17,26 +21,33 @@
 use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
+use super::queue::Queue;
 use super::slots::Missed;
 use super::span::Span;
 use super::waiter::{self, RangeWaiter};
 use super::{Hold, RangeRwLock};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{Kind, WaitContext, WaitError};
+use crate::wait::{Kind, Thread, WaitContext, WaitError, WakeList};
 
-/// How long a new waiter tries before it sleeps: about what a wake-up costs.
-const SPIN_NS: u64 = 20_000;
-/// Between two attempts while the tree is in the way, which does not say when it
-/// changes.
-const RETRY_NS: u64 = 1_000;
-/// How long a spinning waiter keeps away from short sections, at first and at most.
-const PAUSE_NS: (u64, u64) = (500, 4_000);
+/// How long a new waiter tries while sections are short: two or three times.
+const SPIN_NS: u64 = 10_000;
+/// How long it keeps away from short sections, at first and at most.
+const PAUSE_NS: (u64, u64) = (2_000, 8_000);
+/// A section that is over within this time is short: to be handed one from the
+/// queue would cost more than the section takes.
+const SHORT_NS: u64 = 300;
+/// Looks at a tree that is in the way before that is taken for long, and the time
+/// between two: it does not say when it changes.
+const TREE_LOOKS: u32 = 2;
+const TREE_LOOK_NS: u64 = 200;
 /// How long a queued waiter waits for its grant before it sleeps.
 const SPIN_QUEUED_NS: u64 = 50_000;
-/// The shortest time between two pokes: a poke costs the releasing thread a few
-/// microseconds, and it is not to spend more than a few percent on them.
+/// Time for which a poke may be spent: it costs the releasing thread a few
+/// microseconds, and that is not to be more than a few percent.
 const POKE_NS: u64 = 100_000;
+/// Pokes that can be saved up for a time when many ranges fall idle.
+const MOST_POKES: usize = 16;
 /// How long the waiter in front sleeps at first before it looks by itself.
 const NAP_NS: u64 = 500_000;
 /// A waiter that should have queued this long ago is queued by whoever notices:
@@ -57,7 +68,11 @@ impl<P: Platform> RangeRwLock<P> {
         let me = P::thread();
         let arrived = P::now();
         if !self.policy.is_fifo() {
-            match self.spin(span, kind, arrived) {
+            let had = match self.spin(span, kind, arrived) {
+                Err(Missed::Slot(_) | Missed::Tree) => self.queue_awake(me, span, kind, context),
+                result => result,
+            };
+            match had {
                 Ok(hold) => return Ok(Some(hold)),
                 Err(Missed::Gate) => return Ok(None),
                 Err(_) => {}
@@ -101,36 +116,63 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Tries for a while. Where sections are short it keeps away for ever longer:
-    /// two CPUs that fight for a range use it less than one that has it.
+    /// Tries for a while, as long as sections are short. It keeps away for ever
+    /// longer: two CPUs that fight for a range use it less than one that has it.
     fn spin(&self, span: Span, kind: Kind, started: u64) -> Result<Hold, Missed> {
         let still = P::AtomicU32::new(0);
         let mut pause = PAUSE_NS.0;
-        let mut looked = started;
+        let mut tree_looks = 0;
         loop {
             let result = self.attempt(span, kind);
             match result {
-                Ok(_) | Err(Missed::Gate) => return result,
                 Err(Missed::Slot(slot)) => {
                     let slot = &self.slots[usize::from(slot)];
                     // Relaxed: only to see it change.
                     let there = slot.load(Ordering::Relaxed);
-                    P::spin_until(slot, RETRY_NS, |now| now != there);
+                    if !P::spin_until(slot, SHORT_NS, |now| now != there) {
+                        return result;
+                    }
+                    P::spin_until(&still, pause, |_| false);
+                    pause = (2 * pause).min(PAUSE_NS.1);
                 }
-                Err(_) => {
-                    P::spin_until(&still, RETRY_NS, |_| false);
+                Err(Missed::Tree) if tree_looks < TREE_LOOKS => {
+                    tree_looks += 1;
+                    P::spin_until(&still, TREE_LOOK_NS, |_| false);
                 }
+                _ => return result,
             }
-            let now = P::now();
-            if now.wrapping_sub(looked) < RETRY_NS {
-                P::spin_until(&still, pause, |_| false);
-                pause = (2 * pause).min(PAUSE_NS.1);
-            }
-            looked = P::now();
-            if looked.wrapping_sub(started) >= SPIN_NS {
-                return result;
+            if P::now().wrapping_sub(started) >= SPIN_NS {
+                return Err(Missed::Unknown);
             }
         }
+    }
+
+    /// Queues while awake, unless so many do already that no CPU would be left for
+    /// those in the way. Comes back without the range before it would sleep.
+    fn queue_awake(
+        &self,
+        me: &'static Thread<P>,
+        span: Span,
+        kind: Kind,
+        context: &WaitContext<'_, P>,
+    ) -> Result<Hold, Missed> {
+        let now = P::now();
+        let waiter = RangeWaiter::new(me, span, kind, now);
+        self.with_queue_and_wakes(|q, wakes| {
+            if q.ranges.waiting() + 1 >= P::cpus() {
+                return Err(Missed::Unknown);
+            }
+            // SAFETY: the waiter stays in this frame, which is left after a grant or
+            // after `take_out` only.
+            unsafe { self.enqueue(q, &waiter, wakes) }
+        })?;
+        let left = context.deadline.map_or(u64::MAX, |end| end.saturating_sub(now));
+        P::spin_until(waiter.state_word(), SPIN_QUEUED_NS.min(left), |s| s == waiter::GRANTED);
+        let granted = match waiter.state() {
+            waiter::GRANTED => Some(Hold::node(waiter.node())),
+            _ => self.with_queue_and_wakes(|q, wakes| self.take_out(q, &waiter, wakes)),
+        };
+        granted.ok_or(Missed::Unknown)
     }
 
     /// Lists or queues the waiter, and waits until it has its range or gives up.
@@ -200,8 +242,9 @@ impl<P: Platform> RangeRwLock<P> {
             if !q.patient.first().is_some_and(|first| core::ptr::eq(first, waiter)) {
                 return Some(end);
             }
-            let until = now + *nap;
-            *nap *= 2;
+            let until = now.saturating_add(*nap);
+            // A range in use pokes its waiter more often than that.
+            *nap = nap.saturating_mul(2);
             Some(until.min(end))
         })
     }
@@ -239,30 +282,74 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Somebody who may be overtaken waits, and `span` was just released or
-    /// downgraded: wakes the one that has waited longest for a part of it, now
-    /// and then.
+    /// downgraded: wakes those that have waited longest for a part of it and can
+    /// all have theirs now, if there is credit for it.
     #[cold]
     pub(super) fn poke(&self, span: Span) {
-        let Some(look) = P::thread().steals.tick::<P>() else { return };
-        // Relaxed: how often is a matter of speed.
-        let last = self.poked.load(Ordering::Relaxed);
-        if look.now.saturating_sub(last) < POKE_NS {
+        // Relaxed, all of it: how often is a matter of speed, and a count that is
+        // roughly right will do.
+        let mut credit = self.pokes.load(Ordering::Relaxed);
+        let look = P::thread().steals.tick::<P>();
+        if let Some(look) = &look {
+            let since = look.now.saturating_sub(self.poked.load(Ordering::Relaxed));
+            if since >= POKE_NS {
+                credit =
+                    u64::from(credit).saturating_add(since / POKE_NS).min(MOST_POKES as u64) as u32;
+                self.poked.store(look.now, Ordering::Relaxed);
+            }
+        }
+        if credit == 0 {
             return;
         }
-        self.poked.store(look.now, Ordering::Relaxed);
-        self.with_queue_and_wakes(|q, wakes| {
-            let patience = self.policy.patience_ns(q.patient.len());
-            let overdue = look.now.saturating_sub(patience + OVERDUE_NS);
-            while let Some(first) = q.patient.first()
-                && first.arrived < overdue
-            {
-                let first = core::ptr::from_ref(first);
-                self.enqueue_up_to(q, first, wakes);
+        let poked = self.with_queue_and_wakes(|q, wakes| {
+            if let Some(look) = look {
+                self.enqueue_overdue(q, look.now, wakes);
             }
-            if let Some(first) = q.patient.iter().find(|waiter| waiter.span.overlaps(&span)) {
-                wakes.push(first.thread);
-                self.count(Event::wake(first.kind));
-            }
+            self.poke_free(q, span, credit as usize, wakes)
         });
+        self.pokes.store(credit - poked as u32, Ordering::Relaxed);
+    }
+
+    /// Wakes everybody who may be overtaken.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn poke_all(&self) {
+        self.with_queue_and_wakes(|q, wakes| {
+            q.patient.iter().for_each(|waiter| wakes.push(waiter.thread));
+        });
+    }
+
+    /// Queues those whose time is long over: they have not got a CPU.
+    fn enqueue_overdue(&self, q: &mut Queue<P>, now: u64, wakes: &mut WakeList<P>) {
+        let patience = self.policy.patience_ns(q.patient.len());
+        let overdue = now.saturating_sub(patience + OVERDUE_NS);
+        while let Some(first) = q.patient.first()
+            && first.arrived < overdue
+        {
+            let first = core::ptr::from_ref(first);
+            self.enqueue_up_to(q, first, wakes);
+        }
+    }
+
+    /// Wakes the first `most` waiters for a part of `span` that do not wait for
+    /// each other too. Returns how many.
+    fn poke_free(
+        &self,
+        q: &mut Queue<P>,
+        span: Span,
+        most: usize,
+        wakes: &mut WakeList<P>,
+    ) -> usize {
+        let mut poked: [Option<&RangeWaiter<P>>; MOST_POKES] = [None; MOST_POKES];
+        let mut count = 0;
+        for waiter in q.patient.iter().filter(|waiter| waiter.span.overlaps(&span)) {
+            if count == most || poked.iter().flatten().any(|before| before.conflicts(waiter)) {
+                break;
+            }
+            poked[count] = Some(waiter);
+            count += 1;
+            wakes.push(waiter.thread);
+            self.count(Event::wake(waiter.kind));
+        }
+        count
     }
 }

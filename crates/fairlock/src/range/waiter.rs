@@ -64,6 +64,12 @@ impl<P: Platform> RangeWaiter<P> {
         }
     }
 
+    /// Whether the two exclude each other.
+    pub(super) fn conflicts(&self, other: &Self) -> bool {
+        let shared = self.kind == Kind::Reader && other.kind == Kind::Reader;
+        !shared && self.span.overlaps(&other.span)
+    }
+
     /// Acquire: with GRANTED comes everything the granter did under the tree
     /// lock, and everything its predecessors did under their ranges (rule 3).
     #[inline]

@@ -63,8 +63,7 @@ impl<P: Platform> RangeRwLock<P> {
         recursive: bool,
         patience: Patience<'_, '_, P>,
     ) -> Result<Option<Hold>, Shut> {
-        // Relaxed: looked at again with the gate held.
-        while self.word.load(Ordering::Relaxed) & (WHOLE | TRACED) == WHOLE || self.open() {
+        while self.is_by_gate() {
             self.enter_gate(kind, recursive, patience)?;
             // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
             // done under ranges before that is seen.
@@ -78,6 +77,19 @@ impl<P: Platform> RangeRwLock<P> {
             unsafe { self.leave_gate(kind) };
         }
         Ok(None)
+    }
+
+    /// Whether a full range that is asked for now has to be had by the gate.
+    #[inline]
+    pub(super) fn is_by_gate(&self) -> bool {
+        self.is_whole() || self.open()
+    }
+
+    /// Whether the lock is taken as a whole.
+    #[inline]
+    pub(super) fn is_whole(&self) -> bool {
+        // Relaxed: looked at again with the gate held.
+        self.word.load(Ordering::Relaxed) & (WHOLE | TRACED) == WHOLE
     }
 
     /// The next full range may take the lock as a whole.
@@ -126,13 +138,16 @@ impl<P: Platform> RangeRwLock<P> {
         if self.policy.is_fifo() {
             return false;
         }
+        if self.word.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
         // A load and a store, not one step: a count that is roughly right will do.
         let left = self.until_open.load(Ordering::Relaxed);
         if left > 0 {
             self.until_open.store(left - 1, Ordering::Relaxed);
             return false;
         }
-        self.word.load(Ordering::Relaxed) == 0 && self.raise()
+        self.raise()
     }
 
     #[cold]

@@ -33,9 +33,13 @@ use crate::wait::Kind;
 
 /// Slots in a lock.
 pub(super) const SLOTS: usize = 24;
-/// Slots for those who find the tree empty: the others are for short stays beside
-/// a tree full of long ones.
-pub(super) const FAST_SLOTS: usize = 10;
+/// Slots for writers that find the tree empty: each has to be looked at by whoever
+/// comes next.
+const WRITER_SLOTS: usize = 8;
+/// Slots for readers that find it empty, which only writers look at: enough for
+/// those that lost their CPU inside. The rest is for short stays beside a tree full
+/// of long ones.
+const READER_SLOTS: usize = 20;
 
 /// The tree is not empty.
 pub(super) const TREE: u64 = 1 << 48;
@@ -79,17 +83,39 @@ pub(super) const fn writer_bit(slot: usize) -> u64 {
     1 << (slot + SLOTS)
 }
 
-/// The first free slot of the first `of`.
+/// The slot for the next range of this kind.
 #[inline(always)]
-pub(super) const fn free_slot(word: u64, of: usize) -> Option<usize> {
+pub(super) const fn free_slot(word: u64, kind: Kind) -> Option<usize> {
     let slot = (!word & USED).trailing_zeros() as usize;
-    if slot < of { Some(slot) } else { None }
+    let most = match kind {
+        Kind::Reader => READER_SLOTS,
+        Kind::Writer => WRITER_SLOTS,
+    };
+    if slot < most { Some(slot) } else { None }
+}
+
+/// The slots that are free.
+#[inline(always)]
+pub(super) const fn free_slots(word: u64) -> Slots {
+    Slots(!word & USED)
+}
+
+/// Whether this slot is taken.
+#[inline(always)]
+pub(super) const fn has_slot(word: u64, slot: usize) -> bool {
+    word & (1 << slot) != 0
 }
 
 /// Whether any slot is taken.
 #[inline(always)]
 pub(super) const fn has_slots(word: u64) -> bool {
     word & USED != 0
+}
+
+/// Whether any slot is taken that concerns a range of this kind.
+#[inline(always)]
+pub(super) const fn has_rivals(word: u64, kind: Kind) -> bool {
+    rivals(word, kind).0 != 0
 }
 
 /// The taken slots whose holders concern a range of this kind.
@@ -281,9 +307,13 @@ mod tests {
     fn slots_are_found_and_listed() {
         let word =
             slot_bits(0, Kind::Writer) | slot_bits(1, Kind::Reader) | slot_bits(5, Kind::Writer);
-        assert_eq!(free_slot(word, SLOTS), Some(2));
-        assert_eq!(free_slot(USED, SLOTS), None);
-        assert_eq!(free_slot(0x3ff, FAST_SLOTS), None);
+        assert_eq!(free_slot(word, Kind::Writer), Some(2));
+        assert_eq!(free_slots(word).take(4).collect::<Vec<_>>(), [2, 3, 4, 6]);
+        assert_eq!(free_slots(USED).next(), None);
+        assert_eq!(free_slot((1 << WRITER_SLOTS) - 1, Kind::Writer), None);
+        assert_eq!(free_slot((1 << WRITER_SLOTS) - 1, Kind::Reader), Some(WRITER_SLOTS));
+        assert_eq!(free_slot((1 << READER_SLOTS) - 1, Kind::Reader), None);
+        assert!(has_rivals(word, Kind::Reader) && !has_rivals(0, Kind::Writer));
         assert_eq!(rivals(word, Kind::Reader).collect::<Vec<_>>(), [0, 5]);
         assert_eq!(rivals(word, Kind::Writer).collect::<Vec<_>>(), [0, 1, 5]);
         assert_eq!((kind_of(word, 0), kind_of(word, 1)), (Kind::Writer, Kind::Reader));

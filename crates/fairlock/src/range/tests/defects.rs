@@ -10,12 +10,14 @@
 //! | 8 | `defect_8_*`, and the model checks | `range_loom::broken` |
 //! | 9 | `defect_9_*`, `slice` | the compiler: a guard cannot be made without a hold |
 
+use core::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::{Lock, assert_free, join, scope, until, until_queued};
-use crate::range::{RangeAccess, RangeError, RangePolicy, Span};
-use crate::wait::CancelToken;
+use super::{Lock, WriteGuard, assert_free, join, scope, until, until_queued};
+use crate::range::word::slot_bits;
+use crate::range::{Hold, Place, RangeAccess, RangeError, RangePolicy, Span};
+use crate::wait::{CancelToken, Kind};
 
 fn fifo() -> Lock {
     Lock::with_policy(RangePolicy::FIFO)
@@ -228,6 +230,84 @@ fn rereading_what_one_holds_needs_a_recursive_read_while_a_writer_waits() {
             assert_free(lock);
         }
     }
+}
+
+/// Who waits for a part that this thread holds must not be in its way, even if
+/// it has to wait for another part.
+#[test]
+fn a_recursive_read_waits_for_holders_and_for_nobody_who_waits() {
+    for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
+        let lock = &Lock::with_policy(policy);
+        let mine = lock.read(0..10).unwrap();
+        let writer = lock.write(15..20).unwrap();
+        scope(|s| {
+            let waiter = s.spawn(|| drop(lock.write(5..15).unwrap()));
+            until_queued(lock, 1);
+            let again = s.spawn(|| lock.read_recursive(5..20).unwrap());
+            until_queued(lock, 2);
+            drop(writer);
+            let again = join(again);
+            assert!(!waiter.is_finished());
+            drop((mine, again));
+            join(waiter);
+        });
+        assert_free(lock);
+    }
+}
+
+/// The first half of leaving a slot that somebody in the tree counts: the slot is
+/// free, and those who wait have not been told yet.
+fn leave_slot(lock: &Lock, guard: WriteGuard<'_>) -> usize {
+    let Place::Slot(slot) = guard.hold.place() else { panic!("not in a slot") };
+    std::mem::forget(guard);
+    lock.slots[slot].store(0, Ordering::SeqCst);
+    lock.word.fetch_sub(slot_bits(slot, Kind::Writer), Ordering::SeqCst);
+    slot
+}
+
+#[test]
+fn a_slot_that_was_left_is_not_taken_before_those_who_wait_are_told() {
+    let lock = &fifo();
+    let left = lock.write(0..10).unwrap();
+    scope(|s| {
+        let waiter = s.spawn(|| drop(lock.write(0..5).unwrap()));
+        until_queued(lock, 1);
+        let slot = leave_slot(lock, left);
+        let beside = lock.try_write(20..30).unwrap();
+        assert_ne!(beside.hold, Hold::slot(slot));
+        let second = s.spawn(|| drop(lock.write(25..35).unwrap()));
+        until_queued(lock, 2);
+        lock.tell_that_slot_was_left(slot);
+        join(waiter);
+        assert_eq!(lock.with_queue(|q| q.ranges.waiting()), 1);
+        drop(beside);
+        join(second);
+    });
+    assert_free(lock);
+}
+
+#[test]
+fn who_tells_late_that_it_left_a_slot_does_not_speak_for_the_next_holder() {
+    let lock = &fifo();
+    let stop = &CancelToken::new();
+    let left = lock.write(0..10).unwrap();
+    scope(|s| {
+        let waiter = s.spawn(|| lock.write_cancellable(0..5, stop).map(drop));
+        until_queued(lock, 1);
+        let slot = leave_slot(lock, left);
+        stop.cancel();
+        assert_eq!(join(waiter), Err(RangeError::Cancelled));
+        // Nobody waits: the slot can be taken, and is waited for again.
+        let next = lock.write(0..10).unwrap();
+        assert_eq!(next.hold, Hold::slot(slot));
+        let waiter = s.spawn(|| drop(lock.write(0..5).unwrap()));
+        until_queued(lock, 1);
+        lock.tell_that_slot_was_left(slot);
+        assert_eq!(lock.with_queue(|q| q.ranges.waiting()), 1);
+        drop(next);
+        join(waiter);
+    });
+    assert_free(lock);
 }
 
 #[test]

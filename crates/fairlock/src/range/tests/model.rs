@@ -64,11 +64,24 @@ impl Model {
         self.next
     }
 
+    /// A reader arrives ahead of those that wait: only who holds is in its way.
+    pub(super) fn ask_ahead(&mut self, places: Places) -> usize {
+        // Who holds conflicts with nobody else who holds, nor with those waiting
+        // before it: it might as well have come before them.
+        self.requests.sort_by_key(|request| !request.held);
+        let holders = self.requests.iter().filter(|request| request.held).count();
+        let held = !self.is_blocked(places, Kind::Reader, holders);
+        self.next += 1;
+        let request = Request { name: self.next, places, kind: Kind::Reader, held };
+        self.requests.insert(holders, request);
+        self.next
+    }
+
     pub(super) fn find(&mut self, name: usize) -> &mut Request {
         self.requests.iter_mut().find(|r| r.name == name).unwrap()
     }
 
-    /// Grants what can be granted; returns the names, in order of arrival.
+    /// Grants what can be granted; returns the names, sorted.
     fn grant(&mut self) -> Vec<usize> {
         let mut granted = Vec::new();
         for index in 0..self.requests.len() {
@@ -78,6 +91,7 @@ impl Model {
                 granted.push(self.requests[index].name);
             }
         }
+        granted.sort_unstable();
         granted
     }
 

@@ -9,6 +9,7 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 use super::model::{Model, POSITIONS, Places, span};
 use crate::range::faults::Fault;
 use crate::range::ranges::Ranges;
+use crate::range::span::Span;
 use crate::range::tree::Id;
 use crate::wait::Kind;
 
@@ -16,6 +17,8 @@ use crate::wait::Kind;
 pub(super) enum Step {
     Ask(Places, Kind),
     Try(Places, Kind),
+    /// A recursive read.
+    AskAhead(Places),
     /// Numbers choose among those for whom the step makes sense.
     Leave(usize),
     GiveUp(usize),
@@ -37,6 +40,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (places(), kind()).prop_map(|(p, k)| Step::Ask(p, k)),
         2 => (places(), kind()).prop_map(|(p, k)| Step::Try(p, k)),
+        1 => places().prop_map(Step::AskAhead),
         3 => any().prop_map(Step::Leave),
         2 => any().prop_map(Step::GiveUp),
         1 => any().prop_map(Step::Downgrade),
@@ -87,6 +91,13 @@ impl Beside {
                     let name = self.model.ask(places, kind);
                     self.nodes.insert(name, ranges.insert_held(span(places), kind, 0, 0));
                 }
+                vec![]
+            }
+            Step::AskAhead(places) => {
+                let name = self.model.ask_ahead(places);
+                let (id, held) = ranges.insert_waiting_ahead(span(places), name, 0, 0);
+                self.nodes.insert(name, id);
+                prop_assert_eq!(held, self.model.find(name).held);
                 vec![]
             }
             Step::Leave(n) | Step::GiveUp(n) => {
@@ -174,35 +185,59 @@ fn the_model_catches_trees_that_are_wrong() {
     is_caught::<{ Fault::ChangesQuietly as u8 }>();
 }
 
-/// Many ranges: the tree stays a balanced search tree, and finds what overlaps.
+/// Many ranges: the tree stays a balanced search tree, and finds what overlaps,
+/// all of it or writers only, whatever becomes of the ranges.
 #[test]
 fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
     let mut ranges = Ranges::<usize>::new();
-    let mut held = Vec::new();
+    let mut held: Vec<(Span, Kind, Id)> = Vec::new();
     let mut random = 1_u64;
     let mut next = |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) % below
     };
-    for round in 0..4_000 {
-        if next(3) > 0 {
-            let start = next(100_000);
-            let wide = if next(20) == 0 { 5_000 } else { 20 };
-            let places = crate::range::span::Span::closed(start, start + next(wide));
-            held.push((places, ranges.insert_held(places, Kind::Reader, 0, 0)));
-        } else if !held.is_empty() {
-            let (_, id) = held.swap_remove(next(held.len() as u64) as usize);
-            ranges.remove(id, |_, _| ());
+    let nobody = |_, _| panic!("nobody waits");
+    for round in 0..6_000 {
+        let chosen = if held.is_empty() { 0 } else { next(held.len() as u64) as usize };
+        match (next(12), held.get_mut(chosen)) {
+            (0..3, Some(_)) => ranges.remove(held.swap_remove(chosen).2, nobody),
+            (3, Some((_, kind @ Kind::Writer, id))) => {
+                ranges.downgrade(*id, nobody);
+                *kind = Kind::Reader;
+            }
+            (4, Some((span, _, id))) => {
+                let start = span.start() + next(span.last() - span.start() + 1);
+                *span = Span::closed(start, start + next(span.last() - start + 1));
+                *id = ranges.shrink(*id, *span, nobody);
+            }
+            (5, Some((span, kind, id))) if span.start() < span.last() => {
+                let mid = span.start() + 1 + next(span.last() - span.start());
+                let high = (Span::closed(mid, span.last()), *kind, ranges.split(*id, mid));
+                *span = Span::closed(span.start(), mid - 1);
+                held.push(high);
+            }
+            _ => {
+                let start = next(100_000);
+                let wide = if next(20) == 0 { 5_000 } else { 20 };
+                let span = Span::closed(start, start + next(wide));
+                let kind = if next(3) == 0 { Kind::Writer } else { Kind::Reader };
+                held.push((span, kind, ranges.insert_held(span, kind, 0, 0)));
+            }
         }
         let start = next(101_000);
-        let asked = crate::range::span::Span::closed(start, start + next(30));
-        let free = held.iter().all(|(other, _)| !other.overlaps(&asked));
-        assert_eq!(!ranges.conflicts(asked, Kind::Writer), free);
-        assert!(!ranges.conflicts(asked, Kind::Reader), "readers only");
-        if round % 500 == 0 {
+        let asked = Span::closed(start, start + next(30));
+        let mut overlapping = held.iter().filter(|(other, ..)| other.overlaps(&asked));
+        let writes = overlapping.clone().any(|(_, kind, _)| *kind == Kind::Writer);
+        assert_eq!(ranges.conflicts(asked, Kind::Writer), overlapping.next().is_some());
+        assert_eq!(ranges.conflicts(asked, Kind::Reader), writes);
+        if round % 100 == 0 {
             ranges.check_tree();
         }
     }
+    assert!(held.len() > 1_000);
+    held.into_iter().for_each(|(.., id)| ranges.remove(id, nobody));
+    ranges.check_tree();
+    assert!(ranges.is_empty());
 }
 
 /// Defect 2, as it was found: W holds, R1 and R2 wait, R1 gives up.

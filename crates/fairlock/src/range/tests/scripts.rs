@@ -110,6 +110,15 @@ fn step_of_holder<'a>(
     }
 }
 
+/// A recursive read, which is to be had exactly if the model says so.
+fn try_ahead<'a>(lock: &'a Lock, places: Places, model: &Model) -> Option<Guard<'a>> {
+    let mut asked = model.clone();
+    let name = asked.ask_ahead(places);
+    let guard = lock.try_read_recursive(span(places)).ok().map(Guard::Read);
+    assert_eq!(guard.is_some(), asked.find(name).held, "{places:?}");
+    guard
+}
+
 fn without_waiting(policy: RangePolicy, traced: bool, steps: &[Step]) -> TestCaseResult {
     let lock = Lock::with_policy(policy);
     lock.set_traced(traced);
@@ -122,6 +131,11 @@ fn without_waiting(policy: RangePolicy, traced: bool, steps: &[Step]) -> TestCas
                 prop_assert_eq!(guard.is_ok(), model.is_free(places, kind), "{:?}", step);
                 if let Ok(guard) = guard {
                     guards.insert(model.ask(places, kind), guard);
+                }
+            }
+            Step::AskAhead(places) => {
+                if let Some(guard) = try_ahead(&lock, places, &model) {
+                    guards.insert(model.ask_ahead(places), guard);
                 }
             }
             _ => {
@@ -191,6 +205,12 @@ fn with_waiting(steps: &[Step], tokens: &[CancelToken<crate::platform::Native>])
                     assert_eq!(end.err(), Some(RangeError::Cancelled));
                     model.leave(name)
                 }
+                Step::AskAhead(places) => {
+                    if let Some(guard) = try_ahead(lock, places, &model) {
+                        guards.insert(model.ask_ahead(places), guard);
+                    }
+                    vec![]
+                }
                 _ => step_of_holder(step, &mut model, &mut guards),
             };
             for name in granted {
@@ -252,4 +272,48 @@ fn a_range_that_waits_is_not_overtaken_for_longer_than_the_policy_says() {
         assert!(started.elapsed() < PATIENCE);
         readers.into_iter().for_each(super::join);
     });
+}
+
+/// Each poke ends a nap, and the next one is longer.
+#[test]
+fn a_waiter_may_be_poked_any_number_of_times() {
+    let lock = &Lock::with_policy(RangePolicy { overtaken_for: PATIENCE });
+    let guard = lock.write(0..10).unwrap();
+    super::scope(|s| {
+        let waiter = s.spawn(|| drop(lock.write(0..10).unwrap()));
+        for _ in 0..200 {
+            super::until(|| lock.ranges().iter().any(|range| range.waiting));
+            lock.poke_all();
+            thread::sleep(Duration::from_micros(100));
+        }
+        assert!(!waiter.is_finished());
+        drop(guard);
+        lock.poke_all();
+        super::join(waiter);
+    });
+    super::assert_free(lock);
+}
+
+/// Ranges that fall idle do not stay so until the time of those that wait is over.
+#[test]
+fn everybody_who_can_go_on_is_woken() {
+    const PARTS: u64 = 12;
+    let lock = &Lock::with_policy(RangePolicy { overtaken_for: 10 * PATIENCE });
+    for by_one in [true, false] {
+        super::scope(|s| {
+            let parts = || (0..PARTS).map(|part| 10 * part..10 * part + 5);
+            let held: Vec<_> = if by_one {
+                vec![lock.write(0..10 * PARTS).unwrap()]
+            } else {
+                parts().map(|part| lock.write(part).unwrap()).collect()
+            };
+            let waiters: Vec<_> =
+                parts().map(|part| s.spawn(move || drop(lock.write(part).unwrap()))).collect();
+            super::until(|| lock.ranges().iter().filter(|range| range.waiting).count() == 12);
+            thread::sleep(Duration::from_millis(5)); // asleep, and pokes saved up
+            drop(held);
+            waiters.into_iter().for_each(super::join);
+        });
+    }
+    super::assert_free(lock);
 }

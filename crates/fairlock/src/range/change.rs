@@ -1,0 +1,122 @@
+//! What holders do under the tree lock: leave, and change what they hold. In the
+//! tree whoever that lets in is granted its range; a slot that somebody in the tree
+//! may count has an entry there that goes, or changes, with it (see `queue`).
+
+use core::sync::atomic::Ordering;
+
+use super::queue::{Queue, grant};
+use super::span::Span;
+use super::tree::{Id, NIL};
+use super::word::{TREE, has_slot, slot_bits, writer_bit};
+use super::{Hold, Place, RangeRwLock};
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, WakeList};
+
+impl<P: Platform> RangeRwLock<P> {
+    /// Gives back a range that is in the tree.
+    pub(super) fn release_node(&self, id: Id) {
+        let span = self.with_queue_and_wakes(|q, wakes| {
+            let span = q.ranges.span(id);
+            q.remove(id, wakes);
+            (!q.patient.is_empty()).then_some(span)
+        });
+        if let Some(span) = span {
+            self.poke(span);
+        }
+    }
+
+    /// A slot was left that somebody in the tree may count.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_that_slot_was_left(&self, slot: usize) {
+        self.with_queue_and_wakes(|q, wakes| {
+            // If it was taken again since, and entered into the tree by somebody who
+            // saw that, this is seen here too. Acquire: that one may have left as
+            // well, and is spoken for here.
+            if has_slot(self.word.load(Ordering::Acquire), slot) {
+                return;
+            }
+            let node = core::mem::replace(&mut q.moved[slot], NIL);
+            if node != NIL {
+                q.remove(node, wakes);
+            }
+        });
+    }
+
+    /// Turns the writer in a slot, which somebody in the tree may count, into a reader.
+    #[inline(never)]
+    pub(super) fn downgrade_slot_queued(&self, slot: usize, span: Span) {
+        self.with_queue_and_wakes(|q, wakes| {
+            let node = q.moved[slot];
+            if node != NIL {
+                q.ranges.downgrade(node, |waiter, node| grant(waiter, node, wakes));
+            }
+            // Release: the readers let in see what was written.
+            self.word.fetch_and(!writer_bit(slot), Ordering::Release);
+        });
+        if self.has_patient() {
+            self.poke(span);
+        }
+    }
+
+    /// Turns a writer in the tree into a reader.
+    pub(super) fn downgrade_node(&self, id: Id, span: Span) {
+        let patient = self.with_queue_and_wakes(|q, wakes| {
+            q.ranges.downgrade(id, |waiter, node| grant(waiter, node, wakes));
+            !q.patient.is_empty()
+        });
+        if patient {
+            self.poke(span);
+        }
+    }
+
+    /// Gives up all of a held range but `span`. Returns the new name of the hold.
+    pub(super) fn shrink_hold(&self, hold: Hold, from: Span, span: Span, kind: Kind) -> Hold {
+        let hold = self.with_queue_and_wakes(|q, wakes| {
+            let id = self.move_to_tree(q, hold, from, kind, wakes);
+            Hold::node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
+        });
+        if self.has_patient() {
+            self.poke(from);
+        }
+        hold
+    }
+
+    /// Splits a held range before `mid`.
+    pub(super) fn split_hold(&self, hold: Hold, span: Span, kind: Kind, mid: u64) -> [Hold; 2] {
+        self.with_queue_and_wakes(|q, wakes| {
+            let id = self.move_to_tree(q, hold, span, kind, wakes);
+            [Hold::node(id), Hold::node(q.ranges.split(id, mid))]
+        })
+    }
+
+    /// Moves what is held in a slot to the tree for good.
+    fn move_to_tree(
+        &self,
+        q: &mut Queue<P>,
+        hold: Hold,
+        span: Span,
+        kind: Kind,
+        wakes: &mut WakeList<P>,
+    ) -> Id {
+        let slot = match hold.place() {
+            Place::Node(id) => return id,
+            Place::Slot(slot) => slot,
+            Place::Gate => unreachable!("a hold by the gate was exchanged before"),
+        };
+        let id = match core::mem::replace(&mut q.moved[slot], NIL) {
+            NIL => {
+                // Cannot fail: the lock is not taken as a whole while a slot is.
+                let _ = self.publish(q, span, TREE);
+                q.ranges.insert_held(span, kind, 0, 0)
+            }
+            // It may have been entered when its range could not be read.
+            id => q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)),
+        };
+        // Those that look at the slot from here on find it empty, then left, and
+        // then look at the tree, which they could not before it was left.
+        self.slots[slot].store(0, Ordering::Relaxed);
+        self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
+        id
+    }
+}
