@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::{Lock, WriteGuard, assert_free, join, scope, until, until_queued};
-use crate::range::word::slot_bits;
+use crate::range::word::{Packed, free_slot, slot_bits};
 use crate::range::{Hold, Place, RangeAccess, RangeError, RangePolicy, Span};
 use crate::wait::{CancelToken, Kind};
 
@@ -394,5 +394,28 @@ fn those_that_wait_for_the_full_range_are_listed_too() {
         drop(guard);
         assert_eq!(waiting.who, Some(join(waiter)));
     });
+    assert_free(lock);
+}
+
+/// Found by the concurrency tester: two writers inside, after a split.
+#[test]
+fn who_looks_at_a_slot_late_sees_a_holder_that_left_it_for_the_tree() {
+    let lock = &fifo();
+    let first = lock.write(7..=9).unwrap();
+    // The first half of taking a slot beside it: all but the look at the others.
+    let mine = Span::new(9..=10).unwrap();
+    let seen = lock.word.load(Ordering::SeqCst);
+    let (own, kind) = (1, Kind::Writer);
+    assert_eq!(free_slot(seen, kind), Some(own));
+    lock.word.fetch_or(slot_bits(own, kind), Ordering::SeqCst);
+    lock.slots[own].store(Packed::pack(mine).unwrap().0, Ordering::SeqCst);
+    let slot = first.hold;
+    let (low, high) = first.split_at(9).unwrap();
+    drop(low);
+    let next = lock.write(11..=11).unwrap();
+    assert_eq!(next.hold, slot);
+    assert!(lock.look_at_rivals(seen, slot_bits(own, kind), mine, kind, false).is_err());
+    lock.release_slot(own, mine, kind);
+    drop((high, next));
     assert_free(lock);
 }
