@@ -24,12 +24,12 @@
 //! # How far to trust it
 //!
 //! * *Trust order and direction, not levels.* On the machine of the published
-//!   reader-spinning table the order of its cells comes out (rank correlation 0.81 to
-//!   0.91 by column, without the rows that the machine was fitted on). Levels with
-//!   sections of one pause do not: from 4 to 16 threads ours are a tenth of the
-//!   published, as fairlock's writers stop spinning for readers after 20 us and are
-//!   then woken, in vain, at every release. Two thirds of the ratios between columns
-//!   are within 1.5 times of the published.
+//!   reader-spinning table the order of its cells comes out (rank correlation 0.73 to
+//!   0.86 by column, without the rows that the machine was fitted on; 50 ms, one seed).
+//!   Levels with sections of one pause do not: from 4 to 16 threads most are a tenth
+//!   to a quarter of the published, as fairlock's writers stop spinning for readers
+//!   after 20 us and are then woken, in vain, at every release. Of the ratios between
+//!   columns 62 % are within 1.5 times of the published.
 //! * *Latencies are constants*, so threads that alternate fall into step: a writer
 //!   that is woken at each release of one reader finds the lock taken at the same
 //!   point of its section again and again. How many threads starve under an unfair
