@@ -244,14 +244,21 @@ impl Subject for Ranges {
         self.steps.set(now);
         let mut asking = self.asking.borrow_mut();
         let hints = self.hints.borrow();
+        let mut waits = vec![false; asking.len()];
         let mut queued = |hint| {
-            let thread = hints.iter().position(|&other| other == hint);
-            if let Some(asking) = thread.and_then(|thread| asking[thread].as_mut()) {
-                asking.queued.get_or_insert(now);
+            if let Some(thread) = hints.iter().position(|&other| other == hint) {
+                waits[thread] = true;
             }
         };
         // SAFETY: between two steps nobody runs.
-        unsafe { self.lock.check(&mut queued) }.map_err(|what| Complaint::new(Kind::Word, what))
+        let checked = unsafe { self.lock.check(&mut queued) };
+        for (asking, waits) in asking.iter_mut().zip(waits) {
+            if let Some(asking) = asking {
+                // Who leaves the tree before it would sleep may be overtaken again.
+                asking.queued = waits.then(|| asking.queued.unwrap_or(now));
+            }
+        }
+        checked.map_err(|what| Complaint::new(Kind::Word, what))
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
