@@ -444,9 +444,10 @@ impl<P: Platform> RangeRwLock<P> {
             // listed who would still have to pass it.
             debug_assert!(entered.is_ok());
             if core::ptr::eq(first, last) {
-                return;
+                break;
             }
         }
+        Self::tell_first_patient(q, wakes);
     }
 
     /// Takes a waiter out, wherever it is. `Ok` with its range if that was granted:
@@ -460,8 +461,22 @@ impl<P: Platform> RangeRwLock<P> {
         match waiter.state() {
             waiter::GRANTED => return Some(Hold::node(waiter.node())),
             waiter::QUEUED => q.remove(waiter.node(), wakes),
-            _ => q.patient.remove(waiter),
+            _ => {
+                let was_first = q.patient.first().is_some_and(|first| core::ptr::eq(first, waiter));
+                q.patient.remove(waiter);
+                if was_first {
+                    Self::tell_first_patient(q, wakes);
+                }
+            }
         }
         None
+    }
+
+    /// The one in front looks by itself (see `wait`): a new one has to know that it is,
+    /// or ranges that nobody poked for would stand idle until its time is over.
+    fn tell_first_patient(q: &Queue<P>, wakes: &mut WakeList<P>) {
+        if let Some(first) = q.patient.first() {
+            wakes.push(first.thread);
+        }
     }
 }

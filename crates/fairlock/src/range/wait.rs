@@ -48,8 +48,8 @@ const SPIN_QUEUED_NS: u64 = 50_000;
 const POKE_NS: u64 = 100_000;
 /// Pokes that can be saved up for a time when many ranges fall idle.
 const MOST_POKES: usize = 16;
-/// How long the waiter in front sleeps at first before it looks by itself.
-const NAP_NS: u64 = 500_000;
+/// How long the waiter in front sleeps before it looks by itself, at first and at most.
+const NAP_NS: (u64, u64) = (500_000, 8_000_000);
 /// A waiter that should have queued this long ago is queued by whoever notices:
 /// it has not got a CPU.
 const OVERDUE_NS: u64 = 500_000;
@@ -190,7 +190,7 @@ impl<P: Platform> RangeRwLock<P> {
         if listed.is_err() {
             return Ok(None);
         }
-        let mut nap = NAP_NS;
+        let mut nap = NAP_NS.0;
         let mut has_spun = false;
         loop {
             let outcome = match waiter.state() {
@@ -244,7 +244,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
             let until = now.saturating_add(*nap);
             // A range in use pokes its waiter more often than that.
-            *nap = nap.saturating_mul(2);
+            *nap = (2 * *nap).min(NAP_NS.1);
             Some(until.min(end))
         })
     }
