@@ -20,7 +20,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (ArrivesBlindly, "rwsem:writer-phase", &[Deadlock]),
     (ReaderLeavesQuietly, "rwsem:default", &[Word, Panic, Deadlock]),
     (SpinsForEver, "rwsem:handoff", &[Conduct]),
-    (AllSpin, "rwsem:handoff", &[Conduct]),
+    (AllSpin, "rwsem:handoff", &[Conduct, Livelock]),
     (TakesNodeAlong, "rwsem:handoff", &[Livelock, Remains, Deadlock]),
     (TouchesGranted, "rwsem:handoff", &[Conduct]),
     (WriterLeavesQuietly, "rwsem:writer-phase", &[Deadlock]),
@@ -39,7 +39,8 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (ChangesQuietly, "range:fifo", &[Panic, Deadlock]),
     (LooksTooEarly, "range:default", &[Exclusion]),
     (LeavesQuietly, "range:fifo", &[Deadlock, Remains]),
-    (OvertakesQueued, "range:fifo", &[Order]),
+    // Who waits does not count those that come later, and so goes in beside them.
+    (OvertakesQueued, "range:fifo", &[Order, Exclusion]),
     (LooksOnce, "range:default", &[Exclusion]),
     (WaitsBehind, "range:fifo", &[Deadlock]),
 ];

@@ -11,14 +11,15 @@ use crate::platform::{Atomic, Platform};
 
 impl<P: Platform> RangeRwLock<P> {
     /// What is wrong with the lock. Tells `queued` the hint of every thread that
-    /// waits in the tree, where nobody may overtake it.
+    /// waits in the tree, where nobody may overtake it. False if that cannot be told,
+    /// since somebody is changing the queue.
     ///
     /// # Safety
     /// No thread runs in a method of this lock meanwhile; any may be stopped in one.
     #[doc(hidden)]
-    pub unsafe fn check(&self, mut queued: impl FnMut(usize)) -> Result<(), &'static str> {
+    pub unsafe fn check(&self, mut queued: impl FnMut(usize)) -> Result<bool, &'static str> {
         if self.tree_lock.is_locked() {
-            return Ok(()); // somebody is changing the queue
+            return Ok(false);
         }
         let word = self.word.load(Ordering::Relaxed);
         // SAFETY: nobody has the tree lock, and nobody runs who could take it.
@@ -35,7 +36,7 @@ impl<P: Platform> RangeRwLock<P> {
                 queued(unsafe { (*waiter).thread }.hint());
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// What is left in the lock, which nobody uses.

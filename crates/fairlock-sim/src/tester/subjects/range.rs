@@ -96,6 +96,8 @@ struct Ranges {
     /// What the lock calls the threads.
     hints: RefCell<Vec<usize>>,
     steps: Cell<u64>,
+    /// Whether `asking` says who waits in the tree as of the last step.
+    knows_queue: Cell<bool>,
     complaint: RefCell<Option<Complaint>>,
 }
 
@@ -108,6 +110,7 @@ impl Ranges {
             asking: RefCell::new(vec![None; script.len()]),
             hints: RefCell::new(vec![0; script.len()]),
             steps: Cell::new(0),
+            knows_queue: Cell::new(false),
             complaint: RefCell::new(None),
         }
     }
@@ -141,7 +144,8 @@ impl Ranges {
                 && other.queued.is_some_and(|queued| queued < mine.since)
                 && other.claim.conflicts(&mine.claim)
         };
-        if asking.iter().flatten().any(overtaken) {
+        // While somebody changes the queue, who waits there may just have left it.
+        if self.knows_queue.get() && asking.iter().flatten().any(overtaken) {
             self.complain(Kind::Order, "a range was had before one that waits in the tree for it");
         }
     }
@@ -252,13 +256,16 @@ impl Subject for Ranges {
         };
         // SAFETY: between two steps nobody runs.
         let checked = unsafe { self.lock.check(&mut queued) };
-        for (asking, waits) in asking.iter_mut().zip(waits) {
-            if let Some(asking) = asking {
-                // Who leaves the tree before it would sleep may be overtaken again.
-                asking.queued = waits.then(|| asking.queued.unwrap_or(now));
+        self.knows_queue.set(checked == Ok(true));
+        if self.knows_queue.get() {
+            for (asking, waits) in asking.iter_mut().zip(waits) {
+                if let Some(asking) = asking {
+                    // Who leaves the tree before it would sleep may be overtaken again.
+                    asking.queued = waits.then(|| asking.queued.unwrap_or(now));
+                }
             }
         }
-        checked.map_err(|what| Complaint::new(Kind::Word, what))
+        checked.map(drop).map_err(|what| Complaint::new(Kind::Word, what))
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
