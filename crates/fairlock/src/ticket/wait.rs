@@ -15,18 +15,18 @@ const SPIN_NS: u64 = 40_000;
 /// The same for a waiter that cannot run soon: its turn comes after more
 /// waiters than there are CPUs.
 const SPIN_FAR_NS: u64 = 2_000;
-/// While the stragglers of a long batch come in, those that wait for the next one,
-/// as many as there are CPUs, stay awake; the others park at once. If nobody was
-/// served for this long, they yield their CPU, again and again: to the stragglers,
-/// whom they would keep from running, or to their kicks. A CPU that slept instead
-/// would take as long to wake as a straggler needs.
-const YIELD_AFTER_NS: u64 = 2_000;
 /// The same for a waiter that could have gone first, but saw others do so
 /// [`HOT_SECTIONS`] times: the lock is busy without it. In a crowd only
 /// [`OVERTAKINGS`] by later ones count.
 const SPIN_HOT_NS: u64 = 10_000;
 const HOT_SECTIONS: u32 = 4;
 const OVERTAKINGS: u32 = 32;
+/// While the stragglers of a long batch come in, those that wait for the next one,
+/// as many as there are CPUs, stay awake; the others park at once. If nobody was
+/// served for this long, they yield their CPU, again and again: to the stragglers,
+/// whom they would keep from running, or to their kicks. A CPU that slept instead
+/// would take as long to wake as a straggler needs.
+const YIELD_AFTER_NS: u64 = 2_000;
 /// A waiter of the current batch stays awake if the batch closes within this:
 /// its turn comes before a kick could pay.
 const SPIN_CLOSING_NS: u64 = 100_000;
