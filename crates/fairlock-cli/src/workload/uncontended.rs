@@ -16,30 +16,33 @@ const BATCH: u32 = 1_000;
 pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create());
     if cell.case == Case::Read {
-        measure(cell, testbed, || lock.0.read(|| ()))
+        measure(cell, testbed, BATCH, || || lock.0.read(|| ()))
     } else {
-        measure(cell, testbed, || lock.0.write(|| ()))
+        measure(cell, testbed, BATCH, || || lock.0.write(|| ()))
     }
 }
 
 /// Runs one cell of a mutex.
 pub fn run_mutex<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let mutex = Padded(M::create());
-    measure(cell, testbed, || mutex.0.hold(|| ()))
+    measure(cell, testbed, BATCH, || || mutex.0.hold(|| ()))
 }
 
-/// The result is the median over batches, so that a batch in which the thread
-/// was preempted does not count.
-fn measure<T: Testbed>(
+/// What one operation of the kind that `start` makes costs, with so many between two
+/// looks at the clock. The result is the median over batches, so that a batch in which
+/// the thread was preempted does not count.
+pub fn measure<T: Testbed, O: FnMut()>(
     cell: &Cell,
     testbed: &T,
-    operate: impl Fn() + Sync,
+    batch: u32,
+    start: impl Fn() -> O + Sync,
 ) -> Result<CellReport, Error> {
     let (window, batches) = testbed.run_team(cell, 1, |_, gate| {
+        let mut operate = start();
         let mut batches = Vec::with_capacity(1 << 16);
         loop {
             let begin = testbed.now();
-            for _ in 0..BATCH {
+            for _ in 0..batch {
                 operate();
             }
             let ticks = testbed.now().saturating_sub(begin);
@@ -54,7 +57,7 @@ fn measure<T: Testbed>(
         .ok_or_else(|| Error::failed("the window was too short for one batch; use more --secs"))?;
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
-        ns_per_op: Some(ticks * testbed.ns_per_tick() / f64::from(BATCH)),
+        ns_per_op: Some(ticks * testbed.ns_per_tick() / f64::from(batch)),
         ..CellReport::default()
     })
 }

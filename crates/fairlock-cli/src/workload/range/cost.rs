@@ -5,9 +5,9 @@ use super::Random;
 use crate::cell::{Case, Cell, CellReport};
 use crate::error::Error;
 use crate::locks::range::BenchRange;
-use crate::stats::median;
-use crate::workload::team::{Padded, Phase};
+use crate::workload::team::Padded;
 use crate::workload::testbed::Testbed;
+use crate::workload::uncontended::measure;
 
 /// Positions from one held range to the next; half of them are free.
 const STEP: u64 = 20;
@@ -25,33 +25,17 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         let start = index * STEP;
         lock.0.keep(&user, &(start..=start + STEP / 2 - 1));
     }
-    let (window, batches) = testbed.run_team(cell, 1, |_, gate| {
+    measure(cell, testbed, BATCH, || {
         let mut random = Random::new(cell.seed, 0);
-        let mut batches = Vec::with_capacity(1 << 16);
-        loop {
-            let begin = testbed.now();
-            for _ in 0..BATCH {
-                let start = random.below(held + 1) * STEP + STEP / 2;
-                let range = start..=start + STEP / 4 - 1;
-                if cell.case == Case::Read {
-                    lock.0.read(&user, &range, || ());
-                } else {
-                    lock.0.write(&user, &range, || ());
-                }
-            }
-            let ticks = testbed.now().saturating_sub(begin);
-            match testbed.phase(gate) {
-                Phase::WarmUp => {}
-                Phase::Measure => batches.push(ticks),
-                Phase::Stop => return batches,
+        let (lock, user) = (&lock, &user);
+        move || {
+            let start = random.below(held + 1) * STEP + STEP / 2;
+            let range = start..=start + STEP / 4 - 1;
+            if cell.case == Case::Read {
+                lock.0.read(user, &range, || ());
+            } else {
+                lock.0.write(user, &range, || ());
             }
         }
-    })?;
-    let ticks = median(batches.into_iter().flatten().map(|ticks| ticks as f64))
-        .ok_or_else(|| Error::failed("the window was too short for one batch; use more --secs"))?;
-    Ok(CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        ns_per_op: Some(ticks * testbed.ns_per_tick() / f64::from(BATCH)),
-        ..CellReport::default()
     })
 }
