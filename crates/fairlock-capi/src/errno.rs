@@ -1,0 +1,75 @@
+//! Results as C functions return them: 0, or one of `<errno.h>`.
+
+use std::num::NonZero;
+
+use fairlock::WaitError;
+use fairlock::range::RangeError;
+use libc::c_int;
+
+/// Why a call did nothing. `Result<(), Errno>` is the returned number itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(NonZero<c_int>);
+
+macro_rules! errno {
+    ($($(#[$doc:meta])* $name:ident = $code:ident,)*) => {
+        impl Errno {
+            $($(#[$doc])* pub(crate) const $name: Self = Self(NonZero::new(libc::$code).unwrap());)*
+        }
+    };
+}
+
+errno! {
+    /// Not a lock, or an argument that no call can mean.
+    INVALID = EINVAL,
+    /// What is to be given up is not held.
+    NOT_HELD = EPERM,
+    /// In use by others.
+    BUSY = EBUSY,
+    TIMED_OUT = ETIMEDOUT,
+    INTERRUPTED = EINTR,
+    CANCELLED = ECANCELED,
+}
+
+impl From<WaitError> for Errno {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::TimedOut => Self::TIMED_OUT,
+            WaitError::Interrupted => Self::INTERRUPTED,
+            WaitError::Cancelled => Self::CANCELLED,
+        }
+    }
+}
+
+impl From<RangeError> for Errno {
+    fn from(error: RangeError) -> Self {
+        match error {
+            RangeError::Busy => Self::BUSY,
+            RangeError::TimedOut => Self::TIMED_OUT,
+            RangeError::Interrupted => Self::INTERRUPTED,
+            RangeError::Cancelled => Self::CANCELLED,
+            // Empty, inverted, out of bounds.
+            _ => Self::INVALID,
+        }
+    }
+}
+
+/// What the C function returns.
+#[inline(always)]
+pub(crate) fn status(result: Result<(), Errno>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(Errno(code)) => code.get(),
+    }
+}
+
+/// 0, or `EBUSY`.
+#[inline(always)]
+pub(crate) fn busy_unless(taken: bool) -> Result<(), Errno> {
+    if taken { Ok(()) } else { Err(Errno::BUSY) }
+}
+
+/// 0, or `EPERM`.
+#[inline(always)]
+pub(crate) fn not_held_unless(held: bool) -> Result<(), Errno> {
+    if held { Ok(()) } else { Err(Errno::NOT_HELD) }
+}

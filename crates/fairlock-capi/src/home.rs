@@ -1,0 +1,260 @@
+//! Where Rust values live: in structs that the C program provides.
+//!
+//! Such a struct is of fixed size, aligned to 8 as `malloc` does at least, and begins with
+//! a *mark*, which says what is in it. Its zero bytes are a value that nobody has used
+//! yet: the first call makes it, from the *preset* beside the mark, under one lock for the
+//! process. From then on a call compares the mark, which it expects to match, and goes on.
+//!
+//! | mark | meaning |
+//! |---|---|
+//! | 0 | nobody has used it; the preset says what it is to be |
+//! | `READY`, and the low bits of its own address | the value is there |
+//! | `GONE` | destroyed |
+//! | anything else | never initialised, overwritten, or copied from elsewhere |
+//!
+//! The value is aligned as Rust wants it (to a cache line), so its place in the struct
+//! depends on where the struct is. With those bits in the mark, a copy to where the value
+//! would be misplaced is not taken for a value.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::errno::Errno;
+
+/// Nobody has used it.
+const UNTOUCHED: u32 = 0;
+/// The value is there; the low bits are those of the address.
+const READY: u32 = 0x4641_4980;
+/// Destroyed.
+const GONE: u32 = 0x474f_4e45;
+
+/// The bits of the address in `READY`.
+const PHASE: usize = LARGEST_ALIGN - 1;
+const LARGEST_ALIGN: usize = 64;
+
+/// A C struct in whose memory a value lives.
+///
+/// # Safety
+/// The struct is `repr(C)`, aligned to 8, and begins with two `u32`: mark and preset.
+pub(crate) unsafe trait Home: Sized {
+    type Value: Sync;
+
+    /// The value that the static initialiser with this preset stands for.
+    fn preset(preset: u32) -> Option<Self::Value>;
+}
+
+/// The value in a struct; made, if this is the first look at it.
+///
+/// # Safety
+/// `home` is null, or points to as many readable and writable bytes as it says, which
+/// nobody initialises or destroys meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn get<'a, T: Home>(home: *const T) -> Result<&'a T::Value, Errno> {
+    if !is_place_for(home) {
+        return Err(Errno::INVALID);
+    }
+    // SAFETY: by the caller's promise, and aligned as was seen.
+    let mark = unsafe { mark(home) };
+    // Acquire: whoever set the mark had made the value.
+    if mark.load(Ordering::Acquire) != ready(home) {
+        // SAFETY: as above.
+        unsafe { make(home)? };
+    }
+    // SAFETY: the mark says that it is there; it is shared from now on.
+    Ok(unsafe { &*value(home) })
+}
+
+/// The first use of a struct.
+///
+/// # Safety
+/// As for [`get`], and `home` is a place for `T`.
+#[cold]
+#[inline(never)]
+unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
+    // One for all: it is held for as long as it takes to write a lock, once for each. A
+    // thread that finds it taken sleeps, so priorities cannot keep the other from running.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the caller's promise.
+    let mark = unsafe { mark(home) };
+    // Relaxed: whoever made it held `MAKING`.
+    match mark.load(Ordering::Relaxed) {
+        UNTOUCHED => {
+            // SAFETY: the caller's promise; nobody writes the preset of a struct in use.
+            let preset = unsafe { home.cast::<u32>().add(1).read() };
+            let made = T::preset(preset).ok_or(Errno::INVALID)?;
+            // SAFETY: the caller's promise; untouched, and this thread holds `MAKING`.
+            unsafe { put(home.cast_mut(), made) };
+            Ok(())
+        }
+        now if now == ready(home) => Ok(()),
+        _ => Err(Errno::INVALID),
+    }
+}
+
+/// Puts a value into a struct, whatever is in it.
+///
+/// # Safety
+/// `home` is null or points to a struct that nobody uses.
+pub(crate) unsafe fn init<T: Home>(home: *mut T, made: T::Value) -> Result<(), Errno> {
+    if !is_place_for(home) {
+        return Err(Errno::INVALID);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { put(home, made) };
+    Ok(())
+}
+
+/// Drops the value in a struct, unless it is in use. From then on it is no value.
+///
+/// # Safety
+/// As for [`get`], and nobody uses it but those that `is_idle` knows.
+pub(crate) unsafe fn destroy<T: Home>(
+    home: *mut T,
+    is_idle: impl FnOnce(&T::Value) -> bool,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    let made = unsafe { get(home)? };
+    if !is_idle(made) {
+        return Err(Errno::BUSY);
+    }
+    // SAFETY: the value is there, and nobody uses it.
+    unsafe {
+        mark(home).store(GONE, Ordering::Relaxed);
+        value(home).drop_in_place();
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `home` points to a struct that nobody else writes.
+unsafe fn put<T: Home>(home: *mut T, made: T::Value) {
+    // SAFETY: the caller's promise; the value fits (see `value`).
+    unsafe {
+        value(home).write(made);
+        // Release: whoever sees the mark sees the value.
+        mark(home).store(ready(home), Ordering::Release);
+    }
+}
+
+#[inline(always)]
+fn is_place_for<T>(home: *const T) -> bool {
+    !home.is_null() && home.is_aligned()
+}
+
+/// # Safety
+/// `home` is aligned and points to a struct.
+#[inline(always)]
+unsafe fn mark<'a, T: Home>(home: *const T) -> &'a AtomicU32 {
+    // SAFETY: the caller's promise; the mark comes first, and is only used by this.
+    unsafe { AtomicU32::from_ptr(home.cast_mut().cast()) }
+}
+
+#[inline(always)]
+fn ready<T>(home: *const T) -> u32 {
+    READY | (home.addr() & PHASE) as u32
+}
+
+/// Where the value is: behind mark and preset, at the next place that is aligned for it.
+#[inline(always)]
+fn value<T: Home>(home: *const T) -> *mut T::Value {
+    const {
+        assert!(align_of::<T>() == HEAD && align_of::<T::Value>() <= LARGEST_ALIGN);
+        let before = if align_of::<T::Value>() > HEAD { align_of::<T::Value>() } else { HEAD };
+        assert!(before + size_of::<T::Value>() <= size_of::<T>(), "the C struct is too small");
+    }
+    let align = align_of::<T::Value>();
+    home.map_addr(|start| (start + HEAD + align - 1) & !(align - 1)).cast_mut().cast()
+}
+
+/// Mark and preset.
+const HEAD: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    struct Counted {
+        mark: u32,
+        preset: u32,
+        memory: [u64; 16],
+    }
+
+    #[repr(align(64))]
+    struct Value(u32);
+
+    // SAFETY: as the trait asks.
+    unsafe impl Home for Counted {
+        type Value = Value;
+
+        fn preset(preset: u32) -> Option<Value> {
+            (preset < 10).then_some(Value(preset))
+        }
+    }
+
+    fn zero() -> Counted {
+        Counted { mark: 0, preset: 3, memory: [0; 16] }
+    }
+
+    fn read(home: &Counted) -> Result<u32, Errno> {
+        // SAFETY: a struct that nobody else uses.
+        unsafe { get(home).map(|value| value.0) }
+    }
+
+    #[test]
+    fn zero_bytes_are_made_at_first_use_wherever_they_are() {
+        for skip in 0..8 {
+            let mut all = [const { [0_u64; 17] }; 2];
+            let home = all.as_flattened_mut()[skip..].as_mut_ptr().cast::<Counted>();
+            // SAFETY: 8-aligned, and large enough.
+            unsafe {
+                home.write(zero());
+                assert_eq!(get(home).map(|value| value.0), Ok(3));
+                assert!(value(home).is_aligned());
+                assert!(value(home).addr() + size_of::<Value>() <= home.add(1).addr());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        // SAFETY: null is asked for.
+        assert_eq!(unsafe { get::<Counted>(std::ptr::null()) }.err(), Some(Errno::INVALID));
+        let home = zero();
+        let odd = (&raw const home).map_addr(|start| start + 4);
+        // SAFETY: refused before it is read.
+        assert_eq!(unsafe { get(odd) }.err(), Some(Errno::INVALID));
+        assert_eq!(read(&Counted { mark: 7, ..zero() }), Err(Errno::INVALID));
+        assert_eq!(read(&Counted { preset: 10, ..zero() }), Err(Errno::INVALID));
+    }
+
+    #[test]
+    fn a_misplaced_copy_is_refused() {
+        let mut all = [0_u64; 40];
+        let first = all.as_mut_ptr();
+        // SAFETY: both are inside and apart.
+        unsafe {
+            let (from, to) = (first.cast::<Counted>(), first.add(19).cast::<Counted>());
+            from.write(zero());
+            get(from).map(drop).unwrap();
+            to.write(from.read());
+            assert_eq!(get(to).err(), Some(Errno::INVALID));
+        }
+    }
+
+    #[test]
+    fn a_destroyed_one_is_refused_until_it_is_initialised_again() {
+        let mut home = zero();
+        let home = &raw mut home;
+        // SAFETY: nobody else uses it.
+        unsafe {
+            assert_eq!(destroy(home, |_| false), Err(Errno::BUSY));
+            assert_eq!(destroy(home, |_| true), Ok(()));
+            assert_eq!(get(home).err(), Some(Errno::INVALID));
+            assert_eq!(destroy(home, |_| true), Err(Errno::INVALID));
+            assert_eq!(init(home, Value(9)), Ok(()));
+            assert_eq!(get(home).map(|value| value.0), Ok(9));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! libfairlock: the locks of `fairlock` for C and C++.
+//!
+//! Rust programs use the crate `fairlock`. This one is its C interface: the functions and
+//! types of `include/fairlock.h`, which is generated from here, and says how they are
+//! used. `home` is how a lock lives in a struct of the C program; `errno` and `deadline`
+//! translate; the other modules have one kind of lock or tool each.
+//!
+//! No function panics on what a caller can pass, and a panic would end the process rather
+//! than unwind through C.
+#![allow(non_camel_case_types)]
+// the names are C's
+// The contract of all functions is the same, and stands once, in the header: a pointer is
+// null, or to an object of its type that lives as long as it is used.
+#![allow(clippy::missing_safety_doc)]
+
+mod cancel;
+mod deadline;
+mod errno;
+mod events;
+mod home;
+mod policy;
+mod rwlock;
+mod version;
+
+pub use cancel::*;
+pub use events::*;
+pub use policy::*;
+pub use rwlock::*;
+pub use version::*;
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("libfairlock's structs are laid out for 64-bit targets only");

@@ -1,0 +1,154 @@
+//! How a lock decides who goes next.
+
+use std::time::Duration;
+
+use fairlock::{Policy, ReaderSpin};
+use libc::c_int;
+
+use crate::errno::{Errno, status};
+
+/// Preset: bounded waits at nearly the throughput of an unfair lock.
+pub const FAIRLOCK_DEFAULT: u32 = 0;
+/// Preset: fast, and it starves.
+pub const FAIRLOCK_UNFAIR: u32 = 1;
+/// Preset: a waiter past its deadline is handed the lock.
+pub const FAIRLOCK_HANDOFF: u32 = 2;
+/// Preset: as FAIRLOCK_HANDOFF, and readers do not spin.
+pub const FAIRLOCK_NO_READER_SPIN: u32 = 3;
+/// Preset: as FAIRLOCK_NO_READER_SPIN, and readers do not overtake a writer that is
+/// first in the queue.
+pub const FAIRLOCK_WRITER_PHASE: u32 = 4;
+
+/// `handoff_after_ns`: never.
+pub const FAIRLOCK_NEVER: i64 = -1;
+/// `handoff_budget`: none, the published discipline.
+pub const FAIRLOCK_NO_BUDGET: i32 = -1;
+
+/// `reader_spin`: readers do not spin.
+pub const FAIRLOCK_READER_SPIN_OFF: u32 = 0;
+/// `reader_spin`: one reader at a time may spin.
+pub const FAIRLOCK_READER_SPIN_ONE: u32 = 1;
+/// `reader_spin`: every reader may spin.
+pub const FAIRLOCK_READER_SPIN_ON: u32 = 2;
+/// `reader_spin`: one of the three, by how the last spins ended.
+pub const FAIRLOCK_READER_SPIN_ADAPTIVE: u32 = 3;
+
+/// How a lock decides who goes next, in full. Start from a preset
+/// (fairlock_policy_preset) and change what is to be different.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct fairlock_policy_t {
+    /// How long a waiter is passed over before the lock is handed to it, in nanoseconds:
+    /// FAIRLOCK_NEVER (it starves), 0 (a context switch for each acquisition), or more.
+    pub handoff_after_ns: i64,
+    /// The share of time that handoffs may cost, 1 to 100 percent, or FAIRLOCK_NO_BUDGET.
+    /// With both a time and a budget the lock is held by turns, and the next three fields
+    /// do not matter.
+    pub handoff_budget: i32,
+    /// Whether readers spin before they sleep: one of FAIRLOCK_READER_SPIN_*.
+    pub reader_spin: u32,
+    /// Whether writers spin before they sleep: 0 or 1.
+    pub writer_spin: u32,
+    /// Whether readers may not overtake a writer that is first in the queue: 0 or 1.
+    pub writer_phase: u32,
+    /// For later versions: zero.
+    pub reserved: [u64; 5],
+}
+
+const SPINS: [(u32, ReaderSpin); 4] = [
+    (FAIRLOCK_READER_SPIN_OFF, ReaderSpin::Off),
+    (FAIRLOCK_READER_SPIN_ONE, ReaderSpin::One),
+    (FAIRLOCK_READER_SPIN_ON, ReaderSpin::On),
+    (FAIRLOCK_READER_SPIN_ADAPTIVE, ReaderSpin::Adaptive),
+];
+
+impl fairlock_policy_t {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let ns = |after: Duration| i64::try_from(after.as_nanos()).unwrap_or(i64::MAX);
+        let spin = SPINS.iter().find(|(_, spin)| *spin == policy.reader_spin);
+        Self {
+            handoff_after_ns: policy.handoff_after.map_or(FAIRLOCK_NEVER, ns),
+            handoff_budget: policy.handoff_budget.map_or(FAIRLOCK_NO_BUDGET, i32::from),
+            reader_spin: spin.map_or(FAIRLOCK_READER_SPIN_ADAPTIVE, |(code, _)| *code),
+            writer_spin: policy.writer_spin.into(),
+            writer_phase: policy.writer_phase.into(),
+            reserved: [0; 5],
+        }
+    }
+
+    pub(crate) fn policy(&self) -> Result<Policy, Errno> {
+        if self.reserved != [0; 5] {
+            return Err(Errno::INVALID);
+        }
+        let spin = SPINS.iter().find(|(code, _)| *code == self.reader_spin);
+        Ok(Policy {
+            handoff_after: match self.handoff_after_ns {
+                FAIRLOCK_NEVER => None,
+                ns => Some(Duration::from_nanos(ns.try_into().map_err(|_| Errno::INVALID)?)),
+            },
+            handoff_budget: match self.handoff_budget {
+                FAIRLOCK_NO_BUDGET => None,
+                percent @ 1..=100 => Some(percent as u8),
+                _ => return Err(Errno::INVALID),
+            },
+            writer_spin: flag(self.writer_spin)?,
+            reader_spin: spin.ok_or(Errno::INVALID)?.1,
+            writer_phase: flag(self.writer_phase)?,
+        })
+    }
+}
+
+fn flag(value: u32) -> Result<bool, Errno> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Errno::INVALID),
+    }
+}
+
+/// The policy that a preset stands for.
+pub(crate) fn preset(code: u32) -> Option<Policy> {
+    Some(match code {
+        FAIRLOCK_DEFAULT => Policy::DEFAULT,
+        FAIRLOCK_UNFAIR => Policy::UNFAIR,
+        FAIRLOCK_HANDOFF => Policy::HANDOFF,
+        FAIRLOCK_NO_READER_SPIN => Policy::NO_READER_SPIN,
+        FAIRLOCK_WRITER_PHASE => Policy::WRITER_PHASE,
+        _ => return None,
+    })
+}
+
+/// Writes down what a preset (FAIRLOCK_DEFAULT …) stands for.
+///
+/// * 0: `*policy` was written.
+/// * EINVAL: unknown preset, or `policy` is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_policy_preset(
+    preset: u32,
+    policy: *mut fairlock_policy_t,
+) -> c_int {
+    status(match self::preset(preset) {
+        Some(known) if !policy.is_null() => {
+            // SAFETY: the caller provides room for a policy.
+            unsafe { policy.write(fairlock_policy_t::new(&known)) };
+            Ok(())
+        }
+        _ => Err(Errno::INVALID),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_survives_the_way_to_c_and_back() {
+        for code in 0..5 {
+            let policy = preset(code).unwrap();
+            assert_eq!(fairlock_policy_t::new(&policy).policy(), Ok(policy));
+        }
+        assert_eq!(preset(5), None);
+        let own = Policy { handoff_after: Some(Duration::ZERO), ..Policy::UNFAIR };
+        assert_eq!(fairlock_policy_t::new(&own).policy(), Ok(own));
+    }
+}

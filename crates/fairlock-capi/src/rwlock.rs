@@ -1,0 +1,437 @@
+//! The reader/writer lock.
+
+use std::time::Duration;
+
+use fairlock::platform::{Native, Platform};
+use fairlock::rwsem::RwSem;
+use libc::{c_int, timespec};
+
+use crate::cancel::fairlock_cancel_t;
+use crate::deadline::Deadline;
+use crate::errno::{Errno, busy_unless, not_held_unless, status};
+use crate::events::{self, fairlock_events_t};
+use crate::home::{self, Home};
+use crate::policy::{self, fairlock_policy_t};
+
+/// A reader/writer lock: any number of readers together, or one writer alone.
+///
+/// Blocked threads sleep. Waits are bounded on both sides: the sides take turns while both
+/// wait, and within a side a waiter is served in order of arrival, but for exceptions that
+/// are bounded too; the preset FAIRLOCK_UNFAIR promises nothing. A lock may be released by
+/// another thread than took it. A thread that holds the lock and asks for it again waits
+/// for itself, for ever with `write`, and with `read` as soon as somebody waits: see
+/// fairlock_rwlock_read_recursive.
+#[repr(C)]
+pub struct fairlock_rwlock_t {
+    mark: u32,
+    preset: u32,
+    memory: [u64; 95],
+}
+
+// SAFETY: as the trait asks.
+unsafe impl Home for fairlock_rwlock_t {
+    type Value = RwSem<Native>;
+
+    fn preset(preset: u32) -> Option<RwSem<Native>> {
+        policy::preset(preset).map(RwSem::with_policy)
+    }
+}
+
+/// Runs `f` on the lock.
+///
+/// # Safety
+/// As for [`home::get`].
+#[inline(always)]
+unsafe fn with(
+    lock: *const fairlock_rwlock_t,
+    f: impl FnOnce(&RwSem<Native>) -> Result<(), Errno>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(unsafe { home::get(lock) }.and_then(f))
+}
+
+/// Makes `*lock` a free lock that follows `policy`; if that is null, the default.
+/// Not needed for a lock that was initialised statically, or is zero.
+///
+/// * 0: `*lock` is a lock, whatever it was before.
+/// * EINVAL: `lock` is null or misaligned, or `policy` has a value that it cannot have.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_init(
+    lock: *mut fairlock_rwlock_t,
+    policy: *const fairlock_policy_t,
+) -> c_int {
+    // SAFETY: null, or the caller's policy.
+    let policy = unsafe { policy.as_ref() };
+    let policy = policy.map_or(Ok(Default::default()), fairlock_policy_t::policy);
+    // SAFETY: the caller provides a lock that nobody uses.
+    status(policy.and_then(|policy| unsafe { home::init(lock, RwSem::with_policy(policy)) }))
+}
+
+/// Ends the use of a lock. Every later call with it returns EINVAL, until it is
+/// initialised again. A lock owns nothing outside of itself, so one that is not used any
+/// more may also just be forgotten.
+///
+/// * 0: it is no lock any more.
+/// * EBUSY: somebody holds it or waits for it; it is as it was.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_destroy(lock: *mut fairlock_rwlock_t) -> c_int {
+    // SAFETY: the caller provides a lock.
+    status(unsafe { home::destroy(lock, |sem| !sem.is_locked() && !sem.has_waiters()) })
+}
+
+// ---- read ----
+
+/// Takes the lock for reading; blocks until it has it.
+///
+/// * 0: the caller holds the lock for reading.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
+    let read = |sem: &RwSem<Native>| {
+        sem.read();
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, read) }
+}
+
+/// Takes the lock for reading if that needs no waiting.
+///
+/// * 0: the caller holds the lock for reading.
+/// * EBUSY: a writer holds it, or somebody waits for it.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_try_read(lock: *mut fairlock_rwlock_t) -> c_int {
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, |sem| busy_unless(sem.try_read())) }
+}
+
+/// Takes the lock for reading; gives up at `deadline`, a time on `clock`.
+///
+/// * 0: the caller holds the lock for reading.
+/// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+/// * EINVAL: not a lock, an unknown clock, or no valid time.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_read_until(
+    lock: *mut fairlock_rwlock_t,
+    clock: c_int,
+    deadline: *const timespec,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a time.
+    unsafe { until(lock, (clock, deadline), RwSem::try_read, RwSem::read_until) }
+}
+
+/// Takes the lock for reading; gives up when a signal handler has run in this thread while
+/// it slept, with or without SA_RESTART. A handler that ran just before is not noticed.
+///
+/// * 0: the caller holds the lock for reading.
+/// * EINTR: a signal handler ran.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_read_interruptible(lock: *mut fairlock_rwlock_t) -> c_int {
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, |sem| Ok(sem.read_interruptible()?)) }
+}
+
+/// Takes the lock for reading; gives up when `token` is cancelled. A lock that is free is
+/// taken without a look at the token.
+///
+/// * 0: the caller holds the lock for reading.
+/// * ECANCELED: the token was cancelled, and somebody was in the way.
+/// * EINVAL: not a lock, or not a token.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_read_cancellable(
+    lock: *mut fairlock_rwlock_t,
+    token: *mut fairlock_cancel_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a token.
+    unsafe { with(lock, |sem| Ok(sem.read_cancellable(home::get(token)?)?)) }
+}
+
+/// Takes the lock for reading, past all waiters if readers hold it already: for a thread
+/// that may hold it for reading itself. Readers that never let go at the same time can
+/// starve a writer this way. A thread that holds it for writing waits for itself.
+///
+/// * 0: the caller holds the lock for reading, once more.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
+    let read = |sem: &RwSem<Native>| {
+        sem.read_recursive();
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, read) }
+}
+
+/// As fairlock_rwlock_read_recursive, without waiting.
+///
+/// * 0: the caller holds the lock for reading, once more.
+/// * EBUSY: a writer holds it, or it is free and somebody waits for it.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_try_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, |sem| busy_unless(sem.try_read_recursive())) }
+}
+
+/// Gives up the lock held for reading.
+///
+/// * 0: the caller has given it up.
+/// * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
+    let unlock = |sem: &RwSem<Native>| {
+        not_held_unless(is_read_locked(sem))?;
+        // SAFETY: held for reading; by the caller, or else as the caller's mistake.
+        unsafe { sem.unlock_read() };
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, unlock) }
+}
+
+/// Gives up the lock held for reading; if anyone waits, nobody gets in before the waiter
+/// whose turn it is.
+///
+/// * 0: the caller has given it up.
+/// * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rwlock_t) -> c_int {
+    let unlock = |sem: &RwSem<Native>| {
+        not_held_unless(is_read_locked(sem))?;
+        // SAFETY: held for reading; by the caller, or else as the caller's mistake.
+        unsafe { sem.unlock_read_fair() };
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, unlock) }
+}
+
+// ---- write ----
+
+/// Takes the lock for writing; blocks until it has it.
+///
+/// * 0: the caller holds the lock for writing.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
+    let write = |sem: &RwSem<Native>| {
+        sem.write();
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, write) }
+}
+
+/// Takes the lock for writing if that needs no waiting.
+///
+/// * 0: the caller holds the lock for writing.
+/// * EBUSY: somebody holds it, or waits for it.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_try_write(lock: *mut fairlock_rwlock_t) -> c_int {
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, |sem| busy_unless(sem.try_write())) }
+}
+
+/// Takes the lock for writing; gives up at `deadline`, a time on `clock`.
+///
+/// * 0: the caller holds the lock for writing.
+/// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+/// * EINVAL: not a lock, an unknown clock, or no valid time.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_write_until(
+    lock: *mut fairlock_rwlock_t,
+    clock: c_int,
+    deadline: *const timespec,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a time.
+    unsafe { until(lock, (clock, deadline), RwSem::try_write, RwSem::write_until) }
+}
+
+/// Takes the lock for writing; gives up when a signal handler has run in this thread while
+/// it slept, as fairlock_rwlock_read_interruptible.
+///
+/// * 0: the caller holds the lock for writing.
+/// * EINTR: a signal handler ran.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_write_interruptible(
+    lock: *mut fairlock_rwlock_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, |sem| Ok(sem.write_interruptible()?)) }
+}
+
+/// Takes the lock for writing; gives up when `token` is cancelled. A lock that is free is
+/// taken without a look at the token.
+///
+/// * 0: the caller holds the lock for writing.
+/// * ECANCELED: the token was cancelled, and somebody was in the way.
+/// * EINVAL: not a lock, or not a token.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_write_cancellable(
+    lock: *mut fairlock_rwlock_t,
+    token: *mut fairlock_cancel_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a token.
+    unsafe { with(lock, |sem| Ok(sem.write_cancellable(home::get(token)?)?)) }
+}
+
+/// Gives up the lock held for writing.
+///
+/// * 0: the caller has given it up.
+/// * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
+    let unlock = |sem: &RwSem<Native>| {
+        not_held_unless(sem.is_write_locked())?;
+        // SAFETY: held for writing; by the caller, or else as the caller's mistake.
+        unsafe { sem.unlock_write() };
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, unlock) }
+}
+
+/// Gives up the lock held for writing; if anyone waits, nobody gets in before the waiter
+/// whose turn it is.
+///
+/// * 0: the caller has given it up.
+/// * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_rwlock_t) -> c_int {
+    let unlock = |sem: &RwSem<Native>| {
+        not_held_unless(sem.is_write_locked())?;
+        // SAFETY: held for writing; by the caller, or else as the caller's mistake.
+        unsafe { sem.unlock_write_fair() };
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, unlock) }
+}
+
+/// Turns the lock held for writing into one held for reading, with no gap in which another
+/// writer could get in, and lets in readers that wait. Never blocks.
+///
+/// * 0: the caller holds the lock for reading.
+/// * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t) -> c_int {
+    let downgrade = |sem: &RwSem<Native>| {
+        not_held_unless(sem.is_write_locked())?;
+        // SAFETY: held for writing; by the caller, or else as the caller's mistake.
+        unsafe { sem.downgrade() };
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, downgrade) }
+}
+
+// ---- looking ----
+
+/// Whether anyone holds the lock at this instant; false if it is not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_is_locked(lock: *const fairlock_rwlock_t) -> bool {
+    // SAFETY: the caller provides a lock.
+    unsafe { home::get(lock) }.is_ok_and(RwSem::is_locked)
+}
+
+/// Whether a writer holds the lock at this instant; false if it is not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_is_write_locked(lock: *const fairlock_rwlock_t) -> bool {
+    // SAFETY: the caller provides a lock.
+    unsafe { home::get(lock) }.is_ok_and(RwSem::is_write_locked)
+}
+
+/// Whether a thread is queued for the lock at this instant; false if it is not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_has_waiters(lock: *const fairlock_rwlock_t) -> bool {
+    // SAFETY: the caller provides a lock.
+    unsafe { home::get(lock) }.is_ok_and(RwSem::has_waiters)
+}
+
+/// Writes down the policy that the lock follows.
+///
+/// * 0: `*policy` was written.
+/// * EINVAL: not a lock, or `policy` is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_policy(
+    lock: *const fairlock_rwlock_t,
+    policy: *mut fairlock_policy_t,
+) -> c_int {
+    let look = |sem: &RwSem<Native>| {
+        if policy.is_null() {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: the caller provides room for a policy.
+        unsafe { policy.write(fairlock_policy_t::new(sem.policy())) };
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, look) }
+}
+
+/// Counts the lock's events in `events` too; if that is null, no longer. Several locks may
+/// share them. They stay where they are for as long as the lock is used.
+///
+/// * 0: done.
+/// * EINVAL: not a lock, or `events` is misaligned.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_set_events(
+    lock: *mut fairlock_rwlock_t,
+    events: *mut fairlock_events_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock, and events that outlive it.
+    unsafe {
+        with(lock, |sem| {
+            sem.set_events(events::sink(events)?);
+            Ok(())
+        })
+    }
+}
+
+fn is_read_locked(sem: &RwSem<Native>) -> bool {
+    sem.is_locked() && !sem.is_write_locked()
+}
+
+/// Waits until a time of the caller's. A lock that is free is taken without a look at the
+/// clock, but not without one at the time.
+///
+/// # Safety
+/// As for [`home::get`] and [`Deadline::new`].
+unsafe fn until(
+    lock: *mut fairlock_rwlock_t,
+    (clock, deadline): (c_int, *const timespec),
+    attempt: fn(&RwSem<Native>) -> bool,
+    wait: fn(&RwSem<Native>, u64) -> Result<(), fairlock::WaitError>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        with(lock, |sem| {
+            let deadline = Deadline::new(clock, deadline)?;
+            if attempt(sem) { Ok(()) } else { deadline.wait(|left| wait(sem, end(left))) }
+        })
+    }
+}
+
+/// When `left` is over, on the locks' clock.
+fn end(left: Duration) -> u64 {
+    Native::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
+}

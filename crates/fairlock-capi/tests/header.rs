@@ -1,0 +1,80 @@
+//! `include/fairlock.h` is what cbindgen makes of the sources.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::{env, fs};
+
+use fairlock_capi::*;
+
+/// What only the compiler knows, and what no function or type can say.
+fn trailer() -> String {
+    let mut text = String::new();
+    let mut version = env!("CARGO_PKG_VERSION").split('.');
+    for part in ["MAJOR", "MINOR", "PATCH"] {
+        let _ = writeln!(text, "#define FAIRLOCK_VERSION_{part} {}", version.next().unwrap());
+    }
+    let _ = write!(
+        text,
+        r#"#define FAIRLOCK_VERSION "{}"
+
+/* Free locks with the default policy, or one of its presets, and what else can be
+ * initialised statically. Zero bytes are the same as those without a preset. */
+#define FAIRLOCK_RWLOCK_INIT FAIRLOCK_RWLOCK_INIT_POLICY(FAIRLOCK_DEFAULT)
+#define FAIRLOCK_RWLOCK_INIT_POLICY(preset) {{0, (preset), {{0}}}}
+#define FAIRLOCK_CANCEL_INIT {{0, 0, {{0}}}}
+#define FAIRLOCK_EVENTS_INIT {{{{0}}}}
+
+/* The library was built with the same layout. */
+#ifdef __cplusplus
+#define FAIRLOCK_ASSERT(what) static_assert(what, #what)
+#define FAIRLOCK_ALIGNOF(type) alignof(type)
+#else
+#define FAIRLOCK_ASSERT(what) _Static_assert(what, #what)
+#define FAIRLOCK_ALIGNOF(type) _Alignof(type)
+#endif
+"#,
+        env!("CARGO_PKG_VERSION"),
+    );
+    macro_rules! layout {
+        ($($ty:ty),*) => {$(
+            let (name, size, align) = (stringify!($ty), size_of::<$ty>(), align_of::<$ty>());
+            let _ = writeln!(text, "FAIRLOCK_ASSERT(sizeof({name}) == {size});");
+            let _ = writeln!(text, "FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF({name}) == {align});");
+
+        )*};
+    }
+    layout!(
+        fairlock_policy_t,
+        fairlock_rwlock_t,
+        fairlock_cancel_t,
+        fairlock_events_t,
+        fairlock_event_count_t
+    );
+    text.push_str("#undef FAIRLOCK_ASSERT\n#undef FAIRLOCK_ALIGNOF\n\n#endif /* FAIRLOCK_H */");
+    text
+}
+
+#[test]
+fn the_committed_header_is_generated_from_the_sources() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
+    config.trailer = Some(trailer());
+    let mut sources = cbindgen::Builder::new().with_config(config);
+    // In this order, which is that of the header.
+    for module in ["version", "policy", "rwlock", "cancel", "events"] {
+        sources = sources.with_src(root.join(format!("src/{module}.rs")));
+    }
+    let mut generated = Vec::new();
+    sources.generate().unwrap().write(&mut generated);
+    let generated = String::from_utf8(generated).unwrap();
+
+    let path = root.join("include/fairlock.h");
+    if env::var_os("FAIRLOCK_WRITE_HEADER").is_some() {
+        fs::write(&path, &generated).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&path).is_ok_and(|committed| committed == generated),
+        "include/fairlock.h is not what the sources say; generate it again:\n\
+         FAIRLOCK_WRITE_HEADER=1 cargo test -p fairlock-capi --test header"
+    );
+}
