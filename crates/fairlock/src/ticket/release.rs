@@ -91,7 +91,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 /// nobody but its stragglers may take the lock: as many as can run.
 fn choose<P: Platform, S: BatchSize>(lot: &mut Lot<P>, next: Word, kicks: &mut Kicks<P>) {
     let waiting = next.outstanding_eligible(S::MAX);
-    let mut awake = waiting - lot.ready();
+    let Some(mut awake) = waiting.checked_sub(lot.ready()) else {
+        // Somebody took a ticket and parked since the word was read: the release
+        // will fail, and come here again.
+        return;
+    };
     let wanted = if !next.is_open(S::MAX) {
         waiting.min(P::cpus() as u32 + 1)
     } else {
@@ -135,5 +139,26 @@ impl<P: Platform> Kicks<P> {
             events::count(Event::ReleasedSlowKicked);
             thread.ticket_parker.unpark();
         }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use crate::ticket::batch::Fixed;
+    use crate::ticket::park::{Inbox, Parked};
+
+    #[test]
+    fn who_parks_while_a_release_looks_is_left_to_its_next_attempt() {
+        let entry = Parked::new(1, Native::thread());
+        let (inbox, mut lot) = (Inbox::<Native>::new(), Lot::new());
+        // SAFETY: the lists are not used any more when the entry goes.
+        unsafe { inbox.push(&entry, false) };
+        // Read when only the holder had a ticket.
+        lot.collect(&inbox, Word::SOLE, 8);
+        let mut kicks = Kicks::new();
+        choose::<Native, Fixed<8>>(&mut lot, Word::SOLE.released(), &mut kicks);
+        assert_eq!((lot.ready(), kicks.len), (1, 0));
     }
 }
