@@ -231,6 +231,13 @@ fn recursive_read_passes_a_queued_writer() {
             assert!(lock.try_read().is_none(), "an ordinary read would queue");
             assert_eq!(*lock.read_recursive(), 0);
             assert_eq!(*lock.try_read_recursive().unwrap(), 0);
+            // However it would wait, it does not have to.
+            let stop = CancelToken::new();
+            stop.cancel();
+            assert_eq!(*lock.read_recursive_for(Duration::ZERO).unwrap(), 0);
+            assert_eq!(*lock.read_recursive_until(Instant::now()).unwrap(), 0);
+            assert_eq!(*lock.read_recursive_interruptible().unwrap(), 0);
+            assert_eq!(*lock.read_recursive_cancellable(&stop).unwrap(), 0);
             drop(outer);
         });
         assert_eq!(*lock.read(), 1);
@@ -240,9 +247,14 @@ fn recursive_read_passes_a_queued_writer() {
 
 #[test]
 fn recursive_read_does_not_pass_a_writer_inside() {
-    let lock = RwLock::new(0);
+    let (lock, stop) = (RwLock::new(0), CancelToken::new());
     let _writer = lock.write();
     assert!(lock.try_read_recursive().is_none());
+    let timed_out = Some(WaitError::TimedOut);
+    assert_eq!(lock.read_recursive_for(Duration::from_millis(1)).err(), timed_out);
+    assert_eq!(lock.read_recursive_until(Instant::now()).err(), timed_out);
+    stop.cancel();
+    assert_eq!(lock.read_recursive_cancellable(&stop).err(), Some(WaitError::Cancelled));
 }
 
 #[test]
@@ -684,8 +696,11 @@ mod signals {
         result
     }
 
-    const INTERRUPTIBLE: [Take; 2] =
-        [|lock| lock.read_interruptible().map(drop), |lock| lock.write_interruptible().map(drop)];
+    const INTERRUPTIBLE: [Take; 3] = [
+        |lock| lock.read_interruptible().map(drop),
+        |lock| lock.read_recursive_interruptible().map(drop),
+        |lock| lock.write_interruptible().map(drop),
+    ];
 
     #[test]
     fn a_handler_ends_an_interruptible_wait() {

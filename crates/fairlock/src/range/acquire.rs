@@ -81,9 +81,7 @@ impl<P: Platform> RangeRwLock<P> {
         &self,
         range: impl RangeBounds<u64>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        let span = Span::new(range)?;
-        let hold = self.acquire_recursive(span);
-        Ok(RangeReadGuard::new(self, span, hold))
+        self.read_with(range, true, || WaitContext::FOREVER)
     }
 
     /// As [`read_recursive`](Self::read_recursive), without waiting.
@@ -99,6 +97,60 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
+    /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, of any
+    /// length. Zero waits for nobody.
+    ///
+    /// # Errors
+    /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
+    /// those of [`read`](Self::read).
+    pub fn read_recursive_for(
+        &self,
+        range: impl RangeBounds<u64>,
+        timeout: Duration,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        self.read_with(range, true, || WaitContext::until(deadline::<P>(timeout)))
+    }
+
+    /// As [`read_recursive`](Self::read_recursive); gives up at `deadline`.
+    ///
+    /// # Errors
+    /// [`TimedOut`](RangeError::TimedOut), not before `deadline`, and those of
+    /// [`read`](Self::read).
+    #[cfg(feature = "std")]
+    pub fn read_recursive_until(
+        &self,
+        range: impl RangeBounds<u64>,
+        deadline: std::time::Instant,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        let timeout = deadline.saturating_duration_since(std::time::Instant::now());
+        self.read_recursive_for(range, timeout)
+    }
+
+    /// As [`read_recursive`](Self::read_recursive); gives up when a signal handler has
+    /// run in this thread while it slept, as
+    /// [`read_interruptible`](Self::read_interruptible).
+    ///
+    /// # Errors
+    /// [`Interrupted`](RangeError::Interrupted), and those of [`read`](Self::read).
+    pub fn read_recursive_interruptible(
+        &self,
+        range: impl RangeBounds<u64>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        self.read_with(range, true, WaitContext::interruptible)
+    }
+
+    /// As [`read_recursive`](Self::read_recursive); gives up when `token` is cancelled.
+    ///
+    /// # Errors
+    /// [`Cancelled`](RangeError::Cancelled), and those of [`read`](Self::read).
+    pub fn read_recursive_cancellable(
+        &self,
+        range: impl RangeBounds<u64>,
+        token: &CancelToken<P>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        self.read_with(range, true, || WaitContext::cancellable(token))
+    }
+
     /// Locks `range` for reading; gives up after `timeout`, of any length. Zero
     /// waits for nobody.
     ///
@@ -110,7 +162,7 @@ impl<P: Platform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
         timeout: Duration,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, || WaitContext::until(deadline::<P>(timeout)))
+        self.read_with(range, false, || WaitContext::until(deadline::<P>(timeout)))
     }
 
     /// Locks `range` for writing; gives up after `timeout`, of any length. Zero
@@ -165,7 +217,7 @@ impl<P: Platform> RangeRwLock<P> {
         &self,
         range: impl RangeBounds<u64>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, WaitContext::interruptible)
+        self.read_with(range, false, WaitContext::interruptible)
     }
 
     /// Locks `range` for writing; gives up when a signal handler has run in this
@@ -190,7 +242,7 @@ impl<P: Platform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
         token: &CancelToken<P>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, || WaitContext::cancellable(token))
+        self.read_with(range, false, || WaitContext::cancellable(token))
     }
 
     /// Locks `range` for writing; gives up when `token` is cancelled. A range that
@@ -209,10 +261,11 @@ impl<P: Platform> RangeRwLock<P> {
     fn read_with<'a>(
         &self,
         range: impl RangeBounds<u64>,
+        recursive: bool,
         context: impl FnOnce() -> WaitContext<'a, P>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_with(span, Kind::Reader, context)?;
+        let hold = self.acquire_with(span, Kind::Reader, recursive, context)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
@@ -222,7 +275,7 @@ impl<P: Platform> RangeRwLock<P> {
         context: impl FnOnce() -> WaitContext<'a, P>,
     ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_with(span, Kind::Writer, context)?;
+        let hold = self.acquire_with(span, Kind::Writer, false, context)?;
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
@@ -250,7 +303,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         loop {
             // Waiting for ever ends with the range only.
-            if let Ok(hold) = self.acquire(span, kind, &WaitContext::FOREVER) {
+            if let Ok(hold) = self.acquire(span, kind, false, &WaitContext::FOREVER) {
                 return hold;
             }
         }
@@ -261,11 +314,12 @@ impl<P: Platform> RangeRwLock<P> {
         &self,
         span: Span,
         kind: Kind,
+        recursive: bool,
         context: impl FnOnce() -> WaitContext<'a, P>,
     ) -> Result<Hold, WaitError> {
-        match self.try_acquire(span, kind, false) {
+        match self.try_acquire(span, kind, recursive) {
             Ok(hold) => Ok(hold),
-            Err(_) => self.acquire(span, kind, &context()),
+            Err(_) => self.acquire(span, kind, recursive, &context()),
         }
     }
 
@@ -273,33 +327,21 @@ impl<P: Platform> RangeRwLock<P> {
         &self,
         span: Span,
         kind: Kind,
+        recursive: bool,
         context: &WaitContext<'_, P>,
     ) -> Result<Hold, WaitError> {
+        // A writer that is in the way of a recursive read may be one that looks at
+        // its range and finds the caller there: behind it, the caller would wait for
+        // itself.
+        let ahead = recursive && !active(Fault::WaitsBehind);
         loop {
-            match self.attempt_or_pass(span, kind, false, Some(context)) {
+            match self.attempt_or_pass(span, kind, recursive, Some(context)) {
                 Ok(hold) => return Ok(hold),
                 Err(Shut::Wait(error)) => return Err(error),
                 Err(Shut::Busy) => {}
             }
-            if let Some(hold) = self.wait_for_range(span, kind, context)? {
+            if let Some(hold) = self.wait_for_range(span, kind, ahead, context)? {
                 return Ok(hold);
-            }
-        }
-    }
-
-    /// A writer that is in the way of this may be one that looks at its range and
-    /// finds the caller there: behind it, the caller would wait for itself.
-    fn acquire_recursive(&self, span: Span) -> Hold {
-        let patience = Some(&WaitContext::FOREVER);
-        loop {
-            if let Ok(hold) = self.attempt_or_pass(span, Kind::Reader, true, patience) {
-                return hold;
-            }
-            if active(Fault::WaitsBehind) {
-                return self.acquire_forever(span, Kind::Reader);
-            }
-            if let Some(hold) = self.wait_ahead(span) {
-                return hold;
             }
         }
     }

@@ -34,6 +34,9 @@ const FULL: Range = 0..=u64::MAX;
 /// Both, and too odd to be packed: it goes to the tree.
 const ODD: Range = 1..=(1 << 40) + 2;
 
+/// In the middle of a wait, as the clock goes.
+const SOON: Duration = Duration::from_micros(90);
+
 /// A lock, what it guards, and what ends the waits for it.
 struct Guarded {
     lock: RangeRwLock<Loom>,
@@ -54,6 +57,8 @@ enum Visit {
     TryRead(Range),
     TryWrite(Range),
     ReadRecursive(Range),
+    ReadRecursiveFor(Range),
+    ReadRecursiveCancellable(Range),
     WriteCancellable(Range),
     ReadCancellable(Range),
     WriteFor(Range),
@@ -115,9 +120,13 @@ impl Guarded {
             TryRead(range) => self.read(lock.try_read(range)),
             TryWrite(range) => self.write(lock.try_write(range)),
             ReadRecursive(range) => self.read(lock.read_recursive(range)),
+            ReadRecursiveFor(range) => self.read(lock.read_recursive_for(range, SOON)),
+            ReadRecursiveCancellable(range) => {
+                self.read(lock.read_recursive_cancellable(range, &self.stop))
+            }
             WriteCancellable(range) => self.write(lock.write_cancellable(range, &self.stop)),
             ReadCancellable(range) => self.read(lock.read_cancellable(range, &self.stop)),
-            WriteFor(range) => self.write(lock.write_for(range, Duration::from_micros(90))),
+            WriteFor(range) => self.write(lock.write_for(range, SOON)),
             Downgrade(range) => {
                 let guard = lock.write(range).unwrap();
                 let wrote = self.write_inside(&guard);
@@ -296,6 +305,12 @@ fn recursive_reads_past_a_waiting_writer() {
     model(FIFO, [&[ReadRecursive(BOTH), ReadRecursive(LOW)], &[Write(BOTH)]]);
     model(DEFAULT, [&[ReadRecursive(BOTH)], &[Write(LOW)]]);
     model_held(FIFO, LOW, [&[ReadRecursive(BOTH)], &[Write(BOTH)]]);
+}
+
+#[test]
+fn recursive_reads_that_give_up() {
+    model(FIFO, [&[ReadRecursiveFor(BOTH)], &[Write(LOW)]]);
+    model(FIFO, [&[ReadRecursiveCancellable(BOTH)], &[Write(LOW), Cancel]]);
 }
 
 #[test]

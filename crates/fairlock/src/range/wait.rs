@@ -16,7 +16,8 @@
 //!    rules hold: nobody whose range overlaps gets past it, and who is in its way
 //!    lets it in on leaving. It comes here awake, so the grant mostly finds it so.
 //!
-//! With [`RangePolicy::FIFO`](super::RangePolicy::FIFO) there is only 3.
+//! With [`RangePolicy::FIFO`](super::RangePolicy::FIFO) there is only 3, and so for a
+//! recursive read, which is queued ahead of all others.
 
 use core::sync::atomic::Ordering;
 
@@ -55,19 +56,20 @@ const NAP_NS: (u64, u64) = (500_000, 8_000_000);
 const OVERDUE_NS: u64 = 500_000;
 
 impl<P: Platform> RangeRwLock<P> {
-    /// Waits for a range that could not be had at once. `None` if the gate has to
-    /// be passed first.
+    /// Waits for a range that could not be had at once; if `recursive`, ahead of those
+    /// that wait for it. `None` if the gate has to be passed first.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_for_range(
         &self,
         span: Span,
         kind: Kind,
+        recursive: bool,
         context: &WaitContext<'_, P>,
     ) -> Result<Option<Hold>, WaitError> {
         let me = P::thread();
         let arrived = P::now();
-        if !self.policy.is_fifo() {
+        if !recursive && !self.policy.is_fifo() {
             let had = match self.spin(span, kind, arrived) {
                 Err(Missed::Slot(_) | Missed::Tree) => self.queue_awake(me, span, kind, context),
                 result => result,
@@ -84,28 +86,11 @@ impl<P: Platform> RangeRwLock<P> {
         me.parker.forget_notification();
         let waiter = RangeWaiter::new(me, span, kind, arrived);
         match context.cancel {
-            Some(token) => token.with_registered(me, || self.wait_listed(&waiter, context)),
-            None => self.wait_listed(&waiter, context),
+            Some(token) => {
+                token.with_registered(me, || self.wait_listed(&waiter, recursive, context))
+            }
+            None => self.wait_listed(&waiter, recursive, context),
         }
-    }
-
-    /// Waits for a range, for reading, ahead of those that wait for it. `None` if the
-    /// gate has to be passed first.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn wait_ahead(&self, span: Span) -> Option<Hold> {
-        let me = P::thread();
-        me.parker.forget_notification();
-        let waiter = RangeWaiter::new(me, span, Kind::Reader, P::now());
-        // SAFETY: the waiter is in this frame, which stays until it is granted.
-        let entered =
-            self.with_queue_and_wakes(|q, wakes| unsafe { self.enqueue_ahead(q, &waiter, wakes) });
-        entered.ok()?;
-        let granted = |state| state == waiter::GRANTED;
-        while !P::spin_until(waiter.state_word(), SPIN_QUEUED_NS, granted) {
-            self.sleep(&waiter, None, &WaitContext::FOREVER);
-        }
-        Some(Hold::node(waiter.node()))
     }
 
     /// One attempt: by a slot alone, or by asking the tree.
@@ -179,13 +164,21 @@ impl<P: Platform> RangeRwLock<P> {
     fn wait_listed(
         &self,
         waiter: &RangeWaiter<P>,
+        recursive: bool,
         context: &WaitContext<'_, P>,
     ) -> Result<Option<Hold>, WaitError> {
-        let fifo = self.policy.is_fifo();
         let listed = self.with_queue_and_wakes(|q, wakes| {
             // SAFETY: the caller keeps the waiter in its frame while this runs,
             // and every way out of here is after a grant or after `take_out`.
-            unsafe { if fifo { self.enqueue(q, waiter, wakes) } else { self.list(q, waiter) } }
+            unsafe {
+                if recursive {
+                    self.enqueue_ahead(q, waiter, wakes)
+                } else if self.policy.is_fifo() {
+                    self.enqueue(q, waiter, wakes)
+                } else {
+                    self.list(q, waiter)
+                }
+            }
         });
         if listed.is_err() {
             return Ok(None);

@@ -265,33 +265,9 @@ impl<P: Platform> RangeRwLock<P> {
                 return if had { Ok(()) } else { Err(Shut::Busy) };
             }
             (Kind::Writer, None) => return if gate.try_write() { Ok(()) } else { Err(Shut::Busy) },
-            (Kind::Reader, Some(context)) => {
-                if let Some(token) = context.cancel {
-                    gate.read_cancellable(token)
-                } else if context.interruptible {
-                    gate.read_interruptible()
-                } else if let Some(deadline) = context.deadline {
-                    gate.read_until(deadline)
-                } else if recursive {
-                    gate.read_recursive();
-                    Ok(())
-                } else {
-                    gate.read();
-                    Ok(())
-                }
-            }
-            (Kind::Writer, Some(context)) => {
-                if let Some(token) = context.cancel {
-                    gate.write_cancellable(token)
-                } else if context.interruptible {
-                    gate.write_interruptible()
-                } else if let Some(deadline) = context.deadline {
-                    gate.write_until(deadline)
-                } else {
-                    gate.write();
-                    Ok(())
-                }
-            }
+            (Kind::Reader, Some(context)) if recursive => gate.read_recursive_with(context),
+            (Kind::Reader, Some(context)) => gate.read_with(context),
+            (Kind::Writer, Some(context)) => gate.write_with(context),
         };
         waited.map_err(Shut::Wait)
     }

@@ -161,6 +161,44 @@ where
     /// As [`read_recursive`](Self::read_recursive), without waiting: `None` if
     /// that would be needed.
     fn try_read_recursive(&self) -> Option<ReadGuard<'_, RwSem<P>, T>>;
+
+    /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, of
+    /// any length. Zero waits for nobody.
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
+    fn read_recursive_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+
+    /// As [`read_recursive`](Self::read_recursive); gives up at `deadline`.
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
+    #[cfg(feature = "std")]
+    fn read_recursive_until(
+        &self,
+        deadline: std::time::Instant,
+    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+
+    /// As [`read_recursive`](Self::read_recursive); gives up when a signal handler
+    /// has run in this thread, as [`read_interruptible`](Self::read_interruptible).
+    ///
+    /// # Errors
+    /// [`Interrupted`](WaitError::Interrupted).
+    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+
+    /// As [`read_recursive`](Self::read_recursive); gives up when `token` is
+    /// cancelled.
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
+    /// before and the lock cannot be had without waiting.
+    fn read_recursive_cancellable(
+        &self,
+        token: &wait::CancelToken<P>,
+    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
 }
 
 impl<P: Platform, T: ?Sized> RwLockExt<P, T> for TypedLock<RwSem<P>, T>
@@ -244,6 +282,32 @@ where
             unsafe { self.make_read_guard_unchecked(GuardSend::new()) }
         })
     }
+
+    fn read_recursive_for(
+        &self,
+        timeout: Duration,
+    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
+        read_guard(self, |sem| read_recursive_for(sem, timeout))
+    }
+
+    #[cfg(feature = "std")]
+    fn read_recursive_until(
+        &self,
+        deadline: std::time::Instant,
+    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
+        read_guard(self, |sem| read_recursive_for(sem, time_until(deadline)))
+    }
+
+    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
+        read_guard(self, RwSem::read_recursive_interruptible)
+    }
+
+    fn read_recursive_cancellable(
+        &self,
+        token: &wait::CancelToken<P>,
+    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
+        read_guard(self, |sem| sem.read_recursive_cancellable(token))
+    }
 }
 
 /// The lock inside: to look at it, or to take it for a guard.
@@ -286,6 +350,10 @@ where
 // A lock that is free is taken without a look at the clock.
 pub(super) fn read_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
     if sem.try_read() { Ok(()) } else { sem.read_until(deadline::<P>(timeout)) }
+}
+
+fn read_recursive_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
+    if sem.try_read_recursive() { Ok(()) } else { sem.read_recursive_until(deadline::<P>(timeout)) }
 }
 
 pub(super) fn write_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {

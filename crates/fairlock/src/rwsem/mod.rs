@@ -3,7 +3,7 @@
 //! Read top-down: the lock and its fast paths are here; `read` and `write`
 //! are the slow ways in; `release` the slow way out; `tenure` and `published`
 //! decide who is granted, `pace` for how long; `spin` and `osq` are optimistic spinning;
-//! `downgrade` turns a writer into a reader.
+//! `downgrade` turns a writer into a reader; `recursive` lets a reader in again.
 
 mod adaptive;
 mod check;
@@ -18,6 +18,7 @@ mod published;
 mod published_loom;
 mod published_wait;
 mod read;
+mod recursive;
 mod release;
 mod spin;
 mod tenure;
@@ -155,33 +156,6 @@ impl<P: Platform> RwSem<P> {
         false
     }
 
-    /// Takes the lock for reading even past waiting writers if readers hold it
-    /// already; else like [`read`](Self::read). For a thread that may hold it.
-    pub fn read_recursive(&self) {
-        if !self.try_read_recursive() {
-            self.read();
-        }
-    }
-
-    /// As [`read_recursive`](Self::read_recursive), without waiting.
-    pub fn try_read_recursive(&self) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        // A passing reader's count is enough: it, or this one, is the last out
-        // and grants the lock on if that is due.
-        while word & (WRITER_LOCKED | word::READFAIL) == 0 && readers(word) > 0 {
-            match self.word.compare_exchange_weak(
-                word,
-                word + READER,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        self.try_read()
-    }
-
     /// Takes the lock for reading, or gives up at `deadline` (nanoseconds of
     /// [`Platform::now`]).
     pub fn read_until(&self, deadline: u64) -> Result<(), WaitError> {
@@ -198,7 +172,7 @@ impl<P: Platform> RwSem<P> {
         self.read_with(&WaitContext::cancellable(token))
     }
 
-    fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    pub(crate) fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         match self.read_fast() {
             Ok(()) => Ok(()),
             Err(before) => self.read_slow(before, context),
@@ -264,7 +238,7 @@ impl<P: Platform> RwSem<P> {
         self.write_with(&WaitContext::cancellable(token))
     }
 
-    fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    pub(crate) fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         match self.write_fast() {
             Ok(()) => Ok(()),
             Err(word) => self.write_slow(word, context),

@@ -169,6 +169,30 @@ impl Ranges {
         })
     }
 
+    /// Reads again. In a part of the range, where nobody is whom one would have to
+    /// wait for; or beyond it, if that wait ends.
+    fn read_again(
+        &self,
+        Claim { start, last, .. }: Claim,
+        how: How,
+    ) -> Result<(RangeReadGuard<'_, Sim>, Claim), RangeError> {
+        let lock = &self.lock;
+        let middle = start + (last - start) / 2;
+        let beyond = last.saturating_add(3);
+        let (again, last) = match how {
+            How::Wait => (lock.read_recursive(start..=middle), middle),
+            How::Try => (lock.try_read_recursive(start..=beyond), beyond),
+            How::For(ns) => {
+                (lock.read_recursive_for(start..=beyond, Duration::from_nanos(ns)), beyond)
+            }
+            How::Cancellable(token) => {
+                let token = &self.tokens[token];
+                (lock.read_recursive_cancellable(start..=middle, token), middle)
+            }
+        };
+        Ok((again?, Claim { start, last, writes: false }))
+    }
+
     fn visit(&self, claim: Claim, how: How, section: Section, then: Then) {
         let me = crate::thread();
         self.hints.borrow_mut()[me] = Sim::thread_hint();
@@ -194,12 +218,11 @@ impl Ranges {
                 stay(section);
             }
             Then::ReadAgain => {
-                if let Ok(again) = self.lock.read_recursive(claim.start..=middle) {
-                    let inner = Claim { last: middle, ..claim };
-                    self.enter(inner);
+                if let Ok((guard, again)) = self.read_again(claim, how) {
+                    self.enter(again);
                     stay(section);
-                    self.leave(inner);
-                    drop(again);
+                    self.leave(again);
+                    drop(guard);
                 }
             }
             Then::Shrink => {

@@ -89,6 +89,24 @@ impl Sem {
         true
     }
 
+    /// Reads again, which takes no wait, however it would be waited.
+    fn read_again(&self, how: How) {
+        let had = match how {
+            How::Wait => {
+                self.lock.read_recursive();
+                true
+            }
+            How::Try => self.lock.try_read_recursive(),
+            How::For(ns) => self.lock.read_recursive_until(crate::now() + ns).is_ok(),
+            How::Cancellable(token) => {
+                self.lock.read_recursive_cancellable(&self.tokens[token]).is_ok()
+            }
+        };
+        if !had {
+            self.room.complain(Kind::Order, "a reader could not read again".into());
+        }
+    }
+
     /// Leaves what was entered.
     fn release(&self, writes: bool, fair: bool) {
         self.room.leave(writes);
@@ -123,7 +141,7 @@ impl Subject for Sem {
                         stay(section);
                     }
                     Then::ReadAgain => {
-                        self.lock.read_recursive();
+                        self.read_again(how);
                         self.room.enter(false);
                         stay(section);
                         self.release(false, false);

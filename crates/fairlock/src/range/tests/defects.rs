@@ -255,6 +255,31 @@ fn a_recursive_read_waits_for_holders_and_for_nobody_who_waits() {
     }
 }
 
+#[test]
+fn a_recursive_read_that_gives_up_is_waited_for_by_nobody() {
+    for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
+        let lock = &Lock::with_policy(policy);
+        let mine = lock.read(0..10).unwrap();
+        let writer = lock.write(15..20).unwrap();
+        let stop = &CancelToken::new();
+        scope(|s| {
+            let waiter = s.spawn(|| drop(lock.write(5..15).unwrap()));
+            until_queued(lock, 1);
+            let end = lock.read_recursive_for(5..20, Duration::from_millis(2)).map(drop);
+            assert_eq!(end, Err(RangeError::TimedOut));
+            let again = s.spawn(|| lock.read_recursive_cancellable(5..20, stop).map(drop));
+            until_queued(lock, 2);
+            stop.cancel();
+            assert_eq!(join(again), Err(RangeError::Cancelled));
+            assert!(!waiter.is_finished());
+            drop(mine);
+            join(waiter);
+        });
+        drop(writer);
+        assert_free(lock);
+    }
+}
+
 /// The first half of leaving a slot that somebody in the tree counts: the slot is
 /// free, and those who wait have not been told yet.
 fn leave_slot(lock: &Lock, guard: WriteGuard<'_>) -> usize {

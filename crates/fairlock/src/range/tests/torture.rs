@@ -124,7 +124,7 @@ fn torture(policy: RangePolicy, threads: u64, turns: usize) {
                         let wanted = span(places);
                         let stop = CancelToken::new();
                         let soon = Duration::from_micros(random.below(300));
-                        match random.below(12) {
+                        match random.below(13) {
                             0 => lock
                                 .try_write(wanted)
                                 .into_iter()
@@ -149,7 +149,11 @@ fn torture(policy: RangePolicy, threads: u64, turns: usize) {
                                 stopper.map(join);
                             }),
                             5 => read(random, inside, places, lock.read_recursive(wanted).unwrap()),
-                            6..9 => read(random, inside, places, lock.read(wanted).unwrap()),
+                            6 => lock
+                                .read_recursive_for(wanted, soon)
+                                .into_iter()
+                                .for_each(|g| read(random, inside, places, g)),
+                            7..10 => read(random, inside, places, lock.read(wanted).unwrap()),
                             _ => write(random, inside, places, lock.write(wanted).unwrap()),
                         }
                     }

@@ -1,0 +1,67 @@
+//! Reads that go past waiting writers: for a thread that may hold the lock for
+//! reading already, and would wait for a writer that waits for it.
+//!
+//! Such a thread never waits here: it is counted, so no writer is inside. Whoever
+//! does not hold the lock waits as an ordinary reader.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::word::{READER, READFAIL, WRITER_LOCKED, readers};
+use crate::platform::{Atomic, Platform};
+use crate::wait::{CancelToken, WaitContext, WaitError};
+
+impl<P: Platform> RwSem<P> {
+    /// Takes the lock for reading even past waiting writers if readers hold it
+    /// already; else like [`read`](Self::read). For a thread that may hold it.
+    pub fn read_recursive(&self) {
+        if !self.try_read_recursive() {
+            self.read();
+        }
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), without waiting.
+    pub fn try_read_recursive(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        // A passing reader's count is enough: it, or this one, is the last out
+        // and grants the lock on if that is due.
+        while word & (WRITER_LOCKED | READFAIL) == 0 && readers(word) > 0 {
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                word + READER,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        self.try_read()
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), or gives up at `deadline`
+    /// (nanoseconds of [`Platform::now`]).
+    pub fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::until(deadline))
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), or gives up when a signal
+    /// handler ran.
+    pub fn read_recursive_interruptible(&self) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::interruptible())
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), or gives up when `token` is
+    /// cancelled.
+    pub fn read_recursive_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::cancellable(token))
+    }
+
+    pub(crate) fn read_recursive_with(
+        &self,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if self.try_read_recursive() { Ok(()) } else { self.read_with(context) }
+    }
+}
