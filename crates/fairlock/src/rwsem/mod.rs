@@ -296,6 +296,17 @@ impl<P: Platform> RwSem<P> {
         self.word.load(Ordering::Relaxed) & word::WAITERS != 0
     }
 
+    /// Whether the count of readers is full, at 2^55 (2^23 where a pointer has 32
+    /// bits): [`try_read`](Self::try_read) fails then.
+    ///
+    /// Waiting reads do not: they still let readers in beside readers, the slow
+    /// way. Whoever has to refuse readers instead (`EAGAIN` in POSIX) asks here
+    /// first. Others may read between the question and what follows from it: the
+    /// count has room for as many again.
+    pub fn is_saturated(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & word::READFAIL != 0
+    }
+
     /// Calls `f` with each queued thread: which way it wants the lock, its hint, and
     /// since when. `f` must not panic, and must not use this lock.
     pub(crate) fn for_each_waiter(&self, mut f: impl FnMut(Kind, usize, u64)) {

@@ -128,7 +128,9 @@ fn readers_beyond_the_count_share_and_exclude_writers() {
     for_each_policy(|lock| {
         let full = READFAIL - READER;
         lock.word.store(full, Ordering::SeqCst);
+        assert!(!lock.is_saturated());
         lock.read();
+        assert!(lock.is_saturated());
         assert_eq!(word(lock), READFAIL);
         // Nobody takes the lock for free.
         assert!(lock.is_locked() && !lock.try_write());
@@ -142,6 +144,7 @@ fn readers_beyond_the_count_share_and_exclude_writers() {
         // SAFETY: read twice above.
         unsafe { (0..2).for_each(|_| lock.unlock_read()) };
         assert_eq!(word(lock), full);
+        assert!(!lock.is_saturated());
         lock.word.store(0, Ordering::SeqCst);
     });
 }
