@@ -6,6 +6,7 @@
 //! `downgrade` turns a writer into a reader; `recursive` lets a reader in again.
 
 mod adaptive;
+mod adopt;
 mod check;
 mod downgrade;
 #[cfg(all(test, loom))]
