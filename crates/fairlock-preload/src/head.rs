@@ -1,0 +1,255 @@
+//! The first eight bytes of a lock: the thin lock, or where the inflated one is.
+//!
+//! | bits | thin | inflated |
+//! |---|---|---|
+//! | 0 | 0 | 1: `INFLATED` |
+//! | 1 | `WRITER`: a writer is inside | |
+//! | 1-41 | | bits 6-46 of the slot's address |
+//! | 8-62 | how many readers are inside | |
+//! | 63 | `FULL`: no more can be counted | |
+//! | 42-63 | | bits 3-24 of the lock's own address |
+//!
+//! Zero is a free lock, as in a static initialiser. Every change is one
+//! compare-exchange:
+//!
+//! ```text
+//! free <-> n readers          enter, leave
+//! free <-> writer             enter, leave
+//! thin --> inflated           the slot has adopted exactly what the thin word says
+//! inflated --> free           the program's `destroy`, or a stray word
+//! ```
+//!
+//! A holder that finds the lock inflated when it leaves was adopted, and leaves the slot.
+//!
+//! A word that names another address than the lock's own is *stray*: the program copied
+//! the bytes of a lock, or uses its memory for a new one. It is a free lock.
+//!
+//! Orderings: entering is an Acquire and leaving a Release, so one section happens
+//! before the next; a section inside the thin lock happens before those in the slot,
+//! as the installing exchange acquires what came before it and whoever follows the
+//! address acquires that. The same pair publishes what was adopted.
+
+use core::sync::atomic::Ordering;
+
+use fairlock::platform::{Atomic, Platform};
+
+use crate::slot::Slot;
+
+const INFLATED: u64 = 1 << 0;
+const WRITER: u64 = 1 << 1;
+const READER_SHIFT: u32 = 8;
+const READER: u64 = 1 << READER_SHIFT;
+const FULL: u64 = 1 << 63;
+
+const SLOT_SHIFT: u32 = 5;
+const SLOT_MASK: u64 = ((1 << 41) - 1) << 6;
+const TAG_SHIFT: u32 = 42;
+const TAG_MASK: u64 = (1 << 22) - 1;
+
+/// How often a thread tries before it takes the others for a crowd, which is
+/// better off with an inflated lock's `fetch_add`.
+const ATTEMPTS: u32 = 4;
+
+/// What came of an attempt to enter.
+pub(crate) enum Entry<P: Platform> {
+    /// The caller is inside.
+    Entered,
+    /// Somebody is in the way.
+    Conflict,
+    /// Others changed the word, time and again.
+    Crowded,
+    /// One more reader cannot be counted.
+    Full,
+    /// Ask there.
+    Inflated(&'static Slot<P>),
+}
+
+/// How the caller was inside.
+pub(crate) enum Exit<P: Platform> {
+    Reader,
+    Writer,
+    /// It was not.
+    Free,
+    /// Ask there.
+    Inflated(&'static Slot<P>),
+}
+
+/// Who is inside a thin lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holders {
+    Readers(u64),
+    Writer,
+}
+
+#[repr(transparent)]
+pub(crate) struct Head<P: Platform> {
+    word: P::AtomicU64,
+}
+
+impl<P: Platform> Head<P> {
+    /// Enters as a reader, if the lock is thin and nothing is in the way at once.
+    #[inline(always)]
+    pub(crate) fn read_at_once(&self) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word & (INFLATED | WRITER | FULL) == 0 && self.exchange(word, word + READER).is_ok()
+    }
+
+    /// The same as a writer.
+    #[inline(always)]
+    pub(crate) fn write_at_once(&self) -> bool {
+        self.exchange(0, WRITER).is_ok()
+    }
+
+    /// Leaves a thin lock, if nobody changes the word meanwhile; `leave_writer` is
+    /// called before a writer leaves.
+    #[inline(always)]
+    pub(crate) fn leave_at_once(&self, leave_writer: impl FnOnce()) -> Option<Exit<P>> {
+        let word = self.word.load(Ordering::Relaxed);
+        if word == WRITER {
+            leave_writer();
+            return self.give_up(word, 0).is_ok().then_some(Exit::Writer);
+        }
+        let thin = word & (INFLATED | WRITER) == 0 && word >= READER;
+        (thin && self.give_up(word, word - READER).is_ok()).then_some(Exit::Reader)
+    }
+
+    /// Enters as a reader, or says what is in the way. `address` is the lock's.
+    pub(crate) fn read(&self, address: usize) -> Entry<P> {
+        self.enter(address, |word| match word {
+            word if word & WRITER != 0 => Err(Entry::Conflict),
+            word if word & FULL != 0 => Err(Entry::Full),
+            word => Ok(word + READER),
+        })
+    }
+
+    /// The same as a writer.
+    pub(crate) fn write(&self, address: usize) -> Entry<P> {
+        self.enter(address, |word| if word == 0 { Ok(WRITER) } else { Err(Entry::Conflict) })
+    }
+
+    fn enter(&self, address: usize, step: impl Fn(u64) -> Result<u64, Entry<P>>) -> Entry<P> {
+        let mut word = self.load();
+        for _ in 0..ATTEMPTS {
+            let thin = match Self::follow(word, address) {
+                Some(slot) => return Entry::Inflated(slot),
+                None => thin(word),
+            };
+            let next = match step(thin) {
+                Ok(next) => next,
+                Err(entry) => return entry,
+            };
+            match self.exchange(word, next) {
+                Ok(()) => return Entry::Entered,
+                Err(now) => word = now,
+            }
+        }
+        Entry::Crowded
+    }
+
+    /// Leaves. `leave_writer` is called before a writer leaves: then the lock may be gone.
+    pub(crate) fn leave(&self, address: usize, leave_writer: impl Fn()) -> Exit<P> {
+        let mut word = self.load();
+        loop {
+            if let Some(slot) = Self::follow(word, address) {
+                return Exit::Inflated(slot);
+            }
+            let (next, exit) = match thin(word) {
+                0 => return Exit::Free,
+                word if word & WRITER != 0 => {
+                    leave_writer();
+                    (0, Exit::Writer)
+                }
+                word => (word - READER, Exit::Reader),
+            };
+            match self.give_up(word, next) {
+                Ok(()) => return exit,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The slot, if the lock is inflated.
+    pub(crate) fn slot(&self, address: usize) -> Option<&'static Slot<P>> {
+        Self::follow(self.load(), address)
+    }
+
+    /// Moves the lock, with whoever is inside, to a slot that nobody else knows. If it is
+    /// inflated already: where.
+    pub(crate) fn inflate(
+        &self,
+        address: usize,
+        slot: &'static Slot<P>,
+    ) -> Result<(), &'static Slot<P>> {
+        let mut word = self.load();
+        loop {
+            if let Some(other) = Self::follow(word, address) {
+                return Err(other);
+            }
+            slot.adopt(holders(word));
+            match self.install(word, address, slot) {
+                Ok(()) => return Ok(()),
+                Err(now) => {
+                    slot.sem.forget_holders();
+                    word = now;
+                }
+            }
+        }
+    }
+
+    fn install(&self, word: u64, address: usize, slot: &'static Slot<P>) -> Result<(), u64> {
+        let slot = core::ptr::from_ref(slot).expose_provenance() as u64;
+        let inflated = INFLATED | (slot >> SLOT_SHIFT) | (tag(address) << TAG_SHIFT);
+        self.word.compare_exchange(word, inflated, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    }
+
+    /// The lock is free, and thin.
+    pub(crate) fn clear(&self) {
+        // Release: what was done to the old lock comes before what is done to the next.
+        self.word.store(0, Ordering::Release);
+    }
+
+    /// Acquire: whoever finds an address may follow it.
+    fn load(&self) -> u64 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Acquire: it ends in ownership; if it fails, the word may be an address.
+    #[inline(always)]
+    fn exchange(&self, word: u64, next: u64) -> Result<(), u64> {
+        self.word.compare_exchange(word, next, Ordering::Acquire, Ordering::Acquire).map(|_| ())
+    }
+
+    #[inline(always)]
+    fn give_up(&self, word: u64, next: u64) -> Result<(), u64> {
+        self.word.compare_exchange(word, next, Ordering::Release, Ordering::Acquire).map(|_| ())
+    }
+
+    /// The slot that the word names, unless it is stray.
+    #[inline(always)]
+    fn follow(word: u64, address: usize) -> Option<&'static Slot<P>> {
+        if word & INFLATED == 0 || word >> TAG_SHIFT != tag(address) {
+            return None;
+        }
+        let slot = ((word << SLOT_SHIFT) & SLOT_MASK) as usize;
+        // SAFETY: a word with INFLATED and the lock's own tag was made by `install`, of a
+        // slot; those are never freed. The caller read the word with Acquire.
+        Some(unsafe { &*core::ptr::with_exposed_provenance(slot) })
+    }
+}
+
+#[inline(always)]
+fn tag(address: usize) -> u64 {
+    (address >> 3) as u64 & TAG_MASK
+}
+
+/// A word that names no slot, as a thin lock's: a stray one is free.
+fn thin(word: u64) -> u64 {
+    if word & INFLATED == 0 { word } else { 0 }
+}
+
+fn holders(word: u64) -> Holders {
+    match thin(word) {
+        word if word & WRITER != 0 => Holders::Writer,
+        word => Holders::Readers(word >> READER_SHIFT),
+    }
+}

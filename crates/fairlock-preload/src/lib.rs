@@ -1,0 +1,52 @@
+//! `libfairlock_preload.so`: serves `pthread_rwlock_*` to an unchanged program.
+//!
+//! ```sh
+//! LD_PRELOAD=target/release/libfairlock_preload.so PROGRAM
+//! ```
+//!
+//! Only for 64-bit x86 Linux with glibc, whose `pthread_rwlock_t` it lives in; on
+//! other targets the library is empty.
+//!
+//! # How
+//!
+//! A lock has two forms, and both fit into the 56 bytes of the program's lock. At
+//! first it is *thin*: a word (`head`) that counts readers or says that a writer is
+//! inside, one compare-exchange each way. When somebody has to wait, the lock is
+//! *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool adopts whoever holds it
+//! now, and its address replaces the word. From then on everything goes to that lock,
+//! until the program destroys its own.
+//!
+//! The pool's memory is never given back, so nobody minds if the program frees its lock
+//! while the thread that released it last is still on its way out. An inflated lock
+//! belongs to an address (`process::registry`): if the program never destroys its locks, as
+//! C++'s `std::shared_mutex` does not, the next lock at the same address gets the same
+//! one. What is held is bounded by the number of addresses at which there ever was
+//! contention.
+//!
+//! # Promises
+//!
+//! * Waits are as fair as `FAIRLOCK_POLICY` says. All kinds of `pthread_rwlockattr_setkind_np`
+//!   mean the same: readers and writers take turns, so neither side starves, and a thread
+//!   that reads already may read again, whoever waits (`thread::held` knows).
+//! * Results are glibc's (`EBUSY`, `EDEADLK`, `EINVAL`, `ETIMEDOUT`, `EAGAIN`), in the
+//!   order in which it looks for them. `pthread_rwlock_destroy` never fails. A `try` fails
+//!   if others wait, even in the moment when nobody holds the lock.
+//! * A wait on `CLOCK_REALTIME` is over when that clock says so. If somebody sets the
+//!   clock forward meanwhile, the wait does not notice before the time it was meant to last.
+//! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
+//!   program with raised privileges.
+//! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.
+//!   A reader of another thread that came to a held lock in the very microsecond of the
+//!   fork may stay counted (glibc keeps every waiting reader).
+//! * No memory is taken from the program's allocator. If the system has none left, the
+//!   process ends with a message.
+#![cfg(any(loom, all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
+
+mod head;
+#[cfg(not(loom))]
+mod posix;
+#[cfg(not(loom))]
+mod process;
+mod slot;
+#[cfg(not(loom))]
+mod thread;

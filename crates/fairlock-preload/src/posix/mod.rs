@@ -1,0 +1,304 @@
+//! A `pthread_rwlock_t`, and what POSIX and glibc say about it.
+
+#[cfg(not(test))] // a test's own locks are libc's
+mod symbols;
+pub(crate) mod until;
+
+use core::ffi::c_int;
+use core::mem::offset_of;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
+
+use self::until::Until;
+use crate::head::{Entry, Exit, Head};
+use crate::process::config::{self, Mode};
+use crate::process::registry;
+use crate::slot::Slot;
+use crate::thread::platform::Preload;
+use crate::thread::{self, State};
+
+/// The program's lock. What glibc wrote into it when it was initialised is honoured, and
+/// the number of the writing thread is where debuggers look for it.
+#[repr(C)]
+pub(crate) struct Lock {
+    /// `__readers` and `__writers`.
+    head: Head<Preload>,
+    _futexes: [u32; 4],
+    /// `__cur_writer`. Only the writer itself stores or clears its own number.
+    writer: AtomicU32,
+    /// `__shared`: not zero if the lock is used by several processes.
+    shared: u32,
+    _elision: [u32; 4],
+    /// The kind. All are the same here.
+    _flags: u32,
+}
+
+const _: () = {
+    assert!(size_of::<Lock>() == size_of::<pthread_rwlock_t>());
+    assert!(align_of::<Lock>() <= align_of::<pthread_rwlock_t>());
+    assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, _flags) == 48);
+};
+
+impl Lock {
+    /// # Safety
+    /// A lock that is initialised, and stays so until the caller is done with it.
+    pub(crate) unsafe fn at<'a>(lock: *mut pthread_rwlock_t) -> &'a Self {
+        // SAFETY: the caller's promise; the layout is checked above.
+        unsafe { &*lock.cast() }
+    }
+
+    /// Whether the lock is this library's, not glibc's.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.shared == 0 && config::mode() != Mode::Off
+    }
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    // ---- uncontended: as few instructions as possible ----
+
+    /// Reads a thin lock, if nothing whatever is special.
+    #[inline(always)]
+    pub(crate) fn read_at_once(&self) -> bool {
+        let me = thread::state();
+        if self.is_plain(me) && !self.is_writer(me) && self.head.read_at_once() {
+            me.held().push(self.address());
+            return true;
+        }
+        false
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_at_once(&self) -> bool {
+        let me = thread::state();
+        if self.is_plain(me) && self.head.write_at_once() {
+            self.set_writer(me.tid());
+            return true;
+        }
+        false
+    }
+
+    #[inline(always)]
+    pub(crate) fn unlock_at_once(&self) -> bool {
+        let me = thread::state();
+        if !self.is_plain(me) {
+            return false;
+        }
+        match self.head.leave_at_once(|| self.set_writer(0)) {
+            Some(Exit::Reader) => {
+                // The lock may be gone; its address is only a number here.
+                me.held().remove(self.address());
+                true
+            }
+            left => left.is_some(),
+        }
+    }
+
+    #[inline(always)]
+    fn is_plain(&self, me: &State) -> bool {
+        me.is_plain() && self.shared == 0
+    }
+
+    /// Relaxed: a thread finds its own number only if it stored it.
+    #[inline(always)]
+    fn is_writer(&self, me: &State) -> bool {
+        self.writer.load(Ordering::Relaxed) == me.tid()
+    }
+
+    /// Relaxed: see above.
+    #[inline(always)]
+    fn set_writer(&self, tid: u32) {
+        self.writer.store(tid, Ordering::Relaxed);
+    }
+
+    // ---- in general ----
+
+    pub(crate) fn read(&self, until: &Until) -> c_int {
+        let me = thread::enter();
+        if self.is_writer(me) {
+            return EDEADLK;
+        }
+        let address = self.address();
+        let taken = self.inflated(self.head.read(address), true).and_then(|slot| match slot {
+            None => Ok(()),
+            Some(slot) => read(slot, me.held().contains(address), until),
+        });
+        note_read(taken, me, address)
+    }
+
+    pub(crate) fn try_read(&self) -> c_int {
+        let me = thread::enter();
+        let address = self.address();
+        let taken = self.inflated(self.head.read(address), false).and_then(|slot| match slot {
+            None => Ok(()),
+            Some(slot) => try_read(slot, me.held().contains(address)),
+        });
+        note_read(taken, me, address)
+    }
+
+    pub(crate) fn write(&self, until: &Until) -> c_int {
+        let me = thread::enter();
+        if self.is_writer(me) {
+            return EDEADLK;
+        }
+        let entry = self.head.write(self.address());
+        let taken = self.inflated(entry, true).and_then(|slot| match slot {
+            None => Ok(()),
+            Some(slot) => write(slot, until),
+        });
+        self.note_write(taken, me)
+    }
+
+    pub(crate) fn try_write(&self) -> c_int {
+        let me = thread::enter();
+        let entry = self.head.write(self.address());
+        let taken = self.inflated(entry, false).and_then(|slot| match slot {
+            Some(slot) if !slot.sem.try_write() => Err(EBUSY),
+            _ => Ok(()),
+        });
+        self.note_write(taken, me)
+    }
+
+    /// Gives the lock up, whichever way it is held. Nothing happens if it is not.
+    pub(crate) fn unlock(&self) {
+        let me = thread::enter();
+        let address = self.address();
+        // From here on the lock may be gone as soon as it was given up.
+        match self.head.leave(address, || self.set_writer(0)) {
+            Exit::Reader => me.held().remove(address),
+            Exit::Writer | Exit::Free => {}
+            Exit::Inflated(slot) if slot.sem.is_write_locked() => {
+                self.set_writer(0);
+                // SAFETY: held for writing, so the caller holds it that way.
+                unsafe { slot.sem.unlock_write() };
+            }
+            Exit::Inflated(slot) if slot.sem.is_locked() => {
+                // SAFETY: held, and not for writing.
+                unsafe { slot.sem.unlock_read() };
+                me.held().remove(address);
+            }
+            Exit::Inflated(_) => {}
+        }
+    }
+
+    pub(crate) fn destroy(&self) {
+        let address = self.address();
+        if self.head.slot(address).is_some() {
+            registry::retire(&self.head, address);
+        }
+    }
+
+    /// The slot to ask, if the caller is not inside already. A thread that `waits` has
+    /// the lock inflated for it.
+    fn inflated(
+        &self,
+        entry: Entry<Preload>,
+        waits: bool,
+    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
+        match entry {
+            Entry::Entered => Ok(None),
+            Entry::Inflated(slot) => Ok(Some(slot)),
+            Entry::Full => Err(EAGAIN),
+            Entry::Conflict if !waits => Err(EBUSY),
+            Entry::Conflict | Entry::Crowded => {
+                Ok(Some(registry::inflate(&self.head, self.address())))
+            }
+        }
+    }
+
+    fn note_write(&self, taken: Result<(), c_int>, me: &State) -> c_int {
+        match taken {
+            Ok(()) => {
+                self.set_writer(me.tid());
+                0
+            }
+            Err(errno) => errno,
+        }
+    }
+}
+
+fn note_read(taken: Result<(), c_int>, me: &State, address: usize) -> c_int {
+    match taken {
+        Ok(()) => {
+            me.held().push(address);
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
+/// A thread that reads already (`again`) does not wait for those that wait for it.
+fn read(slot: &Slot<Preload>, again: bool, until: &Until) -> Result<(), c_int> {
+    if again {
+        match try_read(slot, again) {
+            // It waits only if it was wrong: another thread has let go what it took.
+            Err(EBUSY) => {}
+            taken => return taken,
+        }
+    }
+    match until {
+        Until::Forever => {
+            slot.sem.read();
+            Ok(())
+        }
+        until => until.wait(|deadline| slot.sem.read_until(deadline)),
+    }
+}
+
+fn try_read(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
+    let taken = if again { slot.sem.try_read_recursive() } else { slot.sem.try_read() };
+    match taken {
+        true => Ok(()),
+        false if slot.sem.is_saturated() => Err(EAGAIN),
+        false => Err(EBUSY),
+    }
+}
+
+fn write(slot: &Slot<Preload>, until: &Until) -> Result<(), c_int> {
+    match until {
+        Until::Forever => {
+            slot.sem.write();
+            Ok(())
+        }
+        until => until.wait(|deadline| slot.sem.write_until(deadline)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_in_has_its_way_out() {
+        let mut lock = libc::PTHREAD_RWLOCK_INITIALIZER;
+        // SAFETY: initialised, and here to the end.
+        let lock = unsafe { Lock::at(&mut lock) };
+        assert!(!lock.read_at_once(), "the thread has not entered yet");
+        assert!(lock.is_ours());
+        for _form in ["thin", "inflated"] {
+            assert_eq!([lock.try_read(), lock.read(&Until::Forever)], [0, 0]);
+            assert_eq!(lock.try_write(), EBUSY);
+            lock.unlock();
+            lock.unlock();
+            assert_eq!(lock.write(&Until::Forever), 0);
+            assert_eq!(lock.try_read(), EBUSY);
+            assert_eq!([lock.read(&Until::Forever), lock.write(&Until::Forever)], [EDEADLK; 2]);
+            lock.unlock();
+            lock.unlock(); // once too often
+            assert_eq!(lock.try_write(), 0);
+            lock.unlock();
+            // Only the second time round it is inflated.
+            assert_eq!(lock.read(&Until::Forever), 0);
+            assert_eq!(lock.write(&Until::Monotonic(0)), libc::ETIMEDOUT);
+            lock.unlock();
+        }
+        assert!(!lock.read_at_once() && !lock.write_at_once(), "it is inflated");
+        lock.destroy();
+        assert!(lock.read_at_once() && lock.unlock_at_once());
+        assert!(lock.write_at_once() && !lock.read_at_once());
+        assert!(lock.unlock_at_once() && !lock.unlock_at_once());
+    }
+}

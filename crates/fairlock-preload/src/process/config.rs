@@ -1,0 +1,81 @@
+//! What the environment asks for.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use fairlock::Policy;
+
+/// What the library does in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// Leaves everything to glibc.
+    Off = 1,
+    On = 2,
+}
+
+const POLICIES: [(&CStr, Policy); 5] = [
+    (c"default", Policy::DEFAULT),
+    (c"unfair", Policy::UNFAIR),
+    (c"handoff", Policy::HANDOFF),
+    (c"no_reader_spin", Policy::NO_READER_SPIN),
+    (c"writer_phase", Policy::WRITER_PHASE),
+];
+
+/// A [`Mode`], or zero before somebody has looked.
+static MODE: AtomicU8 = AtomicU8::new(0);
+/// An index of [`POLICIES`].
+static POLICY: AtomicU8 = AtomicU8::new(0);
+
+#[inline(always)]
+pub(crate) fn mode() -> Mode {
+    // Acquire: the rest is set.
+    match MODE.load(Ordering::Acquire) {
+        0 => look(),
+        1 => Mode::Off,
+        _ => Mode::On,
+    }
+}
+
+/// How new locks decide who goes next; see `FAIRLOCK_POLICY`. A lock's kind
+/// (`pthread_rwlockattr_setkind_np`) does not matter, as no side starves.
+pub(crate) fn policy() -> Policy {
+    POLICIES[POLICY.load(Ordering::Relaxed) as usize].1
+}
+
+/// Any thread that comes here before the library has started finds the same.
+#[cold]
+fn look() -> Mode {
+    // SAFETY: no arguments to get wrong.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    let mode = if secure { Mode::Off } else { Mode::On };
+    if mode == Mode::On {
+        POLICY.store(find_policy(variable(c"FAIRLOCK_POLICY")), Ordering::Relaxed);
+    }
+    // Release: the rest is set.
+    MODE.store(mode as u8, Ordering::Release);
+    mode
+}
+
+fn find_policy(asked: Option<&CStr>) -> u8 {
+    let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return 0 };
+    match POLICIES.iter().position(|(name, _)| *name == asked) {
+        Some(index) => index as u8,
+        None => {
+            super::say(
+                "fairlock: FAIRLOCK_POLICY is none of default, unfair, handoff, \
+                 no_reader_spin, writer_phase; using default\n",
+            );
+            0
+        }
+    }
+}
+
+fn variable(name: &CStr) -> Option<&'static CStr> {
+    // SAFETY: a C string; the value is one, too, and stays where it is unless the program
+    // changes its environment before the library has started.
+    unsafe {
+        let value = libc::getenv(name.as_ptr());
+        if value.is_null() { None } else { Some(CStr::from_ptr(value)) }
+    }
+}

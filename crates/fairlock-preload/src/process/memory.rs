@@ -1,0 +1,29 @@
+//! Memory from the system: the program's allocator may use locks itself.
+
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+
+/// So many bytes of zeros, if the system has them.
+pub(crate) fn map(bytes: usize) -> Option<NonNull<c_void>> {
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, wherever there is room.
+    let memory = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if memory == libc::MAP_FAILED { None } else { NonNull::new(memory) }
+}
+
+/// Gives it back.
+///
+/// # Safety
+/// From [`map`], and not used any more.
+pub(crate) unsafe fn unmap(memory: *mut c_void, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::munmap(memory, bytes) };
+}
+
+/// Ends the process: a lock cannot go on.
+pub(crate) fn exhausted() -> ! {
+    super::say("fairlock: out of memory for locks: the system refused 64 KiB\n");
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}

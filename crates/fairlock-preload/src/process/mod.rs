@@ -1,0 +1,40 @@
+//! What the process has once.
+
+pub(crate) mod config;
+mod fork;
+pub(crate) mod memory;
+mod mutex;
+pub(crate) mod pool;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
+pub(crate) mod real;
+pub(crate) mod registry;
+
+use fairlock::platform::Platform;
+
+use crate::thread::{self, platform::Preload};
+
+/// Runs when the library is loaded. Locks may be used before that: what is done here is
+/// not needed for them, but best done while no other thread is about.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+#[cfg_attr(test, allow(dead_code, reason = "tests start what they need"))]
+extern "C" fn start() {
+    if config::mode() == config::Mode::Off {
+        return;
+    }
+    thread::start();
+    fork::start();
+    // Each looks symbols up once. Later that could wait for a thread which loads a
+    // library and, in its constructor, waits for a lock.
+    real::resolve();
+    Preload::cpu();
+}
+
+/// Says something on the standard error stream.
+fn say(text: &str) {
+    // SAFETY: bytes to read. If it fails there is nobody to tell.
+    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+}

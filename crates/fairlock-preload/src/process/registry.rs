@@ -1,0 +1,205 @@
+//! Which address has which inflated lock.
+//!
+//! Looked up when a lock is inflated or destroyed, never to use one: its head has the
+//! address of its slot.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use super::config;
+use super::mutex::{Guard, Mutex};
+use super::pool::{Pool, Pooled};
+use crate::head::Head;
+use crate::thread::platform::Preload;
+
+type Slot = crate::slot::Slot<Preload>;
+
+impl Pooled for Slot {
+    fn next(&self) -> &AtomicPtr<Self> {
+        &self.next
+    }
+}
+
+const BUCKETS: usize = 1 << 14;
+
+pub(crate) static SLOTS: Pool<Slot> = Pool::new();
+static TABLE: Table =
+    Table { mutex: Mutex::new(), buckets: [const { AtomicPtr::new(ptr::null_mut()) }; BUCKETS] };
+
+/// Lists of slots, linked by their `next`. A slot is in a list exactly while it has the
+/// address of a lock, or of one that was given up without `destroy`.
+struct Table {
+    mutex: Mutex,
+    buckets: [AtomicPtr<Slot>; BUCKETS],
+}
+
+/// The slot of the lock at `address`, whose head this is: with whoever is inside now, if
+/// the lock was thin.
+#[cold]
+pub(crate) fn inflate(head: &Head<Preload>, address: usize) -> &'static Slot {
+    let guard = TABLE.mutex.lock();
+    if let Some(slot) = head.slot(address) {
+        return slot;
+    }
+    let slot = TABLE.find(&guard, address).filter(|slot| recover(slot)).unwrap_or_else(|| {
+        TABLE.remove(&guard, address);
+        let slot = SLOTS.take(|| Slot::new(config::policy()));
+        TABLE.insert(&guard, address, slot);
+        slot
+    });
+    // Nobody else inflates a lock while this thread has the mutex.
+    head.inflate(address, slot).err().unwrap_or(slot)
+}
+
+/// The program destroys the lock at `address`, which is inflated: then it is thin, and free.
+#[cold]
+pub(crate) fn retire(head: &Head<Preload>, address: usize) {
+    let guard = TABLE.mutex.lock();
+    if let Some(slot) = TABLE.remove(&guard, address)
+        && recover(slot)
+    {
+        SLOTS.give(slot);
+    }
+    head.clear();
+}
+
+/// Makes a slot fit for the next lock, if its last one is gone. Not if somebody still
+/// waits for that, against all rules: they would wait for the next.
+fn recover(slot: &Slot) -> bool {
+    if slot.sem.has_waiters() {
+        return false;
+    }
+    if slot.sem.is_locked() {
+        slot.sem.forget_holders();
+    }
+    true
+}
+
+impl Table {
+    fn bucket(&self, address: usize) -> &AtomicPtr<Slot> {
+        // Fibonacci hashing: locks are often at equal distances.
+        let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.buckets[(hash >> (u64::BITS - BUCKETS.ilog2())) as usize]
+    }
+
+    // Relaxed, in all of these: under the mutex.
+
+    fn find(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
+        let mut next = self.bucket(address).load(Ordering::Relaxed);
+        // SAFETY: null, or a slot, and those are never freed.
+        while let Some(slot) = unsafe { next.as_ref() } {
+            if slot.address.load(Ordering::Relaxed) == address {
+                return Some(slot);
+            }
+            next = slot.next.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    fn insert(&self, _guard: &Guard<'_>, address: usize, slot: &'static Slot) {
+        let bucket = self.bucket(address);
+        slot.next.store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
+        slot.address.store(address, Ordering::Relaxed);
+        bucket.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
+    }
+
+    fn remove(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
+        let mut link = self.bucket(address);
+        // SAFETY: null, or a slot, and those are never freed.
+        while let Some(slot) = unsafe { link.load(Ordering::Relaxed).as_ref::<'static>() } {
+            if slot.address.load(Ordering::Relaxed) == address {
+                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
+                slot.address.store(0, Ordering::Relaxed);
+                return Some(slot);
+            }
+            link = &slot.next;
+        }
+        None
+    }
+}
+
+/// Nobody changes anything until the process has forked.
+pub(super) fn before_fork() {
+    core::mem::forget(TABLE.mutex.lock());
+    core::mem::forget(SLOTS.mutex().lock());
+}
+
+pub(super) fn after_fork_in_parent() {
+    SLOTS.mutex().unlock();
+    TABLE.mutex.unlock();
+}
+
+/// The calling thread is the only one, and uses no lock.
+pub(super) fn after_fork_in_child() {
+    SLOTS.mutex().reset();
+    TABLE.mutex.reset();
+    for slot in SLOTS.iter() {
+        // SAFETY: the other threads are gone, and this one is in none of a lock's methods.
+        unsafe { (*slot).sem.forget_waiters() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lock's head, at its address.
+    fn heads(count: usize) -> Vec<Head<Preload>> {
+        // SAFETY: an atomic word of zero.
+        (0..count).map(|_| unsafe { core::mem::zeroed() }).collect()
+    }
+
+    fn address(head: &Head<Preload>) -> usize {
+        ptr::from_ref(head) as usize
+    }
+
+    #[test]
+    fn a_lock_is_inflated_once_with_whoever_is_inside() {
+        let head = &heads(1)[0];
+        assert!(head.read_at_once() && head.read_at_once());
+        let slot = inflate(head, address(head));
+        assert_eq!(slot.sem.snapshot().readers, 2);
+        assert!(ptr::eq(slot, inflate(head, address(head))));
+        assert_eq!(slot.sem.snapshot().readers, 2);
+    }
+
+    #[test]
+    fn an_abandoned_lock_leaves_its_slot_to_the_next_at_its_address() {
+        let head = &heads(1)[0];
+        let slot = inflate(head, address(head));
+        slot.sem.write();
+        head.clear(); // the program uses its memory for another lock
+        assert!(head.write_at_once());
+        assert!(ptr::eq(slot, inflate(head, address(head))));
+        assert!(slot.sem.is_write_locked());
+        head.clear();
+        assert!(ptr::eq(slot, inflate(head, address(head))));
+        assert!(!slot.sem.is_locked());
+    }
+
+    #[test]
+    fn a_slot_is_used_again_after_destroy() {
+        let heads = heads(2000);
+        let mut slots = std::collections::HashSet::new();
+        for head in &heads {
+            slots.insert(ptr::from_ref(inflate(head, address(head))));
+            retire(head, address(head));
+            assert!(head.slot(address(head)).is_none() && head.write_at_once());
+        }
+        // Other tests take some, too.
+        assert!(slots.len() < 100, "{} slots for one lock after the other", slots.len());
+    }
+
+    #[test]
+    fn a_copy_of_a_lock_is_another_lock() {
+        let heads = heads(2);
+        let slot = inflate(&heads[0], address(&heads[0]));
+        // SAFETY: as a program does it that copies the structure.
+        unsafe {
+            ptr::copy(&raw const heads[0], (&raw const heads[1]).cast_mut(), 1);
+        }
+        assert!(heads[1].slot(address(&heads[1])).is_none());
+        slot.sem.write();
+        assert!(matches!(heads[1].write(address(&heads[1])), crate::head::Entry::Entered));
+    }
+}

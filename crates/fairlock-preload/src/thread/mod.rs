@@ -1,0 +1,222 @@
+//! What belongs to a thread: who it is, what it reads, and its record in the locks.
+
+pub(crate) mod held;
+pub(crate) mod platform;
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use fairlock::wait::Thread;
+
+use self::held::Held;
+use self::platform::Preload;
+use crate::process::config::{self, Mode};
+use crate::process::pool::{Pool, Pooled};
+
+/// A thread's own variables. All zero at first.
+pub(crate) struct State {
+    /// Uncontended locks may be used as thin ones, and `tid` is known.
+    plain: Cell<bool>,
+    /// Its number in the kernel, as glibc stores it in a lock; zero before it has
+    /// [entered](enter).
+    tid: Cell<u32>,
+    record: Cell<*const Record>,
+    held: Held,
+}
+
+impl State {
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn tid(&self) -> u32 {
+        self.tid.get()
+    }
+
+    /// What it reads.
+    #[inline(always)]
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
+    }
+}
+
+// The memory of a `State`, in the thread's static TLS block: the address is an offset
+// from the thread pointer, where the `thread_local!` of a shared library is a call of
+// `__tls_get_addr`.
+core::arch::global_asm!(
+    ".pushsection .tbss.fairlock_preload_state,\"awT\",@nobits",
+    ".balign 16",
+    ".globl fairlock_preload_state",
+    ".hidden fairlock_preload_state",
+    ".type fairlock_preload_state,@object",
+    "fairlock_preload_state:",
+    ".zero {size}",
+    ".size fairlock_preload_state,{size}",
+    ".popsection",
+    size = const size_of::<State>(),
+);
+
+const _: () = assert!(align_of::<State>() <= 16);
+
+/// The calling thread's variables.
+#[inline(always)]
+pub(crate) fn state() -> &'static State {
+    let state: *const State;
+    // SAFETY: the offset of `fairlock_preload_state` is constant once the library is
+    // loaded, and fs:0 holds the thread pointer.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr [rip + fairlock_preload_state@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) state,
+            options(pure, readonly, nostack)
+        );
+    }
+    // SAFETY: memory of that size and alignment, valid as long as the thread runs its
+    // code, and zero at first, which is a `State`. Not `Sync`, so it stays with the thread.
+    unsafe { &*state }
+}
+
+/// The same, after the first call in a thread that uses a lock.
+#[inline]
+pub(crate) fn enter() -> &'static State {
+    let state = state();
+    if state.tid.get() == 0 {
+        first(state);
+    }
+    state
+}
+
+#[cold]
+fn first(state: &State) {
+    state.held.init();
+    state.tid.set(gettid());
+    state.plain.set(config::mode() == Mode::On);
+}
+
+/// The calling thread is the only one of a new process.
+pub(crate) fn enter_child() {
+    let state = state();
+    if state.tid.get() != 0 {
+        state.tid.set(gettid());
+        // A new one: queues that are gone may have kept the old one's node.
+        state.record.set(ptr::null());
+    }
+}
+
+fn gettid() -> u32 {
+    // SAFETY: no arguments, and never fails.
+    unsafe { libc::gettid() as u32 }
+}
+
+/// A thread as the locks know it, in memory that is never given back.
+#[repr(C, align(128))]
+pub(crate) struct Record {
+    thread: Thread<Preload>,
+    next: AtomicPtr<Record>,
+}
+
+impl Pooled for Record {
+    fn next(&self) -> &AtomicPtr<Self> {
+        &self.next
+    }
+}
+
+pub(crate) static RECORDS: Pool<Record> = Pool::new();
+
+/// The calling thread's record.
+#[inline]
+fn record() -> &'static Thread<Preload> {
+    let state = state();
+    let record = state.record.get();
+    if record.is_null() {
+        return new_record(state);
+    }
+    // SAFETY: null, or from the pool.
+    unsafe { &(*record).thread }
+}
+
+/// The address of the record, or zero before there is one.
+#[inline(always)]
+fn record_hint() -> usize {
+    state().record.get() as usize
+}
+
+#[cold]
+fn new_record(state: &State) -> &'static Thread<Preload> {
+    let record =
+        RECORDS.take(|| Record { thread: Thread::new(), next: AtomicPtr::new(ptr::null_mut()) });
+    state.record.set(record);
+    tidy_up_at_exit(state);
+    &record.thread
+}
+
+/// The key whose destructor runs when a thread ends, plus one; zero before there is one.
+static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Makes threads tidy up when they end.
+pub(crate) fn start() {
+    let mut key = 0;
+    // SAFETY: `key` is written, and `tidy_up` takes what `tidy_up_at_exit` sets.
+    if unsafe { libc::pthread_key_create(&mut key, Some(tidy_up)) } == 0 {
+        // Relaxed, here and below: it names nothing but itself.
+        EXIT_KEY.store(key + 1, Ordering::Relaxed);
+    }
+}
+
+/// For a thread that has something to give back. The keys made first, as this one is,
+/// have their place in the thread, so nothing is allocated.
+pub(crate) fn tidy_up_at_exit(state: &State) {
+    if let Some(key) = EXIT_KEY.load(Ordering::Relaxed).checked_sub(1) {
+        // SAFETY: the key was made. If it fails the thread's record is not recycled.
+        unsafe { libc::pthread_setspecific(key, ptr::from_ref(state).cast()) };
+    }
+}
+
+/// The thread ends. Other destructors may use locks after this one: then it is called
+/// again.
+extern "C" fn tidy_up(state: *mut c_void) {
+    // SAFETY: what `tidy_up_at_exit` set, in the thread whose state it is.
+    let state = unsafe { &*state.cast::<State>() };
+    state.held.tidy_up();
+    let record = state.record.replace(ptr::null());
+    // SAFETY: null, or from the pool.
+    if let Some(record) = unsafe { record.as_ref() } {
+        RECORDS.give(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_has_its_own_state() {
+        let here = enter();
+        assert!(core::ptr::eq(here, state()) && here.tid() == gettid());
+        let (here, tid) = (ptr::from_ref(here) as usize, here.tid());
+        std::thread::spawn(move || {
+            assert_eq!(state().tid(), 0, "new threads have not entered");
+            assert!(ptr::from_ref(enter()) as usize != here && state().tid() != tid);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn records_of_ended_threads_are_used_again() {
+        if EXIT_KEY.load(Ordering::Relaxed) == 0 {
+            start();
+        }
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..200 {
+            seen.insert(std::thread::spawn(|| ptr::from_ref(record()) as usize).join().unwrap());
+        }
+        // Other tests have threads, too.
+        assert!(seen.len() < 100, "{} records for one thread after the other", seen.len());
+    }
+}

@@ -1,0 +1,168 @@
+/* What the test programs share. Each runs the test that its argument names, and fails
+   with a line that says why. The same programs run on glibc's locks and on ours. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Whether the locks are ours. */
+static bool ours;
+
+#define FAIL(...)                                        \
+    do {                                                 \
+        fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);  \
+        fprintf(stderr, __VA_ARGS__);                    \
+        fputc('\n', stderr);                             \
+        _exit(1);                                        \
+    } while (0)
+
+/* EXPECT(pthread_rwlock_tryrdlock(&lock), EBUSY) */
+#define EXPECT(call, result)                                                        \
+    do {                                                                            \
+        int expected_ = (result), got_ = (call);                                    \
+        if (got_ != expected_)                                                      \
+            FAIL("%s: %d (%s), not %d", #call, got_, strerror(got_), expected_);    \
+    } while (0)
+
+#define CHECK(condition)                 \
+    do {                                 \
+        if (!(condition))                \
+            FAIL("not: %s", #condition); \
+    } while (0)
+
+struct test {
+    const char *name;
+    void (*run)(void);
+};
+
+/* TESTS({"name", function}, ...) */
+#define TESTS(...)                                                      \
+    static const struct test tests_[] = {__VA_ARGS__};                  \
+    int main(int argc, char **argv) {                                   \
+        return run_test(tests_, sizeof tests_ / sizeof *tests_, argc, argv); \
+    }
+
+static inline int run_test(const struct test *tests, size_t count, int argc, char **argv) {
+    const char *preload = getenv("LD_PRELOAD");
+    ours = preload && strstr(preload, "fairlock");
+    alarm(120);
+    for (size_t i = 0; argc == 2 && i < count; i++)
+        if (!strcmp(tests[i].name, argv[1])) {
+            tests[i].run();
+            return 0;
+        }
+    FAIL("usage: %s TEST", argv[0]);
+}
+
+/* The time of a clock, and so many milliseconds. */
+static inline struct timespec in_ms(clockid_t clock, long ms) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += ms % 1000 * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_nsec -= 1000000000;
+        t.tv_sec++;
+    }
+    if (t.tv_nsec < 0) {
+        t.tv_nsec += 1000000000;
+        t.tv_sec--;
+    }
+    return t;
+}
+
+static inline bool has_passed(clockid_t clock, struct timespec t) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec > t.tv_sec || (now.tv_sec == t.tv_sec && now.tv_nsec >= t.tv_nsec);
+}
+
+/* A thread that makes one call and keeps what it returned. */
+struct caller {
+    pthread_t thread;
+    int (*call)(pthread_rwlock_t *);
+    pthread_rwlock_t *lock;
+    _Atomic pid_t tid;
+    _Atomic bool done;
+    int result;
+};
+
+static inline void *call_it(void *argument) {
+    struct caller *c = argument;
+    c->tid = gettid();
+    c->result = c->call(c->lock);
+    c->done = true;
+    return NULL;
+}
+
+static inline void start(struct caller *c, int (*call)(pthread_rwlock_t *), pthread_rwlock_t *l) {
+    *c = (struct caller){.call = call, .lock = l};
+    EXPECT(pthread_create(&c->thread, NULL, call_it, c), 0);
+}
+
+/* Waits until the call has returned. */
+static inline int result(struct caller *c) {
+    pthread_join(c->thread, NULL);
+    return c->result;
+}
+
+/* Makes the call in another thread. */
+static inline int elsewhere(int (*call)(pthread_rwlock_t *), pthread_rwlock_t *lock) {
+    struct caller c;
+    start(&c, call, lock);
+    return result(&c);
+}
+
+/* Waits until the thread sleeps, which it does in the call only. */
+static inline void wait_until_asleep(struct caller *c) {
+    while (!c->tid)
+        sched_yield();
+    for (;;) {
+        char path[64], line[256];
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)c->tid);
+        FILE *f = fopen(path, "r");
+        CHECK(f && fgets(line, sizeof line, f));
+        fclose(f);
+        CHECK(!c->done);
+        if (strrchr(line, ')')[2] == 'S')
+            return;
+        usleep(200);
+    }
+}
+
+static inline int write_and_unlock(pthread_rwlock_t *lock) {
+    int result = pthread_rwlock_wrlock(lock);
+    if (result == 0)
+        EXPECT(pthread_rwlock_unlock(lock), 0);
+    return result;
+}
+
+static inline int read_and_unlock(pthread_rwlock_t *lock) {
+    int result = pthread_rwlock_rdlock(lock);
+    if (result == 0)
+        EXPECT(pthread_rwlock_unlock(lock), 0);
+    return result;
+}
+
+/* Has the lock inflated, if it is ours. It must not be held. */
+static inline void inflate(pthread_rwlock_t *lock) {
+    struct timespec past = {0};
+    EXPECT(pthread_rwlock_rdlock(lock), 0);
+    EXPECT(pthread_rwlock_timedwrlock(lock, &past), ETIMEDOUT);
+    EXPECT(pthread_rwlock_unlock(lock), 0);
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* Signals, forks, and locks of several processes. */
+#include "check.h"
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t other = PTHREAD_RWLOCK_INITIALIZER;
+
+static _Atomic int handled;
+
+static void handler(int signal) {
+    (void)signal;
+    handled++;
+}
+
+/* Interrupts a wait time and again; the handler runs, and the wait goes on. */
+static void wait_with_signals(int (*call)(pthread_rwlock_t *)) {
+    struct caller waiter;
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    start(&waiter, call, &lock);
+    wait_until_asleep(&waiter);
+    for (int i = 0; i < 50; i++) {
+        int before = handled;
+        EXPECT(pthread_kill(waiter.thread, SIGUSR1), 0);
+        while (handled == before)
+            usleep(100);
+        CHECK(!waiter.done);
+    }
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    EXPECT(result(&waiter), 0);
+}
+
+static int timed_write(pthread_rwlock_t *l) {
+    struct timespec t = in_ms(CLOCK_REALTIME, 60000);
+    int result = pthread_rwlock_timedwrlock(l, &t);
+    return result ? result : pthread_rwlock_unlock(l);
+}
+
+static int clock_read(pthread_rwlock_t *l) {
+    struct timespec t = in_ms(CLOCK_MONOTONIC, 60000);
+    int result = pthread_rwlock_clockrdlock(l, CLOCK_MONOTONIC, &t);
+    return result ? result : pthread_rwlock_unlock(l);
+}
+
+static void signals(void) {
+    for (int flags = 0; flags < 2; flags++) {
+        struct sigaction action = {.sa_handler = handler, .sa_flags = flags ? SA_RESTART : 0};
+        CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+        wait_with_signals(write_and_unlock);
+        wait_with_signals(read_and_unlock);
+        wait_with_signals(timed_write);
+        wait_with_signals(clock_read);
+    }
+}
+
+/* Waits for a child, which must be well. */
+static void join_child(pid_t child) {
+    int status;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        FAIL("the child ended with status 0x%x", status);
+}
+
+static int read_for_good(pthread_rwlock_t *l) {
+    EXPECT(pthread_rwlock_rdlock(l), 0);
+    pause();
+    return 0;
+}
+
+/* This thread writes `lock`, for which others wait; another reads `other`. */
+static void fork_with_waiters(void) {
+    if (!ours)
+        return; /* glibc's child finds its readers waiting for ever */
+    struct caller readers[2], writers[2], holder;
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    start(&holder, read_for_good, &other);
+    for (int i = 0; i < 2; i++) {
+        start(&readers[i], read_and_unlock, &lock);
+        start(&writers[i], write_and_unlock, &lock);
+    }
+    wait_until_asleep(&holder);
+    for (int i = 0; i < 2; i++) {
+        wait_until_asleep(&readers[i]);
+        wait_until_asleep(&writers[i]);
+    }
+    for (int turn = 0; turn < 20; turn++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(30);
+            /* Held by this thread, as before; by nobody who waits. */
+            EXPECT(elsewhere(pthread_rwlock_trywrlock, &lock), EBUSY);
+            EXPECT(pthread_rwlock_unlock(&lock), 0);
+            EXPECT(pthread_rwlock_wrlock(&lock), 0);
+            EXPECT(pthread_rwlock_wrlock(&lock), EDEADLK);
+            struct caller waiter;
+            start(&waiter, write_and_unlock, &lock);
+            wait_until_asleep(&waiter);
+            EXPECT(pthread_rwlock_unlock(&lock), 0);
+            EXPECT(result(&waiter), 0);
+            EXPECT(pthread_rwlock_rdlock(&lock), 0);
+            EXPECT(pthread_rwlock_unlock(&lock), 0);
+            /* Held by a thread that is not here: for ever. */
+            EXPECT(pthread_rwlock_trywrlock(&other), EBUSY);
+            EXPECT(pthread_rwlock_tryrdlock(&other), 0);
+            if (turn % 4 == 0) {
+                EXPECT(pthread_rwlock_wrlock(&lock), 0);
+                pid_t grandchild = fork();
+                if (grandchild == 0) {
+                    EXPECT(pthread_rwlock_unlock(&lock), 0);
+                    EXPECT(elsewhere(write_and_unlock, &lock), 0);
+                    _exit(0);
+                }
+                join_child(grandchild);
+            }
+            _exit(0);
+        }
+        join_child(child);
+    }
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    for (int i = 0; i < 2; i++) {
+        EXPECT(result(&readers[i]), 0);
+        EXPECT(result(&writers[i]), 0);
+    }
+}
+
+/* Forks while others are busy with locks of their own, come new and go. */
+static _Atomic bool stop;
+
+static void *keep_busy(void *unused) {
+    while (!stop) {
+        pthread_rwlock_t mine = PTHREAD_RWLOCK_INITIALIZER;
+        inflate(&mine);
+        EXPECT(pthread_rwlock_destroy(&mine), 0);
+        EXPECT(write_and_unlock(&other), 0);
+        EXPECT(read_and_unlock(&other), 0);
+    }
+    return unused;
+}
+
+static void fork_while_busy(void) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        EXPECT(pthread_create(&threads[i], NULL, keep_busy, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(30);
+            pthread_rwlock_t mine = PTHREAD_RWLOCK_INITIALIZER;
+            inflate(&mine);
+            inflate(&lock);
+            EXPECT(elsewhere(write_and_unlock, &lock), 0);
+            EXPECT(pthread_rwlock_destroy(&mine), 0);
+            _exit(0);
+        }
+        join_child(child);
+    }
+    stop = true;
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* In memory that two processes share. */
+static void process_shared(void) {
+    struct {
+        pthread_rwlock_t lock;
+        _Atomic int stage;
+        long value;
+    } *s = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(s != MAP_FAILED);
+    pthread_rwlockattr_t attributes;
+    EXPECT(pthread_rwlockattr_init(&attributes), 0);
+    EXPECT(pthread_rwlockattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED), 0);
+    EXPECT(pthread_rwlock_init(&s->lock, &attributes), 0);
+    EXPECT(pthread_rwlock_rdlock(&s->lock), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct timespec past = {0};
+        alarm(30);
+        EXPECT(pthread_rwlock_trywrlock(&s->lock), EBUSY);
+        EXPECT(pthread_rwlock_timedwrlock(&s->lock, &past), ETIMEDOUT);
+        EXPECT(pthread_rwlock_clockwrlock(&s->lock, CLOCK_MONOTONIC, &past), ETIMEDOUT);
+        EXPECT(pthread_rwlock_tryrdlock(&s->lock), 0);
+        EXPECT(pthread_rwlock_timedrdlock(&s->lock, &past), 0);
+        EXPECT(pthread_rwlock_clockrdlock(&s->lock, CLOCK_MONOTONIC, &past), 0);
+        for (int i = 0; i < 3; i++)
+            EXPECT(pthread_rwlock_unlock(&s->lock), 0);
+        s->stage = 1;
+        for (int i = 0; i < 10000; i++) {
+            EXPECT(pthread_rwlock_wrlock(&s->lock), 0);
+            s->value++;
+            EXPECT(pthread_rwlock_unlock(&s->lock), 0);
+        }
+        _exit(0);
+    }
+    while (s->stage != 1)
+        usleep(100);
+    EXPECT(pthread_rwlock_unlock(&s->lock), 0);
+    for (int i = 0; i < 10000; i++) {
+        EXPECT(pthread_rwlock_wrlock(&s->lock), 0);
+        s->value++;
+        EXPECT(pthread_rwlock_unlock(&s->lock), 0);
+    }
+    join_child(child);
+    CHECK(s->value == 20000);
+    EXPECT(pthread_rwlock_destroy(&s->lock), 0);
+}
+
+TESTS({"signals", signals}, {"fork_with_waiters", fork_with_waiters},
+      {"fork_while_busy", fork_while_busy}, {"process_shared", process_shared})

@@ -1,0 +1,108 @@
+/* A thread may read a lock several times, whoever waits. */
+#include "check.h"
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+/* Reads once more in every way there is, while a writer waits. */
+static void read_again_in_every_way(pthread_rwlock_t *l) {
+    struct timespec real = in_ms(CLOCK_REALTIME, 30000), mono = in_ms(CLOCK_MONOTONIC, 30000);
+    EXPECT(pthread_rwlock_rdlock(l), 0);
+    EXPECT(pthread_rwlock_tryrdlock(l), 0);
+    EXPECT(pthread_rwlock_timedrdlock(l, &real), 0);
+    EXPECT(pthread_rwlock_clockrdlock(l, CLOCK_MONOTONIC, &mono), 0);
+    for (int i = 0; i < 4; i++)
+        EXPECT(pthread_rwlock_unlock(l), 0);
+}
+
+static void while_a_writer_waits(pthread_rwlock_t *l) {
+    struct caller writer;
+    EXPECT(pthread_rwlock_rdlock(l), 0);
+    start(&writer, write_and_unlock, l);
+    wait_until_asleep(&writer);
+    for (int i = 0; i < 100; i++)
+        read_again_in_every_way(l);
+    CHECK(!writer.done);
+    EXPECT(pthread_rwlock_unlock(l), 0);
+    EXPECT(result(&writer), 0);
+}
+
+static void writer_waits(void) {
+    while_a_writer_waits(&lock);
+    while_a_writer_waits(&lock);
+}
+
+/* glibc lets the thread wait for itself if the kind says so; ours does not. */
+static void every_kind(void) {
+    static const int kinds[] = {PTHREAD_RWLOCK_PREFER_READER_NP, PTHREAD_RWLOCK_PREFER_WRITER_NP,
+                                PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP};
+    for (int k = 0; k < (ours ? 3 : 2); k++) {
+        pthread_rwlockattr_t attributes;
+        pthread_rwlock_t l;
+        EXPECT(pthread_rwlockattr_init(&attributes), 0);
+        EXPECT(pthread_rwlockattr_setkind_np(&attributes, kinds[k]), 0);
+        EXPECT(pthread_rwlock_init(&l, &attributes), 0);
+        while_a_writer_waits(&l);
+        EXPECT(pthread_rwlock_destroy(&l), 0);
+    }
+}
+
+/* Many locks at a time, each several times, released in another order. */
+static void many_locks(void) {
+    enum { LOCKS = 300 };
+    static pthread_rwlock_t locks[LOCKS];
+    struct caller writers[3];
+    for (int i = 0; i < LOCKS; i++)
+        EXPECT(pthread_rwlock_init(&locks[i], NULL), 0);
+    for (int i = 0; i < LOCKS; i++)
+        EXPECT(pthread_rwlock_rdlock(&locks[i]), 0);
+    static const int waited_for[] = {0, LOCKS / 2, LOCKS - 1};
+    for (int i = 0; i < 3; i++) {
+        start(&writers[i], write_and_unlock, &locks[waited_for[i]]);
+        wait_until_asleep(&writers[i]);
+    }
+    for (int i = 0; i < LOCKS; i++)
+        read_again_in_every_way(&locks[i]);
+    for (int i = 0; i < LOCKS; i++)
+        EXPECT(pthread_rwlock_rdlock(&locks[i * 7 % LOCKS]), 0);
+    for (int i = 0; i < LOCKS; i++)
+        EXPECT(pthread_rwlock_unlock(&locks[i * 11 % LOCKS]), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(!writers[i].done);
+    for (int i = 0; i < LOCKS; i++)
+        EXPECT(pthread_rwlock_unlock(&locks[i]), 0);
+    for (int i = 0; i < 3; i++)
+        EXPECT(result(&writers[i]), 0);
+    for (int i = 0; i < LOCKS; i++)
+        EXPECT(pthread_rwlock_trywrlock(&locks[i]), 0);
+}
+
+/* A thread that does not read has to wait behind the writer; one that has read no longer
+   is such a thread. */
+static int try_read(pthread_rwlock_t *l) {
+    for (int i = 0; i < 100; i++)
+        EXPECT(pthread_rwlock_tryrdlock(l), EBUSY);
+    return 0;
+}
+
+static void others_wait(void) {
+    if (!ours)
+        return; /* glibc lets readers pass */
+    pthread_rwlock_t other = PTHREAD_RWLOCK_INITIALIZER;
+    struct caller reader, writer;
+    EXPECT(pthread_rwlock_rdlock(&lock), 0);
+    EXPECT(pthread_rwlock_rdlock(&other), 0);
+    EXPECT(pthread_rwlock_unlock(&other), 0);
+    start(&reader, pthread_rwlock_rdlock, &other);
+    EXPECT(result(&reader), 0);
+    start(&writer, write_and_unlock, &lock);
+    wait_until_asleep(&writer);
+    EXPECT(elsewhere(try_read, &lock), 0);
+    start(&writer, write_and_unlock, &other);
+    wait_until_asleep(&writer);
+    EXPECT(pthread_rwlock_tryrdlock(&other), EBUSY);
+    EXPECT(pthread_rwlock_tryrdlock(&lock), 0);
+    _exit(0);
+}
+
+TESTS({"writer_waits", writer_waits}, {"every_kind", every_kind}, {"many_locks", many_locks},
+      {"others_wait", others_wait})

@@ -1,0 +1,130 @@
+//! Runs the programs in `tests/c` on glibc's locks and on ours: what they expect holds on
+//! both, unless they say so. One test each, by name.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The library that Cargo built for this test.
+fn library() -> PathBuf {
+    let tests = std::env::current_exe().expect("this test has a path");
+    let library = tests.with_file_name("libfairlock_preload.so");
+    assert!(library.exists(), "no {}: run `cargo test -p fairlock-preload`", library.display());
+    library
+}
+
+/// Compiles a program of `tests/c`.
+fn compile(source: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
+    let cpp = source.extension().is_some_and(|extension| extension == "cpp");
+    let (compiler, standard) = if cpp { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
+    let output = Command::new(compiler)
+        .args([standard, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .arg("-ldl")
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler} cannot be run ({error}); install it"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// The command that runs a program with our locks.
+fn with_ours(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", library());
+    command
+}
+
+fn succeeds(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    output
+}
+
+/// Runs a test of a program, both ways.
+fn both(program: &Path, test: &str) {
+    succeeds(Command::new(program).arg(test));
+    succeeds(with_ours(program).arg(test));
+}
+
+macro_rules! programs {
+    ($($program:ident: $($test:ident)+;)*) => {
+        $(mod $program {
+            use super::*;
+
+            pub(super) fn program() -> &'static Path {
+                static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+                PROGRAM.get_or_init(|| compile(concat!(stringify!($program), ".c")))
+            }
+
+            $(#[test]
+            fn $test() {
+                both(program(), stringify!($test));
+            })+
+        })*
+    };
+}
+
+programs! {
+    errors: functions initialisers busy deadlock invalid timeouts overflow writer_is_named misuse;
+    recursion: writer_waits every_kind many_locks others_wait;
+    lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied;
+    stress: exclusion new_locks writer_is_not_starved;
+    process: signals fork_with_waiters fork_while_busy process_shared;
+}
+
+#[test]
+fn cpp_shared_mutexes() {
+    let program = compile("shared_mutex.cpp");
+    succeeds(&mut Command::new(&program));
+    succeeds(&mut with_ours(&program));
+}
+
+#[test]
+fn every_policy_is_a_lock() {
+    for policy in ["default", "unfair", "handoff", "no_reader_spin", "writer_phase", ""] {
+        for (program, test) in [
+            (stress::program(), "exclusion"),
+            (stress::program(), "new_locks"),
+            (recursion::program(), "writer_waits"),
+            (process::program(), "fork_with_waiters"),
+        ] {
+            let output = succeeds(with_ours(program).env("FAIRLOCK_POLICY", policy).arg(test));
+            assert!(output.stderr.is_empty(), "{policy}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_policy_is_one_line_and_the_default() {
+    let output =
+        succeeds(with_ours(stress::program()).env("FAIRLOCK_POLICY", "fairest").arg("exclusion"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.lines().count() == 1 && said.contains("FAIRLOCK_POLICY"), "{said}");
+}
+
+/// Where there is valgrind.
+#[test]
+fn memcheck_has_nothing_to_say() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return eprintln!("no valgrind: not checked");
+    }
+    for (program, test) in [
+        (errors::program(), "initialisers"),
+        (recursion::program(), "many_locks"),
+        (lifetime::program(), "copied"),
+    ] {
+        succeeds(
+            Command::new("valgrind")
+                .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
+                .arg(program)
+                .arg(test)
+                .env("LD_PRELOAD", library()),
+        );
+    }
+}
