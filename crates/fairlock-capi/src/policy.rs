@@ -94,6 +94,7 @@ impl fairlock_policy_t {
             writer_spin: flag(self.writer_spin)?,
             reader_spin: spin.ok_or(Errno::INVALID)?.1,
             writer_phase: flag(self.writer_phase)?,
+            priorities: false,
         })
     }
 }

@@ -102,6 +102,12 @@ pub(crate) trait Engine {
     /// The thread's number, in order of spawning.
     fn number(&self) -> usize;
     fn thread(&self) -> &'static Thread<Sim>;
+    /// The thread's real-time priority. The machine has none.
+    fn priority(&self) -> u8 {
+        0
+    }
+    /// The thread changes its priority.
+    fn set_priority(&mut self, _priority: u8) {}
     /// A number below `below` from the thread's own random sequence.
     fn random(&mut self, below: u64) -> u64;
     /// The thread says what it does.

@@ -61,6 +61,11 @@ pub fn random(below: u64) -> u64 {
     if below == 0 { 0 } else { engine(|engine| engine.random(below)) }
 }
 
+/// Takes on a real-time priority, if there is such a thing.
+pub(crate) fn set_priority(priority: u8) {
+    engine(|engine| engine.set_priority(priority));
+}
+
 /// Says what the thread does, for [observers](crate::Observer) and the watchdog.
 pub fn mark(mark: Mark) {
     engine(|engine| engine.mark(mark));

@@ -200,6 +200,10 @@ unsafe impl Platform for Sim {
         ask(|engine| engine.cpus()).unwrap_or(1)
     }
 
+    fn priority() -> u8 {
+        ask(|engine| engine.priority()).unwrap_or(0)
+    }
+
     /// The thread's own loads are simulated up to the first look and from the
     /// last one on; in between it is asleep until the line changes.
     fn spin_until<T, A: Atomic<T>>(word: &A, bound_ns: u64, done: impl Fn(T) -> bool) -> bool {

@@ -41,6 +41,10 @@ pub enum Fault {
     TryReadCounts,
     /// A wake-up that comes before the sleep is forgotten.
     ForgetsWakeUps,
+    /// Who waits is served as it came, whatever its priority.
+    IgnoresPriority,
+    /// A lock that was closed for a real-time thread is opened by a grant to another.
+    OpensTooEarly,
 
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.

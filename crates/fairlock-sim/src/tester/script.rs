@@ -25,6 +25,8 @@ pub(super) struct Abilities {
     pub(super) fair: bool,
     /// It locks ranges of numbers.
     pub(super) ranges: bool,
+    /// It heeds real-time priorities.
+    pub(super) priorities: bool,
 }
 
 /// How to come in.
@@ -75,6 +77,8 @@ pub(super) enum Action {
     Cancel(usize),
     /// Stays away.
     Away(Section),
+    /// Takes on this real-time priority.
+    Priority(u8),
 }
 
 impl fmt::Display for Action {
@@ -83,6 +87,7 @@ impl fmt::Display for Action {
             return match self {
                 Action::Cancel(token) => write!(f, "cancel token {token}"),
                 Action::Away(section) => write!(f, "away: {section:?}"),
+                Action::Priority(priority) => write!(f, "priority {priority}"),
                 Action::Visit { .. } => Ok(()),
             };
         };
@@ -157,6 +162,9 @@ pub(super) fn script(random: &mut Xoshiro256PlusPlus, can: Abilities) -> Script 
         .map(|_| {
             let mut actions = vec![];
             for _ in 0..visits {
+                if can.priorities && below(random, 2) == 0 {
+                    actions.push(Action::Priority(below(random, 3) as u8));
+                }
                 let cancels = can.timed && below(random, 8) == 0;
                 if cancels {
                     actions.push(Action::Cancel(below(random, TOKENS as u64) as usize));

@@ -51,6 +51,7 @@ struct Thread {
     /// What it does when it goes on.
     pending: Operation,
     stalled_until: u64,
+    priority: u8,
     outcome: WaitOutcome,
     content: bool,
     /// Time spent spinning since it last slept or began something.
@@ -90,6 +91,7 @@ impl Stepper {
             state: State::Ready,
             pending: Operation::Begin,
             stalled_until: 0,
+            priority: 0,
             outcome: WaitOutcome::Woken,
             content: false,
             awake_ns: 0,
@@ -400,6 +402,15 @@ impl Engine for Stepper {
 
     fn thread(&self) -> &'static Record<Sim> {
         self.threads[self.running].record
+    }
+
+    /// As the script has it; who runs is up to the schedule.
+    fn priority(&self) -> u8 {
+        self.threads[self.running].priority
+    }
+
+    fn set_priority(&mut self, priority: u8) {
+        self.threads[self.running].priority = priority;
     }
 
     /// What is by chance is in the script and the schedule.

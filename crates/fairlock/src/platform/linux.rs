@@ -95,6 +95,40 @@ unsafe impl Platform for Linux {
             n => n,
         }
     }
+
+    fn priority() -> u8 {
+        sched::priority()
+    }
+}
+
+/// The scheduling policy of the calling thread.
+mod sched {
+    use core::ffi::c_int;
+
+    unsafe extern "C" {
+        fn sched_getscheduler(pid: c_int) -> c_int;
+        fn sched_getparam(pid: c_int, param: *mut c_int) -> c_int;
+    }
+
+    const SCHED_FIFO: c_int = 1;
+    const SCHED_RR: c_int = 2;
+    /// May be added to any of them.
+    const SCHED_RESET_ON_FORK: c_int = 0x4000_0000;
+
+    /// 1 to 99 under `SCHED_FIFO` and `SCHED_RR`, else 0. For a thread that has
+    /// none of them that is one system call.
+    pub(super) fn priority() -> u8 {
+        // SAFETY: takes and returns numbers; 0 is the calling thread.
+        let policy = unsafe { sched_getscheduler(0) };
+        if !matches!(policy & !SCHED_RESET_ON_FORK, SCHED_FIFO | SCHED_RR) {
+            return 0;
+        }
+        // The priority comes first, whatever a C library has behind it.
+        let mut param: [c_int; 16] = [0; 16];
+        // SAFETY: the buffer is larger than any C library's `sched_param`.
+        let failed = unsafe { sched_getparam(0, param.as_mut_ptr()) } != 0;
+        if failed { 0 } else { u8::try_from(param[0]).unwrap_or(u8::MAX) }
+    }
 }
 
 /// The CPU number the kernel keeps in the restartable-sequence area that glibc

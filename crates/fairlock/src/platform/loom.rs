@@ -10,6 +10,7 @@
 //! what it shows follows from the schedule, but no schedule is tried for the
 //! sake of it alone.
 
+use core::cell::Cell;
 use core::sync::atomic::AtomicU64 as Clock;
 use core::sync::atomic::Ordering;
 
@@ -44,6 +45,13 @@ loom::lazy_static! {
 loom::thread_local! {
     // Leaked: a record outlives its thread (rules 11 and 12).
     static RECORD: &'static Thread<Loom> = Box::leak(Box::new(Thread::new()));
+    static PRIORITY: Cell<u8> = Cell::new(0);
+}
+
+/// Gives the calling thread of a model a real-time priority.
+#[cfg(test)]
+pub(crate) fn set_priority(priority: u8) {
+    PRIORITY.with(|own| own.set(priority));
 }
 
 // SAFETY: one record per model thread, leaked; loom's atomics model the
@@ -105,6 +113,10 @@ unsafe impl Platform for Loom {
 
     fn cpus() -> usize {
         2
+    }
+
+    fn priority() -> u8 {
+        PRIORITY.with(Cell::get)
     }
 
     fn spin_until<T, A: Atomic<T>>(word: &A, _bound_ns: u64, done: impl Fn(T) -> bool) -> bool {

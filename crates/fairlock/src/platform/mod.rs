@@ -129,6 +129,13 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     /// How many threads can run at the same time.
     fn cpus() -> usize;
 
+    /// The calling thread's real-time priority; zero if it has none. Asked of
+    /// threads that wait for a lock whose policy wants it
+    /// ([`Policy::priorities`](crate::rwsem::Policy::priorities)).
+    fn priority() -> u8 {
+        0
+    }
+
     /// Spins until `done` accepts the word's value or `bound_ns` have passed;
     /// tells which. The simulated machine sleeps the spinner here until the
     /// line changes.

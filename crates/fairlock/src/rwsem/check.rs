@@ -99,6 +99,21 @@ impl<P: Platform> RwSem<P> {
         Ok(())
     }
 
+    /// Calls `f` with the hint of each queued thread; false if somebody is changing
+    /// the queue.
+    ///
+    /// # Safety
+    /// As [`check`](Self::check).
+    #[doc(hidden)]
+    pub unsafe fn for_each_queued(&self, mut f: impl FnMut(usize)) -> bool {
+        if self.queue_lock.is_locked() {
+            return false;
+        }
+        // SAFETY: nobody has the queue lock, and nobody runs who could take it.
+        unsafe { &*self.queue.get() }.waiters.iter().for_each(|waiter| f(waiter.thread.hint()));
+        true
+    }
+
     /// What is left in the lock, which nobody uses.
     ///
     /// # Safety

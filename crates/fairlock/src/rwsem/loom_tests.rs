@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Policy, ReaderSpin, RwSem};
-use crate::platform::loom::Loom;
+use crate::platform::loom::{Loom, set_priority};
 use crate::wait::{CancelToken, WaitError};
 
 /// Handed on at every release.
@@ -34,6 +34,9 @@ const SHORT: Policy = Policy {
     handoff_budget: Some(100),
     ..Policy::DEFAULT
 };
+/// The same two with real-time priorities.
+const SHORT_RANKED: Policy = Policy { priorities: true, ..SHORT };
+const IMMEDIATE_RANKED: Policy = Policy { priorities: true, ..IMMEDIATE };
 /// Tenures that outlast a timer or two.
 const LONG: Policy = Policy::DEFAULT;
 
@@ -67,6 +70,8 @@ enum Visit {
     ReadInterruptible,
     WriteInterruptible,
     Cancel,
+    /// Becomes a real-time thread.
+    Urgent,
 }
 use Visit::*;
 
@@ -100,6 +105,10 @@ impl Guarded {
             WriteInterruptible => lock.write_interruptible(),
             Cancel => {
                 self.stop.cancel();
+                return 0;
+            }
+            Urgent => {
+                set_priority(5);
                 return 0;
             }
         };
@@ -268,6 +277,14 @@ models! {
         [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
     interrupted_reader: [&[Write, Write], &[ReadInterruptible, ReadInterruptible]],
         [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+
+    // Priorities.
+    urgent_writer_between_others: [&[Write], &[Urgent, Write], &[Read]],
+        [IMMEDIATE_RANKED immediate, SHORT_RANKED short_tenure];
+    urgent_reader_past_a_writer: [&[Read], &[Urgent, Read, TryRead], &[Write]],
+        [IMMEDIATE_RANKED immediate, SHORT_RANKED short_tenure];
+    urgent_writer_that_times_out: [&[Read], &[Urgent, WriteUntil], &[Write]],
+        [IMMEDIATE_RANKED immediate, SHORT_RANKED short_tenure];
 }
 
 // Tried to the end, where those above are not: two threads under tenure, and
@@ -282,6 +299,10 @@ models! {
         [SHORT short_tenure];
     whole_recursive_reader_and_writer: [&[ReadRecursive], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
+    whole_urgent_writer_and_reader: [&[Urgent, Write], &[Read]],
+        [SHORT_RANKED short_tenure];
+    whole_urgent_reader_and_writer: [&[Urgent, Read, TryRead], &[Write]],
+        [SHORT_RANKED short_tenure];
     whole_try_read_and_writer: [&[TryRead, Write], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_fair_writer_and_writer: [&[WriteFair], &[Write]],

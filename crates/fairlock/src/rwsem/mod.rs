@@ -3,7 +3,8 @@
 //! Read top-down: the lock and its fast paths are here; `read` and `write`
 //! are the slow ways in; `release` the slow way out; `tenure` and `published`
 //! decide who is granted, `pace` for how long; `spin` and `osq` are optimistic spinning;
-//! `downgrade` turns a writer into a reader; `recursive` lets a reader in again.
+//! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
+//! `priority` has what real-time threads are owed.
 
 mod adaptive;
 mod adopt;
@@ -14,6 +15,7 @@ mod loom_tests;
 mod osq;
 mod pace;
 mod policy;
+mod priority;
 mod published;
 #[cfg(all(test, loom))]
 mod published_loom;
@@ -154,7 +156,7 @@ impl<P: Platform> RwSem<P> {
                 Err(now) => word = now,
             }
         }
-        false
+        self.policy.priorities && self.try_read_past_writers()
     }
 
     /// Takes the lock for reading, or gives up at `deadline` (nanoseconds of

@@ -47,6 +47,17 @@ pub struct Policy {
     /// Readers may not steal while a writer heads the queue (published
     /// discipline only: under tenure the phases alternate anyway).
     pub writer_phase: bool,
+    /// Real-time threads (`SCHED_FIFO` and `SCHED_RR`, on Linux) go before all
+    /// others that wait, by priority, writers before readers of the same; a reader
+    /// passes writers that wait with a lower priority; and while such a thread
+    /// waits nobody steals. As POSIX wants it of `pthread_rwlock_*` ("Thread
+    /// Execution Scheduling").
+    ///
+    /// Then lower priorities have no bound on their waits: threads of a higher one
+    /// that keep coming starve them, which is what was asked for. A waiter's
+    /// priority is the one it had when it began to wait. There is no inheritance:
+    /// whoever is inside keeps its own. Costs a system call for each wait.
+    pub priorities: bool,
 }
 
 /// The waiter deadline unless told otherwise.
@@ -60,6 +71,7 @@ impl Policy {
         writer_spin: true,
         reader_spin: ReaderSpin::On,
         writer_phase: false,
+        priorities: false,
     };
     /// Proposal 1: a waiter past its deadline is handed the lock.
     pub const HANDOFF: Self = Self { handoff_after: Some(HANDOFF_AFTER), ..Self::UNFAIR };

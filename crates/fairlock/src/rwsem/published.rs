@@ -75,7 +75,7 @@ impl<P: Platform> RwSem<P> {
                     } else {
                         self.count(Event::WriteLock);
                         q.waiters.remove(waiter);
-                        self.after_removal(q, 0);
+                        self.after_change(q, 0);
                         self.note_writer(waiter.thread);
                     }
                     return turn;
@@ -150,7 +150,10 @@ impl<P: Platform> RwSem<P> {
     fn grant_counted_readers(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
         let mut count = 0;
         let mut reader = q.waiters.first(Kind::Reader);
-        while let Some(counted) = reader.filter(|_| count < MAX_WAKES) {
+        // Past real-time writers only those that pass them.
+        let writers = q.waiters.priority(Kind::Writer);
+        let passes = |reader: &Waiter<P>| writers == 0 || reader.priority > writers;
+        while let Some(counted) = reader.filter(|reader| count < MAX_WAKES && passes(reader)) {
             count += 1;
             reader = q.waiters.after(counted);
         }
@@ -174,12 +177,15 @@ impl<P: Platform> RwSem<P> {
             }
             reader.grant(wakes);
         }
-        self.after_removal(q, HANDOFF | WRITER_PHASE);
+        self.after_change(q, HANDOFF | WRITER_PHASE);
     }
 
-    /// After waiters have left the queue, by whatever path (rule 6): clears
-    /// `done`, and what has no meaning any more.
-    pub(super) fn after_removal(&self, q: &Queued<P>, done: usize) {
+    /// After waiters have left the queue, by whatever path (rule 6), or one has come
+    /// to its head: clears `done`, and what has no meaning any more. The lock is
+    /// closed while a real-time thread waits.
+    pub(super) fn after_change(&self, q: &Queued<P>, done: usize) {
+        let urgent = q.waiters.urgent().is_some() && !active(Fault::OpensTooEarly);
+        let done = if urgent { done & !HANDOFF } else { done };
         let gone = match q.waiters.head() {
             None if active(Fault::LeavesHandoff) => QUEUE_FLAGS & !HANDOFF,
             None => QUEUE_FLAGS,
@@ -191,7 +197,7 @@ impl<P: Platform> RwSem<P> {
         if word & gone != 0 {
             self.word.fetch_and(!gone, Ordering::Relaxed);
         }
-        if self.is_immediate() && !q.waiters.is_empty() {
+        if urgent || (self.is_immediate() && !q.waiters.is_empty()) {
             // The new head is past its deadline already.
             self.word.fetch_or(HANDOFF, Ordering::Relaxed);
         }

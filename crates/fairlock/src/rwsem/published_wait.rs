@@ -38,10 +38,11 @@ impl<P: Platform> RwSem<P> {
             return Ok(());
         }
         self.take_back_count();
-        if self.spin_for_read(me, context) {
+        let priority = self.priority();
+        if priority == 0 && self.spin_for_read(me, context) {
             return Ok(());
         }
-        self.wait_published(Kind::Reader, me, context)
+        self.wait_published(Kind::Reader, me, priority, context)
     }
 
     /// A writer whose fast path found `word`.
@@ -51,11 +52,17 @@ impl<P: Platform> RwSem<P> {
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        if self.steal_write_published(word) || self.spin_for_write(me, context) {
+        if self.steal_write_published(word) {
             self.note_writer(me);
             return Ok(());
         }
-        self.wait_published(Kind::Writer, me, context)
+        // A real-time thread queues at once: there it has its turn.
+        let priority = self.priority();
+        if priority == 0 && self.spin_for_write(me, context) {
+            self.note_writer(me);
+            return Ok(());
+        }
+        self.wait_published(Kind::Writer, me, priority, context)
     }
 
     fn steal_write_published(&self, mut word: usize) -> bool {
@@ -91,10 +98,11 @@ impl<P: Platform> RwSem<P> {
         &self,
         kind: Kind,
         me: &'static Thread<P>,
+        priority: u8,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         me.parker.forget_notification();
-        let waiter = Waiter::new(kind, me, P::now());
+        let waiter = Waiter::new(kind, me, P::now(), priority);
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after it took the lock, was granted, or left.
         let acquired = self.with_wakes(|q, wakes| unsafe { self.queue_up(q, &waiter, wakes) });
@@ -125,6 +133,9 @@ impl<P: Platform> RwSem<P> {
             let flags = WAITERS | if phase { WRITER_PHASE } else { 0 };
             // Relaxed: see the module, "no wake-up is lost".
             self.word.fetch_or(flags, Ordering::Relaxed);
+        }
+        if waiter.priority > 0 {
+            self.after_change(q, 0);
         }
         if waiter.kind == Kind::Writer && q.waiters.is_head(waiter) {
             return self.take_as_head(q, waiter) == Turn::Taken;
@@ -205,7 +216,7 @@ impl<P: Platform> RwSem<P> {
             self.count(Event::fail(waiter.kind));
             let was_head = q.waiters.is_head(waiter);
             q.waiters.remove(waiter);
-            self.after_removal(q, 0);
+            self.after_change(q, 0);
             // Rules 8 and 14: the new head is always woken. It inherits HANDOFF.
             if active(Fault::leaves_quietly(waiter.kind)) {
                 return Err(error);

@@ -128,7 +128,10 @@ impl<P: Platform> RwSem<P> {
                 self.close();
                 return false;
             }
-            if q.waiters.first(Kind::Reader).is_some() && self.claim_for_readers() {
+            let readers_wait = q.waiters.first(Kind::Reader).is_some();
+            let urgent_writer =
+                q.waiters.urgent().is_some_and(|urgent| urgent.kind == Kind::Writer);
+            if readers_wait && !urgent_writer && self.claim_for_readers() {
                 self.grant_readers(q, now, shape, &mut wakes);
             } else {
                 self.begin_tenure(q, now, READERS, shape);
@@ -235,10 +238,21 @@ impl<P: Platform> RwSem<P> {
     ) -> Arrival {
         let counted = if waiter.kind == Kind::Reader { READER } else { 0 };
         let first = q.waiters.is_empty();
-        if first && counted != 0 && self.word.load(Ordering::Acquire) & READ_STEAL_BLOCKED == 0 {
-            // The writer that was in the way left without a queue: the count stands.
-            self.count(Event::ReadFast);
-            return Arrival::Acquired;
+        if counted != 0 {
+            // The writer that was in the way left without a queue, or those in the
+            // queue have a lower priority: the count stands.
+            let blocked = if first {
+                READ_STEAL_BLOCKED
+            } else if Self::passes_writers(&q.waiters, waiter.priority) {
+                WRITER_LOCKED
+            } else {
+                !0
+            };
+            // Acquire: owns the lock then (rule 3).
+            if self.word.load(Ordering::Acquire) & blocked == 0 {
+                self.count(Event::ReadFast);
+                return Arrival::Acquired;
+            }
         }
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
@@ -299,9 +313,13 @@ impl<P: Platform> RwSem<P> {
         if q.waiters.is_empty() {
             return;
         }
+        let urgent = q.waiters.urgent().map(|urgent| urgent.kind);
+        if urgent.is_some() {
+            self.close();
+        }
         let readers_only = self.tenure_is_readers() && q.waiters.first(Kind::Writer).is_none();
         let word = self.word.load(Ordering::Relaxed);
-        if readers_only || (is_free(word) && word & HANDOFF != 0) {
+        if readers_only || urgent == Some(Kind::Reader) || (is_free(word) && word & HANDOFF != 0) {
             self.grant_next(q, now, shape, wakes);
         } else {
             self.appoint_next(q, wakes);
@@ -326,8 +344,8 @@ impl<P: Platform> RwSem<P> {
         self.tenure.holder.load(Ordering::Relaxed) == READERS
     }
 
-    /// Closes the lock and, if nobody is inside, grants it: to the other side
-    /// first, in order of arrival within a side. If somebody is inside, they
+    /// Closes the lock and, if nobody is inside, grants it: to a real-time thread,
+    /// or to the other side first, in order of arrival within a side. If somebody is inside, they
     /// will see `HANDOFF` when they leave, and come here.
     pub(super) fn grant_next(
         &self,
@@ -338,7 +356,9 @@ impl<P: Platform> RwSem<P> {
     ) {
         let kind = match q.waiters.first(Kind::Writer) {
             // A writer that ends its tenure early leaves the rest to the next.
-            Some(writer) if self.writers_have_time(now) => Some(writer.kind),
+            Some(writer) if q.waiters.urgent().is_none() && self.writers_have_time(now) => {
+                Some(writer.kind)
+            }
             _ => self.next_kind(q),
         };
         match kind {
@@ -359,8 +379,12 @@ impl<P: Platform> RwSem<P> {
         self.word.fetch_or(HANDOFF, Ordering::Relaxed) & WRITER_LOCKED == 0
     }
 
-    /// Which side is next: the one whose tenure it is not, if it waits.
+    /// Which side is next: that of a real-time thread, or else the one whose tenure it
+    /// is not, if it waits.
     fn next_kind(&self, q: &Queued<P>) -> Option<Kind> {
+        if let Some(urgent) = q.waiters.urgent() {
+            return Some(urgent.kind);
+        }
         let current = self.tenure_side();
         [current.other(), current].into_iter().find(|&kind| q.waiters.first(kind).is_some())
     }
@@ -406,6 +430,9 @@ impl<P: Platform> RwSem<P> {
             self.begin_tenure(q, now, thread.hint(), shape);
         }
         self.tenure.cpu.store(NOT_YET, Ordering::Relaxed);
+        if q.waiters.urgent().is_some() && !active(Fault::OpensTooEarly) {
+            self.close(); // before it can let go
+        }
         writer.grant(wakes);
         self.count(Event::WriteHandoff);
         self.count(Event::WriteLock);
@@ -414,7 +441,8 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Grants the lock, which no writer holds and none can take, to the first
-    /// reader, and invites others; to all readers if no writer waits.
+    /// reader, and invites others; to all readers if no writer waits, and to all that
+    /// have a higher priority than those.
     fn grant_readers(
         &self,
         q: &mut Queued<P>,
@@ -435,22 +463,25 @@ impl<P: Platform> RwSem<P> {
             self.count(Event::WakeReader);
             reader.grant(wakes);
             // However many: none of those left would be told when to look again.
-            if !all {
+            let passes = Self::passes_writers(&q.waiters, q.waiters.priority(Kind::Reader));
+            if !all && !passes {
                 break;
             }
         }
         self.count(Event::ReadHandoff);
         if active(Fault::SubtractsHandoff) {
             self.word.fetch_sub(HANDOFF, Ordering::Relaxed);
-        } else {
+        } else if q.waiters.urgent().is_none() || active(Fault::OpensTooEarly) {
             self.word.fetch_and(!HANDOFF, Ordering::Relaxed); // rule 4
         }
         self.begin_tenure(q, now, READERS, shape);
         if q.waiters.is_empty() {
             return;
         }
-        q.waiters.prefer_elsewhere(Kind::Reader, q.holder_cpu);
-        self.invite_readers(q, usize::MAX, wakes);
+        if q.waiters.urgent().is_none() {
+            q.waiters.prefer_elsewhere(Kind::Reader, q.holder_cpu);
+            self.invite_readers(q, usize::MAX, wakes);
+        }
         self.appoint_next(q, wakes);
     }
 

@@ -50,7 +50,7 @@ impl<P: Platform> RwSem<P> {
         shape: TenureShape,
     ) -> Result<(), WaitError> {
         me.parker.forget_notification();
-        let waiter = Waiter::new(kind, me, P::now());
+        let waiter = Waiter::new(kind, me, P::now(), self.priority());
         me.steals.note_wait(waiter.arrived);
         let mut wakes = WakeList::new();
         // SAFETY: `waiter` stays in this frame until it is out of the queue:

@@ -1,7 +1,11 @@
 //! The FIFO queue of waiters: one list of readers and one of writers, with one
-//! order of arrival over both. Everything here happens under the queue lock.
+//! order of arrival over both. Real-time threads stand before all others, by
+//! priority. Everything here happens under the queue lock.
+
+use core::cmp::Ordering;
 
 use super::{Kind, Waiter};
+use crate::fault::{Fault, active};
 use crate::platform::Platform;
 
 struct List<P: Platform> {
@@ -13,10 +17,11 @@ impl<P: Platform> List<P> {
     const EMPTY: Self = Self { head: core::ptr::null(), tail: core::ptr::null() };
 }
 
-/// Waiters in order of arrival.
+/// Waiters by priority, and in order of arrival within one.
 ///
 /// Invariants: a waiter in a list is alive and pinned in its frame until it is
-/// removed (its frame cannot return before); `len` counts both lists.
+/// removed (its frame cannot return before); `len` counts both lists; in a list
+/// nobody stands behind one of a lower priority.
 pub(crate) struct Queue<P: Platform> {
     lists: [List<P>; 2],
     len: usize,
@@ -51,12 +56,27 @@ impl<P: Platform> Queue<P> {
         unsafe { self.lists[kind as usize].head.as_ref() }
     }
 
-    /// The waiter that arrived first.
+    /// The waiter that comes first: the one of the highest priority; among equals
+    /// the one that arrived first, but of real-time threads a writer.
     pub(crate) fn head(&self) -> Option<&Waiter<P>> {
         match (self.first(Kind::Reader), self.first(Kind::Writer)) {
-            (Some(r), Some(w)) => Some(if r.ticket.get() < w.ticket.get() { r } else { w }),
+            (Some(r), Some(w)) => Some(match r.priority.cmp(&w.priority) {
+                Ordering::Greater => r,
+                Ordering::Equal if r.priority == 0 && r.ticket.get() < w.ticket.get() => r,
+                Ordering::Equal | Ordering::Less => w,
+            }),
             (r, w) => r.or(w),
         }
+    }
+
+    /// The waiter that comes first, if that is a real-time thread.
+    pub(crate) fn urgent(&self) -> Option<&Waiter<P>> {
+        self.head().filter(|head| head.priority > 0)
+    }
+
+    /// The highest priority of a kind; zero too if none of it waits.
+    pub(crate) fn priority(&self, kind: Kind) -> u8 {
+        self.first(kind).map_or(0, |first| first.priority)
     }
 
     /// All waiters: readers, then writers, each in order.
@@ -71,14 +91,22 @@ impl<P: Platform> Queue<P> {
         self.head().is_some_and(|head| core::ptr::eq(head, waiter))
     }
 
-    /// Appends a waiter.
+    /// Adds a waiter, behind those of its priority.
     ///
     /// # Safety
     /// The waiter stays where it is until [`remove`](Self::remove) has taken it out.
     pub(crate) unsafe fn push(&mut self, waiter: &Waiter<P>) {
         waiter.ticket.set(self.next_ticket);
         self.next_ticket += 1;
-        self.link(waiter, self.lists[waiter.kind as usize].tail);
+        let mut last = self.lists[waiter.kind as usize].tail;
+        // SAFETY: a queued waiter is alive (see the type).
+        while let Some(lower) = unsafe { last.as_ref() }
+            && lower.priority < waiter.priority
+            && !active(Fault::IgnoresPriority)
+        {
+            last = lower.prev.get();
+        }
+        self.link(waiter, last);
     }
 
     /// Puts a waiter that is in no list behind `prev`, or first if that is null.
@@ -130,8 +158,8 @@ impl<P: Platform> Queue<P> {
         Some(first)
     }
 
-    /// Moves one waiter of a kind that did not last run on `cpu` before those
-    /// that did, if it stands near the head. Nobody is passed over for ever: a
+    /// Moves one waiter of a kind that did not last run on `cpu` before those of
+    /// its priority that did, if it stands near the head. Nobody is passed over for ever: a
     /// waiter that was passed over [`MAX_PASSES`](Self::MAX_PASSES) times stays
     /// before those behind it.
     pub(crate) fn prefer_elsewhere(&mut self, kind: Kind, cpu: usize) {
@@ -154,8 +182,12 @@ impl<P: Platform> Queue<P> {
     }
 
     fn find_elsewhere(&self, kind: Kind, cpu: usize) -> Option<*const Waiter<P>> {
-        let mut candidate = self.first(kind)?;
+        let first = self.first(kind)?;
+        let mut candidate = first;
         for _ in 0..Self::MAX_LOOKS {
+            if candidate.priority < first.priority {
+                return None;
+            }
             if candidate.thread.cpu() != cpu {
                 return Some(candidate);
             }
@@ -181,9 +213,13 @@ mod tests {
     use crate::wait::Thread;
 
     fn on_cpu(cpu: usize) -> Waiter<Native> {
+        with_priority(Kind::Writer, cpu, 0)
+    }
+
+    fn with_priority(kind: Kind, cpu: usize, priority: u8) -> Waiter<Native> {
         let thread = Box::leak(Box::new(Thread::new()));
         thread.set_cpu(cpu);
-        Waiter::new(Kind::Writer, thread, 0)
+        Waiter::new(kind, thread, 0, priority)
     }
 
     /// The CPUs of the writers in the queue, in order, checked both ways.
@@ -225,6 +261,44 @@ mod tests {
         queue.remove(&waiters[4]);
         queue.prefer_elsewhere(Kind::Writer, 1);
         assert_eq!(order(&queue), [3]);
+    }
+
+    #[test]
+    fn higher_priorities_stand_first_and_equal_ones_as_they_came() {
+        let waiters = [(1, 0), (2, 5), (3, 0), (4, 9), (5, 5), (6, 9)]
+            .map(|(cpu, p)| with_priority(Kind::Writer, cpu, p));
+        let mut queue = Queue::new();
+        for waiter in &waiters {
+            // SAFETY: they outlive the queue.
+            unsafe { queue.push(waiter) };
+        }
+        assert_eq!(order(&queue), [4, 6, 2, 5, 1, 3]);
+        queue.prefer_elsewhere(Kind::Writer, 4);
+        assert_eq!(order(&queue), [6, 4, 2, 5, 1, 3]);
+        queue.remove(&waiters[3]);
+        queue.prefer_elsewhere(Kind::Writer, 6);
+        assert_eq!(order(&queue), [6, 2, 5, 1, 3], "not past a higher priority");
+    }
+
+    #[test]
+    fn writers_go_before_readers_of_the_same_priority_but_not_of_a_higher() {
+        let [low, reader, writer, high] =
+            [(Kind::Writer, 0), (Kind::Reader, 5), (Kind::Writer, 5), (Kind::Reader, 6)]
+                .map(|(kind, priority)| with_priority(kind, 0, priority));
+        let mut queue = Queue::new();
+        let is_head = |queue: &Queue<Native>, waiter| queue.is_head(waiter);
+        // SAFETY: they outlive the queue.
+        unsafe { queue.push(&low) };
+        assert!(is_head(&queue, &low) && queue.urgent().is_none());
+        // SAFETY: as above.
+        unsafe { queue.push(&reader) };
+        assert!(is_head(&queue, &reader) && queue.urgent().is_some());
+        // SAFETY: as above.
+        unsafe { queue.push(&writer) };
+        assert!(is_head(&queue, &writer));
+        // SAFETY: as above.
+        unsafe { queue.push(&high) };
+        assert!(is_head(&queue, &high));
     }
 
     #[test]

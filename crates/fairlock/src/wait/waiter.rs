@@ -40,6 +40,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(crate) thread: &'static Thread<P>,
     /// When it arrived.
     pub(crate) arrived: u64,
+    /// Its real-time priority: goes before all that have a lower one.
+    pub(crate) priority: u8,
     /// Its place among all waiters of the lock, readers and writers; set by the queue.
     pub(super) ticket: Cell<u64>,
     pub(super) next: Cell<*const Waiter<P>>,
@@ -55,11 +57,12 @@ pub(crate) const INVITED: u32 = 2;
 pub(crate) const GRANTED: u32 = 3;
 
 impl<P: Platform> Waiter<P> {
-    pub(crate) fn new(kind: Kind, thread: &'static Thread<P>, arrived: u64) -> Self {
+    pub(crate) fn new(kind: Kind, thread: &'static Thread<P>, arrived: u64, priority: u8) -> Self {
         Self {
             kind,
             thread,
             arrived,
+            priority,
             ticket: Cell::new(0),
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),

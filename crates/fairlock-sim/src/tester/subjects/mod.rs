@@ -2,6 +2,7 @@
 //! may be left of them in the end.
 
 mod range;
+mod ranks;
 mod rwsem;
 mod ticket;
 

@@ -12,7 +12,8 @@ use crate::platform::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, Section, TOKENS, Then};
 
-const CAN: Abilities = Abilities { shared: true, timed: true, fair: false, ranges: true };
+const CAN: Abilities =
+    Abilities { shared: true, timed: true, fair: false, ranges: true, priorities: false };
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr) => {
@@ -257,6 +258,7 @@ impl Subject for Ranges {
         match *action {
             Action::Cancel(token) => self.tokens[token].cancel(),
             Action::Away(section) => stay(section),
+            Action::Priority(_) => {}
             Action::Visit { writes, how, section, then, range: (start, last) } => {
                 self.visit(Claim { start, last, writes }, how, section, then);
             }

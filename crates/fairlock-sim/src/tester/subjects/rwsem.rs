@@ -5,30 +5,37 @@ use std::time::Duration;
 use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
 use fairlock::wait::CancelToken;
 
+use super::ranks::Ranks;
 use super::{Complaint, Room, Subject, SubjectKind, stay};
+use crate::inside::set_priority;
 use crate::platform::Sim;
 use crate::tester::failure::Kind;
-use crate::tester::script::{Abilities, Action, How, TOKENS, Then};
-
-const CAN: Abilities = Abilities { shared: true, timed: true, fair: true, ranges: false };
+use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr) => {
-        SubjectKind { name: $name, about: $about, can: CAN, make: |_| Box::new(Sem::new($policy)) }
+        SubjectKind {
+            name: $name,
+            about: $about,
+            can: Abilities {
+                shared: true,
+                timed: true,
+                fair: true,
+                ranges: false,
+                priorities: $policy.priorities,
+            },
+            make: |script| Box::new(Sem::new($policy, script)),
+        }
     };
 }
 
+/// Tenures as short as can be.
+const BRIEF: Policy =
+    Policy { handoff_after: Some(Duration::ZERO), handoff_budget: Some(100), ..Policy::DEFAULT };
+
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
-    kind!(
-        "rwsem:brief-tenure",
-        "RwSem, tenures as short as can be",
-        Policy {
-            handoff_after: Some(Duration::ZERO),
-            handoff_budget: Some(100),
-            ..Policy::DEFAULT
-        }
-    ),
+    kind!("rwsem:brief-tenure", "RwSem, tenures as short as can be", BRIEF),
     kind!("rwsem:unfair", "RwSem, Policy::UNFAIR", Policy::UNFAIR),
     kind!("rwsem:handoff", "RwSem, Policy::HANDOFF", Policy::HANDOFF),
     kind!("rwsem:no-reader-spin", "RwSem, Policy::NO_READER_SPIN", Policy::NO_READER_SPIN),
@@ -52,24 +59,48 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
         "RwSem, Policy::HANDOFF with adaptive reader spinning",
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }
     ),
+    kind!(
+        "rwsem:priorities",
+        "RwSem, Policy::DEFAULT with real-time priorities",
+        Policy { priorities: true, ..Policy::DEFAULT }
+    ),
+    kind!(
+        "rwsem:brief-priorities",
+        "RwSem, tenures as short as can be, with real-time priorities",
+        Policy { priorities: true, ..BRIEF }
+    ),
+    kind!(
+        "rwsem:published-priorities",
+        "RwSem, Policy::WRITER_PHASE with real-time priorities",
+        Policy { priorities: true, ..Policy::WRITER_PHASE }
+    ),
 ];
 
 struct Sem {
     lock: RwSem<Sim>,
     tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
+    ranks: Ranks,
 }
 
 impl Sem {
-    fn new(policy: Policy) -> Self {
+    fn new(policy: Policy, script: &Script) -> Self {
         Self {
             lock: RwSem::new(policy),
             tokens: std::array::from_fn(|_| CancelToken::new()),
             room: Room::default(),
+            ranks: Ranks::new(script.len()),
         }
     }
 
     fn acquire(&self, writes: bool, how: How) -> bool {
+        self.ranks.ask(writes, how);
+        let had = self.try_acquire(writes, how);
+        self.ranks.answer(had);
+        had
+    }
+
+    fn try_acquire(&self, writes: bool, how: How) -> bool {
         let lock = &self.lock;
         let until = |ns| crate::now() + ns;
         match (how, writes) {
@@ -127,6 +158,7 @@ impl Subject for Sem {
         match *action {
             Action::Cancel(token) => self.tokens[token].cancel(),
             Action::Away(section) => stay(section),
+            Action::Priority(priority) => set_priority(priority),
             Action::Visit { mut writes, how, section, then, .. } => {
                 if !self.acquire(writes, how) {
                     return;
@@ -155,6 +187,9 @@ impl Subject for Sem {
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
+        // SAFETY: between two steps nobody runs.
+        self.ranks.look(|queued| unsafe { self.lock.for_each_queued(queued) });
+        self.ranks.check()?;
         let (readers, writers) = (self.room.readers.get(), self.room.writers.get());
         // SAFETY: between two steps nobody runs. Twice as many readers as threads:
         // each may read again.

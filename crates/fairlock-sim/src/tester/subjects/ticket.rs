@@ -9,7 +9,8 @@ use crate::platform::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script};
 
-const CAN: Abilities = Abilities { shared: false, timed: false, fair: false, ranges: false };
+const CAN: Abilities =
+    Abilities { shared: false, timed: false, fair: false, ranges: false, priorities: false };
 
 macro_rules! kind {
     ($name:literal, $about:literal, $lock:expr, $backoff:expr) => {

@@ -4,6 +4,8 @@
 //! and a test that waits in vain ends the process after [`PATIENCE`].
 
 mod cancel;
+#[cfg(target_os = "linux")]
+mod priority;
 mod rules;
 mod turns;
 

@@ -1,0 +1,66 @@
+//! Real-time priorities, for locks whose policy asks for them.
+//!
+//! What POSIX wants ("Thread Execution Scheduling"), and what follows from it:
+//!
+//! * When the lock becomes available it goes to the waiter with the highest
+//!   priority, and among equals to a writer: the order of [`Queue`](crate::wait).
+//! * A reader gets in unless a writer is inside, or one of its priority or a higher
+//!   one waits: it passes those of a lower one, and those of no priority.
+//! * A thread that does not have to wait takes nothing from one that does: while a
+//!   real-time thread is queued, the lock is closed (`HANDOFF`), whoever's tenure it
+//!   is. It is closed under the queue lock when such a thread queues, and a grant
+//!   opens it only if none is left.
+//!
+//! Priorities are asked of threads that wait, and of nobody else.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::word::{READER, READFAIL, WRITER_LOCKED};
+use crate::events::Event;
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, Queue};
+
+impl<P: Platform> RwSem<P> {
+    /// The priority with which the calling thread waits.
+    pub(super) fn priority(&self) -> u8 {
+        if self.policy.priorities { P::priority() } else { 0 }
+    }
+
+    /// Whether a reader of this priority passes the writers that wait.
+    pub(super) fn passes_writers(queue: &Queue<P>, priority: u8) -> bool {
+        priority > queue.priority(Kind::Writer)
+    }
+
+    /// A reader that found somebody waiting gets in if it passes all writers.
+    #[cold]
+    pub(super) fn try_read_past_writers(&self) -> bool {
+        let priority = self.priority();
+        if priority == 0 {
+            return false;
+        }
+        let passed = self.with_queue(|q| {
+            let mut word = self.word.load(Ordering::Relaxed);
+            while Self::passes_writers(&q.waiters, priority)
+                && word & (WRITER_LOCKED | READFAIL) == 0
+            {
+                // Acquire: owns the lock on success (rule 3). It may be closed: the
+                // last one out grants it.
+                match self.word.compare_exchange_weak(
+                    word,
+                    word + READER,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                ) {
+                    Ok(_) => return true,
+                    Err(now) => word = now,
+                }
+            }
+            false
+        });
+        if passed {
+            self.count(Event::ReadSteal);
+        }
+        passed
+    }
+}

@@ -1,0 +1,121 @@
+//! Real-time threads, on a machine that lets us have some. (On any machine, and by
+//! every schedule it can think of: the concurrency tester, `rwsem:priorities`.)
+
+use std::sync::Mutex;
+
+use super::*;
+
+const POLICIES: [Policy; 3] = [
+    Policy { priorities: true, ..Policy::DEFAULT },
+    Policy { priorities: true, ..Policy::WRITER_PHASE },
+    Policy { priorities: true, ..Policy::UNFAIR },
+];
+
+/// The calling thread under `SCHED_FIFO`. Whether the system allows it.
+fn become_real_time(priority: u8) -> bool {
+    // SAFETY: all of it numbers, for which zero will do.
+    let mut param: libc::sched_param = unsafe { core::mem::zeroed() };
+    param.sched_priority = priority.into();
+    // SAFETY: `param` is what the call wants; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) == 0 }
+}
+
+/// Says so, past the test harness, if a test cannot be made here.
+fn real_time_is_allowed() -> bool {
+    let allowed = thread::spawn(|| become_real_time(1)).join().unwrap();
+    if !allowed {
+        let test = thread::current();
+        let name = test.name().unwrap_or("a test").to_owned();
+        let _ = writeln!(io::stderr(), "{name}: NOT TESTED, SCHED_FIFO needs CAP_SYS_NICE");
+    }
+    allowed
+}
+
+#[test]
+fn the_platform_knows_a_real_time_thread() {
+    assert_eq!(Native::priority(), 0);
+    if real_time_is_allowed() {
+        let priority = thread::spawn(|| become_real_time(7).then(Native::priority));
+        assert_eq!(priority.join().unwrap(), Some(7));
+    }
+}
+
+#[test]
+fn real_time_threads_are_let_in_by_priority() {
+    if !real_time_is_allowed() {
+        return;
+    }
+    let [reader, writer] = [Kind::Reader, Kind::Writer];
+    let visitors =
+        [(writer, 0), (reader, 5), (writer, 5), (reader, 9), (writer, 9), (reader, 0), (writer, 7)];
+    for policy in POLICIES {
+        let lock = &Lock::new(policy);
+        let order = &Mutex::new(vec![]);
+        lock.write();
+        scope(|s| {
+            let mut threads = vec![];
+            for (kind, priority) in visitors {
+                threads.push(s.spawn(move || {
+                    assert!(priority == 0 || become_real_time(priority));
+                    let note = || order.lock().unwrap().push((kind, priority));
+                    if kind == reader {
+                        lock.read();
+                        note();
+                        // SAFETY: just taken.
+                        unsafe { lock.unlock_read() };
+                    } else {
+                        lock.write();
+                        note();
+                        // SAFETY: just taken.
+                        unsafe { lock.unlock_write() };
+                    }
+                }));
+                until(|| waiters(lock) == threads.len());
+            }
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+            threads.into_iter().for_each(|thread| join(thread));
+        });
+        let by_priority = [(writer, 9), (reader, 9), (writer, 7), (writer, 5), (reader, 5)];
+        assert_eq!(order.lock().unwrap()[..5], by_priority, "{policy:?}");
+        assert_free(lock);
+    }
+}
+
+#[test]
+fn a_real_time_reader_passes_lower_writers_and_no_others() {
+    if !real_time_is_allowed() {
+        return;
+    }
+    for policy in POLICIES {
+        let lock = &Lock::new(policy);
+        lock.read();
+        scope(|s| {
+            let low = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 1);
+            assert!(!lock.try_read());
+            // SAFETY: read if that is true.
+            let pass = |read: bool| read.then(|| unsafe { lock.unlock_read() }).is_some();
+            let passed = s.spawn(move || {
+                assert!(become_real_time(5));
+                pass(lock.try_read()) && pass(lock.read_until(soon(2)).is_ok())
+            });
+            assert!(join(passed), "{policy:?}");
+            let high = s.spawn(|| {
+                assert!(become_real_time(5));
+                visit(lock, Kind::Writer);
+            });
+            until(|| waiters(lock) == 2);
+            let passed = s.spawn(move || {
+                assert!(become_real_time(5));
+                pass(lock.try_read()) || pass(lock.read_until(soon(2)).is_ok())
+            });
+            assert!(!join(passed), "{policy:?}");
+            // SAFETY: read above.
+            unsafe { lock.unlock_read() };
+            join(high);
+            join(low);
+        });
+        assert_free(lock);
+    }
+}
