@@ -40,6 +40,31 @@
 //!   fork may stay counted (glibc keeps every waiting reader).
 //! * No memory is taken from the program's allocator. If the system has none left, the
 //!   process ends with a message.
+//!
+//! # Environment
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `FAIRLOCK_POLICY` | `default`, `unfair`, `handoff`, `no_reader_spin` or `writer_phase`: the presets of [`Policy`](fairlock::Policy). Anything else is a warning and the default |
+//! | `FAIRLOCK_STATS` | the file for a report on every lock, written at exit. `%p` in it is the number of the process; without it, the first process writes to the file and each of its descendants to one with `.` and its number appended. All locks are inflated then, and keep their memory |
+//! | `FAIRLOCK_STATS_SIGNAL` | if not empty, SIGUSR2 also has the report written, unless the program ignores or handles that signal |
+//! | `FAIRLOCK_STATS_PID` | set by the library: the number of the first process |
+//!
+//! The report is one JSON object for each lock, on a line of its own:
+//!
+//! | key | value |
+//! |---|---|
+//! | `pid`, `policy` | the process, and its `FAIRLOCK_POLICY` |
+//! | `address` | of the lock, a string in hexadecimal |
+//! | `object`, `symbol`, `offset` | the loaded file and the (exported) symbol that it is in, and how far from that symbol, or else from the file's beginning; `null` in allocated memory, and always in a report by signal |
+//! | `reads`, `writes` | how often it was taken each way |
+//! | `waits`, `wait_total_ns`, `wait_max_ns` | how often it could not be had at once, and how long that took; waits that were given up included |
+//! | `readers`, `writer`, `waiting` | who is inside: how many readers, or the writing thread's number (0: none); and whether anyone waits |
+//! | `destroyed` | by `pthread_rwlock_destroy`. The next lock at the address goes on counting |
+//! | `events` | the [events](fairlock::events) that happened, by the kernel's names |
+//!
+//! A process that ends without `exit` (by `_exit`, a signal or `exec`) leaves no report;
+//! one that has forked counts from then on.
 #![cfg(any(loom, all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
 
 mod head;
@@ -48,5 +73,6 @@ mod posix;
 #[cfg(not(loom))]
 mod process;
 mod slot;
+mod stats;
 #[cfg(not(loom))]
 mod thread;

@@ -7,6 +7,7 @@ use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 
 use crate::head::Holders;
+use crate::stats::Stats;
 
 /// A lock that was, or is, contended. Recycled as it is: whoever released it last, and
 /// let its user go on to destroy it, may still be busy in its queue, which does the next
@@ -14,6 +15,7 @@ use crate::head::Holders;
 #[repr(C, align(64))] // the head of a lock has room for so many bits of its address
 pub(crate) struct Slot<P: Platform> {
     pub(crate) sem: RwSem<P>,
+    pub(crate) stats: Stats,
     /// The address of the program's lock; zero if there is none.
     pub(crate) address: AtomicUsize,
     /// The next in its list of the registry, which guards it, or of the pool.
@@ -24,6 +26,7 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
             sem: RwSem::new(policy),
+            stats: Stats::new(),
             address: AtomicUsize::new(0),
             next: AtomicPtr::new(core::ptr::null_mut()),
         }

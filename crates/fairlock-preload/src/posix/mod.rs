@@ -9,6 +9,7 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use fairlock::platform::Platform;
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::until::Until;
@@ -121,22 +122,16 @@ impl Lock {
         if self.is_writer(me) {
             return EDEADLK;
         }
-        let address = self.address();
-        let taken = self.inflated(self.head.read(address), true).and_then(|slot| match slot {
-            None => Ok(()),
-            Some(slot) => read(slot, me.held().contains(address), until),
-        });
-        note_read(taken, me, address)
+        let again = || me.held().contains(self.address());
+        let entry = self.enter(me, Head::read);
+        self.note_read(me, self.inside(entry, true, |slot| read(slot, me, again(), until)))
     }
 
     pub(crate) fn try_read(&self) -> c_int {
         let me = thread::enter();
-        let address = self.address();
-        let taken = self.inflated(self.head.read(address), false).and_then(|slot| match slot {
-            None => Ok(()),
-            Some(slot) => try_read(slot, me.held().contains(address)),
-        });
-        note_read(taken, me, address)
+        let again = || me.held().contains(self.address());
+        let entry = self.enter(me, Head::read);
+        self.note_read(me, self.inside(entry, false, |slot| try_read(slot, again())))
     }
 
     pub(crate) fn write(&self, until: &Until) -> c_int {
@@ -144,22 +139,14 @@ impl Lock {
         if self.is_writer(me) {
             return EDEADLK;
         }
-        let entry = self.head.write(self.address());
-        let taken = self.inflated(entry, true).and_then(|slot| match slot {
-            None => Ok(()),
-            Some(slot) => write(slot, until),
-        });
-        self.note_write(taken, me)
+        let entry = self.enter(me, Head::write);
+        self.note_write(me, self.inside(entry, true, |slot| write(slot, me, until)))
     }
 
     pub(crate) fn try_write(&self) -> c_int {
         let me = thread::enter();
-        let entry = self.head.write(self.address());
-        let taken = self.inflated(entry, false).and_then(|slot| match slot {
-            Some(slot) if !slot.sem.try_write() => Err(EBUSY),
-            _ => Ok(()),
-        });
-        self.note_write(taken, me)
+        let entry = self.enter(me, Head::write);
+        self.note_write(me, self.inside(entry, false, try_write))
     }
 
     /// Gives the lock up, whichever way it is held. Nothing happens if it is not.
@@ -172,6 +159,7 @@ impl Lock {
             Exit::Writer | Exit::Free => {}
             Exit::Inflated(slot) if slot.sem.is_write_locked() => {
                 self.set_writer(0);
+                slot.stats.note_writer(0);
                 // SAFETY: held for writing, so the caller holds it that way.
                 unsafe { slot.sem.unlock_write() };
             }
@@ -191,28 +179,56 @@ impl Lock {
         }
     }
 
-    /// The slot to ask, if the caller is not inside already. A thread that `waits` has
-    /// the lock inflated for it.
-    fn inflated(
+    /// An attempt on the thin lock, unless there are to be none.
+    fn enter(
+        &self,
+        me: &State,
+        attempt: impl Fn(&Head<Preload>, usize) -> Entry<Preload>,
+    ) -> Entry<Preload> {
+        if me.observes() && self.head.slot(self.address()).is_none() {
+            return Entry::Inflated(registry::inflate(&self.head, self.address()));
+        }
+        attempt(&self.head, self.address())
+    }
+
+    /// What came of it: if the caller is not inside, `take` is to take the inflated lock.
+    /// A thread that `waits` has it inflated for that.
+    fn inside(
         &self,
         entry: Entry<Preload>,
         waits: bool,
+        take: impl FnOnce(&'static Slot<Preload>) -> Result<(), c_int>,
     ) -> Result<Option<&'static Slot<Preload>>, c_int> {
-        match entry {
-            Entry::Entered => Ok(None),
-            Entry::Inflated(slot) => Ok(Some(slot)),
-            Entry::Full => Err(EAGAIN),
-            Entry::Conflict if !waits => Err(EBUSY),
-            Entry::Conflict | Entry::Crowded => {
-                Ok(Some(registry::inflate(&self.head, self.address())))
+        let slot = match entry {
+            Entry::Entered => return Ok(None),
+            Entry::Full => return Err(EAGAIN),
+            Entry::Conflict if !waits => return Err(EBUSY),
+            Entry::Conflict | Entry::Crowded => registry::inflate(&self.head, self.address()),
+            Entry::Inflated(slot) => slot,
+        };
+        take(slot).map(|()| Some(slot))
+    }
+
+    fn note_read(&self, me: &State, taken: Result<Option<&Slot<Preload>>, c_int>) -> c_int {
+        match taken {
+            Ok(slot) => {
+                me.held().push(self.address());
+                if let Some(slot) = slot.filter(|_| me.observes()) {
+                    slot.stats.note_read();
+                }
+                0
             }
+            Err(errno) => errno,
         }
     }
 
-    fn note_write(&self, taken: Result<(), c_int>, me: &State) -> c_int {
+    fn note_write(&self, me: &State, taken: Result<Option<&Slot<Preload>>, c_int>) -> c_int {
         match taken {
-            Ok(()) => {
+            Ok(slot) => {
                 self.set_writer(me.tid());
+                if let Some(slot) = slot.filter(|_| me.observes()) {
+                    slot.stats.note_write(me.tid());
+                }
                 0
             }
             Err(errno) => errno,
@@ -220,32 +236,22 @@ impl Lock {
     }
 }
 
-fn note_read(taken: Result<(), c_int>, me: &State, address: usize) -> c_int {
-    match taken {
-        Ok(()) => {
-            me.held().push(address);
-            0
-        }
-        Err(errno) => errno,
-    }
-}
-
 /// A thread that reads already (`again`) does not wait for those that wait for it.
-fn read(slot: &Slot<Preload>, again: bool, until: &Until) -> Result<(), c_int> {
-    if again {
+fn read(slot: &Slot<Preload>, me: &State, again: bool, until: &Until) -> Result<(), c_int> {
+    if again || me.observes() {
         match try_read(slot, again) {
-            // It waits only if it was wrong: another thread has let go what it took.
+            // Or it was wrong, as another thread has let go what it took: then it waits.
             Err(EBUSY) => {}
             taken => return taken,
         }
     }
-    match until {
+    timed(slot, me, || match until {
         Until::Forever => {
             slot.sem.read();
             Ok(())
         }
         until => until.wait(|deadline| slot.sem.read_until(deadline)),
-    }
+    })
 }
 
 fn try_read(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
@@ -257,14 +263,33 @@ fn try_read(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
     }
 }
 
-fn write(slot: &Slot<Preload>, until: &Until) -> Result<(), c_int> {
-    match until {
+fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
+    if me.observes() && slot.sem.try_write() {
+        return Ok(());
+    }
+    timed(slot, me, || match until {
         Until::Forever => {
             slot.sem.write();
             Ok(())
         }
         until => until.wait(|deadline| slot.sem.write_until(deadline)),
+    })
+}
+
+fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
+    if slot.sem.try_write() { Ok(()) } else { Err(EBUSY) }
+}
+
+/// Waits, and notes for how long if that is asked for.
+#[inline(always)]
+fn timed<T>(slot: &Slot<Preload>, me: &State, wait: impl FnOnce() -> T) -> T {
+    if !me.observes() {
+        return wait();
     }
+    let began = Preload::now();
+    let result = wait();
+    slot.stats.note_wait(Preload::now() - began);
+    result
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ pub(crate) enum Mode {
     /// Leaves everything to glibc.
     Off = 1,
     On = 2,
+    /// And counts what happens, in inflated locks only: so all are inflated at once.
+    Stats = 3,
 }
 
 const POLICIES: [(&CStr, Policy); 5] = [
@@ -33,7 +35,8 @@ pub(crate) fn mode() -> Mode {
     match MODE.load(Ordering::Acquire) {
         0 => look(),
         1 => Mode::Off,
-        _ => Mode::On,
+        2 => Mode::On,
+        _ => Mode::Stats,
     }
 }
 
@@ -48,8 +51,12 @@ pub(crate) fn policy() -> Policy {
 fn look() -> Mode {
     // SAFETY: no arguments to get wrong.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    let mode = if secure { Mode::Off } else { Mode::On };
-    if mode == Mode::On {
+    let mode = match variable(c"FAIRLOCK_STATS") {
+        _ if secure => Mode::Off,
+        None => Mode::On,
+        Some(_) => Mode::Stats,
+    };
+    if mode != Mode::Off {
         POLICY.store(find_policy(variable(c"FAIRLOCK_POLICY")), Ordering::Relaxed);
     }
     // Release: the rest is set.
@@ -58,7 +65,7 @@ fn look() -> Mode {
 }
 
 fn find_policy(asked: Option<&CStr>) -> u8 {
-    let Some(asked) = asked.filter(|asked| !asked.is_empty()) else { return 0 };
+    let Some(asked) = asked else { return 0 };
     match POLICIES.iter().position(|(name, _)| *name == asked) {
         Some(index) => index as u8,
         None => {
@@ -71,11 +78,17 @@ fn find_policy(asked: Option<&CStr>) -> u8 {
     }
 }
 
-fn variable(name: &CStr) -> Option<&'static CStr> {
+/// The name of the policy.
+pub(crate) fn policy_name() -> &'static CStr {
+    POLICIES[POLICY.load(Ordering::Relaxed) as usize].0
+}
+
+/// A variable of the environment that is not empty.
+pub(super) fn variable(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: a C string; the value is one, too, and stays where it is unless the program
     // changes its environment before the library has started.
     unsafe {
         let value = libc::getenv(name.as_ptr());
-        if value.is_null() { None } else { Some(CStr::from_ptr(value)) }
+        if value.is_null() || *value == 0 { None } else { Some(CStr::from_ptr(value)) }
     }
 }

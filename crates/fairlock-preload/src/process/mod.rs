@@ -8,6 +8,7 @@ pub(crate) mod pool;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod real;
 pub(crate) mod registry;
+mod report;
 
 use fairlock::platform::Platform;
 
@@ -31,6 +32,22 @@ extern "C" fn start() {
     // library and, in its constructor, waits for a lock.
     real::resolve();
     Preload::cpu();
+    if config::mode() == config::Mode::Stats {
+        report::start();
+    }
+}
+
+/// Runs when the process exits, after what the program does then.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+#[cfg_attr(test, allow(dead_code, reason = "a test's process is not observed"))]
+extern "C" fn end() {
+    if config::mode() == config::Mode::Stats {
+        report::at_exit();
+    }
 }
 
 /// Says something on the standard error stream.

@@ -6,13 +6,13 @@
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use super::config;
+use super::config::{self, Mode};
 use super::mutex::{Guard, Mutex};
 use super::pool::{Pool, Pooled};
 use crate::head::Head;
 use crate::thread::platform::Preload;
 
-type Slot = crate::slot::Slot<Preload>;
+pub(crate) type Slot = crate::slot::Slot<Preload>;
 
 impl Pooled for Slot {
     fn next(&self) -> &AtomicPtr<Self> {
@@ -44,9 +44,13 @@ pub(crate) fn inflate(head: &Head<Preload>, address: usize) -> &'static Slot {
     let slot = TABLE.find(&guard, address).filter(|slot| recover(slot)).unwrap_or_else(|| {
         TABLE.remove(&guard, address);
         let slot = SLOTS.take(|| Slot::new(config::policy()));
+        if config::mode() == Mode::Stats {
+            slot.sem.set_events(Some(&slot.stats.events));
+        }
         TABLE.insert(&guard, address, slot);
         slot
     });
+    slot.stats.destroyed.store(false, Ordering::Relaxed);
     // Nobody else inflates a lock while this thread has the mutex.
     head.inflate(address, slot).err().unwrap_or(slot)
 }
@@ -55,7 +59,12 @@ pub(crate) fn inflate(head: &Head<Preload>, address: usize) -> &'static Slot {
 #[cold]
 pub(crate) fn retire(head: &Head<Preload>, address: usize) {
     let guard = TABLE.mutex.lock();
-    if let Some(slot) = TABLE.remove(&guard, address)
+    if config::mode() == Mode::Stats {
+        // What was counted is for the report; so is what the next lock there adds to it.
+        if let Some(slot) = TABLE.find(&guard, address) {
+            slot.stats.destroyed.store(true, Ordering::Relaxed);
+        }
+    } else if let Some(slot) = TABLE.remove(&guard, address)
         && recover(slot)
     {
         SLOTS.give(slot);
@@ -135,7 +144,11 @@ pub(super) fn after_fork_in_child() {
     TABLE.mutex.reset();
     for slot in SLOTS.iter() {
         // SAFETY: the other threads are gone, and this one is in none of a lock's methods.
-        unsafe { (*slot).sem.forget_waiters() };
+        let slot = unsafe { &mut *slot };
+        slot.sem.forget_waiters();
+        if config::mode() == Mode::Stats {
+            slot.stats.reset();
+        }
     }
 }
 

@@ -32,6 +32,12 @@ impl State {
         self.plain.get()
     }
 
+    /// What happens is counted; for a thread that has entered.
+    #[inline(always)]
+    pub(crate) fn observes(&self) -> bool {
+        !self.plain.get()
+    }
+
     #[inline(always)]
     pub(crate) fn tid(&self) -> u32 {
         self.tid.get()

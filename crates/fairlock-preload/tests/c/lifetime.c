@@ -120,7 +120,7 @@ static int read_many(pthread_rwlock_t *locks) {
 static void readers_of_many_end(void) {
     static pthread_rwlock_t locks[1000];
     long before = 0;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 100; i++) {
         EXPECT(elsewhere(read_many, locks), 0);
         if (i == 20)
             before = mapped();

@@ -1,0 +1,338 @@
+//! The report on all locks, for `FAIRLOCK_STATS`.
+//!
+//! One line of JSON for each address that had a lock: what was counted since the process
+//! began (or since the fork), and who is inside at the moment. Written when the process
+//! exits and, if `FAIRLOCK_STATS_SIGNAL` is set, whenever it gets a SIGUSR2, from the
+//! handler itself: all it does is read atomics, format numbers in memory that is there
+//! already, and write. Only the names of symbols must wait for the exit.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char, c_int};
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::config;
+use super::registry::{SLOTS, Slot};
+
+/// What the writer of a report needs. Nothing here is on a stack: that of a signal
+/// handler may be small.
+struct Workshop {
+    /// Somebody writes a report.
+    busy: AtomicBool,
+    /// The process that was given the file's name; others write to another.
+    owner: AtomicU32,
+    tools: UnsafeCell<Tools>,
+}
+
+// SAFETY: `tools` is used by whoever set `busy`, and before there is a second thread.
+unsafe impl Sync for Workshop {}
+
+struct Tools {
+    /// As asked for, from the root.
+    path: Text<{ libc::PATH_MAX as usize }>,
+    /// Of this process.
+    name: Text<{ libc::PATH_MAX as usize }>,
+    file: File,
+}
+
+static WORKSHOP: Workshop = Workshop {
+    busy: AtomicBool::new(false),
+    owner: AtomicU32::new(0),
+    tools: UnsafeCell::new(Tools {
+        path: Text::EMPTY,
+        name: Text::EMPTY,
+        file: File { fd: -1, failed: false, text: Text::EMPTY },
+    }),
+};
+
+/// When the library is loaded.
+pub(super) fn start() {
+    let Some(path) = config::variable(c"FAIRLOCK_STATS") else { return };
+    // SAFETY: the process has one thread.
+    let tools = unsafe { &mut *WORKSHOP.tools.get() };
+    if path.to_bytes().first() != Some(&b'/') && tools.path.set_to_working_folder() {
+        tools.path.push(b"/");
+    }
+    tools.path.push(path.to_bytes());
+    WORKSHOP.owner.store(find_owner(), Ordering::Relaxed);
+    if config::variable(c"FAIRLOCK_STATS_SIGNAL").is_some() {
+        listen();
+    }
+}
+
+const OWNER: &CStr = c"FAIRLOCK_STATS_PID";
+
+/// Which process the file is of: the first one that was given its name. Its children
+/// inherit the environment, and find its number there.
+fn find_owner() -> u32 {
+    let named = config::variable(OWNER).and_then(|number| number.to_str().ok()?.parse().ok());
+    if let Some(owner) = named {
+        return owner;
+    }
+    let pid = pid();
+    let mut number = Text::<16>::EMPTY;
+    let _ = write!(number, "{pid}");
+    // SAFETY: C strings; the process has one thread. If there is no memory the children
+    // write to this process's file.
+    unsafe { libc::setenv(OWNER.as_ptr(), number.as_c_str().as_ptr(), 1) };
+    pid
+}
+
+/// SIGUSR2 asks for a report, if it does not mean anything else to the program: that may
+/// have been told to ignore it, and may set a handler of its own at any time.
+fn listen() {
+    // SAFETY: both actions are plain data; the handler may be called at any time.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        if libc::sigaction(libc::SIGUSR2, core::ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_DFL
+        {
+            action.sa_sigaction = on_signal as extern "C" fn(c_int) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut());
+        }
+    }
+}
+
+extern "C" fn on_signal(_signal: c_int) {
+    // SAFETY: this thread's own.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above. The program must not notice.
+    let before = unsafe { *errno };
+    write_report(false);
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}
+
+/// The process exits.
+pub(super) fn at_exit() {
+    // A report that another thread writes at this moment is short.
+    for _ in 0..1000 {
+        if write_report(true) {
+            return;
+        }
+        // SAFETY: a number.
+        unsafe { libc::usleep(1000) };
+    }
+}
+
+/// Writes the report, with the names of symbols if that is possible. Not if somebody is
+/// writing one.
+fn write_report(symbols: bool) -> bool {
+    // Acquire and Release: the tools change hands.
+    if WORKSHOP.busy.swap(true, Ordering::Acquire) {
+        return false;
+    }
+    // SAFETY: `busy` was set by this thread.
+    let tools = unsafe { &mut *WORKSHOP.tools.get() };
+    tools.name_file();
+    tools.file.open(tools.name.as_c_str());
+    for slot in SLOTS.iter() {
+        // SAFETY: slots are never freed.
+        let slot = unsafe { &*slot };
+        if slot.address.load(Ordering::Relaxed) != 0 {
+            let _ = write_slot(&mut tools.file, slot, symbols);
+        }
+    }
+    if !tools.file.close() {
+        super::say("fairlock: cannot write the file that FAIRLOCK_STATS names\n");
+    }
+    WORKSHOP.busy.store(false, Ordering::Release);
+    true
+}
+
+fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
+    let stats = &slot.stats;
+    let address = slot.address.load(Ordering::Relaxed);
+    write!(file, r#"{{"pid":{},"policy":""#, pid())?;
+    file.text(config::policy_name().to_bytes())?;
+    write!(file, r#"","address":"{address:#x}""#)?;
+    write_names(file, address, symbols)?;
+    for (key, count) in [
+        ("reads", &stats.reads),
+        ("writes", &stats.writes),
+        ("waits", &stats.waits),
+        ("wait_total_ns", &stats.waited_ns),
+        ("wait_max_ns", &stats.longest_ns),
+    ] {
+        write!(file, r#","{key}":{}"#, count.load(Ordering::Relaxed))?;
+    }
+    let now = slot.sem.snapshot();
+    let writer = if now.writer { stats.writer.load(Ordering::Relaxed) } else { 0 };
+    let destroyed = stats.destroyed.load(Ordering::Relaxed);
+    write!(file, r#","readers":{},"writer":{writer},"waiting":{}"#, now.readers, now.waiters)?;
+    write!(file, r#","destroyed":{destroyed},"events":{{"#)?;
+    let mut comma = "";
+    for (event, count) in stats.events.snapshot().iter().filter(|&(_, count)| count != 0) {
+        write!(file, r#"{comma}"{}":{count}"#, event.name())?;
+        comma = ",";
+    }
+    file.write_str("}}\n")
+}
+
+/// The object file and the symbol that the lock is in, if it is in one, which those in
+/// allocated memory are not.
+fn write_names(file: &mut File, address: usize, symbols: bool) -> fmt::Result {
+    // SAFETY: plain data.
+    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+    // SAFETY: any address will do. Not in a signal handler: it takes a lock.
+    if symbols && unsafe { libc::dladdr(address as *const _, &mut info) } == 0 {
+        // SAFETY: plain data.
+        info = unsafe { core::mem::zeroed() };
+    }
+    let null_or = |name: *const c_char| {
+        // SAFETY: null, or a C string in a loaded object.
+        (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes())
+    };
+    for (key, name) in [("object", info.dli_fname), ("symbol", info.dli_sname)] {
+        write!(file, r#","{key}":"#)?;
+        match null_or(name) {
+            None => file.write_str("null")?,
+            Some(name) => {
+                file.write_char('"')?;
+                file.text(name)?;
+                file.write_char('"')?;
+            }
+        }
+    }
+    // From the symbol; else from where the object was loaded.
+    let base = if info.dli_saddr.is_null() { info.dli_fbase } else { info.dli_saddr };
+    let offset = if info.dli_fname.is_null() { 0 } else { address - base as usize };
+    write!(file, r#","offset":{offset}"#)
+}
+
+fn pid() -> u32 {
+    // SAFETY: no arguments, and never fails.
+    unsafe { libc::getpid() as u32 }
+}
+
+impl Tools {
+    /// Each `%p` of the path is this process's number. If there is none, processes other
+    /// than the owner append theirs.
+    fn name_file(&mut self) {
+        self.name.clear();
+        let mut numbered = pid() == WORKSHOP.owner.load(Ordering::Relaxed);
+        let mut rest = self.path.as_bytes();
+        while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
+            self.name.push(&rest[..at]);
+            let _ = write!(self.name, "{}", pid());
+            rest = &rest[at + 2..];
+            numbered = true;
+        }
+        self.name.push(rest);
+        if !numbered {
+            let _ = write!(self.name, ".{}", pid());
+        }
+    }
+}
+
+/// Bytes in a place of their own, cut off where it ends, and followed by a zero.
+struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Text<N> {
+    const EMPTY: Self = Self { bytes: [0; N], len: 0 };
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+        self.bytes[0] = 0;
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let len = bytes.len().min(N - 1 - self.len);
+        self.bytes[self.len..][..len].copy_from_slice(&bytes[..len]);
+        self.len += len;
+        self.bytes[self.len] = 0;
+    }
+
+    fn set_to_working_folder(&mut self) -> bool {
+        // SAFETY: as many bytes as it says.
+        if unsafe { libc::getcwd(self.bytes.as_mut_ptr().cast(), N) }.is_null() {
+            self.clear();
+            return false;
+        }
+        self.len = self.as_c_str().count_bytes();
+        true
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// A file that is written in pieces.
+struct File {
+    fd: c_int,
+    failed: bool,
+    text: Text<4096>,
+}
+
+impl File {
+    fn open(&mut self, name: &CStr) {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        // SAFETY: a C string.
+        self.fd = unsafe { libc::open(name.as_ptr(), flags, 0o666) };
+        self.failed = self.fd < 0;
+        self.text.clear();
+    }
+
+    /// Whether everything was written.
+    fn close(&mut self) -> bool {
+        self.flush();
+        if self.fd >= 0 {
+            // SAFETY: opened above, and not used any more.
+            self.failed |= unsafe { libc::close(self.fd) } != 0;
+        }
+        !self.failed
+    }
+
+    fn flush(&mut self) {
+        let mut rest = self.text.as_bytes();
+        while !rest.is_empty() && !self.failed {
+            // SAFETY: bytes to read.
+            let written = unsafe { libc::write(self.fd, rest.as_ptr().cast(), rest.len()) };
+            match usize::try_from(written) {
+                Ok(written) => rest = &rest[written..],
+                // SAFETY: this thread's own.
+                Err(_) => self.failed = unsafe { *libc::__errno_location() } != libc::EINTR,
+            }
+        }
+        self.text.clear();
+    }
+
+    /// What stands between the quotes of a string in JSON.
+    fn text(&mut self, bytes: &[u8]) -> fmt::Result {
+        for &byte in bytes {
+            match byte {
+                b'"' | b'\\' => write!(self, "\\{}", char::from(byte))?,
+                b' '..=b'~' => self.write_char(char::from(byte))?,
+                // Names in other encodings come out as if they were Latin-1.
+                _ => write!(self, "\\u{byte:04x}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Write for File {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.text.len + text.len() >= self.text.bytes.len() {
+            self.flush();
+        }
+        self.text.push(text.as_bytes());
+        Ok(())
+    }
+}

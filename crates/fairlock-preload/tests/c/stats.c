@@ -1,0 +1,72 @@
+/* Locks of which a known number of things happen. */
+#include "check.h"
+
+pthread_rwlock_t named = PTHREAD_RWLOCK_INITIALIZER;
+
+static int read_three_times(pthread_rwlock_t *l) {
+    for (int i = 0; i < 3; i++)
+        EXPECT(read_and_unlock(l), 0);
+    return 0;
+}
+
+static void one_wait(void) {
+    struct caller reader;
+    EXPECT(pthread_rwlock_wrlock(&named), 0);
+    start(&reader, read_three_times, &named);
+    wait_until_asleep(&reader);
+    usleep(20000);
+    EXPECT(pthread_rwlock_unlock(&named), 0);
+    EXPECT(result(&reader), 0);
+}
+
+static void counts(void) {
+    one_wait();
+    pthread_rwlock_t *other = calloc(1, sizeof *other);
+    EXPECT(pthread_rwlock_wrlock(other), 0);
+    EXPECT(pthread_rwlock_unlock(other), 0);
+    EXPECT(pthread_rwlock_destroy(other), 0);
+    EXPECT(pthread_rwlock_rdlock(&named), 0);
+}
+
+static void forks(void) {
+    one_wait();
+    pid_t child = fork();
+    if (child == 0) {
+        EXPECT(write_and_unlock(&named), 0);
+        exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    printf("%d\n", child);
+}
+
+/* Two reports: one now, while this thread writes, and another one at the end. */
+static void on_signal(void) {
+    one_wait();
+    EXPECT(pthread_rwlock_wrlock(&named), 0);
+    raise(SIGUSR2);
+    errno = 77;
+    raise(SIGUSR2);
+    CHECK(errno == 77);
+    char command[256];
+    snprintf(command, sizeof command, "cp '%s' '%s.now'", getenv("FAIRLOCK_STATS"),
+             getenv("FAIRLOCK_STATS"));
+    unsetenv("LD_PRELOAD");
+    CHECK(system(command) == 0);
+    EXPECT(pthread_rwlock_unlock(&named), 0);
+}
+
+static _Atomic bool handled;
+
+static void own_handler(int signal) {
+    handled = signal == SIGUSR2;
+}
+
+static void own_signal(void) {
+    signal(SIGUSR2, own_handler);
+    EXPECT(write_and_unlock(&named), 0);
+    raise(SIGUSR2);
+    CHECK(handled);
+}
+
+TESTS({"counts", counts}, {"forks", forks}, {"on_signal", on_signal}, {"own_signal", own_signal})
