@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::preload::RunFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
 
@@ -54,6 +55,11 @@ pub enum Command {
     Torture {
         #[command(flatten)]
         flags: TortureFlags,
+    },
+    /// Run a program with our locks under its pthread_rwlock_*, and report on them
+    Run {
+        #[command(flatten)]
+        flags: RunFlags,
     },
     /// List the locks of this build
     Locks,

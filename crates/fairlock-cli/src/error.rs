@@ -27,6 +27,12 @@ impl Error {
         Self { code: FAILED, message: message.into() }
     }
 
+    /// The command was right and could not be carried out, for which there is a code
+    /// of its own.
+    pub fn with_code(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
     /// The exit code that goes with it.
     pub fn code(&self) -> u8 {
         self.code

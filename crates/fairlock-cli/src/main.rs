@@ -15,6 +15,7 @@ mod locks;
 mod machine;
 mod peers;
 mod plan;
+mod preload;
 mod reference;
 mod row;
 mod runner;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
         Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),
         Some(Command::Torture { flags }) => torture::torture(&flags),
+        Some(Command::Run { flags }) => preload::run(&flags),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

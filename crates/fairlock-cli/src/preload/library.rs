@@ -1,0 +1,43 @@
+//! Where `libfairlock_preload.so` is.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+const NAME: &str = "libfairlock_preload.so";
+/// From the folder of this program: built with it, built for its tests, installed.
+const PLACES: [&str; 4] = [".", "deps", "../lib", "../lib/fairlock"];
+
+/// The library that was asked for, or the one that belongs to this program.
+pub fn find(asked: Option<&Path>) -> Result<PathBuf, Error> {
+    let found = match asked {
+        Some(asked) => asked.to_owned(),
+        None => beside_this_program()?,
+    };
+    let path = found.canonicalize().map_err(|error| {
+        Error::failed(format!("cannot use {} as the library: {error}", found.display()))
+    })?;
+    let text = path.as_os_str().as_encoded_bytes();
+    if text.iter().any(|byte| b": ".contains(byte)) {
+        return Err(Error::failed(format!(
+            "the dynamic linker cannot preload {}, which has a space or a colon in its path; \
+             copy it elsewhere and name it with --library",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
+fn beside_this_program() -> Result<PathBuf, Error> {
+    let program = std::env::current_exe()
+        .map_err(|error| Error::failed(format!("cannot find this program: {error}")))?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let found = PLACES.iter().map(|place| folder.join(place).join(NAME)).find(|path| path.exists());
+    found.ok_or_else(|| {
+        let profile = if cfg!(debug_assertions) { "" } else { "--release " };
+        Error::failed(format!(
+            "{NAME} is not beside this program; build it: cargo build {profile}-p \
+             fairlock-preload, or name it with --library"
+        ))
+    })
+}

@@ -1,0 +1,137 @@
+//! The program to be run: where it is, and whether a library can be preloaded.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// Exit codes as shells have them.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// The file that a shell would run under this name.
+pub fn find(name: &OsStr) -> Result<PathBuf, Error> {
+    let path = Path::new(name);
+    let found = if name.as_encoded_bytes().contains(&b'/') {
+        path.exists().then(|| path.to_owned())
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders)
+            .map(|folder| folder.join(path))
+            .find(|path| is_program(path))
+    };
+    let missing =
+        || Error::with_code(NOT_FOUND, format!("there is no program `{}` to run", path.display()));
+    found.ok_or_else(missing)
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Why `path` could not be run.
+pub fn cannot_start(path: &Path, error: &io::Error) -> Error {
+    let missing = error.kind() == io::ErrorKind::NotFound;
+    let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
+    Error::with_code(code, format!("cannot run {}: {error}", path.display()))
+}
+
+/// Why a program that can be run cannot have our locks.
+pub fn obstacle(path: &Path) -> Option<&'static str> {
+    if raises_privileges(path) {
+        return Some("runs with raised privileges: the dynamic linker preloads nothing there");
+    }
+    match Image::of(path).ok()? {
+        Image::Dynamic | Image::NoElf => None,
+        Image::Static => Some(
+            "is linked statically: nothing can be preloaded, and there will be no report; \
+             link it dynamically, or with libfairlock",
+        ),
+        Image::Foreign => Some("is not for 64-bit x86, and the library is: it will not be loaded"),
+    }
+}
+
+/// Whether it would run as somebody else.
+fn raises_privileges(path: &Path) -> bool {
+    let Ok(file) = fs::metadata(path) else { return false };
+    let set = |bit| file.mode() & bit != 0;
+    // SAFETY: no arguments, and never fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    (set(libc::S_ISUID) && file.uid() != user) || (set(libc::S_ISGID) && file.gid() != group)
+}
+
+/// What kind of file a program is.
+#[derive(Debug, PartialEq)]
+enum Image {
+    /// Loaded by a dynamic linker.
+    Dynamic,
+    Static,
+    /// For another machine.
+    Foreign,
+    /// A script, of which only the interpreter could tell.
+    NoElf,
+}
+
+impl Image {
+    /// From the header of an ELF file, and its table of segments.
+    fn of(path: &Path) -> io::Result<Self> {
+        const HEADER: usize = 64;
+        const SEGMENT: usize = 56;
+        const X86_64: u16 = 62;
+        const INTERPRETER: u32 = 3;
+        let mut bytes = vec![];
+        // The table follows the header in every program that a linker made.
+        File::open(path)?.take(1 << 14).read_to_end(&mut bytes)?;
+        if !bytes.starts_with(b"\x7fELF") {
+            return Ok(Self::NoElf);
+        }
+        // 64 bits, the low byte first.
+        if bytes.len() < HEADER || bytes[4..6] != [2, 1] {
+            return Ok(Self::Foreign);
+        }
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        if short(18) != X86_64 {
+            return Ok(Self::Foreign);
+        }
+        let table = u64::from_le_bytes(bytes[32..40].try_into().unwrap_or_default()) as usize;
+        let segments = bytes.get(table..).unwrap_or_default().chunks_exact(SEGMENT);
+        let asks = segments.take(short(56).into()).any(|s| s[..4] == INTERPRETER.to_le_bytes());
+        Ok(if asks { Self::Dynamic } else { Self::Static })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let mut elf = vec![0; 64 + 56];
+        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        elf[18] = 62;
+        elf[32] = 64;
+        elf[56] = 1;
+        let mut image = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = elf.clone();
+            change(&mut bytes);
+            fs::write(&file, bytes).unwrap();
+            Image::of(&file).unwrap()
+        };
+        assert_eq!(image(&|elf| elf[64] = 3), Image::Dynamic);
+        assert_eq!(image(&|_| ()), Image::Static);
+        assert_eq!(image(&|elf| elf[4] = 1), Image::Foreign);
+        assert_eq!(image(&|elf| elf[18] = 183), Image::Foreign);
+        // Whatever the table's place and length are said to be.
+        assert_eq!(image(&|elf| elf[32..40].fill(255)), Image::Static);
+        assert_eq!(image(&|elf| elf[56..58].fill(255)), Image::Static);
+        assert_eq!(image(&|elf| elf.truncate(20)), Image::Foreign);
+        assert_eq!(image(&|elf| *elf = b"#!/bin/sh\n".to_vec()), Image::NoElf);
+        assert_eq!(image(&|elf| elf.clear()), Image::NoElf);
+        assert_eq!(Image::of(Path::new("/proc/self/exe")).unwrap(), Image::Dynamic);
+    }
+}

@@ -1,0 +1,195 @@
+//! `fairlock run`, as its user meets it.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The library, which Cargo built because this package asks for it in its tests.
+fn library() -> PathBuf {
+    let tests = std::env::current_exe().expect("this test has a path");
+    tests.with_file_name("libfairlock_preload.so")
+}
+
+fn fairlock() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
+    for variable in ["LD_PRELOAD", "FAIRLOCK_POLICY", "FAIRLOCK_STATS", "FAIRLOCK_STATS_PID"] {
+        command.env_remove(variable);
+    }
+    command.env("FAIRLOCK_LIBRARY", library());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    fairlock().arg("run").args(args).output().expect("fairlock starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+fn compile(name: &str, flags: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/waits.c");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
+    let output = compiler.arg(&program).arg(source).args(flags).output();
+    let output = output.unwrap_or_else(|error| panic!("cc cannot be run ({error}); install it"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    program
+}
+
+/// A program in which one thread waits for one lock.
+fn waits() -> &'static str {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("waits", &[])).to_str().unwrap()
+}
+
+#[test]
+fn the_lock_that_was_waited_for_is_in_the_table() {
+    let output = run(&["--", waits()]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), String::new()));
+    let table = stderr(&output);
+    assert!(table.contains("policy default"), "{table}");
+    let lock = table.lines().find(|line| line.starts_with("waits+")).expect(&table);
+    let columns: Vec<_> = lock.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+    assert_eq!((columns[2], columns[4], columns[5]), ("1", "1", "1"), "{table}");
+    assert!(columns[1].ends_with(" ms"), "{table}");
+}
+
+#[test]
+fn the_report_is_kept_where_it_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("locks.json");
+    let output = run(&["--policy", "writer_phase", "--stats", file.to_str().unwrap(), waits()]);
+    assert!(output.status.success());
+    let text = fs::read_to_string(file).unwrap();
+    let lock: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!((&lock["waits"], &lock["policy"]), (&1.into(), &"writer_phase".into()));
+    assert!(stderr(&output).contains("policy writer_phase"));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_exit_code_is_the_program_s() {
+    assert_eq!(run(&[waits(), "7"]).status.code(), Some(7));
+    let killed = run(&["sh", "-c", "kill -9 $$"]);
+    assert_eq!(killed.status.code(), Some(128 + 9));
+    assert!(stderr(&killed).contains("signal 9") && stderr(&killed).contains("no report"));
+}
+
+#[test]
+fn every_process_has_its_locks_in_the_table() {
+    let script = format!("{0}; {0} 3", waits());
+    let output = run(&["--", "sh", "-c", &script]);
+    assert_eq!(output.status.code(), Some(3));
+    let table = stderr(&output);
+    assert!(table.lines().filter(|line| line.contains("waits+")).count() == 2, "{table}");
+    assert!(table.contains("process"), "{table}");
+}
+
+#[test]
+fn what_is_preloaded_already_stays() {
+    let output = fairlock()
+        .args(["run", "--", "sh", "-c", "echo $LD_PRELOAD"])
+        .env("LD_PRELOAD", "libpthread.so.0")
+        .output()
+        .unwrap();
+    let preloaded = stdout(&output);
+    let (ours, others) = preloaded.trim().split_once(':').unwrap();
+    assert!(ours.ends_with("libfairlock_preload.so"));
+    assert_eq!(others, "libpthread.so.0");
+}
+
+#[test]
+fn a_program_without_locks_is_said_to_have_none() {
+    let output = run(&["true"]);
+    assert!(output.status.success() && stderr(&output).contains("took no pthread_rwlock_t"));
+}
+
+#[test]
+fn what_is_missing_is_said_with_how_to_mend_it() {
+    let missing = run(&["no-such-program"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert_eq!(stderr(&missing), "fairlock: there is no program `no-such-program` to run\n");
+
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    fs::write(&text, "not a program").unwrap();
+    assert_eq!(run(&[text.to_str().unwrap()]).status.code(), Some(126));
+
+    // A copy that has no library beside it.
+    let copy = folder.path().join("fairlock");
+    fs::copy(env!("CARGO_BIN_EXE_fairlock"), &copy).unwrap();
+    let output = Command::new(copy).args(["run", "true"]).env_remove("FAIRLOCK_LIBRARY").output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("-p fairlock-preload"), "{}", stderr(&output));
+
+    let file = folder.path().join("no/locks.json");
+    let output = run(&["--stats", file.to_str().unwrap(), "sh", "-c", "echo ran"]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(1), String::new()));
+    assert!(stderr(&output).contains("cannot write the report"));
+}
+
+#[test]
+fn bad_usage_is_one_line_and_exit_2() {
+    for (args, hint) in [(&["--policy", "best", "true"][..], "writer_phase"), (&[], "PROGRAM")] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = stderr(&output);
+        assert!(said.lines().count() == 1 && said.contains(hint), "{said}");
+    }
+}
+
+#[test]
+fn a_static_program_runs_and_is_said_to_have_no_report() {
+    let program = compile("waits-static", &["-static"]);
+    let output = run(&[program.to_str().unwrap(), "5"]);
+    assert_eq!(output.status.code(), Some(5));
+    let said = stderr(&output);
+    assert!(said.lines().count() == 1 && said.contains("linked statically"), "{said}");
+}
+
+#[test]
+fn a_program_with_raised_privileges_is_warned_of() {
+    // SAFETY: no arguments, and never fails.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("NOT TESTED: only root can make a program that runs as somebody else");
+        return;
+    }
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raised");
+    fs::copy("/bin/true", &program).unwrap();
+    std::os::unix::fs::chown(&program, Some(65534), Some(65534)).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let output = run(&[program.to_str().unwrap()]);
+    assert!(stderr(&output).contains("raised privileges"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_signal_is_passed_on_and_the_report_still_printed() {
+    let script = "trap 'exit 9' TERM; echo waiting; while :; do sleep 0.01; done";
+    let mut child = fairlock()
+        .args(["run", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "waiting\n");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(9));
+    assert!(stderr(&output).contains("fairlock: no report"), "{}", stderr(&output));
+}
