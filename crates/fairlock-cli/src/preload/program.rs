@@ -116,7 +116,7 @@ mod tests {
         elf[18] = 62;
         elf[32] = 64;
         elf[56] = 1;
-        let mut image = |change: &dyn Fn(&mut Vec<u8>)| {
+        let image = |change: &dyn Fn(&mut Vec<u8>)| {
             let mut bytes = elf.clone();
             change(&mut bytes);
             fs::write(&file, bytes).unwrap();
