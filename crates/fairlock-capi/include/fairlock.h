@@ -113,6 +113,21 @@
 #define FAIRLOCK_READER_SPIN_ADAPTIVE 3
 
 /**
+ * Batch size: as large as pays.
+ */
+#define FAIRLOCK_BATCH_ADAPTIVE 0
+
+/**
+ * Preset: a range that waits may be overtaken for 4 ms; nearly the speed of an unfair lock.
+ */
+#define FAIRLOCK_RANGE_DEFAULT 0
+
+/**
+ * Preset: first come, first served among ranges that overlap.
+ */
+#define FAIRLOCK_RANGE_FIFO 1
+
+/**
  * How a lock decides who goes next, in full. Start from a preset
  * (fairlock_policy_preset) and change what is to be different.
  */
@@ -179,6 +194,98 @@ typedef struct fairlock_cancel_t {
 typedef struct fairlock_events_t {
   uint64_t memory[64];
 } fairlock_events_t;
+
+/**
+ * A mutex: one holder.
+ *
+ * Tickets come in batches: batches are served in order, and within the one whose turn it
+ * is, whoever runs goes first. So a waiter is overtaken by at most as many later ones as a
+ * batch has, and a thread that does not run keeps nobody waiting. With adaptive batches
+ * (the default) a batch lasts a few milliseconds; the other sizes are 1 (a ticket lock), 4
+ * and 8. A mutex may be released by another thread than took it. There are no waits that
+ * end early: a ticket cannot be given back. Locking a mutex that the thread holds blocks
+ * for ever.
+ */
+typedef struct fairlock_mutex_t {
+  uint32_t mark;
+  uint32_t preset;
+  uint64_t memory[23];
+} fairlock_mutex_t;
+
+/**
+ * A lock on closed ranges of uint64_t: any number of readers together at a position, or
+ * one writer alone. What the positions number is up to the program: bytes of a file,
+ * pages, blocks.
+ *
+ * Ranges that do not overlap have nothing to do with each other. A range that waits may be
+ * overtaken for a few milliseconds, then it is served in order of arrival among those that
+ * overlap. A thread that reads a range again that it holds waits for itself as soon as a
+ * writer waits: see fairlock_range_read_recursive.
+ *
+ * The lock allocates memory when many ranges are held or waited for; if there is none,
+ * the process ends, as Rust's allocator has no error for that.
+ */
+typedef struct fairlock_range_lock_t {
+  uint32_t mark;
+  uint32_t preset;
+  uint64_t memory[191];
+} fairlock_range_lock_t;
+
+/**
+ * What a range lock promises those that wait.
+ */
+typedef struct fairlock_range_policy_t {
+  /**
+   * How long a waiting range may be overtaken, in nanoseconds (more if many wait).
+   * Zero: not at all.
+   */
+  uint64_t overtaken_for_ns;
+  /**
+   * For later versions: zero.
+   */
+  uint64_t reserved[3];
+} fairlock_range_policy_t;
+
+/**
+ * One that holds a range, or waits for one.
+ */
+typedef struct fairlock_range_info_t {
+  /**
+   * The first position.
+   */
+  uint64_t start;
+  /**
+   * The last position: it belongs to the range.
+   */
+  uint64_t last;
+  /**
+   * Which thread, as fairlock_this_thread names them, and for how long it has waited,
+   * or held or waited before, in nanoseconds. Of holders this is known only if they
+   * waited, or came while ranges were traced; else both are zero.
+   */
+  uint64_t who;
+  uint64_t how_long_ns;
+  /**
+   * For writing.
+   */
+  bool writes;
+  /**
+   * Waited for; held otherwise.
+   */
+  bool waits;
+} fairlock_range_info_t;
+
+/**
+ * A range that is held, or nothing: FAIRLOCK_RANGE_INIT, {0}, zero bytes. The program
+ * provides one for each range that it locks, for instance on the stack, and keeps it until
+ * the range is unlocked. It may be handed to another thread. It must not be copied while
+ * it holds a range, lest that be given up twice.
+ */
+typedef struct fairlock_range_t {
+  uint32_t state;
+  uint32_t reserved;
+  uint64_t memory[11];
+} fairlock_range_t;
 
 /**
  * What was counted: an event and how often it happened.
@@ -453,6 +560,378 @@ int fairlock_rwlock_set_events(struct fairlock_rwlock_t *lock,
 FAIRLOCK_NOTHROW;
 
 /**
+ * Makes `*mutex` a free mutex with batches of this size: FAIRLOCK_BATCH_ADAPTIVE, 1, 4 or
+ * 8. Not needed for one that was initialised statically, or is zero.
+ *
+ * * 0: `*mutex` is a mutex, whatever it was before.
+ * * EINVAL: `mutex` is null or misaligned, or there is no such batch size.
+ */
+int fairlock_mutex_init(struct fairlock_mutex_t *mutex, uint32_t batch) FAIRLOCK_NOTHROW;
+
+/**
+ * Ends the use of a mutex. Every later call with it returns EINVAL, until it is
+ * initialised again. A mutex owns nothing outside of itself, so one that is not used any
+ * more may also just be forgotten.
+ *
+ * * 0: it is no mutex any more.
+ * * EBUSY: somebody holds it or waits for it; it is as it was.
+ * * EINVAL: not a mutex.
+ */
+int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Takes the mutex; blocks until it has it.
+ *
+ * * 0: the caller holds the mutex.
+ * * EINVAL: not a mutex.
+ */
+int fairlock_mutex_lock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Takes the mutex if that needs no waiting, and overtakes nobody of an earlier batch. May
+ * fail when another thread is just doing the same.
+ *
+ * * 0: the caller holds the mutex.
+ * * EBUSY: somebody holds it, or waits for it.
+ * * EINVAL: not a mutex.
+ */
+FAIRLOCK_MUST_USE int fairlock_mutex_try_lock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Gives up the mutex.
+ *
+ * * 0: the caller has given it up.
+ * * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+ * * EINVAL: not a mutex.
+ */
+int fairlock_mutex_unlock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Whether anyone holds the mutex at this instant; false if it is not a mutex.
+ */
+bool fairlock_mutex_is_locked(const struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Whether anyone waits for the mutex at this instant; false if it is not a mutex.
+ */
+bool fairlock_mutex_is_contended(const struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Makes `*lock` a free lock that follows `policy`; if that is null, the default.
+ * Not needed for a lock that was initialised statically, or is zero.
+ *
+ * * 0: `*lock` is a lock, whatever it was before.
+ * * EINVAL: `lock` is null or misaligned, or `policy` has reserved fields that are not zero.
+ */
+int fairlock_range_lock_init(struct fairlock_range_lock_t *lock,
+                             const struct fairlock_range_policy_t *policy)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Ends the use of a lock, and frees the memory it has allocated. Every later call with it
+ * returns EINVAL, until it is initialised again.
+ *
+ * * 0: it is no lock any more.
+ * * EBUSY: a range is held or waited for; the lock is as it was.
+ * * EINVAL: not a lock.
+ */
+int fairlock_range_lock_destroy(struct fairlock_range_lock_t *lock) FAIRLOCK_NOTHROW;
+
+/**
+ * Whether any range is held at this instant; false if it is not a lock.
+ */
+bool fairlock_range_lock_is_locked(const struct fairlock_range_lock_t *lock) FAIRLOCK_NOTHROW;
+
+/**
+ * Writes down the policy that the lock follows.
+ *
+ * * 0: `*policy` was written.
+ * * EINVAL: not a lock, or `policy` is null.
+ */
+int fairlock_range_lock_policy(const struct fairlock_range_lock_t *lock,
+                               struct fairlock_range_policy_t *policy)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Writes down who holds and who waits for which ranges, for diagnostics, to `ranges`,
+ * which has room for `room` of them. Returns how many there are, which may be more; 0 if
+ * it is not a lock. Ranges that come and go meanwhile may be missed.
+ */
+size_t fairlock_range_lock_ranges(const struct fairlock_range_lock_t *lock,
+                                  struct fairlock_range_info_t *ranges,
+                                  size_t room)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Notes who takes a range and since when, for fairlock_range_lock_ranges, or no longer.
+ * Locking is slower meanwhile. Off at first.
+ *
+ * * 0: done.
+ * * EINVAL: not a lock.
+ */
+int fairlock_range_lock_set_traced(struct fairlock_range_lock_t *lock,
+                                   bool traced)
+FAIRLOCK_NOTHROW;
+
+/**
+ * The name of the calling thread in fairlock_range_info_t: the same as long as the thread
+ * lives, and no other live thread's.
+ */
+uint64_t fairlock_this_thread(void) FAIRLOCK_NOTHROW;
+
+/**
+ * Counts the lock's events in `events` too; if that is null, no longer. Several locks may
+ * share them. They stay where they are for as long as the lock is used.
+ *
+ * * 0: done.
+ * * EINVAL: not a lock, or `events` is misaligned.
+ */
+int fairlock_range_lock_set_events(struct fairlock_range_lock_t *lock,
+                                   struct fairlock_events_t *events)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for reading; blocks until it has it.
+ *
+ * * 0: `range` holds it.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+int fairlock_range_read(struct fairlock_range_lock_t *lock,
+                        struct fairlock_range_t *range,
+                        uint64_t start,
+                        uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for reading if that needs no waiting. May also fail when
+ * another thread is interrupted while it is just taking or leaving a range.
+ *
+ * * 0: `range` holds it.
+ * * EBUSY: it is written, or waited for by one that must not be overtaken.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_try_read(struct fairlock_range_lock_t *lock,
+                            struct fairlock_range_t *range,
+                            uint64_t start,
+                            uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for reading; gives up at `deadline`, a time on `clock`.
+ *
+ * * 0: `range` holds it.
+ * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+ * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
+ *   `range` is no node, or is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_read_until(struct fairlock_range_lock_t *lock,
+                              struct fairlock_range_t *range,
+                              uint64_t start,
+                              uint64_t last,
+                              int clock,
+                              const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for reading; gives up when a signal handler has run in
+ * this thread while it slept, with or without SA_RESTART.
+ *
+ * * 0: `range` holds it.
+ * * EINTR: a signal handler ran.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_read_interruptible(struct fairlock_range_lock_t *lock,
+                                      struct fairlock_range_t *range,
+                                      uint64_t start,
+                                      uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for reading; gives up when `token` is cancelled. A range
+ * that is free is taken without a look at the token.
+ *
+ * * 0: `range` holds it.
+ * * ECANCELED: the token was cancelled, and somebody was in the way.
+ * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+ *   is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_read_cancellable(struct fairlock_range_lock_t *lock,
+                                    struct fairlock_range_t *range,
+                                    uint64_t start,
+                                    uint64_t last,
+                                    struct fairlock_cancel_t *token)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for reading, past those that wait for it if no writer
+ * holds a part of it: for a thread that may hold a part of it for reading itself. Readers
+ * that never let go at the same time can starve a writer this way.
+ *
+ * * 0: `range` holds it.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+int fairlock_range_read_recursive(struct fairlock_range_lock_t *lock,
+                                  struct fairlock_range_t *range,
+                                  uint64_t start,
+                                  uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_range_read_recursive, without waiting.
+ *
+ * * 0: `range` holds it.
+ * * EBUSY: a writer holds a part of it.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_try_read_recursive(struct fairlock_range_lock_t *lock,
+                                      struct fairlock_range_t *range,
+                                      uint64_t start,
+                                      uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for writing; blocks until it has it.
+ *
+ * * 0: `range` holds it.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+int fairlock_range_write(struct fairlock_range_lock_t *lock,
+                         struct fairlock_range_t *range,
+                         uint64_t start,
+                         uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for writing if that needs no waiting. May also fail when
+ * another thread is interrupted while it is just taking or leaving a range.
+ *
+ * * 0: `range` holds it.
+ * * EBUSY: a part of it is held, or waited for by one that must not be overtaken.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_try_write(struct fairlock_range_lock_t *lock,
+                             struct fairlock_range_t *range,
+                             uint64_t start,
+                             uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for writing; gives up at `deadline`, a time on `clock`.
+ *
+ * * 0: `range` holds it.
+ * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+ * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
+ *   `range` is no node, or is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_write_until(struct fairlock_range_lock_t *lock,
+                               struct fairlock_range_t *range,
+                               uint64_t start,
+                               uint64_t last,
+                               int clock,
+                               const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for writing; gives up when a signal handler has run in
+ * this thread while it slept, with or without SA_RESTART.
+ *
+ * * 0: `range` holds it.
+ * * EINTR: a signal handler ran.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_write_interruptible(struct fairlock_range_lock_t *lock,
+                                       struct fairlock_range_t *range,
+                                       uint64_t start,
+                                       uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Locks all of `start` to `last` for writing; gives up when `token` is cancelled. A range
+ * that is free is taken without a look at the token.
+ *
+ * * 0: `range` holds it.
+ * * ECANCELED: the token was cancelled, and somebody was in the way.
+ * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+ *   is in use.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_range_write_cancellable(struct fairlock_range_lock_t *lock,
+                                     struct fairlock_range_t *range,
+                                     uint64_t start,
+                                     uint64_t last,
+                                     struct fairlock_cancel_t *token)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Unlocks the range. The node can be used again.
+ *
+ * * 0: it is unlocked.
+ * * EPERM: the node holds nothing.
+ * * EINVAL: not a node.
+ */
+int fairlock_range_unlock(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
+
+/**
+ * Turns a range that is held for writing into one that is held for reading, with no gap in
+ * which another writer could get in, and lets in the readers that waited for it alone.
+ * Waits for nobody.
+ *
+ * * 0: it is held for reading.
+ * * EPERM: the node holds nothing, or holds it for reading.
+ * * EINVAL: not a node.
+ */
+int fairlock_range_downgrade(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
+
+/**
+ * Gives up all of the range but `start` to `last`, and lets in those who waited for no more
+ * than that. Waits for nobody.
+ *
+ * * 0: the node holds `start` to `last`.
+ * * EPERM: the node holds nothing.
+ * * EINVAL: not a node; `last` is before `start`; or not all of that is held. Nothing has
+ *   changed then.
+ */
+int fairlock_range_shrink(struct fairlock_range_t *range,
+                          uint64_t start,
+                          uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Splits the range in two, before `mid`: `range` keeps what is below, and `upper`, a free
+ * node, gets the rest. Waits for nobody, and nobody gets in between.
+ *
+ * * 0: both nodes hold their parts.
+ * * EPERM: `range` holds nothing.
+ * * EINVAL: not a node, or `upper` is in use; or one of the parts would be empty. Nothing
+ *   has changed then.
+ */
+int fairlock_range_split(struct fairlock_range_t *range,
+                         uint64_t mid,
+                         struct fairlock_range_t *upper)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Writes down which range a node holds, and whether for writing; each pointer may be null.
+ *
+ * * 0: written.
+ * * EPERM: the node holds nothing.
+ * * EINVAL: not a node.
+ */
+int fairlock_range_get(const struct fairlock_range_t *range,
+                       uint64_t *start,
+                       uint64_t *last,
+                       bool *writes)
+FAIRLOCK_NOTHROW;
+
+/**
  * Makes `*token` a token that is not cancelled. Not needed for one that was initialised
  * statically, or is zero; and the only way to use one again. It owns nothing outside of
  * itself, so there is nothing to destroy.
@@ -522,6 +1001,11 @@ int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOCK_NOTHROW;
  * initialised statically. Zero bytes are the same as those without a preset. */
 #define FAIRLOCK_RWLOCK_INIT FAIRLOCK_RWLOCK_INIT_POLICY(FAIRLOCK_DEFAULT)
 #define FAIRLOCK_RWLOCK_INIT_POLICY(preset) {0, (preset), {0}}
+#define FAIRLOCK_MUTEX_INIT FAIRLOCK_MUTEX_INIT_BATCH(FAIRLOCK_BATCH_ADAPTIVE)
+#define FAIRLOCK_MUTEX_INIT_BATCH(size) {0, (size), {0}}
+#define FAIRLOCK_RANGE_LOCK_INIT FAIRLOCK_RANGE_LOCK_INIT_POLICY(FAIRLOCK_RANGE_DEFAULT)
+#define FAIRLOCK_RANGE_LOCK_INIT_POLICY(preset) {0, (preset), {0}}
+#define FAIRLOCK_RANGE_INIT {0, 0, {0}}
 #define FAIRLOCK_CANCEL_INIT {0, 0, {0}}
 #define FAIRLOCK_EVENTS_INIT {{0}}
 
@@ -537,6 +1021,16 @@ FAIRLOCK_ASSERT(sizeof(fairlock_policy_t) == 64);
 FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_policy_t) == 8);
 FAIRLOCK_ASSERT(sizeof(fairlock_rwlock_t) == 768);
 FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_rwlock_t) == 8);
+FAIRLOCK_ASSERT(sizeof(fairlock_mutex_t) == 192);
+FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_mutex_t) == 8);
+FAIRLOCK_ASSERT(sizeof(fairlock_range_policy_t) == 32);
+FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_policy_t) == 8);
+FAIRLOCK_ASSERT(sizeof(fairlock_range_info_t) == 40);
+FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_info_t) == 8);
+FAIRLOCK_ASSERT(sizeof(fairlock_range_lock_t) == 1536);
+FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_lock_t) == 8);
+FAIRLOCK_ASSERT(sizeof(fairlock_range_t) == 96);
+FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_t) == 8);
 FAIRLOCK_ASSERT(sizeof(fairlock_cancel_t) == 128);
 FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_cancel_t) == 8);
 FAIRLOCK_ASSERT(sizeof(fairlock_events_t) == 512);

@@ -39,14 +39,14 @@ impl Deadline {
 
     /// Runs `wait` with the time that is left until it succeeds or that time is over, on
     /// this clock: if it was set back meanwhile, the wait goes on.
-    pub(crate) fn wait<E: Into<Errno>>(
+    pub(crate) fn wait<T, E: Into<Errno>>(
         self,
-        wait: impl Fn(Duration) -> Result<(), E>,
-    ) -> Result<(), Errno> {
+        wait: impl Fn(Duration) -> Result<T, E>,
+    ) -> Result<T, Errno> {
         loop {
-            let result = wait(self.left()).map_err(Into::into);
-            if result != Err(Errno::TIMED_OUT) || self.left().is_zero() {
-                return result;
+            match wait(self.left()).map_err(Into::into) {
+                Err(Errno::TIMED_OUT) if !self.left().is_zero() => {}
+                result => return result,
             }
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_wait_that_ended_too_soon_by_this_clock_goes_on() {
         let calls = Cell::new(0);
-        let in_vain = |_| {
+        let in_vain = |_| -> Result<(), _> {
             calls.set(calls.get() + 1);
             if calls.get() < 3 { Err(WaitError::TimedOut) } else { Err(WaitError::Interrupted) }
         };
@@ -103,6 +103,6 @@ mod tests {
         assert_eq!(far.wait(in_vain), Err(Errno::INTERRUPTED));
         assert_eq!(calls.get(), 3);
         let over = at(libc::CLOCK_REALTIME, 0, 0).unwrap();
-        assert_eq!(over.wait(|_| Err(WaitError::TimedOut)), Err(Errno::TIMED_OUT));
+        assert_eq!(over.wait(|_| Err::<(), _>(WaitError::TimedOut)), Err(Errno::TIMED_OUT));
     }
 }

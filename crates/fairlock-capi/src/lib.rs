@@ -7,8 +7,9 @@
 //!
 //! No function panics on what a caller can pass, and a panic would end the process rather
 //! than unwind through C.
+
+// The names are C's.
 #![allow(non_camel_case_types)]
-// the names are C's
 // The contract of all functions is the same, and stands once, in the header: a pointer is
 // null, or to an object of its type that lives as long as it is used.
 #![allow(clippy::missing_safety_doc)]
@@ -18,13 +19,19 @@ mod deadline;
 mod errno;
 mod events;
 mod home;
+mod mutex;
 mod policy;
+mod range;
+mod range_lock;
 mod rwlock;
 mod version;
 
 pub use cancel::*;
 pub use events::*;
+pub use mutex::*;
 pub use policy::*;
+pub use range::*;
+pub use range_lock::*;
 pub use rwlock::*;
 pub use version::*;
 

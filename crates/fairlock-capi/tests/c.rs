@@ -65,6 +65,16 @@ fn rwlock() {
 }
 
 #[test]
+fn mutex() {
+    c("c/mutex.c");
+}
+
+#[test]
+fn range() {
+    c("c/range.c");
+}
+
+#[test]
 fn events() {
     c("c/events.c");
 }

@@ -21,6 +21,11 @@ fn trailer() -> String {
  * initialised statically. Zero bytes are the same as those without a preset. */
 #define FAIRLOCK_RWLOCK_INIT FAIRLOCK_RWLOCK_INIT_POLICY(FAIRLOCK_DEFAULT)
 #define FAIRLOCK_RWLOCK_INIT_POLICY(preset) {{0, (preset), {{0}}}}
+#define FAIRLOCK_MUTEX_INIT FAIRLOCK_MUTEX_INIT_BATCH(FAIRLOCK_BATCH_ADAPTIVE)
+#define FAIRLOCK_MUTEX_INIT_BATCH(size) {{0, (size), {{0}}}}
+#define FAIRLOCK_RANGE_LOCK_INIT FAIRLOCK_RANGE_LOCK_INIT_POLICY(FAIRLOCK_RANGE_DEFAULT)
+#define FAIRLOCK_RANGE_LOCK_INIT_POLICY(preset) {{0, (preset), {{0}}}}
+#define FAIRLOCK_RANGE_INIT {{0, 0, {{0}}}}
 #define FAIRLOCK_CANCEL_INIT {{0, 0, {{0}}}}
 #define FAIRLOCK_EVENTS_INIT {{{{0}}}}
 
@@ -46,6 +51,11 @@ fn trailer() -> String {
     layout!(
         fairlock_policy_t,
         fairlock_rwlock_t,
+        fairlock_mutex_t,
+        fairlock_range_policy_t,
+        fairlock_range_info_t,
+        fairlock_range_lock_t,
+        fairlock_range_t,
         fairlock_cancel_t,
         fairlock_events_t,
         fairlock_event_count_t
@@ -61,7 +71,9 @@ fn the_committed_header_is_generated_from_the_sources() {
     config.trailer = Some(trailer());
     let mut sources = cbindgen::Builder::new().with_config(config);
     // In this order, which is that of the header.
-    for module in ["version", "policy", "rwlock", "cancel", "events"] {
+    for module in
+        ["version", "policy", "rwlock", "mutex", "range_lock", "range", "cancel", "events"]
+    {
         sources = sources.with_src(root.join(format!("src/{module}.rs")));
     }
     let mut generated = Vec::new();

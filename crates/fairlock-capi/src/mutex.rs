@@ -1,0 +1,165 @@
+//! The mutex: a ticket lock whose tickets come in batches.
+
+use fairlock::platform::Native;
+use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
+use libc::c_int;
+
+use crate::errno::{Errno, busy_unless, not_held_unless, status};
+use crate::home::{self, Home};
+
+/// Batch size: as large as pays.
+pub const FAIRLOCK_BATCH_ADAPTIVE: u32 = 0;
+
+/// A mutex: one holder.
+///
+/// Tickets come in batches: batches are served in order, and within the one whose turn it
+/// is, whoever runs goes first. So a waiter is overtaken by at most as many later ones as a
+/// batch has, and a thread that does not run keeps nobody waiting. With adaptive batches
+/// (the default) a batch lasts a few milliseconds; the other sizes are 1 (a ticket lock), 4
+/// and 8. A mutex may be released by another thread than took it. There are no waits that
+/// end early: a ticket cannot be given back. Locking a mutex that the thread holds blocks
+/// for ever.
+#[repr(C)]
+pub struct fairlock_mutex_t {
+    mark: u32,
+    preset: u32,
+    memory: [u64; 23],
+}
+
+/// The sizes that there are.
+pub(crate) enum Mutex {
+    Adaptive(AdaptiveTicketLock<Native>),
+    One(BatchedTicketLock<Native, 1>),
+    Four(BatchedTicketLock<Native, 4>),
+    Eight(BatchedTicketLock<Native, 8>),
+}
+
+// SAFETY: as the trait asks.
+unsafe impl Home for fairlock_mutex_t {
+    type Value = Mutex;
+
+    /// By batch size.
+    fn preset(batch: u32) -> Option<Mutex> {
+        Some(match batch {
+            FAIRLOCK_BATCH_ADAPTIVE => Mutex::Adaptive(AdaptiveTicketLock::new_const()),
+            1 => Mutex::One(BatchedTicketLock::new_const()),
+            4 => Mutex::Four(BatchedTicketLock::new_const()),
+            8 => Mutex::Eight(BatchedTicketLock::new_const()),
+            _ => return None,
+        })
+    }
+}
+
+/// An expression on the lock inside, whatever its batch size.
+macro_rules! each {
+    ($mutex:expr, $lock:ident => $do:expr) => {
+        match $mutex {
+            Mutex::Adaptive($lock) => $do,
+            Mutex::One($lock) => $do,
+            Mutex::Four($lock) => $do,
+            Mutex::Eight($lock) => $do,
+        }
+    };
+}
+
+impl Mutex {
+    #[inline(always)]
+    fn lock(&self) {
+        match self {
+            // As the mutex of the Rust crate.
+            Self::Adaptive(lock) => lock.lock_with_backoff(),
+            Self::One(lock) => lock.lock(),
+            Self::Four(lock) => lock.lock(),
+            Self::Eight(lock) => lock.lock(),
+        }
+    }
+
+    #[inline(always)]
+    fn is_locked(&self) -> bool {
+        each!(self, lock => lock.is_locked())
+    }
+
+    fn is_contended(&self) -> bool {
+        each!(self, lock => lock.is_contended())
+    }
+}
+
+/// Makes `*mutex` a free mutex with batches of this size: FAIRLOCK_BATCH_ADAPTIVE, 1, 4 or
+/// 8. Not needed for one that was initialised statically, or is zero.
+///
+/// * 0: `*mutex` is a mutex, whatever it was before.
+/// * EINVAL: `mutex` is null or misaligned, or there is no such batch size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch: u32) -> c_int {
+    let made = fairlock_mutex_t::preset(batch).ok_or(Errno::INVALID);
+    // SAFETY: the caller provides a mutex that nobody uses.
+    status(made.and_then(|made| unsafe { home::init(mutex, made) }))
+}
+
+/// Ends the use of a mutex. Every later call with it returns EINVAL, until it is
+/// initialised again. A mutex owns nothing outside of itself, so one that is not used any
+/// more may also just be forgotten.
+///
+/// * 0: it is no mutex any more.
+/// * EBUSY: somebody holds it or waits for it; it is as it was.
+/// * EINVAL: not a mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) -> c_int {
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::destroy(mutex, |mutex| !mutex.is_locked() && !mutex.is_contended()) })
+}
+
+/// Takes the mutex; blocks until it has it.
+///
+/// * 0: the caller holds the mutex.
+/// * EINVAL: not a mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_int {
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::get(mutex) }.map(Mutex::lock))
+}
+
+/// Takes the mutex if that needs no waiting, and overtakes nobody of an earlier batch. May
+/// fail when another thread is just doing the same.
+///
+/// * 0: the caller holds the mutex.
+/// * EBUSY: somebody holds it, or waits for it.
+/// * EINVAL: not a mutex.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -> c_int {
+    let attempt = |mutex: &Mutex| busy_unless(each!(mutex, lock => lock.try_lock()));
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::get(mutex) }.and_then(attempt))
+}
+
+/// Gives up the mutex.
+///
+/// * 0: the caller has given it up.
+/// * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+/// * EINVAL: not a mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
+    let unlock = |mutex: &Mutex| {
+        not_held_unless(mutex.is_locked())?;
+        // SAFETY: held; by the caller, or else as the caller's mistake.
+        each!(mutex, lock => unsafe { lock.unlock() });
+        Ok(())
+    };
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::get(mutex) }.and_then(unlock))
+}
+
+/// Whether anyone holds the mutex at this instant; false if it is not a mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_is_locked(mutex: *const fairlock_mutex_t) -> bool {
+    // SAFETY: the caller provides a mutex.
+    unsafe { home::get(mutex) }.is_ok_and(Mutex::is_locked)
+}
+
+/// Whether anyone waits for the mutex at this instant; false if it is not a mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_is_contended(mutex: *const fairlock_mutex_t) -> bool {
+    // SAFETY: the caller provides a mutex.
+    unsafe { home::get(mutex) }.is_ok_and(Mutex::is_contended)
+}

@@ -1,0 +1,511 @@
+//! Ranges that are held, in nodes that the C program provides.
+
+use std::mem::MaybeUninit;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fairlock::range::RangeError;
+use fairlock::{RangeReadGuard, RangeRwLock, RangeWriteGuard};
+use libc::{c_int, timespec};
+
+use crate::cancel::fairlock_cancel_t;
+use crate::deadline::Deadline;
+use crate::errno::{Errno, not_held_unless, status};
+use crate::home;
+use crate::range_lock::fairlock_range_lock_t;
+
+/// A range that is held, or nothing: FAIRLOCK_RANGE_INIT, {0}, zero bytes. The program
+/// provides one for each range that it locks, for instance on the stack, and keeps it until
+/// the range is unlocked. It may be handed to another thread. It must not be copied while
+/// it holds a range, lest that be given up twice.
+#[repr(C)]
+pub struct fairlock_range_t {
+    state: u32,
+    reserved: u32,
+    memory: [u64; 11],
+}
+
+/// What a node holds. The guard's lifetime is that of the lock, which the program keeps
+/// (and a lock with ranges is not destroyed).
+enum Held {
+    Read(RangeReadGuard<'static>),
+    Write(RangeWriteGuard<'static>),
+}
+
+/// Nothing is held.
+const FREE: u32 = 0;
+/// A thread waits for a range; nothing is held.
+const WAITS: u32 = 0x5741_4954;
+/// There is a `Held`.
+const HELD: u32 = 0x4845_4c44;
+
+/// A node's state and what it holds.
+struct Node<'a> {
+    /// Relaxed throughout: it belongs to the thread that uses the node. Atomic, as a
+    /// mistaken second thread may look.
+    state: &'a AtomicU32,
+    held: *mut MaybeUninit<Held>,
+}
+
+impl Node<'_> {
+    /// # Safety
+    /// As for [`home::get`].
+    #[inline(always)]
+    unsafe fn new(node: *mut fairlock_range_t) -> Result<Self, Errno> {
+        const {
+            let room = size_of::<fairlock_range_t>() - size_of::<u64>();
+            assert!(size_of::<Held>() <= room, "the C struct is too small");
+            assert!(align_of::<Held>() <= align_of::<fairlock_range_t>());
+        }
+        if node.is_null() || !node.is_aligned() {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: the caller's promise: there is a node, and aligned as was seen. Its state
+        // is used only by this.
+        Ok(unsafe {
+            Self {
+                state: AtomicU32::from_ptr(&raw mut (*node).state),
+                held: (&raw mut (*node).memory).cast(),
+            }
+        })
+    }
+
+    fn is_free(&self) -> Result<(), Errno> {
+        if self.state.load(Ordering::Relaxed) == FREE { Ok(()) } else { Err(Errno::INVALID) }
+    }
+
+    fn is_held(&self) -> Result<(), Errno> {
+        match self.state.load(Ordering::Relaxed) {
+            HELD => Ok(()),
+            FREE | WAITS => Err(Errno::NOT_HELD),
+            _ => Err(Errno::INVALID),
+        }
+    }
+
+    /// Puts into the free node what `take` takes.
+    #[inline(always)]
+    fn fill(&self, take: impl FnOnce() -> Result<Held, Errno>) -> Result<(), Errno> {
+        self.is_free()?;
+        self.state.store(WAITS, Ordering::Relaxed);
+        let taken = take();
+        let state = if taken.is_ok() { HELD } else { FREE };
+        // SAFETY: there is room, and nothing is in it while the node is not HELD.
+        let taken = taken.map(|held| unsafe { (*self.held).write(held) });
+        self.state.store(state, Ordering::Relaxed);
+        taken.map(drop)
+    }
+
+    /// What the node holds, to look at or to change.
+    #[inline(always)]
+    fn held(&mut self) -> Result<&mut Held, Errno> {
+        self.is_held()?;
+        // SAFETY: HELD says that it is there; it belongs to the thread that uses the node.
+        Ok(unsafe { (*self.held).assume_init_mut() })
+    }
+
+    /// Takes out what it holds.
+    #[inline(always)]
+    fn empty(&self) -> Result<Held, Errno> {
+        self.is_held()?;
+        self.state.store(FREE, Ordering::Relaxed);
+        // SAFETY: HELD said that it is there, and now nobody else takes it.
+        Ok(unsafe { (*self.held).assume_init_read() })
+    }
+}
+
+/// Locks `start..=last` as `take` does.
+///
+/// # Safety
+/// The pointers are null, or to a lock and a node, as the header asks.
+#[inline(always)]
+unsafe fn lock_with(
+    lock: *mut fairlock_range_lock_t,
+    node: *mut fairlock_range_t,
+    (start, last): (u64, u64),
+    take: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<Held, Errno>,
+) -> c_int {
+    // SAFETY: the caller's promise; the lock lives longer than what the node holds.
+    let both = unsafe { home::get(lock).and_then(|lock| Ok((lock, Node::new(node)?))) };
+    status(both.and_then(|(lock, node)| node.fill(|| take(lock, start..=last))))
+}
+
+fn read(guard: Result<RangeReadGuard<'static>, RangeError>) -> Result<Held, Errno> {
+    Ok(Held::Read(guard?))
+}
+
+fn write(guard: Result<RangeWriteGuard<'static>, RangeError>) -> Result<Held, Errno> {
+    Ok(Held::Write(guard?))
+}
+
+// ---- read ----
+
+/// Locks all of `start` to `last` for reading; blocks until it has it.
+///
+/// * 0: `range` holds it.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_read(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe { lock_with(lock, range, (start, last), |lock, span| read(lock.read(span))) }
+}
+
+/// Locks all of `start` to `last` for reading if that needs no waiting. May also fail when
+/// another thread is interrupted while it is just taking or leaving a range.
+///
+/// * 0: `range` holds it.
+/// * EBUSY: it is written, or waited for by one that must not be overtaken.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_try_read(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe { lock_with(lock, range, (start, last), |lock, span| read(lock.try_read(span))) }
+}
+
+/// Locks all of `start` to `last` for reading; gives up at `deadline`, a time on `clock`.
+///
+/// * 0: `range` holds it.
+/// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+/// * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
+///   `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_read_until(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+    clock: c_int,
+    deadline: *const timespec,
+) -> c_int {
+    // SAFETY: the caller provides a lock, a node and a time.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            let deadline = Deadline::new(clock, deadline)?;
+            match read(lock.try_read(span.clone())) {
+                Err(Errno::BUSY) => deadline.wait(|left| read(lock.read_for(span.clone(), left))),
+                done => done,
+            }
+        })
+    }
+}
+
+/// Locks all of `start` to `last` for reading; gives up when a signal handler has run in
+/// this thread while it slept, with or without SA_RESTART.
+///
+/// * 0: `range` holds it.
+/// * EINTR: a signal handler ran.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_read_interruptible(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| read(lock.read_interruptible(span)))
+    }
+}
+
+/// Locks all of `start` to `last` for reading; gives up when `token` is cancelled. A range
+/// that is free is taken without a look at the token.
+///
+/// * 0: `range` holds it.
+/// * ECANCELED: the token was cancelled, and somebody was in the way.
+/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+///   is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_read_cancellable(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+    token: *mut fairlock_cancel_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock, a node and a token.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            read(lock.read_cancellable(span, home::get(token)?))
+        })
+    }
+}
+
+/// Locks all of `start` to `last` for reading, past those that wait for it if no writer
+/// holds a part of it: for a thread that may hold a part of it for reading itself. Readers
+/// that never let go at the same time can starve a writer this way.
+///
+/// * 0: `range` holds it.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_read_recursive(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe { lock_with(lock, range, (start, last), |lock, span| read(lock.read_recursive(span))) }
+}
+
+/// As fairlock_range_read_recursive, without waiting.
+///
+/// * 0: `range` holds it.
+/// * EBUSY: a writer holds a part of it.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_try_read_recursive(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| read(lock.try_read_recursive(span)))
+    }
+}
+
+// ---- write ----
+
+/// Locks all of `start` to `last` for writing; blocks until it has it.
+///
+/// * 0: `range` holds it.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_write(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe { lock_with(lock, range, (start, last), |lock, span| write(lock.write(span))) }
+}
+
+/// Locks all of `start` to `last` for writing if that needs no waiting. May also fail when
+/// another thread is interrupted while it is just taking or leaving a range.
+///
+/// * 0: `range` holds it.
+/// * EBUSY: a part of it is held, or waited for by one that must not be overtaken.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_try_write(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe { lock_with(lock, range, (start, last), |lock, span| write(lock.try_write(span))) }
+}
+
+/// Locks all of `start` to `last` for writing; gives up at `deadline`, a time on `clock`.
+///
+/// * 0: `range` holds it.
+/// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+/// * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
+///   `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_write_until(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+    clock: c_int,
+    deadline: *const timespec,
+) -> c_int {
+    // SAFETY: the caller provides a lock, a node and a time.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            let deadline = Deadline::new(clock, deadline)?;
+            match write(lock.try_write(span.clone())) {
+                Err(Errno::BUSY) => deadline.wait(|left| write(lock.write_for(span.clone(), left))),
+                done => done,
+            }
+        })
+    }
+}
+
+/// Locks all of `start` to `last` for writing; gives up when a signal handler has run in
+/// this thread while it slept, with or without SA_RESTART.
+///
+/// * 0: `range` holds it.
+/// * EINTR: a signal handler ran.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_write_interruptible(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| write(lock.write_interruptible(span)))
+    }
+}
+
+/// Locks all of `start` to `last` for writing; gives up when `token` is cancelled. A range
+/// that is free is taken without a look at the token.
+///
+/// * 0: `range` holds it.
+/// * ECANCELED: the token was cancelled, and somebody was in the way.
+/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+///   is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_write_cancellable(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+    token: *mut fairlock_cancel_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock, a node and a token.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            write(lock.write_cancellable(span, home::get(token)?))
+        })
+    }
+}
+
+// ---- what is held ----
+
+/// Unlocks the range. The node can be used again.
+///
+/// * 0: it is unlocked.
+/// * EPERM: the node holds nothing.
+/// * EINVAL: not a node.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_unlock(range: *mut fairlock_range_t) -> c_int {
+    // SAFETY: the caller provides a node.
+    status(unsafe { Node::new(range) }.and_then(|node| node.empty().map(drop)))
+}
+
+/// Turns a range that is held for writing into one that is held for reading, with no gap in
+/// which another writer could get in, and lets in the readers that waited for it alone.
+/// Waits for nobody.
+///
+/// * 0: it is held for reading.
+/// * EPERM: the node holds nothing, or holds it for reading.
+/// * EINVAL: not a node.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_downgrade(range: *mut fairlock_range_t) -> c_int {
+    // SAFETY: the caller provides a node.
+    status(unsafe { Node::new(range) }.and_then(|mut node| {
+        not_held_unless(matches!(node.held()?, Held::Write(_)))?;
+        let Held::Write(guard) = node.empty()? else { return Err(Errno::NOT_HELD) };
+        node.fill(|| Ok(Held::Read(guard.downgrade())))
+    }))
+}
+
+/// Gives up all of the range but `start` to `last`, and lets in those who waited for no more
+/// than that. Waits for nobody.
+///
+/// * 0: the node holds `start` to `last`.
+/// * EPERM: the node holds nothing.
+/// * EINVAL: not a node; `last` is before `start`; or not all of that is held. Nothing has
+///   changed then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_shrink(
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a node.
+    status(unsafe { Node::new(range) }.and_then(|mut node| {
+        match node.held()? {
+            Held::Read(guard) => guard.shrink(start..=last)?,
+            Held::Write(guard) => guard.shrink(start..=last)?,
+        }
+        Ok(())
+    }))
+}
+
+/// Splits the range in two, before `mid`: `range` keeps what is below, and `upper`, a free
+/// node, gets the rest. Waits for nobody, and nobody gets in between.
+///
+/// * 0: both nodes hold their parts.
+/// * EPERM: `range` holds nothing.
+/// * EINVAL: not a node, or `upper` is in use; or one of the parts would be empty. Nothing
+///   has changed then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_split(
+    range: *mut fairlock_range_t,
+    mid: u64,
+    upper: *mut fairlock_range_t,
+) -> c_int {
+    // SAFETY: the caller provides two nodes.
+    let nodes = unsafe { Node::new(range).and_then(|lower| Ok((lower, Node::new(upper)?))) };
+    status(nodes.and_then(|(lower, upper)| {
+        lower.is_held()?;
+        upper.is_free()?;
+        let (split, low, high) = match lower.empty()? {
+            Held::Read(guard) => match guard.split_at(mid) {
+                Ok((low, high)) => (Ok(()), Held::Read(low), Some(Held::Read(high))),
+                Err(guard) => (Err(Errno::INVALID), Held::Read(guard), None),
+            },
+            Held::Write(guard) => match guard.split_at(mid) {
+                Ok((low, high)) => (Ok(()), Held::Write(low), Some(Held::Write(high))),
+                Err(guard) => (Err(Errno::INVALID), Held::Write(guard), None),
+            },
+        };
+        lower.fill(|| Ok(low))?;
+        if let Some(high) = high {
+            upper.fill(|| Ok(high))?;
+        }
+        split
+    }))
+}
+
+/// Writes down which range a node holds, and whether for writing; each pointer may be null.
+///
+/// * 0: written.
+/// * EPERM: the node holds nothing.
+/// * EINVAL: not a node.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_range_get(
+    range: *const fairlock_range_t,
+    start: *mut u64,
+    last: *mut u64,
+    writes: *mut bool,
+) -> c_int {
+    // SAFETY: the caller provides a node; it is not changed.
+    status(unsafe { Node::new(range.cast_mut()) }.and_then(|mut node| {
+        let (span, kind) = match node.held()? {
+            Held::Read(guard) => (guard.span(), false),
+            Held::Write(guard) => (guard.span(), true),
+        };
+        // SAFETY: the caller provides room, or null.
+        unsafe {
+            if let Some(start) = start.as_mut() {
+                *start = span.start();
+            }
+            if let Some(last) = last.as_mut() {
+                *last = span.last();
+            }
+            if let Some(writes) = writes.as_mut() {
+                *writes = kind;
+            }
+        }
+        Ok(())
+    }))
+}
