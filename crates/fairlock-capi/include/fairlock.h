@@ -156,9 +156,14 @@ typedef struct fairlock_policy_t {
    */
   uint32_t writer_phase;
   /**
+   * Whether real-time threads (SCHED_FIFO and SCHED_RR) go before all others that wait,
+   * by priority, which may starve those: 0 or 1.
+   */
+  uint32_t priorities;
+  /**
    * For later versions: zero.
    */
-  uint64_t reserved[5];
+  uint32_t reserved[9];
 } fairlock_policy_t;
 
 /**
@@ -278,8 +283,8 @@ typedef struct fairlock_range_info_t {
 /**
  * A range that is held, or nothing: FAIRLOCK_RANGE_INIT, {0}, zero bytes. The program
  * provides one for each range that it locks, for instance on the stack, and keeps it until
- * the range is unlocked. It may be handed to another thread. It must not be copied while
- * it holds a range, lest that be given up twice.
+ * the range is unlocked. It may be handed to another thread, and be moved: copied, if only
+ * one of the copies is used from then on.
  */
 typedef struct fairlock_range_t {
   uint32_t state;
@@ -416,6 +421,43 @@ int fairlock_rwlock_read_recursive(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTH
  */
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_try_read_recursive(struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_rwlock_read_recursive; gives up at `deadline`, a time on `clock`.
+ *
+ * * 0: the caller holds the lock for reading, once more.
+ * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+ * * EINVAL: not a lock, an unknown clock, or no valid time.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_rwlock_read_recursive_until(struct fairlock_rwlock_t *lock,
+                                         int clock,
+                                         const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_rwlock_read_recursive; gives up when a signal handler has run in this thread
+ * while it slept.
+ *
+ * * 0: the caller holds the lock for reading, once more.
+ * * EINTR: a signal handler ran.
+ * * EINVAL: not a lock.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_rwlock_read_recursive_interruptible(struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_rwlock_read_recursive; gives up when `token` is cancelled.
+ *
+ * * 0: the caller holds the lock for reading, once more.
+ * * ECANCELED: the token was cancelled, and somebody was in the way.
+ * * EINVAL: not a lock, or not a token.
+ */
+FAIRLOCK_MUST_USE
+int fairlock_rwlock_read_recursive_cancellable(struct fairlock_rwlock_t *lock,
+                                               struct fairlock_cancel_t *token)
 FAIRLOCK_NOTHROW;
 
 /**

@@ -26,9 +26,13 @@ pub struct fairlock_mutex_t {
     memory: [u64; 23],
 }
 
-/// The sizes that there are.
 pub(crate) enum Mutex {
     Adaptive(AdaptiveTicketLock<Native>),
+    Fixed(Fixed),
+}
+
+/// The fixed batch sizes that there are.
+pub(crate) enum Fixed {
     One(BatchedTicketLock<Native, 1>),
     Four(BatchedTicketLock<Native, 4>),
     Eight(BatchedTicketLock<Native, 8>),
@@ -42,39 +46,33 @@ unsafe impl Home for fairlock_mutex_t {
     fn preset(batch: u32) -> Option<Mutex> {
         Some(match batch {
             FAIRLOCK_BATCH_ADAPTIVE => Mutex::Adaptive(AdaptiveTicketLock::new_const()),
-            1 => Mutex::One(BatchedTicketLock::new_const()),
-            4 => Mutex::Four(BatchedTicketLock::new_const()),
-            8 => Mutex::Eight(BatchedTicketLock::new_const()),
+            1 => Mutex::Fixed(Fixed::One(BatchedTicketLock::new_const())),
+            4 => Mutex::Fixed(Fixed::Four(BatchedTicketLock::new_const())),
+            8 => Mutex::Fixed(Fixed::Eight(BatchedTicketLock::new_const())),
             _ => return None,
         })
     }
 }
 
-/// An expression on the lock inside, whatever its batch size.
+/// An expression on the lock inside, whatever its batch size. In two steps, as a jump by
+/// table, which one is, costs as much as the lock.
 macro_rules! each {
     ($mutex:expr, $lock:ident => $do:expr) => {
+        each!($mutex, $lock => $do, $do)
+    };
+    ($mutex:expr, $lock:ident => $adaptive:expr, $fixed:expr) => {
         match $mutex {
-            Mutex::Adaptive($lock) => $do,
-            Mutex::One($lock) => $do,
-            Mutex::Four($lock) => $do,
-            Mutex::Eight($lock) => $do,
+            Mutex::Adaptive($lock) => $adaptive,
+            Mutex::Fixed(fixed) => match fixed {
+                Fixed::One($lock) => $fixed,
+                Fixed::Four($lock) => $fixed,
+                Fixed::Eight($lock) => $fixed,
+            },
         }
     };
 }
 
 impl Mutex {
-    #[inline(always)]
-    fn lock(&self) {
-        match self {
-            // As the mutex of the Rust crate.
-            Self::Adaptive(lock) => lock.lock_with_backoff(),
-            Self::One(lock) => lock.lock(),
-            Self::Four(lock) => lock.lock(),
-            Self::Eight(lock) => lock.lock(),
-        }
-    }
-
-    #[inline(always)]
     fn is_locked(&self) -> bool {
         each!(self, lock => lock.is_locked())
     }
@@ -115,8 +113,12 @@ pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) ->
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_int {
+    let lock = |mutex: &Mutex| {
+        // With batches as large as pays, as the mutex of the Rust crate does.
+        each!(mutex, lock => lock.lock_with_backoff(), lock.lock());
+    };
     // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.map(Mutex::lock))
+    status(unsafe { home::get(mutex) }.map(lock))
 }
 
 /// Takes the mutex if that needs no waiting, and overtakes nobody of an earlier batch. May
@@ -141,9 +143,11 @@ pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
     let unlock = |mutex: &Mutex| {
-        not_held_unless(mutex.is_locked())?;
-        // SAFETY: held; by the caller, or else as the caller's mistake.
-        each!(mutex, lock => unsafe { lock.unlock() });
+        each!(mutex, lock => {
+            not_held_unless(lock.is_locked())?;
+            // SAFETY: held; by the caller, or else as the caller's mistake.
+            unsafe { lock.unlock() }
+        });
         Ok(())
     };
     // SAFETY: the caller provides a mutex.

@@ -51,8 +51,11 @@ pub struct fairlock_policy_t {
     pub writer_spin: u32,
     /// Whether readers may not overtake a writer that is first in the queue: 0 or 1.
     pub writer_phase: u32,
+    /// Whether real-time threads (SCHED_FIFO and SCHED_RR) go before all others that wait,
+    /// by priority, which may starve those: 0 or 1.
+    pub priorities: u32,
     /// For later versions: zero.
-    pub reserved: [u64; 5],
+    pub reserved: [u32; 9],
 }
 
 const SPINS: [(u32, ReaderSpin); 4] = [
@@ -72,12 +75,13 @@ impl fairlock_policy_t {
             reader_spin: spin.map_or(FAIRLOCK_READER_SPIN_ADAPTIVE, |(code, _)| *code),
             writer_spin: policy.writer_spin.into(),
             writer_phase: policy.writer_phase.into(),
-            reserved: [0; 5],
+            priorities: policy.priorities.into(),
+            reserved: [0; 9],
         }
     }
 
     pub(crate) fn policy(&self) -> Result<Policy, Errno> {
-        if self.reserved != [0; 5] {
+        if self.reserved != [0; 9] {
             return Err(Errno::INVALID);
         }
         let spin = SPINS.iter().find(|(code, _)| *code == self.reader_spin);
@@ -94,7 +98,7 @@ impl fairlock_policy_t {
             writer_spin: flag(self.writer_spin)?,
             reader_spin: spin.ok_or(Errno::INVALID)?.1,
             writer_phase: flag(self.writer_phase)?,
-            priorities: false,
+            priorities: flag(self.priorities)?,
         })
     }
 }
@@ -149,7 +153,8 @@ mod tests {
             assert_eq!(fairlock_policy_t::new(&policy).policy(), Ok(policy));
         }
         assert_eq!(preset(5), None);
-        let own = Policy { handoff_after: Some(Duration::ZERO), ..Policy::UNFAIR };
+        let own =
+            Policy { handoff_after: Some(Duration::ZERO), priorities: true, ..Policy::UNFAIR };
         assert_eq!(fairlock_policy_t::new(&own).policy(), Ok(own));
     }
 }

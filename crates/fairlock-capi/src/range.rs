@@ -1,7 +1,8 @@
 //! Ranges that are held, in nodes that the C program provides.
 
-use std::mem::MaybeUninit;
+use std::mem::offset_of;
 use std::ops::RangeInclusive;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::range::RangeError;
@@ -16,8 +17,8 @@ use crate::range_lock::fairlock_range_lock_t;
 
 /// A range that is held, or nothing: FAIRLOCK_RANGE_INIT, {0}, zero bytes. The program
 /// provides one for each range that it locks, for instance on the stack, and keeps it until
-/// the range is unlocked. It may be handed to another thread. It must not be copied while
-/// it holds a range, lest that be given up twice.
+/// the range is unlocked. It may be handed to another thread, and be moved: copied, if only
+/// one of the copies is used from then on.
 #[repr(C)]
 pub struct fairlock_range_t {
     state: u32,
@@ -25,26 +26,45 @@ pub struct fairlock_range_t {
     memory: [u64; 11],
 }
 
-/// What a node holds. The guard's lifetime is that of the lock, which the program keeps
-/// (and a lock with ranges is not destroyed).
-enum Held {
-    Read(RangeReadGuard<'static>),
-    Write(RangeWriteGuard<'static>),
-}
-
 /// Nothing is held.
 const FREE: u32 = 0;
 /// A thread waits for a range; nothing is held.
 const WAITS: u32 = 0x5741_4954;
-/// There is a `Held`.
-const HELD: u32 = 0x4845_4c44;
+/// There is a guard for reading.
+const READS: u32 = 0x5245_4144;
+/// There is a guard for writing.
+const WRITES: u32 = 0x5752_4954;
 
-/// A node's state and what it holds.
+/// What a node can hold. Its lifetime is that of the lock, which the program keeps (and a
+/// lock with ranges is not destroyed).
+trait Guard {
+    const STATE: u32;
+}
+
+type ReadGuard = RangeReadGuard<'static>;
+type WriteGuard = RangeWriteGuard<'static>;
+
+impl Guard for ReadGuard {
+    const STATE: u32 = READS;
+}
+
+impl Guard for WriteGuard {
+    const STATE: u32 = WRITES;
+}
+
+/// A node's state and its guard, if there is one.
 struct Node<'a> {
     /// Relaxed throughout: it belongs to the thread that uses the node. Atomic, as a
     /// mistaken second thread may look.
     state: &'a AtomicU32,
-    held: *mut MaybeUninit<Held>,
+    memory: *mut u64,
+}
+
+/// The guard in a node: each as it is, as one enum of both would be copied here and there,
+/// by wider loads than it was stored with, which costs more than the lock.
+enum Held<'a> {
+    Read(&'a mut ReadGuard),
+    Write(&'a mut WriteGuard),
 }
 
 impl Node<'_> {
@@ -52,64 +72,70 @@ impl Node<'_> {
     /// As for [`home::get`].
     #[inline(always)]
     unsafe fn new(node: *mut fairlock_range_t) -> Result<Self, Errno> {
-        const {
-            let room = size_of::<fairlock_range_t>() - size_of::<u64>();
-            assert!(size_of::<Held>() <= room, "the C struct is too small");
-            assert!(align_of::<Held>() <= align_of::<fairlock_range_t>());
-        }
         if node.is_null() || !node.is_aligned() {
             return Err(Errno::INVALID);
         }
         // SAFETY: the caller's promise: there is a node, and aligned as was seen. Its state
         // is used only by this.
-        Ok(unsafe {
-            Self {
-                state: AtomicU32::from_ptr(&raw mut (*node).state),
-                held: (&raw mut (*node).memory).cast(),
-            }
-        })
+        let state = unsafe { AtomicU32::from_ptr(&raw mut (*node).state) };
+        // SAFETY: as above.
+        Ok(Self { state, memory: unsafe { (&raw mut (*node).memory).cast() } })
     }
 
+    #[inline(always)]
     fn is_free(&self) -> Result<(), Errno> {
         if self.state.load(Ordering::Relaxed) == FREE { Ok(()) } else { Err(Errno::INVALID) }
     }
 
-    fn is_held(&self) -> Result<(), Errno> {
-        match self.state.load(Ordering::Relaxed) {
-            HELD => Ok(()),
-            FREE | WAITS => Err(Errno::NOT_HELD),
-            _ => Err(Errno::INVALID),
-        }
-    }
-
     /// Puts into the free node what `take` takes.
     #[inline(always)]
-    fn fill(&self, take: impl FnOnce() -> Result<Held, Errno>) -> Result<(), Errno> {
+    fn fill<G: Guard>(&self, take: impl FnOnce() -> Result<G, Errno>) -> Result<(), Errno> {
         self.is_free()?;
         self.state.store(WAITS, Ordering::Relaxed);
         let taken = take();
-        let state = if taken.is_ok() { HELD } else { FREE };
-        // SAFETY: there is room, and nothing is in it while the node is not HELD.
-        let taken = taken.map(|held| unsafe { (*self.held).write(held) });
+        let state = if taken.is_ok() { G::STATE } else { FREE };
+        // SAFETY: nothing is in the node while its state is another.
+        let taken = taken.map(|guard| unsafe { self.place::<G>().write(guard) });
         self.state.store(state, Ordering::Relaxed);
-        taken.map(drop)
+        taken
     }
 
-    /// What the node holds, to look at or to change.
+    /// The guard in the node, to look at or to change.
     #[inline(always)]
-    fn held(&mut self) -> Result<&mut Held, Errno> {
-        self.is_held()?;
-        // SAFETY: HELD says that it is there; it belongs to the thread that uses the node.
-        Ok(unsafe { (*self.held).assume_init_mut() })
+    fn held(&mut self) -> Result<Held<'_>, Errno> {
+        // SAFETY: the state says which it is; it belongs to the thread that uses the node.
+        unsafe {
+            match self.state.load(Ordering::Relaxed) {
+                READS => Ok(Held::Read(&mut *self.place())),
+                WRITES => Ok(Held::Write(&mut *self.place())),
+                FREE | WAITS => Err(Errno::NOT_HELD),
+                _ => Err(Errno::INVALID),
+            }
+        }
     }
 
-    /// Takes out what it holds.
+    /// Takes the guard out.
+    ///
+    /// # Safety
+    /// There is one of this kind.
     #[inline(always)]
-    fn empty(&self) -> Result<Held, Errno> {
-        self.is_held()?;
+    unsafe fn empty<G: Guard>(&self) -> G {
         self.state.store(FREE, Ordering::Relaxed);
-        // SAFETY: HELD said that it is there, and now nobody else takes it.
-        Ok(unsafe { (*self.held).assume_init_read() })
+        // SAFETY: the caller's promise, and now nobody else takes it.
+        unsafe { self.place::<G>().read() }
+    }
+
+    #[inline(always)]
+    fn place<G: Guard>(&self) -> *mut G {
+        const {
+            let before = offset_of!(fairlock_range_t, memory);
+            assert!(
+                before + size_of::<G>() <= size_of::<fairlock_range_t>(),
+                "the C struct is too small"
+            );
+            assert!(align_of::<G>() <= align_of::<u64>());
+        }
+        self.memory.cast()
     }
 }
 
@@ -118,23 +144,15 @@ impl Node<'_> {
 /// # Safety
 /// The pointers are null, or to a lock and a node, as the header asks.
 #[inline(always)]
-unsafe fn lock_with(
+unsafe fn lock_with<G: Guard>(
     lock: *mut fairlock_range_lock_t,
     node: *mut fairlock_range_t,
     (start, last): (u64, u64),
-    take: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<Held, Errno>,
+    take: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise; the lock lives longer than what the node holds.
     let both = unsafe { home::get(lock).and_then(|lock| Ok((lock, Node::new(node)?))) };
     status(both.and_then(|(lock, node)| node.fill(|| take(lock, start..=last))))
-}
-
-fn read(guard: Result<RangeReadGuard<'static>, RangeError>) -> Result<Held, Errno> {
-    Ok(Held::Read(guard?))
-}
-
-fn write(guard: Result<RangeWriteGuard<'static>, RangeError>) -> Result<Held, Errno> {
-    Ok(Held::Write(guard?))
 }
 
 // ---- read ----
@@ -151,7 +169,7 @@ pub unsafe extern "C" fn fairlock_range_read(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| read(lock.read(span))) }
+    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.read(span)?)) }
 }
 
 /// Locks all of `start` to `last` for reading if that needs no waiting. May also fail when
@@ -169,7 +187,7 @@ pub unsafe extern "C" fn fairlock_range_try_read(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| read(lock.try_read(span))) }
+    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.try_read(span)?)) }
 }
 
 /// Locks all of `start` to `last` for reading; gives up at `deadline`, a time on `clock`.
@@ -192,9 +210,9 @@ pub unsafe extern "C" fn fairlock_range_read_until(
     unsafe {
         lock_with(lock, range, (start, last), |lock, span| {
             let deadline = Deadline::new(clock, deadline)?;
-            match read(lock.try_read(span.clone())) {
-                Err(Errno::BUSY) => deadline.wait(|left| read(lock.read_for(span.clone(), left))),
-                done => done,
+            match lock.try_read(span.clone()) {
+                Err(RangeError::Busy) => deadline.wait(|left| lock.read_for(span.clone(), left)),
+                done => Ok(done?),
             }
         })
     }
@@ -216,7 +234,7 @@ pub unsafe extern "C" fn fairlock_range_read_interruptible(
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
     unsafe {
-        lock_with(lock, range, (start, last), |lock, span| read(lock.read_interruptible(span)))
+        lock_with(lock, range, (start, last), |lock, span| Ok(lock.read_interruptible(span)?))
     }
 }
 
@@ -239,7 +257,7 @@ pub unsafe extern "C" fn fairlock_range_read_cancellable(
     // SAFETY: the caller provides a lock, a node and a token.
     unsafe {
         lock_with(lock, range, (start, last), |lock, span| {
-            read(lock.read_cancellable(span, home::get(token)?))
+            Ok(lock.read_cancellable(span, home::get(token)?)?)
         })
     }
 }
@@ -258,7 +276,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| read(lock.read_recursive(span))) }
+    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.read_recursive(span)?)) }
 }
 
 /// As fairlock_range_read_recursive, without waiting.
@@ -276,7 +294,7 @@ pub unsafe extern "C" fn fairlock_range_try_read_recursive(
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
     unsafe {
-        lock_with(lock, range, (start, last), |lock, span| read(lock.try_read_recursive(span)))
+        lock_with(lock, range, (start, last), |lock, span| Ok(lock.try_read_recursive(span)?))
     }
 }
 
@@ -294,7 +312,7 @@ pub unsafe extern "C" fn fairlock_range_write(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| write(lock.write(span))) }
+    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.write(span)?)) }
 }
 
 /// Locks all of `start` to `last` for writing if that needs no waiting. May also fail when
@@ -312,7 +330,7 @@ pub unsafe extern "C" fn fairlock_range_try_write(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| write(lock.try_write(span))) }
+    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.try_write(span)?)) }
 }
 
 /// Locks all of `start` to `last` for writing; gives up at `deadline`, a time on `clock`.
@@ -335,9 +353,9 @@ pub unsafe extern "C" fn fairlock_range_write_until(
     unsafe {
         lock_with(lock, range, (start, last), |lock, span| {
             let deadline = Deadline::new(clock, deadline)?;
-            match write(lock.try_write(span.clone())) {
-                Err(Errno::BUSY) => deadline.wait(|left| write(lock.write_for(span.clone(), left))),
-                done => done,
+            match lock.try_write(span.clone()) {
+                Err(RangeError::Busy) => deadline.wait(|left| lock.write_for(span.clone(), left)),
+                done => Ok(done?),
             }
         })
     }
@@ -359,7 +377,7 @@ pub unsafe extern "C" fn fairlock_range_write_interruptible(
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
     unsafe {
-        lock_with(lock, range, (start, last), |lock, span| write(lock.write_interruptible(span)))
+        lock_with(lock, range, (start, last), |lock, span| Ok(lock.write_interruptible(span)?))
     }
 }
 
@@ -382,7 +400,7 @@ pub unsafe extern "C" fn fairlock_range_write_cancellable(
     // SAFETY: the caller provides a lock, a node and a token.
     unsafe {
         lock_with(lock, range, (start, last), |lock, span| {
-            write(lock.write_cancellable(span, home::get(token)?))
+            Ok(lock.write_cancellable(span, home::get(token)?)?)
         })
     }
 }
@@ -397,7 +415,18 @@ pub unsafe extern "C" fn fairlock_range_write_cancellable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_range_unlock(range: *mut fairlock_range_t) -> c_int {
     // SAFETY: the caller provides a node.
-    status(unsafe { Node::new(range) }.and_then(|node| node.empty().map(drop)))
+    status(unsafe { Node::new(range) }.and_then(|mut node| {
+        let state = node.state;
+        // SAFETY: the guard is there, and is not used after this.
+        unsafe {
+            match node.held()? {
+                Held::Read(guard) => ptr::drop_in_place(guard),
+                Held::Write(guard) => ptr::drop_in_place(guard),
+            }
+        }
+        state.store(FREE, Ordering::Relaxed);
+        Ok(())
+    }))
 }
 
 /// Turns a range that is held for writing into one that is held for reading, with no gap in
@@ -412,8 +441,9 @@ pub unsafe extern "C" fn fairlock_range_downgrade(range: *mut fairlock_range_t) 
     // SAFETY: the caller provides a node.
     status(unsafe { Node::new(range) }.and_then(|mut node| {
         not_held_unless(matches!(node.held()?, Held::Write(_)))?;
-        let Held::Write(guard) = node.empty()? else { return Err(Errno::NOT_HELD) };
-        node.fill(|| Ok(Held::Read(guard.downgrade())))
+        // SAFETY: as was seen.
+        let guard: WriteGuard = unsafe { node.empty() };
+        node.fill(|| Ok(guard.downgrade()))
     }))
 }
 
@@ -431,12 +461,9 @@ pub unsafe extern "C" fn fairlock_range_shrink(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a node.
-    status(unsafe { Node::new(range) }.and_then(|mut node| {
-        match node.held()? {
-            Held::Read(guard) => guard.shrink(start..=last)?,
-            Held::Write(guard) => guard.shrink(start..=last)?,
-        }
-        Ok(())
+    status(unsafe { Node::new(range) }.and_then(|mut node| match node.held()? {
+        Held::Read(guard) => Ok(guard.shrink(start..=last)?),
+        Held::Write(guard) => Ok(guard.shrink(start..=last)?),
     }))
 }
 
@@ -455,25 +482,36 @@ pub unsafe extern "C" fn fairlock_range_split(
 ) -> c_int {
     // SAFETY: the caller provides two nodes.
     let nodes = unsafe { Node::new(range).and_then(|lower| Ok((lower, Node::new(upper)?))) };
-    status(nodes.and_then(|(lower, upper)| {
-        lower.is_held()?;
+    status(nodes.and_then(|(mut lower, upper)| {
+        let writes = matches!(lower.held()?, Held::Write(_));
         upper.is_free()?;
-        let (split, low, high) = match lower.empty()? {
-            Held::Read(guard) => match guard.split_at(mid) {
-                Ok((low, high)) => (Ok(()), Held::Read(low), Some(Held::Read(high))),
-                Err(guard) => (Err(Errno::INVALID), Held::Read(guard), None),
-            },
-            Held::Write(guard) => match guard.split_at(mid) {
-                Ok((low, high)) => (Ok(()), Held::Write(low), Some(Held::Write(high))),
-                Err(guard) => (Err(Errno::INVALID), Held::Write(guard), None),
-            },
-        };
-        lower.fill(|| Ok(low))?;
-        if let Some(high) = high {
-            upper.fill(|| Ok(high))?;
+        // SAFETY: of the kind that was seen.
+        unsafe {
+            if writes {
+                split(lower.empty::<WriteGuard>().split_at(mid), &lower, &upper)
+            } else {
+                split(lower.empty::<ReadGuard>().split_at(mid), &lower, &upper)
+            }
         }
-        split
     }))
+}
+
+/// Puts both parts of a guard where they belong, or what could not be split back.
+fn split<G: Guard>(
+    parts: Result<(G, G), G>,
+    lower: &Node<'_>,
+    upper: &Node<'_>,
+) -> Result<(), Errno> {
+    match parts {
+        Ok((low, high)) => {
+            lower.fill(|| Ok(low))?;
+            upper.fill(|| Ok(high))
+        }
+        Err(whole) => {
+            lower.fill(|| Ok(whole))?;
+            Err(Errno::INVALID)
+        }
+    }
 }
 
 /// Writes down which range a node holds, and whether for writing; each pointer may be null.

@@ -181,6 +181,53 @@ pub unsafe extern "C" fn fairlock_rwlock_try_read_recursive(lock: *mut fairlock_
     unsafe { with(lock, |sem| busy_unless(sem.try_read_recursive())) }
 }
 
+/// As fairlock_rwlock_read_recursive; gives up at `deadline`, a time on `clock`.
+///
+/// * 0: the caller holds the lock for reading, once more.
+/// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+/// * EINVAL: not a lock, an unknown clock, or no valid time.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_read_recursive_until(
+    lock: *mut fairlock_rwlock_t,
+    clock: c_int,
+    deadline: *const timespec,
+) -> c_int {
+    let (attempt, wait) = (RwSem::try_read_recursive, RwSem::read_recursive_until);
+    // SAFETY: the caller provides a lock and a time.
+    unsafe { until(lock, (clock, deadline), attempt, wait) }
+}
+
+/// As fairlock_rwlock_read_recursive; gives up when a signal handler has run in this thread
+/// while it slept.
+///
+/// * 0: the caller holds the lock for reading, once more.
+/// * EINTR: a signal handler ran.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_read_recursive_interruptible(
+    lock: *mut fairlock_rwlock_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, |sem| Ok(sem.read_recursive_interruptible()?)) }
+}
+
+/// As fairlock_rwlock_read_recursive; gives up when `token` is cancelled.
+///
+/// * 0: the caller holds the lock for reading, once more.
+/// * ECANCELED: the token was cancelled, and somebody was in the way.
+/// * EINVAL: not a lock, or not a token.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_rwlock_read_recursive_cancellable(
+    lock: *mut fairlock_rwlock_t,
+    token: *mut fairlock_cancel_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a token.
+    unsafe { with(lock, |sem| Ok(sem.read_recursive_cancellable(home::get(token)?)?)) }
+}
+
 /// Gives up the lock held for reading.
 ///
 /// * 0: the caller has given it up.

@@ -75,14 +75,23 @@ static inline void nap(void) {
 /* Sends this signal to a thread again and again until it says that it is done. */
 struct pester {
     pthread_t victim;
+    pthread_mutex_t mutex;
     int done;
 };
+
+static inline int is_done(struct pester *p, int now) {
+    pthread_mutex_lock(&p->mutex);
+    p->done |= now;
+    int done = p->done;
+    pthread_mutex_unlock(&p->mutex);
+    return done;
+}
 
 static inline void handle_signal(int signal) { (void)signal; }
 
 static inline void *pester(void *argument) {
     struct pester *p = argument;
-    while (!__atomic_load_n(&p->done, __ATOMIC_ACQUIRE)) {
+    while (!is_done(p, 0)) {
         nap();
         pthread_kill(p->victim, SIGUSR1);
     }
@@ -96,10 +105,10 @@ static inline int with_signals(int (*wait)(void *), void *object) {
     action.sa_handler = handle_signal;
     action.sa_flags = SA_RESTART;
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-    struct pester p = {pthread_self(), 0};
+    struct pester p = {pthread_self(), PTHREAD_MUTEX_INITIALIZER, 0};
     pthread_t thread = spawn(pester, &p);
     int result = wait(object);
-    __atomic_store_n(&p.done, 1, __ATOMIC_RELEASE);
+    is_done(&p, 1);
     join(thread);
     return result;
 }

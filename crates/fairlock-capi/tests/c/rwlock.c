@@ -75,6 +75,7 @@ static void every_policy(void) {
     policy.handoff_after_ns = 0;
     policy.handoff_budget = FAIRLOCK_NO_BUDGET;
     policy.reader_spin = FAIRLOCK_READER_SPIN_ONE;
+    policy.priorities = 1;
     fairlock_rwlock_t own;
     GIVES(0, fairlock_rwlock_init(&own, &policy));
     use(&own);
@@ -91,7 +92,8 @@ static void every_policy(void) {
     REFUSED(writer_spin, 2);
     REFUSED(writer_phase, 2);
     REFUSED(reader_spin, FAIRLOCK_READER_SPIN_ADAPTIVE + 1);
-    REFUSED(reserved[4], 1);
+    REFUSED(priorities, 2);
+    REFUSED(reserved[8], 1);
     /* And the lock is as it was. */
     use(&own);
 }
@@ -100,6 +102,10 @@ static fairlock_rwlock_t lock;
 
 static int read_until(int clock, const struct timespec *deadline) {
     return fairlock_rwlock_read_until(&lock, clock, deadline);
+}
+
+static int recursive_until(int clock, const struct timespec *deadline) {
+    return fairlock_rwlock_read_recursive_until(&lock, clock, deadline);
 }
 
 static int write_until(int clock, const struct timespec *deadline) {
@@ -117,18 +123,24 @@ static void waits_end_in_time(void) {
     GIVES(0, fairlock_rwlock_unlock_read(&lock));
     GIVES(0, write_until(CLOCK_REALTIME, &over));
     GIVES_UP_IN_TIME(read_until);
+    GIVES_UP_IN_TIME(recursive_until);
     GIVES_UP_IN_TIME(write_until);
     REFUSES_BAD_TIMES(read_until);
+    REFUSES_BAD_TIMES(recursive_until);
     REFUSES_BAD_TIMES(write_until);
     GIVES(0, fairlock_rwlock_unlock_write(&lock));
 }
 
 static int read_interruptible(void *l) { return fairlock_rwlock_read_interruptible(l); }
+static int recursive_interruptible(void *l) {
+    return fairlock_rwlock_read_recursive_interruptible(l);
+}
 static int write_interruptible(void *l) { return fairlock_rwlock_write_interruptible(l); }
 
 static void waits_end_with_a_signal(void) {
     GIVES(0, write_interruptible(&lock));
     GIVES(EINTR, with_signals(read_interruptible, &lock));
+    GIVES(EINTR, with_signals(recursive_interruptible, &lock));
     GIVES(EINTR, with_signals(write_interruptible, &lock));
     GIVES(0, fairlock_rwlock_unlock_write(&lock));
     GIVES(0, read_interruptible(&lock));
@@ -181,6 +193,8 @@ static void waits_end_when_cancelled(void) {
     join(reader);
     join(writer);
     CHECK(read == ECANCELED && write == ECANCELED);
+    GIVES(ECANCELED, fairlock_rwlock_read_recursive_cancellable(&lock, &token));
+    GIVES(EINVAL, fairlock_rwlock_read_recursive_cancellable(&lock, NULL));
     CHECK(!fairlock_rwlock_has_waiters(&lock));
     GIVES(0, fairlock_rwlock_unlock_write(&lock));
     /* What is free is taken without a look at the token. */
@@ -206,7 +220,10 @@ static void a_reader_reads_again_past_a_waiting_writer(void) {
     GIVES(EBUSY, fairlock_rwlock_try_read(&lock));
     GIVES(0, fairlock_rwlock_read_recursive(&lock));
     GIVES(0, fairlock_rwlock_try_read_recursive(&lock));
-    for (int i = 0; i < 3; i++) {
+    GIVES(0, recursive_until(CLOCK_MONOTONIC, &over));
+    GIVES(0, recursive_interruptible(&lock));
+    GIVES(0, fairlock_rwlock_read_recursive_cancellable(&lock, &token));
+    for (int i = 0; i < 6; i++) {
         GIVES(0, fairlock_rwlock_unlock_read(&lock));
     }
     join(writer);
@@ -258,6 +275,9 @@ static void no_lock(fairlock_rwlock_t *none) {
     GIVES(EINVAL, fairlock_rwlock_read_cancellable(none, &token));
     GIVES(EINVAL, fairlock_rwlock_read_recursive(none));
     GIVES(EINVAL, fairlock_rwlock_try_read_recursive(none));
+    GIVES(EINVAL, fairlock_rwlock_read_recursive_until(none, CLOCK_REALTIME, &over));
+    GIVES(EINVAL, fairlock_rwlock_read_recursive_interruptible(none));
+    GIVES(EINVAL, fairlock_rwlock_read_recursive_cancellable(none, &token));
     GIVES(EINVAL, fairlock_rwlock_unlock_read(none));
     GIVES(EINVAL, fairlock_rwlock_unlock_read_fair(none));
     GIVES(EINVAL, fairlock_rwlock_write(none));
