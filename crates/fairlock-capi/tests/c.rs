@@ -3,6 +3,7 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -77,6 +78,18 @@ fn range() {
 #[test]
 fn events() {
     c("c/events.c");
+}
+
+/// Only C is needed to build this workspace, so a machine without a compiler for C++ (`CXX`,
+/// or `c++`) leaves this out, and says so past the test's captured output. `.ci/capi` needs one.
+#[test]
+fn cplusplus() {
+    let compiler = env::var_os("CXX").unwrap_or("c++".into());
+    if Command::new(&compiler).arg("--version").output().is_err() {
+        let _ = writeln!(io::stderr(), "\nNOT TESTED: fairlock.hpp, as there is no {compiler:?}\n");
+        return;
+    }
+    compile_and_run(("CXX", "c++"), "-std=c++17", "cpp/fairlock.cpp");
 }
 
 /// By its name in the source of a test, which says nothing about how well it is tested.

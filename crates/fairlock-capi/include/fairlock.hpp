@@ -1,0 +1,428 @@
+/*
+ * fairlock.hpp: the locks of fairlock.h for C++17, header only. Link with -lfairlock.
+ *
+ *   fairlock::shared_mutex   as std::shared_timed_mutex: for std::shared_lock,
+ *                            std::unique_lock, std::scoped_lock, condition_variable_any
+ *   fairlock::mutex          as std::mutex
+ *   fairlock::range_lock     ranges of std::uint64_t, held by guards
+ *   fairlock::cancel_token   ends waits from outside
+ *   fairlock::downgrade      from std::unique_lock to std::shared_lock, without a gap
+ *
+ * Locks are initialised statically (their constructors are constexpr), and, but for the
+ * range lock, destroyed trivially: one that is a static may be used until the very end.
+ * Errors that the standard has as exceptions are std::system_error. Giving up what is not
+ * held is a mistake of the program, checked by assert.
+ */
+#ifndef FAIRLOCK_HPP
+#define FAIRLOCK_HPP
+
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <system_error>
+#include <utility>
+
+#include "fairlock.h"
+
+namespace fairlock {
+
+namespace detail {
+
+inline void check(int code) {
+    if (code != 0) {
+        throw std::system_error(code, std::generic_category());
+    }
+}
+
+/* Whether it was taken; `given_up` says that it was not, and is no error. */
+inline bool taken(int code, int given_up) {
+    if (code == given_up) {
+        return false;
+    }
+    check(code);
+    return true;
+}
+
+inline void succeeds(int code) noexcept {
+    assert(code == 0 && "what is given up must be held");
+    static_cast<void>(code);
+}
+
+/* A time since a clock's epoch, or as good as never if it is too far away for it. */
+template <class Rep, class Period>
+std::timespec to_timespec(std::chrono::duration<Rep, Period> time) {
+    using namespace std::chrono;
+    constexpr double limit = 1e10; /* three centuries */
+    double const roughly = duration<double>(time).count();
+    if (!(roughly < limit)) {
+        return {static_cast<std::time_t>(limit), 0};
+    }
+    if (roughly < -limit) {
+        return {-1, 0};
+    }
+    auto const whole = floor<seconds>(time);
+    auto const rest = ceil<nanoseconds>(time - whole);
+    if (rest >= seconds(1)) {
+        return {static_cast<std::time_t>(whole.count() + 1), 0};
+    }
+    return {static_cast<std::time_t>(whole.count()), static_cast<long>(rest.count())};
+}
+
+/* Calls `wait(clock, deadline)`, which returns an error number, until `time` on any clock. */
+template <class Clock, class Duration, class Wait>
+int wait_until(std::chrono::time_point<Clock, Duration> const &time, Wait wait) {
+    using std::chrono::steady_clock;
+    using std::chrono::system_clock;
+    if constexpr (std::is_same_v<Clock, steady_clock> || std::is_same_v<Clock, system_clock>) {
+        auto const deadline = to_timespec(time.time_since_epoch());
+        auto const clock = std::is_same_v<Clock, steady_clock> ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+        return wait(clock, &deadline);
+    } else {
+        /* A clock that the system does not know: as long as it says, again and again. */
+        for (;;) {
+            auto const left = time - Clock::now();
+            auto const now = steady_clock::now().time_since_epoch();
+            auto const deadline = to_timespec(std::chrono::duration<double>(now) + left);
+            int const code = wait(CLOCK_MONOTONIC, &deadline);
+            if (code != ETIMEDOUT || Clock::now() >= time) {
+                return code;
+            }
+        }
+    }
+}
+
+template <class Rep, class Period, class Wait>
+int wait_for(std::chrono::duration<Rep, Period> const &time, Wait wait) {
+    using namespace std::chrono;
+    auto const now = to_timespec(steady_clock::now().time_since_epoch());
+    auto deadline = to_timespec(time);
+    if (deadline.tv_sec < 0) {
+        deadline = {0, 0};
+    }
+    deadline.tv_sec += now.tv_sec;
+    deadline.tv_nsec += now.tv_nsec;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_sec += 1;
+        deadline.tv_nsec -= 1000000000;
+    }
+    return wait(CLOCK_MONOTONIC, &deadline);
+}
+
+} // namespace detail
+
+/* Ends waits from outside: every wait that was given it, now or later. Final. */
+class cancel_token {
+  public:
+    constexpr cancel_token() noexcept = default;
+    cancel_token(cancel_token const &) = delete;
+    cancel_token &operator=(cancel_token const &) = delete;
+
+    void cancel() { detail::check(fairlock_cancel(&native_)); }
+    bool is_cancelled() const noexcept { return fairlock_is_cancelled(&native_); }
+
+    using native_handle_type = fairlock_cancel_t *;
+    native_handle_type native_handle() noexcept { return &native_; }
+
+  private:
+    fairlock_cancel_t native_ = FAIRLOCK_CANCEL_INIT;
+};
+
+/* How a shared_mutex decides who goes next: see fairlock.h. */
+enum class preset : std::uint32_t {
+    default_policy = FAIRLOCK_DEFAULT,
+    unfair = FAIRLOCK_UNFAIR,
+    handoff = FAIRLOCK_HANDOFF,
+    no_reader_spin = FAIRLOCK_NO_READER_SPIN,
+    writer_phase = FAIRLOCK_WRITER_PHASE,
+};
+
+/* A reader/writer lock: SharedTimedMutex, and more. */
+class shared_mutex {
+  public:
+    constexpr shared_mutex() noexcept = default;
+    explicit constexpr shared_mutex(preset policy) noexcept
+        : native_ FAIRLOCK_RWLOCK_INIT_POLICY(static_cast<std::uint32_t>(policy)) {}
+    explicit shared_mutex(fairlock_policy_t const &policy) {
+        detail::check(fairlock_rwlock_init(&native_, &policy));
+    }
+    shared_mutex(shared_mutex const &) = delete;
+    shared_mutex &operator=(shared_mutex const &) = delete;
+
+    void lock() { detail::check(fairlock_rwlock_write(&native_)); }
+    bool try_lock() { return detail::taken(fairlock_rwlock_try_write(&native_), EBUSY); }
+    template <class Rep, class Period>
+    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) {
+        return detail::taken(detail::wait_for(time, write_until()), ETIMEDOUT);
+    }
+    template <class Clock, class Duration>
+    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) {
+        return detail::taken(detail::wait_until(time, write_until()), ETIMEDOUT);
+    }
+    void unlock() noexcept { detail::succeeds(fairlock_rwlock_unlock_write(&native_)); }
+
+    void lock_shared() { detail::check(fairlock_rwlock_read(&native_)); }
+    bool try_lock_shared() { return detail::taken(fairlock_rwlock_try_read(&native_), EBUSY); }
+    template <class Rep, class Period>
+    bool try_lock_shared_for(std::chrono::duration<Rep, Period> const &time) {
+        return detail::taken(detail::wait_for(time, read_until()), ETIMEDOUT);
+    }
+    template <class Clock, class Duration>
+    bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> const &time) {
+        return detail::taken(detail::wait_until(time, read_until()), ETIMEDOUT);
+    }
+    void unlock_shared() noexcept { detail::succeeds(fairlock_rwlock_unlock_read(&native_)); }
+
+    /* Beyond the standard. The first four: false if the wait was ended. */
+    bool lock_unless(cancel_token &token) {
+        auto const code = fairlock_rwlock_write_cancellable(&native_, token.native_handle());
+        return detail::taken(code, ECANCELED);
+    }
+    bool lock_shared_unless(cancel_token &token) {
+        auto const code = fairlock_rwlock_read_cancellable(&native_, token.native_handle());
+        return detail::taken(code, ECANCELED);
+    }
+    bool lock_interruptible() {
+        return detail::taken(fairlock_rwlock_write_interruptible(&native_), EINTR);
+    }
+    bool lock_shared_interruptible() {
+        return detail::taken(fairlock_rwlock_read_interruptible(&native_), EINTR);
+    }
+    /* For a thread that may hold it as a reader already. */
+    void lock_shared_recursive() { detail::check(fairlock_rwlock_read_recursive(&native_)); }
+    /* From writer to reader, with no other writer in between. */
+    void unlock_and_lock_shared() noexcept {
+        detail::succeeds(fairlock_rwlock_downgrade(&native_));
+    }
+
+    using native_handle_type = fairlock_rwlock_t *;
+    native_handle_type native_handle() noexcept { return &native_; }
+
+  private:
+    auto write_until() noexcept {
+        return [this](int clock, std::timespec const *deadline) {
+            return fairlock_rwlock_write_until(&native_, clock, deadline);
+        };
+    }
+    auto read_until() noexcept {
+        return [this](int clock, std::timespec const *deadline) {
+            return fairlock_rwlock_read_until(&native_, clock, deadline);
+        };
+    }
+
+    fairlock_rwlock_t native_ = FAIRLOCK_RWLOCK_INIT;
+};
+
+/* Turns a writer's guard into a reader's, with no other writer in between. Throws
+ * std::system_error (operation_not_permitted) if it owns nothing. */
+inline std::shared_lock<shared_mutex> downgrade(std::unique_lock<shared_mutex> &&guard) {
+    if (!guard.owns_lock()) {
+        detail::check(EPERM);
+    }
+    shared_mutex *const mutex = guard.release();
+    mutex->unlock_and_lock_shared();
+    return std::shared_lock<shared_mutex>(*mutex, std::adopt_lock);
+}
+
+/* A mutex: Lockable. Batches of tickets as large as pays, or of 1, 4 or 8. */
+class mutex {
+  public:
+    constexpr mutex() noexcept = default;
+    explicit mutex(std::uint32_t batch) { detail::check(fairlock_mutex_init(&native_, batch)); }
+    mutex(mutex const &) = delete;
+    mutex &operator=(mutex const &) = delete;
+
+    void lock() { detail::check(fairlock_mutex_lock(&native_)); }
+    bool try_lock() { return detail::taken(fairlock_mutex_try_lock(&native_), EBUSY); }
+    void unlock() noexcept { detail::succeeds(fairlock_mutex_unlock(&native_)); }
+
+    using native_handle_type = fairlock_mutex_t *;
+    native_handle_type native_handle() noexcept { return &native_; }
+
+  private:
+    fairlock_mutex_t native_ = FAIRLOCK_MUTEX_INIT;
+};
+
+class range_lock;
+
+/* What both guards of ranges have. */
+class range_guard {
+  public:
+    range_guard() noexcept = default;
+    range_guard(range_guard &&other) noexcept
+        : native_(std::exchange(other.native_, fairlock_range_t FAIRLOCK_RANGE_INIT)) {}
+    range_guard &operator=(range_guard &&other) noexcept {
+        if (this != &other) {
+            release();
+            native_ = std::exchange(other.native_, fairlock_range_t FAIRLOCK_RANGE_INIT);
+        }
+        return *this;
+    }
+    ~range_guard() { release(); }
+
+    bool owns_lock() const noexcept {
+        return fairlock_range_get(&native_, nullptr, nullptr, nullptr) == 0;
+    }
+    explicit operator bool() const noexcept { return owns_lock(); }
+    /* The first and the last position of the range: both belong to it. */
+    std::uint64_t start() const {
+        std::uint64_t start = 0;
+        detail::check(fairlock_range_get(&native_, &start, nullptr, nullptr));
+        return start;
+    }
+    std::uint64_t last() const {
+        std::uint64_t last = 0;
+        detail::check(fairlock_range_get(&native_, nullptr, &last, nullptr));
+        return last;
+    }
+    /* Gives up the range before the guard's end. */
+    void unlock() { detail::check(fairlock_range_unlock(&native_)); }
+    /* Gives up all but this part. */
+    void shrink(std::uint64_t start, std::uint64_t last) {
+        detail::check(fairlock_range_shrink(&native_, start, last));
+    }
+
+    using native_handle_type = fairlock_range_t *;
+    native_handle_type native_handle() noexcept { return &native_; }
+
+  private:
+    void release() noexcept { static_cast<void>(fairlock_range_unlock(&native_)); }
+
+    fairlock_range_t native_ = FAIRLOCK_RANGE_INIT;
+};
+
+/* A range held for reading, or nothing. */
+class read_range : public range_guard {
+  public:
+    /* Keeps what is below `mid`, and returns the rest. */
+    read_range split(std::uint64_t mid) {
+        read_range upper;
+        detail::check(fairlock_range_split(native_handle(), mid, upper.native_handle()));
+        return upper;
+    }
+};
+
+/* A range held for writing, or nothing. */
+class write_range : public range_guard {
+  public:
+    /* Keeps what is below `mid`, and returns the rest. */
+    write_range split(std::uint64_t mid) {
+        write_range upper;
+        detail::check(fairlock_range_split(native_handle(), mid, upper.native_handle()));
+        return upper;
+    }
+};
+
+/* Turns a writer's range into a reader's, with no other writer in between. */
+inline read_range downgrade(write_range &&guard) {
+    detail::check(fairlock_range_downgrade(guard.native_handle()));
+    read_range reader;
+    *reader.native_handle() =
+        std::exchange(*guard.native_handle(), fairlock_range_t FAIRLOCK_RANGE_INIT);
+    return reader;
+}
+
+/* A lock on closed ranges of std::uint64_t. Locking throws std::system_error
+ * (invalid_argument) if `last` is before `start`; those that may give up return a guard
+ * that owns nothing then. */
+class range_lock {
+  public:
+    constexpr range_lock() noexcept = default;
+    explicit range_lock(fairlock_range_policy_t const &policy) {
+        detail::check(fairlock_range_lock_init(&native_, &policy));
+    }
+    range_lock(range_lock const &) = delete;
+    range_lock &operator=(range_lock const &) = delete;
+    /* No range may be held any more. */
+    ~range_lock() { detail::succeeds(fairlock_range_lock_destroy(&native_)); }
+
+    read_range read(std::uint64_t start, std::uint64_t last) {
+        read_range guard;
+        detail::check(fairlock_range_read(&native_, guard.native_handle(), start, last));
+        return guard;
+    }
+    write_range write(std::uint64_t start, std::uint64_t last) {
+        write_range guard;
+        detail::check(fairlock_range_write(&native_, guard.native_handle(), start, last));
+        return guard;
+    }
+    read_range try_read(std::uint64_t start, std::uint64_t last) {
+        read_range guard;
+        detail::taken(fairlock_range_try_read(&native_, guard.native_handle(), start, last), EBUSY);
+        return guard;
+    }
+    write_range try_write(std::uint64_t start, std::uint64_t last) {
+        write_range guard;
+        detail::taken(fairlock_range_try_write(&native_, guard.native_handle(), start, last), EBUSY);
+        return guard;
+    }
+    template <class Rep, class Period>
+    read_range try_read_for(std::uint64_t start, std::uint64_t last,
+                            std::chrono::duration<Rep, Period> const &time) {
+        read_range guard;
+        detail::taken(detail::wait_for(time, read_until(guard, start, last)), ETIMEDOUT);
+        return guard;
+    }
+    template <class Rep, class Period>
+    write_range try_write_for(std::uint64_t start, std::uint64_t last,
+                              std::chrono::duration<Rep, Period> const &time) {
+        write_range guard;
+        detail::taken(detail::wait_for(time, write_until(guard, start, last)), ETIMEDOUT);
+        return guard;
+    }
+    template <class Clock, class Duration>
+    read_range try_read_until(std::uint64_t start, std::uint64_t last,
+                              std::chrono::time_point<Clock, Duration> const &time) {
+        read_range guard;
+        detail::taken(detail::wait_until(time, read_until(guard, start, last)), ETIMEDOUT);
+        return guard;
+    }
+    template <class Clock, class Duration>
+    write_range try_write_until(std::uint64_t start, std::uint64_t last,
+                                std::chrono::time_point<Clock, Duration> const &time) {
+        write_range guard;
+        detail::taken(detail::wait_until(time, write_until(guard, start, last)), ETIMEDOUT);
+        return guard;
+    }
+    read_range read_unless(cancel_token &token, std::uint64_t start, std::uint64_t last) {
+        read_range guard;
+        detail::taken(fairlock_range_read_cancellable(&native_, guard.native_handle(), start, last,
+                                                      token.native_handle()),
+                      ECANCELED);
+        return guard;
+    }
+    write_range write_unless(cancel_token &token, std::uint64_t start, std::uint64_t last) {
+        write_range guard;
+        detail::taken(fairlock_range_write_cancellable(&native_, guard.native_handle(), start,
+                                                       last, token.native_handle()),
+                      ECANCELED);
+        return guard;
+    }
+
+    using native_handle_type = fairlock_range_lock_t *;
+    native_handle_type native_handle() noexcept { return &native_; }
+
+  private:
+    auto read_until(read_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
+        return [=, &guard](int clock, std::timespec const *deadline) {
+            return fairlock_range_read_until(&native_, guard.native_handle(), start, last, clock,
+                                             deadline);
+        };
+    }
+    auto write_until(write_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
+        return [=, &guard](int clock, std::timespec const *deadline) {
+            return fairlock_range_write_until(&native_, guard.native_handle(), start, last, clock,
+                                              deadline);
+        };
+    }
+
+    fairlock_range_lock_t native_ = FAIRLOCK_RANGE_LOCK_INIT;
+};
+
+} // namespace fairlock
+
+#endif /* FAIRLOCK_HPP */
