@@ -1,0 +1,223 @@
+/*
+ * Tells valgrind's race detectors about libfairlock, whose locks they do not know: they
+ * understand pthread's, and see atomic operations as plain ones.
+ *
+ *   make valgrind        builds fairlock-helgrind.so and fairlock-drd.so in $(OUT)
+ *   LD_PRELOAD=.../fairlock-helgrind.so valgrind --tool=helgrind \
+ *       --suppressions=.../fairlock.supp PROGRAM
+ *
+ * Valgrind puts these wrappers around the functions of libfairlock.so; the library itself
+ * has nothing in it for this, and programs that run without valgrind pay nothing. Known by
+ * their locks, data that is used without one is still found.
+ *
+ * Ranges are coarser: whoever unlocks one is taken to come before whoever locks one later,
+ * be they of the same lock or not, so some races between ranges are not found.
+ */
+#include <errno.h>
+#include <time.h>
+
+#ifdef FAIRLOCK_DRD
+#include <valgrind/drd.h>
+#else
+#include <valgrind/helgrind.h>
+#endif
+#include <valgrind/valgrind.h>
+
+#include "fairlock.h"
+
+/* The function of that name in libfairlock.so.0, as valgrind encodes it. */
+#define OURS(function) I_WRAP_SONAME_FNNAME_ZU(libfairlockZdsoZd0, function)
+
+/* Functions that take an object, which is held afterwards if they return 0. */
+#define ACQUIRES(function, type, exclusive)                                                  \
+    int OURS(function)(type *lock);                                                          \
+    int OURS(function)(type *lock) {                                                         \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        CALL_FN_W_W(result, original, lock);                                                 \
+        if (result == 0) {                                                                   \
+            ANNOTATE_RWLOCK_ACQUIRED(lock, exclusive);                                       \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+
+ACQUIRES(fairlock_rwlock_read, fairlock_rwlock_t, 0)
+ACQUIRES(fairlock_rwlock_try_read, fairlock_rwlock_t, 0)
+ACQUIRES(fairlock_rwlock_read_interruptible, fairlock_rwlock_t, 0)
+ACQUIRES(fairlock_rwlock_read_recursive, fairlock_rwlock_t, 0)
+ACQUIRES(fairlock_rwlock_try_read_recursive, fairlock_rwlock_t, 0)
+ACQUIRES(fairlock_rwlock_read_recursive_interruptible, fairlock_rwlock_t, 0)
+ACQUIRES(fairlock_rwlock_write, fairlock_rwlock_t, 1)
+ACQUIRES(fairlock_rwlock_try_write, fairlock_rwlock_t, 1)
+ACQUIRES(fairlock_rwlock_write_interruptible, fairlock_rwlock_t, 1)
+ACQUIRES(fairlock_mutex_lock, fairlock_mutex_t, 1)
+ACQUIRES(fairlock_mutex_try_lock, fairlock_mutex_t, 1)
+
+#define ACQUIRES_UNLESS(function, exclusive)                                                 \
+    int OURS(function)(fairlock_rwlock_t *lock, fairlock_cancel_t *token);                   \
+    int OURS(function)(fairlock_rwlock_t *lock, fairlock_cancel_t *token) {                  \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        CALL_FN_W_WW(result, original, lock, token);                                         \
+        if (result == 0) {                                                                   \
+            ANNOTATE_RWLOCK_ACQUIRED(lock, exclusive);                                       \
+        } else if (result == ECANCELED) {                                                    \
+            ANNOTATE_HAPPENS_AFTER(token);                                                   \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+
+ACQUIRES_UNLESS(fairlock_rwlock_read_cancellable, 0)
+ACQUIRES_UNLESS(fairlock_rwlock_read_recursive_cancellable, 0)
+ACQUIRES_UNLESS(fairlock_rwlock_write_cancellable, 1)
+
+#define ACQUIRES_UNTIL(function, exclusive)                                                  \
+    int OURS(function)(fairlock_rwlock_t *lock, int clock, const struct timespec *deadline); \
+    int OURS(function)(fairlock_rwlock_t *lock, int clock, const struct timespec *deadline) {\
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        CALL_FN_W_WWW(result, original, lock, clock, deadline);                              \
+        if (result == 0) {                                                                   \
+            ANNOTATE_RWLOCK_ACQUIRED(lock, exclusive);                                       \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+
+ACQUIRES_UNTIL(fairlock_rwlock_read_until, 0)
+ACQUIRES_UNTIL(fairlock_rwlock_read_recursive_until, 0)
+ACQUIRES_UNTIL(fairlock_rwlock_write_until, 1)
+
+/* Functions that give up what `held` says is held; afterwards somebody else may have it. */
+#define RELEASES(function, type, exclusive, held, then)                                      \
+    int OURS(function)(type *lock);                                                          \
+    int OURS(function)(type *lock) {                                                         \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        if (held) {                                                                          \
+            ANNOTATE_RWLOCK_RELEASED(lock, exclusive);                                       \
+        }                                                                                    \
+        CALL_FN_W_W(result, original, lock);                                                 \
+        if (result == 0) {                                                                   \
+            then;                                                                            \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+
+#define READ (fairlock_rwlock_is_locked(lock) && !fairlock_rwlock_is_write_locked(lock))
+RELEASES(fairlock_rwlock_unlock_read, fairlock_rwlock_t, 0, READ, )
+RELEASES(fairlock_rwlock_unlock_read_fair, fairlock_rwlock_t, 0, READ, )
+RELEASES(fairlock_rwlock_unlock_write, fairlock_rwlock_t, 1,
+         fairlock_rwlock_is_write_locked(lock), )
+RELEASES(fairlock_rwlock_unlock_write_fair, fairlock_rwlock_t, 1,
+         fairlock_rwlock_is_write_locked(lock), )
+RELEASES(fairlock_rwlock_downgrade, fairlock_rwlock_t, 1,
+         fairlock_rwlock_is_write_locked(lock), ANNOTATE_RWLOCK_ACQUIRED(lock, 0))
+RELEASES(fairlock_mutex_unlock, fairlock_mutex_t, 1, fairlock_mutex_is_locked(lock), )
+
+/* What the canceller did comes before what the cancelled do. */
+int OURS(fairlock_cancel)(fairlock_cancel_t *token);
+int OURS(fairlock_cancel)(fairlock_cancel_t *token) {
+    OrigFn original;
+    int result;
+    VALGRIND_GET_ORIG_FN(original);
+    if (token != NULL) {
+        ANNOTATE_HAPPENS_BEFORE(token);
+    }
+    CALL_FN_W_W(result, original, token);
+    return result;
+}
+
+/* All ranges. */
+static char ranges;
+
+#define LOCKS_RANGE(function)                                                                \
+    int OURS(function)(fairlock_range_lock_t *lock, fairlock_range_t *range, uint64_t start, \
+                       uint64_t last);                                                       \
+    int OURS(function)(fairlock_range_lock_t *lock, fairlock_range_t *range, uint64_t start, \
+                       uint64_t last) {                                                      \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        CALL_FN_W_WWWW(result, original, lock, range, start, last);                          \
+        ANNOTATE_HAPPENS_AFTER(&ranges);                                                     \
+        return result;                                                                       \
+    }
+
+LOCKS_RANGE(fairlock_range_read)
+LOCKS_RANGE(fairlock_range_try_read)
+LOCKS_RANGE(fairlock_range_read_interruptible)
+LOCKS_RANGE(fairlock_range_read_recursive)
+LOCKS_RANGE(fairlock_range_try_read_recursive)
+LOCKS_RANGE(fairlock_range_write)
+LOCKS_RANGE(fairlock_range_try_write)
+LOCKS_RANGE(fairlock_range_write_interruptible)
+
+#define LOCKS_RANGE_UNLESS(function)                                                         \
+    int OURS(function)(fairlock_range_lock_t *lock, fairlock_range_t *range, uint64_t start, \
+                       uint64_t last, fairlock_cancel_t *token);                             \
+    int OURS(function)(fairlock_range_lock_t *lock, fairlock_range_t *range, uint64_t start, \
+                       uint64_t last, fairlock_cancel_t *token) {                            \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        CALL_FN_W_5W(result, original, lock, range, start, last, token);                     \
+        ANNOTATE_HAPPENS_AFTER(&ranges);                                                     \
+        if (result == ECANCELED) {                                                           \
+            ANNOTATE_HAPPENS_AFTER(token);                                                   \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+
+LOCKS_RANGE_UNLESS(fairlock_range_read_cancellable)
+LOCKS_RANGE_UNLESS(fairlock_range_write_cancellable)
+
+#define LOCKS_RANGE_UNTIL(function)                                                          \
+    int OURS(function)(fairlock_range_lock_t *lock, fairlock_range_t *range, uint64_t start, \
+                       uint64_t last, int clock, const struct timespec *deadline);           \
+    int OURS(function)(fairlock_range_lock_t *lock, fairlock_range_t *range, uint64_t start, \
+                       uint64_t last, int clock, const struct timespec *deadline) {          \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        CALL_FN_W_6W(result, original, lock, range, start, last, clock, deadline);           \
+        ANNOTATE_HAPPENS_AFTER(&ranges);                                                     \
+        return result;                                                                       \
+    }
+
+LOCKS_RANGE_UNTIL(fairlock_range_read_until)
+LOCKS_RANGE_UNTIL(fairlock_range_write_until)
+
+int OURS(fairlock_range_unlock)(fairlock_range_t *range);
+int OURS(fairlock_range_unlock)(fairlock_range_t *range) {
+    OrigFn original;
+    int result;
+    VALGRIND_GET_ORIG_FN(original);
+    ANNOTATE_HAPPENS_BEFORE(&ranges);
+    CALL_FN_W_W(result, original, range);
+    return result;
+}
+
+/* Readers get in beside a downgraded range. */
+int OURS(fairlock_range_downgrade)(fairlock_range_t *range);
+int OURS(fairlock_range_downgrade)(fairlock_range_t *range) {
+    OrigFn original;
+    int result;
+    VALGRIND_GET_ORIG_FN(original);
+    ANNOTATE_HAPPENS_BEFORE(&ranges);
+    CALL_FN_W_W(result, original, range);
+    return result;
+}
+
+int OURS(fairlock_range_shrink)(fairlock_range_t *range, uint64_t start, uint64_t last);
+int OURS(fairlock_range_shrink)(fairlock_range_t *range, uint64_t start, uint64_t last) {
+    OrigFn original;
+    int result;
+    VALGRIND_GET_ORIG_FN(original);
+    ANNOTATE_HAPPENS_BEFORE(&ranges);
+    CALL_FN_W_WWW(result, original, range, start, last);
+    return result;
+}
