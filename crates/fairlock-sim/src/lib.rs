@@ -19,22 +19,24 @@
 //! * Hardware threads of a core share its caches, and do not slow each other.
 //! * Only atomics of `Sim` cost anything; plain memory is free.
 //! * Run queues per CPU, slices, wake-up placement and preemption, pulling by idle
-//!   CPUs; virtual CPUs on a host. No priorities, no frequency scaling.
+//!   CPUs; virtual CPUs on a host. Wake-ups and context switches vary by chance.
+//!   No priorities, no frequency scaling.
 //!
 //! # How far to trust it
 //!
 //! * *Trust order and direction, not levels.* On the machine of the published
-//!   reader-spinning table the order of its cells comes out (rank correlation 0.73 to
-//!   0.86 by column, without the rows that the machine was fitted on; 50 ms, one seed).
-//!   Levels with sections of one pause do not: from 4 to 16 threads most are a tenth
-//!   to a quarter of the published, as fairlock's writers stop spinning for readers
-//!   after 20 us and are then woken, in vain, at every release. Of the ratios between
-//!   columns 62 % are within 1.5 times of the published.
-//! * *Latencies are constants*, so threads that alternate fall into step: a writer
-//!   that is woken at each release of one reader finds the lock taken at the same
-//!   point of its section again and again. How many threads starve under an unfair
-//!   lock hangs on that: 28 of 60 on `skylake_80`, 58 if each wake-up is made up to a
-//!   quarter longer or shorter. Nobody starves under a fair policy either way.
+//!   reader-spinning table the order of its cells comes out: rank correlation 0.83 to
+//!   0.96 by column and seed. So do the levels with sections of 20 and 100 pauses,
+//!   most of them within 1.5 times. Those with one pause do not: what a lock does
+//!   within 200 ns there hangs on which of its words share a line, and on rules of the
+//!   published ones that fairlock's policies do not have (README).
+//! * *Where threads are matters most*: two sockets instead of one make the same two
+//!   threads three times as slow.
+//! * *Latencies vary* about what the machine file says ([`machine::Scheduler::spread`]).
+//!   Constant ones let threads that alternate fall into step: a writer that was woken at
+//!   each release of one reader found the lock taken at the same point of its section
+//!   again and again. How many threads starve under an unfair lock still hangs on it;
+//!   nobody starves under a fair policy either way.
 
 mod cpu_set;
 mod engine;

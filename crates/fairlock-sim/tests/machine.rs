@@ -2,13 +2,14 @@
 //! are fought for, and the watchdog. Times are compared with hand computation.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairlock::platform::{Atomic, Platform};
 use fairlock::rwsem::{Policy, RwSem};
-use fairlock_sim::machine::{Description, Guests};
+use fairlock_sim::machine::{Description, Guests, Placement};
 use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU64, Simulation, StuckKind, ThreadState, busy, mark, now,
     sleep, stopped, yield_now,
@@ -23,12 +24,13 @@ fn machine(name: &str, change: impl FnOnce(&mut Description)) -> Machine {
     Machine::new(name, description).unwrap()
 }
 
-/// One CPU, slices of 3 ms, a tick every millisecond.
+/// One CPU, slices of 3 ms, a tick every millisecond, and nothing that varies.
 fn one_cpu() -> Machine {
     machine("two_cpu", |d| {
         d.topology.cores_per_cluster = 1;
         d.scheduler.slice_ns = 3e6;
         d.scheduler.tick_ns = 1e6;
+        d.scheduler.spread = 0.0;
     })
 }
 
@@ -190,6 +192,56 @@ fn a_sleep_ends_after_slack_and_wake_up() {
         .map(|(ns, wake)| (c.wait_ns + ns + s.timer_slack_ns + wake) as u64);
     for (took, expected) in took.join().into_iter().zip(expected) {
         assert!(took.abs_diff(expected) <= 1, "{took} ns, not {expected}");
+    }
+}
+
+#[test]
+fn wake_ups_vary_about_the_usual_and_within_bounds() {
+    let usual = one_cpu().description().scheduler.wake_idle_ns;
+    let took = |spread| {
+        let mut machine = one_cpu().description().clone();
+        machine.scheduler.spread = spread;
+        machine.scheduler.timer_slack_ns = 0.0;
+        let mut simulation = Simulation::new(&Machine::new("one", machine).unwrap(), 1);
+        let took = simulation.spawn(|| {
+            let one = |_| {
+                let due = now() + 1_000;
+                sleep(1_000);
+                (now() - due) as f64
+            };
+            let mut took: Vec<_> = (0..2_001).map(one).collect();
+            took.sort_by(f64::total_cmp);
+            took
+        });
+        simulation.run().unwrap();
+        took.join()
+    };
+    let near = |ns: f64, factor: f64| (ns / (usual * factor) - 1.0).abs() < 0.05;
+    let always = took(0.0);
+    assert!(near(always[0], 1.0) && near(always[2_000], 1.0), "{always:?}");
+    let varied = took(0.5);
+    assert!(near(varied[1_000], 1.0), "median {}", varied[1_000]);
+    // One standard deviation is the 84th of a hundred.
+    assert!(near(varied[1_682], 0.5f64.exp()), "{}", varied[1_682]);
+    let furthest = (0.5 * 12f64.sqrt()).exp() * 1.05;
+    assert!(varied[0] > usual / furthest && varied[2_000] < usual * furthest, "{varied:?}");
+}
+
+#[test]
+fn threads_fill_cores_first_and_sockets_as_the_file_says() {
+    for (placement, expected) in [(Placement::Packed, [24, 0]), (Placement::Spread, [12, 12])] {
+        let machine = machine("cascade_lake_96", |d| d.topology.placement = placement);
+        let mut simulation = Simulation::new(&machine, 1);
+        let cpus: Vec<_> =
+            (0..24).map(|_| simulation.spawn(|| Sim::cpu().unwrap() as usize)).collect();
+        simulation.run().unwrap();
+        let mut cores = BTreeSet::new();
+        let mut sockets = [0; 2];
+        for cpu in cpus.into_iter().map(|cpu| cpu.join()) {
+            cores.insert(cpu / 2);
+            sockets[cpu / 48] += 1;
+        }
+        assert_eq!((sockets, cores.len()), (expected, 24), "{placement:?}");
     }
 }
 

@@ -7,6 +7,9 @@ use crate::cpu_set::CpuSet;
 /// A year. Times beyond it would not fit the simulated clock.
 const LONGEST_NS: f64 = 3.2e16;
 
+/// Beyond it the slowest in a thousand take 500 times what is usual.
+const MOST_SPREAD: f64 = 2.0;
+
 /// Sockets at most: each line counts its sharers in each.
 pub(crate) const MAX_SOCKETS: usize = 16;
 
@@ -155,6 +158,11 @@ impl Checker<'_> {
             ("timer_slack_ns", s.timer_slack_ns),
         ] {
             self.not_negative(&format!("{table}.{key}"), ns)?;
+        }
+        if !(0.0..=MOST_SPREAD).contains(&s.spread) {
+            let problem = format!("is {}", s.spread);
+            let mend = format!("give a standard deviation of the logarithm, 0 to {MOST_SPREAD}");
+            return Err(self.error(&format!("{table}.spread"), problem, &mend));
         }
         Ok(())
     }

@@ -108,6 +108,7 @@ pub(crate) struct Tunables {
     pub(crate) deep_after: u64,
     pub(crate) wake_busy: u64,
     pub(crate) timer_slack: u64,
+    pub(crate) spread: Spread,
 }
 
 impl Tunables {
@@ -122,7 +123,38 @@ impl Tunables {
             deep_after: ps(s.deep_after_ns),
             wake_busy: ps(s.wake_busy_ns),
             timer_slack: ps(s.timer_slack_ns),
+            spread: Spread::new(s.spread),
         }
+    }
+}
+
+/// How much longer or shorter than usual something takes: a lognormal distribution
+/// with the median 1, cut off at three and a half standard deviations.
+#[derive(Clone, Debug)]
+pub(crate) struct Spread {
+    /// By standard deviations from the median, in 1/1024.
+    factors: Box<[u64; STEPS]>,
+}
+
+const STEPS: usize = 256;
+
+impl Spread {
+    pub(crate) fn new(deviation: f64) -> Self {
+        // The sum of four numbers of equal chance is close to normal; its standard
+        // deviation is a third of the square root of three of its half width.
+        let furthest = 2.0 * 3f64.sqrt();
+        let factor = |step: usize| {
+            let z = ((step as f64 + 0.5) / STEPS as f64 * 2.0 - 1.0) * furthest;
+            ((deviation * z).exp() * 1024.0).round() as u64
+        };
+        Self { factors: Box::new(std::array::from_fn(factor)) }
+    }
+
+    /// `usual`, or what it takes this time, as a random number has it.
+    pub(crate) fn vary(&self, usual: u64, random: u64) -> u64 {
+        let sum: u64 = (0..4).map(|part| random >> (16 * part) & 0xffff).sum();
+        let factor = self.factors[sum as usize * STEPS / (4 << 16)];
+        (u128::from(usual) * u128::from(factor) / 1024) as u64
     }
 }
 

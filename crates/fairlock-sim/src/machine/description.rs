@@ -37,6 +37,19 @@ pub struct Topology {
     pub threads_per_core: usize,
     /// Hops between each two sockets, as a list of rows; one hop each if absent.
     pub hops: Option<Vec<Vec<usize>>>,
+    /// Where threads begin.
+    pub placement: Placement,
+}
+
+/// On which CPUs threads begin, as long as there are idle ones. Either way every core
+/// gets one before any gets a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// The sockets in turn, as a scheduler that balances them does.
+    Spread,
+    /// One socket after the other, as the CPUs' numbers usually have it.
+    Packed,
 }
 
 /// What instructions cost that stay on their CPU, in nanoseconds.
@@ -96,6 +109,9 @@ pub struct Scheduler {
     pub wake_busy_ns: f64,
     /// What timers may be late.
     pub timer_slack_ns: f64,
+    /// How much wake-ups (both ends of them) and context switches vary: the standard
+    /// deviation of their logarithm. Zero: they always take the same.
+    pub spread: f64,
 }
 
 /// What system calls cost their caller. Nanoseconds.

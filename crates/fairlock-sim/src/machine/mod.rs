@@ -9,7 +9,9 @@ use std::path::Path;
 
 pub(crate) use check::MAX_SOCKETS;
 pub(crate) use costs::{Costs, Place, Tunables, places};
-pub use description::{Calls, Description, Guests, Instructions, Lines, Scheduler, Topology};
+pub use description::{
+    Calls, Description, Guests, Instructions, Lines, Placement, Scheduler, Topology,
+};
 pub use error::MachineError;
 
 /// A machine to simulate: a [`Description`] that makes sense.

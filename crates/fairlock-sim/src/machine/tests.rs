@@ -113,6 +113,23 @@ fn a_hold_is_a_share() {
 }
 
 #[test]
+fn a_spread_is_a_standard_deviation() {
+    for spread in ["-0.1", "2.5", "nan"] {
+        let error = error_with("spread", &format!("spread = {spread}"));
+        assert_eq!(error.key, "scheduler.spread");
+        assert!(error.mend.contains("0 to 2"), "{error}");
+    }
+    assert_eq!(error_with("spread", "").key, "spread");
+}
+
+#[test]
+fn a_placement_is_one_of_those_there_are() {
+    let error = error_with("placement", "placement = \"anywhere\"");
+    assert!(error.problem.contains("`spread` or `packed`"), "{error}");
+    assert_eq!(error_with("placement", "").key, "placement");
+}
+
+#[test]
 fn sockets_need_distances() {
     let error = error_with("sockets", "sockets = 2");
     assert_eq!(error.key, "lines.hop_ns");

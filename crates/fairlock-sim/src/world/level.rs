@@ -3,7 +3,7 @@
 
 use crate::cpu_set::CpuSet;
 use crate::events::Ticket;
-use crate::machine::{Place, Tunables};
+use crate::machine::{Place, Placement, Tunables};
 
 /// What a task does at its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +104,9 @@ impl Level {
         self.places[cpu]
     }
 
-    /// CPUs in the order in which an idle machine would fill up: sockets in turn,
-    /// then cores, then hardware threads.
-    pub(super) fn filling_order(&self) -> Vec<usize> {
+    /// CPUs in the order in which an idle machine fills up: first one hardware thread
+    /// of each core, then the others; of sockets as `placement` says.
+    pub(super) fn filling_order(&self, placement: Placement) -> Vec<usize> {
         let mut order: Vec<_> = self.places.iter().collect();
         let nth = |place: &Place, key: fn(&Place) -> u32, same: fn(&Place) -> u32| {
             self.places
@@ -119,7 +119,10 @@ impl Level {
         order.sort_by_cached_key(|place| {
             let thread = nth(place, |p| p.cpu, |p| p.core);
             let core = nth(place, |p| p.core, |p| p.socket);
-            (thread, core, place.socket)
+            match placement {
+                Placement::Spread => (thread, core, place.socket),
+                Placement::Packed => (thread, place.socket as usize, core as u32),
+            }
         });
         order.into_iter().map(|place| place.cpu as usize).collect()
     }

@@ -18,7 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::engine::Look;
 use crate::events::{Event, Events, Ticket};
-use crate::machine::{Costs, Machine, Place, Tunables, places};
+use crate::machine::{Costs, Machine, Place, Placement, Tunables, places};
 use crate::memory::Memory;
 use crate::observe::{Mark, Observer, ThreadState};
 use crate::platform::Sim;
@@ -85,6 +85,7 @@ pub(crate) enum Step {
 pub(crate) struct World<'env> {
     costs: Costs,
     guest_cpus: usize,
+    placement: Placement,
     cpus_seen: usize,
     now: u64,
     events: Events,
@@ -120,7 +121,7 @@ impl<'env> World<'env> {
             };
             let virtual_cpus = (0..guests.count * guests.cpus).map(place).collect::<Vec<_>>();
             let mut host = Level::new(physical, Tunables::new(&d.scheduler), false);
-            let order = host.filling_order();
+            let order = host.filling_order(d.topology.placement);
             for cpu in 0..virtual_cpus.len() {
                 host.add_task(order[cpu % order.len()]);
             }
@@ -132,6 +133,7 @@ impl<'env> World<'env> {
         Self {
             costs: Costs::new(d),
             guest_cpus: d.guests.as_ref().map_or(0, |guests| guests.cpus),
+            placement: d.topology.placement,
             cpus_seen: machine.cpus(),
             now: 0,
             events: Events::new(),
@@ -181,7 +183,7 @@ impl<'env> World<'env> {
     /// Sets all threads going, to be asked to end at `stop`, if ever.
     pub(crate) fn start(&mut self, stop: Option<u64>, patience: u64) {
         self.live = self.threads.len();
-        let order = self.levels[THREADS].filling_order();
+        let order = self.levels[THREADS].filling_order(self.placement);
         let cpus = if self.has_host() { self.guest_cpus } else { order.len() };
         let mut begun = vec![0; order.len() / cpus];
         for thread in 0..self.threads.len() {
@@ -280,6 +282,12 @@ impl<'env> World<'env> {
     /// A number below `below`, which is not zero.
     fn random_below(&mut self, below: u64) -> u64 {
         ((u128::from(self.random.next_u64()) * u128::from(below)) >> 64) as u64
+    }
+
+    /// What something at a level takes this time that usually takes `usual`.
+    fn vary(&mut self, level: usize, usual: u64) -> u64 {
+        let random = self.random.next_u64();
+        self.levels[level].tunables.spread.vary(usual, random)
     }
 
     fn observe(&mut self, thread: u32, state: ThreadState) {

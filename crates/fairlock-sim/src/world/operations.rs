@@ -149,7 +149,8 @@ impl Engine for World<'_> {
 
     fn wake(&mut self, address: usize) -> Next {
         if self.wake_sleeper(address) {
-            self.finish_at(self.now + self.costs.wake_sleeper)
+            let took = self.vary(THREADS, self.costs.wake_sleeper);
+            self.finish_at(self.now + took)
         } else {
             Next::Go
         }

@@ -8,7 +8,8 @@ use crate::observe::ThreadState;
 impl World<'_> {
     /// Sends a blocked task towards a CPU.
     pub(super) fn wake_task(&mut self, level: usize, task: u32, waker: Option<usize>) {
-        let latency = self.levels[level].send(task, waker, self.now);
+        let usual = self.levels[level].send(task, waker, self.now);
+        let latency = self.vary(level, usual);
         self.events.push(self.now + latency, Event::Arrive(level, task));
         if level == THREADS {
             self.observe(task, ThreadState::Runnable);
@@ -84,7 +85,8 @@ impl World<'_> {
     }
 
     fn run_task(&mut self, level: usize, task: u32) {
-        let switch = self.levels[level].run(task, self.now);
+        let usual = self.levels[level].run(task, self.now);
+        let switch = self.vary(level, usual);
         let cpu = self.levels[level].tasks[task as usize].cpu;
         if level == THREADS {
             self.threads[task as usize].rest += switch;
