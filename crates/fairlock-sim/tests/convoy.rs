@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+use fairlock::range::RangeRwLock;
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock::ticket::AdaptiveTicketLock;
 use fairlock_sim::{Machine, Sim, Simulation, busy, now, pause, stopped};
@@ -64,4 +65,33 @@ fn a_crowd_of_readers_leaves_writers_their_share() {
     }
     simulation.run_for(20_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
     assert!(writes.get() > 5_000, "{} writes in 20 ms", writes.get());
+}
+
+/// Ranges that have nothing to do with each other are held by as many threads at a time
+/// as there are CPUs. (All of them changed one word, then met at one lock, and had a
+/// twentieth of that.)
+#[test]
+fn disjoint_ranges_scale_with_the_cpus() {
+    const SECTION_NS: u64 = 10_000;
+    const RUN_NS: u64 = 20_000_000;
+    let machine = Machine::builtin("cascade_lake_96").unwrap();
+    let lock = RangeRwLock::<Sim>::default();
+    let held = Cell::new(0);
+    let mut simulation = Simulation::new(&machine, 1);
+    for thread in 0..THREADS {
+        simulation.spawn({
+            let (lock, held) = (&lock, &held);
+            move || {
+                while !stopped() {
+                    let guard = lock.write(thread * 4096..(thread + 1) * 4096).unwrap();
+                    busy(SECTION_NS);
+                    drop(guard);
+                    held.set(held.get() + 1);
+                }
+            }
+        });
+    }
+    simulation.run_for(RUN_NS).unwrap_or_else(|stuck| panic!("{stuck}"));
+    let most = THREADS * RUN_NS / SECTION_NS;
+    assert!(held.get() > most * 7 / 10, "{} of {most}", held.get());
 }

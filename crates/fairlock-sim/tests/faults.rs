@@ -47,6 +47,9 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (OvertakesQueued, "range:fifo", &[Order, Exclusion]),
     (LooksOnce, "range:default", &[Exclusion]),
     (WaitsBehind, "range:fifo", &[Deadlock]),
+    (SkipsStripes, "range:striped", &[Word, Exclusion]),
+    (IgnoresClosed, "range:striped", &[Exclusion, Order]),
+    (LeavesQuietly, "range:striped", &[Deadlock, Remains]),
 ];
 
 /// Schedules in which a mistake must be found.

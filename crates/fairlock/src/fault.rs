@@ -78,6 +78,10 @@ pub enum Fault {
     /// Does not look again after it looked at slots: who split or shrank meanwhile is
     /// missed. (Was in the lock until the tester found it.)
     LooksOnce,
+    /// A range enters the tree and leaves its stripes open.
+    SkipsStripes,
+    /// A slot is taken in a stripe that is closed.
+    IgnoresClosed,
     /// A recursive read that meets a writer waits behind all others. (As above.)
     WaitsBehind,
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use super::queue::{Queue, grant};
 use super::span::Span;
 use super::tree::{Id, NIL};
-use super::word::{TREE, has_slot, slot_bits, writer_bit};
+use super::word::{SLOTS, TREE, has_slot, slot_bits, writer_bit};
 use super::{Hold, Place, RangeRwLock};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, WakeList};
@@ -33,10 +33,11 @@ impl<P: Platform> RangeRwLock<P> {
             // If it was taken again since, and entered into the tree by somebody who
             // saw that, this is seen here too. Acquire: that one may have left as
             // well, and is spoken for here.
-            if has_slot(self.word.load(Ordering::Acquire), slot) {
+            let seat = self.seat(slot);
+            if has_slot(seat.word.load(Ordering::Acquire), seat.index) {
                 return;
             }
-            let node = core::mem::replace(&mut q.moved[slot], NIL);
+            let node = core::mem::replace(q.moved(slot), NIL);
             if node != NIL {
                 q.remove(node, wakes);
             }
@@ -47,12 +48,13 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(never)]
     pub(super) fn downgrade_slot_queued(&self, slot: usize, span: Span) {
         self.with_queue_and_wakes(|q, wakes| {
-            let node = q.moved[slot];
+            let node = *q.moved(slot);
             if node != NIL {
                 q.ranges.downgrade(node, |waiter, node| grant(waiter, node, wakes));
             }
+            let seat = self.seat(slot);
             // Release: the readers let in see what was written.
-            self.word.fetch_and(!writer_bit(slot), Ordering::Release);
+            seat.word.fetch_and(!writer_bit(seat.index), Ordering::Release);
         });
         if self.has_patient() {
             self.poke(span);
@@ -101,13 +103,14 @@ impl<P: Platform> RangeRwLock<P> {
     ) -> Id {
         let slot = match hold.place() {
             Place::Node(id) => return id,
-            Place::Slot(slot) => slot,
+            Place::Slot(slot) | Place::Striped(slot) => slot,
             Place::Gate => unreachable!("a hold by the gate was exchanged before"),
         };
-        let id = match core::mem::replace(&mut q.moved[slot], NIL) {
+        let id = match core::mem::replace(q.moved(slot), NIL) {
             NIL => {
                 // Cannot fail: the lock is not taken as a whole while a slot is.
                 let _ = self.publish(q, span, TREE);
+                let _ = self.close_stripes(q, span, |_, _, _| Ok(()));
                 q.ranges.insert_held(span, kind, 0, 0)
             }
             // It may have been entered when its range could not be read.
@@ -115,8 +118,12 @@ impl<P: Platform> RangeRwLock<P> {
         };
         // Those that look at the slot from here on find it empty, then left, and
         // then look at the tree, which they could not before it was left.
-        self.slots[slot].store(0, Ordering::Relaxed);
-        self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
+        if slot < SLOTS {
+            self.slots[slot].store(0, Ordering::Relaxed);
+            self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
+        } else {
+            self.leave_seat(slot, kind);
+        }
         id
     }
 }

@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
-use super::word::{QUEUED, TREE};
+use super::word::{CLOSED, QUEUED, STRIPED, TREE};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
 
@@ -30,6 +30,16 @@ impl<P: Platform> RangeRwLock<P> {
         if (word & QUEUED != 0) != (q.ranges.waiting() > 0) {
             return Err("QUEUED does not say whether anybody waits in the tree");
         }
+        if (word & STRIPED != 0) != q.striping.is_some() {
+            return Err("STRIPED does not say whether the lock is striped");
+        }
+        if let Some(regions) = &q.ranges.regions {
+            for (stripe, (_, word)) in self.striped_words().enumerate() {
+                if (word & CLOSED != 0) != regions.is_touched(stripe) {
+                    return Err("CLOSED does not say whether the tree has a range there");
+                }
+            }
+        }
         for (_, _, _, entry) in q.ranges.iter() {
             if let Some(waiter) = entry.waiter {
                 // SAFETY: who waits in the tree is alive.
@@ -37,6 +47,12 @@ impl<P: Platform> RangeRwLock<P> {
             }
         }
         Ok(true)
+    }
+
+    /// Stripes the lock, for regions of 2^`shift` positions, as if there were a crowd.
+    #[doc(hidden)]
+    pub fn stripe(&self, shift: u32) -> bool {
+        self.with_queue(|q| self.begin_stripes(q, shift))
     }
 
     /// What is left in the lock, which nobody uses.

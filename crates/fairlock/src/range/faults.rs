@@ -46,4 +46,8 @@ pub(super) enum Fault {
     LeavesQuietly = 21,
     /// Does not look again after it looked at slots.
     LooksOnce = 22,
+    /// Enters the tree without closing stripes.
+    SkipsStripes = 23,
+    /// Takes a slot in a closed stripe.
+    IgnoresClosed = 24,
 }

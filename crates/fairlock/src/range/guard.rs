@@ -130,6 +130,7 @@ impl<P: Platform> RangeRwLock<P> {
     pub(super) unsafe fn release(&self, hold: Hold, span: Span, kind: Kind) {
         match hold.place() {
             Place::Slot(slot) => self.release_slot(slot, span, kind),
+            Place::Striped(slot) => self.release_striped(slot, span, kind),
             Place::Node(id) => self.release_node(id),
             // SAFETY: the hold is by the gate.
             Place::Gate => unsafe { self.leave_gate(kind) },
@@ -142,7 +143,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// `hold` holds `span` for writing; afterwards, for reading.
     pub(super) unsafe fn downgrade(&self, hold: Hold, span: Span) {
         match hold.place() {
-            Place::Slot(slot) => self.downgrade_slot(slot, span),
+            Place::Slot(slot) | Place::Striped(slot) => self.downgrade_slot(slot, span),
             Place::Node(id) => self.downgrade_node(id, span),
             // SAFETY: the hold is by the gate.
             Place::Gate => unsafe { self.gate.downgrade() },

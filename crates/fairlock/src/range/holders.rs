@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use super::RangeRwLock;
 use super::span::Span;
-use super::word::{self, DRAIN, Packed, TRACED, WHOLE, kind_of, rivals};
+use super::stripes::{STRIPE_SLOTS, Stripe};
+use super::word::{self, DRAIN, Packed, SLOTS, TRACED, WHOLE, kind_of, rivals};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 
@@ -51,8 +52,21 @@ impl<P: Platform> RangeRwLock<P> {
     pub fn is_locked(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         word::has_slots(word)
+            || self.striped_words().any(|(_, word)| word::has_slots(word))
             || (word & (WHOLE | DRAIN) != 0 && self.gate.is_locked())
             || (word & word::TREE != 0 && self.ranges().iter().any(|range| !range.waiting))
+    }
+
+    /// The words of the stripes, each with the name of its first slot. If the lock is
+    /// not striped what is still there is in the tree.
+    pub(super) fn striped_words(&self) -> impl Iterator<Item = (usize, u64)> {
+        // Acquire: the stripes are there.
+        let is_striped = self.striping.load(Ordering::Acquire) != 0;
+        let stripes = if is_striped { self.stripes() } else { &[] };
+        let word = |(at, stripe): (usize, &Stripe<P>)| {
+            (SLOTS + at * STRIPE_SLOTS, stripe.word.load(Ordering::Acquire))
+        };
+        stripes.iter().enumerate().map(word)
     }
 
     /// Notes who takes a range and since when, for [`ranges`](Self::ranges), or no
@@ -62,7 +76,10 @@ impl<P: Platform> RangeRwLock<P> {
     pub fn set_traced(&self, traced: bool) {
         // Relaxed: holders before and after it are told apart by nothing.
         if traced {
-            self.word.fetch_or(TRACED, Ordering::Relaxed);
+            self.with_queue(|q| {
+                self.end_stripes(q);
+                self.word.fetch_or(TRACED, Ordering::Relaxed);
+            });
         } else {
             self.word.fetch_and(!TRACED, Ordering::Relaxed);
         }
@@ -100,10 +117,12 @@ impl<P: Platform> RangeRwLock<P> {
                 let access = kind.into();
                 all.push(RangeInfo { span, access, waiting: false, who: None, how_long: None });
             };
-            for slot in rivals(word, Kind::Writer).filter(|&slot| !q.is_moved(slot)) {
-                let packed = self.slots[slot].load(Ordering::Acquire);
-                if packed != 0 {
-                    held(Packed(packed).span(), kind_of(word, slot));
+            for (first, word) in core::iter::once((0, word)).chain(self.striped_words()) {
+                for slot in rivals(word, Kind::Writer).filter(|slot| !q.is_moved(first + slot)) {
+                    let packed = self.seat(first + slot).packed.load(Ordering::Acquire);
+                    if packed != 0 {
+                        held(Packed(packed).span(), kind_of(word, slot));
+                    }
                 }
             }
             if word & (WHOLE | DRAIN) != 0 && self.gate.is_locked() {

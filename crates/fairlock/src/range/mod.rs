@@ -17,7 +17,7 @@
 //! O((1 + overlapping) log all).
 //!
 //! A tree under a lock is slow where nothing conflicts, and disjoint ranges meet
-//! at its lock. Hence three ways around it, which all end in the tree when there is
+//! at its lock. Hence four ways around it, which all end in the tree when there is
 //! something to wait for:
 //!
 //! 1. **Slots** (`word`, `slots`). One state word and 24 slots, each of one word,
@@ -32,7 +32,11 @@
 //!    takes a slot as well, if ranges that are taken now leave soon: so beside
 //!    50,000 ranges held for long, a short one costs one search and changes nothing
 //!    in the tree.
-//! 3. **The gate** (`whole`). While everybody asks for the full range the lock *is*
+//! 3. **Stripes** (`stripes`, `regions`, `crowd`). On many CPUs the one word is what
+//!    disjoint ranges wait for. When a crowd shows, the lock gets slots by address, each
+//!    few with a cache line of their own, and ranges that lie in one region of the size
+//!    that was seen to be in use meet those of the same line only.
+//! 4. **The gate** (`whole`). While everybody asks for the full range the lock *is*
 //!    a [`RwSem`], with its turns. The first that asks for a
 //!    part ends that.
 //!
@@ -71,15 +75,17 @@
 //! # Memory
 //!
 //! The lock owns every trace of a held range: slots are in it, tree nodes in its
-//! array. Guards name them, and can be moved, sent, dropped by another thread, and
+//! array. Stripes, two to four cache lines for each CPU, are allocated when a crowd first
+//! shows, which takes more than eight CPUs. Guards name them, and can be moved, sent, dropped by another thread, and
 //! forgotten: a forgotten guard leaves its range locked for good, and nothing else
-//! (defect 9). Waiters are in the frames of the threads that wait. Tree nodes are
-//! reused and freed with the lock.
+//! (defect 9). Waiters are in the frames of the threads that wait. Tree nodes and stripes
+//! are reused, and freed with the lock.
 
 mod acquire;
 mod block;
 mod change;
 mod check;
+mod crowd;
 mod faults;
 mod guard;
 mod holders;
@@ -88,9 +94,11 @@ mod queue;
 #[cfg(all(test, loom))]
 mod range_loom;
 mod ranges;
+mod regions;
 mod slice;
 mod slots;
 mod span;
+mod stripes;
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests;
 mod tree;
@@ -120,7 +128,7 @@ pub(crate) mod native {
     pub type SliceWriteGuard<'a, T> = super::SliceWriteGuard<'a, Native, T>;
 }
 
-use core::cell::UnsafeCell;
+use core::cell::{OnceCell, UnsafeCell};
 use core::fmt;
 use core::sync::atomic::Ordering;
 
@@ -130,6 +138,7 @@ pub use policy::RangePolicy;
 use queue::Queue;
 pub use slice::{RangeSlice, SliceReadGuard, SliceWriteGuard};
 pub use span::{RangeError, Span};
+use stripes::{MOST_STRIPED, Stripes};
 use tree::Id;
 use word::SLOTS;
 
@@ -209,7 +218,8 @@ use crate::ticket::AdaptiveTicketLock;
 /// # Where it comes from
 ///
 /// Counting conflicting ranges in an interval tree is a public proposal for the
-/// Linux kernel (2017); slots, hull, gate and bounded overtaking are this crate's.
+/// Linux kernel (2017); slots, hull, stripes, gate and bounded overtaking are this
+/// crate's.
 #[repr(C, align(64))] // the word and the first slots share a cache line
 pub struct RangeRwLock<P: Platform> {
     /// The state: see [`word`].
@@ -229,6 +239,10 @@ pub struct RangeRwLock<P: Platform> {
     /// Non-zero while threads wait that may be overtaken: whoever leaves a range
     /// looks here, so it is not in the word, which would never be what they guess.
     patient: P::AtomicU32,
+    /// The shift of regions plus one, while the lock is striped.
+    striping: P::AtomicU32,
+    /// Set once, under `tree_lock`.
+    stripes: OnceCell<Stripes<P>>,
     /// The full range, while that is all that is asked for.
     gate: RwSem<P>,
     /// Full ranges until the lock is taken as a whole again.
@@ -248,9 +262,11 @@ pub struct RangeRwLock<P: Platform> {
     fault: u8,
 }
 
-// SAFETY: everything but `queue` is atomic, constant or a lock, and `queue` is
+// SAFETY: everything but `queue` and `stripes` is atomic, constant or a lock. `queue` is
 // reached under `tree_lock` only; the pointers in it are to waiters in frames that
-// cannot return before they are taken out.
+// cannot return before they are taken out. `stripes` is set once, under `tree_lock`, and
+// else looked at only by who has seen `striping` set after that (with Acquire), has the
+// name of a slot in it, or has the lock.
 unsafe impl<P: Platform> Send for RangeRwLock<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for RangeRwLock<P> {}
@@ -262,7 +278,10 @@ struct Hold(u32);
 
 /// Where a held range is.
 enum Place {
+    /// A slot of the lock itself.
     Slot(usize),
+    /// A slot in a stripe.
+    Striped(usize),
     Node(Id),
     /// The full range, by the gate.
     Gate,
@@ -278,7 +297,7 @@ impl Hold {
 
     #[inline(always)]
     const fn node(id: Id) -> Self {
-        Self(id + SLOTS as u32)
+        Self(id + (SLOTS + MOST_STRIPED) as u32)
     }
 
     #[inline(always)]
@@ -287,8 +306,10 @@ impl Hold {
             Place::Slot(self.0 as usize)
         } else if self.0 == Self::GATE.0 {
             Place::Gate
+        } else if self.0 < (SLOTS + MOST_STRIPED) as u32 {
+            Place::Striped(self.0 as usize)
         } else {
-            Place::Node(self.0 - SLOTS as u32)
+            Place::Node(self.0 - (SLOTS + MOST_STRIPED) as u32)
         }
     }
 }
@@ -321,6 +342,8 @@ impl<P: Platform> RangeRwLock<P> {
             poked: ConstZero::ZERO,
             pokes: ConstZero::ZERO,
             patient: ConstZero::ZERO,
+            striping: ConstZero::ZERO,
+            stripes: OnceCell::new(),
             gate: RwSem::with_policy(Policy::DEFAULT),
             until_open: ConstZero::ZERO,
             reopen: ConstZero::ZERO,
@@ -346,6 +369,8 @@ impl<P: Platform> RangeRwLock<P> {
             poked: P::AtomicU64::new(0),
             pokes: P::AtomicU32::new(0),
             patient: P::AtomicU32::new(0),
+            striping: P::AtomicU32::new(0),
+            stripes: OnceCell::new(),
             gate: RwSem::new(Policy::DEFAULT),
             until_open: P::AtomicUsize::new(0),
             reopen: P::AtomicUsize::new(0),

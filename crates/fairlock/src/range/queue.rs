@@ -19,15 +19,19 @@
 //! does not concern it, but only for as long as that is held; and it does not wait
 //! for somebody who would not tell.
 
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
+use super::crowd::Crowd;
 use super::ranges::Ranges;
 use super::slots::Missed;
 use super::span::Span;
+use super::stripes::{STRIPE_SLOTS, Striping};
 use super::tree::{Id, NIL};
 use super::waiter::{self, PatientList, RangeWaiter};
 use super::word::{
-    Packed, QUEUED, SLOTS, TRACED, TREE, WHOLE, free_slots, is_gated, kind_of, rivals, slot_bits,
+    Packed, QUEUED, SLOTS, STRIPED, TRACED, TREE, WHOLE, free_slots, is_gated, kind_of, rivals,
+    slot_bits,
 };
 use super::{Hold, RangeRwLock};
 use crate::fault::{Fault, active};
@@ -39,14 +43,18 @@ pub(super) struct Queue<P: Platform> {
     pub(super) ranges: Ranges<*const RangeWaiter<P>>,
     /// Those that may be overtaken.
     pub(super) patient: PatientList<P>,
-    /// The entry in the tree of each slot that has one.
-    pub(super) moved: [Id; SLOTS],
+    /// The entry in the tree of each slot that has one,
+    moved: [Id; SLOTS],
     any_moved: bool,
+    /// and of each slot in a stripe.
+    pub(super) striped_moved: Vec<Id>,
+    pub(super) striping: Option<Striping>,
+    pub(super) crowd: Crowd,
     /// What the lock shows as the hull of the tree.
     hull: (u64, u64),
     /// Whether the lock shows that somebody is patient.
     shows_patient: bool,
-    /// Which of `TREE` and `QUEUED` are set.
+    /// Which of `TREE`, `QUEUED` and `STRIPED` are set.
     flags: u64,
     /// The last range that was held after a look at the tree.
     last: Last,
@@ -74,6 +82,9 @@ impl<P: Platform> Queue<P> {
             patient: PatientList::new(),
             moved: [NIL; SLOTS],
             any_moved: false,
+            striped_moved: Vec::new(),
+            striping: None,
+            crowd: Crowd::new(),
             hull: NOTHING,
             shows_patient: false,
             flags: 0,
@@ -83,7 +94,13 @@ impl<P: Platform> Queue<P> {
 
     /// Whether the slot's holder also has an entry in the tree.
     pub(super) fn is_moved(&self, slot: usize) -> bool {
-        self.moved[slot] != NIL
+        let moved = if slot < SLOTS { self.moved[slot] } else { self.striped_moved[slot - SLOTS] };
+        moved != NIL
+    }
+
+    /// The entry in the tree of the slot's holder.
+    pub(super) fn moved(&mut self, slot: usize) -> &mut Id {
+        if slot < SLOTS { &mut self.moved[slot] } else { &mut self.striped_moved[slot - SLOTS] }
     }
 
     /// Takes an entry out of the tree and grants what that lets in.
@@ -164,14 +181,19 @@ impl<P: Platform> RangeRwLock<P> {
     /// Makes hull and flags follow what is in the queue.
     #[inline]
     fn settle(&self, q: &mut Queue<P>) {
-        if q.any_moved && q.ranges.waiting() == 0 {
+        if q.ranges.regions.is_some() {
+            self.settle_stripes(q);
+        }
+        if q.any_moved && q.ranges.waiting() == 0 && q.striping.is_none() {
             self.forget_moved(q);
         }
         // What grows here was covered by `publish` already, or is in a slot too;
         // nothing depends on how soon others see what shrinks.
         self.show_hull(q, q.ranges.hull().map_or(NOTHING, |hull| (hull.start(), hull.last())));
         let flag = |flag: u64, set: bool| if set { flag } else { 0 };
-        let flags = flag(TREE, !q.ranges.is_empty()) | flag(QUEUED, q.ranges.waiting() > 0);
+        let flags = flag(TREE, !q.ranges.is_empty())
+            | flag(QUEUED, q.ranges.waiting() > 0)
+            | flag(STRIPED, q.striping.is_some());
         self.show_patient(q, !q.patient.is_empty());
         let gone = q.flags & !flags;
         if gone != 0 {
@@ -236,22 +258,33 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Asks the tree, and takes the range if nothing is in its way.
     pub(super) fn try_beside_tree(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
-        self.with_queue(|q| self.try_entry(q, span, kind))
+        if self.awaits_stripes()
+            && let result @ (Ok(_) | Err(Missed::Slot(_))) = self.try_slot(span, kind)
+        {
+            return result;
+        }
+        let (result, begun) = self.with_queue(|q| {
+            let begun = self.is_crowded() && self.begin_stripes_if_useful(q, span);
+            (self.try_entry(q, span, kind), begun)
+        });
+        if begun {
+            // Nobody pokes those that found no slot, and need none any more.
+            self.poke_all();
+        }
+        result
     }
 
-    /// The same, under the tree lock.
-    pub(super) fn try_entry(
-        &self,
-        q: &mut Queue<P>,
-        span: Span,
-        kind: Kind,
-    ) -> Result<Hold, Missed> {
+    /// Under the tree lock.
+    fn try_entry(&self, q: &mut Queue<P>, span: Span, kind: Kind) -> Result<Hold, Missed> {
         if q.ranges.conflicts(span, kind) {
             return Err(Missed::Tree);
         }
+        if let Some(result) = self.try_striped_again(q, span, kind) {
+            return result;
+        }
         let word = self.word.load(Ordering::Relaxed);
         if let Some(packed) = Packed::pack(span)
-            && word & TRACED == 0
+            && word & (TRACED | STRIPED) == 0
             && Self::stays_are_short(q, word)
         {
             match self.claim_slot(q, word, packed, span, kind) {
@@ -262,10 +295,26 @@ impl<P: Platform> RangeRwLock<P> {
         let before = self.publish(q, span, TREE)?;
         passes_gate(before, kind)?;
         self.look_at_rivals(before, 0, span, kind, true)?;
+        self.close_stripes_for_holder(q, span, kind)?;
         let (who, since) = self.trace(word);
         let id = q.ranges.insert_held(span, kind, who, since);
         q.last = Last::Node(id);
         Ok(Hold::node(id))
+    }
+
+    /// If the lock is striped: the range by a stripe that has opened meanwhile. `None` if
+    /// it has to be had otherwise.
+    fn try_striped_again(
+        &self,
+        q: &Queue<P>,
+        span: Span,
+        kind: Kind,
+    ) -> Option<Result<Hold, Missed>> {
+        let shift = q.ranges.regions.as_ref()?.shift();
+        match self.try_striped(shift, span, kind, true) {
+            Err(Missed::Unknown) => None,
+            result => Some(result),
+        }
     }
 
     /// Takes a slot, with the tree lock held and nothing in the way in the tree.
@@ -335,6 +384,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
             let before = self.publish(q, span, TREE)?;
             self.look_at_rivals(before, 0, span, Kind::Reader, true)?;
+            self.close_stripes_for_holder(q, span, Kind::Reader)?;
             let (who, since) = self.trace(before);
             Ok(Hold::node(q.ranges.insert_ahead(span, Kind::Reader, who, since)))
         })
@@ -405,23 +455,30 @@ impl<P: Platform> RangeRwLock<P> {
         for slot in rivals(before, kind) {
             self.migrate(q, slot, before, span);
         }
-        Ok(())
+        self.close_stripes(q, span, |q, stripe, word| {
+            for slot in rivals(word, kind) {
+                self.migrate(q, SLOTS + stripe * STRIPE_SLOTS + slot, word, span);
+            }
+            Ok(())
+        })
     }
 
-    /// Enters the range in a slot into the tree, if it overlaps `span` or cannot
-    /// be read.
-    fn migrate(&self, q: &mut Queue<P>, slot: usize, word: u64, span: Span) {
-        if q.moved[slot] != NIL {
+    /// Enters the range in a slot, which is taken in its `word`, into the tree, if it
+    /// overlaps `span` or cannot be read.
+    pub(super) fn migrate(&self, q: &mut Queue<P>, slot: usize, word: u64, span: Span) {
+        if q.is_moved(slot) {
             return;
         }
+        let seat = self.seat(slot);
         // Acquire: pairs with the Release of the range.
-        let held = match self.slots[slot].load(Ordering::Acquire) {
+        let held = match seat.packed.load(Ordering::Acquire) {
+            0 if slot >= SLOTS => return, // left
             0 => Span::FULL,
             packed => Packed(packed).span(),
         };
         if held.overlaps(&span) {
-            q.moved[slot] = q.ranges.insert_held(held, kind_of(word, slot), 0, 0);
-            q.any_moved = true;
+            *q.moved(slot) = q.ranges.insert_held(held, kind_of(word, seat.index), 0, 0);
+            q.any_moved |= slot < SLOTS;
         }
     }
 

@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use super::faults::faulty;
+use super::regions::Regions;
 use super::span::Span;
 use super::tree::{Id, NIL, Tree};
 use crate::fault::{Fault, active};
@@ -70,13 +71,15 @@ pub(super) struct Ranges<W, const FAULT: u8 = 0> {
     tree: Tree,
     /// By the number of the node.
     entries: Vec<Entry<W>>,
+    /// How many are in which regions, while the lock is striped.
+    pub(super) regions: Option<Regions>,
     next_seq: u64,
     waiting: usize,
 }
 
 impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     pub(super) const fn new() -> Self {
-        Self { tree: Tree::new(), entries: Vec::new(), next_seq: 1, waiting: 0 }
+        Self { tree: Tree::new(), entries: Vec::new(), regions: None, next_seq: 1, waiting: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -95,6 +98,16 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     pub(super) fn span(&self, id: Id) -> Span {
         self.tree.span(id)
+    }
+
+    /// From now on counts what is in which of these regions, or nothing.
+    pub(super) fn set_regions(&mut self, regions: Option<Regions>) {
+        self.regions = regions;
+        if let Some(regions) = &mut self.regions {
+            for id in self.tree.in_order() {
+                regions.add(self.tree.span(id));
+            }
+        }
     }
 
     /// Every range, by start.
@@ -138,7 +151,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     /// Adds a range that is held: the caller knows that nothing is in its way.
     pub(super) fn insert_held(&mut self, span: Span, kind: Kind, who: usize, since: u64) -> Id {
         let seq = self.next_seq();
-        let id = self.tree.insert(span, kind);
+        let id = self.put(span, kind);
         self.set_entry(id, Entry { seq, blocking: 0, waiter: None, who, since });
         if self.waiting > 0 {
             // Who is ahead of those that wait counts all holders, this one too.
@@ -151,7 +164,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     /// Adds a range that is held, ahead of those that wait for it: they wait for
     /// this one too.
     pub(super) fn insert_ahead(&mut self, span: Span, kind: Kind, who: usize, since: u64) -> Id {
-        let id = self.tree.insert(span, kind);
+        let id = self.put(span, kind);
         self.set_entry(id, Entry { seq: 0, blocking: 0, waiter: None, who, since });
         self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
         self.check();
@@ -199,7 +212,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
             ControlFlow::Continue(())
         });
         let seq = self.next_seq();
-        let id = self.tree.insert(span, kind);
+        let id = self.put(span, kind);
         let waits = blocking > 0;
         self.waiting += usize::from(waits);
         self.set_entry(id, Entry { seq, blocking, waiter: waits.then_some(waiter), who, since });
@@ -218,7 +231,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         self.let_go(id, span, kind, |_, _| true, &mut granted);
         self.waiting -= usize::from(waited);
         self.entries[id as usize].waiter = None;
-        self.tree.remove(id);
+        self.take(id);
         self.check();
     }
 
@@ -257,9 +270,9 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
                 entry.blocking += u32::from(other.overlaps(&low));
             });
         }
-        self.tree.set_last(id, mid - 1);
+        self.set_last(id, mid - 1);
         let Entry { seq, who, since, .. } = self.entries[id as usize];
-        let second = self.tree.insert(high, kind);
+        let second = self.put(high, kind);
         self.set_entry(second, Entry { seq, blocking: 0, waiter: None, who, since });
         self.check();
         second
@@ -320,15 +333,40 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     /// Gives a node another range. Returns its name.
     fn move_to(&mut self, id: Id, span: Span) -> Id {
         if self.tree.span(id).start() == span.start() {
-            self.tree.set_last(id, span.last());
+            self.set_last(id, span.last());
             return id;
         }
         let kind = self.tree.kind(id);
-        self.tree.remove(id);
+        self.take(id);
         // The name that was just given up is the first to be used again.
-        let moved = self.tree.insert(span, kind);
+        let moved = self.put(span, kind);
         self.entries.swap(id as usize, moved as usize);
         moved
+    }
+
+    /// Every way into the tree.
+    fn put(&mut self, span: Span, kind: Kind) -> Id {
+        if let Some(regions) = &mut self.regions {
+            regions.add(span);
+        }
+        self.tree.insert(span, kind)
+    }
+
+    /// Every way out of the tree.
+    fn take(&mut self, id: Id) {
+        if let Some(regions) = &mut self.regions {
+            regions.remove(self.tree.span(id));
+        }
+        self.tree.remove(id);
+    }
+
+    fn set_last(&mut self, id: Id, last: u64) {
+        if let Some(regions) = &mut self.regions {
+            let span = self.tree.span(id);
+            regions.remove(span);
+            regions.add(Span::closed(span.start(), last));
+        }
+        self.tree.set_last(id, last);
     }
 
     fn next_seq(&mut self) -> u64 {

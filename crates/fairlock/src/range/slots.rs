@@ -14,9 +14,10 @@ use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
 use super::span::Span;
+use super::stripes::STRIPE_SLOTS;
 use super::word::{
-    NOT_FAST, Packed, QUEUED, TRACED, TREE, free_slot, has_rivals, is_gated, rivals, slot_bits,
-    writer_bit,
+    CLOSED, NOT_ALONE, NOT_FAST, Packed, SLOTS, TELLS, TREE, free_slot, has_rivals, is_gated,
+    rivals, slot_bits, writer_bit,
 };
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
@@ -30,7 +31,7 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missed {
     /// The holder of this slot is in the way.
-    Slot(u8),
+    Slot(u16),
     /// Somebody in the tree is in the way.
     Tree,
     /// Slots alone do not tell: the tree must be asked.
@@ -39,10 +40,36 @@ pub(super) enum Missed {
     Gate,
 }
 
+/// A slot, of the lock itself or of a stripe.
+pub(super) struct Seat<'a, P: Platform> {
+    /// The word that says whether it is taken,
+    pub(super) word: &'a P::AtomicU64,
+    /// as its slot of this number.
+    pub(super) index: usize,
+    /// The range.
+    pub(super) packed: &'a P::AtomicU64,
+}
+
 impl<P: Platform> RangeRwLock<P> {
+    /// The slot of that name.
+    pub(super) fn seat(&self, slot: usize) -> Seat<'_, P> {
+        match slot.checked_sub(SLOTS) {
+            None => Seat { word: &self.word, index: slot, packed: &self.slots[slot] },
+            Some(slot) => {
+                let (stripe, index) = (&self.stripes()[slot / STRIPE_SLOTS], slot % STRIPE_SLOTS);
+                Seat { word: &stripe.word, index, packed: &stripe.slots[index] }
+            }
+        }
+    }
+
     /// Takes a slot if neither slots nor hull are in the way.
     #[inline(always)]
     pub(super) fn try_slot(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
+        // Acquire: the stripes are there.
+        let striping = self.striping.load(Ordering::Acquire);
+        if striping != 0 {
+            return self.try_striped(striping - 1, span, kind, false);
+        }
         let Some(packed) = Packed::pack(span) else { return Err(Missed::Unknown) };
         let word = match kind {
             // A guess that nobody is there: another one would have to be looked at.
@@ -120,9 +147,7 @@ impl<P: Platform> RangeRwLock<P> {
         if is_gated(word, kind) {
             return Err(Missed::Gate);
         }
-        // With waiters in the tree a slot is taken under the tree lock only: the
-        // last holder may not have told them yet that it has left.
-        if word & (TRACED | QUEUED) != 0 {
+        if word & NOT_ALONE != 0 {
             return Err(Missed::Unknown);
         }
         // What entered the tree before the word came to be `word` has extended the
@@ -154,7 +179,7 @@ impl<P: Platform> RangeRwLock<P> {
                     let packed = self.slots[slot].load(Ordering::Acquire);
                     if packed != 0 {
                         if Packed(packed).overlaps(span) {
-                            return Err(Missed::Slot(slot as u8));
+                            return Err(Missed::Slot(slot as u16));
                         }
                         break;
                     }
@@ -171,7 +196,7 @@ impl<P: Platform> RangeRwLock<P> {
                     }
                     looks -= 1;
                     if looks == 0 {
-                        return Err(Missed::Slot(slot as u8));
+                        return Err(Missed::Slot(slot as u16));
                     }
                     P::pause();
                 }
@@ -194,7 +219,7 @@ impl<P: Platform> RangeRwLock<P> {
         // Release: what was done under the range is done before the next has it.
         // A subtraction, for it tells what the word was in one instruction.
         let before = self.word.fetch_sub(slot_bits(slot, kind), Ordering::Release);
-        if before & QUEUED != 0 && !faulty_lock!(self, LeavesQuietly) {
+        if before & TELLS != 0 && !faulty_lock!(self, LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
         if self.has_patient() {
@@ -204,12 +229,14 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Turns the writer in a slot into a reader.
     pub(super) fn downgrade_slot(&self, slot: usize, span: Span) {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word & QUEUED == 0 {
+        let seat = self.seat(slot);
+        let tells = if slot < SLOTS { TELLS } else { CLOSED };
+        let mut word = seat.word.load(Ordering::Relaxed);
+        while word & tells == 0 {
             // Release: the readers let in see what was written.
-            match self.word.compare_exchange_weak(
+            match seat.word.compare_exchange_weak(
                 word,
-                word & !writer_bit(slot),
+                word & !writer_bit(seat.index),
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {

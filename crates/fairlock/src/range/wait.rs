@@ -111,7 +111,7 @@ impl<P: Platform> RangeRwLock<P> {
             let result = self.attempt(span, kind);
             match result {
                 Err(Missed::Slot(slot)) => {
-                    let slot = &self.slots[usize::from(slot)];
+                    let slot = self.seat(usize::from(slot)).packed;
                     // Relaxed: only to see it change.
                     let there = slot.load(Ordering::Relaxed);
                     if !P::spin_until(slot, SHORT_NS, |now| now != there) {
@@ -304,7 +304,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Wakes everybody who may be overtaken.
-    #[cfg(all(test, not(loom)))]
+    #[cold]
     pub(super) fn poke_all(&self) {
         self.with_queue_and_wakes(|q, wakes| {
             q.patient.iter().for_each(|waiter| wakes.push(waiter.thread));

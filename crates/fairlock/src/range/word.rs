@@ -10,8 +10,17 @@
 //! | 50 | `WHOLE` | everybody takes everything: by the gate, and no slot or tree is used | whoever finds the word empty, under the tree lock | under the gate |
 //! | 51 | `DRAIN` | readers of everything may still be inside by the gate | with `WHOLE`'s end | under the gate |
 //! | 52 | `TRACED` | every range goes to the tree, with who and since when | anyone | anyone |
+//! | 53 | `STRIPED` | ranges go to the stripes, or to the tree; no slot here is taken, and who leaves one tells the tree | under the tree lock | under the tree lock |
 //!
-//! `QUEUED` is never set without `TREE`.
+//! `QUEUED` is never set without `TREE`, nor `WHOLE` or `TRACED` with `STRIPED`.
+//!
+//! A stripe (see `stripes`) has a word of its own, of which bits 0 to 47 mean the
+//! same; and beside them
+//!
+//! | bits | name | meaning | set and cleared by |
+//! |---|---|---|---|
+//! | 48 | `CLOSED` | the tree may have ranges of these regions: go there, and tell it on leaving | under the tree lock |
+//! | 49-54 | shift | regions have 2^shift positions | with `CLOSED`, when nobody is there |
 //!
 //! **One order.** A range comes to be held or waited for in one of two ways: by a
 //! read-modify-write of this word that takes a slot, or by one that follows its
@@ -35,7 +44,7 @@ use crate::wait::Kind;
 pub(super) const SLOTS: usize = 24;
 /// Slots for writers that find the tree empty: each has to be looked at by whoever
 /// comes next.
-const WRITER_SLOTS: usize = 8;
+pub(super) const WRITER_SLOTS: usize = 8;
 /// Slots for readers that find it empty, which only writers look at: enough for
 /// those that lost their CPU inside. The rest is for short stays beside a tree full
 /// of long ones.
@@ -52,8 +61,34 @@ pub(super) const DRAIN: u64 = 1 << 51;
 /// Every range goes to the tree.
 pub(super) const TRACED: u64 = 1 << 52;
 
+/// Ranges go to the stripes.
+pub(super) const STRIPED: u64 = 1 << 53;
+
 /// With one of these a slot cannot be had by looking at slots alone.
-pub(super) const NOT_FAST: u64 = TREE | WHOLE | DRAIN | TRACED;
+pub(super) const NOT_FAST: u64 = TREE | WHOLE | DRAIN | TRACED | STRIPED;
+/// With one of these a slot is taken under the tree lock only: the last holder may
+/// not have told yet that it has left, or slots are not used at all.
+pub(super) const NOT_ALONE: u64 = TRACED | QUEUED | STRIPED;
+/// With one of these somebody may have to be told when a slot is left.
+pub(super) const TELLS: u64 = QUEUED | STRIPED;
+
+/// Of a stripe: its ranges are in the tree.
+pub(super) const CLOSED: u64 = 1 << 48;
+/// Of a stripe: what its ranges were shifted by to find it.
+const REGION_SHIFT: u32 = 49;
+
+/// The flags in the word of a stripe in which ranges of regions of 2^`shift`
+/// positions can be held.
+#[inline(always)]
+pub(super) const fn open_for(shift: u32) -> u64 {
+    (shift as u64) << REGION_SHIFT
+}
+
+/// The flags in the word of a stripe.
+#[inline(always)]
+pub(super) const fn stripe_flags(word: u64) -> u64 {
+    word & !(USED | WRITERS)
+}
 
 /// Whether a range of this kind has to go by the gate, or to see to it that it
 /// need not.

@@ -16,23 +16,31 @@ const CAN: Abilities =
     Abilities { shared: true, timed: true, fair: false, ranges: true, priorities: false };
 
 macro_rules! kind {
-    ($name:literal, $about:literal, $policy:expr) => {
+    ($name:literal, $about:literal, $policy:expr, $striped:expr) => {
         SubjectKind {
             name: $name,
             about: $about,
             can: CAN,
-            make: |script| Box::new(Ranges::new($policy, script)),
+            make: |script| Box::new(Ranges::new($policy, $striped, script)),
         }
     };
 }
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
-    kind!("range:default", "RangeRwLock, RangePolicy::DEFAULT", RangePolicy::DEFAULT),
-    kind!("range:fifo", "RangeRwLock, RangePolicy::FIFO", RangePolicy::FIFO),
+    kind!("range:default", "RangeRwLock, RangePolicy::DEFAULT", RangePolicy::DEFAULT, false),
+    kind!("range:fifo", "RangeRwLock, RangePolicy::FIFO", RangePolicy::FIFO, false),
+    kind!("range:striped", "RangeRwLock, FIFO, now and then striped", RangePolicy::FIFO, true),
     kind!(
         "range:soon",
         "RangeRwLock, overtaken for 10 us",
-        RangePolicy { overtaken_for: Duration::from_micros(10) }
+        RangePolicy { overtaken_for: Duration::from_micros(10) },
+        false
+    ),
+    kind!(
+        "range:soon-striped",
+        "RangeRwLock, overtaken for 10 us, now and then striped",
+        RangePolicy { overtaken_for: Duration::from_micros(10) },
+        true
     ),
 ];
 
@@ -89,8 +97,13 @@ impl Guard<'_> {
     }
 }
 
+/// Positions of a region in a striped lock, as a shift: some ranges have one, others
+/// up to three.
+const SHIFT: u32 = 2;
+
 struct Ranges {
     lock: RangeRwLock<Sim>,
+    striped: bool,
     tokens: [CancelToken<Sim>; TOKENS],
     held: RefCell<Vec<Claim>>,
     asking: RefCell<Vec<Option<Asking>>>,
@@ -103,9 +116,10 @@ struct Ranges {
 }
 
 impl Ranges {
-    fn new(policy: RangePolicy, script: &Script) -> Self {
+    fn new(policy: RangePolicy, striped: bool, script: &Script) -> Self {
         Self {
             lock: RangeRwLock::on_platform(policy),
+            striped,
             tokens: std::array::from_fn(|_| CancelToken::new()),
             held: RefCell::new(vec![]),
             asking: RefCell::new(vec![None; script.len()]),
@@ -197,6 +211,15 @@ impl Ranges {
     fn visit(&self, claim: Claim, how: How, section: Section, then: Then) {
         let me = crate::thread();
         self.hints.borrow_mut()[me] = Sim::thread_hint();
+        if self.striped {
+            if how == How::Try {
+                // That ends it.
+                self.lock.set_traced(true);
+                self.lock.set_traced(false);
+            } else {
+                self.lock.stripe(SHIFT);
+            }
+        }
         let since = self.steps.get();
         self.asking.borrow_mut()[me] = Some(Asking { claim, how, since, queued: None });
         let Ok(mut guard) = self.acquire(claim, how) else {

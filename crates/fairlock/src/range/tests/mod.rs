@@ -7,6 +7,7 @@ mod defects;
 mod model;
 mod rules;
 mod scripts;
+mod stripes;
 mod torture;
 
 use core::sync::atomic::Ordering;
@@ -67,9 +68,10 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 /// Nothing is left of anybody: not in the word, not in a slot, not in the tree.
 fn assert_free(lock: &Lock) {
     let word = lock.word.load(Ordering::SeqCst);
-    let ours = word & !(word::WHOLE | word::DRAIN | word::TRACED);
+    let ours = word & !(word::WHOLE | word::DRAIN | word::TRACED | word::STRIPED);
     assert_eq!(ours, 0, "{word:#x}");
     assert!(lock.slots.iter().all(|slot| slot.load(Ordering::SeqCst) == 0));
+    assert!(lock.striped_words().all(|(_, word)| !word::has_slots(word)));
     lock.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
     assert!(!lock.is_locked() && lock.ranges().is_empty());
     drop(lock.try_write(..).unwrap());

@@ -119,9 +119,18 @@ fn try_ahead<'a>(lock: &'a Lock, places: Places, model: &Model) -> Option<Guard<
     guard
 }
 
-fn without_waiting(policy: RangePolicy, traced: bool, steps: &[Step]) -> TestCaseResult {
+/// Regions of four positions: some ranges have one, some several.
+const SHIFT: u32 = 2;
+
+fn without_waiting(
+    policy: RangePolicy,
+    traced: bool,
+    striped: bool,
+    steps: &[Step],
+) -> TestCaseResult {
     let lock = Lock::with_policy(policy);
     lock.set_traced(traced);
+    prop_assert!(!striped || traced || lock.stripe(SHIFT));
     let mut model = Model::default();
     let mut guards = HashMap::new();
     for step in steps {
@@ -157,8 +166,10 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..80),
         traced in proptest::bool::weighted(0.2),
     ) {
-        without_waiting(RangePolicy::DEFAULT, traced, &steps)?;
-        without_waiting(RangePolicy::FIFO, traced, &steps)?;
+        for striped in [false, true] {
+            without_waiting(RangePolicy::DEFAULT, traced, striped, &steps)?;
+            without_waiting(RangePolicy::FIFO, traced, striped, &steps)?;
+        }
     }
 }
 
@@ -169,9 +180,14 @@ struct Waiting<'a> {
 }
 
 /// Waiting threads are granted exactly what the model says, and nobody else is.
-fn with_waiting(steps: &[Step], tokens: &[CancelToken<crate::platform::Native>]) -> TestCaseResult {
+fn with_waiting(
+    striped: bool,
+    steps: &[Step],
+    tokens: &[CancelToken<crate::platform::Native>],
+) -> TestCaseResult {
     let lock = Lock::with_policy(RangePolicy::FIFO);
     let lock = &lock;
+    prop_assert!(!striped || lock.stripe(SHIFT));
     super::scope(|s| {
         let mut model = Model::default();
         let mut guards = HashMap::new();
@@ -236,13 +252,14 @@ fn with_waiting(steps: &[Step], tokens: &[CancelToken<crate::platform::Native>])
 }
 
 proptest! {
-    #![proptest_config(Config::with_cases(60))]
+    #![proptest_config(Config::with_cases(100))]
     #[test]
     fn waiting_threads_are_granted_in_order_of_arrival(
         steps in proptest::collection::vec(step(), 1..40),
+        striped: bool,
     ) {
         let tokens: Vec<_> = (0..20).map(|_| CancelToken::new()).collect();
-        with_waiting(&steps, &tokens)?;
+        with_waiting(striped, &steps, &tokens)?;
     }
 }
 

@@ -112,7 +112,10 @@ fn write(random: &mut Random, inside: &Inside, places: Places, mut guard: WriteG
 }
 
 fn torture(policy: RangePolicy, threads: u64, turns: usize) {
-    let lock = &Lock::with_policy(policy);
+    torture_lock(&Lock::with_policy(policy), threads, turns);
+}
+
+fn torture_lock(lock: &Lock, threads: u64, turns: usize) {
     let inside = &Inside([const { AtomicI32::new(0) }; POSITIONS]);
     scope(|s| {
         let all: Vec<_> = (0..threads)
@@ -201,6 +204,25 @@ fn the_whole_lock_opens_and_closes_beside_waiters() {
                 })
                 .collect();
             all.into_iter().for_each(join);
+        });
+        assert_free(lock);
+    }
+}
+
+/// Striped again and again, beside threads that wait and those that hold.
+#[test]
+fn stripes_begin_and_end_beside_all_that() {
+    for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
+        let lock = &Lock::with_policy(policy);
+        scope(|s| {
+            let torture = s.spawn(|| torture_lock(lock, 6, 2_000));
+            while !torture.is_finished() {
+                lock.stripe(2);
+                thread::sleep(Duration::from_micros(300));
+                lock.with_queue(|q| lock.end_stripes(q));
+                thread::sleep(Duration::from_micros(100));
+            }
+            join(torture);
         });
         assert_free(lock);
     }

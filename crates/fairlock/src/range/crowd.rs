@@ -1,0 +1,123 @@
+//! When a lock is worth striping (see `stripes`), and for which size of regions: when
+//! slots ran out again and again, and from the ranges of those that found none.
+
+use alloc::vec::Vec;
+
+use super::regions::least_shift;
+use super::span::Span;
+
+/// Ranges that are looked at together.
+const SAMPLE: usize = 16;
+/// So many of them must each lie in one region.
+const FIT: usize = SAMPLE * 7 / 8;
+/// Regions they must be in at least: fewer have room in the lock itself.
+const SPREAD: usize = 8;
+/// Ranges before the next sample, after one was of no use or striping was: at first and
+/// at most.
+const SKIP: (u32, u32) = (64, 65_536);
+/// Striping that lasted so long was of use.
+const LONG_NS: u64 = 10_000_000;
+
+/// Those that came when slots had run out.
+pub(super) struct Crowd {
+    sample: Vec<Span>,
+    /// Ranges until the next one is looked at.
+    skip: u32,
+    /// What `skip` was last.
+    skipped: u32,
+}
+
+impl Crowd {
+    pub(super) const fn new() -> Self {
+        Self { sample: Vec::new(), skip: 0, skipped: 0 }
+    }
+
+    /// Another one came. Returns the size of regions, as a shift, that would have kept
+    /// it and those before it apart.
+    pub(super) fn arrive(&mut self, span: Span) -> Option<u32> {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return None;
+        }
+        self.sample.push(span);
+        if self.sample.len() < SAMPLE {
+            return None;
+        }
+        let shift = self.shift();
+        if shift.is_none() {
+            self.skip_more();
+        }
+        self.sample.pop(); // the next one will do if stripes cannot be had now
+        shift
+    }
+
+    /// Striping ended as it was of no use any more, after so long.
+    pub(super) fn count_end(&mut self, lasted_ns: u64) {
+        if lasted_ns > LONG_NS {
+            self.skipped = 0;
+        }
+        self.skip_more();
+    }
+
+    fn skip_more(&mut self) {
+        self.skipped = (2 * self.skipped).clamp(SKIP.0, SKIP.1);
+        self.skip = self.skipped;
+        self.sample = Vec::new();
+    }
+
+    fn shift(&self) -> Option<u32> {
+        let mut shifts: Vec<_> = self.sample.iter().map(|&span| least_shift(span)).collect();
+        shifts.sort_unstable();
+        let shift = shifts[FIT - 1];
+        if shift >= u64::BITS {
+            return None;
+        }
+        let mut regions: Vec<_> = self.sample.iter().map(|span| span.start() >> shift).collect();
+        regions.sort_unstable();
+        regions.dedup();
+        (regions.len() >= SPREAD).then_some(shift)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What becomes of so many ranges, the nth of which is `range(n)`.
+    fn learn(crowd: &mut Crowd, count: u64, range: impl Fn(u64) -> (u64, u64)) -> Option<u32> {
+        (0..count).find_map(|n| {
+            let (start, len) = range(n);
+            crowd.arrive(Span::closed(start, start + (len - 1)))
+        })
+    }
+
+    #[test]
+    fn regions_are_as_large_as_most_ranges() {
+        assert_eq!(learn(&mut Crowd::new(), 16, |n| (n, 1)), Some(0));
+        assert_eq!(learn(&mut Crowd::new(), 16, |n| (n << 12, 4096)), Some(12));
+        // A few large ones among them.
+        let some_large = |n| (n * 8, if n % 8 == 0 { 99 } else { 8 });
+        assert_eq!(learn(&mut Crowd::new(), 16, some_large), Some(3));
+    }
+
+    #[test]
+    fn ranges_that_are_not_apart_are_not_worth_it() {
+        assert_eq!(learn(&mut Crowd::new(), 15, |n| (n, 1)), None);
+        assert_eq!(learn(&mut Crowd::new(), 16, |_| (0, u64::MAX)), None);
+        assert_eq!(learn(&mut Crowd::new(), 16, |n| (n % 7, 1)), None);
+        assert_eq!(learn(&mut Crowd::new(), 16, |n| (0, n + 1)), None);
+    }
+
+    #[test]
+    fn what_was_of_no_use_is_tried_again_later_each_time() {
+        let mut crowd = Crowd::new();
+        assert_eq!(learn(&mut crowd, 16, |_| (0, 100)), None);
+        assert_eq!(learn(&mut crowd, 64 + 15, |n| (n, 1)), None);
+        assert_eq!(learn(&mut crowd, 1, |n| (n, 1)), Some(0));
+        crowd.count_end(1);
+        assert_eq!(learn(&mut crowd, 128 + 15, |n| (n, 1)), None);
+        assert_eq!(learn(&mut crowd, 1, |n| (n, 1)), Some(0));
+        crowd.count_end(2 * LONG_NS);
+        assert_eq!(learn(&mut crowd, 64 + 16, |n| (n, 1)), Some(0));
+    }
+}

@@ -1,0 +1,172 @@
+//! Regions of equal size, the stripes they belong to, and how many ranges of the
+//! tree touch each: the arithmetic of `stripes`, under the tree lock.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::span::Span;
+
+/// The stripe of a region. Neighbours are far from each other, and so are most regions
+/// at a regular distance (Fibonacci hashing: Knuth, volume 3, section 6.4).
+#[inline(always)]
+pub(super) fn stripe_of(region: u64, stripes: usize) -> usize {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    // The high half of a product is the fraction of the number of stripes.
+    let hash = region.wrapping_mul(GOLDEN) >> 32;
+    ((hash * stripes as u64) >> 32) as usize
+}
+
+/// The region of all of a range, if there is one.
+#[inline(always)]
+pub(super) fn region_of(span: Span, shift: u32) -> Option<u64> {
+    let region = span.start() >> shift;
+    (region == span.last() >> shift).then_some(region)
+}
+
+/// How far positions have to be shifted at least for the range to have one region.
+pub(super) fn least_shift(span: Span) -> u32 {
+    u64::BITS - (span.start() ^ span.last()).leading_zeros()
+}
+
+/// What the tree has in the regions of each stripe.
+pub(super) struct Regions {
+    shift: u32,
+    /// How many ranges, counted once for each of their regions.
+    touching: Vec<u32>,
+    /// Whether the stripe is closed.
+    closed: Vec<bool>,
+    /// Stripes that may be closed for nobody.
+    unsettled: Vec<usize>,
+}
+
+impl Regions {
+    /// All stripes closed.
+    pub(super) fn new(shift: u32, stripes: usize) -> Self {
+        Self {
+            shift,
+            touching: vec![0; stripes],
+            closed: vec![true; stripes],
+            unsettled: (0..stripes).collect(),
+        }
+    }
+
+    pub(super) fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The stripes of a range. One that has several of its regions may come again.
+    pub(super) fn stripes(&self, span: Span) -> impl Iterator<Item = usize> + use<> {
+        let stripes = self.touching.len();
+        let (first, last) = (span.start() >> self.shift, span.last() >> self.shift);
+        let is_all = last - first >= stripes as u64;
+        let end = if is_all { stripes as u64 - 1 } else { last - first };
+        (0..=end).map(
+            move |nth| {
+                if is_all { nth as usize } else { stripe_of(first + nth, stripes) }
+            },
+        )
+    }
+
+    /// A range has entered the tree.
+    pub(super) fn add(&mut self, span: Span) {
+        for stripe in self.stripes(span) {
+            self.touching[stripe] += 1;
+        }
+    }
+
+    /// A range has left the tree.
+    pub(super) fn remove(&mut self, span: Span) {
+        for stripe in self.stripes(span) {
+            self.touching[stripe] -= 1;
+            if self.touching[stripe] == 0 {
+                self.unsettled.push(stripe);
+            }
+        }
+    }
+
+    pub(super) fn is_closed(&self, stripe: usize) -> bool {
+        self.closed[stripe]
+    }
+
+    /// Whether the tree has a range there.
+    pub(super) fn is_touched(&self, stripe: usize) -> bool {
+        self.touching[stripe] > 0
+    }
+
+    /// Notes that a stripe is closed, which lasts if a range enters the tree there.
+    pub(super) fn note_closed(&mut self, stripe: usize) {
+        self.closed[stripe] = true;
+        self.unsettled.push(stripe);
+    }
+
+    /// The next stripe that is closed for nobody; it is noted as open.
+    pub(super) fn next_to_open(&mut self) -> Option<usize> {
+        while let Some(stripe) = self.unsettled.pop() {
+            if self.touching[stripe] == 0 && self.closed[stripe] {
+                self.closed[stripe] = false;
+                return Some(stripe);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn regions_at_regular_distances_have_stripes_of_their_own() {
+        for step in [1, 2, 3, 7, 16, 100, 4096, 1 << 20] {
+            let mut stripes: Vec<_> = (0..240).map(|at| stripe_of(at * step, 512)).collect();
+            stripes.sort_unstable();
+            stripes.dedup();
+            assert!(stripes.len() > 150, "{step}: {}", stripes.len());
+        }
+    }
+
+    proptest! {
+        /// Whoever holds a position by a stripe is found by all that touch it.
+        #[test]
+        fn every_position_of_a_range_is_in_one_of_its_stripes(
+            start: u64, len in 0_u64..1000, at in 0_u64..1000, up in 0_u32..64, shift in 0_u32..64,
+        ) {
+            let start = start >> up;
+            let last = start.saturating_add(len);
+            let position = start.saturating_add(at.min(len));
+            let regions = Regions::new(shift, 16);
+            let stripe = stripe_of(position >> shift, 16);
+            prop_assert!(regions.stripes(Span::closed(start, last)).any(|s| s == stripe));
+            let span = Span::closed(start, last);
+            prop_assert_eq!(region_of(span, shift).is_some(), least_shift(span) <= shift);
+        }
+
+        /// A stripe opens when, and only when, the last range that touches it has left.
+        #[test]
+        fn stripes_open_for_nobody(spans in prop::collection::vec((0_u64..200, 0_u64..90), 1..20)) {
+            let mut regions = Regions::new(3, 16);
+            while regions.next_to_open().is_some() {}
+            let mut inside = vec![];
+            for (start, len) in spans {
+                let span = Span::closed(start, start + len);
+                for stripe in regions.stripes(span) {
+                    if !regions.is_closed(stripe) {
+                        regions.note_closed(stripe);
+                    }
+                }
+                regions.add(span);
+                inside.push(span);
+                if inside.len() > 3 {
+                    regions.remove(inside.remove(0));
+                }
+                while regions.next_to_open().is_some() {}
+                for stripe in 0..16 {
+                    let touched = inside.iter().any(|&s| regions.stripes(s).any(|t| t == stripe));
+                    prop_assert_eq!(regions.is_closed(stripe), touched);
+                }
+            }
+        }
+    }
+}

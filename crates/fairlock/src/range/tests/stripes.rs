@@ -1,0 +1,107 @@
+//! When a lock is striped and when no longer, and where ranges are held meanwhile.
+
+use core::sync::atomic::Ordering;
+
+use super::{Lock, WriteGuard, assert_free};
+use crate::range::Place;
+use crate::range::span::Span;
+use crate::range::word::STRIPED;
+
+fn is_striped(lock: &Lock) -> bool {
+    lock.word.load(Ordering::Relaxed) & STRIPED != 0
+}
+
+fn is_in_a_stripe(guard: &WriteGuard<'_>) -> bool {
+    matches!(guard.hold.place(), Place::Striped(_))
+}
+
+fn span(range: core::ops::Range<u64>) -> Span {
+    Span::new(range).unwrap()
+}
+
+fn block(number: u64) -> core::ops::Range<u64> {
+    number * 4096..(number + 1) * 4096
+}
+
+#[test]
+fn a_crowd_of_ranges_that_are_apart_gets_stripes() {
+    let lock = &Lock::new();
+    let few: Vec<_> = (0..9).map(|number| lock.write(block(number)).unwrap()).collect();
+    let arrive = |number| lock.with_queue(|q| lock.begin_stripes_if_useful(q, span(block(number))));
+    assert_eq!((0..20).find(|&number| arrive(number)), Some(15));
+    assert!(is_striped(lock) && !arrive(16));
+    let many: Vec<_> = (9..50).map(|number| lock.write(block(number)).unwrap()).collect();
+    assert!(many.iter().any(is_in_a_stripe));
+    assert_eq!(lock.ranges().len(), 50);
+    for number in 0..50 {
+        assert!(lock.try_read(block(number)).is_err());
+    }
+    assert!(lock.try_write(block(50)).is_ok());
+    assert!(lock.try_write(..).is_err() && lock.try_read(50 * 4096..).is_ok());
+    drop((few, many));
+    assert_free(lock);
+    // And it stays so.
+    assert!(is_in_a_stripe(&lock.write(block(7)).unwrap()));
+}
+
+#[test]
+fn a_crowd_at_one_place_gets_none() {
+    let lock = &Lock::new();
+    let arrive = || lock.with_queue(|q| lock.begin_stripes_if_useful(q, span(block(0))));
+    assert!((0..100).all(|_| !arrive()));
+    assert!(!is_striped(lock));
+    assert_free(lock);
+}
+
+#[test]
+fn wide_ranges_end_striping_and_narrow_ones_do_not() {
+    let lock = &Lock::new();
+    assert!(lock.stripe(12));
+    for turn in 0..10_000 {
+        drop(lock.write(block(turn % 100)).unwrap());
+    }
+    assert!(is_striped(lock));
+    let mut turns = 0;
+    while is_striped(lock) {
+        drop(lock.write(..).unwrap());
+        turns += 1;
+        assert!(turns < 10_000);
+    }
+    assert_free(lock);
+}
+
+/// A closed stripe takes nobody; it opens when the last that touches it has left.
+#[test]
+fn a_stripe_opens_when_nobody_in_the_tree_touches_it() {
+    let lock = &Lock::new();
+    assert!(lock.stripe(12));
+    let across = [4000..5000, 4090..4096 + 50].map(|range| lock.read(range).unwrap());
+    for number in 0..2 {
+        let beside = lock.read(number * 4096 + 60..number * 4096 + 70).unwrap();
+        assert!(!matches!(beside.hold.place(), Place::Striped(_)));
+    }
+    assert!(is_in_a_stripe(&lock.write(block(2)).unwrap()));
+    let [first, second] = across;
+    drop(first);
+    assert!(matches!(lock.read(0..1).unwrap().hold.place(), Place::Node(_)));
+    drop(second);
+    assert!(is_in_a_stripe(&lock.write(block(0)).unwrap()));
+    assert!(is_in_a_stripe(&lock.write(block(1)).unwrap()));
+    assert_free(lock);
+}
+
+#[test]
+fn tracing_ends_striping() {
+    let lock = &Lock::new();
+    assert!(lock.stripe(12));
+    let held = lock.write(block(0)).unwrap();
+    lock.set_traced(true);
+    assert!(!is_striped(lock) && !lock.stripe(12));
+    assert!(lock.try_read(0..1).is_err() && lock.is_locked());
+    lock.set_traced(false);
+    // Not while somebody holds a slot of the last time.
+    assert!(!lock.stripe(12));
+    drop(held);
+    assert!(lock.stripe(12));
+    assert_free(lock);
+}
