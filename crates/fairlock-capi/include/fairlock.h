@@ -51,8 +51,11 @@
 #endif
 #if defined(__GNUC__)
 #define FAIRLOCK_MUST_USE __attribute__((warn_unused_result))
+/* Called by way of the GOT: a jump less than by the PLT. */
+#define FAIRLOCK_API __attribute__((noplt))
 #else
 #define FAIRLOCK_MUST_USE
+#define FAIRLOCK_API
 #endif
 
 
@@ -313,7 +316,7 @@ extern "C" {
 /**
  * The version of the library in use, as "0.1.0"; FAIRLOCK_VERSION is that of the header.
  */
-const char *fairlock_version(void) FAIRLOCK_NOTHROW;
+FAIRLOCK_API const char *fairlock_version(void) FAIRLOCK_NOTHROW;
 
 /**
  * Writes down what a preset (FAIRLOCK_DEFAULT …) stands for.
@@ -321,7 +324,10 @@ const char *fairlock_version(void) FAIRLOCK_NOTHROW;
  * * 0: `*policy` was written.
  * * EINVAL: unknown preset, or `policy` is null.
  */
-int fairlock_policy_preset(uint32_t preset, struct fairlock_policy_t *policy) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+int fairlock_policy_preset(uint32_t preset,
+                           struct fairlock_policy_t *policy)
+FAIRLOCK_NOTHROW;
 
 /**
  * Makes `*lock` a free lock that follows `policy`; if that is null, the default.
@@ -330,6 +336,7 @@ int fairlock_policy_preset(uint32_t preset, struct fairlock_policy_t *policy) FA
  * * 0: `*lock` is a lock, whatever it was before.
  * * EINVAL: `lock` is null or misaligned, or `policy` has a value that it cannot have.
  */
+FAIRLOCK_API
 int fairlock_rwlock_init(struct fairlock_rwlock_t *lock,
                          const struct fairlock_policy_t *policy)
 FAIRLOCK_NOTHROW;
@@ -343,7 +350,7 @@ FAIRLOCK_NOTHROW;
  * * EBUSY: somebody holds it or waits for it; it is as it was.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_destroy(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_rwlock_destroy(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
  * Takes the lock for reading; blocks until it has it.
@@ -351,7 +358,7 @@ int fairlock_rwlock_destroy(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
  * * 0: the caller holds the lock for reading.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_read(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_rwlock_read(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
  * Takes the lock for reading if that needs no waiting.
@@ -360,6 +367,7 @@ int fairlock_rwlock_read(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
  * * EBUSY: a writer holds it, or somebody waits for it.
  * * EINVAL: not a lock.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_try_read(struct fairlock_rwlock_t *lock)
 FAIRLOCK_NOTHROW;
@@ -371,6 +379,7 @@ FAIRLOCK_NOTHROW;
  * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
  * * EINVAL: not a lock, an unknown clock, or no valid time.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_read_until(struct fairlock_rwlock_t *lock,
                                int clock,
@@ -385,6 +394,7 @@ FAIRLOCK_NOTHROW;
  * * EINTR: a signal handler ran.
  * * EINVAL: not a lock.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_read_interruptible(struct fairlock_rwlock_t *lock)
 FAIRLOCK_NOTHROW;
@@ -397,6 +407,7 @@ FAIRLOCK_NOTHROW;
  * * ECANCELED: the token was cancelled, and somebody was in the way.
  * * EINVAL: not a lock, or not a token.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_read_cancellable(struct fairlock_rwlock_t *lock,
                                      struct fairlock_cancel_t *token)
@@ -410,7 +421,9 @@ FAIRLOCK_NOTHROW;
  * * 0: the caller holds the lock for reading, once more.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_read_recursive(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+int fairlock_rwlock_read_recursive(struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * As fairlock_rwlock_read_recursive, without waiting.
@@ -419,6 +432,7 @@ int fairlock_rwlock_read_recursive(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTH
  * * EBUSY: a writer holds it, or it is free and somebody waits for it.
  * * EINVAL: not a lock.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_try_read_recursive(struct fairlock_rwlock_t *lock)
 FAIRLOCK_NOTHROW;
@@ -430,6 +444,7 @@ FAIRLOCK_NOTHROW;
  * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
  * * EINVAL: not a lock, an unknown clock, or no valid time.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_read_recursive_until(struct fairlock_rwlock_t *lock,
                                          int clock,
@@ -444,6 +459,7 @@ FAIRLOCK_NOTHROW;
  * * EINTR: a signal handler ran.
  * * EINVAL: not a lock.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_read_recursive_interruptible(struct fairlock_rwlock_t *lock)
 FAIRLOCK_NOTHROW;
@@ -455,6 +471,7 @@ FAIRLOCK_NOTHROW;
  * * ECANCELED: the token was cancelled, and somebody was in the way.
  * * EINVAL: not a lock, or not a token.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_read_recursive_cancellable(struct fairlock_rwlock_t *lock,
                                                struct fairlock_cancel_t *token)
@@ -467,7 +484,7 @@ FAIRLOCK_NOTHROW;
  * * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_unlock_read(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_rwlock_unlock_read(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
  * Gives up the lock held for reading; if anyone waits, nobody gets in before the waiter
@@ -477,7 +494,9 @@ int fairlock_rwlock_unlock_read(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW
  * * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_unlock_read_fair(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+int fairlock_rwlock_unlock_read_fair(struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * Takes the lock for writing; blocks until it has it.
@@ -485,7 +504,7 @@ int fairlock_rwlock_unlock_read_fair(struct fairlock_rwlock_t *lock) FAIRLOCK_NO
  * * 0: the caller holds the lock for writing.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_write(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_rwlock_write(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
  * Takes the lock for writing if that needs no waiting.
@@ -494,6 +513,7 @@ int fairlock_rwlock_write(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
  * * EBUSY: somebody holds it, or waits for it.
  * * EINVAL: not a lock.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_try_write(struct fairlock_rwlock_t *lock)
 FAIRLOCK_NOTHROW;
@@ -505,6 +525,7 @@ FAIRLOCK_NOTHROW;
  * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
  * * EINVAL: not a lock, an unknown clock, or no valid time.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_write_until(struct fairlock_rwlock_t *lock,
                                 int clock,
@@ -519,6 +540,7 @@ FAIRLOCK_NOTHROW;
  * * EINTR: a signal handler ran.
  * * EINVAL: not a lock.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_write_interruptible(struct fairlock_rwlock_t *lock)
 FAIRLOCK_NOTHROW;
@@ -531,6 +553,7 @@ FAIRLOCK_NOTHROW;
  * * ECANCELED: the token was cancelled, and somebody was in the way.
  * * EINVAL: not a lock, or not a token.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_rwlock_write_cancellable(struct fairlock_rwlock_t *lock,
                                       struct fairlock_cancel_t *token)
@@ -543,7 +566,7 @@ FAIRLOCK_NOTHROW;
  * * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_unlock_write(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_rwlock_unlock_write(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
  * Gives up the lock held for writing; if anyone waits, nobody gets in before the waiter
@@ -553,7 +576,9 @@ int fairlock_rwlock_unlock_write(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHRO
  * * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_unlock_write_fair(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+int fairlock_rwlock_unlock_write_fair(struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * Turns the lock held for writing into one held for reading, with no gap in which another
@@ -563,22 +588,28 @@ int fairlock_rwlock_unlock_write_fair(struct fairlock_rwlock_t *lock) FAIRLOCK_N
  * * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
  * * EINVAL: not a lock.
  */
-int fairlock_rwlock_downgrade(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_rwlock_downgrade(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
  * Whether anyone holds the lock at this instant; false if it is not a lock.
  */
-bool fairlock_rwlock_is_locked(const struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+bool fairlock_rwlock_is_locked(const struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * Whether a writer holds the lock at this instant; false if it is not a lock.
  */
-bool fairlock_rwlock_is_write_locked(const struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+bool fairlock_rwlock_is_write_locked(const struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * Whether a thread is queued for the lock at this instant; false if it is not a lock.
  */
-bool fairlock_rwlock_has_waiters(const struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+bool fairlock_rwlock_has_waiters(const struct fairlock_rwlock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * Writes down the policy that the lock follows.
@@ -586,6 +617,7 @@ bool fairlock_rwlock_has_waiters(const struct fairlock_rwlock_t *lock) FAIRLOCK_
  * * 0: `*policy` was written.
  * * EINVAL: not a lock, or `policy` is null.
  */
+FAIRLOCK_API
 int fairlock_rwlock_policy(const struct fairlock_rwlock_t *lock,
                            struct fairlock_policy_t *policy)
 FAIRLOCK_NOTHROW;
@@ -597,6 +629,7 @@ FAIRLOCK_NOTHROW;
  * * 0: done.
  * * EINVAL: not a lock, or `events` is misaligned.
  */
+FAIRLOCK_API
 int fairlock_rwlock_set_events(struct fairlock_rwlock_t *lock,
                                struct fairlock_events_t *events)
 FAIRLOCK_NOTHROW;
@@ -608,7 +641,10 @@ FAIRLOCK_NOTHROW;
  * * 0: `*mutex` is a mutex, whatever it was before.
  * * EINVAL: `mutex` is null or misaligned, or there is no such batch size.
  */
-int fairlock_mutex_init(struct fairlock_mutex_t *mutex, uint32_t batch) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+int fairlock_mutex_init(struct fairlock_mutex_t *mutex,
+                        uint32_t batch)
+FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a mutex. Every later call with it returns EINVAL, until it is
@@ -619,7 +655,7 @@ int fairlock_mutex_init(struct fairlock_mutex_t *mutex, uint32_t batch) FAIRLOCK
  * * EBUSY: somebody holds it or waits for it; it is as it was.
  * * EINVAL: not a mutex.
  */
-int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
  * Takes the mutex; blocks until it has it.
@@ -627,7 +663,7 @@ int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
  * * 0: the caller holds the mutex.
  * * EINVAL: not a mutex.
  */
-int fairlock_mutex_lock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_mutex_lock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
  * Takes the mutex if that needs no waiting, and overtakes nobody of an earlier batch. May
@@ -637,7 +673,10 @@ int fairlock_mutex_lock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
  * * EBUSY: somebody holds it, or waits for it.
  * * EINVAL: not a mutex.
  */
-FAIRLOCK_MUST_USE int fairlock_mutex_try_lock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_mutex_try_lock(struct fairlock_mutex_t *mutex)
+FAIRLOCK_NOTHROW;
 
 /**
  * Gives up the mutex.
@@ -646,17 +685,21 @@ FAIRLOCK_MUST_USE int fairlock_mutex_try_lock(struct fairlock_mutex_t *mutex) FA
  * * EPERM: nobody holds it. That it is somebody else who does is not noticed.
  * * EINVAL: not a mutex.
  */
-int fairlock_mutex_unlock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_mutex_unlock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
  * Whether anyone holds the mutex at this instant; false if it is not a mutex.
  */
-bool fairlock_mutex_is_locked(const struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+bool fairlock_mutex_is_locked(const struct fairlock_mutex_t *mutex)
+FAIRLOCK_NOTHROW;
 
 /**
  * Whether anyone waits for the mutex at this instant; false if it is not a mutex.
  */
-bool fairlock_mutex_is_contended(const struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+bool fairlock_mutex_is_contended(const struct fairlock_mutex_t *mutex)
+FAIRLOCK_NOTHROW;
 
 /**
  * Makes `*lock` a free lock that follows `policy`; if that is null, the default.
@@ -665,6 +708,7 @@ bool fairlock_mutex_is_contended(const struct fairlock_mutex_t *mutex) FAIRLOCK_
  * * 0: `*lock` is a lock, whatever it was before.
  * * EINVAL: `lock` is null or misaligned, or `policy` has reserved fields that are not zero.
  */
+FAIRLOCK_API
 int fairlock_range_lock_init(struct fairlock_range_lock_t *lock,
                              const struct fairlock_range_policy_t *policy)
 FAIRLOCK_NOTHROW;
@@ -677,12 +721,16 @@ FAIRLOCK_NOTHROW;
  * * EBUSY: a range is held or waited for; the lock is as it was.
  * * EINVAL: not a lock.
  */
-int fairlock_range_lock_destroy(struct fairlock_range_lock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+int fairlock_range_lock_destroy(struct fairlock_range_lock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * Whether any range is held at this instant; false if it is not a lock.
  */
-bool fairlock_range_lock_is_locked(const struct fairlock_range_lock_t *lock) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+bool fairlock_range_lock_is_locked(const struct fairlock_range_lock_t *lock)
+FAIRLOCK_NOTHROW;
 
 /**
  * Writes down the policy that the lock follows.
@@ -690,6 +738,7 @@ bool fairlock_range_lock_is_locked(const struct fairlock_range_lock_t *lock) FAI
  * * 0: `*policy` was written.
  * * EINVAL: not a lock, or `policy` is null.
  */
+FAIRLOCK_API
 int fairlock_range_lock_policy(const struct fairlock_range_lock_t *lock,
                                struct fairlock_range_policy_t *policy)
 FAIRLOCK_NOTHROW;
@@ -699,6 +748,7 @@ FAIRLOCK_NOTHROW;
  * which has room for `room` of them. Returns how many there are, which may be more; 0 if
  * it is not a lock. Ranges that come and go meanwhile may be missed.
  */
+FAIRLOCK_API
 size_t fairlock_range_lock_ranges(const struct fairlock_range_lock_t *lock,
                                   struct fairlock_range_info_t *ranges,
                                   size_t room)
@@ -711,6 +761,7 @@ FAIRLOCK_NOTHROW;
  * * 0: done.
  * * EINVAL: not a lock.
  */
+FAIRLOCK_API
 int fairlock_range_lock_set_traced(struct fairlock_range_lock_t *lock,
                                    bool traced)
 FAIRLOCK_NOTHROW;
@@ -719,7 +770,7 @@ FAIRLOCK_NOTHROW;
  * The name of the calling thread in fairlock_range_info_t: the same as long as the thread
  * lives, and no other live thread's.
  */
-uint64_t fairlock_this_thread(void) FAIRLOCK_NOTHROW;
+FAIRLOCK_API uint64_t fairlock_this_thread(void) FAIRLOCK_NOTHROW;
 
 /**
  * Counts the lock's events in `events` too; if that is null, no longer. Several locks may
@@ -728,6 +779,7 @@ uint64_t fairlock_this_thread(void) FAIRLOCK_NOTHROW;
  * * 0: done.
  * * EINVAL: not a lock, or `events` is misaligned.
  */
+FAIRLOCK_API
 int fairlock_range_lock_set_events(struct fairlock_range_lock_t *lock,
                                    struct fairlock_events_t *events)
 FAIRLOCK_NOTHROW;
@@ -738,6 +790,7 @@ FAIRLOCK_NOTHROW;
  * * 0: `range` holds it.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 int fairlock_range_read(struct fairlock_range_lock_t *lock,
                         struct fairlock_range_t *range,
                         uint64_t start,
@@ -752,6 +805,7 @@ FAIRLOCK_NOTHROW;
  * * EBUSY: it is written, or waited for by one that must not be overtaken.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_try_read(struct fairlock_range_lock_t *lock,
                             struct fairlock_range_t *range,
@@ -767,6 +821,7 @@ FAIRLOCK_NOTHROW;
  * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
  *   `range` is no node, or is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_read_until(struct fairlock_range_lock_t *lock,
                               struct fairlock_range_t *range,
@@ -784,6 +839,7 @@ FAIRLOCK_NOTHROW;
  * * EINTR: a signal handler ran.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_read_interruptible(struct fairlock_range_lock_t *lock,
                                       struct fairlock_range_t *range,
@@ -800,6 +856,7 @@ FAIRLOCK_NOTHROW;
  * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
  *   is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_read_cancellable(struct fairlock_range_lock_t *lock,
                                     struct fairlock_range_t *range,
@@ -816,6 +873,7 @@ FAIRLOCK_NOTHROW;
  * * 0: `range` holds it.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 int fairlock_range_read_recursive(struct fairlock_range_lock_t *lock,
                                   struct fairlock_range_t *range,
                                   uint64_t start,
@@ -829,6 +887,7 @@ FAIRLOCK_NOTHROW;
  * * EBUSY: a writer holds a part of it.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_try_read_recursive(struct fairlock_range_lock_t *lock,
                                       struct fairlock_range_t *range,
@@ -842,6 +901,7 @@ FAIRLOCK_NOTHROW;
  * * 0: `range` holds it.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 int fairlock_range_write(struct fairlock_range_lock_t *lock,
                          struct fairlock_range_t *range,
                          uint64_t start,
@@ -856,6 +916,7 @@ FAIRLOCK_NOTHROW;
  * * EBUSY: a part of it is held, or waited for by one that must not be overtaken.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_try_write(struct fairlock_range_lock_t *lock,
                              struct fairlock_range_t *range,
@@ -871,6 +932,7 @@ FAIRLOCK_NOTHROW;
  * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
  *   `range` is no node, or is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_write_until(struct fairlock_range_lock_t *lock,
                                struct fairlock_range_t *range,
@@ -888,6 +950,7 @@ FAIRLOCK_NOTHROW;
  * * EINTR: a signal handler ran.
  * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_write_interruptible(struct fairlock_range_lock_t *lock,
                                        struct fairlock_range_t *range,
@@ -904,6 +967,7 @@ FAIRLOCK_NOTHROW;
  * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
  *   is in use.
  */
+FAIRLOCK_API
 FAIRLOCK_MUST_USE
 int fairlock_range_write_cancellable(struct fairlock_range_lock_t *lock,
                                      struct fairlock_range_t *range,
@@ -919,7 +983,7 @@ FAIRLOCK_NOTHROW;
  * * EPERM: the node holds nothing.
  * * EINVAL: not a node.
  */
-int fairlock_range_unlock(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_range_unlock(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
 
 /**
  * Turns a range that is held for writing into one that is held for reading, with no gap in
@@ -930,7 +994,7 @@ int fairlock_range_unlock(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
  * * EPERM: the node holds nothing, or holds it for reading.
  * * EINVAL: not a node.
  */
-int fairlock_range_downgrade(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_range_downgrade(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
 
 /**
  * Gives up all of the range but `start` to `last`, and lets in those who waited for no more
@@ -941,6 +1005,7 @@ int fairlock_range_downgrade(struct fairlock_range_t *range) FAIRLOCK_NOTHROW;
  * * EINVAL: not a node; `last` is before `start`; or not all of that is held. Nothing has
  *   changed then.
  */
+FAIRLOCK_API
 int fairlock_range_shrink(struct fairlock_range_t *range,
                           uint64_t start,
                           uint64_t last)
@@ -955,6 +1020,7 @@ FAIRLOCK_NOTHROW;
  * * EINVAL: not a node, or `upper` is in use; or one of the parts would be empty. Nothing
  *   has changed then.
  */
+FAIRLOCK_API
 int fairlock_range_split(struct fairlock_range_t *range,
                          uint64_t mid,
                          struct fairlock_range_t *upper)
@@ -967,6 +1033,7 @@ FAIRLOCK_NOTHROW;
  * * EPERM: the node holds nothing.
  * * EINVAL: not a node.
  */
+FAIRLOCK_API
 int fairlock_range_get(const struct fairlock_range_t *range,
                        uint64_t *start,
                        uint64_t *last,
@@ -981,7 +1048,7 @@ FAIRLOCK_NOTHROW;
  * * 0: `*token` is a token, whatever it was before. No wait may be under way with it.
  * * EINVAL: `token` is null or misaligned.
  */
-int fairlock_cancel_init(struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_cancel_init(struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
 
 /**
  * Ends every wait with this token, now and later. Not to be called from a signal handler.
@@ -989,18 +1056,20 @@ int fairlock_cancel_init(struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
  * * 0: the token is cancelled.
  * * EINVAL: not a token.
  */
-int fairlock_cancel(struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_cancel(struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
 
 /**
  * Whether the token was cancelled; false if it is not a token.
  */
-bool fairlock_is_cancelled(const struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
+FAIRLOCK_API
+bool fairlock_is_cancelled(const struct fairlock_cancel_t *token)
+FAIRLOCK_NOTHROW;
 
 /**
  * Switches on or off the counters of the process, which count the events of all locks
  * together. Off at first. Locks that have counters of their own keep counting there.
  */
-void fairlock_events_set_counting(bool on) FAIRLOCK_NOTHROW;
+FAIRLOCK_API void fairlock_events_set_counting(bool on) FAIRLOCK_NOTHROW;
 
 /**
  * Writes events and how often they were counted to `counts`, which has room for `room` of
@@ -1008,6 +1077,7 @@ void fairlock_events_set_counting(bool on) FAIRLOCK_NOTHROW;
  * be more than there is room for; 0 if `events` is misaligned. The order of events never changes; new ones come
  * last.
  */
+FAIRLOCK_API
 size_t fairlock_events_read(const struct fairlock_events_t *events,
                             struct fairlock_event_count_t *counts,
                             size_t room)
@@ -1017,6 +1087,7 @@ FAIRLOCK_NOTHROW;
  * How often the event of that name was counted; in the process if `events` is null. 0 for
  * a name that no event has.
  */
+FAIRLOCK_API
 uint64_t fairlock_events_get(const struct fairlock_events_t *events,
                              const char *name)
 FAIRLOCK_NOTHROW;
@@ -1028,7 +1099,7 @@ FAIRLOCK_NOTHROW;
  * * 0: done.
  * * EINVAL: `events` is misaligned.
  */
-int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOCK_NOTHROW;
+FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOCK_NOTHROW;
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -8,7 +8,7 @@
 //! | mark | meaning |
 //! |---|---|
 //! | 0 | nobody has used it; the preset says what it is to be |
-//! | `READY`, and the low bits of its own address | the value is there |
+//! | `READY`, and low bits of its own address | the value is there |
 //! | `GONE` | destroyed |
 //! | anything else | never initialised, overwritten, or copied from elsewhere |
 //!
@@ -19,7 +19,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::errno::Errno;
+use libc::c_int;
+
+use crate::errno::{Errno, status};
 
 /// Nobody has used it.
 const UNTOUCHED: u32 = 0;
@@ -50,27 +52,64 @@ pub(crate) unsafe trait Home: Sized {
 /// nobody initialises or destroys meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn get<'a, T: Home>(home: *const T) -> Result<&'a T::Value, Errno> {
-    if !is_place_for(home) {
-        return Err(Errno::INVALID);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !is_made(home) {
+            make(home)?;
+        }
+        // Shared from now on.
+        Ok(&*value(home))
     }
-    // SAFETY: by the caller's promise, and aligned as was seen.
-    let mark = unsafe { mark(home) };
+}
+
+/// What `f` makes of the value; for the functions that are called most. First use is apart,
+/// with an `f` of its own, so that no other needs stack for it. `f` is best a function that
+/// is always inlined: of a closure that is called in two places there is but one.
+///
+/// # Safety
+/// As for [`get`].
+#[inline(always)]
+pub(crate) unsafe fn with<T: Home>(
+    home: *const T,
+    f: impl FnOnce(&T::Value) -> Result<(), Errno>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { if is_made(home) { status(f(&*value(home))) } else { make_and(home, f) } }
+}
+
+/// # Safety
+/// As for [`get`].
+#[cold]
+#[inline(never)]
+unsafe fn make_and<T: Home>(
+    home: *const T,
+    f: impl FnOnce(&T::Value) -> Result<(), Errno>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    status(unsafe { get(home) }.and_then(f))
+}
+
+/// Whether there is a value in the struct.
+///
+/// # Safety
+/// As for [`get`].
+#[inline(always)]
+unsafe fn is_made<T: Home>(home: *const T) -> bool {
+    // SAFETY: the caller's promise, and aligned as was seen.
     // Acquire: whoever set the mark had made the value.
-    if mark.load(Ordering::Acquire) != ready(home) {
-        // SAFETY: as above.
-        unsafe { make(home)? };
-    }
-    // SAFETY: the mark says that it is there; it is shared from now on.
-    Ok(unsafe { &*value(home) })
+    is_place_for(home) && unsafe { mark(home) }.load(Ordering::Acquire) == ready(home)
 }
 
 /// The first use of a struct.
 ///
 /// # Safety
-/// As for [`get`], and `home` is a place for `T`.
+/// As for [`get`].
 #[cold]
 #[inline(never)]
 unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
+    if !is_place_for(home) {
+        return Err(Errno::INVALID);
+    }
     // One for all: it is held for as long as it takes to write a lock, once for each. A
     // thread that finds it taken sleeps, so priorities cannot keep the other from running.
     static MAKING: Mutex<()> = Mutex::new(());
@@ -85,11 +124,11 @@ unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
             let made = T::preset(preset).ok_or(Errno::INVALID)?;
             // SAFETY: the caller's promise; untouched, and this thread holds `MAKING`.
             unsafe { put(home.cast_mut(), made) };
-            Ok(())
         }
-        now if now == ready(home) => Ok(()),
-        _ => Err(Errno::INVALID),
+        now if now == ready(home) => {}
+        _ => return Err(Errno::INVALID),
     }
+    Ok(())
 }
 
 /// Puts a value into a struct, whatever is in it.
@@ -151,8 +190,10 @@ unsafe fn mark<'a, T: Home>(home: *const T) -> &'a AtomicU32 {
 }
 
 #[inline(always)]
-fn ready<T>(home: *const T) -> u32 {
-    READY | (home.addr() & PHASE) as u32
+fn ready<T: Home>(home: *const T) -> u32 {
+    // A value that is aligned no more than its struct is at the same place in each.
+    let phase = if align_of::<T::Value>() > HEAD { home.addr() & PHASE } else { 0 };
+    READY | phase as u32
 }
 
 /// Where the value is: behind mark and preset, at the next place that is aligned for it.
@@ -164,7 +205,12 @@ fn value<T: Home>(home: *const T) -> *mut T::Value {
         assert!(before + size_of::<T::Value>() <= size_of::<T>(), "the C struct is too small");
     }
     let align = align_of::<T::Value>();
-    home.map_addr(|start| (start + HEAD + align - 1) & !(align - 1)).cast_mut().cast()
+    let place = if align > HEAD {
+        home.map_addr(|start| (start + HEAD + align - 1) & !(align - 1))
+    } else {
+        home.wrapping_byte_add(HEAD)
+    };
+    place.cast_mut().cast()
 }
 
 /// Mark and preset.

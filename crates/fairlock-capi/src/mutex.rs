@@ -54,31 +54,82 @@ unsafe impl Home for fairlock_mutex_t {
     }
 }
 
-/// An expression on the lock inside, whatever its batch size. In two steps, as a jump by
-/// table, which one is, costs as much as the lock.
+/// An expression on the lock inside, whatever its batch size.
 macro_rules! each {
-    ($mutex:expr, $lock:ident => $do:expr) => {
-        each!($mutex, $lock => $do, $do)
-    };
-    ($mutex:expr, $lock:ident => $adaptive:expr, $fixed:expr) => {
-        match $mutex {
-            Mutex::Adaptive($lock) => $adaptive,
-            Mutex::Fixed(fixed) => match fixed {
-                Fixed::One($lock) => $fixed,
-                Fixed::Four($lock) => $fixed,
-                Fixed::Eight($lock) => $fixed,
-            },
+    ($fixed:expr, $lock:ident => $do:expr) => {
+        match $fixed {
+            Fixed::One($lock) => $do,
+            Fixed::Four($lock) => $do,
+            Fixed::Eight($lock) => $do,
         }
     };
 }
 
 impl Mutex {
+    /// Does not fail.
+    #[inline(always)]
+    fn lock(&self) -> Result<(), Errno> {
+        match self {
+            // As the mutex of the Rust crate.
+            Self::Adaptive(lock) => lock.lock_with_backoff(),
+            Self::Fixed(fixed) => fixed.lock(),
+        }
+        Ok(())
+    }
+
+    fn try_lock(&self) -> bool {
+        match self {
+            Self::Adaptive(lock) => lock.try_lock(),
+            Self::Fixed(fixed) => each!(fixed, lock => lock.try_lock()),
+        }
+    }
+
+    /// Releases it if anyone holds it.
+    #[inline(always)]
+    fn unlock(&self) -> Result<(), Errno> {
+        match self {
+            Self::Adaptive(lock) => {
+                not_held_unless(lock.is_locked())?;
+                // SAFETY: held; by the caller, or else as the caller's mistake.
+                unsafe { lock.unlock() }
+                Ok(())
+            }
+            Self::Fixed(fixed) => fixed.unlock(),
+        }
+    }
+
     fn is_locked(&self) -> bool {
-        each!(self, lock => lock.is_locked())
+        match self {
+            Self::Adaptive(lock) => lock.is_locked(),
+            Self::Fixed(fixed) => each!(fixed, lock => lock.is_locked()),
+        }
     }
 
     fn is_contended(&self) -> bool {
-        each!(self, lock => lock.is_contended())
+        match self {
+            Self::Adaptive(lock) => lock.is_contended(),
+            Self::Fixed(fixed) => each!(fixed, lock => lock.is_contended()),
+        }
+    }
+}
+
+/// Apart from the default: together they would cost it more than its lock does.
+impl Fixed {
+    #[cold]
+    #[inline(never)]
+    fn lock(&self) {
+        each!(self, lock => lock.lock());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unlock(&self) -> Result<(), Errno> {
+        each!(self, lock => {
+            not_held_unless(lock.is_locked())?;
+            // SAFETY: held; by the caller, or else as the caller's mistake.
+            unsafe { lock.unlock() }
+        });
+        Ok(())
     }
 }
 
@@ -113,12 +164,8 @@ pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) ->
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_int {
-    let lock = |mutex: &Mutex| {
-        // With batches as large as pays, as the mutex of the Rust crate does.
-        each!(mutex, lock => lock.lock_with_backoff(), lock.lock());
-    };
     // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.map(lock))
+    unsafe { home::with(mutex, Mutex::lock) }
 }
 
 /// Takes the mutex if that needs no waiting, and overtakes nobody of an earlier batch. May
@@ -130,7 +177,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -> c_int {
-    let attempt = |mutex: &Mutex| busy_unless(each!(mutex, lock => lock.try_lock()));
+    let attempt = |mutex: &Mutex| busy_unless(mutex.try_lock());
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(attempt))
 }
@@ -142,16 +189,8 @@ pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
-    let unlock = |mutex: &Mutex| {
-        each!(mutex, lock => {
-            not_held_unless(lock.is_locked())?;
-            // SAFETY: held; by the caller, or else as the caller's mistake.
-            unsafe { lock.unlock() }
-        });
-        Ok(())
-    };
     // SAFETY: the caller provides a mutex.
-    status(unsafe { home::get(mutex) }.and_then(unlock))
+    unsafe { home::with(mutex, Mutex::unlock) }
 }
 
 /// Whether anyone holds the mutex at this instant; false if it is not a mutex.

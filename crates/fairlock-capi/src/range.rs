@@ -28,8 +28,6 @@ pub struct fairlock_range_t {
 
 /// Nothing is held.
 const FREE: u32 = 0;
-/// A thread waits for a range; nothing is held.
-const WAITS: u32 = 0x5741_4954;
 /// There is a guard for reading.
 const READS: u32 = 0x5245_4144;
 /// There is a guard for writing.
@@ -91,13 +89,11 @@ impl Node<'_> {
     #[inline(always)]
     fn fill<G: Guard>(&self, take: impl FnOnce() -> Result<G, Errno>) -> Result<(), Errno> {
         self.is_free()?;
-        self.state.store(WAITS, Ordering::Relaxed);
-        let taken = take();
-        let state = if taken.is_ok() { G::STATE } else { FREE };
-        // SAFETY: nothing is in the node while its state is another.
-        let taken = taken.map(|guard| unsafe { self.place::<G>().write(guard) });
-        self.state.store(state, Ordering::Relaxed);
-        taken
+        let guard = take()?;
+        // SAFETY: nothing is in the node as long as it is free.
+        unsafe { self.place::<G>().write(guard) };
+        self.state.store(G::STATE, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The guard in the node, to look at or to change.
@@ -108,7 +104,7 @@ impl Node<'_> {
             match self.state.load(Ordering::Relaxed) {
                 READS => Ok(Held::Read(&mut *self.place())),
                 WRITES => Ok(Held::Write(&mut *self.place())),
-                FREE | WAITS => Err(Errno::NOT_HELD),
+                FREE => Err(Errno::NOT_HELD),
                 _ => Err(Errno::INVALID),
             }
         }

@@ -88,12 +88,8 @@ pub unsafe extern "C" fn fairlock_rwlock_destroy(lock: *mut fairlock_rwlock_t) -
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
-    let read = |sem: &RwSem<Native>| {
-        sem.read();
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, read) }
+    unsafe { home::with(lock, read) }
 }
 
 /// Takes the lock for reading if that needs no waiting.
@@ -235,14 +231,8 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_cancellable(
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
-    let unlock = |sem: &RwSem<Native>| {
-        not_held_unless(is_read_locked(sem))?;
-        // SAFETY: held for reading; by the caller, or else as the caller's mistake.
-        unsafe { sem.unlock_read() };
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, unlock) }
+    unsafe { home::with(lock, unlock_read) }
 }
 
 /// Gives up the lock held for reading; if anyone waits, nobody gets in before the waiter
@@ -271,12 +261,8 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rw
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
-    let write = |sem: &RwSem<Native>| {
-        sem.write();
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, write) }
+    unsafe { home::with(lock, write) }
 }
 
 /// Takes the lock for writing if that needs no waiting.
@@ -345,14 +331,8 @@ pub unsafe extern "C" fn fairlock_rwlock_write_cancellable(
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
-    let unlock = |sem: &RwSem<Native>| {
-        not_held_unless(sem.is_write_locked())?;
-        // SAFETY: held for writing; by the caller, or else as the caller's mistake.
-        unsafe { sem.unlock_write() };
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, unlock) }
+    unsafe { home::with(lock, unlock_write) }
 }
 
 /// Gives up the lock held for writing; if anyone waits, nobody gets in before the waiter
@@ -452,6 +432,36 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
             Ok(())
         })
     }
+}
+
+// What is done most, in functions that are always inlined, and do not fail but for misuse.
+
+#[inline(always)]
+fn read(sem: &RwSem<Native>) -> Result<(), Errno> {
+    sem.read();
+    Ok(())
+}
+
+#[inline(always)]
+fn write(sem: &RwSem<Native>) -> Result<(), Errno> {
+    sem.write();
+    Ok(())
+}
+
+#[inline(always)]
+fn unlock_read(sem: &RwSem<Native>) -> Result<(), Errno> {
+    not_held_unless(is_read_locked(sem))?;
+    // SAFETY: held for reading; by the caller, or else as the caller's mistake.
+    unsafe { sem.unlock_read() };
+    Ok(())
+}
+
+#[inline(always)]
+fn unlock_write(sem: &RwSem<Native>) -> Result<(), Errno> {
+    not_held_unless(sem.is_write_locked())?;
+    // SAFETY: held for writing; by the caller, or else as the caller's mistake.
+    unsafe { sem.unlock_write() };
+    Ok(())
 }
 
 fn is_read_locked(sem: &RwSem<Native>) -> bool {

@@ -25,6 +25,11 @@
 
 #include "fairlock.h"
 
+/* Not there where this is preloaded into other programs, such as valgrind's launcher. */
+#pragma weak fairlock_rwlock_is_locked
+#pragma weak fairlock_rwlock_is_write_locked
+#pragma weak fairlock_mutex_is_locked
+
 /* The function of that name in libfairlock.so.0, as valgrind encodes it. */
 #define OURS(function) I_WRAP_SONAME_FNNAME_ZU(libfairlockZdsoZd0, function)
 
