@@ -41,9 +41,11 @@ pub(crate) fn mode() -> Mode {
 }
 
 /// How new locks decide who goes next; see `FAIRLOCK_POLICY`. A lock's kind
-/// (`pthread_rwlockattr_setkind_np`) does not matter, as no side starves.
+/// (`pthread_rwlockattr_setkind_np`) does not matter, as no side starves. Real-time
+/// threads go first, as POSIX wants it.
 pub(crate) fn policy() -> Policy {
-    POLICIES[POLICY.load(Ordering::Relaxed) as usize].1
+    let (_, policy) = POLICIES[POLICY.load(Ordering::Relaxed) as usize];
+    Policy { priorities: true, ..policy }
 }
 
 /// Any thread that comes here before the library has started finds the same.

@@ -61,6 +61,10 @@ unsafe impl Platform for Preload {
         Linux::cpu()
     }
 
+    fn priority() -> u8 {
+        Linux::priority()
+    }
+
     fn cpus() -> usize {
         static CPUS: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: a cached number that any thread may compute again.

@@ -157,6 +157,51 @@ static void fork_while_busy(void) {
         pthread_join(threads[i], NULL);
 }
 
+/* Threads of different priorities, in the order in which they had the lock. */
+static _Atomic int entered;
+static int order[6];
+
+static int enter_as(pthread_rwlock_t *l, int place, int priority, bool writes) {
+    struct sched_param parameters = {.sched_priority = priority};
+    int policy = priority ? SCHED_FIFO : SCHED_OTHER;
+    EXPECT(pthread_setschedparam(pthread_self(), policy, &parameters), 0);
+    EXPECT(writes ? pthread_rwlock_wrlock(l) : pthread_rwlock_rdlock(l), 0);
+    order[entered++] = place;
+    EXPECT(pthread_rwlock_unlock(l), 0);
+    return 0;
+}
+
+static int reader_0(pthread_rwlock_t *l) { return enter_as(l, 5, 0, false); }
+static int writer_0(pthread_rwlock_t *l) { return enter_as(l, 4, 0, true); }
+static int reader_5(pthread_rwlock_t *l) { return enter_as(l, 3, 5, false); }
+static int writer_5(pthread_rwlock_t *l) { return enter_as(l, 2, 5, true); }
+static int reader_9(pthread_rwlock_t *l) { return enter_as(l, 1, 9, false); }
+static int writer_9(pthread_rwlock_t *l) { return enter_as(l, 0, 9, true); }
+
+static void priorities(void) {
+    if (!ours)
+        return; /* glibc has no order */
+    struct sched_param now, wanted = {.sched_priority = 9};
+    int policy;
+    EXPECT(pthread_getschedparam(pthread_self(), &policy, &now), 0);
+    if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &wanted) == EPERM)
+        return; /* needs privileges */
+    EXPECT(pthread_setschedparam(pthread_self(), policy, &now), 0);
+    static int (*const calls[])(pthread_rwlock_t *) = {reader_0, writer_0, reader_5,
+                                                       writer_5, reader_9, writer_9};
+    struct caller callers[6];
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    for (int i = 0; i < 6; i++) {
+        start(&callers[i], calls[i], &lock);
+        wait_until_asleep(&callers[i]);
+    }
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    for (int i = 0; i < 6; i++)
+        EXPECT(result(&callers[i]), 0);
+    for (int i = 0; i < 4; i++) /* the other two are in no order */
+        EXPECT(order[i], i);
+}
+
 /* In memory that two processes share. */
 static void process_shared(void) {
     struct {
@@ -204,4 +249,5 @@ static void process_shared(void) {
 }
 
 TESTS({"signals", signals}, {"fork_with_waiters", fork_with_waiters},
-      {"fork_while_busy", fork_while_busy}, {"process_shared", process_shared})
+      {"fork_while_busy", fork_while_busy}, {"priorities", priorities},
+      {"process_shared", process_shared})
