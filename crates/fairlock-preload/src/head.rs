@@ -29,6 +29,9 @@
 //! as the installing exchange acquires what came before it and whoever follows the
 //! address acquires that. The same pair publishes what was adopted.
 
+#[cfg(all(test, loom))]
+mod head_loom;
+
 use core::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
@@ -87,11 +90,16 @@ pub(crate) struct Head<P: Platform> {
 }
 
 impl<P: Platform> Head<P> {
-    /// Enters as a reader, if the lock is thin and nothing is in the way at once.
+    /// Enters as a reader, if the lock is thin and nothing is in the way at once. It is
+    /// mostly free: a load to see that would only take time.
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
-        let word = self.word.load(Ordering::Relaxed);
-        word & (INFLATED | WRITER | FULL) == 0 && self.exchange(word, word + READER).is_ok()
+        match self.exchange(0, READER) {
+            Ok(()) => true,
+            Err(word) => {
+                word & (INFLATED | WRITER | FULL) == 0 && self.exchange(word, word + READER).is_ok()
+            }
+        }
     }
 
     /// The same as a writer.
@@ -100,17 +108,23 @@ impl<P: Platform> Head<P> {
         self.exchange(0, WRITER).is_ok()
     }
 
-    /// Leaves a thin lock, if nobody changes the word meanwhile; `leave_writer` is
-    /// called before a writer leaves.
+    /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there
+    /// is no other.
     #[inline(always)]
-    pub(crate) fn leave_at_once(&self, leave_writer: impl FnOnce()) -> Option<Exit<P>> {
-        let word = self.word.load(Ordering::Relaxed);
-        if word == WRITER {
-            leave_writer();
-            return self.give_up(word, 0).is_ok().then_some(Exit::Writer);
+    pub(crate) fn leave_read_at_once(&self) -> bool {
+        match self.give_up(READER, 0) {
+            Ok(()) => true,
+            Err(word) => {
+                let read = word & (INFLATED | WRITER) == 0 && word >= READER;
+                read && self.give_up(word, word - READER).is_ok()
+            }
         }
-        let thin = word & (INFLATED | WRITER) == 0 && word >= READER;
-        (thin && self.give_up(word, word - READER).is_ok()).then_some(Exit::Reader)
+    }
+
+    /// The same as a writer.
+    #[inline(always)]
+    pub(crate) fn leave_write_at_once(&self) -> bool {
+        self.give_up(WRITER, 0).is_ok()
     }
 
     /// Enters as a reader, or says what is in the way. `address` is the lock's.

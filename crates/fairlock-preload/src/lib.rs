@@ -73,6 +73,7 @@ mod posix;
 #[cfg(not(loom))]
 mod process;
 mod slot;
+#[cfg_attr(loom, allow(dead_code, reason = "nothing is counted in model checks"))]
 mod stats;
 #[cfg(not(loom))]
 mod thread;

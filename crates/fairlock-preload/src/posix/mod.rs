@@ -61,46 +61,48 @@ impl Lock {
 
     // ---- uncontended: as few instructions as possible ----
 
-    /// Reads a thin lock, if nothing whatever is special.
+    /// Reads a thin lock, if nothing whatever is special. (Then nobody writes it, this
+    /// thread neither.)
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
-        let me = thread::state();
-        if self.is_plain(me) && !self.is_writer(me) && self.head.read_at_once() {
-            me.held().push(self.address());
-            return true;
+        let held = thread::state().held();
+        let taken = held.has_room() && self.shared == 0 && self.head.read_at_once();
+        if taken {
+            held.push_in_room(self.address());
         }
-        false
+        taken
     }
 
     #[inline(always)]
     pub(crate) fn write_at_once(&self) -> bool {
         let me = thread::state();
-        if self.is_plain(me) && self.head.write_at_once() {
+        let taken = me.is_plain() && self.shared == 0 && self.head.write_at_once();
+        if taken {
             self.set_writer(me.tid());
-            return true;
         }
-        false
+        taken
     }
 
+    /// Leaves a thin lock: one that this thread writes, or was the last it came to read.
     #[inline(always)]
     pub(crate) fn unlock_at_once(&self) -> bool {
         let me = thread::state();
-        if !self.is_plain(me) {
+        if !me.is_plain() || self.shared != 0 {
             return false;
         }
-        match self.head.leave_at_once(|| self.set_writer(0)) {
-            Some(Exit::Reader) => {
-                // The lock may be gone; its address is only a number here.
-                me.held().remove(self.address());
-                true
+        // From here on the lock may be gone as soon as it was given up.
+        if me.held().is_last(self.address()) {
+            let left = self.head.leave_read_at_once();
+            if left {
+                me.held().remove_last();
             }
-            left => left.is_some(),
+            return left;
         }
-    }
-
-    #[inline(always)]
-    fn is_plain(&self, me: &State) -> bool {
-        me.is_plain() && self.shared == 0
+        if self.is_writer(me) {
+            self.set_writer(0);
+            return self.head.leave_write_at_once();
+        }
+        false
     }
 
     /// Relaxed: a thread finds its own number only if it stored it.

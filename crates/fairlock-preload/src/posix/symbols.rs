@@ -40,6 +40,17 @@ unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int
     if ours.read_at_once() {
         return 0;
     }
+    // SAFETY: see above.
+    unsafe { rdlock(lock) }
+}
+
+/// # Safety
+/// See above.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn rdlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    let ours = unsafe { Lock::at(lock) };
     if !ours.is_ours() {
         // SAFETY: see above.
         return unsafe { real::rdlock(lock) };
@@ -54,6 +65,17 @@ unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_
     if ours.read_at_once() {
         return 0;
     }
+    // SAFETY: see above.
+    unsafe { tryrdlock(lock) }
+}
+
+/// # Safety
+/// See above.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    let ours = unsafe { Lock::at(lock) };
     if !ours.is_ours() {
         // SAFETY: see above.
         return unsafe { real::tryrdlock(lock) };
@@ -99,6 +121,17 @@ unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int
     if ours.write_at_once() {
         return 0;
     }
+    // SAFETY: see above.
+    unsafe { wrlock(lock) }
+}
+
+/// # Safety
+/// See above.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn wrlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    let ours = unsafe { Lock::at(lock) };
     if !ours.is_ours() {
         // SAFETY: see above.
         return unsafe { real::wrlock(lock) };
@@ -113,6 +146,17 @@ unsafe extern "C" fn pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_
     if ours.write_at_once() {
         return 0;
     }
+    // SAFETY: see above.
+    unsafe { trywrlock(lock) }
+}
+
+/// # Safety
+/// See above.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    let ours = unsafe { Lock::at(lock) };
     if !ours.is_ours() {
         // SAFETY: see above.
         return unsafe { real::trywrlock(lock) };
@@ -158,6 +202,17 @@ unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int
     if ours.unlock_at_once() {
         return 0;
     }
+    // SAFETY: see above.
+    unsafe { unlock(lock) }
+}
+
+/// # Safety
+/// See above.
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    let ours = unsafe { Lock::at(lock) };
     if !ours.is_ours() {
         // SAFETY: see above.
         return unsafe { real::unlock(lock) };

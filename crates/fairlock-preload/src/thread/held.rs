@@ -16,49 +16,118 @@ use core::ptr;
 use super::tidy_up_at_exit;
 use crate::process::memory;
 
-#[derive(Clone, Copy)]
-struct Entry {
-    address: usize,
-    count: usize,
+/// An address and, above its bits, how many more times it is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry(u64);
+
+impl Entry {
+    const ONE_MORE: u64 = 1 << 48;
+    const MOST: u64 = u64::MAX / Self::ONE_MORE;
+
+    const fn once(address: usize) -> Self {
+        Self(address as u64)
+    }
+
+    fn is_of(self, address: usize) -> bool {
+        self.0 % Self::ONE_MORE == address as u64
+    }
+
+    fn more(self) -> u64 {
+        self.0 / Self::ONE_MORE
+    }
+
+    /// So many more times. As often as it can count means for ever: it costs turns only.
+    fn and(self, more: u64) -> Self {
+        Self(self.0 + more.min(Self::MOST - self.more()) * Self::ONE_MORE)
+    }
 }
 
-const INLINE: usize = 8;
+/// Entries from the beginning, the one below the first of the stack included.
+const INLINE: usize = 16;
 
 /// All zero at first, and then [`init`](Held::init) comes before anything else.
 pub(crate) struct Held {
-    entries: Cell<*mut Entry>,
-    len: Cell<usize>,
+    /// Behind the last entry.
+    top: Cell<*mut Entry>,
+    /// Where there is no more room; null as long as locks must not be taken at once.
+    limit: Cell<*mut Entry>,
+    /// An entry of no address, which `top` is always behind.
+    bottom: Cell<*mut Entry>,
     capacity: Cell<usize>,
     inline: [Cell<Entry>; INLINE],
 }
 
 impl Held {
-    pub(super) fn init(&self) {
-        self.entries.set(self.inline.as_ptr().cast_mut().cast());
-        self.capacity.set(INLINE);
+    pub(super) fn init(&self, at_once: bool) {
+        self.place(self.inline.as_ptr().cast_mut().cast(), INLINE, 1);
+        if !at_once {
+            self.limit.set(ptr::null_mut());
+        }
+    }
+
+    fn place(&self, entries: *mut Entry, capacity: usize, len: usize) {
+        self.bottom.set(entries);
+        self.capacity.set(capacity);
+        // SAFETY: `len` is at most `capacity`, which is how many there are.
+        let (top, limit) = unsafe { (entries.add(len), entries.add(capacity)) };
+        self.top.set(top);
+        self.limit.set(limit);
+    }
+
+    /// Whether a lock may be taken at once, and [`push_in_room`](Self::push_in_room)ed.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.top.get() < self.limit.get()
     }
 
     /// The thread reads the lock at `address` once more.
     #[inline(always)]
-    pub(crate) fn push(&self, address: usize) {
-        let len = self.len.get();
-        if len < self.capacity.get() {
-            self.len.set(len + 1);
-            self.write(len, Entry { address, count: 1 });
-        } else {
-            self.push_when_full(address);
+    pub(crate) fn push_in_room(&self, address: usize) {
+        let top = self.top.get();
+        // SAFETY: there is room.
+        unsafe {
+            self.top.set(top.add(1));
+            top.write(Entry::once(address));
         }
     }
 
-    /// The thread reads the lock at `address` once less.
+    /// The same, whether there is room or not.
+    pub(crate) fn push(&self, address: usize) {
+        if self.len() < self.capacity.get() || self.make_room(address) {
+            self.push_in_room(address);
+        }
+    }
+
+    /// Whether the lock at `address` is what the thread came to read last. After
+    /// [`init`](Self::init) only.
     #[inline(always)]
+    pub(crate) fn is_last(&self, address: usize) -> bool {
+        // SAFETY: below the top there is at least the bottom.
+        unsafe { self.top.get().sub(1).read() == Entry::once(address) }
+    }
+
+    /// The thread reads that one once less.
+    #[inline(always)]
+    pub(crate) fn remove_last(&self) {
+        // SAFETY: as above, and it is not the bottom.
+        self.top.set(unsafe { self.top.get().sub(1) });
+    }
+
+    /// The thread reads the lock at `address` once less.
     pub(crate) fn remove(&self, address: usize) {
-        let Some(top) = self.len.get().checked_sub(1) else { return };
-        let entry = self.read(top);
-        if entry.address == address && entry.count == 1 {
-            self.len.set(top);
-        } else {
-            self.remove_below(address);
+        if self.is_last(address) {
+            return self.remove_last();
+        }
+        let Some(index) = self.find(address) else { return };
+        let entry = self.read(index);
+        match entry.more() {
+            Entry::MOST => {}
+            0 => {
+                let last = self.len() - 1;
+                self.write(index, self.read(last));
+                self.top.set(self.at(last));
+            }
+            _ => self.write(index, Entry(entry.0 - Entry::ONE_MORE)),
         }
     }
 
@@ -67,97 +136,95 @@ impl Held {
         self.find(address).is_some()
     }
 
+    /// The stack is full: counts `address` in an entry that it has (false), or makes room
+    /// for a new one.
     #[cold]
-    fn remove_below(&self, address: usize) {
-        let Some(index) = self.find(address) else { return };
-        let entry = self.read(index);
-        if entry.count > 1 {
-            return self.write(index, Entry { count: entry.count - 1, ..entry });
-        }
-        let top = self.len.get() - 1;
-        self.write(index, self.read(top));
-        self.len.set(top);
-    }
-
-    #[cold]
-    fn push_when_full(&self, address: usize) {
+    fn make_room(&self, address: usize) -> bool {
         if let Some(index) = self.find(address) {
-            let entry = self.read(index);
-            return self.write(index, Entry { count: entry.count + 1, ..entry });
+            self.write(index, self.read(index).and(1));
+            return false;
         }
         self.merge();
-        if self.len.get() * 2 > self.capacity.get() && !self.grow() {
-            return; // without memory the thread just has to wait for its turn
-        }
-        self.push(address);
+        // Without memory the thread just has to wait for its turn.
+        self.len() * 2 <= self.capacity.get() || self.grow()
     }
 
     /// One entry for each address.
     fn merge(&self) {
-        let mut merged = 0;
-        for index in 0..self.len.get() {
+        let mut merged = 1;
+        for index in 1..self.len() {
             let entry = self.read(index);
-            match (0..merged).find(|&i| self.read(i).address == entry.address) {
-                Some(same) => {
-                    let count = self.read(same).count + entry.count;
-                    self.write(same, Entry { count, ..entry });
-                }
+            let address = (entry.0 % Entry::ONE_MORE) as usize;
+            match (1..merged).find(|&other| self.read(other).is_of(address)) {
+                Some(same) => self.write(same, self.read(same).and(entry.more() + 1)),
                 None => {
                     self.write(merged, entry);
                     merged += 1;
                 }
             }
         }
-        self.len.set(merged);
+        self.top.set(self.at(merged));
     }
 
     fn grow(&self) -> bool {
-        let capacity = self.capacity.get() * 8;
+        let (len, capacity) = (self.len(), self.capacity.get() * 8);
         let Some(memory) = memory::map(capacity * size_of::<Entry>()) else { return false };
         let entries = memory.cast::<Entry>().as_ptr();
         // SAFETY: both have room for the entries there are.
-        unsafe { ptr::copy_nonoverlapping(self.entries.get(), entries, self.len.get()) };
+        unsafe { ptr::copy_nonoverlapping(self.bottom.get(), entries, len) };
+        let at_once = !self.limit.get().is_null();
         self.unmap();
-        self.entries.set(entries);
-        self.capacity.set(capacity);
+        self.place(entries, capacity, len);
+        if !at_once {
+            self.limit.set(ptr::null_mut());
+        }
         tidy_up_at_exit(super::state());
         true
     }
 
     fn unmap(&self) {
+        let bytes = self.capacity.get() * size_of::<Entry>();
         if self.capacity.get() > INLINE {
             // SAFETY: mapped by `grow`, and replaced or given up.
-            unsafe {
-                memory::unmap(self.entries.get().cast(), self.capacity.get() * size_of::<Entry>());
-            }
+            unsafe { memory::unmap(self.bottom.get().cast(), bytes) };
         }
     }
 
     /// The thread ends.
     pub(super) fn tidy_up(&self) {
         self.unmap();
-        self.len.set(0);
-        self.init();
+        self.init(!self.limit.get().is_null());
+    }
+
+    /// How many entries there are, with the one at the bottom.
+    fn len(&self) -> usize {
+        // SAFETY: both are in the same entries, or null.
+        unsafe { self.top.get().offset_from(self.bottom.get()) as usize }
     }
 
     /// From the top: what was taken last is mostly released first.
     #[inline]
     fn find(&self, address: usize) -> Option<usize> {
-        (0..self.len.get()).rev().find(|&index| self.read(index).address == address)
+        (1..self.len()).rev().find(|&index| self.read(index).is_of(address))
+    }
+
+    #[inline(always)]
+    fn at(&self, index: usize) -> *mut Entry {
+        debug_assert!(index <= self.capacity.get());
+        // SAFETY: there are `capacity` of them; this is one, or behind the last.
+        unsafe { self.bottom.get().add(index) }
     }
 
     #[inline(always)]
     fn read(&self, index: usize) -> Entry {
-        debug_assert!(index < self.capacity.get());
-        // SAFETY: `entries` has room for `capacity`. Zero, or written: an entry.
-        unsafe { self.entries.get().add(index).read() }
+        // SAFETY: in the entries; zero, or written.
+        unsafe { self.at(index).read() }
     }
 
     #[inline(always)]
     fn write(&self, index: usize, entry: Entry) {
-        debug_assert!(index < self.capacity.get());
-        // SAFETY: as above. Only this thread has the entries.
-        unsafe { self.entries.get().add(index).write(entry) }
+        // SAFETY: as above. Only this thread has them.
+        unsafe { self.at(index).write(entry) }
     }
 }
 
@@ -168,13 +235,14 @@ mod tests {
     /// Of this thread, as a new one has it.
     fn held() -> &'static Held {
         let held = super::super::enter().held();
-        assert_eq!(held.len.get(), 0);
+        assert_eq!(held.len(), 1);
         held
     }
 
-    fn counts(held: &Held) -> Vec<(usize, usize)> {
+    fn counts(held: &Held) -> Vec<(u64, u64)> {
+        let entries = (1..held.len()).map(|index| held.read(index));
         let mut counts: Vec<_> =
-            (0..held.len.get()).map(|i| (held.read(i).address, held.read(i).count)).collect();
+            entries.map(|entry| (entry.0 % Entry::ONE_MORE, entry.more() + 1)).collect();
         counts.sort_unstable();
         counts
     }
@@ -207,7 +275,7 @@ mod tests {
             }
             assert_eq!(counts(held), [(8000, 1)]);
             held.tidy_up();
-            assert_eq!((held.len.get(), held.capacity.get()), (0, INLINE));
+            assert_eq!((held.len(), held.capacity.get()), (1, INLINE));
         })
         .join()
         .unwrap();
@@ -217,11 +285,19 @@ mod tests {
     fn entries_that_stay_behind_are_merged() {
         let held = held();
         for turn in 0..100_000 {
-            held.push(turn % 3 * 8);
+            held.push(8 + turn % 3 * 8);
         }
         assert_eq!(held.capacity.get(), INLINE);
-        let total: usize = counts(held).iter().map(|&(_, count)| count).sum();
+        let total: u64 = counts(held).iter().map(|&(_, count)| count).sum();
         assert_eq!(total, 100_000);
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_counted_is_there_for_good() {
+        let held = held();
+        (0..1 << 20).for_each(|_| held.push(8));
+        (0..1 << 20).for_each(|_| held.remove(8));
+        assert!(held.contains(8) && held.len() <= INLINE);
     }
 
     #[test]
@@ -231,6 +307,6 @@ mod tests {
         (0..19).for_each(|_| held.remove(8));
         assert!(held.contains(8));
         held.remove(8);
-        assert!(!held.contains(8) && held.len.get() == 0);
+        assert!(!held.contains(8) && held.len() == 1);
     }
 }

@@ -99,9 +99,10 @@ pub(crate) fn enter() -> &'static State {
 
 #[cold]
 fn first(state: &State) {
-    state.held.init();
+    let plain = config::mode() == Mode::On;
+    state.held.init(plain);
     state.tid.set(gettid());
-    state.plain.set(config::mode() == Mode::On);
+    state.plain.set(plain);
 }
 
 /// The calling thread is the only one of a new process.
