@@ -8,6 +8,9 @@
 
 mod adaptive;
 mod adopt;
+mod barge;
+#[cfg(all(test, loom))]
+mod barge_loom;
 mod check;
 mod downgrade;
 #[cfg(all(test, loom))]
@@ -35,6 +38,8 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
+#[doc(hidden)]
+pub use barge::Barge;
 #[doc(hidden)]
 pub use check::Snapshot;
 use pace::Tenure;
