@@ -11,8 +11,8 @@
 //!
 //! A lock has two forms, and both fit into the 56 bytes of the program's lock. At
 //! first it is *thin*: a word (`head`) that counts readers or says that a writer is
-//! inside, one compare-exchange each way. When somebody has to wait, the lock is
-//! *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool adopts whoever holds it
+//! inside, one compare-exchange each way. When somebody has to wait, and not just for half
+//! a millisecond, the lock is *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool adopts whoever holds it
 //! now, and its address replaces the word. From then on everything goes to that lock,
 //! until the program destroys its own.
 //!
@@ -25,7 +25,9 @@
 //!
 //! # Promises
 //!
-//! * Waits are as fair as `FAIRLOCK_POLICY` says. All kinds of `pthread_rwlockattr_setkind_np`
+//! * Waits are as fair as `FAIRLOCK_POLICY` says, for those that have queued; before that
+//!   a thread watches the lock for up to half a millisecond, giving way to others (for a
+//!   microsecond where that was in vain lately), and takes it if it comes free. All kinds of `pthread_rwlockattr_setkind_np`
 //!   mean the same: readers and writers take turns, so neither side starves, and a thread
 //!   that reads already may read again, whoever waits (`thread::held` knows).
 //! * Results are glibc's (`EBUSY`, `EDEADLK`, `EINVAL`, `ETIMEDOUT`, `EAGAIN`), in the
@@ -33,6 +35,7 @@
 //!   if others wait, even in the moment when nobody holds the lock.
 //! * A wait on `CLOCK_REALTIME` is over when that clock says so. If somebody sets the
 //!   clock forward meanwhile, the wait does not notice before the time it was meant to last.
+//! * Threads under `SCHED_FIFO` and `SCHED_RR` that wait go first, by priority.
 //! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.

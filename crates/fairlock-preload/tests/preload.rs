@@ -50,6 +50,13 @@ fn cpp_shared_mutexes() {
 }
 
 #[test]
+fn examples_compile() {
+    for example in ["starved_writer.c", "uncontended.c", "cache.cpp"] {
+        compile(&format!("../../../../examples/preload/{example}"));
+    }
+}
+
+#[test]
 fn every_policy_is_a_lock() {
     for policy in ["default", "unfair", "handoff", "no_reader_spin", "writer_phase", ""] {
         for (program, test) in [

@@ -10,15 +10,22 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::Platform;
+use fairlock::rwsem::Barge;
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::until::Until;
 use crate::head::{Entry, Exit, Head};
 use crate::process::config::{self, Mode};
 use crate::process::registry;
-use crate::slot::Slot;
+use crate::slot::{Slot, Watches};
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
+
+/// How long a thread watches a lock that somebody else holds before it queues, letting
+/// others have its CPU: until a holder that lost its own has mostly got it back,
+const WATCH_NS: u64 = 500_000;
+/// and for how long of that it does not even let others run.
+const SPIN_NS: u64 = 1_000;
 
 /// The program's lock. What glibc wrote into it when it was initialised is honoured, and
 /// the number of the writing thread is where debuggers look for it.
@@ -26,7 +33,10 @@ use crate::thread::{self, State};
 pub(crate) struct Lock {
     /// `__readers` and `__writers`.
     head: Head<Preload>,
-    _futexes: [u32; 4],
+    /// Not zero once the lock is inflated: a hint not to write to the head in vain, which
+    /// all read then. (`__wrphase_futex`)
+    inflated: AtomicU32,
+    _futexes: [u32; 3],
     /// `__cur_writer`. Only the writer itself stores or clears its own number.
     writer: AtomicU32,
     /// `__shared`: not zero if the lock is used by several processes.
@@ -66,7 +76,7 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
         let held = thread::state().held();
-        let taken = held.has_room() && self.shared == 0 && self.head.read_at_once();
+        let taken = held.has_room() && self.seems_thin() && self.head.read_at_once();
         if taken {
             held.push_in_room(self.address());
         }
@@ -76,7 +86,7 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn write_at_once(&self) -> bool {
         let me = thread::state();
-        let taken = me.is_plain() && self.shared == 0 && self.head.write_at_once();
+        let taken = me.is_plain() && self.seems_thin() && self.head.write_at_once();
         if taken {
             self.set_writer(me.tid());
         }
@@ -87,7 +97,7 @@ impl Lock {
     #[inline(always)]
     pub(crate) fn unlock_at_once(&self) -> bool {
         let me = thread::state();
-        if !me.is_plain() || self.shared != 0 {
+        if !me.is_plain() || !self.seems_thin() {
             return false;
         }
         // From here on the lock may be gone as soon as it was given up.
@@ -103,6 +113,12 @@ impl Lock {
             return self.head.leave_write_at_once();
         }
         false
+    }
+
+    /// It is ours, and perhaps thin. Relaxed: a hint.
+    #[inline(always)]
+    fn seems_thin(&self) -> bool {
+        self.shared | self.inflated.load(Ordering::Relaxed) == 0
     }
 
     /// Relaxed: a thread finds its own number only if it stored it.
@@ -125,7 +141,7 @@ impl Lock {
             return EDEADLK;
         }
         let again = || me.held().contains(self.address());
-        let entry = self.enter(me, Head::read);
+        let entry = self.wait_to_enter(me, Head::read, until);
         self.note_read(me, self.inside(entry, true, |slot| read(slot, me, again(), until)))
     }
 
@@ -141,7 +157,7 @@ impl Lock {
         if self.is_writer(me) {
             return EDEADLK;
         }
-        let entry = self.enter(me, Head::write);
+        let entry = self.wait_to_enter(me, Head::write, until);
         self.note_write(me, self.inside(entry, true, |slot| write(slot, me, until)))
     }
 
@@ -178,7 +194,15 @@ impl Lock {
         let address = self.address();
         if self.head.slot(address).is_some() {
             registry::retire(&self.head, address);
+            self.inflated.store(0, Ordering::Relaxed);
         }
+    }
+
+    fn inflate(&self) -> &'static Slot<Preload> {
+        let slot = registry::inflate(&self.head, self.address());
+        // The caller is not inside yet: the lock stays.
+        self.inflated.store(1, Ordering::Relaxed);
+        slot
     }
 
     /// An attempt on the thin lock, unless there are to be none.
@@ -188,9 +212,23 @@ impl Lock {
         attempt: impl Fn(&Head<Preload>, usize) -> Entry<Preload>,
     ) -> Entry<Preload> {
         if me.observes() && self.head.slot(self.address()).is_none() {
-            return Entry::Inflated(registry::inflate(&self.head, self.address()));
+            return Entry::Inflated(self.inflate());
         }
         attempt(&self.head, self.address())
+    }
+
+    /// The same, watching the lock for a moment if somebody is in the way.
+    fn wait_to_enter(
+        &self,
+        me: &State,
+        attempt: impl Fn(&Head<Preload>, usize) -> Entry<Preload>,
+        until: &Until,
+    ) -> Entry<Preload> {
+        let look = || match self.enter(me, &attempt) {
+            Entry::Conflict => None,
+            entry => Some(entry),
+        };
+        watch(until, WATCH_NS, look).unwrap_or(Entry::Conflict)
     }
 
     /// What came of it: if the caller is not inside, `take` is to take the inflated lock.
@@ -205,7 +243,7 @@ impl Lock {
             Entry::Entered => return Ok(None),
             Entry::Full => return Err(EAGAIN),
             Entry::Conflict if !waits => return Err(EBUSY),
-            Entry::Conflict | Entry::Crowded => registry::inflate(&self.head, self.address()),
+            Entry::Conflict | Entry::Crowded => self.inflate(),
             Entry::Inflated(slot) => slot,
         };
         take(slot).map(|()| Some(slot))
@@ -248,6 +286,7 @@ fn read(slot: &Slot<Preload>, me: &State, again: bool, until: &Until) -> Result<
         }
     }
     timed(slot, me, || match until {
+        until if barge(until, &slot.watches[0], || slot.sem.barge_read()) => Ok(()),
         Until::Forever => {
             slot.sem.read();
             Ok(())
@@ -270,6 +309,7 @@ fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
         return Ok(());
     }
     timed(slot, me, || match until {
+        until if barge(until, &slot.watches[1], || slot.sem.barge_write()) => Ok(()),
         Until::Forever => {
             slot.sem.write();
             Ok(())
@@ -282,6 +322,43 @@ fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
     if slot.sem.try_write() { Ok(()) } else { Err(EBUSY) }
 }
 
+/// Takes the inflated lock in a moment when nobody is inside, if one comes soon.
+fn barge(until: &Until, watches: &Watches, barge: impl Fn() -> Barge) -> bool {
+    let look = || match barge() {
+        Barge::Taken => Some(true),
+        Barge::Ask => Some(false),
+        Barge::Refused => None,
+    };
+    if let Some(taken) = look() {
+        return taken;
+    }
+    let bound = if watches.pay() { WATCH_NS } else { SPIN_NS };
+    let result = watch(until, bound, look);
+    watches.note(result.is_none());
+    result.unwrap_or(false)
+}
+
+/// Looks until there is a result, for a moment: most waits are short, and to queue is to
+/// take turns, which costs a switch of threads each.
+fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let mut began = None;
+    loop {
+        let result = look();
+        if result.is_some() || until.is_over() {
+            return result;
+        }
+        let now = Preload::now();
+        let since = now - *began.get_or_insert(now);
+        if since >= bound_ns {
+            return None;
+        }
+        if since < SPIN_NS {
+            Preload::pause();
+        } else {
+            Preload::yield_now();
+        }
+    }
+}
 /// Waits, and notes for how long if that is asked for.
 #[inline(always)]
 fn timed<T>(slot: &Slot<Preload>, me: &State, wait: impl FnOnce() -> T) -> T {

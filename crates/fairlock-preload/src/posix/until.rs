@@ -41,6 +41,15 @@ impl Until {
         }
     }
 
+    /// Whether it is time.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Until::Forever => false,
+            Until::Monotonic(time) => *time <= Preload::now(),
+            Until::Realtime(time) => *time <= realtime(),
+        }
+    }
+
     /// Calls `wait` with a deadline on the locks' clock until it succeeds, or it is time.
     pub(crate) fn wait(&self, wait: impl Fn(u64) -> Result<(), WaitError>) -> Result<(), c_int> {
         loop {

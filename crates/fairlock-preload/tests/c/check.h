@@ -3,6 +3,8 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#define _GNU_SOURCE
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -11,14 +11,14 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
-/// Compiles a program of `tests/c`.
+/// Compiles a program, of `tests/c` if it does not say otherwise.
 pub(crate) fn compile(source: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
     let cpp = source.extension().is_some_and(|extension| extension == "cpp");
     let (compiler, standard) = if cpp { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
     let output = Command::new(compiler)
-        .args([standard, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
         .arg(&source)
         .arg("-o")
         .arg(&program)
