@@ -408,13 +408,13 @@ class range_lock {
 
   private:
     auto read_until(read_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
-        return [=, &guard](int clock, std::timespec const *deadline) {
+        return [this, &guard, start, last](int clock, std::timespec const *deadline) {
             return fairlock_range_read_until(&native_, guard.native_handle(), start, last, clock,
                                              deadline);
         };
     }
     auto write_until(write_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
-        return [=, &guard](int clock, std::timespec const *deadline) {
+        return [this, &guard, start, last](int clock, std::timespec const *deadline) {
             return fairlock_range_write_until(&native_, guard.native_handle(), start, last, clock,
                                               deadline);
         };

@@ -89,7 +89,10 @@ fn cplusplus() {
         let _ = writeln!(io::stderr(), "\nNOT TESTED: fairlock.hpp, as there is no {compiler:?}\n");
         return;
     }
-    compile_and_run(("CXX", "c++"), "-std=c++17", "cpp/fairlock.cpp");
+    // The later standard deprecates things.
+    for standard in ["-std=c++17", "-std=c++20"] {
+        compile_and_run(("CXX", "c++"), standard, "cpp/fairlock.cpp");
+    }
 }
 
 /// By its name in the source of a test, which says nothing about how well it is tested.
