@@ -32,8 +32,8 @@
  *
  * SIGNALS, THREADS, FORK. Locks are not for signal handlers. A handler that runs while its
  * thread waits does not end the wait, unless it is an interruptible one. Waits are no
- * cancellation points of pthread_cancel. After fork, the child may use no lock that had
- * waiters.
+ * cancellation points of pthread_cancel. After a fork beside other threads, the child may
+ * use no lock that had waiters, or that nobody had used yet.
  */
 #ifndef FAIRLOCK_H
 #define FAIRLOCK_H

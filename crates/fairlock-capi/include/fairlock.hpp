@@ -25,6 +25,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "fairlock.h"
@@ -74,10 +75,9 @@ std::timespec to_timespec(std::chrono::duration<Rep, Period> time) {
 }
 
 /* Calls `wait(clock, deadline)`, which returns an error number, until `time` on any clock. */
-template <class Clock, class Duration, class Wait>
-int wait_until(std::chrono::time_point<Clock, Duration> const &time, Wait wait) {
-    using std::chrono::steady_clock;
-    using std::chrono::system_clock;
+template <class Clock, class Span, class Wait>
+int wait_until(std::chrono::time_point<Clock, Span> const &time, Wait wait) {
+    using namespace std::chrono;
     if constexpr (std::is_same_v<Clock, steady_clock> || std::is_same_v<Clock, system_clock>) {
         auto const deadline = to_timespec(time.time_since_epoch());
         auto const clock = std::is_same_v<Clock, steady_clock> ? CLOCK_MONOTONIC : CLOCK_REALTIME;
@@ -85,9 +85,9 @@ int wait_until(std::chrono::time_point<Clock, Duration> const &time, Wait wait) 
     } else {
         /* A clock that the system does not know: as long as it says, again and again. */
         for (;;) {
-            auto const left = time - Clock::now();
-            auto const now = steady_clock::now().time_since_epoch();
-            auto const deadline = to_timespec(std::chrono::duration<double>(now) + left);
+            auto const now = Clock::now();
+            auto const left = time > now ? duration<double>(time - now) : duration<double>(0);
+            auto const deadline = to_timespec(steady_clock::now().time_since_epoch() + left);
             int const code = wait(CLOCK_MONOTONIC, &deadline);
             if (code != ETIMEDOUT || Clock::now() >= time) {
                 return code;

@@ -75,6 +75,7 @@ template <class Mutex> void shared_timed_mutex(Mutex &m) {
         CHECK(hasty_clock::now() >= soon);
         CHECK(!m.try_lock_shared_until(hasty_clock::now() - 1ms));
         // Times of every size.
+        CHECK(!m.try_lock_until(hasty_clock::time_point::min()));
         CHECK(!m.try_lock_for(-std::chrono::hours::max()));
         CHECK(!m.try_lock_for(std::chrono::duration<double, std::micro>(0.5)));
         CHECK(!m.try_lock_until(std::chrono::system_clock::time_point::min()));
