@@ -220,3 +220,31 @@ fn waiting_outside_of_a_simulation_panics() {
     lock.write();
     lock.write();
 }
+
+/// Threads that read and write by turns have no sides that could take turns: whoever
+/// has the lock goes on until its tenure ends, and a lock that nobody is inside is not
+/// left alone until a timer expires.
+#[test]
+fn threads_that_read_and_write_by_turns_do_not_hand_over_at_each_turn() {
+    let machine = Machine::builtin("opteron_4").unwrap();
+    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let mut simulation = Simulation::new(&machine, 1);
+    let handles: Vec<_> = (0..8)
+        .map(|_| {
+            simulation.spawn(|| {
+                let mut operations = 0_u32;
+                while !stopped() {
+                    with_rw_sem(&lock, random(11) == 0, &|| busy(50));
+                    operations += 1;
+                }
+                operations
+            })
+        })
+        .collect();
+    const RUN_NS: u64 = 20_000_000;
+    simulation.run_for(RUN_NS).unwrap_or_else(|stuck| panic!("{stuck}"));
+    let operations: u32 = handles.into_iter().map(|handle| handle.join()).sum();
+    println!("{operations}");
+    // Of those that one thread alone could make, a good part.
+    assert!(u64::from(operations) > RUN_NS / 50 / 8, "{operations}");
+}

@@ -223,7 +223,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// What a handoff costs, as measured up to now.
-    fn handoff_ns(&self) -> u64 {
+    pub(super) fn handoff_ns(&self) -> u64 {
         self.latency_ns() + self.tenure.leaving.load(Ordering::Relaxed) as u64
     }
 

@@ -75,14 +75,16 @@ impl<P: Platform> RwSem<P> {
 
     /// A reader, counted already, that found `before`: may it stay?
     pub(super) fn steal_read(&self, before: usize, me: &'static Thread<P>) -> bool {
+        me.steals.read();
         if before & READ_STEAL_BLOCKED != 0 {
             return false;
         }
         let holder = self.tenure.holder.load(Ordering::Relaxed);
-        if holder == me.hint() && me.steals.reads_in_a_row() && !self.stop_writing(false) {
+        let writes = holder == me.hint();
+        if writes && me.steals.reads_in_a_row() && !self.stop_writing(false) {
             return false;
         }
-        let stolen = (holder == READERS || holder == me.hint()) && self.stays_in_tenure(before, me);
+        let stolen = (holder == READERS || writes) && self.stays_in_tenure(before, me, writes);
         if stolen {
             self.count(Event::ReadSteal);
         }
@@ -143,14 +145,18 @@ impl<P: Platform> RwSem<P> {
         stays
     }
 
-    /// Closes the lock if the tenure is over.
-    fn stays_in_tenure(&self, before: usize, me: &'static Thread<P>) -> bool {
+    /// Closes the lock if the tenure is over; or if it is the caller's to write (`writes`)
+    /// and it has only read for as long as it takes to give the lock to another.
+    fn stays_in_tenure(&self, before: usize, me: &'static Thread<P>, writes: bool) -> bool {
         let Some(look) = me.steals.tick::<P>() else { return true };
         if look.passed_multiple_of(STEAL_MARK_NS) {
             self.count_steal();
         }
         if self.ends_tenure(&look) {
             return self.close() & HANDOFF == 0;
+        }
+        if writes && me.steals.reads_for(&look) > self.handoff_ns() && !self.stop_writing(false) {
+            return false;
         }
         if !self.tenure_is_readers() {
             return true;

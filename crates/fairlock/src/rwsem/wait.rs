@@ -52,6 +52,9 @@ impl<P: Platform> RwSem<P> {
         me.parker.forget_notification();
         let waiter = Waiter::new(kind, me, P::now(), self.priority());
         me.steals.note_wait(waiter.arrived);
+        if kind == Kind::Writer {
+            me.steals.wrote();
+        }
         let mut wakes = WakeList::new();
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after a grant or after `leave`.
@@ -103,7 +106,7 @@ impl<P: Platform> RwSem<P> {
                     P::yield_now();
                     continue;
                 }
-                _ if watch.lasts(P::now()) && self.is_open() => {
+                _ if (watch.lasts(P::now()) || watch.is_undecided()) && self.is_open() => {
                     self.wait_at_open_lock(waiter, &mut watch, shape)
                 }
                 _ => self.sleep(waiter, context.deadline, context),

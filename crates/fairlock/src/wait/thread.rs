@@ -165,8 +165,14 @@ pub(crate) struct StealClock {
     stride: Cell<u32>,
     /// When the last look was.
     looked: Cell<u64>,
-    /// Reads stolen since the last write.
+    /// Contended reads since the last contended write.
     reads: Cell<u32>,
+    /// How many there are typically.
+    run: Cell<u32>,
+    /// Whether it wrote since the last look at which it read.
+    wrote: Cell<bool>,
+    /// When it was first seen to read, and not to write.
+    reading_since: Cell<u64>,
     /// Whether its last operation took long.
     slow: Cell<bool>,
     /// Looks in a row at which the thread was alone inside.
@@ -193,8 +199,11 @@ impl Look {
 impl StealClock {
     const INTERVAL_NS: u64 = 2_000;
     const SLOW_NS: u64 = 50_000;
-    const MAX_STRIDE: u32 = 32;
     const READS_IN_A_ROW: u32 = 8;
+    /// A thread that reads so often between two writes has sides to take turns.
+    const LONG_RUN: u32 = 32;
+    const LONGEST_RUN: u32 = 256;
+    const MAX_STRIDE: u32 = 32;
     /// Looks in a row that tell a thread that nobody else is inside: before
     /// anybody has joined it,
     const LONELY_LOOKS: i32 = 3;
@@ -209,6 +218,9 @@ impl StealClock {
             stride: Cell::new(1),
             looked: Cell::new(0),
             reads: Cell::new(0),
+            run: Cell::new(Self::LONGEST_RUN),
+            wrote: Cell::new(true),
+            reading_since: Cell::new(0),
             slow: Cell::new(false),
             alone: Cell::new(0),
         }
@@ -219,7 +231,7 @@ impl StealClock {
         self.left.set(1);
         self.stride.set(1);
         self.looked.set(now);
-        self.reads.set(0);
+        self.wrote.set(true);
     }
 
     /// The thread begins to wait at `now`: notes whether what it did since its
@@ -240,10 +252,22 @@ impl StealClock {
         if left > 0 { None } else { Some(self.look::<P>()) }
     }
 
-    /// Counts a read steal; whether the thread seems to be reading only.
+    /// Counts a read.
+    pub(crate) fn read(&self) {
+        self.reads.set(self.reads.get().saturating_add(1));
+    }
+
+    /// Whether the thread seems to be reading only, and is one that does so for long.
     pub(crate) fn reads_in_a_row(&self) -> bool {
-        self.reads.set(self.reads.get() + 1);
-        self.reads.get() >= Self::READS_IN_A_ROW
+        self.run.get() >= Self::LONG_RUN && self.reads.get() >= Self::READS_IN_A_ROW
+    }
+
+    /// At a look, the thread reading: for how many nanoseconds it has not written.
+    pub(crate) fn reads_for(&self, look: &Look) -> u64 {
+        if self.wrote.replace(false) {
+            self.reading_since.set(look.now);
+        }
+        look.now.wrapping_sub(self.reading_since.get())
     }
 
     /// Counts a look, `alone` in the lock or not; whether it has been alone
@@ -255,9 +279,11 @@ impl StealClock {
         lonely
     }
 
-    /// The thread wrote.
+    /// The thread writes.
     pub(crate) fn wrote(&self) {
-        self.reads.set(0);
+        let reads = self.reads.replace(0).min(Self::LONGEST_RUN);
+        self.run.set((3 * self.run.get() + reads) / 4);
+        self.wrote.set(true);
     }
 
     fn look<P: Platform>(&self) -> Look {
@@ -316,5 +342,39 @@ impl<P: Platform> WakeList<P> {
             // SAFETY: the first `len` entries were written by `push`.
             unsafe { thread.assume_init() }.parker.unpark();
         }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_reads_by_turns_with_writing_is_not_taken_for_a_reader() {
+        let steals = StealClock::new();
+        let read = |reads| (0..reads).for_each(|_| steals.read());
+        read(7);
+        assert!(!steals.reads_in_a_row());
+        read(1);
+        assert!(steals.reads_in_a_row(), "nothing is known of it yet");
+        for _ in 0..20 {
+            steals.wrote();
+            read(10);
+        }
+        assert!(!steals.reads_in_a_row(), "it will write again soon");
+        for _ in 0..20 {
+            steals.wrote();
+            read(1_000);
+        }
+        assert!(steals.reads_in_a_row(), "it will not");
+    }
+
+    #[test]
+    fn reading_lasts_from_the_first_look_after_a_write() {
+        let steals = StealClock::new();
+        let look = |now| Look { now, since: 1, each: 1 };
+        assert_eq!([steals.reads_for(&look(100)), steals.reads_for(&look(140))], [0, 40]);
+        steals.wrote();
+        assert_eq!([steals.reads_for(&look(200)), steals.reads_for(&look(210))], [0, 10]);
     }
 }
