@@ -1,145 +1,142 @@
-//! Whether readers spin: `ReaderSpin::Adaptive`.
+//! Who spins: `ReaderSpin::Adaptive`.
 //!
-//! Per lock, from how reader spins ended lately, and apart for spins that began
-//! with nobody queued and with somebody. A spin that got the lock in time was
-//! worth it; one that took up to twice that was half a loss; any other was a
-//! loss, also if it got the lock in the end. In time is [`WORTH_ALONE_NS`],
-//! about the price of a sleep and a wake-up, if nobody was queued, but
-//! [`WORTH_NS`] if somebody was: such a spin overtakes the queue and keeps the
-//! readers apart, which would have slept and then run together. The mean loss
-//! (each spin counts an eighth) decides: up to 1/8 is `On`, more is `One`, and
-//! `Off` from 3/4 on if somebody was queued. With nobody queued that takes 15/16,
-//! next to no gain at all: a spin that fails costs the CPU only, while one that
-//! sleeps instead makes whoever is inside wake it. While `Off`, one reader in
-//! [`PROBE`] spins, as under `One`, to see whether that has changed. The decision
-//! takes no look at the clock beyond those of the spin itself: with sections of
-//! 30 ns two more would cost a tenth of the throughput.
+//! A reader that spins gets in instead of a writer, and lets all queued readers in
+//! beside it. Readers run side by side, but each has to be woken, one after the
+//! other; writers run one by one, but those that spin follow each other at the cost
+//! of a cache line. Which of the two is faster depends on the machine and on the
+//! sections, so the lock measures it: what the [`turns`](super::turns) of either
+//! side yield.
 //!
-//! The published grid (`reader_spin.csv`) says why: spinning readers gain with
-//! few threads and with the shortest sections, lose with longer ones, and one
-//! spinner is as good as many, but for two threads.
+//! While somebody is queued, the side that yields less *holds back*. Its threads do
+//! not spin, and its readers do not steal either. Its writers do: who comes by when
+//! the lock is free is the only one awake, and before it the head would have to be
+//! woken. A side that holds back has its turns by handoff, so both keep being
+//! measured. Of the readers one at a time spins, as under `One`, and only for a
+//! writer: a spinner cannot join the readers inside past the queue.
+//!
+//! While nobody is queued all may spin: nobody sleeps, and nobody is passed over.
 
 use core::sync::atomic::Ordering;
 
+use super::RwSem;
 use super::policy::ReaderSpin;
+use super::spin::READER_OWNED;
+use super::tenure::Queued;
+use super::word::{WAITERS, WRITER_LOCKED};
 use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::Kind;
 
-/// A reader spin that succeeds within this was better than sleeping.
-const WORTH_ALONE_NS: u64 = 10_000;
-/// The same, if somebody slept already.
-const WORTH_NS: u64 = 2_000;
-/// One reader in this many spins although spinning looks bad.
-const PROBE: usize = 32;
-/// What a spin that was not worth it counts in [`SpinHistory::loss`]' scale.
-const FULL: usize = 256;
-
-/// How reader spins on a lock ended lately.
-pub(super) struct SpinHistory<P: Platform> {
-    /// Mean loss of reader spins that began with nobody queued, and with
-    /// somebody: 0 (all were worth it) to `FULL`.
-    loss: [P::AtomicUsize; 2],
-    /// Readers that asked whether to spin while it looked bad.
-    asked: P::AtomicUsize,
+/// What is known without the queue lock. Relaxed throughout: hints.
+pub(super) struct Favour<P: Platform> {
+    /// The side whose turns yield more, as a number.
+    side: P::AtomicUsize,
+    /// When a writer last got in after readers (low bits of the clock).
+    written: P::AtomicUsize,
 }
 
-impl<P: Platform> SpinHistory<P> {
+impl<P: Platform> Favour<P> {
     pub(super) fn new() -> Self {
-        Self {
-            loss: [P::AtomicUsize::new(0), P::AtomicUsize::new(0)],
-            asked: P::AtomicUsize::new(0),
-        }
+        Self { side: P::AtomicUsize::new(0), written: P::AtomicUsize::new(0) }
     }
 
     pub(super) const fn new_const() -> Self
     where
         P::AtomicUsize: ConstZero,
     {
-        Self { loss: [ConstZero::ZERO, ConstZero::ZERO], asked: ConstZero::ZERO }
+        Self { side: ConstZero::ZERO, written: ConstZero::ZERO }
+    }
+}
+
+impl<P: Platform> RwSem<P> {
+    fn adapts(&self) -> bool {
+        self.policy.reader_spin == ReaderSpin::Adaptive
     }
 
-    /// Which of the three is best, as far as it is known. Relaxed: statistics.
-    pub(super) fn best(&self, queued: bool) -> ReaderSpin {
-        let loss = self.loss[usize::from(queued)].load(Ordering::Relaxed);
-        let in_vain = if queued { FULL * 3 / 4 } else { FULL * 15 / 16 };
-        if loss <= FULL / 8 {
+    /// Which readers spin at this time.
+    pub(super) fn reader_spin(&self) -> ReaderSpin {
+        if !self.adapts() {
+            return self.policy.reader_spin;
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        if word & WAITERS == 0 {
             ReaderSpin::On
-        } else if loss <= in_vain
-            || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
-        {
+        } else if word & WRITER_LOCKED != 0 && !self.holds_back(Kind::Reader, word) {
             ReaderSpin::One
         } else {
             ReaderSpin::Off
         }
     }
 
-    /// Takes a reader spin into account. A load and a store: a lost one does
-    /// no harm.
-    pub(super) fn note(&self, queued: bool, stolen: bool, ns: u64) {
-        let worth = if queued { WORTH_NS } else { WORTH_ALONE_NS };
-        let sample = match stolen {
-            true if ns <= worth => 0,
-            true if ns <= 2 * worth => FULL / 2,
-            _ => FULL,
-        };
-        let mean = &self.loss[usize::from(queued)];
-        let loss = mean.load(Ordering::Relaxed);
-        let now = loss - loss.div_ceil(8) + sample / 8;
-        if now != loss {
-            mean.store(now, Ordering::Relaxed);
+    /// Whether a thread of this side that found `word` leaves the lock to others.
+    pub(super) fn holds_back(&self, side: Kind, word: usize) -> bool {
+        self.adapts()
+            && word & WAITERS != 0
+            && self.favour.side.load(Ordering::Relaxed) != side as usize
+    }
+
+    /// A writer got in by a slow path, and is not the owner yet: who was?
+    pub(super) fn note_change_to_writer(&self) {
+        if self.adapts() && self.owner.load(Ordering::Relaxed) & READER_OWNED != 0 {
+            self.favour.written.store(P::now() as usize, Ordering::Relaxed);
         }
     }
-}
 
-#[cfg(all(test, feature = "std", not(loom)))]
-mod tests {
-    use super::*;
-    use crate::platform::Native;
+    // ---- under the queue lock ----
 
-    type History = SpinHistory<Native>;
-
-    fn after(spins: impl IntoIterator<Item = (bool, bool, u64)>) -> History {
-        let history = History::new();
-        for (queued, stolen, ns) in spins {
-            history.note(queued, stolen, ns);
-        }
-        history
-    }
-
-    #[test]
-    fn spins_that_succeed_at_once_let_every_reader_spin() {
-        let history = after([(false, true, 0); 100]);
-        assert_eq!(history.best(false), ReaderSpin::On);
-        assert_eq!(history.best(true), ReaderSpin::On);
-    }
-
-    #[test]
-    fn beside_a_queue_four_failures_in_five_are_too_many_and_without_one_they_are_not() {
-        let mixed = |queued| (0..300).map(move |i| (queued, i % 5 == 0, 0));
-        assert_eq!(after(mixed(false)).best(false), ReaderSpin::One);
-        let history = after(mixed(true).take(299));
-        history.best(true); // the probe
-        assert_eq!(history.best(true), ReaderSpin::Off);
-    }
-
-    #[test]
-    fn off_still_probes_and_comes_back() {
-        for queued in [false, true] {
-            let history = after([(queued, false, 0); 100]);
-            let probes = (0..PROBE * 4).filter(|_| history.best(queued) == ReaderSpin::One).count();
-            assert_eq!(probes, 4);
-            for _ in 0..40 {
-                history.note(queued, true, 0);
+    /// The first waiter queued, and found `word`.
+    pub(super) fn begin_turns(&self, q: &mut Queued<P>, word: usize, now: u64) {
+        if self.adapts() {
+            let side = if word & WRITER_LOCKED != 0 { Kind::Writer } else { Kind::Reader };
+            if side == Kind::Reader {
+                self.note_readers();
             }
-            assert_eq!(history.best(queued), ReaderSpin::On);
+            q.turns.begin(side, now as usize);
         }
     }
 
-    #[test]
-    fn a_success_that_took_long_is_a_loss() {
-        let history = after([(true, true, WORTH_NS * 2 + 1); 100]);
-        history.best(true); // the probe
-        assert_eq!(history.best(true), ReaderSpin::Off);
-        let history = after([(true, true, WORTH_NS * 2); 100]);
-        assert_eq!(history.best(true), ReaderSpin::One);
+    /// A writer leaves, and somebody is queued.
+    pub(super) fn count_write(&self, q: &mut Queued<P>) {
+        self.count_turn(q, Kind::Writer, 1, || self.favour.written.load(Ordering::Relaxed));
+    }
+
+    /// Readers got in.
+    pub(super) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
+        if self.adapts() {
+            self.note_readers();
+            self.count_turn(q, Kind::Reader, reads as u64, || P::now() as usize);
+        }
+    }
+
+    /// The lock is free and kept for a writer that sleeps: that is what writers take.
+    pub(super) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
+        self.count_turn(q, Kind::Writer, 0, || since as usize);
+    }
+
+    /// The last waiter left.
+    pub(super) fn end_turns(&self, q: &mut Queued<P>) {
+        if self.adapts() {
+            q.turns.end(P::now() as usize);
+            self.note_favour(q);
+        }
+    }
+
+    fn count_turn(
+        &self,
+        q: &mut Queued<P>,
+        side: Kind,
+        acquisitions: u64,
+        since: impl FnOnce() -> usize,
+    ) {
+        if self.adapts() && q.turns.count(side, acquisitions, since) {
+            self.note_favour(q);
+        }
+    }
+
+    fn note_favour(&self, q: &Queued<P>) {
+        let better = q.turns.better() as usize;
+        // Everybody reads it: not written without need.
+        if self.favour.side.load(Ordering::Relaxed) != better {
+            self.favour.side.store(better, Ordering::Relaxed);
+        }
     }
 }

@@ -137,6 +137,7 @@ impl<P: Platform> RwSem<P> {
         let fields = [
             (offset_of!(Self, word), size_of_val(&self.word), "word"),
             (offset_of!(Self, owner), size_of_val(&self.owner), "owner"),
+            (offset_of!(Self, favour), size_of_val(&self.favour), "favour"),
             (offset_of!(Self, tenure), size_of_val(&self.tenure), "tenure"),
             (offset_of!(Self, queue_lock), size_of_val(&self.queue_lock), "queue lock"),
             (offset_of!(Self, spinners), size_of_val(&self.spinners), "spinners"),

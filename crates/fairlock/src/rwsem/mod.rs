@@ -30,6 +30,7 @@ mod spin;
 mod tenure;
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests;
+mod turns;
 mod wait;
 mod word;
 mod write;
@@ -60,6 +61,8 @@ pub struct RwSem<P: Platform> {
     word: P::AtomicUsize,
     /// Who wrote last: a thread hint, plus `spin`'s flags. Never dereferenced.
     owner: P::AtomicUsize,
+    /// Beside the word, whose cache line whoever asks has just had.
+    favour: adaptive::Favour<P>,
     /// The current tenure, as hints that are read without the queue lock.
     tenure: Tenure<P>,
     queue_lock: AdaptiveTicketLock<P>,
@@ -82,6 +85,7 @@ impl<P: Platform> RwSem<P> {
         Self {
             word: P::AtomicUsize::new(0),
             owner: P::AtomicUsize::new(0),
+            favour: adaptive::Favour::new(),
             tenure: Tenure::new(),
             queue_lock: AdaptiveTicketLock::new(),
             queue: UnsafeCell::new(tenure::Queued::new()),
@@ -101,6 +105,7 @@ impl<P: Platform> RwSem<P> {
         Self {
             word: ConstZero::ZERO,
             owner: ConstZero::ZERO,
+            favour: adaptive::Favour::new_const(),
             tenure: Tenure::new_const(),
             queue_lock: AdaptiveTicketLock::new_const(),
             queue: UnsafeCell::new(tenure::Queued::new()),

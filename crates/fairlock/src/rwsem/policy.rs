@@ -12,7 +12,10 @@ pub enum ReaderSpin {
     One,
     /// Every reader may spin.
     On,
-    /// Picks one of the three from how the last spins ended.
+    /// Picks from what the turns of readers and of writers yielded lately, in
+    /// acquisitions for time: while somebody is queued, the side that yields less
+    /// does not spin (nor steal, if it reads). It waits for its handoff instead, so
+    /// do not use this with `handoff_after: None`.
     Adaptive,
 }
 

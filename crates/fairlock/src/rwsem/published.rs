@@ -163,6 +163,7 @@ impl<P: Platform> RwSem<P> {
             self.word.fetch_add((count - 1) * READER, Ordering::Acquire);
         }
         self.note_readers();
+        self.count_reads(q, count);
         for told in 1..=count {
             // SAFETY: used up to its grant only.
             let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
@@ -183,9 +184,12 @@ impl<P: Platform> RwSem<P> {
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
     /// to its head: clears `done`, and what has no meaning any more. The lock is
     /// closed while a real-time thread waits.
-    pub(super) fn after_change(&self, q: &Queued<P>, done: usize) {
+    pub(super) fn after_change(&self, q: &mut Queued<P>, done: usize) {
         let urgent = q.waiters.urgent().is_some() && !active(Fault::OpensTooEarly);
         let done = if urgent { done & !HANDOFF } else { done };
+        if q.waiters.is_empty() {
+            self.end_turns(q);
+        }
         let gone = match q.waiters.head() {
             None if active(Fault::LeavesHandoff) => QUEUE_FLAGS & !HANDOFF,
             None => QUEUE_FLAGS,
@@ -214,7 +218,10 @@ impl<P: Platform> RwSem<P> {
     pub(super) fn write_release_published(&self) {
         // Release: as on the fast path.
         if self.word.fetch_and(!WRITER_LOCKED, Ordering::Release) & WAITERS != 0 {
-            self.wake_after_release();
+            self.with_wakes(|q, wakes| {
+                self.count_write(q);
+                self.wake_check(q, true, wakes);
+            });
         }
     }
 
@@ -228,6 +235,7 @@ impl<P: Platform> RwSem<P> {
     /// kept for the queue's head.
     pub(super) fn wake_readers_beside(&self) {
         self.with_wakes(|q, wakes| {
+            self.count_reads(q, 1);
             let kept = self.word.load(Ordering::Relaxed) & (HANDOFF | WRITER_PHASE) != 0;
             let waiting = q.waiters.first(Kind::Reader).is_some();
             let reader_heads = q.waiters.head().is_some_and(|head| head.kind == Kind::Reader);

@@ -30,7 +30,7 @@ impl<P: Platform> RwSem<P> {
         // The count stands if it could be added now. Acquire: then the lock is
         // owned (rule 3).
         let word = self.word.load(Ordering::Acquire);
-        if read_stealable(word - READER) {
+        if read_stealable(word - READER) && !self.holds_back(Kind::Reader, word) {
             if word & WAITERS != 0 {
                 self.count(Event::ReadSteal);
                 self.wake_readers_beside();
@@ -132,7 +132,8 @@ impl<P: Platform> RwSem<P> {
             let phase = waiter.kind == Kind::Writer && self.policy.writer_phase;
             let flags = WAITERS | if phase { WRITER_PHASE } else { 0 };
             // Relaxed: see the module, "no wake-up is lost".
-            self.word.fetch_or(flags, Ordering::Relaxed);
+            let word = self.word.fetch_or(flags, Ordering::Relaxed);
+            self.begin_turns(q, word, waiter.arrived);
         }
         if waiter.priority > 0 {
             self.after_change(q, 0);
@@ -146,6 +147,9 @@ impl<P: Platform> RwSem<P> {
         let free = is_free(self.word.load(Ordering::Relaxed));
         self.wake_check(q, free, wakes);
         let acquired = waiter.state() == GRANTED;
+        if free && !acquired {
+            self.count_idle(q, waiter.arrived);
+        }
         if acquired {
             self.count(Event::ReadFast);
         }

@@ -10,7 +10,6 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::adaptive::SpinHistory;
 use super::osq::SpinnerQueue;
 use super::policy::ReaderSpin;
 use super::word::{
@@ -46,8 +45,6 @@ pub(super) struct Spinners<P: Platform> {
     seen: P::AtomicUsize,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
-    /// For `ReaderSpin::Adaptive`.
-    history: SpinHistory<P>,
 }
 
 impl<P: Platform> Spinners<P> {
@@ -57,7 +54,6 @@ impl<P: Platform> Spinners<P> {
             count: P::AtomicUsize::new(0),
             seen: P::AtomicUsize::new(0),
             reader: P::AtomicU32::new(0),
-            history: SpinHistory::new(),
         }
     }
 
@@ -71,7 +67,6 @@ impl<P: Platform> Spinners<P> {
             count: ConstZero::ZERO,
             seen: ConstZero::ZERO,
             reader: ConstZero::ZERO,
-            history: SpinHistory::new_const(),
         }
     }
 
@@ -80,27 +75,27 @@ impl<P: Platform> Spinners<P> {
         self.queue.is_empty() && self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Runs `spin` at the head of the spinner queue, with the time; a failure if
-    /// the caller does not get there in time, `None` if there are enough spinners.
+    /// Runs `spin` at the head of the spinner queue, with the time; false if the
+    /// caller does not get there in time, `None` if there are enough spinners.
     fn at_head(
         &self,
         me: &'static Thread<P>,
         arrived: u64,
         bound_ns: u64,
-        spin: impl FnOnce(u64) -> Spin,
-    ) -> Option<Spin> {
+        spin: impl FnOnce(u64) -> bool,
+    ) -> Option<bool> {
         // Relaxed: a hint.
         let others = self.count.fetch_add(1, Ordering::Relaxed);
-        let mut outcome = None;
+        let mut stolen = None;
         if others + 1 < P::cpus() {
-            outcome = Some(Spin { stolen: false, until: arrived });
+            stolen = Some(false);
             if self.queue.enter(me, bound_ns) {
-                outcome = Some(spin(if others == 0 { arrived } else { P::now() }));
+                stolen = Some(spin(if others == 0 { arrived } else { P::now() }));
                 self.queue.leave(me);
             }
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
-        outcome
+        stolen
     }
 
     /// Notes where a writer that came by a slow path runs. Relaxed: a hint.
@@ -126,13 +121,6 @@ fn cpu_tag(cpu: u32) -> usize {
     cpu as usize % CPU_TAG + 1
 }
 
-/// How a spin ended.
-struct Spin {
-    stolen: bool,
-    /// When, as far as the spinner looked at the clock.
-    until: u64,
-}
-
 /// What a spinner found.
 enum Look {
     Stolen,
@@ -150,7 +138,8 @@ impl<P: Platform> RwSem<P> {
         context: &WaitContext<'_, P>,
     ) -> bool {
         self.policy.writer_spin
-            && self.spin(Kind::Writer, me, P::now(), context).is_some_and(|spin| spin.stolen)
+            && !self.holds_back(Kind::Writer, self.word.load(Ordering::Relaxed))
+            && self.spin(Kind::Writer, me, context)
     }
 
     /// As [`spin_for_write`](Self::spin_for_write).
@@ -159,73 +148,43 @@ impl<P: Platform> RwSem<P> {
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> bool {
-        let arrived = P::now();
-        let queued = self.word.load(Ordering::Relaxed) & WAITERS != 0;
-        let adaptive = self.policy.reader_spin == ReaderSpin::Adaptive;
-        let mode = match self.policy.reader_spin {
-            ReaderSpin::Adaptive => self.spinners.history.best(queued),
-            mode => mode,
-        };
-        let Some(spin) = self.spin_as(mode, me, arrived, context) else { return false };
-        // A spin that a handoff ended says nothing about the next one.
-        if adaptive && (spin.stolen || self.word.load(Ordering::Relaxed) & HANDOFF == 0) {
-            let ns = spin.until.saturating_sub(arrived);
-            self.spinners.history.note(queued, spin.stolen, ns);
-        }
-        spin.stolen
-    }
-
-    /// `None` if it did not spin.
-    fn spin_as(
-        &self,
-        mode: ReaderSpin,
-        me: &'static Thread<P>,
-        arrived: u64,
-        context: &WaitContext<'_, P>,
-    ) -> Option<Spin> {
-        match mode {
-            ReaderSpin::Off => None,
+        match self.reader_spin() {
+            ReaderSpin::Off => false,
             ReaderSpin::One => {
                 // Relaxed: counts to one, orders nothing.
                 if self.spinners.reader.swap(1, Ordering::Relaxed) != 0 {
-                    return None;
+                    return false;
                 }
-                let spin = self.spin(Kind::Reader, me, arrived, context);
+                let stolen = self.spin(Kind::Reader, me, context);
                 self.spinners.reader.store(0, Ordering::Relaxed);
-                spin
+                stolen
             }
-            ReaderSpin::On | ReaderSpin::Adaptive => self.spin(Kind::Reader, me, arrived, context),
+            ReaderSpin::On | ReaderSpin::Adaptive => self.spin(Kind::Reader, me, context),
         }
     }
 
-    /// `None` if it did not spin.
-    fn spin(
-        &self,
-        kind: Kind,
-        me: &'static Thread<P>,
-        arrived: u64,
-        context: &WaitContext<'_, P>,
-    ) -> Option<Spin> {
-        let spin = self.spin_if_worth_it(kind, me, arrived, context);
-        self.count(match spin {
-            Some(Spin { stolen: true, .. }) => Event::OptLock,
-            Some(_) => Event::OptFail,
+    fn spin(&self, kind: Kind, me: &'static Thread<P>, context: &WaitContext<'_, P>) -> bool {
+        let stolen = self.spin_if_worth_it(kind, me, context);
+        self.count(match stolen {
+            Some(true) => Event::OptLock,
+            Some(false) => Event::OptFail,
             None => Event::OptNospin,
         });
-        spin
+        stolen == Some(true)
     }
 
+    /// `None` if it did not spin.
     fn spin_if_worth_it(
         &self,
         kind: Kind,
         me: &'static Thread<P>,
-        arrived: u64,
         context: &WaitContext<'_, P>,
-    ) -> Option<Spin> {
+    ) -> Option<bool> {
         let word = self.word.load(Ordering::Relaxed);
         if word & HANDOFF != 0 || !self.holder_is_worth_it(word) {
             return None;
         }
+        let arrived = P::now();
         let bound = match context.deadline {
             Some(deadline) => deadline.saturating_sub(arrived).min(SPIN_NS),
             None => SPIN_NS,
@@ -233,16 +192,16 @@ impl<P: Platform> RwSem<P> {
         self.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
     }
 
-    /// The one spinner that looks at the lock.
-    fn spin_at_head(&self, kind: Kind, started: u64, bound_ns: u64) -> Spin {
-        let (mut now, mut since, mut last) = (started, started, 0);
+    /// The one spinner that looks at the lock; whether it steals it.
+    fn spin_at_head(&self, kind: Kind, started: u64, bound_ns: u64) -> bool {
+        let (mut since, mut last) = (started, 0);
         loop {
             let word = match self.look(kind) {
-                Look::Stolen => return Spin { stolen: true, until: now },
-                Look::InVain => return Spin { stolen: false, until: now },
+                Look::Stolen => return true,
+                Look::InVain => return false,
                 Look::Held(word) => word,
             };
-            now = P::now();
+            let now = P::now();
             let holder = self.holder(word);
             if holder != last {
                 (since, last) = (now, holder);
@@ -252,10 +211,10 @@ impl<P: Platform> RwSem<P> {
                 if holder == READER_OWNED {
                     self.set_nonspinnable();
                 }
-                return Spin { stolen: false, until: now };
+                return false;
             }
             if now.saturating_sub(started) >= bound_ns || !self.holder_is_worth_it(word) {
-                return Spin { stolen: false, until: now };
+                return false;
             }
             let changed = WRITER_LOCKED | HANDOFF | WRITER_PHASE;
             P::spin_until(&self.word, LOOK_NS, |now: usize| {
@@ -324,6 +283,7 @@ impl<P: Platform> RwSem<P> {
 
     /// As [`set_owner`](Self::set_owner), by a slow path.
     pub(super) fn note_writer(&self, me: &'static Thread<P>) {
+        self.note_change_to_writer();
         self.set_owner(me.hint());
         self.spinners.note_owner(me);
     }

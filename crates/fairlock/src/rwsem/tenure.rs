@@ -28,6 +28,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::pace::{NOT_YET, READERS, STEAL_MARK_NS};
 use super::policy::TenureShape;
+use super::turns::Turns;
 use super::word::{
     HANDOFF, QUEUE_FLAGS, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, is_free, readers,
     write_stealable,
@@ -50,6 +51,8 @@ pub(super) struct Queued<P: Platform> {
     pub(super) used: [u64; 2],
     /// The CPU that whoever was granted last ran on: see [`Thread::cpu`].
     holder_cpu: usize,
+    /// For `ReaderSpin::Adaptive`.
+    pub(super) turns: Turns,
 }
 
 // SAFETY: `next` is used as an address, or under the queue lock while the
@@ -58,7 +61,13 @@ unsafe impl<P: Platform> Send for Queued<P> {}
 
 impl<P: Platform> Queued<P> {
     pub(super) const fn new() -> Self {
-        Self { waiters: Queue::new(), next: core::ptr::null(), used: [u64::MAX; 2], holder_cpu: 0 }
+        Self {
+            waiters: Queue::new(),
+            next: core::ptr::null(),
+            used: [u64::MAX; 2],
+            holder_cpu: 0,
+            turns: Turns::new(),
+        }
     }
 }
 

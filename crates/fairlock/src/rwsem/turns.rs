@@ -1,0 +1,162 @@
+//! What the turns of readers and of writers yield while somebody is queued, for
+//! [`ReaderSpin::Adaptive`](super::ReaderSpin). Kept under the queue lock.
+//!
+//! A turn begins when one side gets in after the other, when the lock is kept for
+//! one that is still asleep, or when the first waiter queues. It ends when the next
+//! one begins, or when the last waiter has left. While somebody is queued every
+//! acquisition comes by a path that counts it, and most of them under the queue
+//! lock; so counting costs a plain addition, and a look at the clock where turns
+//! change.
+//!
+//! The time and the acquisitions of a side's turns are summed up, each turn
+//! counting an eighth less than the one after it. Long turns weigh more than short
+//! ones, as they should: what is wanted is acquisitions for time.
+
+use crate::wait::Kind;
+
+/// One acquisition, in units that can decay by an eighth.
+const ONE: u64 = 64;
+
+/// The turns of one side.
+#[derive(Clone, Copy)]
+struct Sums {
+    ns: u64,
+    acquisitions: u64,
+}
+
+impl Sums {
+    fn add(&mut self, ns: u64, acquisitions: u64) {
+        let decay = |sum: u64| sum - sum / 8;
+        self.ns = decay(self.ns).saturating_add(ns);
+        self.acquisitions =
+            decay(self.acquisitions).saturating_add(acquisitions.saturating_mul(ONE));
+    }
+}
+
+/// The current turn, and the sums of those before it. Times are the low bits of
+/// the clock.
+pub(super) struct Turns {
+    /// Whose turn it is, while somebody is queued.
+    side: Option<Kind>,
+    began: usize,
+    acquisitions: u64,
+    sums: [Sums; 2],
+}
+
+impl Turns {
+    pub(super) const fn new() -> Self {
+        let none = Sums { ns: 0, acquisitions: 0 };
+        Self { side: None, began: 0, acquisitions: 0, sums: [none; 2] }
+    }
+
+    /// The first waiter has queued; `side` is inside, or was last.
+    pub(super) fn begin(&mut self, side: Kind, now: usize) {
+        (self.side, self.began, self.acquisitions) = (Some(side), now, 0);
+    }
+
+    /// Counts acquisitions of a side. If the turn was the other's, that ended when
+    /// `since` says. Whether it was.
+    pub(super) fn count(
+        &mut self,
+        side: Kind,
+        acquisitions: u64,
+        since: impl FnOnce() -> usize,
+    ) -> bool {
+        let Some(before) = self.side else { return false };
+        let changes = before != side;
+        if changes {
+            let since = since();
+            self.end(since);
+            self.begin(side, since);
+        }
+        self.acquisitions += acquisitions;
+        changes
+    }
+
+    /// The turn is over, and no other begins unless `begin` says so.
+    pub(super) fn end(&mut self, now: usize) {
+        if let Some(side) = self.side.take() {
+            // Below zero if the clock was looked at before the turn began.
+            let ns = (now.wrapping_sub(self.began) as isize).max(0) as u64;
+            self.sums[side as usize].add(ns, self.acquisitions);
+        }
+    }
+
+    /// Whose turns yield more acquisitions for their time; the readers' if that is
+    /// not known.
+    pub(super) fn better(&self) -> Kind {
+        let [readers, writers] = self.sums;
+        // The acquisitions of the one in the time of the other.
+        let product = |a: Sums, b: Sums| u128::from(a.acquisitions) * u128::from(b.ns);
+        if product(readers, writers) >= product(writers, readers) {
+            Kind::Reader
+        } else {
+            Kind::Writer
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Turns by turns: so many acquisitions in so many nanoseconds, readers first.
+    fn after(rounds: usize, reads: (u64, usize), writes: (u64, usize)) -> Turns {
+        let mut turns = Turns::new();
+        play(&mut turns, rounds, reads, writes);
+        turns
+    }
+
+    fn play(turns: &mut Turns, rounds: usize, reads: (u64, usize), writes: (u64, usize)) {
+        let mut now = 1_000;
+        turns.begin(Kind::Writer, now);
+        for _ in 0..rounds {
+            assert!(turns.count(Kind::Reader, reads.0, || now));
+            now += reads.1;
+            assert!(turns.count(Kind::Writer, writes.0, || now));
+            now += writes.1;
+        }
+        turns.end(now);
+    }
+
+    #[test]
+    fn the_side_with_more_acquisitions_for_its_time_is_better() {
+        assert_eq!(after(3, (10, 1_000), (9, 1_000)).better(), Kind::Reader);
+        assert_eq!(after(3, (10, 1_000), (11, 1_000)).better(), Kind::Writer);
+        // One at a time, but in a tenth of the time.
+        assert_eq!(after(3, (9, 1_000), (1, 100)).better(), Kind::Writer);
+    }
+
+    #[test]
+    fn nothing_is_counted_while_nobody_is_queued() {
+        let mut turns = Turns::new();
+        assert!(!turns.count(Kind::Writer, 1, || unreachable!()));
+        turns.end(1_000);
+        assert_eq!(turns.better(), Kind::Reader);
+    }
+
+    #[test]
+    fn only_a_change_of_turn_looks_at_the_clock() {
+        let mut turns = Turns::new();
+        turns.begin(Kind::Writer, 1_000);
+        assert!(!turns.count(Kind::Writer, 1, || unreachable!()));
+        assert!(turns.count(Kind::Reader, 1, || 2_000));
+    }
+
+    #[test]
+    fn what_was_long_ago_does_not_count() {
+        let mut turns = after(1_000, (10, 1_000), (1, 1_000));
+        play(&mut turns, 40, (1, 1_000), (2, 1_000));
+        assert_eq!(turns.better(), Kind::Writer);
+    }
+
+    #[test]
+    fn a_turn_that_ended_before_it_began_took_no_time() {
+        let mut turns = Turns::new();
+        turns.begin(Kind::Reader, 1_000);
+        assert!(turns.count(Kind::Writer, 1, || 900));
+        turns.end(1_900);
+        let [readers, writers] = turns.sums;
+        assert_eq!((readers.ns, writers.ns), (0, 1_000));
+    }
+}
