@@ -29,7 +29,7 @@ use crate::wait::Kind;
 /// What is known without the queue lock. Relaxed throughout: hints.
 pub(super) struct Favour<P: Platform> {
     /// The side whose turns yield more, as a number.
-    side: P::AtomicUsize,
+    pub(super) side: P::AtomicUsize,
     /// When a writer last got in after readers (low bits of the clock).
     written: P::AtomicUsize,
 }

@@ -2,6 +2,7 @@
 //! two or three threads, with every value the memory model lets them read:
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib published_loom`
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use loom::cell::UnsafeCell;
@@ -10,9 +11,9 @@ use loom::thread;
 
 use super::osq::SpinnerQueue;
 use super::{Policy, ReaderSpin, RwSem};
-use crate::platform::Platform;
 use crate::platform::loom::Loom;
-use crate::wait::{CancelToken, WaitError};
+use crate::platform::{Atomic, Platform};
+use crate::wait::{CancelToken, Kind, WaitError};
 
 struct Spun {
     queue: SpinnerQueue<Loom>,
@@ -137,13 +138,20 @@ const ASLEEP: Policy =
     Policy { writer_spin: false, reader_spin: ReaderSpin::Off, ..Policy::HANDOFF };
 const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..ASLEEP };
 const PHASE: Policy = Policy { writer_phase: true, ..ASLEEP };
+const ADAPTIVE: Policy = Policy { reader_spin: ReaderSpin::Adaptive, ..ASLEEP };
 const IMMEDIATE_PHASE: Policy = Policy { writer_phase: true, ..IMMEDIATE };
 
 /// Each thread pays its visits; a lost wake-up is a deadlock, which loom
 /// reports. At the end nothing is left in the word.
 fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
+    model_in_favour_of(Kind::Reader, policy, threads);
+}
+
+/// The same, where one side holds back at first if the policy is adaptive.
+fn model_in_favour_of(side: Kind, policy: Policy, threads: &'static [&'static [Visit]]) {
     loom::model(move || {
         let guarded = Arc::new(Guarded { lock: RwSem::new(policy), value: UnsafeCell::new(0) });
+        guarded.lock.favour.side.store(side as usize, Ordering::Relaxed);
         let pay = |guarded: &Guarded, visits: &[Visit]| {
             for &visit in visits {
                 guarded.visit(visit);
@@ -231,6 +239,17 @@ fn writer_between_two_readers() {
 #[test]
 fn writer_between_two_readers_handed_off() {
     model(IMMEDIATE, &[&[Read], &[Write], &[Read]]);
+}
+
+/// Who holds back from a free lock is not the only one that could have taken it.
+#[test]
+fn reader_that_holds_back_beside_writers() {
+    model_in_favour_of(Kind::Writer, ADAPTIVE, &[&[Read], &[Write], &[Write]]);
+}
+
+#[test]
+fn reader_that_holds_back_beside_a_writer_that_times_out() {
+    model_in_favour_of(Kind::Writer, ADAPTIVE, &[&[Read, Read], &[Write, WriteTimed]]);
 }
 
 /// Rules 8 and 14.
