@@ -107,9 +107,12 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// The lock is free and kept for a writer that sleeps: that is what writers take.
+    /// A reader queued although the lock is free: if it held back, the wait until the
+    /// head has been woken is what the writers' turn costs.
     pub(super) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
-        self.count_turn(q, Kind::Writer, 0, || since as usize);
+        if self.holds_back(Kind::Reader, WAITERS) {
+            self.count_turn(q, Kind::Writer, 0, || since as usize);
+        }
     }
 
     /// The last waiter left.
