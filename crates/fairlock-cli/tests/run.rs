@@ -193,3 +193,16 @@ fn a_signal_is_passed_on_and_the_report_still_printed() {
     assert_eq!(output.status.code(), Some(9));
     assert!(stderr(&output).contains("fairlock: no report"), "{}", stderr(&output));
 }
+
+/// As under nohup, and as what a script starts in the background.
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let script =
+        "trap '' HUP INT; exec \"$0\" run -- sh -c 'kill -HUP $$; kill -INT $$; echo here'";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_fairlock")])
+        .env("FAIRLOCK_LIBRARY", library())
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "here\n"), "{output:?}");
+}

@@ -108,15 +108,22 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// From here on signals are the program's business: those from the terminal reach it
-/// without us, others are passed on; and this process stays for the report.
+/// without us, others are passed on; and this process stays for the report. What is
+/// ignored, as under nohup, the program has to find ignored.
 fn catch_signals() {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: plain data.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = pass_on as extern "C" fn(libc::c_int) as usize;
-        action.sa_flags = libc::SA_RESTART;
-        // SAFETY: the action is filled in, and all the handler does is allowed in one.
-        unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+        // SAFETY: plain data; then the action is filled in, and all the handler does is
+        // allowed in one.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            action.sa_sigaction = pass_on as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
     }
 }
 
