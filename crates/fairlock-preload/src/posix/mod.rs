@@ -26,6 +26,8 @@ use crate::thread::{self, State};
 const WATCH_NS: u64 = 500_000;
 /// and for how long of that it does not even let others run.
 const SPIN_NS: u64 = 1_000;
+/// Meanwhile it looks this rarely: a look takes the holder's cache line from it.
+const LOOK_NS: u64 = 400;
 
 /// The program's lock. What glibc wrote into it when it was initialised is honoured, and
 /// the number of the writing thread is where debuggers look for it.
@@ -353,7 +355,9 @@ fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -
             return None;
         }
         if since < SPIN_NS {
-            Preload::pause();
+            while Preload::now() - now < LOOK_NS {
+                Preload::pause();
+            }
         } else {
             Preload::yield_now();
         }
