@@ -50,9 +50,12 @@ pub struct RangeInfo {
 impl<P: Platform> RangeRwLock<P> {
     /// Whether any range is held at this instant.
     pub fn is_locked(&self) -> bool {
+        // What leaves a stripe for the tree has set `TREE` before, and is seen there.
+        if self.striped_words().any(|(_, word)| word::has_slots(word)) {
+            return true;
+        }
         let word = self.word.load(Ordering::Relaxed);
         word::has_slots(word)
-            || self.striped_words().any(|(_, word)| word::has_slots(word))
             || (word & (WHOLE | DRAIN) != 0 && self.gate.is_locked())
             || (word & word::TREE != 0 && self.ranges().iter().any(|range| !range.waiting))
     }

@@ -413,6 +413,28 @@ fn stripes_begin_and_end() {
     model_striped(FIFO, Fault::None, [&[TryWrite(FIRST)], &[EndStripes, Stripe, Write(FIRST)]]);
 }
 
+/// Somebody looks whether a range is held while one moves from its stripe to the tree.
+#[test]
+fn what_moves_to_the_tree_is_held_all_the_time() {
+    for shrinks in [true, false] {
+        loom::model(move || {
+            let guarded = Arc::new(Guarded::new(FIFO, Fault::None as u8));
+            assert!(guarded.lock.stripe(SHIFT));
+            let mut guard = guarded.lock.write(SECOND).unwrap();
+            let looker = guarded.clone();
+            let look = thread::spawn(move || looker.lock.is_locked());
+            if shrinks {
+                guard.shrink(HIGH.start()..SECOND.end()).unwrap();
+            } else {
+                guarded.visit(EndStripes);
+            }
+            assert!(look.join().unwrap());
+            drop(guard);
+            guarded.check(0);
+        });
+    }
+}
+
 static TOUCHES_GRANTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether granters have defect 8: in the process of its negative control only.

@@ -351,8 +351,8 @@ impl<P: Platform> RangeRwLock<P> {
         }
         // For what follows; cannot fail, as the lock is not taken as a whole.
         let _ = self.publish(q, Span::FULL, TREE);
-        // Relaxed: who still sees it set finds the stripes closed.
-        self.striping.store(0, Ordering::Relaxed);
+        // Who still sees it set finds the stripes closed. Release: who does not, `TREE`.
+        self.striping.store(0, Ordering::Release);
         let _ = self.close_stripes(q, Span::FULL, |q, stripe, word| {
             for slot in rivals(word, Kind::Writer) {
                 self.migrate(q, SLOTS + stripe * STRIPE_SLOTS + slot, word, Span::FULL);
@@ -374,7 +374,8 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    fn uses(&self) -> u64 {
+    /// Ranges that were had by stripes; roughly.
+    pub(super) fn uses(&self) -> u64 {
         let uses = |stripe: &Stripe<P>| stripe.uses.load(Ordering::Relaxed);
         self.stripes().iter().map(uses).fold(0, u64::wrapping_add)
     }
