@@ -7,13 +7,11 @@ use crate::wait::Kind;
 /// Positions of the model, and the numbers they stand for: touching ends, and both
 /// ends of what there is.
 pub(super) const POSITIONS: usize = 14;
+/// Those at the beginning.
+pub(super) const NEAR: usize = POSITIONS - 4;
 
 pub(super) fn number(position: usize) -> u64 {
-    if position < POSITIONS - 4 {
-        position as u64
-    } else {
-        u64::MAX - (POSITIONS - 1 - position) as u64
-    }
+    if position < NEAR { position as u64 } else { u64::MAX - (POSITIONS - 1 - position) as u64 }
 }
 
 /// First and last position. The gap in the middle belongs to the position below.

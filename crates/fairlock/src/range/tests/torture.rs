@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::model::{POSITIONS, Places, span};
+use super::model::{NEAR, POSITIONS, Places, span};
 use super::{Lock, ReadGuard, WriteGuard, assert_free, join, scope};
 use crate::range::RangePolicy;
 use crate::wait::CancelToken;
@@ -49,6 +49,15 @@ impl Random {
         }
         let (a, b) = (self.below(POSITIONS as u64), self.below(POSITIONS as u64));
         (a.min(b) as usize, a.max(b) as usize)
+    }
+
+    /// Most often in one region of two positions or more, or in two.
+    fn narrow_places(&mut self) -> Places {
+        if self.below(24) == 0 {
+            return self.places();
+        }
+        let first = self.below(NEAR as u64 - 2) as usize;
+        (first, first + self.below(3) as usize)
     }
 }
 
@@ -112,10 +121,15 @@ fn write(random: &mut Random, inside: &Inside, places: Places, mut guard: WriteG
 }
 
 fn torture(policy: RangePolicy, threads: u64, turns: usize) {
-    torture_lock(&Lock::with_policy(policy), threads, turns);
+    torture_lock(&Lock::with_policy(policy), threads, turns, Random::places);
 }
 
-fn torture_lock(lock: &Lock, threads: u64, turns: usize) {
+fn torture_lock(
+    lock: &Lock,
+    threads: u64,
+    turns: usize,
+    places: impl Fn(&mut Random) -> Places + Copy + Send,
+) {
     let inside = &Inside([const { AtomicI32::new(0) }; POSITIONS]);
     scope(|s| {
         let all: Vec<_> = (0..threads)
@@ -123,7 +137,7 @@ fn torture_lock(lock: &Lock, threads: u64, turns: usize) {
                 s.spawn(move || {
                     let random = &mut Random(seed);
                     for turn in 0..turns {
-                        let places = random.places();
+                        let places = places(random);
                         let wanted = span(places);
                         let stop = CancelToken::new();
                         let soon = Duration::from_micros(random.below(300));
@@ -215,7 +229,7 @@ fn stripes_begin_and_end_beside_all_that() {
     for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
         let lock = &Lock::with_policy(policy);
         scope(|s| {
-            let torture = s.spawn(|| torture_lock(lock, 6, 2_000));
+            let torture = s.spawn(|| torture_lock(lock, 6, 2_000, Random::places));
             while !torture.is_finished() {
                 lock.stripe(2);
                 thread::sleep(Duration::from_micros(300));
@@ -225,6 +239,30 @@ fn stripes_begin_and_end_beside_all_that() {
             join(torture);
         });
         assert_free(lock);
+    }
+}
+
+/// The same with ranges most of which lie in one region or two, in regions of one
+/// size after the other.
+#[test]
+fn ranges_in_stripes_exclude_each_other_and_those_across() {
+    for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
+        let lock = &Lock::with_policy(policy);
+        assert!(lock.stripe(1));
+        scope(|s| {
+            let torture = s.spawn(|| torture_lock(lock, 6, 4_000, Random::narrow_places));
+            for shift in (1..4).cycle() {
+                lock.stripe(shift);
+                thread::sleep(Duration::from_micros(300));
+                if torture.is_finished() {
+                    break;
+                }
+                lock.with_queue(|q| lock.end_stripes(q));
+            }
+            join(torture);
+        });
+        assert_free(lock);
+        assert!(lock.uses() > 0, "no range was had by a stripe");
     }
 }
 
