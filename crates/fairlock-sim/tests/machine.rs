@@ -78,7 +78,8 @@ fn a_line_of_ones_own_costs_an_atomic() {
         now() - began
     });
     simulation.run().unwrap();
-    assert_eq!(took.join(), 4_800);
+    let atomic_ns = one_cpu().description().instructions.atomic_ns;
+    assert_eq!(took.join(), (1_000.0 * atomic_ns) as u64);
 }
 
 #[test]
@@ -247,9 +248,10 @@ fn threads_fill_cores_first_and_sockets_as_the_file_says() {
 
 #[test]
 fn a_woken_thread_preempts_one_that_has_had_more() {
-    let late = |wake_preempt_ns| {
+    let late = |wake_preempt_ns, sleeper_credit_ns| {
         let mut machine = one_cpu().description().clone();
         machine.scheduler.wake_preempt_ns = wake_preempt_ns;
+        machine.scheduler.sleeper_credit_ns = sleeper_credit_ns;
         machine.scheduler.slice_ns = 50e6;
         let mut simulation = Simulation::new(&Machine::new("one", machine).unwrap(), 1);
         simulation.spawn(|| {
@@ -266,8 +268,29 @@ fn a_woken_thread_preempts_one_that_has_had_more() {
         simulation.run_for(500 * MS).unwrap();
         late.join()
     };
-    assert!(late(1e6) < 21 * MS, "{}", late(1e6));
-    assert!(late(1e9) > 45 * MS, "{}", late(1e9));
+    for (preempt, credit, soon) in [(1e6, 2e6, true), (1e9, 2e6, false), (1e6, 0.5e6, false)] {
+        let late = late(preempt, credit);
+        assert!(if soon { late < 21 * MS } else { late > 25 * MS }, "{preempt} {credit}: {late}");
+    }
+}
+
+#[test]
+fn who_slept_does_not_make_up_for_it() {
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    simulation.spawn(|| {
+        while !stopped() {
+            busy(10_000);
+        }
+    });
+    let took = simulation.spawn(|| {
+        sleep(200 * MS);
+        let began = now();
+        busy(30 * MS);
+        now() - began
+    });
+    simulation.run_for(500 * MS).unwrap();
+    let took = took.join();
+    assert!((50 * MS..70 * MS).contains(&took), "{took} ns");
 }
 
 #[test]

@@ -97,6 +97,8 @@ pub struct Scheduler {
     pub tick_ns: f64,
     /// A woken thread takes the CPU at once from one that is ahead of it by this much.
     pub wake_preempt_ns: f64,
+    /// How far a thread that has slept for long is put ahead of those that ran.
+    pub sleeper_credit_ns: f64,
     /// A context switch.
     pub switch_ns: f64,
     /// From a wake-up to running on a CPU that has been idle for a moment.

@@ -24,7 +24,7 @@ pub(super) struct Task {
     pub(super) state: TaskState,
     /// The one it is on, or was on last.
     pub(super) cpu: usize,
-    /// Time it has had, on the scale of its CPU; while it is on none, ahead of it.
+    /// Time it has had, on the scale of its CPU.
     virtual_time: i64,
     /// Since when it runs.
     since: u64,
@@ -42,7 +42,7 @@ pub(super) struct Cpu {
     /// Woken tasks on their way here.
     expected: u32,
     idle_since: u64,
-    /// The smallest virtual time that a newcomer starts with.
+    /// What a newcomer starts with, less its credit.
     virtual_time: i64,
     /// The next look whether another task is due, if one is planned.
     pub(super) tick: Ticket,
@@ -134,9 +134,8 @@ impl Level {
     pub(super) fn send(&mut self, task: u32, waker: Option<usize>, now: u64) -> u64 {
         let last = self.tasks[task as usize].cpu;
         let cpu = self.choose(last, waker);
-        let t = &mut self.tasks[task as usize];
-        t.state = TaskState::Waking;
-        t.cpu = cpu;
+        self.move_to(task, cpu, now);
+        self.tasks[task as usize].state = TaskState::Waking;
         let was_idle = self.idle.contains(cpu);
         self.idle.remove(cpu);
         self.cpus[cpu].expected += 1;
@@ -179,13 +178,14 @@ impl Level {
     }
 
     /// A task reaches its CPU, and queues there.
-    pub(super) fn arrive(&mut self, task: u32) {
+    pub(super) fn arrive(&mut self, task: u32, now: u64) {
+        self.advance(self.tasks[task as usize].cpu, now);
         let t = &mut self.tasks[task as usize];
         let cpu = &mut self.cpus[t.cpu];
         cpu.expected -= 1;
-        // Who slept may be ahead by a slice, not by all that it slept.
-        let slice = self.tunables.slice as i64;
-        t.virtual_time = cpu.virtual_time + t.virtual_time.clamp(-slice, slice);
+        // Who slept is ahead of those that ran, but not by all that it slept.
+        let credit = self.tunables.sleeper_credit as i64;
+        t.virtual_time = t.virtual_time.max(cpu.virtual_time - credit);
         self.queue(task);
     }
 
@@ -203,6 +203,16 @@ impl Level {
             let ahead = self.virtual_time(current, now) - t.virtual_time;
             ahead > self.tunables.wake_preempt as i64
         })
+    }
+
+    /// Brings the virtual time of a CPU up to that of its task that has had least.
+    fn advance(&mut self, cpu: usize, now: u64) {
+        let c = &self.cpus[cpu];
+        let waiting = c.queue.iter().map(|&task| self.tasks[task as usize].virtual_time);
+        let running = c.current.map(|task| self.virtual_time(task, now));
+        if let Some(least) = waiting.chain(running).min() {
+            self.cpus[cpu].virtual_time = c.virtual_time.max(least);
+        }
     }
 
     fn virtual_time(&self, running: u32, now: u64) -> i64 {
@@ -224,7 +234,7 @@ impl Level {
 
     /// Moves a task that waits elsewhere to the idle `cpu`: from the longest
     /// queue of its socket, else of the machine.
-    pub(super) fn pull(&mut self, cpu: usize) -> Option<u32> {
+    pub(super) fn pull(&mut self, cpu: usize, now: u64) -> Option<u32> {
         if self.queued == 0 {
             return None;
         }
@@ -238,7 +248,7 @@ impl Level {
         let from = longest(&mut all().filter(near))
             .or_else(|| longest(&mut all().filter(|_| !self.confined)))?;
         let task = self.take_first(from, None)?;
-        self.move_to(task, cpu);
+        self.move_to(task, cpu, now);
         Some(task)
     }
 
@@ -251,7 +261,10 @@ impl Level {
         })
     }
 
-    fn move_to(&mut self, task: u32, cpu: usize) {
+    /// As far ahead on `cpu` as it was where it comes from.
+    fn move_to(&mut self, task: u32, cpu: usize, now: u64) {
+        self.advance(self.tasks[task as usize].cpu, now);
+        self.advance(cpu, now);
         let t = &mut self.tasks[task as usize];
         t.virtual_time += self.cpus[cpu].virtual_time - self.cpus[t.cpu].virtual_time;
         t.cpu = cpu;
@@ -280,7 +293,6 @@ impl Level {
             self.queue(task);
         } else {
             t.state = TaskState::Blocked;
-            t.virtual_time -= self.cpus[cpu].virtual_time;
         }
         Some(task)
     }

@@ -19,7 +19,7 @@ impl World<'_> {
     /// A woken task has reached its CPU.
     pub(super) fn arrive(&mut self, level: usize, task: u32) {
         let l = &mut self.levels[level];
-        l.arrive(task);
+        l.arrive(task, self.now);
         let cpu = l.tasks[task as usize].cpu;
         if l.cpus[cpu].current.is_none() {
             self.run_next(level, cpu, None);
@@ -70,7 +70,7 @@ impl World<'_> {
     /// Gives a CPU to the next task that wants it, except `but` if there is another.
     fn run_next(&mut self, level: usize, cpu: usize, but: Option<u32>) {
         let l = &mut self.levels[level];
-        let next = l.take_first(cpu, but).or_else(|| l.pull(cpu));
+        let next = l.take_first(cpu, but).or_else(|| l.pull(cpu, self.now));
         match next {
             Some(task) => self.run_task(level, task),
             None => {
