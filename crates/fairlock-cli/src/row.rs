@@ -65,6 +65,11 @@ pub struct Comparison {
     pub ratio_to_baseline: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_ratio_to_baseline: Option<f64>,
+    /// Of a real run: the slowest and the fastest of its measurements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_max: Option<f64>,
 }
 
 /// What was measured. Rates, quantiles and Jain are medians over the runs; fewest,

@@ -155,6 +155,21 @@ fn parts_that_are_no_whole_are_refused() {
 }
 
 #[test]
+fn unknowns_are_varied_one_at_a_time_and_judged_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "reader-spin", "--threads", "2,4", "--cs-load", "20", "--duration", "2ms"];
+    let few = ["--locks", "unfair,no_reader_spin", "--seeds", "2", "--unknowns"];
+    let (printed, document) = run_json(&[&args[..], &few].concat(), &dir.path().join("out.json"));
+    let machines: std::collections::BTreeSet<_> =
+        document["rows"].as_array().unwrap().iter().map(|row| row["machine"].as_str()).collect();
+    assert_eq!(machines.len(), 7, "{machines:?}");
+    // One table, of the machine as it is.
+    assert!(printed.starts_with("reader-spin on cascade_lake_96\n"), "{printed}");
+    assert!(printed.contains("cascade_lake_96 with hold at 20 %: rank correlation"), "{printed}");
+    assert!(printed.contains("over the unknowns: within 1.5x"), "{printed}");
+}
+
+#[test]
 fn a_real_run_takes_the_place_of_the_published_figures() {
     let dir = tempfile::tempdir().unwrap();
     let real = dir.path().join("real.json");

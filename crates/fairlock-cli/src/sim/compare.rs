@@ -11,8 +11,9 @@ pub const REAL: &str = "real";
 /// Puts the published figure into every row, or the measured one if there is a real run.
 pub fn attach(rows: &mut [Row], real: Option<&RealRun>) {
     for row in rows {
+        let measured = real.and_then(|real| real.row(row));
         let (published_as, published) = match real {
-            Some(real) => (REAL, real.row(row).and_then(Row::rate)),
+            Some(_) => (REAL, measured.and_then(Row::rate)),
             None => {
                 let column = published::column(row.workload, &row.lock);
                 (column.unwrap_or_default(), published::figure(row))
@@ -21,6 +22,8 @@ pub fn attach(rows: &mut [Row], real: Option<&RealRun>) {
         row.comparison = Comparison {
             published_as: published.map(|_| published_as.to_owned()),
             published,
+            measured_min: measured.and_then(|row| row.figures.ops_per_s_min),
+            measured_max: measured.and_then(|row| row.figures.ops_per_s_max),
             ..Comparison::default()
         };
     }
@@ -35,8 +38,6 @@ pub fn relate(rows: &mut [Row]) {
         let published = row.comparison.published;
         let is_relative = row.workload == Workload::Batch && !is_real(row);
         let comparison = Comparison {
-            published_as: row.comparison.published_as.clone(),
-            published,
             ratio_to_published: ratio(
                 if is_relative { to_baseline } else { row.rate() },
                 published,
@@ -46,6 +47,7 @@ pub fn relate(rows: &mut [Row]) {
                 published,
                 base.and_then(|b| b.comparison.published),
             ),
+            ..row.comparison.clone()
         };
         rows[index].comparison = comparison;
     }

@@ -42,6 +42,10 @@ pub struct SimFlags {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
+    /// Also with each unknown of machine and run lower and higher than assumed (hold,
+    /// wake-up latencies, the gap between operations), and the judgement over all of them
+    #[arg(long)]
+    pub unknowns: bool,
     /// A first impression: short, and fewer cells
     #[arg(long)]
     pub quick: bool,

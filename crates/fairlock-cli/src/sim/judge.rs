@@ -42,12 +42,12 @@ pub fn locks<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
 }
 
 /// How many seeds all rows have.
-fn seeds(rows: &[Row]) -> usize {
+pub fn seeds(rows: &[Row]) -> usize {
     rows.iter().map(|row| row.by_seed.len()).min().unwrap_or(0)
 }
 
 /// Smallest and largest of what each seed comes to; one number if they are the same.
-fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
+pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
     let values: Vec<f64> = values.into_iter().collect();
     let (Some(min), Some(max)) =
         (values.iter().copied().reduce(f64::min), values.iter().copied().reduce(f64::max))
@@ -58,8 +58,12 @@ fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) ->
     if min == max { min } else { format!("{min} to {max}") }
 }
 
-fn two_digits(value: f64) -> String {
+pub fn two_digits(value: f64) -> String {
     format!("{value:.2}")
+}
+
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 /// A row's rate with a seed in relation to another's.
@@ -70,34 +74,37 @@ fn relation(row: &Row, other: Option<&Row>, seed: usize) -> Option<f64> {
 /// Rank correlation with each published column over the cells, for each seed.
 fn correlation(rows: &[Row], out: &mut String) {
     for lock in locks(rows) {
-        let of_lock: Vec<&Row> =
-            rows.iter().filter(|r| r.lock == lock && r.comparison.published.is_some()).collect();
-        let Some(column) = of_lock.first().and_then(|r| r.comparison.published_as.as_deref())
-        else {
-            continue;
-        };
-        // Relative figures are ranked as such.
-        let ours = |row: &Row, seed| match row.workload {
-            Workload::Batch => relation(row, baseline_of(rows, row), seed),
-            _ => row.rate_of(seed),
-        };
-        let by_seed: Vec<f64> = (0..seeds(rows))
-            .filter_map(|seed| {
-                let pairs: Vec<(f64, f64)> = of_lock
-                    .iter()
-                    .filter_map(|row| Some((ours(row, seed)?, row.comparison.published?)))
-                    .collect();
-                spearman(&pairs)
-            })
-            .collect();
-        if !by_seed.is_empty() {
+        let by_seed = correlations(rows, lock);
+        let of_lock = || of_published(rows, lock);
+        let column = of_lock().find_map(|row| row.comparison.published_as.as_deref());
+        if let Some(column) = column.filter(|_| !by_seed.is_empty()) {
             out.push_str(&format!(
                 "rank correlation with column {column} over {} cells: {}\n",
-                of_lock.len(),
+                of_lock().count(),
                 range(by_seed, two_digits)
             ));
         }
     }
+}
+
+fn of_published<'a>(rows: &'a [Row], lock: &str) -> impl Iterator<Item = &'a Row> {
+    rows.iter().filter(move |r| r.lock == lock && r.comparison.published.is_some())
+}
+
+/// A lock's rank correlation with its published column, for each seed; none if it has none.
+pub fn correlations(rows: &[Row], lock: &str) -> Vec<f64> {
+    // Relative figures are ranked as such.
+    let ours = |row: &Row, seed| match row.workload {
+        Workload::Batch => relation(row, baseline_of(rows, row), seed),
+        _ => row.rate_of(seed),
+    };
+    let of_seed = |seed| {
+        let pairs: Vec<(f64, f64)> = of_published(rows, lock)
+            .filter_map(|row| Some((ours(row, seed)?, row.comparison.published?)))
+            .collect();
+        spearman(&pairs)
+    };
+    (0..seeds(rows)).filter_map(of_seed).collect()
 }
 
 /// Whether the locks of each configuration come in the measured order.
@@ -122,7 +129,14 @@ fn order_of_locks(rows: &[Row], out: &mut String) {
             continue;
         }
         let rank = spearman(&pairs).map_or_else(|| "-".to_owned(), two_digits);
-        let mark = if ours == real { "order agrees" } else { "order disagrees" };
+        let contradicts = |a: &&Row, b: &&Row| is_faster(a, b) && a.rate() <= b.rate();
+        let mark = if ours == real {
+            "order agrees"
+        } else if beside.iter().any(|a| beside.iter().any(|b| contradicts(a, b))) {
+            "order disagrees"
+        } else {
+            "order agrees as far as the measurement tells"
+        };
         out.push_str(&format!("{mark}: {}, rank correlation {rank}\n", describe(row)));
         if ours != real {
             out.push_str(&format!("  simulated: {}\n", ours.join(" > ")));
@@ -131,28 +145,51 @@ fn order_of_locks(rows: &[Row], out: &mut String) {
     }
 }
 
-/// The share of cells whose relation to the baseline is about the published one, and
-/// those that do not agree.
-fn agreement(rows: &[Row], out: &mut String) {
+/// Whether a lock was measured to be faster than another one, each time.
+fn is_faster(row: &Row, other: &Row) -> bool {
+    let (low, high) = (row.comparison.measured_min, other.comparison.measured_max);
+    low.zip(high).is_some_and(|(low, high)| low > high)
+}
+
+/// The rows that have a published relation to their baseline.
+fn related(rows: &[Row]) -> Vec<&Row> {
     let is_base = |row: &Row| baseline_of(rows, row).is_some_and(|base| std::ptr::eq(base, row));
-    let cells: Vec<&Row> = rows
-        .iter()
+    rows.iter()
         .filter(|row| row.comparison.published_ratio_to_baseline.is_some() && !is_base(row))
-        .collect();
-    let Some(first) = cells.first() else { return };
-    let within = if is_real(first) { WITHIN_REAL } else { WITHIN };
-    let share = (0..seeds(rows)).map(|seed| {
+        .collect()
+}
+
+fn bound(row: &Row) -> f64 {
+    if is_real(row) { WITHIN_REAL } else { WITHIN }
+}
+
+/// The share of cells whose relation to the baseline is about the published one, for
+/// each seed.
+pub fn shares(rows: &[Row]) -> Vec<f64> {
+    let cells = related(rows);
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let of_seed = |seed| {
         let agrees = |row: &&&Row| {
             relation(row, baseline_of(rows, row), seed)
                 .zip(row.comparison.published_ratio_to_baseline)
-                .is_some_and(|(ours, published)| is_within(within, ours, published))
+                .is_some_and(|(ours, published)| is_within(bound(row), ours, published))
         };
         cells.iter().filter(agrees).count() as f64 / cells.len() as f64
-    });
+    };
+    (0..seeds(rows)).map(of_seed).collect()
+}
+
+/// The same in words, and the cells that do not agree.
+fn agreement(rows: &[Row], out: &mut String) {
+    let cells = related(rows);
+    let Some(first) = cells.first() else { return };
+    let within = bound(first);
     out.push_str(&format!(
         "relation to the baseline within {within}x of the {}: {} of {} cells\n",
         if is_real(first) { "measured" } else { "published" },
-        range(share, |share| format!("{:.0} %", share * 100.0)),
+        range(shares(rows), percent),
         cells.len()
     ));
     for row in cells {

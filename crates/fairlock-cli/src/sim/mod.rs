@@ -16,6 +16,7 @@ mod shard;
 mod table;
 mod testbed;
 mod trace;
+mod unknowns;
 
 use std::path::Path;
 use std::process::ExitCode;

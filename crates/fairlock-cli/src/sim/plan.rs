@@ -8,6 +8,7 @@ use super::flags::SimFlags;
 use super::grid::{self, Configuration, Grid};
 use super::locks;
 use super::real::RealRun;
+use super::unknowns;
 use crate::cell::Cell;
 use crate::error::Error;
 use crate::locks::registry::nearest;
@@ -27,6 +28,8 @@ pub struct Plan {
 pub struct SimCell {
     pub cell: Cell,
     pub machine: Arc<Machine>,
+    /// Nanoseconds between two operations of a thread, beyond those of the workload.
+    pub gap_ns: u64,
 }
 
 /// The plan for these workloads; for the cells of a real run, if there is one.
@@ -46,13 +49,16 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
                 }
             }
             None => {
-                for configuration in grid.configurations(&machine, flags)? {
-                    if !cases.is_empty() && !cases.contains(&configuration.case) {
-                        continue;
-                    }
-                    let machine = Arc::new(configuration.on(&machine)?);
-                    for lock in locks_of(grid, &configuration, flags)? {
-                        cells.push(cell(grid, &configuration, lock, flags, &machine));
+                for (machine, gap_ns) in variants(machine, flags)? {
+                    for configuration in grid.configurations(&machine, flags)? {
+                        if !cases.is_empty() && !cases.contains(&configuration.case) {
+                            continue;
+                        }
+                        let machine = Arc::new(configuration.on(&machine)?);
+                        for lock in locks_of(grid, &configuration, flags)? {
+                            let cell = cell(grid, &configuration, lock, flags, &machine);
+                            cells.push(SimCell { gap_ns, ..cell });
+                        }
                     }
                 }
             }
@@ -73,6 +79,17 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     }
     let seeds = (0..u64::from(flags.seeds)).map(|n| flags.seed.wrapping_add(n)).collect();
     Ok(Plan { cells, seeds })
+}
+
+/// The machine, and what else to simulate in its place, with the gap between operations.
+fn variants(machine: Machine, flags: &SimFlags) -> Result<Vec<(Machine, u64)>, Error> {
+    let varied = if flags.unknowns { unknowns::ALL.as_slice() } else { &[] };
+    let varied = varied.iter().map(|unknown| {
+        let machine = unknown.on(&machine).map_err(|error| Error::usage(error.to_string()))?;
+        Ok((machine, unknown.gap_ns))
+    });
+    let varied = varied.collect::<Result<Vec<_>, Error>>()?;
+    Ok([(machine, 0)].into_iter().chain(varied).collect())
 }
 
 fn cell(
@@ -104,7 +121,7 @@ fn cell(
         busy_turns_per_us: 0,
         dir: None,
     };
-    SimCell { cell, machine: Arc::clone(machine) }
+    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0 }
 }
 
 /// The locks that were asked for, as far as they can do this; or the grid's.

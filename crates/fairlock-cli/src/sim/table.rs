@@ -2,6 +2,7 @@
 
 use super::compare::{is_real, of_lock};
 use super::judge::{judgement, locks};
+use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 use crate::table::{new_table, or_dash, titled};
@@ -15,7 +16,8 @@ const MARKS: &str = "min-max: over the seeds; x: ours in relation to the publish
 pub fn tables(rows: &[Row]) -> String {
     let mut out = String::new();
     for workload in Workload::ALL {
-        let rows: Vec<Row> = rows.iter().filter(|r| r.workload == workload).cloned().collect();
+        let all: Vec<Row> = rows.iter().filter(|r| r.workload == workload).cloned().collect();
+        let rows: Vec<Row> = all.iter().filter(|row| !is_varied(row)).cloned().collect();
         if rows.is_empty() {
             continue;
         }
@@ -26,7 +28,10 @@ pub fn tables(rows: &[Row]) -> String {
         out.push_str(&if by_column { columns(&title, &rows) } else { lines(&title, &rows) });
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
-        for row in rows.iter().filter(|row| row.error.is_some()) {
+        if rows.len() < all.len() {
+            out.push_str(&summary(&all));
+        }
+        for row in all.iter().filter(|row| row.error.is_some()) {
             let why = row.error.as_deref().unwrap_or_default();
             out.push_str(&format!("failed: {} ({} threads): {why}\n", row.lock, row.threads));
         }

@@ -16,13 +16,15 @@ use crate::workload::testbed::{BlockFile, Testbed};
 /// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
 pub struct Simulated {
     machine: Arc<Machine>,
+    /// Between two operations of a thread, in nanoseconds.
+    gap_ns: u64,
     recorder: Option<Recorder>,
 }
 
 impl Simulated {
     /// A machine, watched by the recorder if there is one.
-    pub fn new(machine: Arc<Machine>, recorder: Option<Recorder>) -> Self {
-        Self { machine, recorder }
+    pub fn new(machine: Arc<Machine>, gap_ns: u64, recorder: Option<Recorder>) -> Self {
+        Self { machine, gap_ns, recorder }
     }
 }
 
@@ -121,6 +123,9 @@ impl Testbed for Simulated {
 
     fn released(&self, side: Side) {
         mark(Mark::Released(side.name()));
+        if self.gap_ns > 0 {
+            fairlock_sim::busy(self.gap_ns);
+        }
     }
 }
 

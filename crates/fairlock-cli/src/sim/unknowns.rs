@@ -1,0 +1,81 @@
+//! What no source says of a machine and its run, and how far the judgement hangs on it:
+//! each lower and higher than assumed, one at a time.
+
+use fairlock_sim::machine::Description;
+use fairlock_sim::{Machine, MachineError};
+
+use super::judge::{correlations, locks, percent, range, seeds, shares, two_digits};
+use crate::row::Row;
+
+/// One unknown, set to something else.
+#[derive(Clone, Copy)]
+pub struct Unknown {
+    label: &'static str,
+    change: fn(&mut Description),
+    /// Nanoseconds between two operations of a thread, beyond those of the workload.
+    pub gap_ns: u64,
+}
+
+/// Between a machine's name and what is changed of it.
+const WITH: &str = " with ";
+
+pub const ALL: [Unknown; 6] = [
+    Unknown { label: "hold at 20 %", change: |d| d.lines.hold = 0.2, gap_ns: 0 },
+    Unknown { label: "hold at 60 %", change: |d| d.lines.hold = 0.6, gap_ns: 0 },
+    Unknown { label: "wake-ups halved", change: |d| scale_wake_ups(d, 0.5), gap_ns: 0 },
+    Unknown { label: "wake-ups doubled", change: |d| scale_wake_ups(d, 2.0), gap_ns: 0 },
+    Unknown { label: "a gap of 50 ns", change: |_| (), gap_ns: 50 },
+    Unknown { label: "a gap of 200 ns", change: |_| (), gap_ns: 200 },
+];
+
+fn scale_wake_ups(d: &mut Description, factor: f64) {
+    d.scheduler.wake_idle_ns *= factor;
+    d.scheduler.wake_deep_ns *= factor;
+}
+
+impl Unknown {
+    /// The machine with this unknown set.
+    pub fn on(&self, machine: &Machine) -> Result<Machine, MachineError> {
+        let mut description = machine.description().clone();
+        (self.change)(&mut description);
+        Machine::new(&format!("{}{WITH}{}", machine.name(), self.label), description)
+    }
+}
+
+/// Whether a row is of a machine with an unknown set.
+pub fn is_varied(row: &Row) -> bool {
+    row.machine.as_deref().is_some_and(|machine| machine.contains(WITH))
+}
+
+/// Agreement with the published figures for each unknown, and over all of them.
+pub fn summary(rows: &[Row]) -> String {
+    let mut machines: Vec<&str> = rows.iter().filter_map(|row| row.machine.as_deref()).collect();
+    machines.dedup();
+    let of = |machine: &str| -> Vec<Row> {
+        rows.iter().filter(|row| row.machine.as_deref() == Some(machine)).cloned().collect()
+    };
+    let by_machine: Vec<(&str, Vec<Row>)> = machines.iter().map(|&m| (m, of(m))).collect();
+    let mut out = String::new();
+    for (machine, rows) in &by_machine {
+        let all = locks(rows).into_iter().flat_map(|lock| correlations(rows, lock));
+        out.push_str(&format!(
+            "{machine}: rank correlation {}, within 1.5x {}\n",
+            range(all, two_digits),
+            range(shares(rows), percent)
+        ));
+    }
+    for lock in locks(rows) {
+        let all: Vec<f64> =
+            by_machine.iter().flat_map(|(_, rows)| correlations(rows, lock)).collect();
+        if !all.is_empty() {
+            let seeds = seeds(rows);
+            out.push_str(&format!(
+                "over the unknowns and {seeds} seeds: {lock}: rank correlation {}\n",
+                range(all, two_digits)
+            ));
+        }
+    }
+    let all = by_machine.iter().flat_map(|(_, rows)| shares(rows));
+    out.push_str(&format!("over the unknowns: within 1.5x {} of cells\n", range(all, percent)));
+    out
+}
