@@ -179,9 +179,7 @@ impl Lock {
             Exit::Writer | Exit::Free => {}
             Exit::Inflated(slot) if slot.sem.is_write_locked() => {
                 self.set_writer(0);
-                if me.observes() {
-                    slot.stats.note_writer(0);
-                }
+                slot.stats.note_writer(0);
                 // SAFETY: held for writing, so the caller holds it that way.
                 unsafe { slot.sem.unlock_write() };
             }
