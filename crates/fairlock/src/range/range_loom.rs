@@ -72,8 +72,9 @@ enum Visit {
     Shrink(Range),
     Split(Range),
     Cancel,
-    /// Stripes the lock, and no longer.
+    /// Stripes the lock, for regions twice as large, and no longer.
     Stripe,
+    StripeWider,
     EndStripes,
 }
 use Visit::*;
@@ -159,6 +160,10 @@ impl Guarded {
             }
             Stripe => {
                 lock.stripe(SHIFT);
+                0
+            }
+            StripeWider => {
+                lock.stripe(SHIFT + 1);
                 0
             }
             EndStripes => {
@@ -411,6 +416,31 @@ fn stripes_begin_and_end() {
     model(FIFO, [&[Write(FIRST), Write(FIRST)], &[Stripe, Write(FIRST)]]);
     model_striped(FIFO, Fault::None, [&[Write(FIRST), Write(FIRST)], &[EndStripes, Write(FIRST)]]);
     model_striped(FIFO, Fault::None, [&[TryWrite(FIRST)], &[EndStripes, Stripe, Write(FIRST)]]);
+}
+
+/// `SECOND` is in one stripe before and in the other one after that.
+#[test]
+fn regions_get_another_size() {
+    let again = &[EndStripes, StripeWider, Write(SECOND)];
+    model_striped(FIFO, Fault::None, [&[TryWrite(SECOND)], again]);
+}
+
+/// Its holder has not told the tree yet, where nobody counts it, when the next one comes.
+#[test]
+fn a_slot_is_left_in_a_stripe_that_is_closed_for_others() {
+    loom::model(move || {
+        let guarded = Arc::new(Guarded::new(FIFO, Fault::None as u8));
+        assert!(guarded.lock.stripe(SHIFT));
+        let range = *HIGH.start()..=SECOND.end() - 1;
+        let guard = guarded.lock.write(range.clone()).unwrap();
+        let beside = guarded.lock.read(*SECOND.end()..=*APART.end()).unwrap();
+        let next = guarded.clone();
+        let next = thread::spawn(move || next.visit(TryWrite(range)));
+        let written = guarded.write(Ok(guard));
+        let written = written + next.join().unwrap();
+        drop(beside);
+        guarded.check(written);
+    });
 }
 
 /// Somebody looks whether a range is held while one moves from its stripe to the tree.
