@@ -91,6 +91,19 @@ fn a_program_that_is_started_by_another_has_a_file_of_its_own() {
 }
 
 #[test]
+fn a_child_that_works_elsewhere_writes_beside_its_parent() {
+    let folder = folder("elsewhere");
+    let script = format!("cd / && '{}' counts; true", program().display());
+    let mut shell = with_ours(Path::new("/bin/sh"));
+    shell.args(["-c", &script]).env("FAIRLOCK_STATS", "report").current_dir(&folder);
+    let output = succeeds(shell.env_remove("FAIRLOCK_STATS_PID"));
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let numbered = |name: &str| name.starts_with("report.");
+    let names = fs::read_dir(&folder).unwrap().map(|e| e.unwrap().file_name());
+    assert_eq!(names.filter(|name| numbered(name.to_str().unwrap())).count(), 1);
+}
+
+#[test]
 fn the_name_may_say_where_the_number_of_the_process_goes() {
     let folder = folder("number");
     succeeds(&mut observed("counts", &folder.join("a-%p.json")));
@@ -109,6 +122,12 @@ fn a_signal_asks_for_a_report_at_once() {
     assert_eq!((&lock["writes"], &lock["writer"]), (&2.into(), &lock["pid"]));
     let end = locks(&file);
     assert_eq!((&named(&end)["writes"], &named(&end)["writer"]), (&2.into(), &0.into()));
+}
+
+#[test]
+fn a_child_reports_whoever_was_reporting_when_it_was_forked() {
+    let file = folder("reporting").join("report");
+    succeeds(observed("forks_while_reporting", &file).env("FAIRLOCK_STATS_SIGNAL", "1"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! does not exist in the child. The library's own mutexes are held across the fork, so
 //! its lists are whole; those that waited for a lock do not wait in the child.
 
-use super::registry;
+use super::{registry, report};
 use crate::thread::{self, RECORDS};
 
 /// Registered early, so that the program's own handlers, which may use locks, run before
@@ -28,5 +28,6 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     RECORDS.mutex().reset();
     registry::after_fork_in_child();
+    report::after_fork_in_child();
     thread::enter_child();
 }

@@ -54,7 +54,7 @@ pub(super) fn start() {
         tools.path.push(b"/");
     }
     tools.path.push(path.to_bytes());
-    WORKSHOP.owner.store(find_owner(), Ordering::Relaxed);
+    WORKSHOP.owner.store(find_owner(tools.path.as_c_str()), Ordering::Relaxed);
     if config::variable(c"FAIRLOCK_STATS_SIGNAL").is_some() {
         listen();
     }
@@ -63,8 +63,8 @@ pub(super) fn start() {
 const OWNER: &CStr = c"FAIRLOCK_STATS_PID";
 
 /// Which process the file is of: the first one that was given its name. Its children
-/// inherit the environment, and find its number there.
-fn find_owner() -> u32 {
+/// inherit the environment, and find its number there, and `path`, wherever they work.
+fn find_owner(path: &CStr) -> u32 {
     let named = config::variable(OWNER).and_then(|number| number.to_str().ok()?.parse().ok());
     if let Some(owner) = named {
         return owner;
@@ -74,8 +74,16 @@ fn find_owner() -> u32 {
     let _ = write!(number, "{pid}");
     // SAFETY: C strings; the process has one thread. If there is no memory the children
     // write to this process's file.
-    unsafe { libc::setenv(OWNER.as_ptr(), number.as_c_str().as_ptr(), 1) };
+    unsafe {
+        libc::setenv(OWNER.as_ptr(), number.as_c_str().as_ptr(), 1);
+        libc::setenv(c"FAIRLOCK_STATS".as_ptr(), path.as_ptr(), 1);
+    }
     pid
+}
+
+/// Whoever was writing a report when the process forked is not in the child.
+pub(super) fn after_fork_in_child() {
+    WORKSHOP.busy.store(false, Ordering::Relaxed);
 }
 
 /// SIGUSR2 asks for a report, if it does not mean anything else to the program: that may

@@ -69,4 +69,32 @@ static void own_signal(void) {
     CHECK(handled);
 }
 
-TESTS({"counts", counts}, {"forks", forks}, {"on_signal", on_signal}, {"own_signal", own_signal})
+static _Atomic bool stop;
+
+static void *report_on_and_on(void *unused) {
+    while (!stop)
+        raise(SIGUSR2);
+    return unused;
+}
+
+/* The child has none of the threads that write a report. */
+static void forks_while_reporting(void) {
+    pthread_t reporter;
+    EXPECT(write_and_unlock(&named), 0);
+    EXPECT(pthread_create(&reporter, NULL, report_on_and_on, NULL), 0);
+    for (int i = 0; i < 30; i++) {
+        pid_t child = fork();
+        if (child == 0)
+            exit(0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        char name[4096];
+        snprintf(name, sizeof name, "%s.%d", getenv("FAIRLOCK_STATS"), child);
+        CHECK(access(name, R_OK) == 0);
+    }
+    stop = true;
+    pthread_join(reporter, NULL);
+}
+
+TESTS({"counts", counts}, {"forks", forks}, {"on_signal", on_signal}, {"own_signal", own_signal},
+      {"forks_while_reporting", forks_while_reporting})
