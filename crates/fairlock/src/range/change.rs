@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use super::queue::{Queue, grant};
 use super::span::Span;
 use super::tree::{Id, NIL};
-use super::word::{SLOTS, TREE, has_slot, slot_bits, writer_bit};
+use super::word::{Packed, SLOTS, TREE, has_slot, slot_bits, writer_bit};
 use super::{Hold, Place, RangeRwLock};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, WakeList};
@@ -92,7 +92,7 @@ impl<P: Platform> RangeRwLock<P> {
         })
     }
 
-    /// Moves what is held in a slot to the tree for good.
+    /// Moves what is held in slots to the tree for good.
     fn move_to_tree(
         &self,
         q: &mut Queue<P>,
@@ -101,11 +101,32 @@ impl<P: Platform> RangeRwLock<P> {
         kind: Kind,
         wakes: &mut WakeList<P>,
     ) -> Id {
-        let slot = match hold.place() {
-            Place::Node(id) => return id,
-            Place::Slot(slot) | Place::Striped(slot) => slot,
+        match hold.place() {
+            Place::Node(id) => id,
+            Place::Slot(slot) | Place::Striped(slot) => {
+                self.move_slot_to_tree(q, slot, span, kind, wakes)
+            }
+            Place::Pair(first, second) => {
+                // Relaxed: the caller's own.
+                let high = Packed(self.seat(second).packed.load(Ordering::Relaxed)).span();
+                let (low, high) = span.split_before(high.start());
+                let id = self.move_slot_to_tree(q, first, low, kind, wakes);
+                let second = self.move_slot_to_tree(q, second, high, kind, wakes);
+                q.ranges.join(id, second);
+                id
+            }
             Place::Gate => unreachable!("a hold by the gate was exchanged before"),
-        };
+        }
+    }
+
+    fn move_slot_to_tree(
+        &self,
+        q: &mut Queue<P>,
+        slot: usize,
+        span: Span,
+        kind: Kind,
+        wakes: &mut WakeList<P>,
+    ) -> Id {
         let id = match core::mem::replace(q.moved(slot), NIL) {
             NIL => {
                 // Cannot fail: the lock is not taken as a whole while a slot is.

@@ -5,6 +5,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
+use super::stripes::Made;
 use super::word::{CLOSED, QUEUED, STRIPED, TREE};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
@@ -52,7 +53,19 @@ impl<P: Platform> RangeRwLock<P> {
     /// Stripes the lock, for regions of 2^`shift` positions, as if there were a crowd.
     #[doc(hidden)]
     pub fn stripe(&self, shift: u32) -> bool {
-        self.with_queue(|q| self.begin_stripes(q, shift))
+        let makes = self.with_queue(|q| {
+            let makes = q.made == Made::No;
+            if makes {
+                q.made = Made::For(shift);
+            }
+            makes
+        });
+        if makes {
+            self.make_stripes(shift);
+        }
+        // Acquire: they are there, if it is not another one that makes them.
+        self.has_stripes.load(Ordering::Acquire) != 0
+            && self.with_queue(|q| self.begin_stripes(q, shift))
     }
 
     /// What is left in the lock, which nobody uses.

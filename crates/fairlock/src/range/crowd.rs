@@ -8,7 +8,7 @@ use super::span::Span;
 
 /// Ranges that are looked at together.
 const SAMPLE: usize = 16;
-/// So many of them must each lie in one region.
+/// So many of them must be no longer than a region.
 const FIT: usize = SAMPLE * 7 / 8;
 /// Regions they must be in at least: fewer have room in the lock itself.
 const SPREAD: usize = 8;
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(learn(&mut Crowd::new(), 16, |n| (n, 1)), Some(0));
         assert_eq!(learn(&mut Crowd::new(), 16, |n| (n << 12, 4096)), Some(12));
         // A few large ones among them.
-        let some_large = |n| (n * 8, if n % 8 == 0 { 99 } else { 8 });
+        let some_large = |n| (n * 8 + 5, if n % 8 == 0 { 99 } else { 8 });
         assert_eq!(learn(&mut Crowd::new(), 16, some_large), Some(3));
     }
 

@@ -131,6 +131,7 @@ impl<P: Platform> RangeRwLock<P> {
         match hold.place() {
             Place::Slot(slot) => self.release_slot(slot, span, kind),
             Place::Striped(slot) => self.release_striped(slot, span, kind),
+            Place::Pair(first, second) => self.release_pair(first, second, span, kind),
             Place::Node(id) => self.release_node(id),
             // SAFETY: the hold is by the gate.
             Place::Gate => unsafe { self.leave_gate(kind) },
@@ -144,6 +145,10 @@ impl<P: Platform> RangeRwLock<P> {
     pub(super) unsafe fn downgrade(&self, hold: Hold, span: Span) {
         match hold.place() {
             Place::Slot(slot) | Place::Striped(slot) => self.downgrade_slot(slot, span),
+            Place::Pair(first, second) => {
+                self.downgrade_slot(first, span);
+                self.downgrade_slot(second, span);
+            }
             Place::Node(id) => self.downgrade_node(id, span),
             // SAFETY: the hold is by the gate.
             Place::Gate => unsafe { self.gate.downgrade() },

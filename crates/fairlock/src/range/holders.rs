@@ -96,7 +96,8 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Everybody who holds or waits for a range, for diagnostics: those in the
     /// tree by start, then those in slots, then those that may be overtaken, by
-    /// arrival. Ranges that come and go meanwhile may be missed. While everybody
+    /// arrival. Ranges that come and go meanwhile may be missed, and one that is held may
+    /// be listed as two halves. While everybody
     /// asks for the full range its holders are listed as one, and whoever waits until
     /// they have left as one that waits for it, though it may have come for a part;
     /// [tracing](Self::set_traced) ends that.

@@ -35,7 +35,7 @@
 //! 3. **Stripes** (`stripes`, `regions`, `crowd`). On many CPUs the one word is what
 //!    disjoint ranges wait for. When a crowd shows, the lock gets slots by address, each
 //!    few with a cache line of their own, and ranges that lie in one region of the size
-//!    that was seen to be in use meet those of the same line only.
+//!    that was seen to be in use, or in two neighbours, meet those of the same lines only.
 //! 4. **The gate** (`whole`). While everybody asks for the full range the lock *is*
 //!    a [`RwSem`], with its turns. The first that asks for a
 //!    part ends that.
@@ -75,7 +75,7 @@
 //! # Memory
 //!
 //! The lock owns every trace of a held range: slots are in it, tree nodes in its
-//! array. Stripes, two to four cache lines for each CPU, are allocated when a crowd first
+//! array. Stripes, six cache lines for each CPU, are allocated when a crowd first
 //! shows, which takes more than eight CPUs. Guards name them, and can be moved, sent, dropped by another thread, and
 //! forgotten: a forgotten guard leaves its range locked for good, and nothing else
 //! (defect 9). Waiters are in the frames of the threads that wait. Tree nodes and stripes
@@ -241,8 +241,10 @@ pub struct RangeRwLock<P: Platform> {
     patient: P::AtomicU32,
     /// The shift of regions plus one, while the lock is striped.
     striping: P::AtomicU32,
-    /// Set once, under `tree_lock`.
+    /// Set once,
     stripes: OnceCell<Stripes<P>>,
+    /// and then this is not zero.
+    has_stripes: P::AtomicU32,
     /// The full range, while that is all that is asked for.
     gate: RwSem<P>,
     /// Full ranges until the lock is taken as a whole again.
@@ -264,9 +266,9 @@ pub struct RangeRwLock<P: Platform> {
 
 // SAFETY: everything but `queue` and `stripes` is atomic, constant or a lock. `queue` is
 // reached under `tree_lock` only; the pointers in it are to waiters in frames that
-// cannot return before they are taken out. `stripes` is set once, under `tree_lock`, and
-// else looked at only by who has seen `striping` set after that (with Acquire), has the
-// name of a slot in it, or has the lock.
+// cannot return before they are taken out. `stripes` is set once, by who has set
+// `Queue::made`, and looked at only by who has seen `has_stripes` or `striping` set
+// after that (with Acquire), or has the name of a slot in it.
 unsafe impl<P: Platform> Send for RangeRwLock<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for RangeRwLock<P> {}
@@ -282,6 +284,8 @@ enum Place {
     Slot(usize),
     /// A slot in a stripe.
     Striped(usize),
+    /// Two of them, for the parts of a range in two regions.
+    Pair(usize, usize),
     Node(Id),
     /// The full range, by the gate.
     Gate,
@@ -293,6 +297,16 @@ impl Hold {
     #[inline(always)]
     const fn slot(slot: usize) -> Self {
         Self(slot as u32)
+    }
+
+    /// The mark of a pair, and the bits of a slot's name.
+    const PAIR: u32 = 1 << 31;
+    const NAME_BITS: u32 = 14;
+
+    #[inline(always)]
+    const fn pair(first: usize, second: usize) -> Self {
+        const { assert!(SLOTS + MOST_STRIPED <= 1 << Self::NAME_BITS) };
+        Self(Self::PAIR | (first as u32) << Self::NAME_BITS | second as u32)
     }
 
     #[inline(always)]
@@ -308,6 +322,9 @@ impl Hold {
             Place::Gate
         } else if self.0 < (SLOTS + MOST_STRIPED) as u32 {
             Place::Striped(self.0 as usize)
+        } else if self.0 & Self::PAIR != 0 {
+            let (names, mask) = (self.0 & !Self::PAIR, (1 << Self::NAME_BITS) - 1);
+            Place::Pair((names >> Self::NAME_BITS) as usize, (names & mask) as usize)
         } else {
             Place::Node(self.0 - (SLOTS + MOST_STRIPED) as u32)
         }
@@ -344,6 +361,7 @@ impl<P: Platform> RangeRwLock<P> {
             patient: ConstZero::ZERO,
             striping: ConstZero::ZERO,
             stripes: OnceCell::new(),
+            has_stripes: ConstZero::ZERO,
             gate: RwSem::with_policy(Policy::DEFAULT),
             until_open: ConstZero::ZERO,
             reopen: ConstZero::ZERO,
@@ -371,6 +389,7 @@ impl<P: Platform> RangeRwLock<P> {
             patient: P::AtomicU32::new(0),
             striping: P::AtomicU32::new(0),
             stripes: OnceCell::new(),
+            has_stripes: P::AtomicU32::new(0),
             gate: RwSem::new(Policy::DEFAULT),
             until_open: P::AtomicUsize::new(0),
             reopen: P::AtomicUsize::new(0),

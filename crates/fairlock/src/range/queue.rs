@@ -26,7 +26,7 @@ use super::crowd::Crowd;
 use super::ranges::Ranges;
 use super::slots::Missed;
 use super::span::Span;
-use super::stripes::{STRIPE_SLOTS, Striping};
+use super::stripes::{Made, STRIPE_SLOTS, Striping};
 use super::tree::{Id, NIL};
 use super::waiter::{self, PatientList, RangeWaiter};
 use super::word::{
@@ -48,6 +48,7 @@ pub(super) struct Queue<P: Platform> {
     any_moved: bool,
     /// and of each slot in a stripe.
     pub(super) striped_moved: Vec<Id>,
+    pub(super) made: Made,
     pub(super) striping: Option<Striping>,
     pub(super) crowd: Crowd,
     /// What the lock shows as the hull of the tree.
@@ -83,6 +84,7 @@ impl<P: Platform> Queue<P> {
             moved: [NIL; SLOTS],
             any_moved: false,
             striped_moved: Vec::new(),
+            made: Made::No,
             striping: None,
             crowd: Crowd::new(),
             hull: NOTHING,
@@ -263,13 +265,12 @@ impl<P: Platform> RangeRwLock<P> {
         {
             return result;
         }
-        let (result, begun) = self.with_queue(|q| {
-            let begun = self.is_crowded() && self.begin_stripes_if_useful(q, span);
-            (self.try_entry(q, span, kind), begun)
+        let (result, next) = self.with_queue(|q| {
+            let next = if self.is_crowded() { self.begin_stripes_if_useful(q, span) } else { None };
+            (self.try_entry(q, span, kind), next)
         });
-        if begun {
-            // Nobody pokes those that found no slot, and need none any more.
-            self.poke_all();
+        if let Some(next) = next {
+            self.go_on(next);
         }
         result
     }

@@ -32,10 +32,12 @@ const BOTH: Range = 5..=15;
 const APART: Range = 30..=39;
 const FULL: Range = 0..=u64::MAX;
 /// In stripes for regions of 2^SHIFT positions: `FIRST` has A and one region, `SECOND`
-/// has B and the next; `BOTH` has both, in two stripes, and goes to the tree.
+/// has B and the next; `BOTH` has both, in two stripes; `MORE` has both and a third
+/// region, and goes to the tree.
 const SHIFT: u32 = 3;
 const FIRST: Range = 0..=7;
 const SECOND: Range = 8..=15;
+const MORE: Range = 5..=16;
 /// Both, and too odd to be packed: it goes to the tree.
 const ODD: Range = 1..=(1 << 40) + 2;
 
@@ -387,15 +389,31 @@ fn ranges_of_one_stripe() {
 #[test]
 fn a_range_across_stripes() {
     for policy in [DEFAULT, FIFO] {
-        model_striped(policy, Fault::None, [&[Write(FIRST)], &[Write(BOTH)]]);
+        model_striped(policy, Fault::None, [&[Write(FIRST)], &[Write(MORE)]]);
     }
-    model_striped(FIFO, Fault::None, [&[TryWrite(FIRST), TryWrite(SECOND)], &[Write(BOTH)]]);
-    model_striped(FIFO, Fault::None, [&[Write(FIRST), TryRead(FIRST)], &[TryWrite(BOTH)]]);
+    model_striped(FIFO, Fault::None, [&[TryWrite(FIRST), TryWrite(SECOND)], &[Write(MORE)]]);
+    model_striped(FIFO, Fault::None, [&[Write(FIRST), TryRead(FIRST)], &[TryWrite(MORE)]]);
+}
+
+#[test]
+fn a_range_in_two_stripes() {
+    for policy in [DEFAULT, FIFO] {
+        model_striped(policy, Fault::None, [&[Write(SECOND)], &[Write(BOTH)]]);
+    }
+    model_striped(FIFO, Fault::None, [&[TryWrite(BOTH)], &[Write(BOTH)]]);
+    model_striped(FIFO, Fault::None, [&[Write(BOTH)], &[Write(MORE)]]);
+    model_striped(FIFO, Fault::None, [&[Downgrade(BOTH)], &[TryRead(FIRST), TryRead(SECOND)]]);
+}
+
+#[test]
+fn a_range_in_two_stripes_is_changed() {
+    model_striped(FIFO, Fault::None, [&[Shrink(BOTH)], &[TryWrite(FIRST), TryWrite(SECOND)]]);
+    model_striped(FIFO, Fault::None, [&[Split(BOTH)], &[Write(SECOND)]]);
 }
 
 #[test]
 fn a_range_across_stripes_by_three() {
-    model_striped(FIFO, Fault::None, [&[TryWrite(FIRST)], &[TryWrite(FIRST)], &[TryWrite(BOTH)]]);
+    model_striped(FIFO, Fault::None, [&[TryWrite(FIRST)], &[TryWrite(FIRST)], &[TryWrite(MORE)]]);
 }
 
 #[test]
@@ -403,7 +421,7 @@ fn ranges_in_stripes_are_changed() {
     model_striped(FIFO, Fault::None, [&[Split(SECOND)], &[TryWrite(SECOND), TryRead(SECOND)]]);
     model_striped(FIFO, Fault::None, [&[Shrink(SECOND)], &[Write(SECOND)]]);
     model_striped(FIFO, Fault::None, [&[Downgrade(SECOND)], &[Read(SECOND)]]);
-    model_striped(FIFO, Fault::None, [&[Downgrade(SECOND)], &[TryRead(BOTH)]]);
+    model_striped(FIFO, Fault::None, [&[Downgrade(SECOND)], &[TryRead(MORE)]]);
 }
 
 #[test]
@@ -527,19 +545,19 @@ mod broken {
     #[test]
     #[ignore = "fails: a negative control"]
     fn skips_stripes() {
-        model_striped(FIFO, Fault::SkipsStripes, [&[Write(FIRST)], &[Write(BOTH)]]);
+        model_striped(FIFO, Fault::SkipsStripes, [&[Write(FIRST)], &[Write(MORE)]]);
     }
 
     #[test]
     #[ignore = "fails: a negative control"]
     fn ignores_closed() {
-        model_striped(FIFO, Fault::IgnoresClosed, [&[Write(FIRST)], &[Write(BOTH)]]);
+        model_striped(FIFO, Fault::IgnoresClosed, [&[Write(FIRST)], &[Write(MORE)]]);
     }
 
     #[test]
     #[ignore = "fails: a negative control"]
     fn leaves_a_stripe_quietly() {
-        model_striped(FIFO, Fault::LeavesQuietly, [&[Write(FIRST)], &[Write(BOTH)]]);
+        model_striped(FIFO, Fault::LeavesQuietly, [&[Write(FIRST)], &[Write(MORE)]]);
     }
 
     #[test]

@@ -263,7 +263,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     pub(super) fn split(&mut self, id: Id, mid: u64) -> Id {
         let (span, kind) = (self.tree.span(id), self.tree.kind(id));
         debug_assert!(span.start() < mid && mid <= span.last());
-        let (low, high) = (Span::closed(span.start(), mid - 1), Span::closed(mid, span.last()));
+        let (low, high) = span.split_before(mid);
         // Two holders now: those in the way of both are in the way twice.
         if !faulty!(FAULT, ChangesQuietly) {
             self.for_waiters(id, high, kind, |entry, other| {
@@ -276,6 +276,24 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         self.set_entry(second, Entry { seq, blocking: 0, waiter: None, who, since });
         self.check();
         second
+    }
+
+    /// Makes two held ranges one, of which the second starts where the first ends; it
+    /// has the name of the first.
+    pub(super) fn join(&mut self, id: Id, second: Id) {
+        let (low, high, kind) = (self.tree.span(id), self.tree.span(second), self.tree.kind(id));
+        debug_assert!(low.last() + 1 == high.start() && kind == self.tree.kind(second));
+        // Who waited for both waits for one.
+        self.for_waiters(second, high, kind, |entry, other| {
+            entry.blocking -= u32::from(other.overlaps(&low));
+        });
+        self.take(second);
+        self.set_last(id, high.last());
+        // As the one that came first: whoever counts either counts that.
+        let came = self.entries[second as usize].seq;
+        let seq = &mut self.entries[id as usize].seq;
+        *seq = came.min(*seq);
+        self.check();
     }
 
     /// Takes `id`, a holder of `span` as `kind`, off the counts of the waiters that

@@ -70,6 +70,12 @@ impl Span {
         self.last
     }
 
+    /// What is before `mid`, which is in it and not its start, and the rest.
+    #[inline]
+    pub(super) const fn split_before(&self, mid: u64) -> (Self, Self) {
+        (Self::closed(self.start, mid - 1), Self::closed(mid, self.last))
+    }
+
     /// Whether a position is in both.
     #[inline]
     pub const fn overlaps(&self, other: &Self) -> bool {

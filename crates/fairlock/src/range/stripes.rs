@@ -7,9 +7,11 @@
 //! are divided into *regions* of equal size, and ranges that lie in one region take a
 //! slot of the region's *stripe*: a cache line with a word and slots of its own. No
 //! line is written by everybody then. Several regions share a stripe; their ranges
-//! look at each other there, and find that they do not overlap.
+//! look at each other there, and find that they do not overlap. A range in two regions
+//! that are neighbours, as those are that are no longer than a region and lie anywhere,
+//! takes a slot in each, for what it has there, as if it were two.
 //!
-//! A range of several regions, one that cannot be packed, and one that has to wait
+//! A range of more regions, one that cannot be packed, and one that has to wait
 //! enter the tree, as ever. Tree and stripes keep apart:
 //!
 //! > A stripe is `CLOSED` while the tree has a range that touches its regions. In a
@@ -27,7 +29,8 @@
 //! simpler here, as a bit in a stripe's word is never set before the slot says which
 //! range it is for, and the slot is emptied after the bit is cleared.
 //!
-//! **Beginning and end**, both under the tree lock. With `STRIPED` set in the state word
+//! **Beginning and end**, both under the tree lock; only the making of the stripes is not,
+//! as everybody would fall asleep at the tree lock meanwhile. With `STRIPED` set in the state word
 //! no slot of the lock itself is taken any more; those that are taken are entered into
 //! the tree. In the end all stripes are closed, and what is held there is entered into
 //! the tree. Which size the regions have is in each stripe's word as well: whoever comes
@@ -41,7 +44,7 @@ use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
 use super::queue::Queue;
-use super::regions::{Regions, region_of, stripe_of};
+use super::regions::{Regions, stripe_of};
 use super::slots::Missed;
 use super::span::Span;
 use super::tree::NIL;
@@ -55,9 +58,12 @@ use crate::wait::Kind;
 
 /// Slots in a stripe: with the word, what else is in a cache line.
 pub(super) const STRIPE_SLOTS: usize = 6;
+/// A range that goes to the tree closes up to two stripes, and who meets one of these
+/// follows it there, and closes two. Were they few, that would go on until nobody is
+/// left in a stripe.
+const STRIPES_A_CPU: usize = 6;
 /// More stripes than that would not fit the names of holds.
-const MOST_STRIPES: usize = 1024;
-const LEAST_STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
+const MOST_STRIPES: usize = if cfg!(loom) { 2 } else { 2048 };
 /// Slots in all stripes.
 pub(super) const MOST_STRIPED: usize = MOST_STRIPES * STRIPE_SLOTS;
 /// So many times as many ranges have to be had by stripes as are not.
@@ -83,6 +89,25 @@ pub(super) struct Stripe<P: Platform> {
 /// All of them, made when they are first needed.
 pub(super) type Stripes<P> = Box<[Stripe<P>]>;
 
+/// What has become of the stripes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    No,
+    /// They are made, or just being made, and are open for regions of that shift.
+    For(u32),
+    /// They have been in use, and are closed when they are not.
+    Used,
+}
+
+/// What is left to do in a crowd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The stripes have to be made, for regions of that shift.
+    Make(u32),
+    /// The lock has been striped: those that wait may have nothing to wait for.
+    Poke,
+}
+
 /// What goes on for as long as the lock is striped.
 pub(super) struct Striping {
     /// When it began.
@@ -96,9 +121,9 @@ pub(super) struct Striping {
 impl<P: Platform> RangeRwLock<P> {
     // ---- ranges ----
 
-    /// Takes a slot in a stripe, if the range has one region and nothing is in its
-    /// way there. `Unknown` says that the tree must be asked. The caller says whether
-    /// it has the tree lock.
+    /// Takes a slot in a stripe, or in two, if the range has so many regions and nothing
+    /// is in its way there. `Unknown` says that the tree must be asked. The caller says
+    /// whether it has the tree lock.
     #[inline(never)]
     pub(super) fn try_striped(
         &self,
@@ -107,9 +132,35 @@ impl<P: Platform> RangeRwLock<P> {
         kind: Kind,
         has_tree: bool,
     ) -> Result<Hold, Missed> {
-        let (Some(region), Some(packed)) = (region_of(span, shift), Packed::pack(span)) else {
-            return Err(Missed::Unknown);
-        };
+        let region = span.start() >> shift;
+        match (span.last() >> shift) - region {
+            0 => Ok(Hold::slot(self.take_striped(shift, region, span, kind, has_tree)?)),
+            1 => {
+                let (low, high) = span.split_before((region + 1) << shift);
+                let first = self.take_striped(shift, region, low, kind, has_tree)?;
+                match self.take_striped(shift, region + 1, high, kind, has_tree) {
+                    Ok(second) => Ok(Hold::pair(first, second)),
+                    Err(missed) => {
+                        self.leave_striped(first, low, kind, has_tree);
+                        Err(missed)
+                    }
+                }
+            }
+            _ => Err(Missed::Unknown),
+        }
+    }
+
+    /// Takes a slot in the stripe of `region`, where all of `span` is.
+    #[inline]
+    fn take_striped(
+        &self,
+        shift: u32,
+        region: u64,
+        span: Span,
+        kind: Kind,
+        has_tree: bool,
+    ) -> Result<usize, Missed> {
+        let Some(packed) = Packed::pack(span) else { return Err(Missed::Unknown) };
         let stripes = self.stripes();
         let number = stripe_of(region, stripes.len());
         let stripe = &stripes[number];
@@ -161,16 +212,22 @@ impl<P: Platform> RangeRwLock<P> {
             missed = Err(Missed::Unknown);
         }
         if let Err(missed) = missed {
-            if has_tree {
-                self.leave_seat(name, kind); // nobody can have counted it
-            } else {
-                self.release_striped(name, span, kind);
-            }
+            self.leave_striped(name, span, kind, has_tree);
             return Err(missed);
         }
         // Relaxed, and not one step: a count that is roughly right will do.
         stripe.uses.store(stripe.uses.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        Ok(Hold::slot(name))
+        Ok(name)
+    }
+
+    /// Gives back what was taken, but is of no use.
+    #[cold]
+    fn leave_striped(&self, slot: usize, span: Span, kind: Kind, has_tree: bool) {
+        if has_tree {
+            self.leave_seat(slot, kind); // nobody can have counted it
+        } else {
+            self.release_striped(slot, span, kind);
+        }
     }
 
     /// Looks at the slots of a stripe that were taken in `word`.
@@ -191,6 +248,12 @@ impl<P: Platform> RangeRwLock<P> {
             }
         }
         Ok(())
+    }
+
+    /// Gives back both slots of a range in two stripes.
+    pub(super) fn release_pair(&self, first: usize, second: usize, span: Span, kind: Kind) {
+        self.release_striped(first, span, kind);
+        self.release_striped(second, span, kind);
     }
 
     /// Gives back a slot in a stripe.
@@ -241,14 +304,42 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// In a crowd, of which `span` is one: stripes the lock if that keeps them apart.
     #[cold]
-    pub(super) fn begin_stripes_if_useful(&self, q: &mut Queue<P>, span: Span) -> bool {
+    pub(super) fn begin_stripes_if_useful(&self, q: &mut Queue<P>, span: Span) -> Option<Next> {
         if q.striping.is_some() {
-            return false;
+            return None;
         }
-        let Some(shift) = q.crowd.arrive(span) else { return false };
+        let shift = q.crowd.arrive(span)?;
+        // Acquire: the stripes are there.
+        if self.has_stripes.load(Ordering::Acquire) == 0 {
+            if q.made != Made::No {
+                return None; // by another one, just now
+            }
+            q.made = Made::For(shift);
+            return Some(Next::Make(shift));
+        }
         let begun = self.begin_stripes(q, shift);
         self.settle_stripes(q);
-        begun
+        begun.then_some(Next::Poke)
+    }
+
+    /// Without the tree lock: with it, all the others would fall asleep meanwhile.
+    #[cold]
+    pub(super) fn go_on(&self, next: Next) {
+        match next {
+            Next::Make(shift) => self.make_stripes(shift),
+            // Nobody pokes those that found no slot, and need none any more.
+            Next::Poke => self.poke_all(),
+        }
+    }
+
+    /// Only for who has set `made`, to this shift. They are open, but nobody comes: if they
+    /// had to be opened, each line would have to come from here under the tree lock.
+    pub(super) fn make_stripes(&self, shift: u32) {
+        let count = (STRIPES_A_CPU * P::cpus()).min(MOST_STRIPES);
+        let made = self.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
+        debug_assert!(made.is_ok(), "made once");
+        // Release: they are there.
+        self.has_stripes.store(1, Ordering::Release);
     }
 
     // ---- the tree, under its lock ----
@@ -309,7 +400,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Begins to use stripes, for regions of 2^`shift` positions. False if that
+    /// Begins to use the stripes, which have been made, for regions of 2^`shift` positions. False if that
     /// cannot be now.
     pub(super) fn begin_stripes(&self, q: &mut Queue<P>, shift: u32) -> bool {
         // Those that are left from the last time have names that are still in use.
@@ -325,19 +416,27 @@ impl<P: Platform> RangeRwLock<P> {
         if word & (DRAIN | TRACED) != 0 || rivals(word, Kind::Writer).any(is_unknown) {
             return false; // and `settle` takes the flags back
         }
-        let stripes = self.stripes.get_or_init(|| {
-            let count = (2 * P::cpus()).next_power_of_two().clamp(LEAST_STRIPES, MOST_STRIPES);
-            (0..count).map(|_| Stripe::closed()).collect()
-        });
-        for stripe in stripes {
-            // All are closed and empty. Relaxed: told when they open.
-            stripe.word.store(CLOSED | open_for(shift), Ordering::Relaxed);
+        let stripes = self.stripes();
+        let (shift, uses, are_open) = match core::mem::replace(&mut q.made, Made::Used) {
+            Made::For(shift) => (shift, 0, true),
+            _ => (shift, self.uses(), false),
+        };
+        if !are_open {
+            for stripe in stripes {
+                // Closed and empty. Relaxed: told when it opens.
+                stripe.word.store(CLOSED | open_for(shift), Ordering::Relaxed);
+            }
         }
         q.striped_moved.resize(stripes.len() * STRIPE_SLOTS, NIL);
-        q.ranges.set_regions(Some(Regions::new(shift, stripes.len())));
-        q.striping = Some(Striping { since: P::now(), misses: 0, uses: self.uses() });
+        q.ranges.set_regions(Some(Regions::new(shift, stripes.len(), are_open)));
+        q.striping = Some(Striping { since: P::now(), misses: 0, uses });
         for slot in rivals(word, Kind::Writer) {
             self.migrate(q, slot, word, Span::FULL);
+        }
+        for stripe in 0..stripes.len() {
+            if q.ranges.regions.as_ref().is_some_and(|regions| regions.is_touched(stripe)) {
+                self.close_stripe(q, stripe); // if it is open
+            }
         }
         // Release: the stripes are there.
         self.striping.store(shift + 1, Ordering::Release);
@@ -382,9 +481,9 @@ impl<P: Platform> RangeRwLock<P> {
 }
 
 impl<P: Platform> Stripe<P> {
-    fn closed() -> Self {
+    fn open(shift: u32) -> Self {
         Self {
-            word: P::AtomicU64::new(CLOSED),
+            word: P::AtomicU64::new(open_for(shift)),
             slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
             uses: P::AtomicU64::new(0),
         }

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use super::{Lock, WriteGuard, assert_free};
 use crate::range::Place;
 use crate::range::span::Span;
+use crate::range::stripes::Next;
 use crate::range::word::STRIPED;
 
 fn is_striped(lock: &Lock) -> bool {
@@ -28,8 +29,12 @@ fn a_crowd_of_ranges_that_are_apart_gets_stripes() {
     let lock = &Lock::new();
     let few: Vec<_> = (0..9).map(|number| lock.write(block(number)).unwrap()).collect();
     let arrive = |number| lock.with_queue(|q| lock.begin_stripes_if_useful(q, span(block(number))));
-    assert_eq!((0..20).find(|&number| arrive(number)), Some(15));
-    assert!(is_striped(lock) && !arrive(16));
+    let next = |from| (from..20).find_map(|number| Some(number).zip(arrive(number)));
+    assert_eq!(next(0), Some((15, Next::Make(12))));
+    assert_eq!(next(16), None);
+    lock.go_on(Next::Make(12));
+    assert_eq!(next(0), Some((0, Next::Poke)));
+    assert!(is_striped(lock) && next(1).is_none());
     let many: Vec<_> = (9..50).map(|number| lock.write(block(number)).unwrap()).collect();
     assert!(many.iter().any(is_in_a_stripe));
     assert_eq!(lock.ranges().len(), 50);
@@ -48,7 +53,7 @@ fn a_crowd_of_ranges_that_are_apart_gets_stripes() {
 fn a_crowd_at_one_place_gets_none() {
     let lock = &Lock::new();
     let arrive = || lock.with_queue(|q| lock.begin_stripes_if_useful(q, span(block(0))));
-    assert!((0..100).all(|_| !arrive()));
+    assert!((0..100).all(|_| arrive().is_none()));
     assert!(!is_striped(lock));
     assert_free(lock);
 }
@@ -70,17 +75,47 @@ fn wide_ranges_end_striping_and_narrow_ones_do_not() {
     assert_free(lock);
 }
 
+/// A range in two regions is held in both, and is one when it is changed.
+#[test]
+fn a_range_in_two_stripes_is_one() {
+    let lock = &Lock::new();
+    assert!(lock.stripe(12));
+    let across = || {
+        let guard = lock.write(4000..5000).unwrap();
+        assert!(matches!(guard.hold.place(), Place::Pair(..)));
+        guard
+    };
+    let is_free = |at: u64| lock.try_read(at..=at).is_ok();
+    let guard = across();
+    assert!(!is_free(4000) && !is_free(4999) && is_free(3999) && is_free(5000));
+    drop(guard);
+    let reader = across().downgrade();
+    assert!(is_free(4000) && is_free(4999) && lock.try_write(0..4001).is_err());
+    assert!(lock.try_write(4999..6000).is_err());
+    drop(reader);
+    let mut guard = across();
+    guard.shrink(4050..4900).unwrap();
+    assert!(!is_free(4050) && !is_free(4899) && is_free(4049) && is_free(4900));
+    drop(guard);
+    let (low, high) = across().split_at(4050).unwrap();
+    drop(low);
+    assert!(is_free(4049) && !is_free(4050) && !is_free(4999));
+    drop(high);
+    assert_free(lock);
+}
+
 /// A closed stripe takes nobody; it opens when the last that touches it has left.
 #[test]
 fn a_stripe_opens_when_nobody_in_the_tree_touches_it() {
     let lock = &Lock::new();
     assert!(lock.stripe(12));
-    let across = [4000..5000, 4090..4096 + 50].map(|range| lock.read(range).unwrap());
+    // More than two regions.
+    let across = [4000..3 * 4096 + 1, 10..2 * 4096 + 50].map(|range| lock.read(range).unwrap());
     for number in 0..2 {
         let beside = lock.read(number * 4096 + 60..number * 4096 + 70).unwrap();
         assert!(!matches!(beside.hold.place(), Place::Striped(_)));
     }
-    assert!(is_in_a_stripe(&lock.write(block(2)).unwrap()));
+    assert!(is_in_a_stripe(&lock.write(block(7)).unwrap()));
     let [first, second] = across;
     drop(first);
     assert!(matches!(lock.read(0..1).unwrap().hold.place(), Place::Node(_)));
