@@ -44,6 +44,19 @@
 //! * No memory is taken from the program's allocator. If the system has none left, the
 //!   process ends with a message.
 //!
+//! # Limits
+//!
+//! * A thread that reads, and waits for another thread to read the same lock, waits for
+//!   ever once a writer waits: that other thread reads for the first time, and its turn is
+//!   after the writer. POSIX allows that; glibc's default kind lets it pass.
+//! * Who calls glibc's functions by another way, a library loaded with `RTLD_DEEPBIND` or
+//!   `dlvsym`, must not share a lock with others.
+//! * Race detectors do not know these locks: helgrind, DRD and, if this library comes
+//!   before its own, ThreadSanitizer report races that are none.
+//! * `fork` in a signal handler must be followed by `exec` or `_exit` there.
+//! * A thread whose destructors of thread-specific data use locks in the last of their
+//!   four rounds leaves a few hundred bytes behind; more if it held many locks for reading.
+//!
 //! # Environment
 //!
 //! | variable | meaning |
