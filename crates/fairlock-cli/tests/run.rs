@@ -206,3 +206,11 @@ fn what_is_ignored_stays_ignored() {
         .unwrap();
     assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "here\n"), "{output:?}");
 }
+
+#[test]
+fn the_table_is_printed_even_if_the_report_cannot_be_kept() {
+    let output = run(&["--stats", "/dev/full", "--", waits()]);
+    let said = stderr(&output);
+    assert!(said.contains("policy default") && said.contains("/dev/full"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}

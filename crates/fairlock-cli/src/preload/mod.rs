@@ -77,10 +77,10 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     }
 
     let report = report::read(folder.path())?;
+    eprint!("{}", report.text(obstacle.is_some()));
     if let Some(file) = kept {
         report.keep(file)?;
     }
-    eprint!("{}", report.text(obstacle.is_some()));
     Ok(exit_code(status))
 }
 
