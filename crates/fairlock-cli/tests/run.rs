@@ -128,10 +128,12 @@ fn what_is_missing_is_said_with_how_to_mend_it() {
     fs::write(&text, "not a program").unwrap();
     assert_eq!(run(&[text.to_str().unwrap()]).status.code(), Some(126));
 
-    // A copy that has no library beside it.
-    let copy = folder.path().join("fairlock");
-    fs::copy(env!("CARGO_BIN_EXE_fairlock"), &copy).unwrap();
-    let output = Command::new(copy).args(["run", "true"]).env_remove("FAIRLOCK_LIBRARY").output();
+    // One that has no library beside it. Not a copy: a process that another test starts
+    // could still have it open for writing, and then it cannot be run.
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let link = elsewhere.path().join("fairlock");
+    fs::hard_link(env!("CARGO_BIN_EXE_fairlock"), &link).unwrap();
+    let output = Command::new(link).args(["run", "true"]).env_remove("FAIRLOCK_LIBRARY").output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("-p fairlock-preload"), "{}", stderr(&output));
