@@ -121,7 +121,9 @@ fn write(random: &mut Random, inside: &Inside, places: Places, mut guard: WriteG
 }
 
 fn torture(policy: RangePolicy, threads: u64, turns: usize) {
-    torture_lock(&Lock::with_policy(policy), threads, turns, Random::places);
+    let lock = &Lock::with_policy(policy);
+    torture_lock(lock, threads, turns, Random::places);
+    assert_free(lock);
 }
 
 fn torture_lock(
@@ -179,7 +181,6 @@ fn torture_lock(
             .collect();
         all.into_iter().for_each(join);
     });
-    assert_free(lock);
 }
 
 #[test]
