@@ -41,6 +41,7 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim", "handoff", "--duration", "300"], "--duration"),
         (&["sim", "handoff", "--duration=-3s"], "--duration"),
         (&["sim", "handoff", "--seeds", "0"], "--seeds"),
+        (&["sim", "handoff", "--unknowns", "--real", "x"], "cannot be used with"),
     ] {
         let output = run(args);
         let error = text(&output.stderr);

@@ -30,8 +30,8 @@
 //!   most of them within 1.5 times. Those with one pause do not: what a lock does
 //!   within 200 ns there hangs on which of its words share a line, and on rules of the
 //!   published ones that fairlock's policies do not have (README).
-//! * *Where threads are matters most*: two sockets instead of one make the same two
-//!   threads three times as slow.
+//! * *Where threads are matters*: two threads with sections of one pause do 2.7 times as
+//!   much in one socket as in two.
 //! * *Latencies vary* about what the machine file says ([`machine::Scheduler::spread`]).
 //!   Constant ones let threads that alternate fall into step: a writer that was woken at
 //!   each release of one reader found the lock taken at the same point of its section

@@ -44,7 +44,7 @@ pub struct SimFlags {
     pub seeds: u32,
     /// Also with each unknown of machine and run lower and higher than assumed (hold,
     /// wake-up latencies, the gap between operations), and the judgement over all of them
-    #[arg(long)]
+    #[arg(long, conflicts_with = "real")]
     pub unknowns: bool,
     /// A first impression: short, and fewer cells
     #[arg(long)]
