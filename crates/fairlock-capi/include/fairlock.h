@@ -623,6 +623,21 @@ int fairlock_rwlock_policy(const struct fairlock_rwlock_t *lock,
 FAIRLOCK_NOTHROW;
 
 /**
+ * Writes down how long a waiter with `grants_ahead` grants before its own waits at most, in
+ * nanoseconds, as planned now: from what handoffs have cost, if nobody stays inside for
+ * longer than its turn. Time for which threads do not run although they could comes on top.
+ *
+ * * 0: `*wait_ns` was written.
+ * * EINVAL: not a lock, or `wait_ns` is null.
+ * * ENOTSUP: the lock's policy plans nothing; of the presets only FAIRLOCK_DEFAULT does.
+ */
+FAIRLOCK_API
+int fairlock_rwlock_planned_wait_ns(const struct fairlock_rwlock_t *lock,
+                                    size_t grants_ahead,
+                                    uint64_t *wait_ns)
+FAIRLOCK_NOTHROW;
+
+/**
  * Counts the lock's events in `events` too; if that is null, no longer. Several locks may
  * share them. They stay where they are for as long as the lock is used.
  *
@@ -893,6 +908,58 @@ int fairlock_range_try_read_recursive(struct fairlock_range_lock_t *lock,
                                       struct fairlock_range_t *range,
                                       uint64_t start,
                                       uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_range_read_recursive; gives up at `deadline`, a time on `clock`.
+ *
+ * * 0: `range` holds it.
+ * * ETIMEDOUT: the deadline has passed, and a writer was in the way.
+ * * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
+ *   `range` is no node, or is in use.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_range_read_recursive_until(struct fairlock_range_lock_t *lock,
+                                        struct fairlock_range_t *range,
+                                        uint64_t start,
+                                        uint64_t last,
+                                        int clock,
+                                        const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_range_read_recursive; gives up when a signal handler has run in this thread
+ * while it slept, with or without SA_RESTART.
+ *
+ * * 0: `range` holds it.
+ * * EINTR: a signal handler ran.
+ * * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_range_read_recursive_interruptible(struct fairlock_range_lock_t *lock,
+                                                struct fairlock_range_t *range,
+                                                uint64_t start,
+                                                uint64_t last)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_range_read_recursive; gives up when `token` is cancelled. A range that is
+ * free is taken without a look at the token.
+ *
+ * * 0: `range` holds it.
+ * * ECANCELED: the token was cancelled, and a writer was in the way.
+ * * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+ *   is in use.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_range_read_recursive_cancellable(struct fairlock_range_lock_t *lock,
+                                              struct fairlock_range_t *range,
+                                              uint64_t start,
+                                              uint64_t last,
+                                              struct fairlock_cancel_t *token)
 FAIRLOCK_NOTHROW;
 
 /**

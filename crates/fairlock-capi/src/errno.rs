@@ -28,6 +28,8 @@ errno! {
     TIMED_OUT = ETIMEDOUT,
     INTERRUPTED = EINTR,
     CANCELLED = ECANCELED,
+    /// Nothing of the kind with this policy.
+    UNSUPPORTED = ENOTSUP,
 }
 
 impl From<WaitError> for Errno {

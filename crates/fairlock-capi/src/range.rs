@@ -294,6 +294,82 @@ pub unsafe extern "C" fn fairlock_range_try_read_recursive(
     }
 }
 
+/// As fairlock_range_read_recursive; gives up at `deadline`, a time on `clock`.
+///
+/// * 0: `range` holds it.
+/// * ETIMEDOUT: the deadline has passed, and a writer was in the way.
+/// * EINVAL: not a lock; an unknown clock, or no valid time; `last` is before `start`;
+///   `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_read_recursive_until(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+    clock: c_int,
+    deadline: *const timespec,
+) -> c_int {
+    // SAFETY: the caller provides a lock, a node and a time.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            let deadline = Deadline::new(clock, deadline)?;
+            match lock.try_read_recursive(span.clone()) {
+                Err(RangeError::Busy) => {
+                    deadline.wait(|left| lock.read_recursive_for(span.clone(), left))
+                }
+                done => Ok(done?),
+            }
+        })
+    }
+}
+
+/// As fairlock_range_read_recursive; gives up when a signal handler has run in this thread
+/// while it slept, with or without SA_RESTART.
+///
+/// * 0: `range` holds it.
+/// * EINTR: a signal handler ran.
+/// * EINVAL: not a lock; `last` is before `start`; `range` is no node, or is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_read_recursive_interruptible(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+) -> c_int {
+    // SAFETY: the caller provides a lock and a node.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            Ok(lock.read_recursive_interruptible(span)?)
+        })
+    }
+}
+
+/// As fairlock_range_read_recursive; gives up when `token` is cancelled. A range that is
+/// free is taken without a look at the token.
+///
+/// * 0: `range` holds it.
+/// * ECANCELED: the token was cancelled, and a writer was in the way.
+/// * EINVAL: not a lock, or not a token; `last` is before `start`; `range` is no node, or
+///   is in use.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_range_read_recursive_cancellable(
+    lock: *mut fairlock_range_lock_t,
+    range: *mut fairlock_range_t,
+    start: u64,
+    last: u64,
+    token: *mut fairlock_cancel_t,
+) -> c_int {
+    // SAFETY: the caller provides a lock, a node and a token.
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            Ok(lock.read_recursive_cancellable(span, home::get(token)?)?)
+        })
+    }
+}
+
 // ---- write ----
 
 /// Locks all of `start` to `last` for writing; blocks until it has it.

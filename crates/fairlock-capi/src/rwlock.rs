@@ -415,6 +415,32 @@ pub unsafe extern "C" fn fairlock_rwlock_policy(
     unsafe { with(lock, look) }
 }
 
+/// Writes down how long a waiter with `grants_ahead` grants before its own waits at most, in
+/// nanoseconds, as planned now: from what handoffs have cost, if nobody stays inside for
+/// longer than its turn. Time for which threads do not run although they could comes on top.
+///
+/// * 0: `*wait_ns` was written.
+/// * EINVAL: not a lock, or `wait_ns` is null.
+/// * ENOTSUP: the lock's policy plans nothing; of the presets only FAIRLOCK_DEFAULT does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_planned_wait_ns(
+    lock: *const fairlock_rwlock_t,
+    grants_ahead: usize,
+    wait_ns: *mut u64,
+) -> c_int {
+    let look = |sem: &RwSem<Native>| {
+        if wait_ns.is_null() {
+            return Err(Errno::INVALID);
+        }
+        let planned = sem.planned_wait_ns(grants_ahead).ok_or(Errno::UNSUPPORTED)?;
+        // SAFETY: the caller provides room for a number.
+        unsafe { wait_ns.write(planned) };
+        Ok(())
+    };
+    // SAFETY: the caller provides a lock.
+    unsafe { with(lock, look) }
+}
+
 /// Counts the lock's events in `events` too; if that is null, no longer. Several locks may
 /// share them. They stay where they are for as long as the lock is used.
 ///

@@ -157,6 +157,7 @@ LOCKS_RANGE(fairlock_range_try_read)
 LOCKS_RANGE(fairlock_range_read_interruptible)
 LOCKS_RANGE(fairlock_range_read_recursive)
 LOCKS_RANGE(fairlock_range_try_read_recursive)
+LOCKS_RANGE(fairlock_range_read_recursive_interruptible)
 LOCKS_RANGE(fairlock_range_write)
 LOCKS_RANGE(fairlock_range_try_write)
 LOCKS_RANGE(fairlock_range_write_interruptible)
@@ -178,6 +179,7 @@ LOCKS_RANGE(fairlock_range_write_interruptible)
     }
 
 LOCKS_RANGE_UNLESS(fairlock_range_read_cancellable)
+LOCKS_RANGE_UNLESS(fairlock_range_read_recursive_cancellable)
 LOCKS_RANGE_UNLESS(fairlock_range_write_cancellable)
 
 #define LOCKS_RANGE_UNTIL(function)                                                          \
@@ -194,6 +196,7 @@ LOCKS_RANGE_UNLESS(fairlock_range_write_cancellable)
     }
 
 LOCKS_RANGE_UNTIL(fairlock_range_read_until)
+LOCKS_RANGE_UNTIL(fairlock_range_read_recursive_until)
 LOCKS_RANGE_UNTIL(fairlock_range_write_until)
 
 int OURS(fairlock_range_unlock)(fairlock_range_t *range);

@@ -65,12 +65,20 @@ static int write_until(int clock, const struct timespec *deadline) {
     return fairlock_range_write_until(&lock, &node, 10, 20, clock, deadline);
 }
 
+static int recursive_until(int clock, const struct timespec *deadline) {
+    return fairlock_range_read_recursive_until(&lock, &node, 10, 20, clock, deadline);
+}
+
 static int read_interruptible(void *n) {
     return fairlock_range_read_interruptible(&lock, n, 10, 20);
 }
 
 static int write_interruptible(void *n) {
     return fairlock_range_write_interruptible(&lock, n, 10, 20);
+}
+
+static int recursive_interruptible(void *n) {
+    return fairlock_range_read_recursive_interruptible(&lock, n, 10, 20);
 }
 
 static void waits_end(void) {
@@ -91,12 +99,17 @@ static void waits_end(void) {
     GIVES(0, fairlock_range_write_cancellable(&lock, &other, 15, 16, &token));
     REFUSES_BAD_TIMES(read_until);
     REFUSES_BAD_TIMES(write_until);
+    REFUSES_BAD_TIMES(recursive_until);
     GIVES_UP_IN_TIME(read_until);
     GIVES_UP_IN_TIME(write_until);
+    GIVES_UP_IN_TIME(recursive_until);
     GIVES(EINTR, with_signals(read_interruptible, &node));
+    GIVES(EINTR, with_signals(recursive_interruptible, &node));
     GIVES(EINTR, with_signals(write_interruptible, &node));
     GIVES(0, fairlock_cancel(&token));
     GIVES(ECANCELED, fairlock_range_read_cancellable(&lock, &node, 10, 20, &token));
+    GIVES(ECANCELED, fairlock_range_read_recursive_cancellable(&lock, &node, 10, 20, &token));
+    GIVES(EINVAL, fairlock_range_read_recursive_cancellable(&lock, &node, 10, 20, NULL));
     GIVES(ECANCELED, fairlock_range_write_cancellable(&lock, &node, 10, 20, &token));
     GIVES(EINVAL, fairlock_range_read_cancellable(&lock, &node, 10, 20, NULL));
     GIVES(EINVAL, fairlock_range_write_cancellable(&lock, &node, 10, 20, NULL));
@@ -129,6 +142,12 @@ static void a_reader_reads_again_past_a_waiting_writer(void) {
     }
     GIVES(0, fairlock_range_read_recursive(&lock, &again, 4, 4));
     GIVES(0, fairlock_range_try_read_recursive(&lock, &third, 5, 6));
+    GIVES(0, fairlock_range_unlock(&third));
+    GIVES(0, fairlock_range_read_recursive_until(&lock, &third, 5, 6, CLOCK_MONOTONIC, &over));
+    GIVES(0, fairlock_range_unlock(&third));
+    GIVES(0, fairlock_range_read_recursive_interruptible(&lock, &third, 5, 6));
+    GIVES(0, fairlock_range_unlock(&third));
+    GIVES(0, fairlock_range_read_recursive_cancellable(&lock, &third, 5, 6, &token));
     GIVES(0, fairlock_range_unlock(&third));
     GIVES(0, fairlock_range_unlock(&again));
     GIVES(0, fairlock_range_unlock(&node));
@@ -220,6 +239,9 @@ static void no_range(fairlock_range_lock_t *l, fairlock_range_t *n, uint64_t sta
     GIVES(EINVAL, fairlock_range_read_cancellable(l, n, start, last, &token));
     GIVES(EINVAL, fairlock_range_read_recursive(l, n, start, last));
     GIVES(EINVAL, fairlock_range_try_read_recursive(l, n, start, last));
+    GIVES(EINVAL, fairlock_range_read_recursive_until(l, n, start, last, CLOCK_REALTIME, t));
+    GIVES(EINVAL, fairlock_range_read_recursive_interruptible(l, n, start, last));
+    GIVES(EINVAL, fairlock_range_read_recursive_cancellable(l, n, start, last, &token));
     GIVES(EINVAL, fairlock_range_write(l, n, start, last));
     GIVES(EINVAL, fairlock_range_try_write(l, n, start, last));
     GIVES(EINVAL, fairlock_range_write_until(l, n, start, last, CLOCK_REALTIME, t));

@@ -64,11 +64,17 @@ static void every_policy(void) {
         GIVES(0, fairlock_rwlock_init(&lock, &policy));
         GIVES(0, fairlock_rwlock_policy(&lock, &same));
         CHECK(memcmp(&policy, &same, sizeof policy) == 0);
+        uint64_t one = 0, ten = 0;
+        const int planned = preset == FAIRLOCK_DEFAULT ? 0 : ENOTSUP;
+        GIVES(planned, fairlock_rwlock_planned_wait_ns(&lock, 1, &one));
+        GIVES(planned, fairlock_rwlock_planned_wait_ns(&lock, 10, &ten));
+        CHECK(planned != 0 || ((uint64_t)policy.handoff_after_ns <= one && one < ten));
         use(&lock);
     }
     GIVES(EINVAL, fairlock_policy_preset(5, &policy));
     GIVES(EINVAL, fairlock_policy_preset(FAIRLOCK_DEFAULT, NULL));
     GIVES(EINVAL, fairlock_rwlock_policy(&zero, NULL));
+    GIVES(EINVAL, fairlock_rwlock_planned_wait_ns(&zero, 1, NULL));
 
     GIVES(0, fairlock_policy_preset(FAIRLOCK_DEFAULT, &policy));
     CHECK(policy.handoff_after_ns == 4000000 && policy.handoff_budget == 10);
@@ -291,6 +297,8 @@ static void no_lock(fairlock_rwlock_t *none) {
     GIVES(EINVAL, fairlock_rwlock_set_events(none, NULL));
     fairlock_policy_t policy;
     GIVES(EINVAL, fairlock_rwlock_policy(none, &policy));
+    uint64_t wait_ns;
+    GIVES(EINVAL, fairlock_rwlock_planned_wait_ns(none, 1, &wait_ns));
     CHECK(!fairlock_rwlock_is_locked(none));
     CHECK(!fairlock_rwlock_is_write_locked(none));
     CHECK(!fairlock_rwlock_has_waiters(none));
