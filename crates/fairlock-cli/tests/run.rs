@@ -2,7 +2,7 @@
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -167,7 +167,10 @@ fn a_static_program_runs_and_is_said_to_have_no_report() {
 fn a_program_with_raised_privileges_is_warned_of() {
     // SAFETY: no arguments, and never fails.
     if unsafe { libc::geteuid() } != 0 {
-        eprintln!("NOT TESTED: only root can make a program that runs as somebody else");
+        let _ = writeln!(
+            io::stderr(),
+            "\nNOT TESTED: only root can make a program that runs as somebody else\n"
+        );
         return;
     }
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raised");
