@@ -50,27 +50,24 @@ const STAND_BACK_NS: u64 = 16_000;
 /// closes sooner: it is awake then, and nobody has to kick it.
 const NAP_NS: (u64, u64) = (200_000, 1_600_000);
 
-/// Why a spin ended without the lock.
+/// Why a spin ended without the lock: the lock did not come free, or it was not yet our turn
+/// ([`WAITING`](Self::WAITING)); or others of the open batch were quicker, time and again, and
+/// at their pace it closes after this many nanoseconds. A number, all of it initialised: of an
+/// enum the compiler may look at a field that is not there, if that changes nothing, and
+/// memcheck tells.
 #[derive(Clone, Copy)]
-enum InVain {
-    /// The lock did not come free, or it was not yet our turn.
-    Waiting,
-    /// Others of the open batch were quicker, time and again. At their pace it
-    /// closes after this many nanoseconds.
-    Overtaken(u64),
-}
+struct InVain(u64);
 
 impl InVain {
+    const WAITING: Self = Self(u64::MAX);
+
     fn is_overtaken(self) -> bool {
-        matches!(self, InVain::Overtaken(_))
+        self.0 != Self::WAITING.0
     }
 
     /// How long to sleep in order to be awake when the batch closes.
     fn until_closing(self) -> u64 {
-        match self {
-            InVain::Overtaken(closing) => closing.saturating_sub(SPIN_CLOSING_NS),
-            InVain::Waiting => u64::MAX,
-        }
+        if self.is_overtaken() { self.0.saturating_sub(SPIN_CLOSING_NS) } else { u64::MAX }
     }
 }
 
@@ -151,19 +148,19 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 };
                 patience(hot, sections, word.left(S::MAX), spun)
             } else if yields && word.rank(ticket, S::MAX) >= P::cpus() as u32 {
-                (0, InVain::Waiting)
+                (0, InVain::WAITING)
             } else if !mine && !yields && word.distance(ticket) > P::cpus() as u32 {
-                (SPIN_FAR_NS, InVain::Waiting)
+                (SPIN_FAR_NS, InVain::WAITING)
             } else {
-                (SPIN_NS, InVain::Waiting)
+                (SPIN_NS, InVain::WAITING)
             };
             if spun >= bound {
                 return Err(why);
             }
-            if let InVain::Overtaken(closing) = why {
+            if why.is_overtaken() {
                 // The holder keeps its cache lines while we look only now and
                 // then; more often towards the end.
-                let pause = (closing / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
+                let pause = (why.0 / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
                 P::spin_until(&still, pause, |_| false);
             } else if yields && spun > YIELD_AFTER_NS {
                 P::yield_now();
@@ -278,11 +275,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 /// do: `sections` have passed in `spun`, and the batch has `left` more.
 fn patience(hot: bool, sections: u32, left: u32, spun: u64) -> (u64, InVain) {
     if !hot {
-        (SPIN_NS, InVain::Waiting)
+        (SPIN_NS, InVain::WAITING)
     } else {
         let closing = spun * u64::from(left) / u64::from(sections);
         let soon = closing < SPIN_CLOSING_NS;
         let bound = if soon { 2 * SPIN_CLOSING_NS } else { SPIN_HOT_NS };
-        (bound, InVain::Overtaken(closing))
+        (bound, InVain(closing))
     }
 }
