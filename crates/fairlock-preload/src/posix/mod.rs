@@ -363,6 +363,7 @@ fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -
         }
     }
 }
+
 /// Waits, and notes for how long if that is asked for.
 #[inline(always)]
 fn timed<T>(slot: &Slot<Preload>, me: &State, wait: impl FnOnce() -> T) -> T {

@@ -24,63 +24,66 @@ unsafe extern "C" fn pthread_rwlock_init(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
+    match unsafe { ours(lock) } {
+        Some(lock) => {
+            lock.destroy();
+            0
+        }
         // SAFETY: see above.
-        return unsafe { real::destroy(lock) };
+        None => unsafe { real::destroy(lock) },
     }
-    ours.destroy();
+}
+
+/// The lock, unless it is left to glibc.
+///
+/// # Safety
+/// See above.
+unsafe fn ours<'a>(lock: *mut pthread_rwlock_t) -> Option<&'a Lock> {
+    // SAFETY: see above.
+    Some(unsafe { Lock::at(lock) }).filter(|lock| lock.is_ours())
+}
+
+/// Functions that are short where nobody is in the way: `$at_once`, and all else out of line.
+macro_rules! uncontended_first {
+    ($($name:ident = $at_once:ident, else $ours:expr, or $real:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(lock: *mut pthread_rwlock_t) -> c_int {
+                /// # Safety
+                /// See above.
+                #[cold]
+                #[inline(never)]
+                unsafe extern "C" fn in_general(lock: *mut pthread_rwlock_t) -> c_int {
+                    let take: fn(&Lock) -> c_int = $ours;
+                    // SAFETY: see above.
+                    match unsafe { ours(lock) } {
+                        Some(lock) => take(lock),
+                        // SAFETY: see above.
+                        None => unsafe { real::$real(lock) },
+                    }
+                }
+                // SAFETY: see above.
+                if unsafe { Lock::at(lock) }.$at_once() {
+                    return 0;
+                }
+                // SAFETY: see above.
+                unsafe { in_general(lock) }
+            }
+        )*
+    };
+}
+
+uncontended_first! {
+    pthread_rwlock_rdlock = read_at_once, else |lock| lock.read(&Until::Forever), or rdlock;
+    pthread_rwlock_tryrdlock = read_at_once, else Lock::try_read, or tryrdlock;
+    pthread_rwlock_wrlock = write_at_once, else |lock| lock.write(&Until::Forever), or wrlock;
+    pthread_rwlock_trywrlock = write_at_once, else Lock::try_write, or trywrlock;
+    pthread_rwlock_unlock = unlock_at_once, else unlock, or unlock;
+}
+
+fn unlock(lock: &Lock) -> c_int {
+    lock.unlock();
     0
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if ours.read_at_once() {
-        return 0;
-    }
-    // SAFETY: see above.
-    unsafe { rdlock(lock) }
-}
-
-/// # Safety
-/// See above.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn rdlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
-        // SAFETY: see above.
-        return unsafe { real::rdlock(lock) };
-    }
-    ours.read(&Until::Forever)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if ours.read_at_once() {
-        return 0;
-    }
-    // SAFETY: see above.
-    unsafe { tryrdlock(lock) }
-}
-
-/// # Safety
-/// See above.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
-        // SAFETY: see above.
-        return unsafe { real::tryrdlock(lock) };
-    }
-    ours.try_read()
 }
 
 #[unsafe(no_mangle)]
@@ -89,13 +92,12 @@ unsafe extern "C" fn pthread_rwlock_timedrdlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
+    match unsafe { ours(lock) } {
         // SAFETY: see above.
-        return unsafe { real::timedrdlock(lock, until) };
+        Some(lock) => read_until(lock, unsafe { Until::new(CLOCK_REALTIME, until) }),
+        // SAFETY: see above.
+        None => unsafe { real::timedrdlock(lock, until) },
     }
-    // SAFETY: see above.
-    read_until(ours, unsafe { Until::new(CLOCK_REALTIME, until) })
 }
 
 #[unsafe(no_mangle)]
@@ -105,63 +107,12 @@ unsafe extern "C" fn pthread_rwlock_clockrdlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
+    match unsafe { ours(lock) } {
         // SAFETY: see above.
-        return unsafe { real::clockrdlock(lock, clock, until) };
-    }
-    // SAFETY: see above.
-    read_until(ours, unsafe { Until::new(clock, until) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if ours.write_at_once() {
-        return 0;
-    }
-    // SAFETY: see above.
-    unsafe { wrlock(lock) }
-}
-
-/// # Safety
-/// See above.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn wrlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
+        Some(lock) => read_until(lock, unsafe { Until::new(clock, until) }),
         // SAFETY: see above.
-        return unsafe { real::wrlock(lock) };
+        None => unsafe { real::clockrdlock(lock, clock, until) },
     }
-    ours.write(&Until::Forever)
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if ours.write_at_once() {
-        return 0;
-    }
-    // SAFETY: see above.
-    unsafe { trywrlock(lock) }
-}
-
-/// # Safety
-/// See above.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
-        // SAFETY: see above.
-        return unsafe { real::trywrlock(lock) };
-    }
-    ours.try_write()
 }
 
 #[unsafe(no_mangle)]
@@ -170,13 +121,12 @@ unsafe extern "C" fn pthread_rwlock_timedwrlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
+    match unsafe { ours(lock) } {
         // SAFETY: see above.
-        return unsafe { real::timedwrlock(lock, until) };
+        Some(lock) => write_until(lock, unsafe { Until::new(CLOCK_REALTIME, until) }),
+        // SAFETY: see above.
+        None => unsafe { real::timedwrlock(lock, until) },
     }
-    // SAFETY: see above.
-    write_until(ours, unsafe { Until::new(CLOCK_REALTIME, until) })
 }
 
 #[unsafe(no_mangle)]
@@ -186,39 +136,12 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
+    match unsafe { ours(lock) } {
         // SAFETY: see above.
-        return unsafe { real::clockwrlock(lock, clock, until) };
-    }
-    // SAFETY: see above.
-    write_until(ours, unsafe { Until::new(clock, until) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if ours.unlock_at_once() {
-        return 0;
-    }
-    // SAFETY: see above.
-    unsafe { unlock(lock) }
-}
-
-/// # Safety
-/// See above.
-#[cold]
-#[inline(never)]
-unsafe extern "C" fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    let ours = unsafe { Lock::at(lock) };
-    if !ours.is_ours() {
+        Some(lock) => write_until(lock, unsafe { Until::new(clock, until) }),
         // SAFETY: see above.
-        return unsafe { real::unlock(lock) };
+        None => unsafe { real::clockwrlock(lock, clock, until) },
     }
-    ours.unlock();
-    0
 }
 
 /// As glibc does: a time that is none is refused before anything else.
