@@ -11,7 +11,6 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::pace::READERS;
 use super::word::{HANDOFF, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, is_free};
 use crate::platform::{Atomic, Platform};
 
@@ -31,11 +30,14 @@ pub enum Barge {
 impl<P: Platform> RwSem<P> {
     #[doc(hidden)]
     pub fn barge_read(&self) -> Barge {
+        if !self.policy.has_tenure() {
+            return Barge::Ask;
+        }
         let word = self.word.load(Ordering::Relaxed);
         if word & READ_STEAL_BLOCKED != 0 {
-            return if self.policy.has_tenure() { Barge::Refused } else { Barge::Ask };
+            return Barge::Refused;
         }
-        if word & WAITERS == 0 || self.is_tenure_of(READERS) {
+        if word & WAITERS == 0 || self.tenure_is_readers() || self.tenure_is_mine() {
             return Barge::Ask;
         }
         self.barge(word, word + READER)
@@ -43,11 +45,14 @@ impl<P: Platform> RwSem<P> {
 
     #[doc(hidden)]
     pub fn barge_write(&self) -> Barge {
+        if !self.policy.has_tenure() {
+            return Barge::Ask;
+        }
         let word = self.word.load(Ordering::Relaxed);
         if !is_free(word) || word & HANDOFF != 0 {
-            return if self.policy.has_tenure() { Barge::Refused } else { Barge::Ask };
+            return Barge::Refused;
         }
-        if word & WAITERS == 0 || self.is_tenure_of(P::thread_hint()) {
+        if word & WAITERS == 0 || self.tenure_is_mine() {
             return Barge::Ask;
         }
         let barge = self.barge(word, word | WRITER_LOCKED);
@@ -57,25 +62,21 @@ impl<P: Platform> RwSem<P> {
         barge
     }
 
-    /// Somebody waits, and nothing is in the way.
+    /// Somebody waits, nothing is in the way, and it is another's tenure.
     fn barge(&self, word: usize, next: usize) -> Barge {
-        if !self.policy.has_tenure() || self.is_tenure_of(P::thread_hint()) {
-            return Barge::Ask;
-        }
         // Acquire: owns the lock on success (rule 3).
         let taken =
             self.word.compare_exchange(word, next, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if !taken {
             return Barge::Refused;
         }
-        // Who watches the lock sees that it is not idle. A lost count does not matter.
-        let steals = self.tenure.steals.load(Ordering::Relaxed);
-        self.tenure.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
+        // Who watches the lock sees that it is not idle.
+        self.count_steal();
         Barge::Taken
     }
 
-    fn is_tenure_of(&self, holder: usize) -> bool {
-        self.tenure.holder.load(Ordering::Relaxed) == holder
+    fn tenure_is_mine(&self) -> bool {
+        self.tenure.holder.load(Ordering::Relaxed) == P::thread_hint()
     }
 }
 
@@ -84,6 +85,7 @@ mod tests {
     use super::*;
     use crate::platform::Native;
     use crate::rwsem::Policy;
+    use crate::rwsem::pace::READERS;
 
     type Lock = RwSem<Native>;
 

@@ -202,7 +202,7 @@ impl<P: Platform> RwSem<P> {
 
     /// A load and a store, not one step: one writer counts, or a few readers now
     /// and then, and a lost count does not matter.
-    fn count_steal(&self) {
+    pub(super) fn count_steal(&self) {
         let steals = self.tenure.steals.load(Ordering::Relaxed);
         self.tenure.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
     }
