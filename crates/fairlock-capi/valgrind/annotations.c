@@ -199,26 +199,20 @@ LOCKS_RANGE_UNTIL(fairlock_range_read_until)
 LOCKS_RANGE_UNTIL(fairlock_range_read_recursive_until)
 LOCKS_RANGE_UNTIL(fairlock_range_write_until)
 
-int OURS(fairlock_range_unlock)(fairlock_range_t *range);
-int OURS(fairlock_range_unlock)(fairlock_range_t *range) {
-    OrigFn original;
-    int result;
-    VALGRIND_GET_ORIG_FN(original);
-    ANNOTATE_HAPPENS_BEFORE(&ranges);
-    CALL_FN_W_W(result, original, range);
-    return result;
-}
+#define LETS_OTHERS_IN(function)                                                             \
+    int OURS(function)(fairlock_range_t *range);                                             \
+    int OURS(function)(fairlock_range_t *range) {                                            \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        ANNOTATE_HAPPENS_BEFORE(&ranges);                                                    \
+        CALL_FN_W_W(result, original, range);                                                \
+        return result;                                                                       \
+    }
 
+LETS_OTHERS_IN(fairlock_range_unlock)
 /* Readers get in beside a downgraded range. */
-int OURS(fairlock_range_downgrade)(fairlock_range_t *range);
-int OURS(fairlock_range_downgrade)(fairlock_range_t *range) {
-    OrigFn original;
-    int result;
-    VALGRIND_GET_ORIG_FN(original);
-    ANNOTATE_HAPPENS_BEFORE(&ranges);
-    CALL_FN_W_W(result, original, range);
-    return result;
-}
+LETS_OTHERS_IN(fairlock_range_downgrade)
 
 int OURS(fairlock_range_shrink)(fairlock_range_t *range, uint64_t start, uint64_t last);
 int OURS(fairlock_range_shrink)(fairlock_range_t *range, uint64_t start, uint64_t last) {
