@@ -37,7 +37,7 @@ impl<P: Platform> RangeRwLock<P> {
             if has_slot(seat.word.load(Ordering::Acquire), seat.index) {
                 return;
             }
-            let node = core::mem::replace(q.moved(slot), NIL);
+            let node = q.take_moved(slot);
             if node != NIL {
                 q.remove(node, wakes);
             }
@@ -48,7 +48,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(never)]
     pub(super) fn downgrade_slot_queued(&self, slot: usize, span: Span) {
         self.with_queue_and_wakes(|q, wakes| {
-            let node = *q.moved(slot);
+            let node = q.moved(slot);
             if node != NIL {
                 q.ranges.downgrade(node, |waiter, node| grant(waiter, node, wakes));
             }
@@ -127,7 +127,7 @@ impl<P: Platform> RangeRwLock<P> {
         kind: Kind,
         wakes: &mut WakeList<P>,
     ) -> Id {
-        let id = match core::mem::replace(q.moved(slot), NIL) {
+        let id = match q.take_moved(slot) {
             NIL => {
                 // Cannot fail: the lock is not taken as a whole while a slot is.
                 let _ = self.publish(q, span, TREE);

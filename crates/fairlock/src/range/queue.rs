@@ -96,13 +96,39 @@ impl<P: Platform> Queue<P> {
 
     /// Whether the slot's holder also has an entry in the tree.
     pub(super) fn is_moved(&self, slot: usize) -> bool {
-        let moved = if slot < SLOTS { self.moved[slot] } else { self.striped_moved[slot - SLOTS] };
-        moved != NIL
+        self.moved(slot) != NIL
     }
 
-    /// The entry in the tree of the slot's holder.
-    pub(super) fn moved(&mut self, slot: usize) -> &mut Id {
-        if slot < SLOTS { &mut self.moved[slot] } else { &mut self.striped_moved[slot - SLOTS] }
+    /// The entry in the tree of the slot's holder, or none.
+    pub(super) fn moved(&self, slot: usize) -> Id {
+        if slot < SLOTS { self.moved[slot] } else { self.striped_moved[slot - SLOTS] }
+    }
+
+    fn set_moved(&mut self, slot: usize, node: Id) {
+        match slot.checked_sub(SLOTS) {
+            None => {
+                self.moved[slot] = node;
+                self.any_moved = true;
+            }
+            Some(striped) => {
+                self.striped_moved[striped] = node;
+                self.ranges.keep_closed(striped / STRIPE_SLOTS);
+            }
+        }
+    }
+
+    /// The same; from now on it has none.
+    pub(super) fn take_moved(&mut self, slot: usize) -> Id {
+        let node = self.moved(slot);
+        match slot.checked_sub(SLOTS) {
+            None => self.moved[slot] = NIL,
+            Some(striped) if node != NIL => {
+                self.striped_moved[striped] = NIL;
+                self.ranges.let_open(striped / STRIPE_SLOTS);
+            }
+            Some(_) => {}
+        }
+        node
     }
 
     /// Takes an entry out of the tree and grants what that lets in.
@@ -229,7 +255,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[cold]
     fn forget_moved(&self, q: &mut Queue<P>) {
         for slot in 0..SLOTS {
-            let node = core::mem::replace(&mut q.moved[slot], NIL);
+            let node = q.take_moved(slot);
             if node != NIL {
                 q.ranges.remove(node, |_, _| debug_assert!(false, "somebody waits"));
             }
@@ -478,8 +504,8 @@ impl<P: Platform> RangeRwLock<P> {
             packed => Packed(packed).span(),
         };
         if held.overlaps(&span) {
-            *q.moved(slot) = q.ranges.insert_held(held, kind_of(word, seat.index), 0, 0);
-            q.any_moved |= slot < SLOTS;
+            let node = q.ranges.insert_held(held, kind_of(word, seat.index), 0, 0);
+            q.set_moved(slot, node);
         }
     }
 

@@ -436,6 +436,23 @@ fn stripes_begin_and_end() {
     model_striped(FIFO, Fault::None, [&[TryWrite(FIRST)], &[EndStripes, Stripe, Write(FIRST)]]);
 }
 
+/// It leaves when they have begun again, with the same size of regions and with another.
+#[test]
+fn what_is_held_from_the_last_time_leaves() {
+    for again in [&[EndStripes, Stripe], &[EndStripes, StripeWider]] {
+        loom::model(move || {
+            let guarded = Arc::new(Guarded::new(FIFO, Fault::None as u8));
+            assert!(guarded.lock.stripe(SHIFT));
+            let guard = guarded.lock.write(SECOND).unwrap();
+            visit_all(&guarded, again);
+            assert!(guarded.lock.try_read(HIGH.start()..HIGH.end()).is_err());
+            let others = spawn_all(&guarded, &[&[TryWrite(FIRST), Write(SECOND)]]);
+            let written = guarded.write(Ok(guard));
+            guarded.check(written + join_all(others));
+        });
+    }
+}
+
 /// `SECOND` is in one stripe before and in the other one after that.
 #[test]
 fn regions_get_another_size() {

@@ -110,6 +110,20 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         }
     }
 
+    /// From now on the stripe is closed, for the holder of one of its slots too.
+    pub(super) fn keep_closed(&mut self, stripe: usize) {
+        if let Some(regions) = &mut self.regions {
+            regions.keep_closed(stripe);
+        }
+    }
+
+    /// No longer for one of them.
+    pub(super) fn let_open(&mut self, stripe: usize) {
+        if let Some(regions) = &mut self.regions {
+            regions.let_open(stripe);
+        }
+    }
+
     /// Every range, by start.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Id, Span, Kind, &Entry<W>)> {
         self.tree

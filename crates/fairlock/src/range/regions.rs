@@ -24,7 +24,8 @@ pub(super) fn least_shift(span: Span) -> u32 {
 /// What the tree has in the regions of each stripe.
 pub(super) struct Regions {
     shift: u32,
-    /// How many ranges, counted once for each of their regions.
+    /// How many ranges, counted once for each of their regions, and slots whose holders
+    /// have an entry in the tree.
     touching: Vec<u32>,
     /// Whether the stripe is closed.
     closed: Vec<bool>,
@@ -70,10 +71,22 @@ impl Regions {
     /// A range has left the tree.
     pub(super) fn remove(&mut self, span: Span) {
         for stripe in self.stripes(span) {
-            self.touching[stripe] -= 1;
-            if self.touching[stripe] == 0 {
-                self.unsettled.push(stripe);
-            }
+            self.let_open(stripe);
+        }
+    }
+
+    /// The holder of a slot there has an entry in the tree, and has to tell when it
+    /// leaves. Most often that entry is in a region of this stripe; not if the regions had
+    /// another size when it came.
+    pub(super) fn keep_closed(&mut self, stripe: usize) {
+        self.touching[stripe] += 1;
+    }
+
+    /// One less in the stripe.
+    pub(super) fn let_open(&mut self, stripe: usize) {
+        self.touching[stripe] -= 1;
+        if self.touching[stripe] == 0 {
+            self.unsettled.push(stripe);
         }
     }
 

@@ -34,7 +34,8 @@
 //! no slot of the lock itself is taken any more; those that are taken are entered into
 //! the tree. In the end all stripes are closed, and what is held there is entered into
 //! the tree. Which size the regions have is in each stripe's word as well: whoever comes
-//! with another one is late.
+//! with another one is late. Who still holds a slot when the next time begins keeps its
+//! stripe closed until it has left.
 //!
 //! Striping ends when it is of no use: every so many ranges that met a closed stripe, or
 //! closed one, there must have been several times as many that met an open one.
@@ -403,8 +404,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// Begins to use the stripes, which have been made, for regions of 2^`shift` positions. False if that
     /// cannot be now.
     pub(super) fn begin_stripes(&self, q: &mut Queue<P>, shift: u32) -> bool {
-        // Those that are left from the last time have names that are still in use.
-        if q.striping.is_some() || q.striped_moved.iter().any(|&node| node != NIL) {
+        if q.striping.is_some() {
             return false;
         }
         let Ok(word) = self.publish(q, Span::FULL, TREE | STRIPED) else { return false };
@@ -423,12 +423,21 @@ impl<P: Platform> RangeRwLock<P> {
         };
         if !are_open {
             for stripe in stripes {
-                // Closed and empty. Relaxed: told when it opens.
-                stripe.word.store(CLOSED | open_for(shift), Ordering::Relaxed);
+                // Closed, but not empty if somebody is left from the last time, who may
+                // be just leaving. Only the shift changes. Relaxed: told when it opens.
+                let before = stripe_flags(stripe.word.load(Ordering::Relaxed));
+                let change = (CLOSED | open_for(shift)).wrapping_sub(before);
+                stripe.word.fetch_add(change, Ordering::Relaxed);
             }
         }
         q.striped_moved.resize(stripes.len() * STRIPE_SLOTS, NIL);
         q.ranges.set_regions(Some(Regions::new(shift, stripes.len(), are_open)));
+        // Who is left from the last time is in the tree, and has to tell when it leaves.
+        for slot in 0..q.striped_moved.len() {
+            if q.is_moved(SLOTS + slot) {
+                q.ranges.keep_closed(slot / STRIPE_SLOTS);
+            }
+        }
         q.striping = Some(Striping { since: P::now(), misses: 0, uses });
         for slot in rivals(word, Kind::Writer) {
             self.migrate(q, slot, word, Span::FULL);
