@@ -50,6 +50,8 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (SkipsStripes, "range:striped", &[Word, Exclusion]),
     (IgnoresClosed, "range:striped", &[Exclusion, Order]),
     (LeavesQuietly, "range:striped", &[Deadlock, Remains]),
+    (LooksOnceAtStripe, "range:striped", &[Exclusion]),
+    (OpensBesideHolder, "range:striped", &[Deadlock, Remains]),
 ];
 
 /// Schedules in which a mistake must be found.

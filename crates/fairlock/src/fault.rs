@@ -82,6 +82,11 @@ pub enum Fault {
     SkipsStripes,
     /// A slot is taken in a stripe that is closed.
     IgnoresClosed,
+    /// Does not look again after it looked at the slots of a stripe: as above.
+    LooksOnceAtStripe,
+    /// A stripe opens in which a slot is held from the last striping: its holder tells
+    /// nobody when it leaves.
+    OpensBesideHolder,
     /// A recursive read that meets a writer waits behind all others. (As above.)
     WaitsBehind,
 }

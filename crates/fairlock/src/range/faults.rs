@@ -50,4 +50,6 @@ pub(super) enum Fault {
     SkipsStripes = 23,
     /// Takes a slot in a closed stripe.
     IgnoresClosed = 24,
+    /// Does not look again after it looked at the slots of a stripe.
+    LooksOnceAtStripe = 25,
 }

@@ -112,14 +112,18 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// From now on the stripe is closed, for the holder of one of its slots too.
     pub(super) fn keep_closed(&mut self, stripe: usize) {
-        if let Some(regions) = &mut self.regions {
+        if let Some(regions) = &mut self.regions
+            && !active(Fault::OpensBesideHolder)
+        {
             regions.keep_closed(stripe);
         }
     }
 
-    /// No longer for one of them.
+    /// One less in the stripe.
     pub(super) fn let_open(&mut self, stripe: usize) {
-        if let Some(regions) = &mut self.regions {
+        if let Some(regions) = &mut self.regions
+            && !active(Fault::OpensBesideHolder)
+        {
             regions.let_open(stripe);
         }
     }

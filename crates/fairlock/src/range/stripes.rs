@@ -208,7 +208,7 @@ impl<P: Platform> RangeRwLock<P> {
         if has_rivals(word, kind)
             && missed.is_ok()
             && stripe.word.load(Ordering::Acquire) & CLOSED != 0
-            && !faulty_lock!(self, LooksOnce)
+            && !faulty_lock!(self, LooksOnceAtStripe)
         {
             missed = Err(Missed::Unknown);
         }

@@ -97,9 +97,9 @@ impl Guard<'_> {
     }
 }
 
-/// Positions of a region in a striped lock, as a shift: some ranges have one, others
-/// up to three.
-const SHIFT: u32 = 2;
+/// Positions of a region in a striped lock, as a shift, in turns: some ranges have one,
+/// others up to five.
+const SHIFTS: [u32; 3] = [2, 3, 1];
 
 struct Ranges {
     lock: RangeRwLock<Sim>,
@@ -217,7 +217,7 @@ impl Ranges {
                 self.lock.set_traced(true);
                 self.lock.set_traced(false);
             } else {
-                self.lock.stripe(SHIFT);
+                self.lock.stripe(SHIFTS[claim.start as usize % SHIFTS.len()]);
             }
         }
         let since = self.steps.get();
