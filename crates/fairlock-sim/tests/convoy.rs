@@ -6,7 +6,7 @@ use std::cell::Cell;
 use fairlock::range::RangeRwLock;
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock::ticket::AdaptiveTicketLock;
-use fairlock_sim::{Machine, Sim, Simulation, busy, now, pause, stopped};
+use fairlock_sim::{Machine, Sim, Simulation, busy, now, pause, sleep, stopped};
 
 const THREADS: u64 = 96;
 
@@ -65,6 +65,32 @@ fn a_crowd_of_readers_leaves_writers_their_share() {
     }
     simulation.run_for(20_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
     assert!(writes.get() > 5_000, "{} writes in 20 ms", writes.get());
+}
+
+/// Sixty writers, each asleep inside, and wake-ups of 10 to 100 µs: the lock goes on
+/// working while the one who is next wakes up. (It stood idle for a quarter of the time.)
+#[test]
+fn a_lock_that_is_handed_on_works_while_the_next_wakes_up() {
+    let machine = Machine::builtin("skylake_80").unwrap();
+    let [stolen, handed_on] = [Policy::UNFAIR, Policy::DEFAULT].map(|policy| {
+        let lock = RwSem::<Sim>::new(policy);
+        let writes = Cell::new(0);
+        let mut simulation = Simulation::new(&machine, 1);
+        for _ in 0..60 {
+            simulation.spawn(|| {
+                while !stopped() {
+                    lock.write();
+                    sleep(1_000);
+                    writes.set(writes.get() + 1);
+                    // SAFETY: taken above.
+                    unsafe { lock.unlock_write() };
+                }
+            });
+        }
+        simulation.run_for(300_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+        writes.get()
+    });
+    assert!(handed_on * 100 > stolen * 92, "{handed_on} writes, {stolen} if nobody is served");
 }
 
 /// Ranges that have nothing to do with each other are held by as many threads at a time

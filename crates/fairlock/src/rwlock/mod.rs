@@ -56,7 +56,8 @@ mod native {
     /// * A turn (*tenure*) lasts as long as `handoff_after` (4 ms) divided by
     ///   the number of threads that want the lock, but not less than the measured
     ///   cost of a handoff divided by `handoff_budget` (10 %): fairness may not
-    ///   cost more than that share of the time. So a wait is at most the sum of
+    ///   cost more than that share of the time. A writer's goes on for up to
+    ///   0.2 ms more until the next thread is awake. So a wait is at most the sum of
     ///   (*tenure* + *handoff*) over the grants ahead, and whatever time the
     ///   holder itself spends in its last section; see
     ///   [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).

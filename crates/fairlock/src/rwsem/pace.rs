@@ -30,6 +30,10 @@ const BRIEF_NS: u64 = 20_000;
 /// A reader inside its tenure marks it at least this often, in nanoseconds.
 pub(super) const STEAL_MARK_NS: u64 = 1 << 13;
 
+/// How much longer a writers' tenure lasts, at most, while the one who is next is
+/// not awake yet: time to be woken, which by far most threads need no more of.
+pub(super) const GRACE_NS: u64 = 200_000;
+
 /// A handoff that took longer than this was held up by something else.
 const MAX_COST_NS: usize = 20_000;
 
@@ -46,6 +50,8 @@ pub(super) struct Tenure<P: Platform> {
     brief: Hint,
     /// Whether the one who is next was woken for the end (1).
     called: Hint,
+    /// Whether the one who is next waits for the end awake (1).
+    awaited: Hint,
     /// How many have joined the first reader in this tenure.
     joined: Hint,
     /// When it began (low bits of the clock).
@@ -81,6 +87,7 @@ impl<P: Platform> Tenure<P> {
             cpu: Hint::new(0),
             brief: Hint::new(0),
             called: Hint::new(0),
+            awaited: Hint::new(0),
             joined: Hint::new(0),
         }
     }
@@ -101,6 +108,7 @@ impl<P: Platform> Tenure<P> {
             cpu: Hint::new(0),
             brief: Hint::new(0),
             called: Hint::new(0),
+            awaited: Hint::new(0),
             joined: Hint::new(0),
         }
     }
@@ -150,23 +158,34 @@ impl<P: Platform> RwSem<P> {
         self.tenure.holder.store(holder, Ordering::Relaxed);
         self.tenure.joined.store(0, Ordering::Relaxed);
         self.set_called(false);
+        self.set_awaited(false);
         // Whoever was next may be so again, and wants to hear of it.
         Self::dismiss_next(q);
         q.next = core::ptr::null();
     }
 
     /// Whether the tenure ends at this look: its time is over, or does not hold
-    /// another operation of the thread that looks. Then it ends now.
+    /// another operation of the thread that looks; and, if it is the writers', the
+    /// one who is next is awake: the lock would stand idle until it is. Then it
+    /// ends now.
     pub(super) fn ends_tenure(&self, look: &Look) -> bool {
         let left = self.left(look.now);
         let granted = self.tenure.granted.load(Ordering::Relaxed);
         // What the thread did before the grant says nothing about its sections.
         let recent = look.since <= (look.now as usize).wrapping_sub(granted) as u64;
         let over = left <= 0 || (recent && (left as u64) < look.each);
+        let over = over && !self.waits_for_next(left);
         if over && left > 0 {
             self.tenure.end.store(look.now as usize, Ordering::Relaxed);
         }
         over
+    }
+
+    /// Whether a tenure with `left` nanoseconds left goes on since the one who is
+    /// next is not awake yet. Not the readers': they called it, so it runs soon,
+    /// and each tenure of theirs would be longer than the writers'.
+    fn waits_for_next(&self, left: isize) -> bool {
+        !self.tenure_is_readers() && !self.is_awaited() && left > -(GRACE_NS as isize)
     }
 
     /// Whether a writers' tenure is not over yet.
@@ -201,7 +220,7 @@ impl<P: Platform> RwSem<P> {
 
     /// The longest wait, in nanoseconds, that the lock plans for a waiter with
     /// `grants_ahead` grants, to either side, before its own, as measured up to
-    /// now: the sum of (tenure + handoff) over them, for the case that nobody
+    /// now: the sum of (tenure + grace + handoff) over them, for the case that nobody
     /// comes back, so that the queue gets shorter and each tenure longer.
     /// Sections longer than a tenure, and threads that the system does not run
     /// although they could, come on top. `None` under the published discipline,
@@ -216,7 +235,7 @@ impl<P: Platform> RwSem<P> {
         // The sum of aim / i over i in 1..=grants is at most aim x (1 + log2 grants).
         let aims = shape.aim_ns.saturating_mul(1 + u64::from(grants.ilog2()));
         let cost = self.handoff_ns();
-        let least = cost * 100 / shape.percent + 2 * cost + MAX_COST_NS as u64;
+        let least = cost * 100 / shape.percent + 2 * cost + MAX_COST_NS as u64 + GRACE_NS;
         let tenures = aims.saturating_add(grants.saturating_mul(least));
         // Readers may get half as much again for a late start.
         Some(tenures.saturating_add(tenures / 2))
@@ -250,6 +269,19 @@ impl<P: Platform> RwSem<P> {
 
     pub(super) fn set_called(&self, called: bool) {
         self.tenure.called.store(called.into(), Ordering::Relaxed);
+    }
+
+    /// Whether the one who is next waits for the end awake.
+    fn is_awaited(&self) -> bool {
+        self.tenure.awaited.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whoever is next waits awake from now on, or does not.
+    pub(super) fn set_awaited(&self, awaited: bool) {
+        // It waits by turns: most do not change anything, and all read the line.
+        if self.is_awaited() != awaited {
+            self.tenure.awaited.store(awaited.into(), Ordering::Relaxed);
+        }
     }
 
     /// Whether a reader should call the one who is next now, so that it is

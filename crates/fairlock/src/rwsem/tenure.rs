@@ -4,7 +4,7 @@
 //! the lock again and again and wakes nobody. At its end the lock is closed
 //! (`HANDOFF`) and the last holder out transfers it to the queue, the other
 //! side first. So a handoff costs one switch per tenure, not one per
-//! operation, and a waiter waits at most (grants ahead x (tenure + handoff)).
+//! operation, and a waiter waits at most (grants ahead x (tenure + grace + handoff)).
 //!
 //! What makes the switch itself nearly free:
 //!
@@ -13,6 +13,9 @@
 //!   its own timer until shortly before the end, then spins on its own word: the
 //!   holder pays no wake-up, and the transfer is one store. In a readers' tenure
 //!   one of them calls it shortly before the end.
+//! * A writers' tenure does not end before the one who is next is awake, within
+//!   bounds: a thread takes 10 to 100 us to run once woken (proposal 5), and the
+//!   lock works meanwhile.
 //! * It is one that did not run on the holder's CPU last, if there is one near
 //!   the head of its list: behind the holder it would not run.
 //! * One reader is granted; the others are *invited*: each takes the lock
@@ -569,6 +572,7 @@ impl<P: Platform> RwSem<P> {
         self.count(Event::wake(next.kind));
         q.next = next;
         self.set_called(false);
+        self.set_awaited(false);
     }
 
     pub(super) fn dismiss_next(q: &Queued<P>) {

@@ -189,6 +189,7 @@ impl<P: Platform> RwSem<P> {
             return WaitOutcome::Woken;
         }
         let before = if self.tenure_is_readers() { 0 } else { self.lateness() + EARLY_NS };
+        self.set_awaited(false);
         let timer = now + left.saturating_sub(before).min(watch.sleep());
         let until = context.deadline.map_or(timer, |deadline| deadline.min(timer));
         let outcome = self.sleep(waiter, Some(until), context);
@@ -204,6 +205,7 @@ impl<P: Platform> RwSem<P> {
     /// another CPU and giving way to it if it does not. Whether it was granted.
     fn stay_awake(&self, waiter: &Waiter<P>, bound_ns: u64) -> bool {
         waiter.thread.note_cpu();
+        self.set_awaited(true);
         if self.holder_may_be_running() {
             return P::spin_until(waiter.state_word(), bound_ns, |state| state != NEXT);
         }
