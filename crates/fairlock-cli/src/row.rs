@@ -203,6 +203,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
     let cell = &m.cell;
     let has_pauses = match cell.workload {
         Workload::ReaderSpin | Workload::ReadMostly => true,
+        Workload::Handoff => cell.case == Case::Mixed,
         _ => cell.case == Case::Tiny,
     };
     if cell.case == Case::Chunks {

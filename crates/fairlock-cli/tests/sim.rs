@@ -222,7 +222,7 @@ fn a_timeline_is_written_of_one_simulation() {
 
     let many = run(&[&["sim", "handoff"], &trace[..]].concat());
     assert_eq!(many.status.code(), Some(2));
-    assert!(text(&many.stderr).contains("this is 4"), "{}", text(&many.stderr));
+    assert!(text(&many.stderr).contains("this is 16"), "{}", text(&many.stderr));
 }
 
 #[test]

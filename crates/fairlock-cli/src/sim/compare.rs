@@ -75,6 +75,8 @@ pub fn baseline_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
         Workload::Batch => "fairlock:batch1",
         Workload::Range if !is_real(row) => "fairlock:no_reader_spin",
         _ if is_real(row) => "fairlock:default",
+        // The unfair lock lets one side have everything.
+        Workload::Handoff if row.case == Case::Mixed => "fairlock:handoff",
         _ => "fairlock:unfair",
     };
     of_lock(rows, row, lock)

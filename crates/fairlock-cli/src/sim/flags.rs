@@ -24,7 +24,7 @@ pub struct SimFlags {
     /// Threads in relation to CPUs (batch: 0.5,1,1.5,2; more guests, if there are any)
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub overcommit: Vec<f64>,
-    /// Pauses in the critical section (reader-spin: 1,20,100; batch, tiny: 50)
+    /// Pauses in the critical section (reader-spin; handoff, mixed: 1,20,100; batch, tiny: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
     /// Only these cases: sleep; mixed, writer_alone, reader_alone; chunks, tiny; full_write,
@@ -32,7 +32,7 @@ pub struct SimFlags {
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     pub case: Vec<String>,
     /// Length of one simulation in virtual time, with its unit, such as 300ms; default:
-    /// handoff and direct-io 1s, reader-spin and batch 300ms, range 10s and 20ms
+    /// handoff and direct-io 1s (mixed 300ms), reader-spin and batch 300ms, range 10s and 20ms
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub duration: Option<Duration>,
     /// First seed: everything that is left to chance follows from it

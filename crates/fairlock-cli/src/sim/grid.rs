@@ -164,8 +164,19 @@ impl Grid {
 }
 
 fn handoffs(flags: &SimFlags) -> Vec<Configuration> {
-    let threads = or_default(&flags.threads, &[handoff::THREADS]);
-    threads.into_iter().map(|n| Configuration::new(Case::Sleep, (0, n), 1.0)).collect()
+    // The section of the mixed run is not published.
+    let loads: &[u32] = if flags.quick { &[20] } else { &reader_spin::CS_LOADS };
+    let writers = or_default(&flags.threads, &[handoff::THREADS]).into_iter();
+    let mut all: Vec<_> = writers.map(|n| Configuration::new(Case::Sleep, (0, n), 1.0)).collect();
+    for cs_load in or_default(&flags.cs_load, loads) {
+        for n in
+            or_default(&flags.threads, &[handoff::MIXED_THREADS]).into_iter().filter(|&n| n > 1)
+        {
+            let sides = (n / 2, n - n / 2);
+            all.push(Configuration { cs_load, ..Configuration::new(Case::Mixed, sides, 0.3) });
+        }
+    }
+    all
 }
 
 fn reader_spins(flags: &SimFlags) -> Vec<Configuration> {
