@@ -27,6 +27,7 @@ mod read;
 mod recursive;
 mod release;
 mod spin;
+mod steal;
 mod tenure;
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests;

@@ -164,6 +164,11 @@ impl<P: Platform> RwSem<P> {
         q.next = core::ptr::null();
     }
 
+    /// Nanoseconds until the tenure ends.
+    pub(super) fn left(&self, now: u64) -> isize {
+        self.tenure.end.load(Ordering::Relaxed).wrapping_sub(now as usize) as isize
+    }
+
     /// Whether the tenure ends at this look: its time is over, or does not hold
     /// another operation of the thread that looks; and, if it is the writers', the
     /// one who is next is awake: the lock would stand idle until it is. Then it
