@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 
 use dary_heap::QuaternaryHeap;
 
+use crate::timers::{NEVER, Timers};
+
 /// Something that happens at its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -28,7 +30,9 @@ pub(crate) type Ticket = u64;
 /// The queue. An entry is one number: the time in its upper half; the order of
 /// arrival and the event in its lower half, which is the ticket.
 pub(crate) struct Events {
+    /// All but timers, which are many and seldom expire.
     heap: QuaternaryHeap<Reverse<u128>>,
+    timers: Timers,
     arrivals: u64,
 }
 
@@ -40,28 +44,61 @@ impl Events {
     /// Threads and CPUs are fewer than this.
     pub(crate) const MOST: usize = 1 << INDEX_BITS;
 
-    pub(crate) fn new() -> Self {
-        Self { heap: QuaternaryHeap::with_capacity(1024), arrivals: 0 }
+    /// Of so many threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            heap: QuaternaryHeap::with_capacity(1024),
+            timers: Timers::new(threads),
+            arrivals: 0,
+        }
+    }
+
+    fn entry(&mut self, time: u64, event: Event) -> u128 {
+        self.arrivals += 1;
+        u128::from(time) << 64 | u128::from(self.arrivals << EVENT_BITS | encode(event))
     }
 
     pub(crate) fn push(&mut self, time: u64, event: Event) -> Ticket {
-        self.arrivals += 1;
-        let ticket = self.arrivals << EVENT_BITS | encode(event);
-        self.heap.push(Reverse(u128::from(time) << 64 | u128::from(ticket)));
-        ticket
+        let entry = self.entry(time, event);
+        self.heap.push(Reverse(entry));
+        entry as Ticket
+    }
+
+    /// Sets the timer of a thread, in the place of another one.
+    pub(crate) fn set_timer(&mut self, thread: u32, time: u64) {
+        let entry = self.entry(time, Event::Timer(thread));
+        self.timers.set(thread, entry);
+    }
+
+    /// Takes the timer of a thread back, if it has one.
+    pub(crate) fn cancel_timer(&mut self, thread: u32) {
+        self.timers.set(thread, NEVER);
+    }
+
+    pub(crate) fn has_timer(&self, thread: u32) -> bool {
+        self.timers.of(thread) != NEVER
     }
 
     pub(crate) fn pop(&mut self) -> Option<(u64, Ticket, Event)> {
-        self.heap.pop().map(|Reverse(entry)| {
-            let ticket = entry as u64;
-            ((entry >> 64) as u64, ticket, decode(ticket))
-        })
+        let timer = self.timers.earliest();
+        let entry = match self.heap.peek() {
+            Some(&Reverse(first)) if first < timer => self.heap.pop()?.0,
+            _ if timer == NEVER => return None,
+            _ => timer,
+        };
+        let ticket = entry as Ticket;
+        let event = decode(ticket);
+        if let Event::Timer(thread) = event {
+            self.cancel_timer(thread);
+        }
+        Some(((entry >> 64) as u64, ticket, event))
     }
 
     /// Whether nothing happens up to and including `time`.
     #[inline]
     pub(crate) fn none_until(&self, time: u64) -> bool {
-        self.heap.peek().is_none_or(|Reverse(entry)| time < (entry >> 64) as u64)
+        let first = self.heap.peek().map_or(NEVER, |&Reverse(first)| first);
+        time < (first.min(self.timers.earliest()) >> 64) as u64
     }
 }
 
@@ -97,7 +134,6 @@ mod tests {
     fn events_come_by_time_then_in_order_of_arrival() {
         let all = [
             Event::Operation(7),
-            Event::Timer(1),
             Event::Arrive(0, 3),
             Event::Arrive(1, Events::MOST as u32 - 1),
             Event::Tick(0, 0),
@@ -105,7 +141,7 @@ mod tests {
             Event::Stop,
             Event::Watch,
         ];
-        let mut events = Events::new();
+        let mut events = Events::new(8);
         let late: Vec<_> = all.iter().map(|&event| events.push(20, event)).collect();
         let early: Vec<_> = all.iter().map(|&event| events.push(10, event)).collect();
         assert!(events.none_until(9) && !events.none_until(10));
@@ -114,6 +150,30 @@ mod tests {
                 assert_eq!(events.pop(), Some((time, ticket, event)));
             }
         }
+        assert_eq!(events.pop(), None);
+    }
+
+    #[test]
+    fn a_timer_expires_among_the_other_events_unless_it_is_taken_back() {
+        let mut events = Events::new(3);
+        let first = events.push(10, Event::Stop);
+        events.set_timer(0, 10);
+        events.set_timer(1, 9);
+        events.set_timer(2, 5);
+        let last = events.push(10, Event::Watch);
+        assert!(events.none_until(4) && !events.none_until(5));
+        events.set_timer(2, 11); // in the place of the other
+        events.cancel_timer(1);
+        assert!(events.has_timer(0) && !events.has_timer(1));
+        assert!(events.none_until(9) && !events.none_until(10));
+
+        assert_eq!(events.pop(), Some((10, first, Event::Stop)));
+        let timer = events.pop();
+        assert!(matches!(timer, Some((10, _, Event::Timer(0)))), "{timer:?}");
+        assert!(!events.has_timer(0));
+        assert_eq!(events.pop(), Some((10, last, Event::Watch)));
+        let timer = events.pop();
+        assert!(matches!(timer, Some((11, _, Event::Timer(2)))), "{timer:?}");
         assert_eq!(events.pop(), None);
     }
 }

@@ -52,6 +52,7 @@ mod report;
 mod simulation;
 mod stuck;
 pub mod tester;
+mod timers;
 mod world;
 
 pub use inside::{busy, mark, now, pause, random, sleep, stopped, thread, yield_now};

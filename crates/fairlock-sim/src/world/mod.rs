@@ -42,8 +42,6 @@ struct Thread {
     done: u64,
     /// What its operation still needs once the thread has a CPU.
     rest: u64,
-    /// The end of its spin or sleep, if that has one.
-    timer: Ticket,
     spin: Option<Spin>,
     /// How the last spin ended.
     content: bool,
@@ -136,7 +134,7 @@ impl<'env> World<'env> {
             placement: d.topology.placement,
             cpus_seen: machine.cpus(),
             now: 0,
-            events: Events::new(),
+            events: Events::new(0), // until threads begin
             memory: Memory::new(),
             here: levels[THREADS].place(0),
             levels,
@@ -167,7 +165,6 @@ impl<'env> World<'env> {
             operation: 0,
             done: 0,
             rest: 0,
-            timer: 0,
             spin: None,
             content: false,
             sleep: None,
@@ -183,6 +180,7 @@ impl<'env> World<'env> {
     /// Sets all threads going, to be asked to end at `stop`, if ever.
     pub(crate) fn start(&mut self, stop: Option<u64>, patience: u64) {
         self.live = self.threads.len();
+        self.events = Events::new(self.live);
         let order = self.levels[THREADS].filling_order(self.placement);
         let cpus = if self.has_host() { self.guest_cpus } else { order.len() };
         let mut begun = vec![0; order.len() / cpus];
@@ -219,11 +217,6 @@ impl<'env> World<'env> {
                     if t.spin.is_some() { self.look_again(thread) } else { true }.then_some(thread)
                 }
                 Event::Timer(thread) => {
-                    let t = &mut self.threads[thread as usize];
-                    if t.timer != ticket {
-                        continue;
-                    }
-                    t.timer = 0;
                     self.expire(thread).then_some(thread)
                 }
                 Event::Arrive(level, task) => {
@@ -306,14 +299,14 @@ impl<'env> World<'env> {
             return None;
         }
         let asleep = |(i, t): (usize, &Thread)| {
-            t.ended || (t.timer == 0 && self.state(i) == ThreadState::Sleeping)
+            t.ended || (!self.events.has_timer(i as u32) && self.state(i) == ThreadState::Sleeping)
         };
         let deadlock = self.threads.iter().enumerate().all(asleep);
         let threads = self.threads.iter().enumerate().map(|(i, t)| StuckThread {
             name: t.name.clone(),
             state: self.state(i),
             cpu: self.cpu_of(i as u32),
-            has_timer: t.timer != 0,
+            has_timer: self.events.has_timer(i as u32),
             last_mark: t.last_mark,
         });
         Some(Stuck {

@@ -24,7 +24,7 @@ impl World<'_> {
         self.operations.spins += 1;
         let t = &mut self.threads[thread as usize];
         t.spin = Some(Spin { line, look, deadline, watching: true });
-        t.timer = self.events.push(deadline, Event::Timer(thread));
+        self.events.set_timer(thread, deadline);
         self.memory.cell(line).spinners.push(thread);
         self.observe(thread, ThreadState::Spinning);
     }
@@ -63,8 +63,8 @@ impl World<'_> {
         }
         spin.watching = true;
         let line = spin.line;
-        if t.timer == 0 {
-            t.timer = self.events.push(spin.deadline, Event::Timer(thread));
+        if !self.events.has_timer(thread) {
+            self.events.set_timer(thread, spin.deadline);
         }
         self.memory.cell(line).spinners.push(thread);
         false
@@ -73,7 +73,7 @@ impl World<'_> {
     fn end_spin(&mut self, thread: u32) {
         let t = &mut self.threads[thread as usize];
         t.spin = None;
-        t.timer = 0;
+        self.events.cancel_timer(thread);
         self.observe(thread, ThreadState::Running);
     }
 
@@ -99,16 +99,15 @@ impl World<'_> {
         } else {
             self.progress += 1;
         }
-        let timer = deadline.map_or(0, |deadline| {
+        if let Some(deadline) = deadline {
             let deadline = deadline.saturating_mul(1000);
             // One that has passed needs no timer.
             let slack =
                 if deadline > self.now { self.levels[THREADS].tunables.timer_slack } else { 0 };
             let time = deadline.max(self.now).saturating_add(slack);
-            self.events.push(time, Event::Timer(thread))
-        });
+            self.events.set_timer(thread, time);
+        }
         let t = &mut self.threads[thread as usize];
-        t.timer = timer;
         t.sleep = Some(Sleep { address, line });
         t.sleeps += 1;
         self.observe(thread, ThreadState::Sleeping);
@@ -132,8 +131,8 @@ impl World<'_> {
     fn end_sleep(&mut self, thread: u32, outcome: WaitOutcome, waker: Option<usize>) {
         let t = &mut self.threads[thread as usize];
         t.sleep = None;
-        t.timer = 0;
         t.outcome = outcome;
+        self.events.cancel_timer(thread);
         self.wake_task(THREADS, thread, waker);
     }
 
