@@ -1,9 +1,6 @@
 //! What happens next: a queue of events by time, then by order of arrival.
 
-use std::cmp::Reverse;
-
-use dary_heap::QuaternaryHeap;
-
+use crate::queue::Queue;
 use crate::timers::{NEVER, Timers};
 
 /// Something that happens at its time.
@@ -31,7 +28,7 @@ pub(crate) type Ticket = u64;
 /// arrival and the event in its lower half, which is the ticket.
 pub(crate) struct Events {
     /// All but timers, which are many and seldom expire.
-    heap: QuaternaryHeap<Reverse<u128>>,
+    queue: Queue,
     timers: Timers,
     arrivals: u64,
 }
@@ -46,11 +43,7 @@ impl Events {
 
     /// Of so many threads.
     pub(crate) fn new(threads: usize) -> Self {
-        Self {
-            heap: QuaternaryHeap::with_capacity(1024),
-            timers: Timers::new(threads),
-            arrivals: 0,
-        }
+        Self { queue: Queue::new(), timers: Timers::new(threads), arrivals: 0 }
     }
 
     fn entry(&mut self, time: u64, event: Event) -> u128 {
@@ -60,7 +53,7 @@ impl Events {
 
     pub(crate) fn push(&mut self, time: u64, event: Event) -> Ticket {
         let entry = self.entry(time, event);
-        self.heap.push(Reverse(entry));
+        self.queue.push(entry);
         entry as Ticket
     }
 
@@ -81,10 +74,12 @@ impl Events {
 
     pub(crate) fn pop(&mut self) -> Option<(u64, Ticket, Event)> {
         let timer = self.timers.earliest();
-        let entry = match self.heap.peek() {
-            Some(&Reverse(first)) if first < timer => self.heap.pop()?.0,
-            _ if timer == NEVER => return None,
-            _ => timer,
+        let entry = if self.queue.first().is_some_and(|first| first < timer) {
+            self.queue.pop()?
+        } else if timer == NEVER {
+            return None;
+        } else {
+            timer
         };
         let ticket = entry as Ticket;
         let event = decode(ticket);
@@ -97,7 +92,7 @@ impl Events {
     /// Whether nothing happens up to and including `time`.
     #[inline]
     pub(crate) fn none_until(&self, time: u64) -> bool {
-        let first = self.heap.peek().map_or(NEVER, |&Reverse(first)| first);
+        let first = self.queue.first().unwrap_or(NEVER);
         time < (first.min(self.timers.earliest()) >> 64) as u64
     }
 }

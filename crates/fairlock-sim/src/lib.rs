@@ -48,6 +48,7 @@ pub mod machine;
 mod memory;
 mod observe;
 mod platform;
+mod queue;
 mod report;
 mod simulation;
 mod stuck;
