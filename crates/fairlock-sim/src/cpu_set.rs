@@ -34,15 +34,18 @@ impl CpuSet {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(i, &word)| {
-            let mut left = word;
-            std::iter::from_fn(move || {
-                (left != 0).then(|| {
-                    let bit = left.trailing_zeros() as usize;
-                    left &= left - 1;
-                    i * 64 + bit
-                })
-            })
-        })
+        self.0.iter().enumerate().flat_map(|(i, &word)| members(word).map(move |bit| i * 64 + bit))
     }
+}
+
+/// The numbers of the bits that are set.
+pub(crate) fn members(bits: u64) -> impl Iterator<Item = usize> {
+    let mut left = bits;
+    std::iter::from_fn(move || {
+        (left != 0).then(|| {
+            let bit = left.trailing_zeros() as usize;
+            left &= left - 1;
+            bit
+        })
+    })
 }

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use crate::cpu_set::CpuSet;
+use crate::cpu_set::{CpuSet, members};
 use crate::machine::{Costs, MAX_SOCKETS, Place};
 
 /// The time in which one core owns the line.
@@ -29,10 +29,10 @@ pub(crate) struct Line {
     windows: VecDeque<Window>,
     /// Cores that have a copy, if the line is shared; else empty.
     sharers: CpuSet,
-    /// How many they are,
-    shared_by: u16,
-    /// and how many of them are in each socket.
+    /// How many of them are in each socket,
     sharers_in: [u16; MAX_SOCKETS],
+    /// and the sockets in which there are any: a bit each.
+    sharing: u16,
     /// Cores that had a copy before the last write was asked for, and still can
     /// read it until the request has reached them.
     outdated: CpuSet,
@@ -105,7 +105,7 @@ impl Line {
             self.outdated = std::mem::take(&mut self.sharers);
             self.outdated_at = leaves;
             self.sharers_in = [0; MAX_SOCKETS];
-            self.shared_by = 0;
+            self.sharing = 0;
         }
         self.own(writer, done);
         done
@@ -134,19 +134,22 @@ impl Line {
     fn share(&mut self, reader: Place) {
         if self.sharers.insert(reader.core as usize) {
             self.sharers_in[reader.socket as usize] += 1;
-            self.shared_by += 1;
+            self.sharing |= 1 << reader.socket;
         }
     }
 
     fn is_shared(&self) -> bool {
-        self.shared_by > 0
+        self.sharing != 0
     }
 
     fn unshare(&mut self, writer: Place) {
         if self.sharers.contains(writer.core as usize) {
             self.sharers.remove(writer.core as usize);
-            self.sharers_in[writer.socket as usize] -= 1;
-            self.shared_by -= 1;
+            let left = &mut self.sharers_in[writer.socket as usize];
+            *left -= 1;
+            if *left == 0 {
+                self.sharing &= !(1 << writer.socket);
+            }
         }
     }
 
@@ -154,15 +157,13 @@ impl Line {
     /// not told from others of the socket: the nearest and furthest of many
     /// sharers are what matters, and those are sockets.
     fn sockets_apart(&self, from: Place, costs: &Costs) -> impl Iterator<Item = u64> {
-        self.sharers_in.iter().enumerate().filter(|&(_, &count)| count > 0).map(
-            move |(socket, _)| {
-                if socket == from.socket as usize {
-                    costs.cluster
-                } else {
-                    costs.between(from.socket, socket as u32)
-                }
-            },
-        )
+        members(self.sharing.into()).map(move |socket| {
+            if socket == from.socket as usize {
+                costs.cluster
+            } else {
+                costs.between(from.socket, socket as u32)
+            }
+        })
     }
 }
 
