@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::line::Line;
 
 /// A cache line of the machine under us and of those simulated.
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// What the machine knows about one line.
 #[derive(Default)]

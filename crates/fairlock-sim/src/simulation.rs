@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::engine::with_engine;
-use crate::fiber::{Fiber, Panic};
+use crate::fiber::{Fiber, FiberStack, Panic};
 use crate::machine::Machine;
 use crate::observe::Observer;
 use crate::report::Report;
@@ -135,7 +135,10 @@ impl<'env> Simulation<'env> {
         let mut fibers: Vec<_> = self
             .bodies
             .into_iter()
-            .map(|body| Fiber::new(body).expect("no memory for the threads' stacks"))
+            .enumerate()
+            .map(|(nth, body)| {
+                Fiber::new(FiberStack::new(nth).expect("no memory for the threads' stacks"), body)
+            })
             .collect();
         self.world.start(
             stop_ns.map(|ns| ns.saturating_mul(1000)),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-use corosensei::stack::{DefaultStack, Stack};
+use corosensei::stack::Stack;
 use fairlock::wait::Thread as Record;
 
 use super::failure::Kind;
@@ -12,7 +12,7 @@ use super::script::Script;
 use super::stepper::{Doing, Operation, Stepper};
 use super::subjects::{Complaint, Subject, SubjectKind};
 use crate::engine::with_engine;
-use crate::fiber::{Fiber, Panic};
+use crate::fiber::{Fiber, FiberStack, Panic};
 use crate::platform::Sim;
 
 /// Trials end after so many steps; those that end by themselves take some thousands.
@@ -21,13 +21,13 @@ const MOST_STEPS: u64 = 200_000;
 /// Stacks and thread records, to be used again and again.
 #[derive(Default)]
 pub(super) struct Resources {
-    stacks: Vec<DefaultStack>,
+    stacks: Vec<FiberStack>,
     records: Vec<NonNull<Record<Sim>>>,
 }
 
 impl Resources {
-    fn stack(&mut self) -> DefaultStack {
-        let new = || Fiber::stack().expect("no memory for the threads' stacks");
+    fn stack(&mut self) -> FiberStack {
+        let new = || FiberStack::new(0).expect("no memory for the threads' stacks");
         self.stacks.pop().unwrap_or_else(new)
     }
 
@@ -101,7 +101,7 @@ pub(super) fn run(
                 subject.act(action);
             }
         };
-        fibers.push(Fiber::on(stack, Box::new(body)));
+        fibers.push(Fiber::new(stack, Box::new(body)));
     }
     let stepper = Stepper::new(records.into_iter().zip(stacks), case.cpus);
     let mut trial = Trial {
