@@ -13,6 +13,9 @@ use std::collections::VecDeque;
 use crate::cpu_set::{CpuSet, members};
 use crate::machine::{Costs, MAX_SOCKETS, Place};
 
+// A bit a socket.
+const _: () = assert!(MAX_SOCKETS <= u16::BITS as usize);
+
 /// The time in which one core owns the line.
 #[derive(Clone, Copy, Debug)]
 struct Window {
@@ -25,8 +28,10 @@ struct Window {
 /// A cache line. Times are picoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// In order of time. Only the last one may be open.
-    windows: VecDeque<Window>,
+    /// Only the last one may be open.
+    last: Option<Window>,
+    /// Those before, in order of time, as far as they are not over.
+    earlier: VecDeque<Window>,
     /// Cores that have a copy, if the line is shared; else empty.
     sharers: CpuSet,
     /// How many of them are in each socket,
@@ -53,7 +58,7 @@ impl Line {
             self.share(reader);
             return start + nearest;
         }
-        let Some(last) = self.windows.back_mut() else {
+        let Some(last) = &mut self.last else {
             let done = start + costs.memory;
             self.own(reader, done);
             return done;
@@ -78,9 +83,11 @@ impl Line {
             && owner.core == writer.core
         {
             let done = now + if owner.cpu == writer.cpu { local } else { local.max(costs.smt) };
-            if self.windows.len() == 1 {
+            if let Some(last) = &mut self.last
+                && last.from <= now
+            {
                 self.ready = self.ready.max(done);
-                self.windows[0].owner = writer;
+                last.owner = writer;
             }
             return done;
         }
@@ -90,7 +97,7 @@ impl Line {
             self.unshare(writer);
             self.sockets_apart(writer, costs).max().unwrap_or(0)
         } else {
-            match self.windows.back() {
+            match &self.last {
                 Some(last) if last.owner.cpu == writer.cpu => 0,
                 Some(last) => costs.transfer(last.owner, writer),
                 None => costs.memory,
@@ -98,8 +105,8 @@ impl Line {
         };
         let done = start + transfer.max(local);
         let leaves = start + costs.hold(transfer);
-        if let Some(last) = self.windows.back_mut() {
-            last.until = last.until.min(leaves);
+        if let Some(last) = self.last {
+            self.earlier.push_back(Window { until: last.until.min(leaves), ..last });
         }
         if self.is_shared() {
             self.outdated = std::mem::take(&mut self.sharers);
@@ -113,21 +120,29 @@ impl Line {
 
     /// Whose the line is at `now`, if it is not on its way and not shared.
     fn owner(&mut self, now: u64) -> Option<Place> {
-        while self.windows.len() > 1 && self.windows[0].until <= now {
-            self.windows.pop_front();
-        }
-        self.windows.front().filter(|w| (w.from..w.until).contains(&now)).map(|w| w.owner)
+        let last = self.last.as_ref()?;
+        let window = if last.from <= now {
+            self.earlier.clear();
+            last
+        } else {
+            while self.earlier.front()?.until <= now {
+                self.earlier.pop_front();
+            }
+            self.earlier.front()?
+        };
+        (window.from..window.until).contains(&now).then_some(window.owner)
     }
 
     fn has_copy(&mut self, reader: Place, now: u64) -> bool {
         let core = reader.core as usize;
+        // One branch, as there is no telling which it is.
         self.sharers.contains(core)
-            || (now < self.outdated_at && self.outdated.contains(core))
-            || self.owner(now).is_some_and(|owner| owner.core == reader.core)
+            | (now < self.outdated_at) & self.outdated.contains(core)
+            | self.owner(now).is_some_and(|owner| owner.core == reader.core)
     }
 
     fn own(&mut self, owner: Place, from: u64) {
-        self.windows.push_back(Window { owner, from, until: u64::MAX });
+        self.last = Some(Window { owner, from, until: u64::MAX });
         self.ready = from;
     }
 
