@@ -30,6 +30,9 @@ pub(crate) struct Events {
     /// All but timers, which are many and seldom expire.
     queue: Queue,
     timers: Timers,
+    /// The first of both.
+    first: u128,
+    /// So many have been pushed, in the place that they have in a ticket.
     arrivals: u64,
 }
 
@@ -43,17 +46,19 @@ impl Events {
 
     /// Of so many threads.
     pub(crate) fn new(threads: usize) -> Self {
-        Self { queue: Queue::new(), timers: Timers::new(threads), arrivals: 0 }
+        Self { queue: Queue::new(), timers: Timers::new(threads), first: NEVER, arrivals: 0 }
     }
 
     fn entry(&mut self, time: u64, event: Event) -> u128 {
-        self.arrivals += 1;
-        u128::from(time) << 64 | u128::from(self.arrivals << EVENT_BITS | encode(event))
+        self.arrivals += 1 << EVENT_BITS;
+        u128::from(time) << 64 | u128::from(self.arrivals | encode(event))
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, time: u64, event: Event) -> Ticket {
         let entry = self.entry(time, event);
         self.queue.push(entry);
+        self.first = self.first.min(entry);
         entry as Ticket
     }
 
@@ -61,39 +66,45 @@ impl Events {
     pub(crate) fn set_timer(&mut self, thread: u32, time: u64) {
         let entry = self.entry(time, Event::Timer(thread));
         self.timers.set(thread, entry);
+        self.find_first();
     }
 
     /// Takes the timer of a thread back, if it has one.
     pub(crate) fn cancel_timer(&mut self, thread: u32) {
         self.timers.set(thread, NEVER);
+        self.find_first();
+    }
+
+    #[inline]
+    fn find_first(&mut self) {
+        self.first = self.queue.first().unwrap_or(NEVER).min(self.timers.earliest());
     }
 
     pub(crate) fn has_timer(&self, thread: u32) -> bool {
         self.timers.of(thread) != NEVER
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, Ticket, Event)> {
-        let timer = self.timers.earliest();
-        let entry = if self.queue.first().is_some_and(|first| first < timer) {
-            self.queue.pop()?
-        } else if timer == NEVER {
+        let first = self.first;
+        if first == NEVER {
             return None;
-        } else {
-            timer
-        };
-        let ticket = entry as Ticket;
+        }
+        let ticket = first as Ticket;
         let event = decode(ticket);
         if let Event::Timer(thread) = event {
             self.cancel_timer(thread);
+        } else {
+            self.queue.pop();
+            self.find_first();
         }
-        Some(((entry >> 64) as u64, ticket, event))
+        Some(((first >> 64) as u64, ticket, event))
     }
 
     /// Whether nothing happens up to and including `time`.
     #[inline]
     pub(crate) fn none_until(&self, time: u64) -> bool {
-        let first = self.queue.first().unwrap_or(NEVER);
-        time < (first.min(self.timers.earliest()) >> 64) as u64
+        time < (self.first >> 64) as u64
     }
 }
 

@@ -39,12 +39,13 @@ impl Queue {
             self.later.push(Reverse(entry));
             return;
         }
+        let soon = &mut self.soon[..=self.len];
         let mut at = self.len;
-        while at > 0 && self.soon[at - 1] < entry {
-            self.soon[at] = self.soon[at - 1];
+        while at > 0 && soon[at - 1] < entry {
+            soon[at] = soon[at - 1];
             at -= 1;
         }
-        self.soon[at] = entry;
+        soon[at] = entry;
         self.len += 1;
     }
 
