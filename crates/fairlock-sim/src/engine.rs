@@ -14,15 +14,6 @@ use fairlock::wait::Thread;
 use crate::observe::Mark;
 use crate::platform::Sim;
 
-/// What an operation does to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Load,
-    Store,
-    /// A read-modify-write.
-    Atomic,
-}
-
 /// What else a thread does with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -75,9 +66,13 @@ impl Look {
 
 /// What decides when things happen. All calls are for the thread that runs.
 pub(crate) trait Engine {
-    /// An access is about to be made.
-    fn access(&mut self, address: usize, access: Access) -> Next;
-    /// An access that [`Next`] wanted to be told about was a write.
+    /// A load is about to be made. There is nothing to tell when it is done.
+    fn load(&mut self, address: usize) -> Next;
+    /// A store is about to be made.
+    fn store(&mut self, address: usize) -> Next;
+    /// A read-modify-write is about to be made.
+    fn modify(&mut self, address: usize) -> Next;
+    /// A write that [`Next`] wanted to be told about is done.
     fn wrote(&mut self, address: usize);
     /// The thread spends time.
     fn work(&mut self, work: Work) -> Next;
@@ -124,6 +119,7 @@ std::thread_local! {
 /// # Safety
 /// `engine` can be dereferenced, and nobody else refers to it, whenever `body`
 /// uses the platform.
+#[inline(always)]
 pub(crate) unsafe fn with_engine<'a, R>(
     engine: NonNull<dyn Engine + 'a>,
     body: impl FnOnce() -> R,

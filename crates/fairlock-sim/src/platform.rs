@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use fairlock::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use fairlock::wait::Thread;
 
-use crate::engine::{Access, Look, Next, Work, ask};
+use crate::engine::{Engine, Look, Next, Work, ask};
 use crate::fiber::suspend;
 
 /// The simulated machine as a platform for locks: `RwSem<Sim>`,
@@ -21,19 +21,39 @@ use crate::fiber::suspend;
 #[derive(Clone, Copy, Debug)]
 pub struct Sim;
 
-/// Has the engine place an access in time, makes it, and tells of a write.
+/// Has the engine place a load in time, and makes it.
 #[inline(always)]
-fn access<A, R>(word: &A, access: Access, effect: impl FnOnce() -> R) -> R {
+fn load<A, R>(word: &A, effect: impl FnOnce() -> R) -> R {
     let address = std::ptr::from_ref(word) as usize;
-    let next = ask(|engine| engine.access(address, access)).unwrap_or(Next::Go);
+    if ask(|engine| engine.load(address)) == Some(Next::Suspend) {
+        suspend();
+    }
+    effect()
+}
+
+/// Has the engine `place` a write in time, makes it, and tells of it.
+#[inline(always)]
+fn write<A, R>(
+    word: &A,
+    place: impl FnOnce(&mut dyn Engine, usize) -> Next,
+    effect: impl FnOnce() -> R,
+) -> R {
+    let address = std::ptr::from_ref(word) as usize;
+    let next = ask(|engine| place(engine, address)).unwrap_or(Next::Go);
     if next == Next::Suspend {
         suspend();
     }
     let result = effect();
-    if next != Next::Go && access != Access::Load {
+    if next != Next::Go {
         ask(|engine| engine.wrote(address));
     }
     result
+}
+
+/// Has the engine place a read-modify-write in time, makes it, and tells of it.
+#[inline(always)]
+fn modify<A, R>(word: &A, effect: impl FnOnce() -> R) -> R {
+    write(word, |engine, address| engine.modify(address), effect)
 }
 
 /// Spends time.
@@ -62,31 +82,31 @@ macro_rules! sim_atomic {
             }
             #[inline]
             fn load(&self, order: Ordering) -> $int {
-                access(self, Access::Load, || self.0.load(order))
+                load(self, || self.0.load(order))
             }
             #[inline]
             fn store(&self, value: $int, order: Ordering) {
-                access(self, Access::Store, || self.0.store(value, order));
+                write(self, |engine, at| engine.store(at), || self.0.store(value, order));
             }
             #[inline]
             fn swap(&self, value: $int, order: Ordering) -> $int {
-                access(self, Access::Atomic, || self.0.swap(value, order))
+                modify(self, || self.0.swap(value, order))
             }
             #[inline]
             fn fetch_add(&self, value: $int, order: Ordering) -> $int {
-                access(self, Access::Atomic, || self.0.fetch_add(value, order))
+                modify(self, || self.0.fetch_add(value, order))
             }
             #[inline]
             fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
-                access(self, Access::Atomic, || self.0.fetch_sub(value, order))
+                modify(self, || self.0.fetch_sub(value, order))
             }
             #[inline]
             fn fetch_or(&self, value: $int, order: Ordering) -> $int {
-                access(self, Access::Atomic, || self.0.fetch_or(value, order))
+                modify(self, || self.0.fetch_or(value, order))
             }
             #[inline]
             fn fetch_and(&self, value: $int, order: Ordering) -> $int {
-                access(self, Access::Atomic, || self.0.fetch_and(value, order))
+                modify(self, || self.0.fetch_and(value, order))
             }
             #[inline]
             fn compare_exchange(
@@ -96,7 +116,7 @@ macro_rules! sim_atomic {
                 ok: Ordering,
                 fail: Ordering,
             ) -> Result<$int, $int> {
-                access(self, Access::Atomic, || self.0.compare_exchange(old, new, ok, fail))
+                modify(self, || self.0.compare_exchange(old, new, ok, fail))
             }
             /// Never fails spuriously, so that runs repeat.
             #[inline]

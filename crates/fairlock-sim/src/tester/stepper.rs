@@ -12,9 +12,18 @@ use fairlock::platform::WaitOutcome;
 use fairlock::wait::Thread as Record;
 
 use super::schedule::{Event, Point};
-use crate::engine::{Access, Engine, Look, Next, Work};
+use crate::engine::{Engine, Look, Next, Work};
 use crate::observe::Mark;
 use crate::platform::Sim;
+
+/// What an operation does to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Load,
+    Store,
+    /// A read-modify-write.
+    Atomic,
+}
 
 /// What a thread does in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,8 +320,16 @@ pub(super) enum Doing {
 }
 
 impl Engine for Stepper {
-    fn access(&mut self, address: usize, access: Access) -> Next {
-        self.suspend_before(Operation::Access(access, address))
+    fn load(&mut self, address: usize) -> Next {
+        self.suspend_before(Operation::Access(Access::Load, address))
+    }
+
+    fn store(&mut self, address: usize) -> Next {
+        self.suspend_before(Operation::Access(Access::Store, address))
+    }
+
+    fn modify(&mut self, address: usize) -> Next {
+        self.suspend_before(Operation::Access(Access::Atomic, address))
     }
 
     fn wrote(&mut self, _address: usize) {}

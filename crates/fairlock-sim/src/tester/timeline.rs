@@ -4,9 +4,8 @@ use std::fmt::{self, Write};
 
 use fairlock::platform::WaitOutcome;
 
-use super::stepper::Operation;
+use super::stepper::{Access, Operation};
 use super::trial::{Case, Outcome};
-use crate::engine::Access;
 
 impl Operation {
     /// Where it happens, if it happens somewhere.

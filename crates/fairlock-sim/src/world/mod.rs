@@ -37,6 +37,8 @@ const START_SPREAD: u64 = 10_000_000;
 struct Thread {
     name: String,
     record: &'static Record<Sim>,
+    /// Where the caches are that it uses, while it has a CPU.
+    place: Place,
     /// When its operation is done, if it is running one.
     operation: Ticket,
     done: u64,
@@ -162,6 +164,7 @@ impl<'env> World<'env> {
             name,
             // Leaked: records are never freed (rules 11 and 12).
             record: Box::leak(Box::new(Record::new())),
+            place: self.here,
             operation: 0,
             done: 0,
             rest: 0,
@@ -216,9 +219,7 @@ impl<'env> World<'env> {
                     t.operation = 0;
                     if t.spin.is_some() { self.look_again(thread) } else { true }.then_some(thread)
                 }
-                Event::Timer(thread) => {
-                    self.expire(thread).then_some(thread)
-                }
+                Event::Timer(thread) => self.expire(thread).then_some(thread),
                 Event::Arrive(level, task) => {
                     self.arrive(level, task);
                     None
@@ -242,7 +243,7 @@ impl<'env> World<'env> {
             };
             if let Some(thread) = turn {
                 self.running = thread;
-                self.here = self.physical_place(thread);
+                self.here = self.threads[thread as usize].place;
                 return Step::Resume(thread as usize);
             }
         }
@@ -263,7 +264,7 @@ impl<'env> World<'env> {
         self.levels[THREADS].tasks[thread as usize].cpu
     }
 
-    /// Where the caches are that a thread uses.
+    /// Where the caches are that a thread uses on its CPU.
     fn physical_place(&self, thread: u32) -> Place {
         let cpu = self.cpu_of(thread);
         match self.levels.get(HOST) {

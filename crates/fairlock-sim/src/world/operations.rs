@@ -4,9 +4,8 @@ use fairlock::platform::WaitOutcome;
 use fairlock::wait::Thread as Record;
 
 use super::{THREADS, World};
-use crate::engine::{Access, Engine, Look, Next, Work};
+use crate::engine::{Engine, Look, Next, Work};
 use crate::events::Event;
-use crate::machine::Place;
 use crate::observe::{Mark, ThreadState};
 use crate::platform::Sim;
 
@@ -18,11 +17,28 @@ impl World<'_> {
             self.now = done;
             return Next::Go;
         }
-        let thread = self.running;
+        self.plan(self.running, done);
+        Next::Suspend
+    }
+
+    /// A thread's operation will be done at `done`.
+    pub(super) fn plan(&mut self, thread: u32, done: u64) {
         let t = &mut self.threads[thread as usize];
         t.done = done;
         t.operation = self.events.push(done, Event::Operation(thread));
-        Next::Suspend
+    }
+
+    /// A write is about to be made that costs `local` on a line of one's own.
+    #[inline]
+    fn write(&mut self, address: usize, local: u64) -> Next {
+        let number = self.memory.number(address);
+        let cell = self.memory.cell(number);
+        let done = cell.line.write(self.here, self.now, local, &self.costs);
+        let watched = !cell.spinners.is_empty();
+        match self.finish_at(done) {
+            Next::Go if watched => Next::Tell,
+            next => next,
+        }
     }
 
     /// A thread loses its CPU in the middle of what it does.
@@ -37,10 +53,12 @@ impl World<'_> {
 
     /// A thread has a CPU, and goes on with what it does.
     pub(super) fn thaw(&mut self, thread: u32) {
+        let place = self.physical_place(thread);
         let t = &mut self.threads[thread as usize];
+        t.place = place;
         let spins = t.spin.is_some();
-        t.done = self.now + std::mem::take(&mut t.rest);
-        t.operation = self.events.push(t.done, Event::Operation(thread));
+        let done = self.now + std::mem::take(&mut t.rest);
+        self.plan(thread, done);
         self.observe(thread, if spins { ThreadState::Spinning } else { ThreadState::Running });
     }
 
@@ -86,29 +104,21 @@ impl World<'_> {
 }
 
 impl Engine for World<'_> {
-    fn access(&mut self, address: usize, access: Access) -> Next {
+    fn load(&mut self, address: usize) -> Next {
+        self.operations.loads += 1;
         let number = self.memory.number(address);
-        let cell = self.memory.cell(number);
-        let (here, now, costs): (Place, _, _) = (self.here, self.now, &self.costs);
-        let done = match access {
-            Access::Load => {
-                self.operations.loads += 1;
-                cell.line.read(here, now, costs)
-            }
-            Access::Store => {
-                self.operations.stores += 1;
-                cell.line.write(here, now, costs.store, costs)
-            }
-            Access::Atomic => {
-                self.operations.atomics += 1;
-                cell.line.write(here, now, costs.atomic, costs)
-            }
-        };
-        let watched = !cell.spinners.is_empty();
-        match self.finish_at(done) {
-            Next::Go if watched => Next::Tell,
-            next => next,
-        }
+        let done = self.memory.cell(number).line.read(self.here, self.now, &self.costs);
+        self.finish_at(done)
+    }
+
+    fn store(&mut self, address: usize) -> Next {
+        self.operations.stores += 1;
+        self.write(address, self.costs.store)
+    }
+
+    fn modify(&mut self, address: usize) -> Next {
+        self.operations.atomics += 1;
+        self.write(address, self.costs.atomic)
     }
 
     fn wrote(&mut self, address: usize) {

@@ -10,7 +10,6 @@ use fairlock::platform::WaitOutcome;
 
 use super::{Sleep, Spin, THREADS, World};
 use crate::engine::Look;
-use crate::events::Event;
 use crate::observe::ThreadState;
 
 impl World<'_> {
@@ -33,7 +32,7 @@ impl World<'_> {
     pub(super) fn tell_spinners(&mut self, line: u32) {
         let mut spinners = std::mem::take(&mut self.memory.cell(line).spinners);
         spinners.retain(|&thread| {
-            let place = self.physical_place(thread);
+            let place = self.threads[thread as usize].place;
             let loaded = self.memory.cell(line).line.read(place, self.now, &self.costs);
             self.operations.reloads += 1;
             let t = &mut self.threads[thread as usize];
@@ -44,9 +43,7 @@ impl World<'_> {
             spin.watching = false;
             // It may be in the middle of a pause.
             let done = loaded + self.random_below(self.costs.pause);
-            let t = &mut self.threads[thread as usize];
-            t.done = done;
-            t.operation = self.events.push(done, Event::Operation(thread));
+            self.plan(thread, done);
             false
         });
         self.memory.cell(line).spinners = spinners;
