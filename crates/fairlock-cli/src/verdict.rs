@@ -141,7 +141,7 @@ mod tests {
             shape: Some(Shape::Random),
             reads_percent: Some(0),
             section_ns: Some(section_ns),
-            held: None,
+            ..Setup::default()
         };
         let cell = Cell {
             workload: Workload::Range,

@@ -121,17 +121,6 @@ impl BenchMutex for Mutex<()> {
     }
 }
 
-/// The plain lock that the published range lock was compared with, around everything:
-/// of the presets the one most like it, whose readers steal but do not spin.
-pub fn plain_for_ranges<P: Platform, T: Testbed>() -> LockEntry<T>
-where
-    RwSem<P>: lock_api::RawRwLock,
-{
-    let name = "fairlock:no_reader_spin";
-    let entry = presets::<P, T>().into_iter().find(|entry| entry.name == name);
-    entry.expect("it is a preset").around_everything::<Fairlock<NoReaderSpin, P>>()
-}
-
 /// The locks of this family on a platform; `M` is its adaptive mutex.
 pub fn entries<P: Platform, T: Testbed, M: BenchMutex>() -> Vec<LockEntry<T>>
 where

@@ -6,6 +6,7 @@
 
 mod mcs;
 mod queue_unfair;
+mod rwsem_2017;
 mod tas;
 mod ticket;
 
@@ -15,6 +16,7 @@ use crate::locks::LockEntry;
 use crate::workload::testbed::Testbed;
 use mcs::Mcs;
 use queue_unfair::UnfairQueue;
+use rwsem_2017::Rwsem2017;
 use tas::TestAndSet;
 use ticket::Ticket;
 
@@ -40,6 +42,12 @@ pub fn entries<P: Platform, T: Testbed>() -> Vec<LockEntry<T>> {
     ]
 }
 
+/// The plain lock that the published range lock was compared with, around everything.
+pub fn plain_for_ranges<P: Platform, T: Testbed>() -> LockEntry<T> {
+    LockEntry::rw::<Rwsem2017<P>>("ref:rwsem_2017", "writers spin and steal, no handoff")
+        .around_everything::<Rwsem2017<P>>()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,11 +57,12 @@ mod tests {
     use fairlock::platform::portable::Portable;
 
     use super::*;
-    use crate::locks::BenchMutex;
+    use crate::locks::{BenchLock, BenchMutex};
 
     /// As many as can run at once, or a lock in order of arrival takes minutes.
     const THREADS: u32 = 2;
     const EACH: u32 = 5_000;
+    const FEW: u32 = 300;
 
     fn excludes<M: BenchMutex>() {
         let (lock, total) = (M::create(), AtomicU32::new(0));
@@ -84,6 +93,41 @@ mod tests {
         excludes::<Mcs<Portable>>();
         excludes::<UnfairQueue<Portable>>();
         excludes::<TestAndSet<Portable>>();
+    }
+
+    /// Readers among them. Fewer turns: its spinners collapse with more threads than CPUs.
+    fn excludes_readers<L: BenchLock>() {
+        let (lock, total) = (L::create(), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for number in 0..3 {
+                let (lock, total) = (&lock, &total);
+                scope.spawn(move || {
+                    for turn in 0..FEW {
+                        let now = || total.load(Ordering::Relaxed);
+                        if (turn + number) % 3 == 0 {
+                            lock.write(|| {
+                                let before = now();
+                                thread::yield_now();
+                                total.store(before + 1, Ordering::Relaxed);
+                            });
+                        } else {
+                            lock.read(|| {
+                                let before = now();
+                                core::hint::spin_loop();
+                                assert_eq!(now(), before);
+                            });
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), FEW);
+    }
+
+    #[test]
+    fn the_plain_lock_excludes_and_nobody_is_left_behind() {
+        excludes_readers::<Rwsem2017<Native>>();
+        excludes_readers::<Rwsem2017<Portable>>();
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub fn baseline_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
         }
         Workload::Batch if is_real(row) => "fairlock:adaptive",
         Workload::Batch => "fairlock:batch1",
-        Workload::Range if !is_real(row) => "fairlock:no_reader_spin",
+        Workload::Range if !is_real(row) => "ref:rwsem_2017",
         _ if is_real(row) => "fairlock:default",
         // The unfair lock lets one side have everything.
         Workload::Handoff if row.case == Case::Mixed => "fairlock:handoff",

@@ -72,12 +72,15 @@ pub const ALL: [Grid; 6] = [
 ];
 
 const RANGE_LOCKS: &[&str] =
-    &["fairlock:no_reader_spin", "fairlock:range_fifo", "fairlock:default", "fairlock:range"];
+    &["ref:rwsem_2017", "fairlock:range_fifo", "fairlock:default", "fairlock:range"];
 
-/// Sections of the published range runs, which are not published: about what the rates
-/// come to if writers do nothing else, and readers on the small machine.
+/// What the published range runs did is not published but by the name of their program,
+/// the kernel's lock torture. Its threads do nothing between two sections, and in a section
+/// for reading or writing a sleeping lock they are busy for so long.
 const WRITE_NS: u32 = 10_000_000;
-const READ_NS: u32 = 20_000_000;
+const READ_NS: u32 = 50_000_000;
+/// And unless told otherwise they go on and halt by turns, for so many clock ticks each.
+const HALT_TICKS: f64 = 5.0;
 /// The section of disjoint ranges.
 const DISJOINT_NS: u32 = 10_000;
 /// What a thread of the published ebizzy does between two sections. Not published, and
@@ -98,6 +101,7 @@ pub struct Configuration {
     pub overcommit: Option<f64>,
     pub cs_load: u32,
     pub outside_ns: u64,
+    pub halt_ns: u64,
     pub range: Setup,
     /// Virtual time to simulate.
     pub secs: f64,
@@ -115,6 +119,7 @@ impl Configuration {
             overcommit: None,
             cs_load: 0,
             outside_ns: 0,
+            halt_ns: 0,
             range: Setup::default(),
             secs,
             quick_secs: secs / 10.0,
@@ -246,9 +251,14 @@ fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
                 Case::FullRead => (n, 0),
                 _ => (n / 2, n - n / 2),
             };
-            let section_ns = Some(if case == Case::FullRead { READ_NS } else { WRITE_NS });
+            let (section_ns, read_ns) = match case {
+                Case::FullWrite => (WRITE_NS, None),
+                Case::FullRead => (READ_NS, None),
+                _ => (WRITE_NS, Some(READ_NS)),
+            };
             all.push(Configuration {
-                range: Setup { section_ns, ..Setup::default() },
+                halt_ns: (HALT_TICKS * machine.description().scheduler.tick_ns) as u64,
+                range: Setup { section_ns: Some(section_ns), read_ns, ..Setup::default() },
                 ..Configuration::new(case, sides, 10.0)
             });
         }
@@ -262,7 +272,7 @@ fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
                 shape: Some(Shape::Disjoint),
                 reads_percent: Some(0),
                 section_ns: Some(DISJOINT_NS),
-                held: None,
+                ..Setup::default()
             },
             ..Configuration::new(Case::Array, (n, n), 0.02)
         });

@@ -29,7 +29,10 @@ pub fn judgement(workload: Workload, rows: &[Row]) -> String {
         Workload::Handoff => fairness(rows, &mut out),
         Workload::ReaderSpin => against_best(rows, &mut out),
         Workload::Batch => of_the_unfair(rows, &mut out),
-        Workload::Range => scaling(rows, &mut out),
+        Workload::Range => {
+            signs(rows, &mut out);
+            scaling(rows, &mut out);
+        }
         _ => {}
     }
     out
@@ -199,10 +202,9 @@ fn agreement(rows: &[Row], out: &mut String) {
     ));
     for row in cells {
         let c = &row.comparison;
-        let (Some(ours), Some(published)) = (c.ratio_to_baseline, c.published_ratio_to_baseline)
-        else {
-            continue;
-        };
+        let Some(published) = c.published_ratio_to_baseline else { continue };
+        // None to nothing at all.
+        let ours = c.ratio_to_baseline.unwrap_or(f64::INFINITY);
         if !is_within(within, ours, published) {
             let base = baseline_of(rows, row);
             let base = base.map_or_else(String::new, |base| match row.workload {
@@ -343,6 +345,54 @@ fn of_the_unfair(rows: &[Row], out: &mut String) {
                 ));
             }
         }
+    }
+}
+
+/// `range`: on which side of the baseline each published row is, and which are further
+/// from it than others.
+fn signs(rows: &[Row], out: &mut String) {
+    let mut machines: Vec<_> = rows.iter().map(|row| &row.machine).collect();
+    machines.dedup();
+    for machine in machines {
+        let pairs = |row: &Row| {
+            let published = row.comparison.published_ratio_to_baseline?;
+            let base = baseline_of(rows, row).filter(|base| base.lock != row.lock)?;
+            Some((row.rate()? / base.rate()?, published))
+        };
+        let of_machine = rows.iter().filter(|row| &row.machine == machine && !is_real(row));
+        let related: Vec<_> = of_machine.filter_map(|row| Some(row).zip(pairs(row))).collect();
+        let agrees = |(ours, published)| side_of(ours) == side_of(published);
+        for &(row, (ours, published)) in &related {
+            out.push_str(&format!(
+                "sign {}: {}, {}: {}, {ours:.2}; published {}, {published:.2}\n",
+                if agrees((ours, published)) { "agrees" } else { "disagrees" },
+                describe(row),
+                row.lock,
+                side_of(ours),
+                side_of(published),
+            ));
+        }
+        let ratios: Vec<_> = related.iter().map(|&(_, pair)| pair).collect();
+        if let (Some(machine), Some(order)) = (machine, spearman(&ratios)) {
+            out.push_str(&format!(
+                "{machine}: {} of {} signs agree, rank correlation of the differences {order:.2}\n",
+                ratios.iter().filter(|&&pair| agrees(pair)).count(),
+                ratios.len(),
+            ));
+        }
+    }
+}
+
+/// A difference of so much is none.
+const SAME: f64 = 0.03;
+
+fn side_of(ratio: f64) -> &'static str {
+    if ratio < 1.0 - SAME {
+        "less"
+    } else if ratio > 1.0 + SAME {
+        "more"
+    } else {
+        "as much"
     }
 }
 

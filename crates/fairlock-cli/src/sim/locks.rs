@@ -13,11 +13,9 @@ use crate::reference;
 /// Every lock of this build that can be simulated.
 pub fn all() -> Vec<LockEntry<Simulated>> {
     let mut locks = fairlock::entries::<Sim, Simulated, AdaptiveTicketLock<Sim>>();
-    let plain = fairlock::plain_for_ranges::<Sim, Simulated>();
-    locks.retain(|lock| lock.name != plain.name);
-    locks.push(plain);
     locks.extend(range::entries::<Sim, Simulated>());
     locks.extend(reference::entries::<Sim, Simulated>());
+    locks.push(reference::plain_for_ranges::<Sim, Simulated>());
     locks
 }
 

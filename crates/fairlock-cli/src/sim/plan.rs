@@ -30,6 +30,8 @@ pub struct SimCell {
     pub machine: Arc<Machine>,
     /// Nanoseconds between two operations of a thread, beyond those of the workload.
     pub gap_ns: u64,
+    /// As long as threads go on, and then halt, by turns; zero: they go on.
+    pub halt_ns: u64,
 }
 
 /// The plan for these workloads; for the cells of a real run, if there is one.
@@ -121,7 +123,7 @@ fn cell(
         busy_turns_per_us: 0,
         dir: None,
     };
-    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0 }
+    SimCell { cell, machine: Arc::clone(machine), gap_ns: 0, halt_ns: configuration.halt_ns }
 }
 
 /// The locks that were asked for, as far as they can do this; or the grid's.

@@ -113,7 +113,7 @@ fn keep_panics() {
 
 fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<CellReport, Error> {
     let lock = locks::find(&cell.cell.lock)?;
-    let testbed = Simulated::new(Arc::clone(&cell.machine), cell.gap_ns, recorder.cloned());
+    let testbed = Simulated::new(cell, recorder.cloned());
     let cell = Cell { seed, ..cell.cell.clone() };
     catch_unwind(AssertUnwindSafe(|| lock.run(&cell, &testbed)))
         .unwrap_or_else(|_| Err(Error::failed(PANIC.take())))

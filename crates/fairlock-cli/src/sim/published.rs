@@ -46,7 +46,7 @@ pub fn column(workload: Workload, lock: &str) -> Option<&'static str> {
         (Workload::Batch, "fairlock:batch8") => "batch_8",
         (Workload::Batch, "ref:mcs") => "mcs_queue",
         (Workload::Batch, "ref:queue_unfair") => "mcs_queue_unfair",
-        (Workload::Range, "fairlock:no_reader_spin") => "rwsem",
+        (Workload::Range, "ref:rwsem_2017") => "rwsem",
         (Workload::Range, "fairlock:range_fifo") => "range",
         _ => return None,
     })

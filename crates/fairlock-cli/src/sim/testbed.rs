@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fairlock_sim::{Machine, Mark, Simulation, mark};
 
+use super::plan::SimCell;
 use super::trace::Recorder;
 use crate::cell::{Cell, Side};
 use crate::direct_file::Block;
@@ -18,13 +19,24 @@ pub struct Simulated {
     machine: Arc<Machine>,
     /// Between two operations of a thread, in nanoseconds.
     gap_ns: u64,
+    /// Threads go on and halt by turns, for so many nanoseconds each; zero: they go on.
+    halt_ns: u64,
     recorder: Option<Recorder>,
 }
 
 impl Simulated {
-    /// A machine, watched by the recorder if there is one.
-    pub fn new(machine: Arc<Machine>, gap_ns: u64, recorder: Option<Recorder>) -> Self {
-        Self { machine, gap_ns, recorder }
+    /// The cell's machine, watched by the recorder if there is one.
+    pub fn new(cell: &SimCell, recorder: Option<Recorder>) -> Self {
+        let SimCell { gap_ns, halt_ns, .. } = *cell;
+        Self { machine: Arc::clone(&cell.machine), gap_ns, halt_ns, recorder }
+    }
+
+    /// Sleeps through a halt that has begun.
+    fn halt(&self) {
+        let turn = fairlock_sim::now().checked_div(self.halt_ns);
+        if let Some(turn) = turn.filter(|turn| turn % 2 == 1) {
+            fairlock_sim::sleep((turn + 1) * self.halt_ns - fairlock_sim::now());
+        }
     }
 }
 
@@ -126,6 +138,7 @@ impl Testbed for Simulated {
         if self.gap_ns > 0 {
             fairlock_sim::busy(self.gap_ns);
         }
+        self.halt();
     }
 }
 

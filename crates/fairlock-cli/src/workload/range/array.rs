@@ -22,7 +22,9 @@ struct Both {
 /// `read` are the others, which read and write by turns.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create(SLOTS)?);
-    let work = testbed.busy_section(u64::from(cell.range.section_ns.unwrap_or(0)));
+    let section_ns = cell.range.section_ns.unwrap_or(0);
+    let write = testbed.busy_section(u64::from(section_ns));
+    let read = testbed.busy_section(u64::from(cell.range.read_ns.unwrap_or(section_ns)));
     let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let user = &users[index];
@@ -33,7 +35,11 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             let side = if reads { Side::Read } else { Side::Write };
             let section = || {
                 let acquired = testbed.acquired(side);
-                work();
+                if reads {
+                    read()
+                } else {
+                    write()
+                }
                 acquired
             };
             let asked = testbed.asks(side);

@@ -72,9 +72,12 @@ pub struct Setup {
     /// Reads in a hundred operations of each thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads_percent: Option<u8>,
-    /// Length of the section in nanoseconds.
+    /// Length of the section in nanoseconds,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_ns: Option<u32>,
+    /// and of a reader's, if that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_ns: Option<u32>,
     /// Ranges held meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<usize>,
@@ -136,7 +139,7 @@ pub fn configurations(case: Case, chosen: &Chosen<'_>) -> Vec<Configuration> {
                                 shape: Some(shape),
                                 reads_percent: Some(reads),
                                 section_ns: Some(section),
-                                held: None,
+                                ..Setup::default()
                             });
                         }
                     }
