@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 
 use dary_heap::QuaternaryHeap;
 
-/// How many are kept in order.
-const SOON: usize = 16;
+/// How many are kept in order: most machines have fewer operations under way.
+const SOON: usize = 64;
 
 /// The least first.
 pub(crate) struct Queue {
