@@ -17,7 +17,7 @@ use crate::machine::{Costs, MAX_SOCKETS, Place};
 const _: () = assert!(MAX_SOCKETS <= u16::BITS as usize);
 
 /// The time in which one core owns the line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Window {
     owner: Place,
     from: u64,
@@ -26,24 +26,30 @@ struct Window {
 }
 
 /// A cache line. Times are picoseconds.
+///
+/// In this order, for what most operations need to be in one line of the real machine.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub(crate) struct Line {
-    /// Only the last one may be open.
+    /// The last window; the only one that may be open.
     last: Option<Window>,
-    /// Those before, in order of time, as far as they are not over.
-    earlier: VecDeque<Window>,
+    /// When the next request is served.
+    ready: u64,
+    /// Until then, `outdated` counts.
+    outdated_at: u64,
+    /// The sockets in which there are sharers: a bit each.
+    sharing: u16,
     /// Cores that have a copy, if the line is shared; else empty.
     sharers: CpuSet,
-    /// How many of them are in each socket,
+    /// The window before the last one,
+    before: Window,
+    /// and those before that, in order of time, as far as they are not over.
+    earlier: VecDeque<Window>,
+    /// How many sharers there are in each socket.
     sharers_in: [u16; MAX_SOCKETS],
-    /// and the sockets in which there are any: a bit each.
-    sharing: u16,
     /// Cores that had a copy before the last write was asked for, and still can
     /// read it until the request has reached them.
     outdated: CpuSet,
-    outdated_at: u64,
-    /// When the next request is served.
-    ready: u64,
 }
 
 impl Line {
@@ -106,7 +112,13 @@ impl Line {
         let done = start + transfer.max(local);
         let leaves = start + costs.hold(transfer);
         if let Some(last) = self.last {
-            self.earlier.push_back(Window { until: last.until.min(leaves), ..last });
+            let until = last.until.min(leaves);
+            let before = std::mem::replace(&mut self.before, Window { until, ..last });
+            if before.until > now {
+                self.earlier.push_back(before);
+            } else {
+                self.earlier.clear();
+            }
         }
         if self.is_shared() {
             self.outdated = std::mem::take(&mut self.sharers);
@@ -122,8 +134,9 @@ impl Line {
     fn owner(&mut self, now: u64) -> Option<Place> {
         let last = self.last.as_ref()?;
         let window = if last.from <= now {
-            self.earlier.clear();
             last
+        } else if self.before.from <= now {
+            &self.before
         } else {
             while self.earlier.front()?.until <= now {
                 self.earlier.pop_front();
@@ -176,7 +189,7 @@ impl Line {
             if socket == from.socket as usize {
                 costs.cluster
             } else {
-                costs.between(from.socket, socket as u32)
+                costs.between(from.socket, socket as u16)
             }
         })
     }

@@ -8,12 +8,12 @@ pub(crate) fn ps(ns: f64) -> u64 {
 }
 
 /// Where a CPU is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(crate) cpu: u32,
-    pub(crate) core: u32,
-    pub(crate) cluster: u32,
-    pub(crate) socket: u32,
+    pub(crate) cpu: u16,
+    pub(crate) core: u16,
+    pub(crate) cluster: u16,
+    pub(crate) socket: u16,
 }
 
 /// What everything costs, in picoseconds.
@@ -79,7 +79,7 @@ impl Costs {
     }
 
     /// The same between sockets; in one socket, between its clusters.
-    pub(crate) fn between(&self, a: u32, b: u32) -> u64 {
+    pub(crate) fn between(&self, a: u16, b: u16) -> u64 {
         self.between[a as usize * self.sockets + b as usize]
     }
 
@@ -169,10 +169,10 @@ pub(crate) fn places(t: &Topology) -> Vec<Place> {
             let cluster = core / t.cores_per_cluster;
             let socket = cluster / t.clusters_per_socket;
             Place {
-                cpu: cpu as u32,
-                core: core as u32,
-                cluster: cluster as u32,
-                socket: socket as u32,
+                cpu: cpu as u16,
+                core: core as u16,
+                cluster: cluster as u16,
+                socket: socket as u16,
             }
         })
         .collect()

@@ -108,7 +108,7 @@ impl Level {
     /// of each core, then the others; of sockets as `placement` says.
     pub(super) fn filling_order(&self, placement: Placement) -> Vec<usize> {
         let mut order: Vec<_> = self.places.iter().collect();
-        let nth = |place: &Place, key: fn(&Place) -> u32, same: fn(&Place) -> u32| {
+        let nth = |place: &Place, key: fn(&Place) -> u16, same: fn(&Place) -> u16| {
             self.places
                 .iter()
                 .filter(|p| same(p) == same(place) && p.cpu < place.cpu && key(p) != key(place))
@@ -121,7 +121,7 @@ impl Level {
             let core = nth(place, |p| p.core, |p| p.socket);
             match placement {
                 Placement::Spread => (thread, core, place.socket),
-                Placement::Packed => (thread, place.socket as usize, core as u32),
+                Placement::Packed => (thread, place.socket as usize, core as u16),
             }
         });
         order.into_iter().map(|place| place.cpu as usize).collect()
@@ -161,7 +161,7 @@ impl Level {
     }
 
     /// An idle CPU of a socket, on an idle core if there is one, counting from `from`.
-    fn idle_in(&self, socket: u32, from: usize) -> Option<usize> {
+    fn idle_in(&self, socket: u16, from: usize) -> Option<usize> {
         let idle = self.idle.intersection(&self.sockets[socket as usize]);
         if idle.is_empty() {
             return None;
@@ -256,7 +256,7 @@ impl Level {
     pub(super) fn idle_for(&self, cpu: usize) -> Option<usize> {
         let socket = self.places[cpu].socket;
         self.idle_in(socket, cpu).or_else(|| {
-            let mut others = (0..self.sockets.len() as u32).filter(|&s| s != socket);
+            let mut others = (0..self.sockets.len() as u16).filter(|&s| s != socket);
             if self.confined { None } else { others.find_map(|s| self.idle_in(s, cpu)) }
         })
     }

@@ -114,10 +114,10 @@ impl<'env> World<'env> {
         if let Some(guests) = &d.guests {
             // A virtual CPU is a core, and a guest a socket, as far as guests know.
             let place = |cpu: usize| Place {
-                cpu: cpu as u32,
-                core: cpu as u32,
-                cluster: (cpu / guests.cpus) as u32,
-                socket: (cpu / guests.cpus) as u32,
+                cpu: cpu as u16,
+                core: cpu as u16,
+                cluster: (cpu / guests.cpus) as u16,
+                socket: (cpu / guests.cpus) as u16,
             };
             let virtual_cpus = (0..guests.count * guests.cpus).map(place).collect::<Vec<_>>();
             let mut host = Level::new(physical, Tunables::new(&d.scheduler), false);
