@@ -54,10 +54,14 @@ pub(crate) struct Line {
 
 impl Line {
     /// When a load by `reader`, begun at `now`, is done.
+    #[inline]
     pub(crate) fn read(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
-        if self.has_copy(reader, now) {
-            return now + costs.load;
-        }
+        if self.has_copy(reader, now) { now + costs.load } else { self.fetch(reader, now, costs) }
+    }
+
+    /// A load by a reader that has no copy.
+    #[inline(never)]
+    fn fetch(&mut self, reader: Place, now: u64, costs: &Costs) -> u64 {
         let start = now.max(self.ready);
         if self.is_shared() {
             let nearest = self.sockets_apart(reader, costs).min().unwrap_or(0);
@@ -84,6 +88,7 @@ impl Line {
 
     /// When an operation by `writer` that costs `local` on a line of its own,
     /// begun at `now`, is done.
+    #[inline]
     pub(crate) fn write(&mut self, writer: Place, now: u64, local: u64, costs: &Costs) -> u64 {
         if let Some(owner) = self.owner(now)
             && owner.core == writer.core
@@ -97,6 +102,12 @@ impl Line {
             }
             return done;
         }
+        self.acquire(writer, now, local, costs)
+    }
+
+    /// An operation by a writer that does not own the line.
+    #[inline(never)]
+    fn acquire(&mut self, writer: Place, now: u64, local: u64, costs: &Costs) -> u64 {
         let start = now.max(self.ready);
         let transfer = if self.is_shared() {
             // The furthest copy is the last to go. A line's only sharer may write at once.
@@ -131,6 +142,7 @@ impl Line {
     }
 
     /// Whose the line is at `now`, if it is not on its way and not shared.
+    #[inline]
     fn owner(&mut self, now: u64) -> Option<Place> {
         let last = self.last.as_ref()?;
         let window = if last.from <= now {
@@ -138,14 +150,21 @@ impl Line {
         } else if self.before.from <= now {
             &self.before
         } else {
-            while self.earlier.front()?.until <= now {
-                self.earlier.pop_front();
-            }
-            self.earlier.front()?
+            self.earlier(now)?
         };
         (window.from..window.until).contains(&now).then_some(window.owner)
     }
 
+    /// The first of the earlier windows that is not over.
+    #[cold]
+    fn earlier(&mut self, now: u64) -> Option<&Window> {
+        while self.earlier.front()?.until <= now {
+            self.earlier.pop_front();
+        }
+        self.earlier.front()
+    }
+
+    #[inline]
     fn has_copy(&mut self, reader: Place, now: u64) -> bool {
         let core = reader.core as usize;
         // One branch, as there is no telling which it is.
