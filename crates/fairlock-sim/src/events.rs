@@ -1,7 +1,7 @@
 //! What happens next: a queue of events by time, then by order of arrival.
 
-use crate::queue::Queue;
-use crate::timers::{NEVER, Timers};
+use crate::queue::{Entry, Queue};
+use crate::timers::Timers;
 
 /// Something that happens at its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub(crate) enum Event {
 /// still the one that is waited for. Zero names none.
 pub(crate) type Ticket = u64;
 
-/// The queue. An entry is one number: the time in its upper half; the order of
-/// arrival and the event in its lower half, which is the ticket.
+/// The queue. A ticket has the order of arrival in its upper bits, and the event in its
+/// lower ones.
 pub(crate) struct Events {
     /// All but timers, which are many and seldom expire.
     queue: Queue,
     timers: Timers,
     /// The first of both.
-    first: u128,
+    first: Entry,
     /// So many have been pushed, in the place that they have in a ticket.
     arrivals: u64,
 }
@@ -46,12 +46,12 @@ impl Events {
 
     /// Of so many threads.
     pub(crate) fn new(threads: usize) -> Self {
-        Self { queue: Queue::new(), timers: Timers::new(threads), first: NEVER, arrivals: 0 }
+        Self { queue: Queue::new(), timers: Timers::new(threads), first: Entry::NEVER, arrivals: 0 }
     }
 
-    fn entry(&mut self, time: u64, event: Event) -> u128 {
+    fn entry(&mut self, time: u64, event: Event) -> Entry {
         self.arrivals += 1 << EVENT_BITS;
-        u128::from(time) << 64 | u128::from(self.arrivals | encode(event))
+        Entry { time, ticket: self.arrivals | encode(event) }
     }
 
     #[inline]
@@ -59,7 +59,7 @@ impl Events {
         let entry = self.entry(time, event);
         self.queue.push(entry);
         self.first = self.first.min(entry);
-        entry as Ticket
+        entry.ticket
     }
 
     /// Sets the timer of a thread, in the place of another one.
@@ -71,26 +71,25 @@ impl Events {
 
     /// Takes the timer of a thread back, if it has one.
     pub(crate) fn cancel_timer(&mut self, thread: u32) {
-        self.timers.set(thread, NEVER);
+        self.timers.set(thread, Entry::NEVER);
         self.find_first();
     }
 
     #[inline]
     fn find_first(&mut self) {
-        self.first = self.queue.first().unwrap_or(NEVER).min(self.timers.earliest());
+        self.first = self.queue.first().unwrap_or(Entry::NEVER).min(self.timers.earliest());
     }
 
     pub(crate) fn has_timer(&self, thread: u32) -> bool {
-        self.timers.of(thread) != NEVER
+        self.timers.of(thread) != Entry::NEVER
     }
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, Ticket, Event)> {
-        let first = self.first;
-        if first == NEVER {
+        let Entry { time, ticket } = self.first;
+        if ticket == Entry::NEVER.ticket {
             return None;
         }
-        let ticket = first as Ticket;
         let event = decode(ticket);
         if let Event::Timer(thread) = event {
             self.cancel_timer(thread);
@@ -98,13 +97,13 @@ impl Events {
             self.queue.pop();
             self.find_first();
         }
-        Some(((first >> 64) as u64, ticket, event))
+        Some((time, ticket, event))
     }
 
     /// Whether nothing happens up to and including `time`.
     #[inline]
     pub(crate) fn none_until(&self, time: u64) -> bool {
-        time < (self.first >> 64) as u64
+        time < self.first.time
     }
 }
 

@@ -3,45 +3,78 @@
 //!
 //! Those are kept in order, and only what is later goes to a heap.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use dary_heap::QuaternaryHeap;
+
+/// What is due at a time. Of two that are due at the same time, the lesser ticket is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) time: u64,
+    pub(crate) ticket: u64,
+}
+
+impl Entry {
+    /// After all others.
+    pub(crate) const NEVER: Self = Self { time: u64::MAX, ticket: u64::MAX };
+
+    fn rank(self) -> u128 {
+        u128::from(self.time) << 64 | u128::from(self.ticket)
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// How many are kept in order: most machines have fewer operations under way.
 const SOON: usize = 64;
 
-/// The least first.
+/// Entries in order of time, then of their arrival.
 pub(crate) struct Queue {
-    /// The last is the least, and none is greater than one in `later`.
-    soon: [u128; SOON],
+    /// The last is the first due, and none is due after one in `later`.
+    soon: [Entry; SOON],
     len: usize,
     /// Empty if there are none in `soon`.
-    later: QuaternaryHeap<Reverse<u128>>,
+    later: QuaternaryHeap<Reverse<Entry>>,
 }
 
 impl Queue {
     pub(crate) fn new() -> Self {
-        Self { soon: [0; SOON], len: 0, later: QuaternaryHeap::with_capacity(1024) }
+        Self { soon: [Entry::NEVER; SOON], len: 0, later: QuaternaryHeap::with_capacity(1024) }
     }
 
-    /// The least, if there is one.
+    /// The first due, if there is one.
     #[inline]
-    pub(crate) fn first(&self) -> Option<u128> {
+    pub(crate) fn first(&self) -> Option<Entry> {
         self.soon[..self.len].last().copied()
     }
 
+    /// Adds an entry, whose ticket is greater than those of all that are there.
     #[inline]
-    pub(crate) fn push(&mut self, entry: u128) {
-        if self.len == SOON {
-            self.spill();
+    pub(crate) fn push(&mut self, entry: Entry) {
+        let is_late = || entry.time >= self.soon[0].time && !self.later.is_empty();
+        if self.len == SOON || self.len > 0 && is_late() {
+            self.push_late(entry);
+        } else {
+            self.insert(entry);
         }
-        if self.len > 0 && entry > self.soon[0] && !self.later.is_empty() {
-            self.later.push(Reverse(entry));
-            return;
-        }
+    }
+
+    /// Adds an entry to those in order, for which there is room.
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
         let soon = &mut self.soon[..=self.len];
         let mut at = self.len;
-        while at > 0 && soon[at - 1] < entry {
+        while at > 0 && soon[at - 1].time <= entry.time {
             soon[at] = soon[at - 1];
             at -= 1;
         }
@@ -49,28 +82,40 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Makes room: the greater half of those in order go to the heap.
-    #[cold]
-    fn spill(&mut self) {
-        for &entry in &self.soon[..SOON / 2] {
-            self.later.push(Reverse(entry));
+    /// Adds an entry to the heap, unless there is no room where it belongs.
+    #[inline(never)]
+    fn push_late(&mut self, entry: Entry) {
+        if self.len == SOON {
+            for &entry in &self.soon[..SOON / 2] {
+                self.later.push(Reverse(entry));
+            }
+            self.soon.copy_within(SOON / 2.., 0);
+            self.len = SOON / 2;
         }
-        self.soon.copy_within(SOON / 2.., 0);
-        self.len = SOON / 2;
+        if entry.time >= self.soon[0].time {
+            self.later.push(Reverse(entry));
+        } else {
+            self.insert(entry);
+        }
     }
 
-    /// Takes the least.
+    /// Takes the first due.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<u128> {
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
         let first = self.first()?;
         self.len -= 1;
-        if self.len == 0
-            && let Some(Reverse(next)) = self.later.pop()
-        {
+        if self.len == 0 {
+            self.refill();
+        }
+        Some(first)
+    }
+
+    #[inline(never)]
+    fn refill(&mut self) {
+        if let Some(Reverse(next)) = self.later.pop() {
             self.soon[0] = next;
             self.len = 1;
         }
-        Some(first)
     }
 }
 
@@ -79,31 +124,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_comes_first_however_many_there_are() {
-        // Numbers without pattern, among them runs that all go to the head, or to the end.
+    fn the_first_due_comes_first_however_many_there_are() {
+        // Times without pattern, many of them twice; among them runs that all go to the
+        // head, or to the end.
         let mut queue = Queue::new();
         let mut expected = std::collections::BTreeSet::new();
         let mut random = 1_u64;
-        for step in 0..20_000_u64 {
+        for ticket in 0..40_000_u64 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let entry = match step / 50 % 4 {
-                0 => u128::from(random >> 32),
-                1 => u128::from(u64::MAX - step),
-                2 => u128::from(20_000 - step),
-                _ => u128::from(step),
+            let time = match ticket / 50 % 4 {
+                0 => random >> 54,
+                1 => u64::MAX - ticket,
+                2 => 40_000 - ticket,
+                _ => ticket,
             };
-            let filling = step / 1_000 % 2 == 0;
+            let filling = ticket / 2_000 % 2 == 0;
             if random >> 60 < if filling { 11 } else { 5 } {
-                if expected.insert(entry) {
-                    queue.push(entry);
-                }
+                queue.push(Entry { time, ticket });
+                expected.insert(Entry { time, ticket });
             } else {
                 assert_eq!(queue.pop(), expected.pop_first());
             }
             assert_eq!(queue.first(), expected.first().copied());
         }
-        while let Some(least) = expected.pop_first() {
-            assert_eq!(queue.pop(), Some(least));
+        while let Some(first) = expected.pop_first() {
+            assert_eq!(queue.pop(), Some(first));
         }
         assert_eq!(queue.pop(), None);
     }

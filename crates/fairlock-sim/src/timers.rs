@@ -4,29 +4,26 @@
 //! A tournament: a binary tree with a leaf a thread, in which every node is the earlier of
 //! its children. Taking a timer back costs as little as setting one, and leaves nothing.
 
-/// When a timer expires; of two, the lesser is the earlier. Never if it is [`NEVER`].
-pub(crate) type Expiry = u128;
-
-pub(crate) const NEVER: Expiry = Expiry::MAX;
+use crate::queue::Entry;
 
 pub(crate) struct Timers {
     /// The root is node 1, and the parent of node `n` is `n / 2`. The second half are
     /// the leaves.
-    nodes: Vec<Expiry>,
+    nodes: Vec<Entry>,
 }
 
 impl Timers {
     /// None is set.
     pub(crate) fn new(threads: usize) -> Self {
-        Self { nodes: vec![NEVER; 2 * threads.next_power_of_two()] }
+        Self { nodes: vec![Entry::NEVER; 2 * threads.next_power_of_two()] }
     }
 
     fn leaf(&self, thread: u32) -> usize {
         self.nodes.len() / 2 + thread as usize
     }
 
-    /// Sets the timer of a thread, or takes it back if that is to be [`NEVER`].
-    pub(crate) fn set(&mut self, thread: u32, expiry: Expiry) {
+    /// Sets the timer of a thread, or takes it back if that is to be [`NEVER`](Entry::NEVER).
+    pub(crate) fn set(&mut self, thread: u32, expiry: Entry) {
         let mut node = self.leaf(thread);
         self.nodes[node] = expiry;
         while node > 1 {
@@ -39,13 +36,13 @@ impl Timers {
         }
     }
 
-    pub(crate) fn of(&self, thread: u32) -> Expiry {
+    pub(crate) fn of(&self, thread: u32) -> Entry {
         self.nodes[self.leaf(thread)]
     }
 
     /// The earliest of all.
     #[inline]
-    pub(crate) fn earliest(&self) -> Expiry {
+    pub(crate) fn earliest(&self) -> Entry {
         self.nodes[1]
     }
 }
@@ -58,13 +55,14 @@ mod tests {
     fn the_earliest_is_that_of_all_that_are_set() {
         for threads in [1, 2, 5, 8] {
             let mut timers = Timers::new(threads as usize);
-            let mut expected = vec![NEVER; threads as usize];
-            assert_eq!(timers.earliest(), NEVER);
+            let mut expected = vec![Entry::NEVER; threads as usize];
+            assert_eq!(timers.earliest(), Entry::NEVER);
             // Some of them set twice, some taken back, in an order without pattern.
             for step in 0..200_u32 {
                 let random = step.wrapping_mul(0x9e37_79b9) >> 8;
                 let thread = random % threads;
-                let expiry = if random % 3 == 0 { NEVER } else { random.into() };
+                let set = Entry { time: (random % 64).into(), ticket: step.into() };
+                let expiry = if random % 3 == 0 { Entry::NEVER } else { set };
                 timers.set(thread, expiry);
                 expected[thread as usize] = expiry;
                 assert_eq!(timers.of(thread), expiry);
