@@ -19,7 +19,8 @@ use crate::world::{Step, World};
 /// Runs on the OS thread that calls [`run`](Self::run); several can run on
 /// several OS threads. The same machine, threads and seed give the same report,
 /// as long as locks are aligned to cache lines (fairlock's are) and threads do
-/// nothing that depends on the world outside.
+/// nothing that depends on the world outside. That is so for one build: what of a
+/// waiter on its thread's stack shares a cache line is up to the compiler.
 ///
 /// ```
 /// use fairlock::rwsem::{Policy, RwSem};
