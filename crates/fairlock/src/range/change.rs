@@ -1,6 +1,6 @@
 //! What holders do under the tree lock: leave, and change what they hold. In the
 //! tree whoever that lets in is granted its range; a slot that somebody in the tree
-//! may count has an entry there that goes, or changes, with it (see `queue`).
+//! may count has an entry there that goes, or changes, with it (see `enter`).
 
 use core::sync::atomic::Ordering;
 

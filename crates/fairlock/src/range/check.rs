@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
-use super::stripes::Made;
+use super::striping::Made;
 use super::word::{CLOSED, QUEUED, STRIPED, TREE};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};

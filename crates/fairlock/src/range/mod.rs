@@ -26,13 +26,13 @@
 //!    two conflicting ranges the second sees the first. Disjoint ranges on two
 //!    CPUs share a cache line, as the readers of any reader/writer lock do, and
 //!    no lock. When somebody has to wait for a slot, its range is entered into the
-//!    tree (`queue`), and its holder tells the tree when it leaves.
+//!    tree (`enter`), and its holder tells the tree when it leaves.
 //! 2. **The hull.** A range outside of everything in the tree needs no look at it;
 //!    it takes a slot. A range in a gap is looked up under the tree lock, and then
 //!    takes a slot as well, if ranges that are taken now leave soon: so beside
 //!    50,000 ranges held for long, a short one costs one search and changes nothing
 //!    in the tree.
-//! 3. **Stripes** (`stripes`, `regions`, `crowd`). On many CPUs the one word is what
+//! 3. **Stripes** (`stripes`, `striping`, `regions`, `crowd`). On many CPUs the one word is what
 //!    disjoint ranges wait for. When a crowd shows, the lock gets slots by address, each
 //!    few with a cache line of their own, and ranges that lie in one region of the size
 //!    that was seen to be in use, or in two neighbours, meet those of the same lines only.
@@ -86,6 +86,7 @@ mod block;
 mod change;
 mod check;
 mod crowd;
+mod enter;
 mod faults;
 mod guard;
 mod holders;
@@ -99,6 +100,7 @@ mod slice;
 mod slots;
 mod span;
 mod stripes;
+mod striping;
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests;
 mod tree;

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::{Lock, WriteGuard, assert_free};
 use crate::range::Place;
 use crate::range::span::Span;
-use crate::range::stripes::Next;
+use crate::range::striping::Next;
 use crate::range::word::STRIPED;
 
 fn is_striped(lock: &Lock) -> bool {
