@@ -1,14 +1,16 @@
 //! The queue lock of Mellor-Crummey and Scott: in order of arrival, each waiter
-//! spinning on a node in its own frame.
+//! spinning on a node in its own frame. Where threads outnumber CPUs, a waiter had
+//! better park after a while, and be kicked by the thread before.
 
 use core::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
 
-use super::spin_until;
+use super::{SPIN_NS, parked_at, spin_until};
 use crate::locks::BenchMutex;
 
-pub struct Mcs<P: Platform> {
+/// `PARKS`: waiters park once they have spun for [`SPIN_NS`].
+pub struct Mcs<P: Platform, const PARKS: bool> {
     /// The address of the last node in the queue, the holder's included; zero if
     /// the lock is free.
     tail: P::AtomicUsize,
@@ -18,13 +20,17 @@ pub struct Mcs<P: Platform> {
 struct Node<P: Platform> {
     /// The address of the node behind this one, once that thread has said so.
     next: P::AtomicUsize,
-    /// 1 once the thread before has released the lock.
-    granted: P::AtomicU32,
+    /// [`WAITING`], or the address of its thread's record if that has parked;
+    /// [`GRANTED`] once the thread before has released the lock.
+    turn: P::AtomicUsize,
 }
+
+const WAITING: usize = 0;
+const GRANTED: usize = 1;
 
 impl<P: Platform> Node<P> {
     fn new() -> Self {
-        Self { next: P::AtomicUsize::new(0), granted: P::AtomicU32::new(0) }
+        Self { next: P::AtomicUsize::new(0), turn: P::AtomicUsize::new(WAITING) }
     }
 
     fn address(&self) -> usize {
@@ -37,18 +43,56 @@ impl<P: Platform> Node<P> {
         // SAFETY: a node stays where it is until its thread has released.
         unsafe { &*core::ptr::with_exposed_provenance(address) }
     }
+
+    /// Waits for the thread before.
+    #[inline(always)]
+    fn wait<const PARKS: bool>(&self) {
+        if !PARKS {
+            spin_until::<P, _, _>(&self.turn, |turn| turn == GRANTED);
+        } else if !P::spin_until(&self.turn, SPIN_NS, |turn: usize| turn == GRANTED) {
+            self.park();
+        }
+    }
+
+    #[cold]
+    fn park(&self) {
+        let thread = P::thread();
+        let address = core::ptr::from_ref(thread).expose_provenance();
+        // Release: the record, for the thread before. Acquire: if that was quicker.
+        let mut turn =
+            self.turn.compare_exchange(WAITING, address, Ordering::Release, Ordering::Acquire);
+        while turn != Err(GRANTED) {
+            thread.park();
+            turn = Err(self.turn.load(Ordering::Acquire));
+        }
+    }
+
+    /// It is the turn of this node's thread; then the node may be gone.
+    #[inline(always)]
+    fn grant<const PARKS: bool>(&self) {
+        // Release: the section happens before the next one.
+        if !PARKS {
+            return self.turn.store(GRANTED, Ordering::Release);
+        }
+        // Acquire: the record.
+        let turn = self.turn.swap(GRANTED, Ordering::AcqRel);
+        if turn != WAITING {
+            // SAFETY: nothing else is ever there.
+            unsafe { parked_at::<P>(turn) }.unpark();
+        }
+    }
 }
 
 /// Releases the lock when dropped, also by a panic: the node is in a frame that
 /// the unwinding takes away.
-struct Held<'a, P: Platform> {
-    lock: &'a Mcs<P>,
+struct Held<'a, P: Platform, const PARKS: bool> {
+    lock: &'a Mcs<P, PARKS>,
     node: &'a Node<P>,
 }
 
-impl<P: Platform> Mcs<P> {
+impl<P: Platform, const PARKS: bool> Mcs<P, PARKS> {
     #[inline(always)]
-    fn acquire<'a>(&'a self, node: &'a Node<P>) -> Held<'a, P> {
+    fn acquire<'a>(&'a self, node: &'a Node<P>) -> Held<'a, P, PARKS> {
         let address = core::ptr::from_ref(node).expose_provenance();
         // Acquire: of a free lock. Release: the node, for the next in line.
         let before = self.tail.swap(address, Ordering::AcqRel);
@@ -56,13 +100,13 @@ impl<P: Platform> Mcs<P> {
             // SAFETY: the thread before cannot release without `next`, which it
             // has from us: the queue does not end at its node.
             unsafe { Node::<P>::at(before) }.next.store(address, Ordering::Release);
-            spin_until::<P, _, _>(&node.granted, |granted| granted == 1);
+            node.wait::<PARKS>();
         }
         Held { lock: self, node }
     }
 }
 
-impl<P: Platform> Drop for Held<'_, P> {
+impl<P: Platform, const PARKS: bool> Drop for Held<'_, P, PARKS> {
     #[inline(always)]
     fn drop(&mut self) {
         let mut next = self.node.next.load(Ordering::Acquire);
@@ -79,11 +123,11 @@ impl<P: Platform> Drop for Held<'_, P> {
             next = self.node.next.load(Ordering::Acquire);
         }
         // SAFETY: the next thread waits for this; then its node may be gone.
-        unsafe { Node::<P>::at(next) }.granted.store(1, Ordering::Release);
+        unsafe { Node::<P>::at(next) }.grant::<PARKS>();
     }
 }
 
-impl<P: Platform> BenchMutex for Mcs<P> {
+impl<P: Platform, const PARKS: bool> BenchMutex for Mcs<P, PARKS> {
     fn create() -> Self {
         Self { tail: P::AtomicUsize::new(0) }
     }

@@ -1,5 +1,6 @@
 //! Spinlocks of the textbook, to compare with: what a lock does that is only
-//! fair, or only fast. None of them ever sleeps or yields.
+//! fair, or only fast. None of them ever yields; the queue locks have a form whose
+//! waiters park.
 //!
 //! Written once against [`Platform`], like the locks of this project, so that
 //! they run on any machine these run on.
@@ -11,6 +12,7 @@ mod tas;
 mod ticket;
 
 use fairlock::platform::{Atomic, Platform};
+use fairlock::wait::Thread;
 
 use crate::locks::LockEntry;
 use crate::workload::testbed::Testbed;
@@ -19,6 +21,19 @@ use queue_unfair::UnfairQueue;
 use rwsem_2017::Rwsem2017;
 use tas::TestAndSet;
 use ticket::Ticket;
+
+/// How long waiters spin that park: as long as those of the ticket locks, which they are
+/// compared with.
+const SPIN_NS: u64 = 40_000;
+
+/// The thread whose record is at `address`.
+///
+/// # Safety
+/// It is that of a record that a thread was parked with.
+unsafe fn parked_at<P: Platform>(address: usize) -> &'static Thread<P> {
+    // SAFETY: records are never freed.
+    unsafe { &*core::ptr::with_exposed_provenance(address) }
+}
 
 /// Spins until `done` accepts the word's value, however long that takes.
 /// Acquire: what was stored before that value is seen afterwards.
@@ -30,13 +45,21 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 pub fn entries<P: Platform, T: Testbed>() -> Vec<LockEntry<T>> {
     vec![
         LockEntry::mutex::<Ticket<P>>("ref:ticket", "ticket lock: in order of arrival"),
-        LockEntry::mutex::<Mcs<P>>(
+        LockEntry::mutex::<Mcs<P, false>>(
             "ref:mcs",
             "MCS queue lock: in order of arrival, each spins on its own line",
         ),
-        LockEntry::mutex::<UnfairQueue<P>>(
+        LockEntry::mutex::<Mcs<P, true>>(
+            "ref:mcs_park",
+            "the same; who spins for long parks, and is kicked",
+        ),
+        LockEntry::mutex::<UnfairQueue<P, false>>(
             "ref:queue_unfair",
             "queue lock that newcomers may steal",
+        ),
+        LockEntry::mutex::<UnfairQueue<P, true>>(
+            "ref:queue_unfair_park",
+            "the same; who spins for long parks, and is kicked",
         ),
         LockEntry::mutex::<TestAndSet<P>>("ref:tas", "test-and-set lock: no order at all"),
     ]
@@ -55,6 +78,7 @@ mod tests {
 
     use fairlock::platform::Native;
     use fairlock::platform::portable::Portable;
+    use fairlock_sim::{Machine, Sim, Simulation};
 
     use super::*;
     use crate::locks::{BenchLock, BenchMutex};
@@ -86,12 +110,16 @@ mod tests {
     #[test]
     fn reference_locks_exclude_on_every_platform() {
         excludes::<Ticket<Native>>();
-        excludes::<Mcs<Native>>();
-        excludes::<UnfairQueue<Native>>();
+        excludes::<Mcs<Native, false>>();
+        excludes::<Mcs<Native, true>>();
+        excludes::<UnfairQueue<Native, false>>();
+        excludes::<UnfairQueue<Native, true>>();
         excludes::<TestAndSet<Native>>();
         excludes::<Ticket<Portable>>();
-        excludes::<Mcs<Portable>>();
-        excludes::<UnfairQueue<Portable>>();
+        excludes::<Mcs<Portable, false>>();
+        excludes::<Mcs<Portable, true>>();
+        excludes::<UnfairQueue<Portable, false>>();
+        excludes::<UnfairQueue<Portable, true>>();
         excludes::<TestAndSet<Portable>>();
     }
 
@@ -130,9 +158,47 @@ mod tests {
         excludes_readers::<Rwsem2017<Portable>>();
     }
 
+    /// Who held the lock, in order, and how often a thread slept: each of six on two CPUs
+    /// takes it ten times for longer than a waiter spins.
+    fn turns_of_parked_waiters<M: BenchMutex>() -> (Vec<usize>, u64) {
+        let machine = Machine::builtin("two_cpu").unwrap();
+        let (lock, turns) = (M::create(), std::sync::Mutex::new(Vec::new()));
+        let mut simulation = Simulation::new(&machine, 1);
+        for _ in 0..6 {
+            simulation.spawn(|| {
+                for _ in 0..10 {
+                    lock.hold(|| {
+                        turns.lock().unwrap().push(fairlock_sim::thread());
+                        fairlock_sim::busy(3 * SPIN_NS);
+                    });
+                }
+            });
+        }
+        // Fails with a deadlock if a parked waiter is forgotten.
+        let report = simulation.run().unwrap();
+        let sleeps = report.threads.iter().map(|thread| thread.sleeps).sum();
+        (turns.into_inner().unwrap(), sleeps)
+    }
+
+    #[test]
+    fn parked_waiters_are_kicked_in_order_of_arrival() {
+        let (turns, sleeps) = turns_of_parked_waiters::<Mcs<Sim, true>>();
+        assert!(sleeps >= 40, "{sleeps}");
+        // Once all have come, each comes again behind all others.
+        let in_turn = turns[6..55].windows(6).all(|w| !w[1..].contains(&w[0]));
+        assert!(turns.len() == 60 && in_turn, "{turns:?}");
+    }
+
+    #[test]
+    fn a_parked_head_is_kicked_however_often_it_is_overtaken() {
+        let (turns, sleeps) = turns_of_parked_waiters::<UnfairQueue<Sim, true>>();
+        assert!(sleeps > 5, "{sleeps}");
+        assert_eq!(turns.len(), 60);
+    }
+
     #[test]
     fn a_queue_lock_is_released_by_a_panic() {
-        let lock = Mcs::<Native>::create();
+        let lock = Mcs::<Native, true>::create();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             lock.hold(|| panic!("in the section"));
         }));

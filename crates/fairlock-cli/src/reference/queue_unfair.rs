@@ -1,29 +1,87 @@
 //! The unfair queue lock: a test-and-set lock for whose next turn only the head
-//! of a queue waits, beside newcomers that may take it first.
+//! of a queue waits, beside newcomers that may take it first. The head parks as the
+//! others do, if they do.
 
-use fairlock::platform::Platform;
+use core::sync::atomic::Ordering;
+
+use fairlock::platform::{Atomic, Platform};
 
 use super::mcs::Mcs;
-use super::tas::TestAndSet;
+use super::{SPIN_NS, parked_at};
 use crate::locks::BenchMutex;
 
-pub struct UnfairQueue<P: Platform> {
-    lock: TestAndSet<P>,
-    queue: Mcs<P>,
+/// `PARKS`: waiters park once they have spun for [`SPIN_NS`].
+pub struct UnfairQueue<P: Platform, const PARKS: bool> {
+    /// [`FREE`], [`HELD`], or held with the head of the queue parked: the address of
+    /// its thread's record.
+    state: P::AtomicUsize,
+    queue: Mcs<P, PARKS>,
 }
 
-impl<P: Platform> BenchMutex for UnfairQueue<P> {
+const FREE: usize = 0;
+const HELD: usize = 1;
+
+impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
+    #[inline(always)]
+    fn try_acquire(&self) -> bool {
+        self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// For the head of the queue.
+    fn acquire_contended(&self) {
+        let bound = if PARKS { SPIN_NS } else { u64::MAX };
+        loop {
+            if !P::spin_until(&self.state, bound, |state: usize| state == FREE) && PARKS {
+                self.park();
+            }
+            if self.try_acquire() {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps until the lock is released, or for no reason for a shorter time.
+    #[cold]
+    fn park(&self) {
+        let thread = P::thread();
+        let address = core::ptr::from_ref(thread).expose_provenance();
+        // Release: the record, for the holder. If it is ours already, this was woken
+        // for no reason.
+        let before =
+            self.state.compare_exchange(HELD, address, Ordering::Release, Ordering::Relaxed);
+        if before != Err(FREE) {
+            thread.park();
+        }
+    }
+
+    /// Only for the holder, or the next owner comes in beside it.
+    #[inline(always)]
+    fn release(&self) {
+        // Release: the section happens before the next one.
+        if !PARKS {
+            return self.state.store(FREE, Ordering::Release);
+        }
+        // Acquire: the record.
+        let state = self.state.swap(FREE, Ordering::AcqRel);
+        if state != HELD {
+            // SAFETY: nothing else is ever there.
+            unsafe { parked_at::<P>(state) }.unpark();
+        }
+    }
+}
+
+impl<P: Platform, const PARKS: bool> BenchMutex for UnfairQueue<P, PARKS> {
     fn create() -> Self {
-        Self { lock: TestAndSet::create(), queue: Mcs::create() }
+        Self { state: P::AtomicUsize::new(FREE), queue: Mcs::create() }
     }
 
     #[inline(always)]
     fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
-        if !self.lock.try_acquire() {
-            self.queue.hold(|| self.lock.acquire_contended());
+        if !self.try_acquire() {
+            self.queue.hold(|| self.acquire_contended());
         }
         let result = section();
-        self.lock.release();
+        self.release();
         result
     }
 }

@@ -38,7 +38,7 @@ fn is_free(word: u64) -> bool {
 pub struct Rwsem2017<P: Platform> {
     word: P::AtomicU64,
     /// Writers that spin: the first of them looks at the word.
-    spinners: Mcs<P>,
+    spinners: Mcs<P, false>,
     queue_lock: TestAndSet<P>,
     /// Guarded by it, as are the frames of those in it: whoever has been woken has the
     /// queue lock once more before its frame is gone.

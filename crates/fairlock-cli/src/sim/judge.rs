@@ -2,6 +2,7 @@
 //! cell by cell. Nothing is left out: what disagrees is listed.
 
 use super::compare::{baseline_of, is_beside, is_real, of_lock};
+use super::order;
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 use crate::stats::spearman;
@@ -20,7 +21,7 @@ const IMMEDIATE_FEWER: f64 = 34_956.0 / 1_263.0;
 pub fn judgement(workload: Workload, rows: &[Row]) -> String {
     let mut out = String::new();
     if rows.iter().any(is_real) {
-        order_of_locks(rows, &mut out);
+        order::of_locks(rows, &mut out);
     } else {
         correlation(rows, &mut out);
     }
@@ -28,7 +29,10 @@ pub fn judgement(workload: Workload, rows: &[Row]) -> String {
     match workload {
         Workload::Handoff => fairness(rows, &mut out),
         Workload::ReaderSpin => against_best(rows, &mut out),
-        Workload::Batch => of_the_unfair(rows, &mut out),
+        Workload::Batch => {
+            order::of_columns(rows, &mut out);
+            of_the_unfair(rows, &mut out);
+        }
         Workload::Range => {
             signs(rows, &mut out);
             scaling(rows, &mut out);
@@ -115,52 +119,8 @@ pub fn correlations(rows: &[Row], lock: &str) -> Vec<f64> {
     (0..seeds(rows)).filter_map(of_seed).collect()
 }
 
-/// Whether the locks of each configuration come in the measured order.
-fn order_of_locks(rows: &[Row], out: &mut String) {
-    let mut seen: Vec<&Row> = Vec::new();
-    for row in rows.iter().filter(|row| is_real(row)) {
-        if seen.iter().any(|other| is_beside(other, row)) {
-            continue;
-        }
-        seen.push(row);
-        let beside: Vec<&Row> =
-            rows.iter().filter(|other| is_real(other) && is_beside(other, row)).collect();
-        let order = |rate: fn(&Row) -> Option<f64>| -> Vec<&str> {
-            let mut rows = beside.clone();
-            rows.sort_by(|a, b| rate(b).unwrap_or(0.0).total_cmp(&rate(a).unwrap_or(0.0)));
-            rows.iter().map(|row| row.lock.as_str()).collect()
-        };
-        let (ours, real) = (order(Row::rate), order(|row| row.comparison.published));
-        let pairs: Vec<(f64, f64)> =
-            beside.iter().filter_map(|row| row.rate().zip(row.comparison.published)).collect();
-        if beside.len() < 2 {
-            continue;
-        }
-        let rank = spearman(&pairs).map_or_else(|| "-".to_owned(), two_digits);
-        let contradicts = |a: &&Row, b: &&Row| is_faster(a, b) && a.rate() <= b.rate();
-        let mark = if ours == real {
-            "order agrees"
-        } else if beside.iter().any(|a| beside.iter().any(|b| contradicts(a, b))) {
-            "order disagrees"
-        } else {
-            "order agrees as far as the measurement tells"
-        };
-        out.push_str(&format!("{mark}: {}, rank correlation {rank}\n", describe(row)));
-        if ours != real {
-            out.push_str(&format!("  simulated: {}\n", ours.join(" > ")));
-            out.push_str(&format!("  measured:  {}\n", real.join(" > ")));
-        }
-    }
-}
-
-/// Whether a lock was measured to be faster than another one, each time.
-fn is_faster(row: &Row, other: &Row) -> bool {
-    let (low, high) = (row.comparison.measured_min, other.comparison.measured_max);
-    low.zip(high).is_some_and(|(low, high)| low > high)
-}
-
 /// The rows that have a published relation to their baseline.
-fn related(rows: &[Row]) -> Vec<&Row> {
+pub fn related(rows: &[Row]) -> Vec<&Row> {
     let is_base = |row: &Row| baseline_of(rows, row).is_some_and(|base| std::ptr::eq(base, row));
     rows.iter()
         .filter(|row| row.comparison.published_ratio_to_baseline.is_some() && !is_base(row))
@@ -227,7 +187,7 @@ fn is_within(within: f64, ours: f64, published: f64) -> bool {
 }
 
 /// The configuration of a row, in words.
-fn describe(row: &Row) -> String {
+pub fn describe(row: &Row) -> String {
     let mut words = vec![];
     if row.workload == Workload::Range {
         words.extend(row.machine.clone());
@@ -332,7 +292,9 @@ fn against_best(rows: &[Row], out: &mut String) {
 /// `batch`: the adaptive batch in relation to batches of 8 and to the unfair queue.
 fn of_the_unfair(rows: &[Row], out: &mut String) {
     for row in rows.iter().filter(|row| row.lock == "fairlock:adaptive") {
-        for (other, floor) in [("fairlock:batch8", 1.0), ("ref:queue_unfair", 0.97)] {
+        for (other, floor) in
+            [("fairlock:batch8", 1.0), ("ref:queue_unfair", 0.97), ("ref:queue_unfair_park", 0.97)]
+        {
             let other_row = of_lock(rows, row, other);
             let ratios: Vec<f64> =
                 (0..seeds(rows)).filter_map(|seed| relation(row, other_row, seed)).collect();

@@ -8,6 +8,7 @@ mod grid;
 mod judge;
 mod locks;
 pub mod merge;
+mod order;
 mod plan;
 mod pool;
 mod published;

@@ -44,6 +44,19 @@ impl<P: Platform> Thread<P> {
         }
     }
 
+    /// For locks written against [`Platform`] elsewhere: the calling thread, whose record
+    /// this is, sleeps until [`unpark`](Self::unpark). An `unpark` before the call ends it
+    /// at once. May return early for no reason: whoever calls looks again.
+    pub fn park(&self) {
+        self.ticket_parker.park(None, false);
+    }
+
+    /// Ends the thread's current [`park`](Self::park), or its next one. What happened
+    /// before is seen after it.
+    pub fn unpark(&self) {
+        self.ticket_parker.unpark();
+    }
+
     /// Notes where the calling thread runs.
     pub(crate) fn note_cpu(&self) {
         self.set_cpu(this_cpu::<P>());

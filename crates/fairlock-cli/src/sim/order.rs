@@ -1,0 +1,80 @@
+//! Whether locks come in the order in which they were published, or measured.
+
+use super::compare::{is_beside, is_real};
+use super::judge::{describe, related, seeds, two_digits};
+use crate::row::Row;
+use crate::stats::spearman;
+
+/// The rows by configuration.
+fn configurations<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
+    let mut all: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        match all.iter_mut().find(|beside| is_beside(beside[0], row)) {
+            Some(beside) => beside.push(row),
+            None => all.push(vec![row]),
+        }
+    }
+    all
+}
+
+/// The locks of rows, the fastest first.
+fn order<'a>(rows: &[&'a Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<&'a str> {
+    let mut rows = rows.to_vec();
+    rows.sort_by(|a, b| rate(b).unwrap_or(0.0).total_cmp(&rate(a).unwrap_or(0.0)));
+    rows.iter().map(|row| row.lock.as_str()).collect()
+}
+
+/// `batch`: whether the locks of each configuration come in the published order, beside
+/// the one that they are related to.
+pub fn of_columns(rows: &[Row], out: &mut String) {
+    let columns = related(rows).into_iter().filter(|row| !is_real(row));
+    for beside in configurations(columns).into_iter().filter(|beside| beside.len() > 1) {
+        let published = order(&beside, |row| row.comparison.published);
+        let ours = order(&beside, Row::rate);
+        let agreeing = (0..seeds(rows))
+            .filter(|&seed| order(&beside, |row| row.rate_of(seed)) == published)
+            .count();
+        let mark = if ours == published { "agrees" } else { "disagrees" };
+        out.push_str(&format!(
+            "order of the columns {mark}: {}; with {agreeing} of {} seeds by themselves\n",
+            describe(beside[0]),
+            seeds(rows)
+        ));
+        if ours != published {
+            out.push_str(&format!("  simulated: {}\n", ours.join(" > ")));
+            out.push_str(&format!("  published: {}\n", published.join(" > ")));
+        }
+    }
+}
+
+/// Whether the locks of each configuration come in the measured order.
+pub fn of_locks(rows: &[Row], out: &mut String) {
+    let measured = rows.iter().filter(|row| is_real(row));
+    for beside in configurations(measured).into_iter().filter(|beside| beside.len() > 1) {
+        let row = beside[0];
+        let (ours, real) =
+            (order(&beside, Row::rate), order(&beside, |row| row.comparison.published));
+        let pairs: Vec<(f64, f64)> =
+            beside.iter().filter_map(|row| row.rate().zip(row.comparison.published)).collect();
+        let rank = spearman(&pairs).map_or_else(|| "-".to_owned(), two_digits);
+        let contradicts = |a: &&Row, b: &&Row| is_faster(a, b) && a.rate() <= b.rate();
+        let mark = if ours == real {
+            "order agrees"
+        } else if beside.iter().any(|a| beside.iter().any(|b| contradicts(a, b))) {
+            "order disagrees"
+        } else {
+            "order agrees as far as the measurement tells"
+        };
+        out.push_str(&format!("{mark}: {}, rank correlation {rank}\n", describe(row)));
+        if ours != real {
+            out.push_str(&format!("  simulated: {}\n", ours.join(" > ")));
+            out.push_str(&format!("  measured:  {}\n", real.join(" > ")));
+        }
+    }
+}
+
+/// Whether a lock was measured to be faster than another one, each time.
+fn is_faster(row: &Row, other: &Row) -> bool {
+    let (low, high) = (row.comparison.measured_min, other.comparison.measured_max);
+    low.zip(high).is_some_and(|(low, high)| low > high)
+}
