@@ -37,6 +37,7 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim", "handoff", "--threads", "0"], "1 or more"),
         (&["sim", "handoff", "--threads", "100000"], "4000"),
         (&["sim", "reader-spin", "--threads", "1"], "2 or more"),
+        (&["sim", "handoff", "--case", "mixed", "--threads", "1"], "2 or more"),
         (&["sim", "handoff", "--duration", "0ms"], "100us"),
         (&["sim", "handoff", "--duration", "300"], "--duration"),
         (&["sim", "handoff", "--duration=-3s"], "--duration"),
@@ -223,6 +224,23 @@ fn a_timeline_is_written_of_one_simulation() {
     let many = run(&[&["sim", "handoff"], &trace[..]].concat());
     assert_eq!(many.status.code(), Some(2));
     assert!(text(&many.stderr).contains("this is 16"), "{}", text(&many.stderr));
+}
+
+#[test]
+fn a_judgement_needs_both_that_it_compares() {
+    // No section of 10 ms ends in this time.
+    let nothing = run(&["sim", "range", "--quick", "--duration", "1ms", "--case", "full_write"]);
+    assert_eq!(nothing.status.code(), Some(0), "{}", text(&nothing.stderr));
+    let nothing = text(&nothing.stdout);
+    assert!(nothing.contains("ref:rwsem_2017, published 0.99"), "{nothing}");
+    assert!(!nothing.contains("NaN") && !nothing.contains("inf "), "{nothing}");
+    assert!(!nothing.contains("sign agrees"), "{nothing}");
+
+    let mixed = &["sim", "handoff", "--case", "mixed", "--threads", "4", "--duration", "1ms"];
+    let alone = run(&[mixed, &["--locks", "handoff"][..]].concat());
+    assert!(!text(&alone.stdout).contains("immediate handoff:"), "{}", text(&alone.stdout));
+    let both = run(&[mixed, &["--locks", "handoff,handoff_immediate"][..]].concat());
+    assert!(text(&both.stdout).contains("immediate handoff:"), "{}", text(&both.stdout));
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl<'env> Simulation<'env> {
     /// For how long nobody may get anything done; a second unless set. Somebody
     /// does whenever a section passes ([`busy`](crate::busy),
     /// [`pause`](crate::pause), [`sleep`](crate::sleep)), a thread ends, or says
-    /// something ([`mark`](crate::mark)). At most the age of the universe.
+    /// something ([`mark`](crate::mark)). At most half a year.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX).max(1);
     }

@@ -11,8 +11,8 @@ use fairlock::platform::{Atomic, Platform};
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock_sim::machine::{Description, Guests, Placement};
 use fairlock_sim::{
-    Machine, Mark, Observer, Sim, SimU64, Simulation, StuckKind, ThreadState, busy, mark, now,
-    sleep, stopped, yield_now,
+    Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, StuckKind, ThreadState, busy, mark,
+    now, sleep, stopped, yield_now,
 };
 
 const MS: u64 = 1_000_000;
@@ -444,6 +444,18 @@ fn going_round_in_circles_is_reported() {
     simulation.spawn(|| while !Sim::spin_until(&word.0, 1_000, |word: u64| word == 7) {});
     let stuck = simulation.run().unwrap_err();
     assert_eq!((stuck.kind, stuck.patience_ns), (StuckKind::NoProgress, 5 * MS), "{stuck}");
+}
+
+#[test]
+fn a_deadlock_is_found_however_long_the_patience() {
+    let word = SimU32::new(0);
+    let mut simulation = Simulation::new(&one_cpu(), 1);
+    simulation.set_patience(Duration::MAX);
+    simulation.spawn(|| {
+        busy(1_000);
+        let _ = Sim::wait(&word, 0, None, false);
+    });
+    assert_eq!(simulation.run().unwrap_err().kind, StuckKind::Deadlock);
 }
 
 #[test]

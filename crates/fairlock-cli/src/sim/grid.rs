@@ -176,10 +176,12 @@ fn handoffs(flags: &SimFlags) -> Vec<Configuration> {
     let loads: &[u32] = if flags.quick { &[20] } else { &reader_spin::CS_LOADS };
     let writers = or_default(&flags.threads, &[handoff::THREADS]).into_iter();
     let mut all: Vec<_> = writers.map(|n| Configuration::new(Case::Sleep, (0, n), 1.0)).collect();
+    // One thread is no mix: left out, unless the mix is what is asked for.
+    let fewest = if flags.case.iter().any(|case| case == Case::Mixed.name()) { 0 } else { 2 };
+    let mut threads = or_default(&flags.threads, &[handoff::MIXED_THREADS]);
+    threads.retain(|&n| n >= fewest);
     for cs_load in or_default(&flags.cs_load, loads) {
-        for n in
-            or_default(&flags.threads, &[handoff::MIXED_THREADS]).into_iter().filter(|&n| n > 1)
-        {
+        for &n in &threads {
             let sides = (n / 2, n - n / 2);
             all.push(Configuration { cs_load, ..Configuration::new(Case::Mixed, sides, 0.3) });
         }

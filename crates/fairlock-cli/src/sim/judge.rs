@@ -83,6 +83,12 @@ fn relation(row: &Row, other: Option<&Row>, seed: usize) -> Option<f64> {
     Some(row.rate_of(seed)? / other?.rate_of(seed)?).filter(|ratio| ratio.is_finite())
 }
 
+/// A row's rate in relation to its baseline's: infinite if that one got nothing done, none
+/// if neither did.
+fn to_base(row: &Row, base: Option<&Row>) -> Option<f64> {
+    Some(row.rate()? / base?.rate()?).filter(|ratio| !ratio.is_nan())
+}
+
 /// Rank correlation with each published column over the cells, for each seed.
 fn correlation(rows: &[Row], out: &mut String) {
     for lock in locks(rows) {
@@ -163,16 +169,16 @@ fn agreement(rows: &[Row], out: &mut String) {
     for row in cells {
         let c = &row.comparison;
         let Some(published) = c.published_ratio_to_baseline else { continue };
-        // None to nothing at all.
-        let ours = c.ratio_to_baseline.unwrap_or(f64::INFINITY);
-        if !is_within(within, ours, published) {
-            let base = baseline_of(rows, row);
+        let base = baseline_of(rows, row);
+        let ours = to_base(row, base);
+        if !ours.is_some_and(|ours| is_within(within, ours, published)) {
+            let ours = ours.map_or_else(|| "-".to_owned(), two_digits);
             let base = base.map_or_else(String::new, |base| match row.workload {
                 Workload::DirectIo => "the writer alone".to_owned(),
                 _ => base.lock.clone(),
             });
             out.push_str(&format!(
-                "disagrees: {}, {}: {ours:.2} of {base}, {} {published:.2}\n",
+                "disagrees: {}, {}: {ours} of {base}, {} {published:.2}\n",
                 describe(row),
                 row.lock,
                 if is_real(row) { "measured" } else { "published" },
@@ -238,13 +244,14 @@ fn fairness(rows: &[Row], out: &mut String) {
     }
     let is_mixed = |row: &&Row| row.case == Case::Mixed && row.side == Side::Write;
     for row in rows.iter().filter(is_mixed).filter(|row| row.lock == "fairlock:handoff") {
-        let immediate = of_lock(rows, row, "fairlock:handoff_immediate");
-        let fewer = (0..row.by_seed.len()).filter_map(|seed| relation(row, immediate, seed));
+        let Some(immediate) = of_lock(rows, row, "fairlock:handoff_immediate") else { continue };
+        let fewer = (0..row.by_seed.len()).filter_map(|seed| relation(row, Some(immediate), seed));
+        let digits = |ratio: f64| if ratio < 10.0 { 1 } else { 0 };
         out.push_str(&format!(
             "{}: immediate handoff: {} times fewer writer operations; published (section not \
              given): {IMMEDIATE_FEWER:.0}\n",
             describe(row),
-            range(fewer, |ratio| format!("{ratio:.0}")),
+            range(fewer, |ratio| format!("{ratio:.*}", digits(ratio))),
         ));
     }
 }
@@ -319,7 +326,7 @@ fn signs(rows: &[Row], out: &mut String) {
         let pairs = |row: &Row| {
             let published = row.comparison.published_ratio_to_baseline?;
             let base = baseline_of(rows, row).filter(|base| base.lock != row.lock)?;
-            Some((row.rate()? / base.rate()?, published))
+            Some((to_base(row, Some(base))?, published))
         };
         let of_machine = rows.iter().filter(|row| &row.machine == machine && !is_real(row));
         let related: Vec<_> = of_machine.filter_map(|row| Some(row).zip(pairs(row))).collect();

@@ -4,8 +4,8 @@ use super::description::{Description, Scheduler, Topology};
 use super::error::MachineError;
 use crate::cpu_set::CpuSet;
 
-/// A year. Times beyond it would not fit the simulated clock.
-const LONGEST_NS: f64 = 3.2e16;
+/// An hour. The simulated clock has room for some thousands, and times are added up.
+const LONGEST_NS: f64 = 3.6e12;
 
 /// Beyond it the slowest in a thousand take 500 times what is usual.
 const MOST_SPREAD: f64 = 2.0;
@@ -194,7 +194,11 @@ impl Checker<'_> {
         if (0.0..=LONGEST_NS).contains(&ns) {
             return Ok(());
         }
-        let mend = if ns < 0.0 { "nothing takes less than no time" } else { "give nanoseconds" };
+        let mend = if ns < 0.0 {
+            "nothing takes less than no time"
+        } else {
+            "give nanoseconds, an hour at most"
+        };
         Err(self.error(key, format!("is {ns}"), mend))
     }
 }

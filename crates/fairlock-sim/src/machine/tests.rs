@@ -108,6 +108,14 @@ fn costs_that_stop_the_clock_are_refused() {
 }
 
 #[test]
+fn costs_that_the_clock_has_no_room_for_are_refused() {
+    for key in ["load_ns", "cluster_ns", "slice_ns", "wake_idle_ns", "wait_ns"] {
+        let error = error_with(key, &format!("{key} = 3.7e12"));
+        assert!(error.key.ends_with(key) && error.mend.contains("an hour"), "{error}");
+    }
+}
+
+#[test]
 fn a_hold_is_a_share() {
     assert_eq!(error_with("hold", "hold = 1.5").key, "lines.hold");
 }

@@ -296,7 +296,7 @@ impl<'env> World<'env> {
     fn watch(&mut self) -> Option<Stuck> {
         if self.progress != self.progress_seen {
             self.progress_seen = self.progress;
-            self.events.push(self.now + self.patience, Event::Watch);
+            self.events.push(self.now.saturating_add(self.patience), Event::Watch);
             return None;
         }
         let asleep = |(i, t): (usize, &Thread)| {
