@@ -1,6 +1,6 @@
 //! Spinlocks of the textbook, to compare with: what a lock does that is only
 //! fair, or only fast. None of them ever yields; the queue locks have a form whose
-//! waiters park.
+//! waiters park. And one sleeping lock, `rwsem_2017`.
 //!
 //! Written once against [`Platform`], like the locks of this project, so that
 //! they run on any machine these run on.
