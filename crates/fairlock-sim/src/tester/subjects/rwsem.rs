@@ -60,6 +60,15 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }
     ),
     kind!(
+        "rwsem:adaptive-soon",
+        "RwSem, the same with handoff after 2 us",
+        Policy {
+            handoff_after: Some(Duration::from_micros(2)),
+            reader_spin: ReaderSpin::Adaptive,
+            ..Policy::HANDOFF
+        }
+    ),
+    kind!(
         "rwsem:priorities",
         "RwSem, Policy::DEFAULT with real-time priorities",
         Policy { priorities: true, ..Policy::DEFAULT }
