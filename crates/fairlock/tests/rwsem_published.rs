@@ -376,6 +376,9 @@ fn wait_that_is_cancelled_beforehand_ends_at_once() {
 #[test]
 fn reader_does_not_join_readers_while_a_writer_waits() {
     for_each_policy(|lock| {
+        if lock.policy().reader_spin == ReaderSpin::Adaptive {
+            return; // there it may, until the writer's deadline
+        }
         lock.read();
         thread::scope(|s| {
             let writer = s.spawn(|| {

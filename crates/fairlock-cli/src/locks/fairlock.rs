@@ -73,7 +73,7 @@ presets! {
         Policy::WRITER_PHASE;
     ReaderSpinOne: "reader_spin_one", "handoff, and at most one reader spins",
         Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF };
-    ReaderSpinAdaptive: "reader_spin_adaptive", "handoff, and readers spin if it has paid",
+    ReaderSpinAdaptive: "reader_spin_adaptive", "handoff, and the side that yields more goes past the queue",
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF };
 }
 

@@ -1,55 +1,42 @@
-//! Who spins: `ReaderSpin::Adaptive`.
+//! Who goes past the queue: `ReaderSpin::Adaptive`.
 //!
-//! A reader that spins gets in instead of a writer, and lets all queued readers in
-//! beside it. Readers run side by side, but each has to be woken, one after the
-//! other; writers run one by one, but those that spin follow each other at the cost
-//! of a cache line. Which of the two is faster depends on the machine and on the
-//! sections, so the lock measures it: what the [`turns`](super::turns) of either
-//! side yield.
+//! Readers run side by side, but each has to be woken, one after the other; writers
+//! run one by one, but those that spin follow each other at the cost of a cache line.
+//! Which of the two is faster depends on the machine and on the sections, so the lock
+//! measures it: what the [`turns`](super::turns) of either side yield.
 //!
-//! While somebody is queued, the side that yields less *holds back*. Its threads do
-//! not spin, and its readers do not steal either. Its writers do: who comes by when
-//! the lock is free is the only one awake, and before it the head would have to be
-//! woken. A side that holds back has its turns by handoff, so both keep being
-//! measured. Of the readers one at a time spins, as under `One`, and only for a
-//! writer: a spinner cannot join the readers inside past the queue.
+//! While somebody is queued, the side that yields more is *favoured*. Its writers
+//! spin and steal; its readers steal, one of them spins for a writer, and they join
+//! readers inside (a [`stream`](super::stream)). The other side *holds back*: it does
+//! none of that, and has its turns by handoff. A turn of its may go on like those of
+//! the favoured side for a part ([`SHARE`]) of `handoff_after`, so that it shows what
+//! it can yield, and for as long as nobody of the favoured side is queued. Writers in the
+//! queue that are past their deadlines all go first: readers, if favoured, are kept
+//! out (`WRITER_PHASE`).
 //!
 //! While nobody is queued all may spin: nobody sleeps, and nobody is passed over.
 
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::policy::ReaderSpin;
+use super::favour::TurnEnd;
+use super::policy::{ReaderSpin, at_most};
 use super::spin::READER_OWNED;
 use super::tenure::Queued;
 use super::word::{WAITERS, WRITER_LOCKED};
-use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::Kind;
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, Waiter};
 
-/// What is known without the queue lock. Relaxed throughout: hints.
-pub(super) struct Favour<P: Platform> {
-    /// The side whose turns yield more, as a number.
-    pub(super) side: P::AtomicUsize,
-    /// When a writer last got in after readers (low bits of the clock).
-    written: P::AtomicUsize,
-}
-
-impl<P: Platform> Favour<P> {
-    pub(super) fn new() -> Self {
-        Self { side: P::AtomicUsize::new(0), written: P::AtomicUsize::new(0) }
-    }
-
-    pub(super) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-    {
-        Self { side: ConstZero::ZERO, written: ConstZero::ZERO }
-    }
-}
+/// A turn of the side that is not favoured lasts at most this part of
+/// `handoff_after`, if the other side waits.
+const SHARE: u64 = 32;
+/// The longest turn: half of what the difference of two times can be.
+const LONGEST_NS: u64 = isize::MAX as u64 / 2;
 
 impl<P: Platform> RwSem<P> {
-    fn adapts(&self) -> bool {
-        self.policy.reader_spin == ReaderSpin::Adaptive
+    /// Without handoffs the side that holds back would starve; then all may spin.
+    pub(super) fn adapts(&self) -> bool {
+        self.policy.reader_spin == ReaderSpin::Adaptive && self.policy.handoff_after.is_some()
     }
 
     /// Which readers spin at this time.
@@ -69,34 +56,52 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a thread of this side that found `word` leaves the lock to others.
     pub(super) fn holds_back(&self, side: Kind, word: usize) -> bool {
-        self.adapts()
-            && word & WAITERS != 0
-            && self.favour.side.load(Ordering::Relaxed) != side as usize
+        if !self.adapts() || word & WAITERS == 0 || self.favour.side() == side {
+            return false;
+        }
+        let turn = self.favour.turn();
+        turn.side() != side || (!turn.is_open() && turn.is_over(P::now()))
+    }
+
+    /// Whether the queue's writers are kept from being overtaken by readers: one that
+    /// holds back is past its deadline.
+    pub(super) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
+        self.adapts() && self.favour.side() == Kind::Reader && self.is_due(head)
     }
 
     /// A writer got in by a slow path, and is not the owner yet: who was?
     pub(super) fn note_change_to_writer(&self) {
         if self.adapts() && self.owner.load(Ordering::Relaxed) & READER_OWNED != 0 {
-            self.favour.written.store(P::now() as usize, Ordering::Relaxed);
+            self.favour.note_written(P::now());
         }
     }
 
     // ---- under the queue lock ----
 
-    /// The first waiter queued, and found `word`.
-    pub(super) fn begin_turns(&self, q: &mut Queued<P>, word: usize, now: u64) {
-        if self.adapts() {
+    /// A waiter queued, the first one having found `word`.
+    pub(super) fn note_queued(&self, q: &mut Queued<P>, waiter: &Waiter<P>, word: usize) {
+        if !self.adapts() {
+            return;
+        }
+        if q.waiters.len() == 1 {
             let side = if word & WRITER_LOCKED != 0 { Kind::Writer } else { Kind::Reader };
             if side == Kind::Reader {
                 self.note_readers();
             }
-            q.turns.begin(side, now as usize);
+            q.turns.begin(side, waiter.arrived as usize);
+            self.favour.end_quiet();
+            self.begin_turn(q, side, waiter.arrived as usize);
+        } else {
+            let turn = self.favour.turn();
+            if turn.is_open() {
+                self.begin_turn(q, turn.side(), waiter.arrived as usize);
+            }
         }
     }
 
     /// A writer leaves, and somebody is queued.
     pub(super) fn count_write(&self, q: &mut Queued<P>) {
-        self.count_turn(q, Kind::Writer, 1, || self.favour.written.load(Ordering::Relaxed));
+        self.count_turn(q, Kind::Writer, 1, || self.favour.written());
     }
 
     /// Readers got in.
@@ -118,6 +123,7 @@ impl<P: Platform> RwSem<P> {
     /// The last waiter left.
     pub(super) fn end_turns(&self, q: &mut Queued<P>) {
         if self.adapts() {
+            q.turns.count_past_queue(self.favour.take_past_queue());
             q.turns.end(P::now() as usize);
             self.note_favour(q);
         }
@@ -130,16 +136,33 @@ impl<P: Platform> RwSem<P> {
         acquisitions: u64,
         since: impl FnOnce() -> usize,
     ) {
-        if self.adapts() && q.turns.count(side, acquisitions, since) {
+        if !self.adapts() {
+            return;
+        }
+        if side == Kind::Writer {
+            q.turns.count_past_queue(self.favour.take_past_queue());
+        }
+        if let Some(since) = q.turns.count(side, acquisitions, since) {
             self.note_favour(q);
+            self.begin_turn(q, side, since);
         }
     }
 
+    /// The turn is this side's. Somebody of the other one may wait for its end: it
+    /// comes with that one's deadline, or sooner if that is the favoured side.
+    fn begin_turn(&self, q: &Queued<P>, side: Kind, now: usize) {
+        let end =
+            q.waiters.first(side.other()).zip(self.policy.handoff_after).map(|(waiter, after)| {
+                if self.favour.side() == side {
+                    waiter.arrived.wrapping_add(at_most(after, LONGEST_NS)) as usize
+                } else {
+                    now.wrapping_add((at_most(after, LONGEST_NS) / SHARE) as usize)
+                }
+            });
+        self.favour.set_turn(end.map_or(TurnEnd::open(side), |end| TurnEnd::at(side, end)));
+    }
+
     fn note_favour(&self, q: &Queued<P>) {
-        let better = q.turns.better() as usize;
-        // Everybody reads it: not written without need.
-        if self.favour.side.load(Ordering::Relaxed) != better {
-            self.favour.side.store(better, Ordering::Relaxed);
-        }
+        self.favour.set_side(q.turns.better());
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Read top-down: the lock and its fast paths are here; `read` and `write`
 //! are the slow ways in; `release` the slow way out; `tenure` and `published`
-//! decide who is granted, `pace` for how long; `spin` and `osq` are optimistic spinning;
+//! decide who is granted, `pace` for how long; `spin` and `osq` are optimistic spinning,
+//! `adaptive` says which side may go past the queue, and `stream` how its readers do;
 //! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
 //! `priority` has what real-time threads are owed.
 
@@ -13,6 +14,7 @@ mod barge;
 mod barge_loom;
 mod check;
 mod downgrade;
+mod favour;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod osq;
@@ -28,6 +30,7 @@ mod recursive;
 mod release;
 mod spin;
 mod steal;
+mod stream;
 mod tenure;
 #[cfg(all(test, feature = "std", not(loom)))]
 mod tests;
@@ -63,7 +66,7 @@ pub struct RwSem<P: Platform> {
     /// Who wrote last: a thread hint, plus `spin`'s flags. Never dereferenced.
     owner: P::AtomicUsize,
     /// Beside the word, whose cache line whoever asks has just had.
-    favour: adaptive::Favour<P>,
+    favour: favour::Favour<P>,
     /// The current tenure, as hints that are read without the queue lock.
     tenure: Tenure<P>,
     queue_lock: AdaptiveTicketLock<P>,
@@ -86,7 +89,7 @@ impl<P: Platform> RwSem<P> {
         Self {
             word: P::AtomicUsize::new(0),
             owner: P::AtomicUsize::new(0),
-            favour: adaptive::Favour::new(),
+            favour: favour::Favour::new(),
             tenure: Tenure::new(),
             queue_lock: AdaptiveTicketLock::new(),
             queue: UnsafeCell::new(tenure::Queued::new()),
@@ -106,7 +109,7 @@ impl<P: Platform> RwSem<P> {
         Self {
             word: ConstZero::ZERO,
             owner: ConstZero::ZERO,
-            favour: adaptive::Favour::new_const(),
+            favour: favour::Favour::new_const(),
             tenure: Tenure::new_const(),
             queue_lock: AdaptiveTicketLock::new_const(),
             queue: UnsafeCell::new(tenure::Queued::new()),

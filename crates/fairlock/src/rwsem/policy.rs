@@ -13,9 +13,14 @@ pub enum ReaderSpin {
     /// Every reader may spin.
     On,
     /// Picks from what the turns of readers and of writers yielded lately, in
-    /// acquisitions for time: while somebody is queued, the side that yields less
-    /// does not spin (nor steal, if it reads). It waits for its handoff instead, so
-    /// do not use this with `handoff_after: None`.
+    /// acquisitions for time. While somebody is queued, the side that yields less does
+    /// not spin, nor steal: it waits for its handoff. The other side does, and if it
+    /// is the readers they also join readers inside past the queue, until a writer in it
+    /// is past its deadline.
+    ///
+    /// This is for throughput: one side may have nearly all of it, and each thread of
+    /// the other one acquisition in about `handoff_after` ([`Policy::DEFAULT`] shares
+    /// the time). Without handoffs (`handoff_after: None`) it is `On`.
     Adaptive,
 }
 

@@ -11,7 +11,8 @@
 //!
 //! The wake check is run by whoever lets the lock go (or takes back a count
 //! that made it look held), by every waiter that arrives and by every one that
-//! leaves (rules 2, 7, 8, 14 and 15). A release never leaves it to a spinner.
+//! leaves (rules 2, 7, 8, 14 and 15). A release never leaves it to a spinner; to a
+//! `stream` of readers only if the head has asked for that, and has a timer.
 //!
 //! Why no wake-up is lost: every change of the word is one atomic step, so all
 //! have one order. The lock becomes free with somebody queued either by a step
@@ -75,6 +76,7 @@ impl<P: Platform> RwSem<P> {
                     } else {
                         self.count(Event::WriteLock);
                         q.waiters.remove(waiter);
+                        self.favour.end_quiet();
                         self.after_change(q, 0);
                         self.note_writer(waiter.thread);
                     }
@@ -96,7 +98,9 @@ impl<P: Platform> RwSem<P> {
                 }
             }
             Kind::Writer => {
-                self.begin_writer_phase();
+                if self.policy.writer_phase || self.is_writers_phase(head) {
+                    self.begin_writer_phase();
+                }
                 if wake_writer {
                     self.count(Event::WakeWriter);
                     wakes.push(head.thread);
@@ -179,6 +183,7 @@ impl<P: Platform> RwSem<P> {
             reader.grant(wakes);
         }
         self.after_change(q, HANDOFF | WRITER_PHASE);
+        self.wake_new_head(q, wakes);
     }
 
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
@@ -208,7 +213,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     fn begin_writer_phase(&self) {
-        if self.policy.writer_phase && self.word.load(Ordering::Relaxed) & WRITER_PHASE == 0 {
+        if self.word.load(Ordering::Relaxed) & WRITER_PHASE == 0 {
             self.word.fetch_or(WRITER_PHASE, Ordering::Relaxed);
         }
     }
@@ -243,6 +248,8 @@ impl<P: Platform> RwSem<P> {
                 // The caller holds the lock for reading, so the count stands.
                 self.word.fetch_add(READER, Ordering::Acquire);
                 self.grant_counted_readers(q, wakes);
+            } else {
+                self.wake_new_head(q, wakes);
             }
         });
     }
@@ -264,12 +271,15 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a waiter is past the time it may be passed over.
     pub(super) fn is_due(&self, waiter: &Waiter<P>) -> bool {
-        self.policy.handoff_after.is_some_and(|after| {
-            P::now().saturating_sub(waiter.arrived) >= at_most(after, u64::MAX)
-        })
+        self.policy.handoff_after.is_some_and(|after| P::now() >= due_at(waiter, after))
     }
 
     fn is_immediate(&self) -> bool {
         self.policy.handoff_after == Some(Duration::ZERO)
     }
+}
+
+/// When a waiter has been passed over for long enough.
+pub(super) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
+    waiter.arrived.saturating_add(at_most(after, u64::MAX))
 }

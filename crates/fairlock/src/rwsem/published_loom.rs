@@ -2,7 +2,6 @@
 //! two or three threads, with every value the memory model lets them read:
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib published_loom`
 
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use loom::cell::UnsafeCell;
@@ -11,8 +10,8 @@ use loom::thread;
 
 use super::osq::SpinnerQueue;
 use super::{Policy, ReaderSpin, RwSem};
+use crate::platform::Platform;
 use crate::platform::loom::Loom;
-use crate::platform::{Atomic, Platform};
 use crate::wait::{CancelToken, Kind, WaitError};
 
 struct Spun {
@@ -139,6 +138,9 @@ const ASLEEP: Policy =
 const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..ASLEEP };
 const PHASE: Policy = Policy { writer_phase: true, ..ASLEEP };
 const ADAPTIVE: Policy = Policy { reader_spin: ReaderSpin::Adaptive, ..ASLEEP };
+/// Deadlines that pass while the model runs.
+const SOON_ADAPTIVE: Policy =
+    Policy { handoff_after: Some(Duration::from_micros(200)), ..ADAPTIVE };
 const IMMEDIATE_PHASE: Policy = Policy { writer_phase: true, ..IMMEDIATE };
 
 /// Each thread pays its visits; a lost wake-up is a deadlock, which loom
@@ -151,7 +153,7 @@ fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
 fn model_in_favour_of(side: Kind, policy: Policy, threads: &'static [&'static [Visit]]) {
     loom::model(move || {
         let guarded = Arc::new(Guarded { lock: RwSem::new(policy), value: UnsafeCell::new(0) });
-        guarded.lock.favour.side.store(side as usize, Ordering::Relaxed);
+        guarded.lock.favour.set_side(side);
         let pay = |guarded: &Guarded, visits: &[Visit]| {
             for &visit in visits {
                 guarded.visit(visit);
@@ -250,6 +252,32 @@ fn reader_that_holds_back_beside_writers() {
 #[test]
 fn reader_that_holds_back_beside_a_writer_that_times_out() {
     model_in_favour_of(Kind::Writer, ADAPTIVE, &[&[Read, Read], &[Write, WriteTimed]]);
+}
+
+/// The writer is asleep past the readers' last release but for its timer.
+#[test]
+fn stream_of_readers_beside_a_writer() {
+    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read, Read], &[Write]]);
+}
+
+#[test]
+fn two_readers_that_join_beside_a_writer() {
+    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[Write], &[Read]]);
+}
+
+#[test]
+fn stream_of_readers_beside_a_writer_that_times_out() {
+    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read], &[WriteTimed, Write]]);
+}
+
+#[test]
+fn writers_that_hold_back_from_a_stream() {
+    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read], &[Write], &[Write]]);
+}
+
+#[test]
+fn downgrade_begins_a_stream_beside_a_writer() {
+    model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Downgrade, Read], &[Write]]);
 }
 
 /// Rules 8 and 14.

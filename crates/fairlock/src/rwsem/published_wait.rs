@@ -21,12 +21,17 @@ const HEAD_SPIN_NS: u64 = 20_000;
 impl<P: Platform> RwSem<P> {
     // ---- the ways in ----
 
-    /// A reader that is counted already.
+    /// A reader that is counted already, and found `before`.
     pub(super) fn read_published(
         &self,
+        before: usize,
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
+        if self.join_stream(before, me) {
+            self.count(Event::ReadSteal);
+            return Ok(());
+        }
         // The count stands if it could be added now. Acquire: then the lock is
         // owned (rule 3).
         let word = self.word.load(Ordering::Acquire);
@@ -66,7 +71,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     fn steal_write_published(&self, mut word: usize) -> bool {
-        while write_stealable(word) {
+        while write_stealable(word) && !self.holds_back(Kind::Writer, word) {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
@@ -128,13 +133,14 @@ impl<P: Platform> RwSem<P> {
     ) -> bool {
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
+        let mut word = WAITERS;
         if q.waiters.len() == 1 {
             let phase = waiter.kind == Kind::Writer && self.policy.writer_phase;
             let flags = WAITERS | if phase { WRITER_PHASE } else { 0 };
             // Relaxed: see the module, "no wake-up is lost".
-            let word = self.word.fetch_or(flags, Ordering::Relaxed);
-            self.begin_turns(q, word, waiter.arrived);
+            word = self.word.fetch_or(flags, Ordering::Relaxed);
         }
+        self.note_queued(q, waiter, word);
         if waiter.priority > 0 {
             self.after_change(q, 0);
         }
@@ -161,7 +167,7 @@ impl<P: Platform> RwSem<P> {
         waiter: &Waiter<P>,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let mut spun = false;
+        let (mut spun, mut slept) = (false, false);
         loop {
             if waiter.state() == GRANTED {
                 return Ok(());
@@ -184,7 +190,9 @@ impl<P: Platform> RwSem<P> {
             }
             spun = false;
             self.count(Event::sleep(waiter.kind));
-            let outcome = waiter.thread.parker.park(context.deadline, context.interruptible);
+            let until = context.deadline.into_iter().chain(self.timer(waiter, slept)).min();
+            slept = true;
+            let outcome = waiter.thread.parker.park(until, context.interruptible);
             if outcome == WaitOutcome::Interrupted && context.interruptible {
                 return self.give_up(waiter, WaitError::Interrupted);
             }
@@ -197,8 +205,11 @@ impl<P: Platform> RwSem<P> {
             return Turn::Later;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if !is_free(word) && word & HANDOFF == 0 && !self.is_due(waiter) {
-            // Who lets it go wakes the head.
+        if (!is_free(word) || self.leaves_to_stream(word))
+            && word & HANDOFF == 0
+            && !self.is_due(waiter)
+        {
+            // Who lets it go wakes the head, or its timer does.
             return Turn::Later;
         }
         self.with_queue(|q| self.take_as_head(q, waiter))

@@ -25,7 +25,7 @@ impl<P: Platform> RwSem<P> {
         }
         match self.policy.tenure() {
             Some(shape) => self.wait_in_tenure(Kind::Reader, me, context, shape),
-            None => self.read_published(me, context),
+            None => self.read_published(before, me, context),
         }
     }
 }

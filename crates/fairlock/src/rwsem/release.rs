@@ -60,7 +60,7 @@ impl<P: Platform> RwSem<P> {
     pub(super) fn read_release_slow(&self) {
         match self.policy.tenure() {
             Some(shape) => self.grant_if_free(true, shape),
-            None => self.wake_after_release(),
+            None => self.read_release_published(),
         }
     }
 

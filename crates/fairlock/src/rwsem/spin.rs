@@ -231,7 +231,7 @@ impl<P: Platform> RwSem<P> {
             Kind::Writer if !write_stealable(word) => return Look::Held(word),
             Kind::Writer => word | WRITER_LOCKED,
             Kind::Reader if word & WRITER_LOCKED != 0 => return Look::Held(word),
-            Kind::Reader if !read_stealable(word) => return Look::InVain,
+            Kind::Reader if !read_stealable(word) && !self.is_stream(word) => return Look::InVain,
             Kind::Reader => word + READER,
         };
         // Acquire: owns the lock on success (rule 3).

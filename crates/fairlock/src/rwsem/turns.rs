@@ -6,7 +6,7 @@
 //! one begins, or when the last waiter has left. While somebody is queued every
 //! acquisition comes by a path that counts it, and most of them under the queue
 //! lock; so counting costs a plain addition, and a look at the clock where turns
-//! change.
+//! change. Reads past the queue are counted by their threads, which tell now and then.
 //!
 //! The time and the acquisitions of a side's turns are summed up, each turn
 //! counting an eighth less than the one after it. Long turns weigh more than short
@@ -54,23 +54,29 @@ impl Turns {
         (self.side, self.began, self.acquisitions) = (Some(side), now, 0);
     }
 
-    /// Counts acquisitions of a side. If the turn was the other's, that ended when
-    /// `since` says. Whether it was.
+    /// Counts acquisitions of a side. If the turn was the other's, that ended, and this
+    /// one began, when `since` says: returned then.
     pub(super) fn count(
         &mut self,
         side: Kind,
         acquisitions: u64,
         since: impl FnOnce() -> usize,
-    ) -> bool {
-        let Some(before) = self.side else { return false };
-        let changes = before != side;
-        if changes {
-            let since = since();
+    ) -> Option<usize> {
+        let began = (self.side? != side).then(since);
+        if let Some(since) = began {
             self.end(since);
             self.begin(side, since);
         }
         self.acquisitions += acquisitions;
-        changes
+        began
+    }
+
+    /// Counts reads past the queue, if it is the readers' turn still: what is told
+    /// too late belongs to none.
+    pub(super) fn count_past_queue(&mut self, reads: u64) {
+        if self.side == Some(Kind::Reader) {
+            self.acquisitions += reads;
+        }
     }
 
     /// The turn is over, and no other begins unless `begin` says so.
@@ -111,9 +117,9 @@ mod tests {
         let mut now = 1_000;
         turns.begin(Kind::Writer, now);
         for _ in 0..rounds {
-            assert!(turns.count(Kind::Reader, reads.0, || now));
+            assert_eq!(turns.count(Kind::Reader, reads.0, || now), Some(now));
             now += reads.1;
-            assert!(turns.count(Kind::Writer, writes.0, || now));
+            assert_eq!(turns.count(Kind::Writer, writes.0, || now), Some(now));
             now += writes.1;
         }
         turns.end(now);
@@ -130,7 +136,7 @@ mod tests {
     #[test]
     fn nothing_is_counted_while_nobody_is_queued() {
         let mut turns = Turns::new();
-        assert!(!turns.count(Kind::Writer, 1, || unreachable!()));
+        assert_eq!(turns.count(Kind::Writer, 1, || unreachable!()), None);
         turns.end(1_000);
         assert_eq!(turns.better(), Kind::Reader);
     }
@@ -139,8 +145,8 @@ mod tests {
     fn only_a_change_of_turn_looks_at_the_clock() {
         let mut turns = Turns::new();
         turns.begin(Kind::Writer, 1_000);
-        assert!(!turns.count(Kind::Writer, 1, || unreachable!()));
-        assert!(turns.count(Kind::Reader, 1, || 2_000));
+        assert_eq!(turns.count(Kind::Writer, 1, || unreachable!()), None);
+        assert_eq!(turns.count(Kind::Reader, 1, || 2_000), Some(2_000));
     }
 
     #[test]
@@ -154,9 +160,21 @@ mod tests {
     fn a_turn_that_ended_before_it_began_took_no_time() {
         let mut turns = Turns::new();
         turns.begin(Kind::Reader, 1_000);
-        assert!(turns.count(Kind::Writer, 1, || 900));
+        assert_eq!(turns.count(Kind::Writer, 1, || 900), Some(900));
         turns.end(1_900);
         let [readers, writers] = turns.sums;
         assert_eq!((readers.ns, writers.ns), (0, 1_000));
+    }
+
+    #[test]
+    fn reads_past_the_queue_count_in_the_readers_turn_only() {
+        let mut turns = Turns::new();
+        turns.count_past_queue(64);
+        turns.begin(Kind::Reader, 1_000);
+        turns.count_past_queue(16);
+        assert_eq!(turns.count(Kind::Writer, 1, || 2_000), Some(2_000));
+        turns.count_past_queue(64);
+        turns.end(3_000);
+        assert_eq!(turns.sums.map(|sums| sums.acquisitions / ONE), [16, 1]);
     }
 }

@@ -22,12 +22,14 @@ pub struct Thread<P: Platform> {
     pub(crate) steals: StealClock,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
+    /// Reads past a queue that no lock was told of.
+    pub(crate) past_queue: Cell<usize>,
     /// The CPU it was last seen on, plus one; zero if unknown. A hint.
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner` and `cpu` are atomics; `steals` and `contended` are used
-// by the record's own thread only.
+// SAFETY: `parker`, `spinner` and `cpu` are atomics; `steals`, `contended` and
+// `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -40,6 +42,7 @@ impl<P: Platform> Thread<P> {
             spinner: SpinnerNode::new(),
             steals: StealClock::new(),
             contended: Cell::new(0),
+            past_queue: Cell::new(0),
             cpu: Hint::new(0),
         }
     }

@@ -7,6 +7,7 @@ mod cancel;
 #[cfg(target_os = "linux")]
 mod priority;
 mod rules;
+mod stream;
 mod turns;
 
 use core::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use super::word::{READER, READFAIL};
-use super::{Policy, RwSem};
+use super::{Policy, ReaderSpin, RwSem};
 use crate::platform::{Native, Platform};
 use crate::wait::{CancelToken, Kind, WaitError};
 
@@ -25,8 +26,9 @@ type Lock = RwSem<Native>;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both disciplines, each with its handoff now and then and as often as it can be.
-const POLICIES: [(&str, Policy); 5] = [
+const POLICIES: [(&str, Policy); 6] = [
     ("handoff", Policy::HANDOFF),
+    ("adaptive", Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }),
     ("writer phase", Policy::WRITER_PHASE),
     ("immediate", Policy { handoff_after: Some(Duration::ZERO), ..Policy::WRITER_PHASE }),
     ("tenure", Policy::DEFAULT),

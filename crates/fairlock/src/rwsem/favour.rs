@@ -1,0 +1,163 @@
+//! What `ReaderSpin::Adaptive` knows without the queue lock.
+
+use core::sync::atomic::Ordering;
+
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::Kind;
+
+/// What is known without the queue lock. Relaxed throughout: hints. Times are the
+/// low bits of the clock.
+#[repr(C, align(64))] // its own cache line: read by all, while `word` changes hands
+pub(super) struct Favour<P: Platform> {
+    /// The side whose turns yield more, as a number.
+    side: P::AtomicUsize,
+    /// The current turn, while somebody is queued.
+    turn: P::AtomicUsize,
+    /// Until when releases leave the head of the queue asleep; zero if they do not.
+    quiet: P::AtomicUsize,
+    /// When a writer last got in after readers.
+    written: P::AtomicUsize,
+    /// Reads past the queue that are not in the account of a turn yet.
+    past_queue: P::AtomicUsize,
+}
+
+/// The side whose turn it is, and when that ends, in one word.
+#[derive(Clone, Copy)]
+pub(super) struct TurnEnd(usize);
+
+impl TurnEnd {
+    const SIDE: usize = 1;
+
+    /// A turn that nobody waits for the end of.
+    pub(super) const fn open(side: Kind) -> Self {
+        Self(side as usize)
+    }
+
+    pub(super) fn at(side: Kind, end: usize) -> Self {
+        Self((end & !Self::SIDE).max(Self::SIDE + 1) | side as usize)
+    }
+
+    pub(super) fn is_open(self) -> bool {
+        self.0 & !Self::SIDE == 0
+    }
+
+    pub(super) fn side(self) -> Kind {
+        side_of(self.0 & Self::SIDE)
+    }
+
+    pub(super) fn is_over(self, now: u64) -> bool {
+        !self.is_open() && !is_ahead(self.0, now)
+    }
+}
+
+impl<P: Platform> Favour<P> {
+    pub(super) fn new() -> Self {
+        let zero = || P::AtomicUsize::new(0);
+        Self { side: zero(), turn: zero(), quiet: zero(), written: zero(), past_queue: zero() }
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self {
+            side: ConstZero::ZERO,
+            turn: ConstZero::ZERO,
+            quiet: ConstZero::ZERO,
+            written: ConstZero::ZERO,
+            past_queue: ConstZero::ZERO,
+        }
+    }
+
+    pub(super) fn side(&self) -> Kind {
+        side_of(self.side.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_side(&self, side: Kind) {
+        set(&self.side, side as usize);
+    }
+
+    pub(super) fn turn(&self) -> TurnEnd {
+        TurnEnd(self.turn.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_turn(&self, turn: TurnEnd) {
+        set(&self.turn, turn.0);
+    }
+
+    pub(super) fn written(&self) -> usize {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_written(&self, now: u64) {
+        self.written.store(now as usize, Ordering::Relaxed);
+    }
+
+    /// Whether releases leave the head of the queue asleep at this time.
+    pub(super) fn is_quiet(&self) -> bool {
+        let quiet = self.quiet.load(Ordering::Relaxed);
+        quiet != 0 && is_ahead(quiet, P::now())
+    }
+
+    /// The head of the queue wakes itself then.
+    pub(super) fn keep_quiet(&self, until: u64) {
+        self.quiet.store(until as usize, Ordering::Relaxed);
+    }
+
+    /// The head of the queue is another one, and did not ask for it.
+    pub(super) fn end_quiet(&self) {
+        set(&self.quiet, 0);
+    }
+
+    pub(super) fn count_past_queue(&self, reads: usize) {
+        self.past_queue.fetch_add(reads, Ordering::Relaxed);
+    }
+
+    pub(super) fn take_past_queue(&self) -> u64 {
+        // Mostly nothing, and then a plain load does.
+        match self.past_queue.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.past_queue.swap(0, Ordering::Relaxed) as u64,
+        }
+    }
+}
+
+/// A side from its number.
+fn side_of(number: usize) -> Kind {
+    if number == Kind::Reader as usize { Kind::Reader } else { Kind::Writer }
+}
+
+/// Not written without need: everybody reads it.
+fn set(hint: &impl Atomic<usize>, value: usize) {
+    if hint.load(Ordering::Relaxed) != value {
+        hint.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Whether a time, given by its low bits, is still to come.
+fn is_ahead(time: usize, now: u64) -> bool {
+    (time.wrapping_sub(now as usize) as isize) > 0
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_has_a_side_and_ends_when_it_says() {
+        for side in [Kind::Reader, Kind::Writer] {
+            assert_eq!(TurnEnd::open(side).side(), side);
+            assert!(!TurnEnd::open(side).is_over(u64::MAX));
+            // Also where the low bits of the clock wrap, or are zero.
+            for end in [0, 1, 1_000, usize::MAX] {
+                let turn = TurnEnd::at(side, end);
+                assert_eq!((turn.side(), turn.is_open()), (side, false));
+                let before = (end as u64).wrapping_sub(2);
+                assert_eq!(
+                    [before, (end as u64).wrapping_add(4)].map(|now| turn.is_over(now)),
+                    [false, true]
+                );
+            }
+        }
+    }
+}

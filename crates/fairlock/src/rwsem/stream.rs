@@ -1,0 +1,122 @@
+//! A stream of readers past the queue, under `ReaderSpin::Adaptive`.
+//!
+//! The published rule is that a reader does not join others past the queue, as then a
+//! stream of readers would keep the lock from writers for ever. So with a writer in the
+//! queue each reader inside reads once, however many CPUs there are. In a turn of the
+//! readers ([`adaptive`](super::adaptive)) they may join, until the writer at the head
+//! of the queue is past its deadline. Two things follow:
+//!
+//! * The lock may never be free, and then no release wakes that writer. So readers
+//!   look at the clock now and then, and set `HANDOFF` in its place; with more threads
+//!   than CPUs it might not run for long. In case they do not look, it sleeps on a timer.
+//! * Where it is free now and then, a release would wake that writer in vain again
+//!   and again. It wakes it once. If readers go on, the writer asks to be left asleep
+//!   (`quiet`) for as long as it has waited, and sets its timer to end then. An idle
+//!   lock is thus taken at the first release, or when the wait has doubled.
+//!
+//! Invariant: while the lock is not closed, the writer at the head is awake, about to be
+//! woken, or asleep with a timer that ends at its deadline or before; and while releases
+//! leave it asleep, not after what it asked for.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::favour::TurnEnd;
+use super::published::due_at;
+use super::tenure::Queued;
+use super::word::{HANDOFF, READ_STEAL_BLOCKED, WAITERS, is_free};
+use crate::events::Event;
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, Thread, Waiter, WakeList};
+
+/// How often a reader in the stream says how often it read: where others write.
+const MARK_NS: u64 = 1 << 17;
+/// A lock that is free for so long is idle, and no stream.
+const IDLE_NS: u64 = 1_000;
+/// The shortest time that a writer asks to be left asleep for.
+const QUIET_NS: u64 = 10_000;
+
+impl<P: Platform> RwSem<P> {
+    /// Whether a reader that found `word` may join the stream: it is the readers'
+    /// turn, and whoever of them was queued when it began has been let in.
+    pub(super) fn is_stream(&self, word: usize) -> bool {
+        self.stream(word).is_some()
+    }
+
+    /// The readers' turn, if a reader that found `word` may join it.
+    fn stream(&self, word: usize) -> Option<TurnEnd> {
+        let open = word & (READ_STEAL_BLOCKED | WAITERS) == WAITERS;
+        if !open || !self.adapts() {
+            return None;
+        }
+        Some(self.favour.turn()).filter(|turn| turn.side() == Kind::Reader)
+    }
+
+    /// A reader, counted already, that found `before`: may it stay?
+    pub(super) fn join_stream(&self, before: usize, me: &'static Thread<P>) -> bool {
+        let Some(turn) = self.stream(before) else { return false };
+        me.past_queue.update(|reads| reads + 1);
+        if let Some(look) = me.steals.tick::<P>() {
+            if turn.is_over(look.now) {
+                self.close();
+                self.count(Event::WriteHandoff);
+            }
+            if look.passed_multiple_of(MARK_NS) {
+                self.favour.count_past_queue(me.past_queue.take());
+            }
+        }
+        true
+    }
+
+    /// The last reader left, and somebody is queued.
+    pub(super) fn read_release_published(&self) {
+        if !self.leaves_head_asleep() {
+            self.wake_after_release();
+        }
+    }
+
+    /// Whether the head of the queue asked for that. It is awake, or its timer will
+    /// wake it; if it has set `HANDOFF` it waits for just this release.
+    fn leaves_head_asleep(&self) -> bool {
+        self.adapts() && self.favour.is_quiet() && self.word.load(Ordering::Relaxed) & HANDOFF == 0
+    }
+
+    /// Whether a queued writer, which found `word`, leaves a lock that is free at the
+    /// moment to the stream.
+    pub(super) fn leaves_to_stream(&self, word: usize) -> bool {
+        self.holds_back(Kind::Writer, word)
+            && P::spin_until(&self.word, IDLE_NS, |word: usize| !is_free(word))
+    }
+
+    /// When a queued waiter wakes by itself; `again` if it does not go to sleep for
+    /// the first time. Only the head does: who makes another one the head wakes it. Nor
+    /// while the lock is closed: who lets it go wakes the head.
+    pub(super) fn timer(&self, waiter: &Waiter<P>, again: bool) -> Option<u64> {
+        if !self.adapts() || waiter.kind == Kind::Reader {
+            return None;
+        }
+        let is_head = self.with_queue(|q| q.waiters.is_head(waiter));
+        if !is_head || self.word.load(Ordering::Relaxed) & HANDOFF != 0 {
+            return None;
+        }
+        let due = due_at(waiter, self.policy.handoff_after?);
+        if !again || !self.holds_back(Kind::Writer, WAITERS) {
+            return Some(due);
+        }
+        let now = P::now();
+        let until = due.min(now + (now - waiter.arrived).max(QUIET_NS));
+        self.favour.keep_quiet(until);
+        Some(until)
+    }
+
+    /// Readers got in before the writer that heads the queue now: it needs a timer.
+    pub(super) fn wake_new_head(&self, q: &Queued<P>, wakes: &mut WakeList<P>) {
+        if self.adapts()
+            && let Some(head) = q.waiters.head()
+            && head.kind == Kind::Writer
+        {
+            self.count(Event::WakeWriter);
+            wakes.push(head.thread);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Readers past the queue, under `ReaderSpin::Adaptive`.
+
+use super::*;
+
+use crate::rwsem::favour::TurnEnd;
+use crate::rwsem::word::{HANDOFF, WRITER_PHASE};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn adaptive(handoff_after: Option<Duration>) -> Lock {
+    Lock::new(Policy { reader_spin: ReaderSpin::Adaptive, handoff_after, ..Policy::HANDOFF })
+}
+
+/// Runs `then` while the caller holds the lock for reading, with a writer queued; the
+/// caller lets it go. The writer has it in the end.
+fn beside_a_queued_writer(lock: &Lock, then: impl FnOnce()) {
+    lock.read();
+    scope(|s| {
+        let writer = s.spawn(|| visit(lock, Kind::Writer));
+        until(|| waiters(lock) == 1);
+        then();
+        join(writer);
+    });
+    assert_free(lock);
+}
+
+fn leave(lock: &Lock) {
+    // SAFETY: each caller holds the lock for reading.
+    unsafe { lock.unlock_read() };
+}
+
+fn join_for(lock: &Lock, ms: u64) -> bool {
+    lock.read_until(soon(ms)).is_ok()
+}
+
+/// The published rule, too, for a lock without deadlines: the writer would starve.
+#[test]
+fn readers_join_past_a_writer_that_has_a_deadline() {
+    for (handoff_after, joins) in [(Some(LONG), true), (Some(Duration::MAX), true), (None, false)] {
+        let lock = &adaptive(handoff_after);
+        beside_a_queued_writer(lock, || {
+            // A minute is for ever: the writer is due sooner.
+            let ms = if joins { 60_000 } else { 10 };
+            assert_eq!(join_for(lock, ms), joins, "handoff after {handoff_after:?}");
+            assert_eq!(waiters(lock), 1);
+            if joins {
+                leave(lock);
+            }
+            leave(lock);
+        });
+    }
+}
+
+/// Nobody lets the lock go, and no reader comes by: the writer sees for itself that
+/// its deadline has passed.
+#[test]
+fn writer_in_the_queue_sees_its_deadline_pass() {
+    let lock = &adaptive(Some(Duration::from_millis(5)));
+    beside_a_queued_writer(lock, || {
+        until(|| word(lock) & HANDOFF != 0);
+        leave(lock);
+    });
+}
+
+/// The same for one that was not the head when it went to sleep.
+#[test]
+fn writer_behind_readers_sees_its_deadline_pass() {
+    let lock = &adaptive(Some(Duration::from_millis(5)));
+    lock.write();
+    scope(|s| {
+        let reader = s.spawn(|| lock.read());
+        until(|| waiters(lock) == 1);
+        let writer = s.spawn(|| visit(lock, Kind::Writer));
+        until(|| waiters(lock) == 2);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        join(reader);
+        until(|| word(lock) & HANDOFF != 0);
+        leave(lock);
+        join(writer);
+    });
+    assert_free(lock);
+}
+
+/// Readers that come after the first of several writers that are due would pass the
+/// others.
+#[test]
+fn writers_past_their_deadlines_keep_readers_out() {
+    let lock = &adaptive(Some(Duration::from_millis(5)));
+    beside_a_queued_writer(lock, || {
+        until(|| word(lock) & HANDOFF != 0);
+        lock.wake_after_release();
+        assert!(word(lock) & WRITER_PHASE != 0);
+        leave(lock);
+    });
+}
+
+/// The writer may not get a CPU: a reader that joins does it in its place. There is
+/// always another one inside.
+#[test]
+fn readers_end_their_turn() {
+    let lock = &adaptive(Some(LONG));
+    beside_a_queued_writer(lock, || {
+        assert!(join_for(lock, 60_000), "it is the readers' turn");
+        lock.favour.set_turn(TurnEnd::at(Kind::Reader, Native::now() as usize));
+        thread::sleep(Duration::from_millis(1));
+        let joined = (0..10_000).take_while(|_| join_for(lock, 10)).map(|_| leave(lock)).count();
+        assert!(joined < 10_000, "the turn does not end");
+        assert!(word(lock) & HANDOFF != 0);
+        leave(lock);
+        leave(lock);
+    });
+}
+
+/// The writer is woken in vain, and asks to be left asleep; then the readers are gone.
+#[test]
+fn lock_that_a_stream_left_idle_is_taken_before_the_deadline() {
+    let lock = &adaptive(Some(LONG));
+    let mut left = Instant::now();
+    beside_a_queued_writer(lock, || {
+        until(|| {
+            lock.with_queue(|q| q.waiters.head().unwrap().thread.parker.unpark());
+            thread::sleep(Duration::from_millis(1));
+            lock.favour.is_quiet()
+        });
+        // Its own timer decides, and not what it asked for.
+        lock.favour.keep_quiet(soon(20_000));
+        leave(lock);
+        left = Instant::now();
+    });
+    let idle = left.elapsed();
+    assert!(idle < LONG / 4, "idle for {idle:?}");
+    assert!(!lock.favour.is_quiet(), "the next writer has not asked for it");
+}
+
+/// Of several readers that were queued, the first one in lets the others in, also where
+/// writers are in the queue; else they would be passed over by those that join.
+#[test]
+fn stream_begins_with_all_queued_readers() {
+    let lock = &adaptive(Some(LONG));
+    lock.write();
+    scope(|s| {
+        let writer = s.spawn(|| visit(lock, Kind::Writer));
+        until(|| waiters(lock) == 1);
+        let readers: Vec<_> = (0..3).map(|_| s.spawn(|| lock.read())).collect();
+        until(|| waiters(lock) == 4);
+        // SAFETY: taken above; for reading after the downgrade.
+        unsafe { lock.downgrade() };
+        readers.into_iter().for_each(join);
+        (0..4).for_each(|_| leave(lock));
+        join(writer);
+    });
+    assert_free(lock);
+}
