@@ -19,6 +19,7 @@ const SKIP: (u32, u32) = (64, 65_536);
 const LONG_NS: u64 = 10_000_000;
 
 /// Those that came when slots had run out.
+#[derive(Default)]
 pub(super) struct Crowd {
     sample: Vec<Span>,
     /// Ranges until the next one is looked at.
@@ -28,10 +29,6 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    pub(super) const fn new() -> Self {
-        Self { sample: Vec::new(), skip: 0, skipped: 0 }
-    }
-
     /// Another one came. Returns the size of regions, as a shift, that would have kept
     /// it and those before it apart.
     pub(super) fn arrive(&mut self, span: Span) -> Option<u32> {
@@ -93,24 +90,24 @@ mod tests {
 
     #[test]
     fn regions_are_as_large_as_most_ranges() {
-        assert_eq!(learn(&mut Crowd::new(), 16, |n| (n, 1)), Some(0));
-        assert_eq!(learn(&mut Crowd::new(), 16, |n| (n << 12, 4096)), Some(12));
+        assert_eq!(learn(&mut Crowd::default(), 16, |n| (n, 1)), Some(0));
+        assert_eq!(learn(&mut Crowd::default(), 16, |n| (n << 12, 4096)), Some(12));
         // A few large ones among them.
         let some_large = |n| (n * 8 + 5, if n % 8 == 0 { 99 } else { 8 });
-        assert_eq!(learn(&mut Crowd::new(), 16, some_large), Some(3));
+        assert_eq!(learn(&mut Crowd::default(), 16, some_large), Some(3));
     }
 
     #[test]
     fn ranges_that_are_not_apart_are_not_worth_it() {
-        assert_eq!(learn(&mut Crowd::new(), 15, |n| (n, 1)), None);
-        assert_eq!(learn(&mut Crowd::new(), 16, |_| (0, u64::MAX)), None);
-        assert_eq!(learn(&mut Crowd::new(), 16, |n| (n % 7, 1)), None);
-        assert_eq!(learn(&mut Crowd::new(), 16, |n| (0, n + 1)), None);
+        assert_eq!(learn(&mut Crowd::default(), 15, |n| (n, 1)), None);
+        assert_eq!(learn(&mut Crowd::default(), 16, |_| (0, u64::MAX)), None);
+        assert_eq!(learn(&mut Crowd::default(), 16, |n| (n % 7, 1)), None);
+        assert_eq!(learn(&mut Crowd::default(), 16, |n| (0, n + 1)), None);
     }
 
     #[test]
     fn what_was_of_no_use_is_tried_again_later_each_time() {
-        let mut crowd = Crowd::new();
+        let mut crowd = Crowd::default();
         assert_eq!(learn(&mut crowd, 16, |_| (0, 100)), None);
         assert_eq!(learn(&mut crowd, 64 + 15, |n| (n, 1)), None);
         assert_eq!(learn(&mut crowd, 1, |n| (n, 1)), Some(0));

@@ -28,7 +28,8 @@ use super::stripes::STRIPE_SLOTS;
 use super::tree::Id;
 use super::waiter::{self, RangeWaiter};
 use super::word::{
-    Packed, QUEUED, SLOTS, STRIPED, TRACED, TREE, free_slots, is_gated, kind_of, rivals, slot_bits,
+    Packed, QUEUED, SLOTS, STRIPED, TRACED, TREE, free_slots, has_slot, is_gated, kind_of, rivals,
+    slot_bits,
 };
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
@@ -147,7 +148,7 @@ impl<P: Platform> RangeRwLock<P> {
         let bits = slot_bits(slot, kind);
         match self.look_at_rivals(word, bits, span, kind, true) {
             Ok(()) => {
-                q.last = Last::Slot(slot);
+                q.last = Last::Slot(slot as u32);
                 Ok(Hold::slot(slot))
             }
             Err(missed) => {
@@ -164,7 +165,7 @@ impl<P: Platform> RangeRwLock<P> {
     fn stays_are_short(q: &Queue<P>, word: u64) -> bool {
         match q.last {
             Last::Gone => true,
-            Last::Slot(slot) => word & slot_bits(slot, Kind::Reader) == 0,
+            Last::Slot(slot) => !has_slot(word, slot as usize),
             Last::Node(_) => false,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! How ranges enter the tree is in `enter`, how they leave it in `change`.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
@@ -30,8 +31,9 @@ pub(super) struct Queue<P: Platform> {
     /// and of each slot in a stripe.
     pub(super) striped_moved: Vec<Id>,
     pub(super) made: Made,
-    pub(super) striping: Option<Striping>,
-    pub(super) crowd: Crowd,
+    // Boxed: most locks are never striped, nor crowded.
+    pub(super) striping: Option<Box<Striping>>,
+    pub(super) crowd: Option<Box<Crowd>>,
     /// What the lock shows as the hull of the tree.
     hull: (u64, u64),
     /// Whether the lock shows that somebody is patient.
@@ -49,7 +51,7 @@ pub(super) const NOTHING: (u64, u64) = (u64::MAX, 0);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
     Gone,
-    Slot(usize),
+    Slot(u32),
     Node(Id),
 }
 
@@ -67,7 +69,7 @@ impl<P: Platform> Queue<P> {
             striped_moved: Vec::new(),
             made: Made::No,
             striping: None,
-            crowd: Crowd::new(),
+            crowd: None,
             hull: NOTHING,
             shows_patient: false,
             flags: 0,

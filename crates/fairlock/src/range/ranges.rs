@@ -21,6 +21,7 @@
 //! A range is what it was when it came, until it leaves: nobody clears its kind on
 //! the way out (defect 2), and there is nothing left of it afterwards (defect 4).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
@@ -72,7 +73,7 @@ pub(super) struct Ranges<W, const FAULT: u8 = 0> {
     /// By the number of the node.
     entries: Vec<Entry<W>>,
     /// How many are in which regions, while the lock is striped.
-    pub(super) regions: Option<Regions>,
+    pub(super) regions: Option<Box<Regions>>,
     next_seq: u64,
     waiting: usize,
 }
@@ -102,7 +103,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// From now on counts what is in which of these regions, or nothing.
     pub(super) fn set_regions(&mut self, regions: Option<Regions>) {
-        self.regions = regions;
+        self.regions = regions.map(Box::new);
         if let Some(regions) = &mut self.regions {
             for id in self.tree.in_order() {
                 regions.add(self.tree.span(id));

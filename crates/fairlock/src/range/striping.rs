@@ -11,6 +11,7 @@
 //! Striping ends when it is of no use: every so many ranges that met a closed stripe, or
 //! closed one, there must have been several times as many that met an open one.
 
+use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
@@ -95,7 +96,7 @@ impl<P: Platform> RangeRwLock<P> {
         if q.striping.is_some() {
             return None;
         }
-        let shift = q.crowd.arrive(span)?;
+        let shift = q.crowd.get_or_insert_default().arrive(span)?;
         // Acquire: the stripes are there.
         if self.has_stripes.load(Ordering::Acquire) == 0 {
             if q.made != Made::No {
@@ -168,7 +169,7 @@ impl<P: Platform> RangeRwLock<P> {
                 q.ranges.keep_closed(slot / STRIPE_SLOTS);
             }
         }
-        q.striping = Some(Striping { since: P::now(), misses: 0, uses });
+        q.striping = Some(Box::new(Striping { since: P::now(), misses: 0, uses }));
         for slot in rivals(word, Kind::Writer) {
             self.migrate(q, slot, word, Span::FULL);
         }
@@ -208,7 +209,8 @@ impl<P: Platform> RangeRwLock<P> {
         let is_useful = uses.wrapping_sub(striping.uses) >= USES * striping.misses;
         (striping.uses, striping.misses) = (uses, 0);
         if !is_useful {
-            q.crowd.count_end(P::now().saturating_sub(striping.since));
+            let lasted_ns = P::now().saturating_sub(striping.since);
+            q.crowd.get_or_insert_default().count_end(lasted_ns);
             self.end_stripes(q);
         }
     }
