@@ -296,6 +296,10 @@ impl<P: Platform> RangeRwLock<P> {
 
     #[inline(never)]
     fn acquire_slow_forever(&self, span: Span, kind: Kind, missed: Option<Missed>) -> Hold {
+        // The full range, by the gate.
+        if missed.is_none() && self.enter_whole_forever(kind) {
+            return Hold::GATE;
+        }
         if missed == Some(Missed::Unknown)
             && let Ok(hold) = self.try_beside_tree(span, kind)
         {

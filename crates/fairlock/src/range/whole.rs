@@ -79,6 +79,23 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(None)
     }
 
+    /// The same where it has to be had by the gate, as `is_by_gate` says, and nothing ends
+    /// the wait. False if that has changed, or is to be changed.
+    #[inline]
+    pub(super) fn enter_whole_forever(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Reader => self.gate.read(),
+            Kind::Writer => self.gate.write(),
+        }
+        // Acquire: as above.
+        if self.word.load(Ordering::Acquire) & WHOLE != 0 && !self.mixes(kind) {
+            return true;
+        }
+        // SAFETY: just taken.
+        unsafe { self.leave_gate(kind) };
+        false
+    }
+
     /// Whether a full range that is asked for now has to be had by the gate.
     #[inline]
     pub(super) fn is_by_gate(&self) -> bool {
