@@ -2,10 +2,10 @@
 //!
 //! Read top-down: the lock and its fast paths are here; `read` and `write`
 //! are the slow ways in; `release` the slow way out; `tenure` and `published`
-//! decide who is granted, `pace` for how long; `spin` and `osq` are optimistic spinning,
-//! `adaptive` says which side may go past the queue, and `stream` how its readers do;
-//! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
-//! `priority` has what real-time threads are owed.
+//! decide who is granted, `pace` for how long, and `steal` takes it again meanwhile;
+//! `spin` and `osq` are optimistic spinning, `adaptive` says which side may go past the
+//! queue, and `stream` how its readers do; `downgrade` turns a writer into a reader;
+//! `recursive` lets a reader in again; `priority` has what real-time threads are owed.
 
 mod adaptive;
 mod adopt;
