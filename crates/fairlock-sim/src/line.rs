@@ -167,10 +167,10 @@ impl Line {
     #[inline]
     fn has_copy(&mut self, reader: Place, now: u64) -> bool {
         let core = reader.core as usize;
-        // One branch, as there is no telling which it is.
-        self.sharers.contains(core)
-            | (now < self.outdated_at) & self.outdated.contains(core)
-            | self.owner(now).is_some_and(|owner| owner.core == reader.core)
+        // One branch, as there is no telling which of both it is.
+        let has = self.sharers.contains(core)
+            | self.owner(now).is_some_and(|owner| owner.core == reader.core);
+        has || now < self.outdated_at && self.outdated.contains(core)
     }
 
     fn own(&mut self, owner: Place, from: u64) {
