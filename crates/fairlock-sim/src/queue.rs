@@ -1,11 +1,10 @@
 //! A priority queue most of whose traffic is at its head: an operation that is planned is
 //! nearly always one of the next few that end.
 //!
-//! Those are kept in order, and only what is later goes to a heap.
+//! Those are kept in order. What is later is not, until it is next; and then the next
+//! few of it are found at once.
 
-use std::cmp::{Ordering, Reverse};
-
-use dary_heap::QuaternaryHeap;
+use std::cmp::Ordering;
 
 /// What is due at a time. Of two that are due at the same time, the lesser ticket is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,13 +42,13 @@ pub(crate) struct Queue {
     /// The last is the first due, and none is due after one in `later`.
     soon: [Entry; SOON],
     len: usize,
-    /// Empty if there are none in `soon`.
-    later: QuaternaryHeap<Reverse<Entry>>,
+    /// In no order. Empty if there are none in `soon`.
+    later: Vec<Entry>,
 }
 
 impl Queue {
     pub(crate) fn new() -> Self {
-        Self { soon: [Entry::NEVER; SOON], len: 0, later: QuaternaryHeap::with_capacity(1024) }
+        Self { soon: [Entry::NEVER; SOON], len: 0, later: Vec::with_capacity(1024) }
     }
 
     /// The first due, if there is one.
@@ -82,18 +81,16 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Adds an entry to the heap, unless there is no room where it belongs.
+    /// Adds an entry to the later ones, or makes room where it belongs.
     #[inline(never)]
     fn push_late(&mut self, entry: Entry) {
         if self.len == SOON {
-            for &entry in &self.soon[..SOON / 2] {
-                self.later.push(Reverse(entry));
-            }
+            self.later.extend_from_slice(&self.soon[..SOON / 2]);
             self.soon.copy_within(SOON / 2.., 0);
             self.len = SOON / 2;
         }
         if entry.time >= self.soon[0].time {
-            self.later.push(Reverse(entry));
+            self.later.push(entry);
         } else {
             self.insert(entry);
         }
@@ -110,12 +107,20 @@ impl Queue {
         Some(first)
     }
 
+    /// Puts the first of the later ones in order: half of those there is room for, as
+    /// others will come between.
     #[inline(never)]
     fn refill(&mut self) {
-        if let Some(Reverse(next)) = self.later.pop() {
-            self.soon[0] = next;
-            self.len = 1;
+        let last_first = |a: &Entry, b: &Entry| b.cmp(a);
+        self.len = self.later.len().min(SOON / 2);
+        let rest = self.later.len() - self.len;
+        if rest > 0 {
+            self.later.select_nth_unstable_by(rest, last_first);
         }
+        let next = &mut self.soon[..self.len];
+        next.copy_from_slice(&self.later[rest..]);
+        next.sort_unstable_by(last_first);
+        self.later.truncate(rest);
     }
 }
 
