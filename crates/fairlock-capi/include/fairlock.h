@@ -116,6 +116,11 @@
 #define FAIRLOCK_READER_SPIN_ADAPTIVE 3
 
 /**
+ * `reader_spin`: every reader may spin, for readers too, which may starve all others.
+ */
+#define FAIRLOCK_READER_SPIN_ALWAYS 4
+
+/**
  * Batch size: as large as pays.
  */
 #define FAIRLOCK_BATCH_ADAPTIVE 0

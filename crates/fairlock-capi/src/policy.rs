@@ -32,6 +32,8 @@ pub const FAIRLOCK_READER_SPIN_ONE: u32 = 1;
 pub const FAIRLOCK_READER_SPIN_ON: u32 = 2;
 /// `reader_spin`: one of the three, by how the last spins ended.
 pub const FAIRLOCK_READER_SPIN_ADAPTIVE: u32 = 3;
+/// `reader_spin`: every reader may spin, for readers too, which may starve all others.
+pub const FAIRLOCK_READER_SPIN_ALWAYS: u32 = 4;
 
 /// How a lock decides who goes next, in full. Start from a preset
 /// (fairlock_policy_preset) and change what is to be different.
@@ -58,11 +60,12 @@ pub struct fairlock_policy_t {
     pub reserved: [u32; 9],
 }
 
-const SPINS: [(u32, ReaderSpin); 4] = [
+const SPINS: [(u32, ReaderSpin); 5] = [
     (FAIRLOCK_READER_SPIN_OFF, ReaderSpin::Off),
     (FAIRLOCK_READER_SPIN_ONE, ReaderSpin::One),
     (FAIRLOCK_READER_SPIN_ON, ReaderSpin::On),
     (FAIRLOCK_READER_SPIN_ADAPTIVE, ReaderSpin::Adaptive),
+    (FAIRLOCK_READER_SPIN_ALWAYS, ReaderSpin::Always),
 ];
 
 impl fairlock_policy_t {

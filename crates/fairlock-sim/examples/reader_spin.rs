@@ -78,7 +78,9 @@ impl Lock for Toggle<Sim> {
 fn lock(name: &str) -> Result<Box<dyn Lock>, String> {
     Ok(match name {
         "default" => Box::new(RwSem::new(Policy::DEFAULT)),
-        "vanilla" => Box::new(RwSem::new(Policy::UNFAIR)),
+        "vanilla" => {
+            Box::new(RwSem::new(Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }))
+        }
         "before" => Box::new(RwSem::new(Policy::HANDOFF)),
         "limit_rspin" => {
             Box::new(RwSem::new(Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF }))

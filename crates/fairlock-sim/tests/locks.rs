@@ -105,6 +105,7 @@ fn rw_sem_excludes_under_every_policy() {
         Policy::NO_READER_SPIN,
         Policy::WRITER_PHASE,
         Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF },
+        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF },
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF },
     ] {
         let lock = RwSem::new(policy);

@@ -22,13 +22,14 @@ type Token = CancelToken<Native>;
 
 const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF };
 
-const POLICIES: [(&str, Policy); 9] = [
+const POLICIES: [(&str, Policy); 10] = [
     ("unfair", Policy::UNFAIR),
     ("handoff", Policy::HANDOFF),
     ("no reader spin", Policy::NO_READER_SPIN),
     ("writer phase", Policy::WRITER_PHASE),
     ("immediate", IMMEDIATE),
     ("one reader spins", Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF }),
+    ("readers always spin", Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }),
     ("adaptive", Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }),
     ("no writer spin", Policy { writer_spin: false, ..Policy::NO_READER_SPIN }),
     ("immediate writer phase", Policy { writer_phase: true, ..IMMEDIATE }),

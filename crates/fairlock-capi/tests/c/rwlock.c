@@ -97,7 +97,7 @@ static void every_policy(void) {
     REFUSED(handoff_budget, -2);
     REFUSED(writer_spin, 2);
     REFUSED(writer_phase, 2);
-    REFUSED(reader_spin, FAIRLOCK_READER_SPIN_ADAPTIVE + 1);
+    REFUSED(reader_spin, FAIRLOCK_READER_SPIN_ALWAYS + 1);
     REFUSED(priorities, 2);
     REFUSED(reserved[8], 1);
     /* And the lock is as it was. */

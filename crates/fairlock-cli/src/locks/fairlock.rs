@@ -73,6 +73,8 @@ presets! {
         Policy::WRITER_PHASE;
     ReaderSpinOne: "reader_spin_one", "handoff, and at most one reader spins",
         Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF };
+    ReaderSpinAlways: "reader_spin_always", "handoff, and readers spin for readers too: Linux 5.3 to 5.10",
+        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF };
     ReaderSpinAdaptive: "reader_spin_adaptive", "handoff, and the side that yields more goes past the queue",
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF };
 }

@@ -77,6 +77,7 @@ pub fn baseline_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
         _ if is_real(row) => "fairlock:default",
         // The unfair lock lets one side have everything.
         Workload::Handoff if row.case == Case::Mixed => "fairlock:handoff",
+        Workload::ReaderSpin => "fairlock:reader_spin_always",
         _ => "fairlock:unfair",
     };
     of_lock(rows, row, lock)

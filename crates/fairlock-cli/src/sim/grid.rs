@@ -35,7 +35,7 @@ pub const ALL: [Grid; 6] = [
         workload: Workload::ReaderSpin,
         machine: "cascade_lake_96",
         locks: &[
-            "fairlock:unfair",
+            "fairlock:reader_spin_always",
             "fairlock:handoff",
             "fairlock:reader_spin_one",
             "fairlock:no_reader_spin",

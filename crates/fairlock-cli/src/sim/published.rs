@@ -36,7 +36,7 @@ pub fn column(workload: Workload, lock: &str) -> Option<&'static str> {
     Some(match (workload, lock) {
         (Workload::Handoff, "fairlock:unfair") => "no_handoff",
         (Workload::Handoff, "fairlock:handoff") => "handoff_10ms",
-        (Workload::ReaderSpin, "fairlock:unfair") => "vanilla",
+        (Workload::ReaderSpin, "fairlock:reader_spin_always") => "vanilla",
         (Workload::ReaderSpin, "fairlock:handoff") => "before",
         (Workload::ReaderSpin, "fairlock:reader_spin_one") => "limit_rspin",
         (Workload::ReaderSpin, "fairlock:no_reader_spin") => "no_rspin",

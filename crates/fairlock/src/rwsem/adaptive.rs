@@ -20,8 +20,8 @@ use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use super::favour::TurnEnd;
+use super::owner::READER_OWNED;
 use super::policy::{ReaderSpin, at_most};
-use super::spin::READER_OWNED;
 use super::tenure::Queued;
 use super::word::{WAITERS, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};

@@ -3,9 +3,10 @@
 //! Read top-down: the lock and its fast paths are here; `read` and `write`
 //! are the slow ways in; `release` the slow way out; `tenure` and `published`
 //! decide who is granted, `pace` for how long, and `steal` takes it again meanwhile;
-//! `spin` and `osq` are optimistic spinning, `adaptive` says which side may go past the
-//! queue, and `stream` how its readers do; `downgrade` turns a writer into a reader;
-//! `recursive` lets a reader in again; `priority` has what real-time threads are owed.
+//! `spin` and `osq` are optimistic spinning, `owner` what spinners know of who is inside;
+//! `adaptive` says which side may go past the queue, and `stream` how its readers do;
+//! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
+//! `priority` has what real-time threads are owed.
 
 mod adaptive;
 mod adopt;
@@ -18,6 +19,7 @@ mod favour;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod osq;
+mod owner;
 mod pace;
 mod policy;
 mod priority;
@@ -63,7 +65,7 @@ use crate::wait::{Kind, WaitContext, WaitError};
 pub struct RwSem<P: Platform> {
     /// The state: see [`word`].
     word: P::AtomicUsize,
-    /// Who wrote last: a thread hint, plus `spin`'s flags. Never dereferenced.
+    /// Who wrote last: a thread hint, plus flags: see [`owner`]. Never dereferenced.
     owner: P::AtomicUsize,
     /// Beside the word, whose cache line whoever asks has just had.
     favour: favour::Favour<P>,

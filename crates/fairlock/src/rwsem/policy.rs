@@ -10,8 +10,16 @@ pub enum ReaderSpin {
     Off,
     /// At most one reader spins; when it gets in it wakes all waiting readers.
     One,
-    /// Every reader may spin.
+    /// Every reader may spin, for a writer: none begins to while readers are inside,
+    /// which would keep writers out for ever. Here and under [`One`](Self::One) a
+    /// reader steals only if nobody spins.
     On,
+    /// Every reader may spin, for readers too, and none steals otherwise: what Linux did
+    /// before proposal 2 (5.3 to 5.10), to compare with. Readers that keep coming
+    /// keep everybody else out, since it takes a release that leaves nobody inside for
+    /// a waiter to be handed the lock. Only a writer that has spun for readers in vain, and
+    /// then been handed the lock, has them queue for a while.
+    Always,
     /// Picks from what the turns of readers and of writers yielded lately, in
     /// acquisitions for time. While somebody is queued, the side that yields less does
     /// not spin, nor steal: it waits for its handoff. The other side does, and if it

@@ -35,7 +35,10 @@ impl<P: Platform> RwSem<P> {
         // The count stands if it could be added now. Acquire: then the lock is
         // owned (rule 3).
         let word = self.word.load(Ordering::Acquire);
-        if read_stealable(word - READER) && !self.holds_back(Kind::Reader, word) {
+        if read_stealable(word - READER)
+            && self.readers_steal()
+            && !self.holds_back(Kind::Reader, word)
+        {
             if word & WAITERS != 0 {
                 self.count(Event::ReadSteal);
                 self.wake_readers_beside();
@@ -106,18 +109,21 @@ impl<P: Platform> RwSem<P> {
         priority: u8,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
+        let discourages = self.knows_of_vain_spin(kind);
         me.parker.forget_notification();
         let waiter = Waiter::new(kind, me, P::now(), priority);
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after it took the lock, was granted, or left.
         let acquired = self.with_wakes(|q, wakes| unsafe { self.queue_up(q, &waiter, wakes) });
-        if acquired {
-            return Ok(());
-        }
         match context.cancel {
+            _ if acquired => Ok(()),
             Some(token) => token.with_registered(me, || self.wait_queued(&waiter, context)),
             None => self.wait_queued(&waiter, context),
+        }?;
+        if discourages {
+            self.discourage_readers();
         }
+        Ok(())
     }
 
     /// Queues `waiter`, and runs the wake check (rule 7). Whether it has the

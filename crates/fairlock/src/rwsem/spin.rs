@@ -6,11 +6,16 @@
 //! too), a lock that is handed to the queue, an owner that does not run, or
 //! readers inside that an earlier spinner waited for in vain. Every spin is
 //! bounded in time (rule 9).
+//!
+//! A reader that spins joins readers inside, past the queue: it came before them,
+//! or while a writer was inside. While readers are inside none begins to spin, so
+//! that they leave in the end; [`ReaderSpin::Always`] is what it is without that.
 
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use super::osq::SpinnerQueue;
+use super::owner::{READER_OWNED, Seen};
 use super::policy::ReaderSpin;
 use super::word::{
     HANDOFF, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers,
@@ -20,16 +25,13 @@ use crate::events::Event;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::{Kind, Thread, WaitContext};
 
-/// In the owner word: readers took the lock by a slow path after that writer.
-pub(super) const READER_OWNED: usize = 1 << 0;
-/// In the owner word: spinning for the readers inside is no use. Stands until a
-/// writer has the lock.
-pub(super) const NONSPINNABLE: usize = 1 << 1;
-
 /// A spinner waits this long for one writer.
 const WRITER_NS: u64 = 50_000;
-/// A spinning writer waits this long while readers hold the lock.
-const READERS_NS: u64 = 20_000;
+/// A spinning writer waits this long while readers hold the lock, and longer for
+/// each of them, as far as those of [`MOST_READERS`]: 10 to 25 us.
+const READERS_NS: u64 = 10_000;
+const READER_NS: u64 = 500;
+const MOST_READERS: usize = 30;
 /// A spin lasts this long at most, and so does the wait to be at the head.
 const SPIN_NS: u64 = 500_000;
 /// Between two looks at the owner.
@@ -40,9 +42,7 @@ pub(super) struct Spinners<P: Platform> {
     queue: SpinnerQueue<P>,
     /// How many there are.
     count: P::AtomicUsize,
-    /// The hint of a writer that came by a slow path, and in the low bits the
-    /// CPU it was on.
-    seen: P::AtomicUsize,
+    pub(super) seen: Seen<P>,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
 }
@@ -52,7 +52,7 @@ impl<P: Platform> Spinners<P> {
         Self {
             queue: SpinnerQueue::new(),
             count: P::AtomicUsize::new(0),
-            seen: P::AtomicUsize::new(0),
+            seen: Seen::new(),
             reader: P::AtomicU32::new(0),
         }
     }
@@ -65,9 +65,14 @@ impl<P: Platform> Spinners<P> {
         Self {
             queue: SpinnerQueue::new_const(),
             count: ConstZero::ZERO,
-            seen: ConstZero::ZERO,
+            seen: Seen::new_const(),
             reader: ConstZero::ZERO,
         }
+    }
+
+    /// Whether nobody is at the head, nor waits to be there.
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Whether nobody spins, nor has left anything behind.
@@ -97,28 +102,6 @@ impl<P: Platform> Spinners<P> {
         self.count.fetch_sub(1, Ordering::Relaxed);
         stolen
     }
-
-    /// Notes where a writer that came by a slow path runs. Relaxed: a hint.
-    pub(super) fn note_owner(&self, me: &'static Thread<P>) {
-        if let Some(cpu) = P::cpu() {
-            self.seen.store(me.hint() | cpu_tag(cpu), Ordering::Relaxed);
-        }
-    }
-
-    /// Whether that writer may be running. One that was last seen on the CPU
-    /// the caller is on is not; of others nothing is known.
-    fn may_be_running(&self, owner: usize) -> bool {
-        let seen = self.seen.load(Ordering::Relaxed);
-        seen & !CPU_TAG != owner || P::cpu().is_none_or(|cpu| seen & CPU_TAG != cpu_tag(cpu))
-    }
-}
-
-/// The low bits of a thread hint, which its alignment leaves free.
-const CPU_TAG: usize = 127;
-
-/// A CPU's number as far as it fits; never zero.
-fn cpu_tag(cpu: u32) -> usize {
-    cpu as usize % CPU_TAG + 1
 }
 
 /// What a spinner found.
@@ -159,7 +142,9 @@ impl<P: Platform> RwSem<P> {
                 self.spinners.reader.store(0, Ordering::Relaxed);
                 stolen
             }
-            ReaderSpin::On | ReaderSpin::Adaptive => self.spin(Kind::Reader, me, context),
+            ReaderSpin::On | ReaderSpin::Always | ReaderSpin::Adaptive => {
+                self.spin(Kind::Reader, me, context)
+            }
         }
     }
 
@@ -181,7 +166,8 @@ impl<P: Platform> RwSem<P> {
         context: &WaitContext<'_, P>,
     ) -> Option<bool> {
         let word = self.word.load(Ordering::Relaxed);
-        if word & HANDOFF != 0 || !self.holder_is_worth_it(word) {
+        let held_back = kind == Kind::Reader && self.readers_hold_back(word);
+        if word & HANDOFF != 0 || held_back || !self.holder_is_worth_it(word) {
             return None;
         }
         let arrived = P::now();
@@ -206,8 +192,7 @@ impl<P: Platform> RwSem<P> {
             if holder != last {
                 (since, last) = (now, holder);
             }
-            let patience = if holder == READER_OWNED { READERS_NS } else { WRITER_NS };
-            if now.saturating_sub(since) >= patience {
+            if now.saturating_sub(since) >= patience_ns(word) {
                 if holder == READER_OWNED {
                     self.set_nonspinnable();
                 }
@@ -231,7 +216,7 @@ impl<P: Platform> RwSem<P> {
             Kind::Writer if !write_stealable(word) => return Look::Held(word),
             Kind::Writer => word | WRITER_LOCKED,
             Kind::Reader if word & WRITER_LOCKED != 0 => return Look::Held(word),
-            Kind::Reader if !read_stealable(word) && !self.is_stream(word) => return Look::InVain,
+            Kind::Reader if !self.may_join(word) => return Look::InVain,
             Kind::Reader => word + READER,
         };
         // Acquire: owns the lock on success (rule 3).
@@ -246,51 +231,110 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may
-    /// not have stored its hint yet; a wrong one costs a bounded spin.
-    fn holder(&self, word: usize) -> usize {
-        if word & WRITER_LOCKED == 0 {
-            return READER_OWNED;
-        }
-        self.owner.load(Ordering::Relaxed) & !(READER_OWNED | NONSPINNABLE)
-    }
-
-    /// Whether who holds the lock may let it go soon. Relaxed: hints.
-    pub(super) fn holder_is_worth_it(&self, word: usize) -> bool {
-        match self.holder(word) {
-            READER_OWNED => self.owner.load(Ordering::Relaxed) & NONSPINNABLE == 0,
-            owner => self.spinners.may_be_running(owner),
+    /// Whether a reader at the head of the spinners gets in, no writer being inside.
+    fn may_join(&self, word: usize) -> bool {
+        match self.policy.reader_spin {
+            ReaderSpin::Adaptive => read_stealable(word) || self.is_stream(word),
+            _ => word & READ_STEAL_BLOCKED == 0,
         }
     }
 
-    /// Tells later spinners not to wait for the readers inside, unless a
-    /// writer has come.
-    fn set_nonspinnable(&self) {
-        let owner = self.owner.load(Ordering::Relaxed);
-        let flags = READER_OWNED | NONSPINNABLE;
-        // On failure a writer has stored its hint, or another spinner the flags.
-        let _ =
-            self.owner.compare_exchange(owner, owner | flags, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// Readers took the lock by a slow path.
-    pub(super) fn note_readers(&self) {
-        let owner = self.owner.load(Ordering::Relaxed);
-        if owner & READER_OWNED == 0 {
-            self.owner.store(owner | READER_OWNED, Ordering::Relaxed);
+    /// Whether readers that come while the lock is as `word` says do not spin.
+    fn readers_hold_back(&self, word: usize) -> bool {
+        match self.policy.reader_spin {
+            ReaderSpin::Always => self.readers_are_discouraged(),
+            // It has turns.
+            ReaderSpin::Adaptive => false,
+            _ => word & WRITER_LOCKED == 0 && readers(word) > 0,
         }
     }
 
-    /// As [`set_owner`](Self::set_owner), by a slow path.
-    pub(super) fn note_writer(&self, me: &'static Thread<P>) {
-        self.note_change_to_writer();
-        self.set_owner(me.hint());
-        self.spinners.note_owner(me);
+    /// Whether a reader may get in ahead of the queue without spinning: where readers
+    /// spin, those that do come first.
+    pub(super) fn readers_steal(&self) -> bool {
+        match self.policy.reader_spin {
+            ReaderSpin::Off | ReaderSpin::Adaptive => true,
+            ReaderSpin::Always => false,
+            ReaderSpin::One | ReaderSpin::On => self.spinners.is_empty(),
+        }
     }
+}
+
+/// How long a spinner waits for whoever `word` says is inside.
+fn patience_ns(word: usize) -> u64 {
+    if word & WRITER_LOCKED != 0 {
+        return WRITER_NS;
+    }
+    READERS_NS + READER_NS * readers(word).min(MOST_READERS) as u64
 }
 
 /// A reader that is not counted may steal: nothing stops it, and it does not
 /// keep a lock that readers hold from the queue.
 pub(super) fn read_stealable(word: usize) -> bool {
     word & READ_STEAL_BLOCKED == 0 && (word & WAITERS == 0 || readers(word) == 0)
+}
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use crate::rwsem::Policy;
+
+    type Lock = RwSem<Native>;
+
+    fn lock(reader_spin: ReaderSpin) -> Lock {
+        Lock::new(Policy { reader_spin, ..Policy::HANDOFF })
+    }
+
+    /// A lock with this word, and what a reader at the head of the spinners makes of it.
+    fn joins(word: usize) -> bool {
+        let lock = lock(ReaderSpin::On);
+        lock.word.store(word, Ordering::Relaxed);
+        let stolen = matches!(lock.look(Kind::Reader), Look::Stolen);
+        let expected = if stolen { word + READER } else { word };
+        assert_eq!(lock.word.load(Ordering::Relaxed), expected);
+        stolen
+    }
+
+    #[test]
+    fn a_reader_that_spins_joins_readers_past_the_queue_but_no_handoff() {
+        assert!(joins(0) && joins(READER) && joins(WAITERS) && joins(READER | WAITERS));
+        assert!(!joins(READER | WAITERS | HANDOFF) && !joins(WAITERS | HANDOFF));
+        assert!(!joins(READER | WAITERS | WRITER_PHASE) && !joins(WRITER_LOCKED));
+    }
+
+    #[test]
+    fn no_reader_begins_to_spin_for_readers_unless_all_always_do() {
+        for reader_spin in [ReaderSpin::One, ReaderSpin::On] {
+            let lock = lock(reader_spin);
+            assert!(lock.readers_hold_back(READER) && lock.readers_hold_back(READER | WAITERS));
+            assert!(!lock.readers_hold_back(WRITER_LOCKED) && !lock.readers_hold_back(0));
+        }
+        assert!(!lock(ReaderSpin::Always).readers_hold_back(READER | WAITERS));
+    }
+
+    #[test]
+    fn readers_steal_where_they_do_not_spin_or_nobody_does() {
+        let me = Native::thread();
+        let steals = |reader_spin| {
+            let lock = lock(reader_spin);
+            let alone = lock.readers_steal();
+            assert!(lock.spinners.queue.enter(me, 0));
+            let beside_a_spinner = lock.readers_steal();
+            lock.spinners.queue.leave(me);
+            (alone, beside_a_spinner)
+        };
+        assert_eq!(steals(ReaderSpin::Off), (true, true));
+        assert_eq!(steals(ReaderSpin::One), (true, false));
+        assert_eq!(steals(ReaderSpin::On), (true, false));
+        assert_eq!(steals(ReaderSpin::Always), (false, false));
+    }
+
+    #[test]
+    fn a_spinner_has_more_patience_with_more_readers() {
+        assert_eq!(patience_ns(READER), 10_500);
+        assert_eq!(patience_ns(16 * READER), 18_000);
+        assert_eq!(patience_ns(5_000 * READER), 25_000);
+        assert_eq!(patience_ns(WRITER_LOCKED), WRITER_NS);
+    }
 }

@@ -55,6 +55,11 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
         Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF }
     ),
     kind!(
+        "rwsem:always-spin",
+        "RwSem, Policy::HANDOFF with readers that spin for readers too",
+        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }
+    ),
+    kind!(
         "rwsem:adaptive-spin",
         "RwSem, Policy::HANDOFF with adaptive reader spinning",
         Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }

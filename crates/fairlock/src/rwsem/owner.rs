@@ -1,0 +1,185 @@
+//! Who is inside, as spinners guess it: the owner word, and what its flags tell.
+//!
+//! All of it hints: a wrong one costs a bounded spin, or a wait that need not have
+//! been. Hence Relaxed throughout.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::policy::ReaderSpin;
+use super::word::WRITER_LOCKED;
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::{Kind, Thread};
+
+/// In the owner word: readers took the lock by a slow path after that writer.
+pub(super) const READER_OWNED: usize = 1 << 0;
+/// In the owner word: spinning for the readers inside is no use. Stands until a
+/// writer has the lock.
+const NONSPINNABLE: usize = 1 << 1;
+/// In the owner word, under [`ReaderSpin::Always`]: readers do not spin. Stands
+/// until a writer has the lock that does not know of a vain spin.
+const READERS_NONSPINNABLE: usize = 1 << 2;
+/// What the owner word has beside the hint.
+const FLAGS: usize = READER_OWNED | NONSPINNABLE | READERS_NONSPINNABLE;
+
+/// Where a writer that came by a slow path was: its hint, and in the low bits the
+/// CPU it was on.
+pub(super) struct Seen<P: Platform>(P::AtomicUsize);
+
+impl<P: Platform> Seen<P> {
+    pub(super) fn new() -> Self {
+        Self(P::AtomicUsize::new(0))
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self(ConstZero::ZERO)
+    }
+
+    fn note(&self, me: &'static Thread<P>) {
+        if let Some(cpu) = P::cpu() {
+            self.0.store(me.hint() | cpu_tag(cpu), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether that writer may be running. One that was last seen on the CPU
+    /// the caller is on is not; of others nothing is known. The caller itself is
+    /// not inside: the writer that is has not said so yet.
+    fn may_run(&self, owner: usize) -> bool {
+        if owner == P::thread_hint() {
+            return true;
+        }
+        let seen = self.0.load(Ordering::Relaxed);
+        seen & !CPU_TAG != owner || P::cpu().is_none_or(|cpu| seen & CPU_TAG != cpu_tag(cpu))
+    }
+}
+
+/// The low bits of a thread hint, which its alignment leaves free.
+const CPU_TAG: usize = 127;
+
+/// A CPU's number as far as it fits; never zero.
+fn cpu_tag(cpu: u32) -> usize {
+    cpu as usize % CPU_TAG + 1
+}
+
+impl<P: Platform> RwSem<P> {
+    /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may
+    /// not have stored its hint yet; a wrong one costs a bounded spin.
+    pub(super) fn holder(&self, word: usize) -> usize {
+        if word & WRITER_LOCKED == 0 {
+            return READER_OWNED;
+        }
+        self.owner.load(Ordering::Relaxed) & !FLAGS
+    }
+
+    /// Whether who holds the lock may let it go soon.
+    pub(super) fn holder_is_worth_it(&self, word: usize) -> bool {
+        match self.holder(word) {
+            READER_OWNED => self.owner.load(Ordering::Relaxed) & NONSPINNABLE == 0,
+            owner => self.spinners.seen.may_run(owner),
+        }
+    }
+
+    /// Tells later spinners not to wait for the readers inside, unless a
+    /// writer has come.
+    pub(super) fn set_nonspinnable(&self) {
+        let owner = self.owner.load(Ordering::Relaxed);
+        let flags = READER_OWNED | NONSPINNABLE;
+        // On failure a writer has stored its hint, or another spinner the flags.
+        let _ =
+            self.owner.compare_exchange(owner, owner | flags, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Under [`ReaderSpin::Always`]: whether a thread of this side, which is about to
+    /// queue, knows of a vain spin: a writer of one for readers, a reader of one that
+    /// readers do not spin for.
+    pub(super) fn knows_of_vain_spin(&self, side: Kind) -> bool {
+        let sign = match side {
+            Kind::Reader => READERS_NONSPINNABLE,
+            Kind::Writer => NONSPINNABLE,
+        };
+        self.policy.reader_spin == ReaderSpin::Always
+            && self.owner.load(Ordering::Relaxed) & sign != 0
+    }
+
+    /// Such a thread has been given the lock.
+    pub(super) fn discourage_readers(&self) {
+        // Everybody looks at it: not written without need.
+        if !self.readers_are_discouraged() {
+            self.owner.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn readers_are_discouraged(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) & READERS_NONSPINNABLE != 0
+    }
+
+    /// Readers took the lock by a slow path.
+    pub(super) fn note_readers(&self) {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner & READER_OWNED == 0 {
+            self.owner.store(owner | READER_OWNED, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`set_owner`](Self::set_owner), by a slow path.
+    pub(super) fn note_writer(&self, me: &'static Thread<P>) {
+        self.note_change_to_writer();
+        self.set_owner(me.hint());
+        self.spinners.seen.note(me);
+    }
+}
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use crate::rwsem::Policy;
+
+    type Lock = RwSem<Native>;
+
+    /// Whether it pays to spin for a writer that was last seen on this CPU. Asked
+    /// until the answer is no, as the test may have moved to another one meanwhile.
+    fn may_run(owner: &'static Thread<Native>) -> bool {
+        let lock = Lock::new(Policy::HANDOFF);
+        (0..1000).all(|_| {
+            lock.note_writer(owner);
+            lock.holder_is_worth_it(WRITER_LOCKED)
+        })
+    }
+
+    #[test]
+    fn a_hint_of_the_callers_own_is_old_and_another_writer_is_inside() {
+        assert!(may_run(Native::thread()));
+        let other = Box::leak(Box::new(Thread::new()));
+        assert_eq!(may_run(other), Native::cpu().is_none());
+    }
+
+    #[test]
+    fn readers_are_discouraged_by_a_vain_spin_until_a_writer_knows_of_none() {
+        let lock = Lock::new(Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF });
+        let me = Native::thread();
+        assert!(!lock.knows_of_vain_spin(Kind::Writer));
+        lock.set_nonspinnable();
+        assert!(lock.knows_of_vain_spin(Kind::Writer) && !lock.knows_of_vain_spin(Kind::Reader));
+        // That writer has the lock.
+        lock.note_writer(me);
+        lock.discourage_readers();
+        assert!(lock.readers_are_discouraged() && lock.knows_of_vain_spin(Kind::Reader));
+        assert_eq!(lock.holder(WRITER_LOCKED), me.hint());
+        // Readers pass it on, and one that came by the fast path does not.
+        lock.note_readers();
+        assert!(lock.readers_are_discouraged());
+        lock.set_owner(me.hint());
+        assert!(!lock.readers_are_discouraged());
+    }
+
+    #[test]
+    fn other_policies_do_not_discourage() {
+        let lock = Lock::new(Policy::HANDOFF);
+        lock.set_nonspinnable();
+        assert!(!lock.knows_of_vain_spin(Kind::Writer));
+    }
+}
