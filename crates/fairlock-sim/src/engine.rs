@@ -74,6 +74,8 @@ pub(crate) trait Engine {
     fn modify(&mut self, address: usize) -> Next;
     /// A write that [`Next`] wanted to be told about is done.
     fn wrote(&mut self, address: usize);
+    /// The thread writes all of `bytes` bytes of plain memory.
+    fn fill(&mut self, address: usize, bytes: usize) -> Next;
     /// The thread spends time.
     fn work(&mut self, work: Work) -> Next;
     /// The thread, which is not content with the word at `address`, spins until

@@ -2,7 +2,7 @@
 //!
 //! All of it panics outside of a simulation.
 
-use crate::engine::{Work, ask};
+use crate::engine::{Next, Work, aside, ask};
 use crate::fiber::suspend;
 use crate::observe::Mark;
 use crate::platform::work;
@@ -39,6 +39,16 @@ pub fn pause(n: u32) {
 /// Uses the CPU for `ns` nanoseconds.
 pub fn busy(ns: u64) {
     work(Work::Busy(ns));
+}
+
+/// Has `body` write all of `memory`. The lines of it that others have come here, and take
+/// the time that the machine file says; what `body` does takes none, so it cannot wait.
+pub fn fill<T, R>(memory: &[T], body: impl FnOnce() -> R) -> R {
+    let address = memory.as_ptr() as usize;
+    if engine(|engine| engine.fill(address, size_of_val(memory))) == Next::Suspend {
+        suspend();
+    }
+    aside(body)
 }
 
 /// Sleeps for `ns` nanoseconds and the machine's timer slack.

@@ -17,7 +17,7 @@
 //! * All memory is as strongly ordered as can be. Orderings are a matter for the
 //!   model checker.
 //! * Hardware threads of a core share its caches, and do not slow each other.
-//! * Only atomics of `Sim` cost anything; plain memory is free.
+//! * Only atomics of `Sim` cost anything, and plain memory that is said to be [`fill`]ed.
 //! * Run queues per CPU, slices, wake-up placement and preemption, pulling by idle
 //!   CPUs; virtual CPUs on a host. Wake-ups and context switches vary by chance.
 //!   No priorities, no frequency scaling.
@@ -56,7 +56,7 @@ pub mod tester;
 mod timers;
 mod world;
 
-pub use inside::{busy, mark, now, pause, random, sleep, stopped, thread, yield_now};
+pub use inside::{busy, fill, mark, now, pause, random, sleep, stopped, thread, yield_now};
 pub use machine::{Machine, MachineError};
 pub use observe::{Mark, Observer, ThreadState};
 pub use platform::{Sim, SimU32, SimU64, SimUsize};

@@ -11,8 +11,8 @@ use fairlock::platform::{Atomic, Platform};
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock_sim::machine::{Description, Guests, Placement};
 use fairlock_sim::{
-    Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, StuckKind, ThreadState, busy, mark,
-    now, sleep, stopped, yield_now,
+    Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, StuckKind, ThreadState, busy, fill,
+    mark, now, sleep, stopped, yield_now,
 };
 
 const MS: u64 = 1_000_000;
@@ -45,6 +45,36 @@ impl Word {
 }
 
 // ---- lines ----
+
+#[test]
+fn memory_that_another_cpu_filled_last_has_to_come_first() {
+    const LINES: usize = 64;
+    let machine = machine("two_cpu", |d| {
+        (d.lines.cluster_ns, d.lines.fill_ns, d.lines.in_flight) = (100.0, 2.0, 10);
+    });
+    let memory: [Word; LINES] = std::array::from_fn(|_| Word::new());
+    let turn = Word::new();
+    let times = RefCell::new(Vec::new());
+    let mut simulation = Simulation::new(&machine, 1);
+    for me in 0..2 {
+        let (memory, turn, times) = (&memory, &turn, &times);
+        simulation.spawn(move || {
+            while !Sim::spin_until(&turn.0, 1_000_000, |turn: u64| turn == me) {}
+            for _ in 0..2 {
+                let before = now();
+                // What is done meanwhile costs nothing.
+                fill(memory, || memory.iter().for_each(|w| w.0.store(me, Ordering::Relaxed)));
+                times.borrow_mut().push(now() - before);
+            }
+            turn.0.store(1 - me, Ordering::Relaxed);
+        });
+    }
+    simulation.run().unwrap();
+    let times = times.into_inner();
+    // Ten at a time from the other CPU; then they are here.
+    assert_eq!(times[1..], [LINES as u64 * 2, LINES as u64 * 10, LINES as u64 * 2]);
+    assert!(memory.iter().all(|word| word.0.load(Ordering::Relaxed) == 1));
+}
 
 #[test]
 fn a_line_that_all_want_moves_once_per_transfer() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_sim::{Machine, Mark, Simulation, mark};
+use fairlock_sim::{Machine, Mark, SimU64, Simulation, mark};
 
 use super::plan::SimCell;
 use super::trace::Recorder;
@@ -52,6 +52,7 @@ pub struct Window {
 impl Testbed for Simulated {
     type Gate = Window;
     type File = Disk;
+    type Word = SimU64;
 
     /// Threads join the groups in turn.
     fn run_team<R: Send>(
@@ -121,6 +122,10 @@ impl Testbed for Simulated {
 
     fn spend(&self, ns: u64) {
         fairlock_sim::busy(ns);
+    }
+
+    fn fill<R>(&self, memory: &[SimU64], body: impl FnOnce() -> R) -> R {
+        fairlock_sim::fill(memory, body)
     }
 
     fn asks(&self, side: Side) -> u64 {

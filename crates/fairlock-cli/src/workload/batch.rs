@@ -3,7 +3,9 @@
 //! Both cases check that the lock excludes, as part of the work: an increment
 //! that gets lost, or an allocator that two threads were in at once, fails the run.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use fairlock::platform::Atomic;
 
 use super::chunks;
 use super::contend::repeat;
@@ -32,8 +34,8 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
 
 /// Increments a number that all threads of a group share.
 fn tiny<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
-    let groups: Vec<(Padded<M>, Padded<AtomicU64>)> =
-        (0..testbed.groups()).map(|_| (Padded(M::create()), Padded(AtomicU64::new(0)))).collect();
+    let groups: Vec<(Padded<M>, Padded<T::Word>)> =
+        (0..testbed.groups()).map(|_| (Padded(M::create()), Padded(T::Word::new(0)))).collect();
     let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
         let (mutex, number) = &groups[index % groups.len()];
         let mut increments = 0;

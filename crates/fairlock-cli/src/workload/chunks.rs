@@ -4,6 +4,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use fairlock::platform::Atomic;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -20,18 +21,15 @@ const CHUNKS: usize = 64;
 const UNITS: (u64, u64) = (8, 64);
 /// The arena, in longest chunks a thread: so much that fragments never fill it.
 const ARENA_PER_THREAD: usize = 8;
-/// What a machine that does not do this work is to spend on it: in the allocator, for a
-/// search, and words copied in a nanosecond. In all 170 ns, so that with the locks it
-/// comes to the 240 ns measured on one that does; how they divide is assumed.
-const HEAP_NS: u64 = 20;
-const LOOK_UP_NS: u64 = 60;
-const COPIED_PER_NS: u64 = 4;
+/// What a machine that does not do this work is to spend on choosing and on the search: so
+/// much that a thread alone takes the 116 ns for all of it that it takes on one that does.
+const LOOK_UP_NS: u64 = 10;
 
 /// Runs one cell.
 pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let arena = cell.threads.div_ceil(testbed.groups()) * ARENA_PER_THREAD * UNITS.1 as usize;
-    let groups: Vec<(Padded<M>, Padded<Heap>)> =
-        (0..testbed.groups()).map(|_| (Padded(M::create()), Padded(Heap::new(arena)))).collect();
+    let group = |_| (Padded(M::create()), Padded(Heap::<T::Word>::new(arena)));
+    let groups: Vec<_> = (0..testbed.groups()).map(group).collect();
     let chunks = chunks(cell.seed);
     let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
         let (mutex, heap) = &groups[index % groups.len()];
@@ -47,11 +45,13 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             tally.wait(testbed.phase(gate), waited);
             let Some(block) = block else { return Err("the allocator ran out of memory") };
             let copy = heap.0.memory(block);
-            for (word, &value) in copy.iter().zip(chunk) {
-                word.store(value, Relaxed);
-            }
-            testbed.spend(cell.outside_ns + LOOK_UP_NS + chunk.len() as u64 / COPIED_PER_NS);
-            let found = copy.binary_search_by_key(&wanted, |word| word.load(Relaxed));
+            let found = testbed.fill(copy, || {
+                for (word, &value) in copy.iter().zip(chunk) {
+                    word.store(value, Relaxed);
+                }
+                copy.binary_search_by_key(&wanted, |word| word.load(Relaxed))
+            });
+            testbed.spend(cell.outside_ns + LOOK_UP_NS);
             let (waited, ()) = timed(&mutex.0, testbed, || heap.0.free(block));
 
             if found.is_err() {
@@ -89,9 +89,7 @@ fn timed<M: BenchMutex, T: Testbed, R>(
     let asked = testbed.asks(Side::Write);
     let (acquired, result) = mutex.hold(|| {
         let acquired = testbed.acquired(Side::Write);
-        let result = section();
-        testbed.spend(HEAP_NS);
-        (acquired, result)
+        (acquired, section())
     });
     testbed.released(Side::Write);
     (acquired.saturating_sub(asked), result)

@@ -5,20 +5,25 @@
 //! that did not exclude, and stays memory-safe then: everything in it is atomic,
 //! every index is checked, and every walk ends.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use fairlock::platform::Atomic;
 
 /// Words of a unit: what is allocated is a multiple of it, a cache line.
 pub const UNIT: usize = 8;
+const UNIT_BYTES: usize = 64;
 /// In place of the next block: there is none.
 const END: u64 = u64::MAX;
 
 /// The allocator, and the memory that it gives out.
-pub struct Heap {
+pub struct Heap<W> {
     /// A free block has its size in units and the unit where the next free block
     /// begins in its first two words; a block in use belongs to its user.
-    words: Box<[AtomicU64]>,
+    words: Box<[W]>,
+    /// The words before the first unit, which begins a cache line.
+    skipped: usize,
     /// Where the first free block begins.
-    first: AtomicU64,
+    first: W,
     /// Somebody is inside.
     inside: AtomicBool,
     /// Somebody came in while another was, or left the list in disorder.
@@ -38,13 +43,14 @@ impl Block {
     }
 }
 
-impl Heap {
+impl<W: Atomic<u64>> Heap<W> {
     /// An allocator of `units`, all free.
     pub fn new(units: usize) -> Self {
-        let words = (0..units * UNIT).map(|_| AtomicU64::new(0)).collect();
+        let words: Box<[W]> = (0..(units + 1) * UNIT - 1).map(|_| W::new(0)).collect();
         let heap = Self {
+            skipped: words.as_ptr().align_offset(UNIT_BYTES),
             words,
-            first: AtomicU64::new(0),
+            first: W::new(0),
             inside: AtomicBool::new(false),
             violated: AtomicBool::new(false),
         };
@@ -111,10 +117,9 @@ impl Heap {
     }
 
     /// The memory of a block.
-    pub fn memory(&self, block: Block) -> &[AtomicU64] {
-        let first = block.first.min(self.units()) as usize * UNIT;
-        let end = block.end().min(self.units()) as usize * UNIT;
-        &self.words[first..end]
+    pub fn memory(&self, block: Block) -> &[W] {
+        let word = |unit: u64| self.skipped + unit.min(self.units()) as usize * UNIT;
+        &self.words[word(block.first)..word(block.end())]
     }
 
     /// Whether all is free, in one block, and nobody ever met another inside.
@@ -144,7 +149,7 @@ impl Heap {
     }
 
     /// What a free block at `at` has in its first words; `None` beyond the arena.
-    fn header(&self, at: u64) -> Option<&[AtomicU64; 2]> {
+    fn header(&self, at: u64) -> Option<&[W; 2]> {
         let unit = Block { first: at, units: 1 };
         self.memory(unit).first_chunk()
     }
@@ -164,7 +169,7 @@ impl Heap {
         }
     }
 
-    fn enter(&self) -> Inside<'_> {
+    fn enter(&self) -> Inside<'_, W> {
         self.check(!self.inside.load(Relaxed));
         self.inside.store(true, Relaxed);
         Inside(self)
@@ -172,9 +177,9 @@ impl Heap {
 }
 
 /// Somebody is inside the allocator.
-struct Inside<'a>(&'a Heap);
+struct Inside<'a, W: Atomic<u64>>(&'a Heap<W>);
 
-impl Drop for Inside<'_> {
+impl<W: Atomic<u64>> Drop for Inside<'_, W> {
     fn drop(&mut self) {
         self.0.check(self.0.inside.load(Relaxed));
         self.0.inside.store(false, Relaxed);
@@ -186,11 +191,13 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
     #[test]
     fn blocks_do_not_overlap_and_neighbours_become_one_again() {
-        let heap = Heap::new(256);
+        let heap = Heap::<AtomicU64>::new(256);
         let mut rng = StdRng::seed_from_u64(7);
         let mut owners = [false; 256];
         let mut held: Vec<Block> = Vec::new();
@@ -223,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_freed_twice_is_noticed() {
-        let heap = Heap::new(16);
+        let heap = Heap::<AtomicU64>::new(16);
         let block = heap.allocate(4).unwrap();
         heap.free(block);
         heap.free(block);
@@ -232,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_second_one_inside_is_noticed() {
-        let heap = Heap::new(16);
+        let heap = Heap::<AtomicU64>::new(16);
         let other = heap.enter();
         let block = heap.allocate(4).unwrap();
         drop(other);

@@ -4,6 +4,8 @@
 use std::thread;
 use std::time::Duration;
 
+use fairlock::platform::{Atomic, Native, Platform};
+
 use super::team::{self, Gate, Phase};
 use crate::cell::{Cell, Side};
 use crate::clock::{Clock, busy, pauses};
@@ -16,6 +18,8 @@ pub trait Testbed: Sync {
     type Gate;
     /// A file whose blocks are read and written directly.
     type File: BlockFile;
+    /// A word of the memory that a lock guards: what it costs depends on who had it last.
+    type Word: Atomic<u64>;
 
     /// Runs `body(index, gate)` on `threads` threads through the cell's warm-up and
     /// window. Returns the length of the window and what the threads returned.
@@ -55,6 +59,12 @@ pub trait Testbed: Sync {
     /// Work was done that took so long on a machine that has to do it.
     #[inline(always)]
     fn spend(&self, _ns: u64) {}
+
+    /// Has `body` write all of `memory`: a word at a time, where threads really do that.
+    #[inline(always)]
+    fn fill<R>(&self, _memory: &[Self::Word], body: impl FnOnce() -> R) -> R {
+        body()
+    }
 
     /// This thread asks for the lock: the time.
     #[inline(always)]
@@ -97,6 +107,7 @@ impl Real {
 impl Testbed for Real {
     type Gate = Gate;
     type File = DirectFile;
+    type Word = <Native as Platform>::AtomicU64;
 
     fn run_team<R: Send>(
         &self,

@@ -53,6 +53,7 @@ pub(super) fn check(file: &str, d: &Description) -> Result<(), MachineError> {
         ("cluster_ns", l.cluster_ns),
         ("socket_ns", l.socket_ns),
         ("memory_ns", l.memory_ns),
+        ("fill_ns", l.fill_ns),
     ] {
         checker.positive(&format!("lines.{key}"), ns)?;
     }
@@ -64,6 +65,9 @@ pub(super) fn check(file: &str, d: &Description) -> Result<(), MachineError> {
         let problem =
             format!("has {} numbers, but sockets are up to {hops} hops apart", l.hop_ns.len());
         return Err(checker.error("lines.hop_ns", problem, "give one number for each distance"));
+    }
+    if l.in_flight == 0 {
+        return Err(checker.error("lines.in_flight", "is 0".to_owned(), "give 1 or more"));
     }
     if !(0.0..=1.0).contains(&l.hold) {
         return Err(checker.error("lines.hold", format!("is {}", l.hold), "give a share, 0 to 1"));

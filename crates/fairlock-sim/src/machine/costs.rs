@@ -31,6 +31,9 @@ pub(crate) struct Costs {
     pub(crate) smt: u64,
     pub(crate) cluster: u64,
     pub(crate) memory: u64,
+    pub(crate) fill: u64,
+    /// A number.
+    pub(crate) in_flight: u64,
     /// Share of a transfer, in 1/1024.
     hold: u64,
     sockets: usize,
@@ -61,6 +64,8 @@ impl Costs {
             smt: ps(l.smt_ns),
             cluster: ps(l.cluster_ns),
             memory: ps(l.memory_ns),
+            fill: ps(l.fill_ns),
+            in_flight: u64::from(l.in_flight),
             hold: (l.hold * 1024.0).round() as u64,
             sockets,
             between: between.collect(),

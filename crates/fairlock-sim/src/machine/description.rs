@@ -85,6 +85,10 @@ pub struct Lines {
     pub memory_ns: f64,
     /// The share of a transfer during which the old owner still has the line.
     pub hold: f64,
+    /// Writing all of a line that is here already, as a part of a longer copy.
+    pub fill_ns: f64,
+    /// How many lines of such a copy are on their way at the same time.
+    pub in_flight: u32,
 }
 
 /// How threads get CPUs. Nanoseconds.

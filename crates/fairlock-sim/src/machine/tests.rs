@@ -116,6 +116,11 @@ fn costs_that_the_clock_has_no_room_for_are_refused() {
 }
 
 #[test]
+fn at_least_one_line_is_on_its_way() {
+    assert_eq!(error_with("in_flight", "in_flight = 0").key, "lines.in_flight");
+}
+
+#[test]
 fn a_hold_is_a_share() {
     assert_eq!(error_with("hold", "hold = 1.5").key, "lines.hold");
 }

@@ -6,6 +6,7 @@ use fairlock::wait::Thread as Record;
 use super::{THREADS, World};
 use crate::engine::{Engine, Look, Next, Work};
 use crate::events::Event;
+use crate::memory::LINE_BYTES;
 use crate::observe::{Mark, ThreadState};
 use crate::platform::Sim;
 
@@ -126,6 +127,19 @@ impl Engine for World<'_> {
         if !self.memory.cell(number).spinners.is_empty() {
             self.tell_spinners(number);
         }
+    }
+
+    fn fill(&mut self, address: usize, bytes: usize) -> Next {
+        self.operations.others += 1;
+        let mut time = self.now;
+        for line in (address..address + bytes).step_by(LINE_BYTES) {
+            let number = self.memory.number(line);
+            let line = &mut self.memory.cell(number).line;
+            let took = line.write(self.here, time, self.costs.fill, &self.costs) - time;
+            // The next ones are on their way meanwhile.
+            time += (took / self.costs.in_flight).max(self.costs.fill);
+        }
+        self.finish_at(time)
     }
 
     fn work(&mut self, work: Work) -> Next {
