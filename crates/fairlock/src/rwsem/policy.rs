@@ -51,7 +51,8 @@ pub struct Policy {
     /// How long a waiter is passed over before the lock is handed to it.
     /// `None`: for ever (it starves). Zero: not at all (a context switch per
     /// acquisition). Under tenure this is the wait the lock aims at for the
-    /// whole queue, as far as the budget allows.
+    /// whole queue, as far as the budget allows; and each writers' turn may be
+    /// 0.2 ms longer, until whoever is next is awake.
     pub handoff_after: Option<Duration>,
     /// The share of time, in percent, that handoffs may cost; `None` is the
     /// published behaviour, without a limit.
