@@ -12,7 +12,7 @@
 //! the favoured side for a part ([`SHARE`]) of `handoff_after`, so that it shows what
 //! it can yield, and for as long as nobody of the favoured side is queued. Writers in the
 //! queue that are past their deadlines all go first: readers, if favoured, are kept
-//! out (`WRITER_PHASE`).
+//! out (`WRITER_PHASE`), but then have several times as long as that took.
 //!
 //! While nobody is queued all may spin: nobody sleeps, and nobody is passed over.
 
@@ -30,6 +30,10 @@ use crate::wait::{Kind, Waiter};
 /// A turn of the side that is not favoured lasts at most this part of
 /// `handoff_after`, if the other side waits.
 const SHARE: u64 = 32;
+/// A turn of favoured readers lasts at least so many times as long as the last one of
+/// the writers: where waking them one by one takes longer than `handoff_after`, all are
+/// always past their deadlines.
+const LEAST: u64 = 4;
 /// The longest turn: half of what the difference of two times can be.
 const LONGEST_NS: u64 = isize::MAX as u64 / 2;
 
@@ -151,14 +155,23 @@ impl<P: Platform> RwSem<P> {
     /// The turn is this side's. Somebody of the other one may wait for its end: it
     /// comes with that one's deadline, or sooner if that is the favoured side.
     fn begin_turn(&self, q: &Queued<P>, side: Kind, now: usize) {
-        let end =
-            q.waiters.first(side.other()).zip(self.policy.handoff_after).map(|(waiter, after)| {
-                if self.favour.side() == side {
-                    waiter.arrived.wrapping_add(at_most(after, LONGEST_NS)) as usize
-                } else {
-                    now.wrapping_add((at_most(after, LONGEST_NS) / SHARE) as usize)
-                }
-            });
+        let after = self.policy.handoff_after.map_or(0, |after| at_most(after, LONGEST_NS));
+        let favoured = self.favour.side() == side;
+        let mut least = 0;
+        if favoured && side == Kind::Reader {
+            let writers = q.turns.last_ns(Kind::Writer).min(after);
+            let length = writers.saturating_mul(LEAST).min(LONGEST_NS);
+            least = now.wrapping_add(length as usize).max(1);
+        }
+        self.favour.set_least(least);
+        let end = q.waiters.first(side.other()).map(|waiter| {
+            if !favoured {
+                return now.wrapping_add((after / SHARE) as usize);
+            }
+            let due = waiter.arrived.wrapping_add(after) as usize;
+            let sooner = least != 0 && (due.wrapping_sub(least) as isize) < 0;
+            if sooner { least } else { due }
+        });
         self.favour.set_turn(end.map_or(TurnEnd::open(side), |end| TurnEnd::at(side, end)));
     }
 

@@ -13,6 +13,8 @@ pub(super) struct Favour<P: Platform> {
     side: P::AtomicUsize,
     /// The current turn, while somebody is queued.
     turn: P::AtomicUsize,
+    /// Until when no writer's deadline ends the readers' turn; zero in other turns.
+    least: P::AtomicUsize,
     /// Until when releases leave the head of the queue asleep; zero if they do not.
     quiet: P::AtomicUsize,
     /// When a writer last got in after readers.
@@ -53,7 +55,14 @@ impl TurnEnd {
 impl<P: Platform> Favour<P> {
     pub(super) fn new() -> Self {
         let zero = || P::AtomicUsize::new(0);
-        Self { side: zero(), turn: zero(), quiet: zero(), written: zero(), past_queue: zero() }
+        Self {
+            side: zero(),
+            turn: zero(),
+            least: zero(),
+            quiet: zero(),
+            written: zero(),
+            past_queue: zero(),
+        }
     }
 
     pub(super) const fn new_const() -> Self
@@ -63,6 +72,7 @@ impl<P: Platform> Favour<P> {
         Self {
             side: ConstZero::ZERO,
             turn: ConstZero::ZERO,
+            least: ConstZero::ZERO,
             quiet: ConstZero::ZERO,
             written: ConstZero::ZERO,
             past_queue: ConstZero::ZERO,
@@ -91,6 +101,17 @@ impl<P: Platform> Favour<P> {
 
     pub(super) fn note_written(&self, now: u64) {
         self.written.store(now as usize, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_least(&self, until: usize) {
+        set(&self.least, until);
+    }
+
+    /// Until when the readers' turn lasts at least, if that is still to come.
+    pub(super) fn least(&self, now: u64) -> Option<u64> {
+        let least = self.least.load(Ordering::Relaxed);
+        let left = least.wrapping_sub(now as usize);
+        (least != 0 && (left as isize) > 0).then(|| now + left as u64)
     }
 
     /// Whether releases leave the head of the queue asleep at this time.

@@ -271,7 +271,11 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a waiter is past the time it may be passed over.
     pub(super) fn is_due(&self, waiter: &Waiter<P>) -> bool {
-        self.policy.handoff_after.is_some_and(|after| P::now() >= due_at(waiter, after))
+        self.policy.handoff_after.is_some_and(|after| {
+            let now = P::now();
+            now >= due_at(waiter, after)
+                && (waiter.kind == Kind::Reader || self.favour.least(now).is_none())
+        })
     }
 
     fn is_immediate(&self) -> bool {

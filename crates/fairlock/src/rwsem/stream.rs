@@ -100,6 +100,7 @@ impl<P: Platform> RwSem<P> {
             return None;
         }
         let due = due_at(waiter, self.policy.handoff_after?);
+        let due = self.favour.least(P::now()).map_or(due, |least| least.max(due));
         if !again || !self.holds_back(Kind::Writer, WAITERS) {
             return Some(due);
         }

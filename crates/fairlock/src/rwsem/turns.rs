@@ -41,12 +41,14 @@ pub(super) struct Turns {
     began: usize,
     acquisitions: u64,
     sums: [Sums; 2],
+    /// How long each side's last turn was.
+    last_ns: [u64; 2],
 }
 
 impl Turns {
     pub(super) const fn new() -> Self {
         let none = Sums { ns: 0, acquisitions: 0 };
-        Self { side: None, began: 0, acquisitions: 0, sums: [none; 2] }
+        Self { side: None, began: 0, acquisitions: 0, sums: [none; 2], last_ns: [0; 2] }
     }
 
     /// The first waiter has queued; `side` is inside, or was last.
@@ -85,7 +87,13 @@ impl Turns {
             // Below zero if the clock was looked at before the turn began.
             let ns = (now.wrapping_sub(self.began) as isize).max(0) as u64;
             self.sums[side as usize].add(ns, self.acquisitions);
+            self.last_ns[side as usize] = ns;
         }
+    }
+
+    /// How long a side's last turn was.
+    pub(super) fn last_ns(&self, side: Kind) -> u64 {
+        self.last_ns[side as usize]
     }
 
     /// Whose turns yield more acquisitions for their time; the readers' if that is

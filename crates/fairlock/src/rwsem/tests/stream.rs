@@ -152,3 +152,27 @@ fn stream_begins_with_all_queued_readers() {
     });
     assert_free(lock);
 }
+
+/// Where many writers are woken one by one, all are always past their deadlines.
+#[test]
+fn readers_have_several_times_as_long_as_the_writers_had() {
+    const TURN_NS: u64 = 3_000_000;
+    let lock = &adaptive(Some(Duration::from_millis(5)));
+    beside_a_queued_writer(lock, || {
+        let now = Native::now();
+        lock.with_queue(|q| {
+            q.turns.begin(Kind::Writer, (now - TURN_NS) as usize);
+            lock.count_reads(q, 1);
+        });
+        assert!(lock.favour.least(now).is_some_and(|until| until >= now + 4 * TURN_NS));
+        // Longer than the writer's deadline.
+        lock.favour.set_least(soon(20_000) as usize);
+        thread::sleep(Duration::from_millis(10));
+        lock.wake_after_release();
+        assert_eq!(word(lock) & (HANDOFF | WRITER_PHASE), 0);
+        lock.favour.set_least(0);
+        lock.wake_after_release();
+        until(|| word(lock) & HANDOFF != 0);
+        leave(lock);
+    });
+}
