@@ -27,8 +27,9 @@ pub enum ReaderSpin {
     /// is past its deadline.
     ///
     /// This is for throughput: one side may have nearly all of it, and each thread of
-    /// the other one acquisition in about `handoff_after` ([`Policy::DEFAULT`] shares
-    /// the time). Without handoffs (`handoff_after: None`) it is `On`.
+    /// the other one acquisition in about `handoff_after`, or in five times as long as
+    /// these take one by one ([`Policy::DEFAULT`] shares the time). Without handoffs
+    /// (`handoff_after: None`) it is `On`.
     Adaptive,
 }
 
