@@ -54,6 +54,21 @@ pub(crate) fn set_priority(priority: u8) {
     PRIORITY.with(|own| own.set(priority));
 }
 
+/// A negative control: the ignored test at `path`, as `module_path!` has it, is run and
+/// fails, with this complaint. In a process of its own, as loom aborts on a deadlock.
+#[cfg(test)]
+pub(crate) fn assert_fails(path: &str, complaint: &str) {
+    // A test is named without its crate.
+    let test = path.split_once("::").unwrap().1;
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(!run.status.success() && said.contains(complaint), "{test}: {run:?}");
+}
+
 // SAFETY: one record per model thread, leaked; loom's atomics model the
 // language's; the word is compared under the mutex that `wake_one` takes.
 unsafe impl Platform for Loom {

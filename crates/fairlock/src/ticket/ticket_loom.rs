@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 use super::{Adaptive, BatchSize, Fixed, TicketLock};
-use crate::platform::loom::Loom;
+use crate::platform::loom::{Loom, assert_fails};
 
 /// A lock and what it guards: loom reports two threads inside at once, and a
 /// section that does not see the one before.
@@ -176,14 +176,7 @@ fn broken_locks_are_caught() {
         ("overtakes_solo", "oncurrent"),
     ];
     for (control, complaint) in controls {
-        let path = format!("{}::broken::{control}", module_path!().split_once("::").unwrap().1);
-        let run = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &path, "--ignored", "--nocapture"])
-            .env("RUST_BACKTRACE", "0")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert!(!run.status.success() && said.contains(complaint), "{control}: {run:?}");
+        assert_fails(&format!("{}::broken::{control}", module_path!()), complaint);
     }
 }
 

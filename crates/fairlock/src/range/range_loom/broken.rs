@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::guarded::Visit::*;
 use super::guarded::*;
+use crate::platform::loom::assert_fails;
 use crate::range::faults::Fault;
 
 static TOUCHES_GRANTED: AtomicBool = AtomicBool::new(false);
@@ -27,14 +28,7 @@ fn broken_locks_are_caught() {
         ("looks_once_at_a_stripe", "ausality violation"),
     ];
     for (control, complaint) in controls {
-        let path = format!("{}::{control}", module_path!().split_once("::").unwrap().1);
-        let run = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", &path, "--ignored", "--nocapture"])
-            .env("RUST_BACKTRACE", "0")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&run.stderr);
-        assert!(!run.status.success() && said.contains(complaint), "{control}: {run:?}");
+        assert_fails(&format!("{}::{control}", module_path!()), complaint);
     }
 }
 
