@@ -29,7 +29,7 @@
 //! as the installing exchange acquires what came before it and whoever follows the
 //! address acquires that. The same pair publishes what was adopted.
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 mod head_loom;
 
 use core::sync::atomic::Ordering;

@@ -81,15 +81,15 @@
 //!
 //! A process that ends without `exit` (by `_exit`, a signal or `exec`) leaves no report;
 //! one that has forked counts from then on.
-#![cfg(any(loom, all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
+#![cfg(any(fairlock_loom, all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
 
 mod head;
-#[cfg(not(loom))]
+#[cfg(not(fairlock_loom))]
 mod posix;
-#[cfg(not(loom))]
+#[cfg(not(fairlock_loom))]
 mod process;
 mod slot;
-#[cfg_attr(loom, allow(dead_code, reason = "nothing is counted in model checks"))]
+#[cfg_attr(fairlock_loom, allow(dead_code, reason = "nothing is counted in model checks"))]
 mod stats;
-#[cfg(not(loom))]
+#[cfg(not(fairlock_loom))]
 mod thread;

@@ -293,7 +293,7 @@ impl Sink {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use super::*;
 

@@ -9,7 +9,10 @@ use crate::wait::Kind;
 /// A mistake. The numbers of rules are those of the specification's table of bugs that
 /// others shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(loom, allow(dead_code, reason = "model checks have their own way to make some"))]
+#[cfg_attr(
+    fairlock_loom,
+    allow(dead_code, reason = "model checks have their own way to make some")
+)]
 #[cfg_attr(not(fairlock_faults), allow(unreachable_pub, reason = "only there it is public"))]
 pub enum Fault {
     /// Rule 1: a waiter is woken before its grant is published.

@@ -85,7 +85,7 @@
 //! # Statistics
 //!
 //! See [`events`]: off at first, and then nearly free.
-#![cfg_attr(not(any(test, loom)), no_std)]
+#![cfg_attr(not(any(test, fairlock_loom)), no_std)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
@@ -98,7 +98,7 @@ pub mod fault;
 #[cfg(not(fairlock_faults))]
 mod fault;
 mod inspect;
-#[cfg(all(feature = "std", not(loom)))]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 mod mutex;
 pub mod platform;
 #[cfg(feature = "alloc")]
@@ -109,9 +109,9 @@ pub mod ticket;
 pub mod wait;
 
 pub use lock_api;
-#[cfg(all(feature = "std", not(loom)))]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use mutex::*;
-#[cfg(any(feature = "std", loom))]
+#[cfg(any(feature = "std", fairlock_loom))]
 pub use range::native::*;
 pub use rwlock::*;
 pub use rwsem::{Policy, ReaderSpin};

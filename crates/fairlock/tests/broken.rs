@@ -1,7 +1,7 @@
 //! Negative controls: locks with one mistake each. The checks that ours pass
 //! must complain about them.
 
-#![cfg(not(loom))]
+#![cfg(not(fairlock_loom))]
 
 mod common;
 

@@ -3,7 +3,7 @@
 //! `src/rwsem/tests/rules.rs`, and every interleaving of two or three threads
 //! is in `src/rwsem/loom_tests.rs`.
 
-#![cfg(not(loom))]
+#![cfg(not(fairlock_loom))]
 
 mod common;
 

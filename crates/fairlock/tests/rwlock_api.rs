@@ -1,7 +1,7 @@
 //! The public face of `RwLock`, under every preset. No test depends on how
 //! long anything takes: where one thread must be asleep, the test waits until
 //! the lock says that somebody is queued.
-#![cfg(all(feature = "std", not(loom)))]
+#![cfg(all(feature = "std", not(fairlock_loom)))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;

@@ -4,7 +4,7 @@
 //! a bound that a loaded machine could miss, and short waits are only used to
 //! make an interleaving likely.
 
-#![cfg(not(loom))]
+#![cfg(not(fairlock_loom))]
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

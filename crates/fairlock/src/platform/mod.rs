@@ -8,19 +8,19 @@
 //! * `Linux`: futexes, the monotonic clock, the restartable-sequence area for
 //!   the CPU hint.
 //! * `Portable`: the standard library only, for systems without futexes.
-//! * `Loom`: the model checker (`--cfg loom`).
+//! * `Loom`: the model checker (`--cfg fairlock_loom`).
 
 use core::sync::atomic::Ordering;
 
 use crate::wait::Thread;
 
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+#[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
 pub mod linux;
-#[cfg(loom)]
+#[cfg(fairlock_loom)]
 pub mod loom;
-#[cfg(all(feature = "std", not(loom)))]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 pub mod portable;
-#[cfg(all(feature = "std", not(loom)))]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 mod threads;
 
 /// An atomic integer as the locks use it.
@@ -161,13 +161,13 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 const SPINS_PER_CLOCK: u32 = 8;
 
 /// The platform of this target: Linux futexes where there are any.
-#[cfg(all(feature = "std", target_os = "linux", not(loom)))]
+#[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
 pub type Native = linux::Linux;
 /// The platform of this target: the standard library.
-#[cfg(all(feature = "std", not(target_os = "linux"), not(loom)))]
+#[cfg(all(feature = "std", not(target_os = "linux"), not(fairlock_loom)))]
 pub type Native = portable::Portable;
 /// The platform of a model check.
-#[cfg(loom)]
+#[cfg(fairlock_loom)]
 pub type Native = loom::Loom;
 
 /// Implements [`Atomic`] by forwarding to the inherent methods of the type.
@@ -229,7 +229,7 @@ macro_rules! forward_atomic {
         }
     };
 }
-#[cfg(loom)]
+#[cfg(fairlock_loom)]
 pub(crate) use forward_atomic;
 
 mod core_atomics {

@@ -76,7 +76,7 @@ impl Crowd {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use super::*;
 

@@ -14,9 +14,9 @@ pub(super) use faulty;
 /// tester.
 macro_rules! faulty_lock {
     ($lock:expr, $name:ident) => {{
-        #[cfg(all(test, loom))]
+        #[cfg(all(test, fairlock_loom))]
         let faulty = $lock.fault == $crate::range::faults::Fault::$name as u8;
-        #[cfg(not(all(test, loom)))]
+        #[cfg(not(all(test, fairlock_loom)))]
         let faulty = $crate::fault::active($crate::fault::Fault::$name);
         faulty
     }};

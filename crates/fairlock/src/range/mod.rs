@@ -92,7 +92,7 @@ mod guard;
 mod holders;
 mod policy;
 mod queue;
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 mod range_loom;
 mod ranges;
 mod regions;
@@ -101,7 +101,7 @@ mod slots;
 mod span;
 mod stripes;
 mod striping;
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 mod tree;
 mod wait;
@@ -110,7 +110,7 @@ mod whole;
 mod word;
 
 /// The range locks of this target's platform.
-#[cfg(any(feature = "std", loom))]
+#[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) mod native {
     use crate::platform::Native;
 
@@ -262,7 +262,7 @@ pub struct RangeRwLock<P: Platform> {
     policy: RangePolicy,
     events: events::Sink,
     /// A negative control's mistake.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, fairlock_loom))]
     fault: u8,
 }
 
@@ -372,7 +372,7 @@ impl<P: Platform> RangeRwLock<P> {
             mixed: ConstZero::ZERO,
             policy,
             events: events::Sink::new(),
-            #[cfg(all(test, loom))]
+            #[cfg(all(test, fairlock_loom))]
             fault: 0,
         }
     }
@@ -400,7 +400,7 @@ impl<P: Platform> RangeRwLock<P> {
             mixed: P::AtomicUsize::new(0),
             policy,
             events: events::Sink::new(),
-            #[cfg(all(test, loom))]
+            #[cfg(all(test, fairlock_loom))]
             fault: 0,
         }
     }

@@ -126,7 +126,7 @@ impl<P: Platform> Queue<P> {
 /// The range of `waiter` is held from now on. Rule 1: published first, woken after.
 pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes: &mut WakeList<P>) {
     // SAFETY: as below.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, fairlock_loom))]
     let frame = unsafe { (*waiter).frame.clone() };
     // SAFETY: the waiter was waiting in the tree up to now, so it is alive, and
     // stays so until `enter` has stored GRANTED. Not used after that (defect 8);
@@ -138,7 +138,7 @@ pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes:
         // SAFETY: there is none; that is the mistake.
         unsafe { (*waiter).state() };
     }
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, fairlock_loom))]
     if super::range_loom::granters_touch() {
         frame.with(|_| ());
     }

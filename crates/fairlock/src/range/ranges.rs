@@ -430,12 +430,12 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         }
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(fairlock_loom)))]
     pub(super) fn check_tree(&self) {
         self.tree.check();
     }
 
-    #[cfg(any(all(test, not(loom)), debug_assertions, fairlock_faults))]
+    #[cfg(any(all(test, not(fairlock_loom)), debug_assertions, fairlock_faults))]
     pub(super) fn check_all(&self) {
         self.tree.check();
         let mut waiting = 0;

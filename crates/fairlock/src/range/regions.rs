@@ -117,7 +117,7 @@ impl Regions {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use proptest::prelude::*;
 

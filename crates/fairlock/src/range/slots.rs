@@ -25,7 +25,7 @@ use crate::wait::Kind;
 
 /// Looks at a slot whose holder has not written its range yet, or has begun to
 /// leave: a matter of nanoseconds, unless the thread was interrupted right there.
-const LOOKS: u32 = if cfg!(loom) { 2 } else { 64 };
+const LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 
 /// Why a range was not had at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -156,7 +156,7 @@ impl fmt::Display for RangeError {
 
 impl core::error::Error for RangeError {}
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use core::ops::Bound;
 

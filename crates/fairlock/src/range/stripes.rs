@@ -49,7 +49,7 @@ use crate::wait::Kind;
 /// Slots in a stripe: with the word, what else is in a cache line.
 pub(super) const STRIPE_SLOTS: usize = 6;
 /// More stripes than that would not fit the names of holds.
-pub(super) const MOST_STRIPES: usize = if cfg!(loom) { 2 } else { 2048 };
+pub(super) const MOST_STRIPES: usize = if cfg!(fairlock_loom) { 2 } else { 2048 };
 /// Slots in all stripes.
 pub(super) const MOST_STRIPED: usize = MOST_STRIPES * STRIPE_SLOTS;
 /// One line of slots.

@@ -381,7 +381,7 @@ impl Tree {
     }
 
     /// Panics unless every invariant holds: order, links, reaches.
-    #[cfg(any(all(test, not(loom)), debug_assertions, fairlock_faults))]
+    #[cfg(any(all(test, not(fairlock_loom)), debug_assertions, fairlock_faults))]
     pub(super) fn check(&self) {
         if self.root == NIL {
             assert_eq!(self.len, 0);
@@ -395,13 +395,13 @@ impl Tree {
         }
     }
 
-    #[cfg(any(all(test, not(loom)), debug_assertions, fairlock_faults))]
+    #[cfg(any(all(test, not(fairlock_loom)), debug_assertions, fairlock_faults))]
     pub(super) fn depth(&self, block: BlockId) -> usize {
         let block = &self.blocks[block as usize];
         if block.is_leaf { 1 } else { 1 + self.depth(block.names[0]) }
     }
 
-    #[cfg(any(all(test, not(loom)), debug_assertions, fairlock_faults))]
+    #[cfg(any(all(test, not(fairlock_loom)), debug_assertions, fairlock_faults))]
     fn check_below(&self, name: BlockId, parent: BlockId, depth: usize) -> usize {
         let block = &self.blocks[name as usize];
         assert_eq!((block.parent, block.is_leaf), (parent, depth == 1));

@@ -33,11 +33,11 @@ pub(super) struct RangeWaiter<P: Platform> {
     prev: Cell<*const RangeWaiter<P>>,
     /// For the model checker: others read it when they touch the waiter, its frame
     /// writes it when it returns.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, fairlock_loom))]
     pub(super) frame: loom::sync::Arc<loom::cell::UnsafeCell<()>>,
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 impl<P: Platform> Drop for RangeWaiter<P> {
     fn drop(&mut self) {
         self.frame.with_mut(|_| ());
@@ -59,7 +59,7 @@ impl<P: Platform> RangeWaiter<P> {
             state: P::AtomicU32::new(PATIENT),
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),
-            #[cfg(all(test, loom))]
+            #[cfg(all(test, fairlock_loom))]
             frame: loom::sync::Arc::new(loom::cell::UnsafeCell::new(())),
         }
     }
@@ -91,7 +91,7 @@ impl<P: Platform> RangeWaiter<P> {
     /// Release: pairs with [`state`](Self::state). With GRANTED this is the last
     /// touch (rule 1, defect 8): the caller has copied what it still needs.
     pub(super) fn enter(&self, node: Id, state: u32) {
-        #[cfg(all(test, loom))]
+        #[cfg(all(test, fairlock_loom))]
         self.frame.with(|_| ());
         self.node.set(node);
         self.state.store(state, Ordering::Release);

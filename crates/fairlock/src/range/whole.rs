@@ -110,7 +110,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// The next full range may take the lock as a whole.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(fairlock_loom)))]
     pub(super) fn reopen_at_once(&self) {
         self.until_open.store(0, Ordering::Relaxed);
     }

@@ -266,7 +266,7 @@ impl Packed {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ mod raw;
 
 pub use ext::RwLockExt;
 
-#[cfg(any(feature = "std", loom))]
+#[cfg(any(feature = "std", fairlock_loom))]
 mod native {
     use crate::platform::Native;
     use crate::rwsem::RwSem;
@@ -120,5 +120,5 @@ mod native {
     /// Ends waits from outside; see [`wait::CancelToken`](crate::wait::CancelToken).
     pub type CancelToken = crate::wait::CancelToken<Native>;
 }
-#[cfg(any(feature = "std", loom))]
+#[cfg(any(feature = "std", fairlock_loom))]
 pub use native::*;

@@ -60,7 +60,7 @@ impl<P: Platform> RwSem<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use std::sync::Arc;
     use std::thread;

@@ -1,5 +1,5 @@
 //! Barging beside the queue, in every interleaving of three threads:
-//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib barge_loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib barge_loom`
 
 use core::time::Duration;
 

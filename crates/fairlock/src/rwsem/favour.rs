@@ -160,7 +160,7 @@ fn is_ahead(time: usize, now: u64) -> bool {
     (time.wrapping_sub(now as usize) as isize) > 0
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use super::*;
 

@@ -11,12 +11,12 @@
 mod adaptive;
 mod adopt;
 mod barge;
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 mod barge_loom;
 mod check;
 mod downgrade;
 mod favour;
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 mod loom_tests;
 mod osq;
 mod owner;
@@ -24,7 +24,7 @@ mod pace;
 mod policy;
 mod priority;
 mod published;
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 mod published_loom;
 mod published_wait;
 mod read;
@@ -34,7 +34,7 @@ mod spin;
 mod steal;
 mod stream;
 mod tenure;
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 mod turns;
 mod wait;
@@ -354,7 +354,7 @@ impl<P: Platform> RwSem<P> {
     /// the queue lock is held.
     #[inline(always)]
     fn is_watched(&self, q: &tenure::Queued<P>) -> bool {
-        !cfg!(any(debug_assertions, loom))
+        !cfg!(any(debug_assertions, fairlock_loom))
             || !self.policy.has_tenure()
             || q.waiters.is_empty()
             || !q.next.is_null()

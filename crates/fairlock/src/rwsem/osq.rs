@@ -154,7 +154,7 @@ impl<P: Platform> SpinnerQueue<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
     use crate::platform::Native;

@@ -274,7 +274,7 @@ pub(super) fn read_stealable(word: usize) -> bool {
     word & READ_STEAL_BLOCKED == 0 && (word & WAITERS == 0 || readers(word) == 0)
 }
 
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
     use crate::platform::Native;

@@ -20,7 +20,7 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     const START: Self::Pace;
     /// What a negative control gets wrong on purpose.
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, fairlock_loom))]
     #[doc(hidden)]
     const FAULT: super::fault::Fault = super::fault::Fault::None;
     /// Called once per release in company, by the holder, with the word it is
@@ -177,7 +177,7 @@ impl Pace {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use super::*;
 

@@ -50,7 +50,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Nobody holds the lock without a ticket: in model checks of what uses a
     /// lock (batches of 8 and more). The lock has its own, and both together
     /// are too many interleavings to look at.
-    const TICKETS_ONLY: bool = cfg!(loom) && S::MAX >= 8;
+    const TICKETS_ONLY: bool = cfg!(fairlock_loom) && S::MAX >= 8;
 
     /// A free lock.
     pub fn new() -> Self {
@@ -247,7 +247,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 impl<S: BatchSize> TicketLock<crate::platform::loom::Loom, S> {
     /// Has loom check that every access so far happens before this one.
     pub(super) fn access_mut(&mut self) {

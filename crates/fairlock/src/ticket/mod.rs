@@ -30,10 +30,10 @@
 /// the concurrency tester.
 macro_rules! faulty {
     ($size:ty, $fault:ident) => {{
-        #[cfg(all(test, loom))]
+        #[cfg(all(test, fairlock_loom))]
         let faulty = <$size as $crate::ticket::BatchSize>::FAULT as u32
             == $crate::ticket::fault::Fault::$fault as u32;
-        #[cfg(not(all(test, loom)))]
+        #[cfg(not(all(test, fairlock_loom)))]
         let faulty = $crate::fault::active($crate::fault::Fault::$fault);
         faulty
     }};
@@ -41,7 +41,7 @@ macro_rules! faulty {
 
 mod batch;
 mod check;
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 mod fault;
 mod lock;
 mod park;
@@ -72,7 +72,7 @@ impl Served {
     const NEW: Self = Self { ticket: 0, head: 0 };
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests;
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 mod ticket_loom;

@@ -113,7 +113,7 @@ impl<P: Platform> Inbox<P> {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(all(test, fairlock_loom))]
 impl Inbox<crate::platform::loom::Loom> {
     pub(super) fn access_mut(&mut self) {
         self.newest.with_mut(|_| ());

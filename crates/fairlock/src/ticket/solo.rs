@@ -79,11 +79,11 @@ impl<P: Platform> Solo<P> {
     #[inline(always)]
     pub(super) fn leave(&self) {
         // Release: the section happens before the next one.
-        #[cfg(not(loom))]
+        #[cfg(not(fairlock_loom))]
         self.holder.store(FREE, Ordering::Release);
         // Loom leaves it open for ever where a store stands among the
         // read-modify-writes of others, so they need not ever see it.
-        #[cfg(loom)]
+        #[cfg(fairlock_loom)]
         self.holder.swap(FREE, Ordering::Release);
     }
 
@@ -132,7 +132,7 @@ impl<P: Platform> Solo<P> {
         }
     }
 
-    #[cfg(all(test, loom))]
+    #[cfg(all(test, fairlock_loom))]
     pub(super) fn access_mut(&mut self)
     where
         P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>,

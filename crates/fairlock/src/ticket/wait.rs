@@ -131,7 +131,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             let racing = mine && word.is_open(S::MAX);
             // Loom takes a yield for a promise that somebody else must run, and
             // would not see the thread park.
-            let yields = !mine && S::LONG && !cfg!(loom);
+            let yields = !mine && S::LONG && !cfg!(fairlock_loom);
             if (raced && !racing) || (yields && word.served_since(first) > 0) {
                 // The batch has closed: only its stragglers are ahead now; or one
                 // of them was just served.

@@ -209,7 +209,7 @@ pub(super) fn is_before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) % TICKETS >= TICKETS / 2
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use proptest::prelude::*;
 

@@ -361,7 +361,7 @@ impl<P: Platform> WakeList<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
 
