@@ -13,6 +13,10 @@ use crate::wait::Kind;
     fairlock_loom,
     allow(dead_code, reason = "model checks have their own way to make some")
 )]
+#[cfg_attr(
+    not(feature = "alloc"),
+    allow(dead_code, reason = "nobody makes those of the range lock")
+)]
 #[cfg_attr(not(fairlock_faults), allow(unreachable_pub, reason = "only there it is public"))]
 pub enum Fault {
     /// Rule 1: a waiter is woken before its grant is published.

@@ -57,7 +57,7 @@ use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
-use crate::wait::{Kind, WaitContext, WaitError};
+use crate::wait::{WaitContext, WaitError};
 
 /// A sleeping reader/writer lock without data; see [`RwLock`](crate::RwLock)
 /// for the one with data.
@@ -328,7 +328,8 @@ impl<P: Platform> RwSem<P> {
 
     /// Calls `f` with each queued thread: which way it wants the lock, its hint, and
     /// since when. `f` must not panic, and must not use this lock.
-    pub(crate) fn for_each_waiter(&self, mut f: impl FnMut(Kind, usize, u64)) {
+    #[cfg(feature = "alloc")]
+    pub(crate) fn for_each_waiter(&self, mut f: impl FnMut(crate::wait::Kind, usize, u64)) {
         self.with_queue(|q| {
             q.waiters.iter().for_each(|w| f(w.kind, w.thread.hint(), w.arrived));
         });
