@@ -62,9 +62,7 @@ impl<P: Platform> RwSem<P> {
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
-    use std::sync::Arc;
-    use std::thread;
-    use std::time::Duration;
+    use fairlock_testing::{join, scope, until};
 
     use super::super::policy::Policy;
     use super::*;
@@ -98,23 +96,19 @@ mod tests {
     #[test]
     fn an_adopted_writer_grants_the_lock_to_who_waits() {
         for_each_policy(|lock| {
-            let lock = Arc::new(lock);
             lock.adopt_writer();
             assert!(!lock.try_read() && !lock.try_write());
-            let waiter = {
-                let lock = lock.clone();
-                thread::spawn(move || {
+            scope(|s| {
+                let waiter = s.spawn(|| {
                     lock.write();
                     // SAFETY: just taken.
                     unsafe { lock.unlock_write() };
-                })
-            };
-            while !lock.has_waiters() && !waiter.is_finished() {
-                thread::yield_now();
-            }
-            // SAFETY: adopted.
-            unsafe { lock.unlock_write() };
-            waiter.join().unwrap();
+                });
+                until(|| lock.has_waiters());
+                // SAFETY: adopted.
+                unsafe { lock.unlock_write() };
+                join(waiter);
+            });
         });
     }
 
@@ -130,54 +124,54 @@ mod tests {
         });
     }
 
-    /// As fork does it: a copy of the lock's memory, without the threads.
+    /// What the child of a fork has of `lock` if another thread held the queue lock just then:
+    /// its word and its queue, without the threads in it.
+    fn forked(lock: &Lock) -> Lock {
+        let mut child = Lock::new(lock.policy);
+        child.queue_lock.lock();
+        lock.with_queue(|q| {
+            child.word.store(lock.word.load(Ordering::Relaxed), Ordering::Relaxed);
+            // SAFETY: plain values, which nobody changes without the queue lock; and nobody
+            // follows the copied pointers.
+            *child.queue.get_mut() = unsafe { core::ptr::read(q) };
+        });
+        child
+    }
+
     #[test]
     fn without_its_waiters_a_lock_serves_whoever_is_left() {
         for_each_policy(|lock| {
-            let lock = Arc::new(lock);
+            let lock = &lock;
             lock.write();
-            let threads = [true, false].map(|reads| {
-                let lock = lock.clone();
+            scope(|s| {
                 // SAFETY: each gives up what it just took.
-                thread::spawn(move || unsafe {
-                    if reads {
-                        lock.read();
-                        lock.unlock_read();
-                    } else {
-                        lock.write();
-                        lock.unlock_write();
-                    }
-                })
+                let reader = s.spawn(|| unsafe {
+                    lock.read();
+                    lock.unlock_read();
+                });
+                // SAFETY: as above.
+                let writer = s.spawn(|| unsafe {
+                    lock.write();
+                    lock.unlock_write();
+                });
+                until(|| lock.with_queue(|q| q.waiters.len()) == 2);
+                let mut child = forked(lock);
+                assert!(child.has_waiters() && child.queue_lock.is_locked());
+                child.forget_waiters();
+                assert!(child.is_write_locked() && !child.has_waiters());
+                assert!(child.read_until(past()).is_err());
+                // SAFETY: held as the lock is that it was made from.
+                unsafe { child.unlock_write() };
+                child.write();
+                // SAFETY: just taken.
+                unsafe { child.unlock_write() };
+                // SAFETY: nobody else uses it.
+                unsafe { child.check_idle() }.unwrap();
+                // SAFETY: taken above.
+                unsafe { lock.unlock_write() };
+                join(reader);
+                join(writer);
             });
-            let queued = || {
-                let mut queued = 0;
-                lock.for_each_waiter(|_, _, _| queued += 1);
-                queued
-            };
-            while queued() < 2 {
-                thread::sleep(Duration::from_millis(1));
-            }
-            // With the queue lock held: some thread had it when the process forked.
-            // SAFETY: so nobody changes the queue meanwhile; the rest is atomics. Never
-            // dropped, and its pointers are not followed again.
-            let copy = lock.with_queue(|_| unsafe { core::ptr::read(Arc::as_ptr(&lock)) });
-            let mut child = core::mem::ManuallyDrop::new(copy);
-            assert!(child.queue_lock.is_locked());
-            child.forget_waiters();
-            assert!(child.is_write_locked() && !child.has_waiters());
-            assert!(child.read_until(past()).is_err());
-            // SAFETY: the copy is held as the lock is.
-            unsafe { child.unlock_write() };
-            child.write();
-            // SAFETY: just taken.
-            unsafe { child.unlock_write() };
-            // SAFETY: nobody else uses the copy.
-            unsafe { child.check_idle() }.unwrap();
-            // SAFETY: taken above.
-            unsafe { lock.unlock_write() };
-            for thread in threads {
-                thread.join().unwrap();
-            }
         });
     }
 }
