@@ -337,14 +337,13 @@ mod tests {
 
     #[test]
     fn the_process_counts_while_it_is_switched_on() {
-        set_counting(true);
-        let before = global().get(A);
-        count(A);
-        assert!(global().get(A) > before);
-        set_counting(false);
-        let before = global().get(A);
-        count(A);
-        assert_eq!(global().get(A), before);
+        fairlock_testing::alone(|| {
+            for (on, counted) in [(false, 0), (true, 1), (false, 1), (true, 2)] {
+                set_counting(on);
+                count(A);
+                assert_eq!(global().get(A), counted);
+            }
+        });
     }
 
     #[test]

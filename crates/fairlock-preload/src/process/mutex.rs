@@ -64,7 +64,7 @@ mod tests {
         // SAFETY: the cell is used under the mutex.
         unsafe impl Sync for Shared {}
         let shared = Shared(Mutex::new(), Cell::new(0));
-        std::thread::scope(|s| {
+        fairlock_testing::scope(|s| {
             for _ in 0..4 {
                 let shared = &shared;
                 s.spawn(move || {
