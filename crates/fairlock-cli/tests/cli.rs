@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use fairlock_testing as _; // the watchdog
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -310,7 +311,7 @@ fn a_lock_that_starves_is_counted() {
 #[test]
 fn a_lock_that_loses_somebody_is_killed_and_marked() {
     let args = ["bench", "handoff", "--case", "busy", "--locks", "broken:stuck,std"];
-    let args = [&args[..], &TINY, &["--patience", "1"]].concat();
+    let args = [&args[..], &TINY, &["--patience", "10"]].concat();
     let document = run_json(&args, 1);
     let stuck = rows(&document, "lock", "broken:stuck");
     assert!(stuck[0]["error"].as_str().unwrap().contains("killed"), "{}", stuck[0]);

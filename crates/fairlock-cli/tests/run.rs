@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use fairlock_testing as _; // the watchdog
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -174,7 +175,9 @@ fn a_program_with_raised_privileges_is_warned_of() {
         return;
     }
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("raised");
-    fs::copy("/bin/true", &program).unwrap();
+    // By another process: one that a test beside this one starts could still have the file
+    // open for writing if this one had, and then it cannot be run.
+    assert!(Command::new("cp").arg("/bin/true").arg(&program).status().unwrap().success());
     std::os::unix::fs::chown(&program, Some(65534), Some(65534)).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     let output = run(&[program.to_str().unwrap()]);

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use fairlock_testing as _; // the watchdog
 use serde_json::Value;
 
 fn run(args: &[&str]) -> Output {

@@ -7,6 +7,7 @@ use fairlock::range::RangeRwLock;
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock::ticket::AdaptiveTicketLock;
 use fairlock_sim::{Machine, Sim, Simulation, busy, now, pause, sleep, stopped};
+use fairlock_testing as _; // the watchdog
 
 const THREADS: u64 = 96;
 
@@ -32,6 +33,33 @@ fn a_crowd_passes_a_ticket_lock_awake() {
     let sleeps: u64 = report.threads.iter().map(|thread| thread.sleeps).sum();
     assert!(sleeps <= 4, "{sleeps} sleeps");
     assert!(report.ended_ns < 200_000 + THREADS * 8_000, "ended at {} ns", report.ended_ns);
+}
+
+/// Sections of a millisecond after thousands of short ones: the batch that was large
+/// enough for the short ones must not keep anybody waiting for minutes.
+#[test]
+fn adaptive_batches_close_early_when_sections_grow() {
+    const SLOW_FROM: u64 = 20_000_000;
+    let machine = Machine::builtin("two_cpu").unwrap();
+    let lock = AdaptiveTicketLock::<Sim>::new();
+    let longest = Cell::new(0);
+    let mut simulation = Simulation::new(&machine, 1);
+    for _ in 0..6 {
+        simulation.spawn(|| {
+            while !stopped() {
+                let came = now();
+                lock.lock();
+                if now() > SLOW_FROM {
+                    longest.set(longest.get().max(now() - came));
+                    sleep(1_000_000);
+                }
+                // SAFETY: taken above.
+                unsafe { lock.unlock() };
+            }
+        });
+    }
+    simulation.run_for(40 * SLOW_FROM).unwrap_or_else(|stuck| panic!("{stuck}"));
+    assert!(longest.get() < 200_000_000, "waited {} ns", longest.get());
 }
 
 /// The lock changes sides again and again, with a crowd of readers at the queue

@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::{Complaint, excludes_and_wakes, serves_everybody};
+use common::{Complaint, excludes_and_wakes, patience, serves_everybody};
 use fairlock::lock_api::{GuardSend, RawRwLock};
 
 // What is wrong with [`Broken`].
@@ -108,19 +108,20 @@ unsafe impl<const FAULT: u32> RawRwLock for Broken<FAULT> {
     }
 }
 
-/// A hang is believed after this long; the control takes as long.
+/// What never ends, or never happens, is believed after this long; the control takes as
+/// long.
 const SHORTLY: Duration = Duration::from_millis(1_500);
 
 #[test]
 fn checks_pass_a_plain_lock() {
     let lock = Broken::<NOTHING>::INIT;
-    assert_eq!(excludes_and_wakes(lock, 2, 2, 500, common::PATIENCE), Ok(()));
+    assert_eq!(excludes_and_wakes(lock, 2, 2, 500, patience()), Ok(()));
 }
 
 #[test]
 fn lock_without_exclusion_is_caught() {
     let lock = Broken::<ADMITS_WRITERS>::INIT;
-    assert_eq!(excludes_and_wakes(lock, 0, 4, 20_000, SHORTLY), Err(Complaint::Excludes));
+    assert_eq!(excludes_and_wakes(lock, 0, 4, 20_000, patience()), Err(Complaint::Excludes));
 }
 
 #[test]
@@ -138,5 +139,5 @@ fn unfair_lock_is_caught() {
 #[test]
 fn reader_that_is_never_counted_out_is_caught() {
     let lock = Broken::<KEEPS_A_READER>::INIT;
-    assert_eq!(excludes_and_wakes(lock, 3, 0, 100, SHORTLY), Err(Complaint::Remains));
+    assert_eq!(excludes_and_wakes(lock, 3, 0, 100, patience()), Err(Complaint::Remains));
 }

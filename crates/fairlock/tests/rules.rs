@@ -9,7 +9,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Complaint, PATIENCE, excludes_and_wakes, serves_everybody};
+use common::{Complaint, excludes_and_wakes, patience, serves_everybody};
 use fairlock::platform::Native;
 use fairlock::rwsem::RwSem;
 use fairlock::{Policy, ReaderSpin};
@@ -39,28 +39,28 @@ fn each_policy(check: impl Fn(Lock) -> Result<(), Complaint>) {
 
 #[test]
 fn rule_01_granted_threads_wake_up() {
-    each_policy(|lock| excludes_and_wakes(lock, 2, 2, 3_000, PATIENCE));
+    each_policy(|lock| excludes_and_wakes(lock, 2, 2, 3_000, patience()));
 }
 
 #[test]
 fn rule_02_writers_never_come_in_beside_granted_readers() {
-    each_policy(|lock| excludes_and_wakes(lock, 6, 2, 2_000, PATIENCE));
+    each_policy(|lock| excludes_and_wakes(lock, 6, 2, 2_000, patience()));
 }
 
 #[test]
 fn rule_03_owner_sees_what_the_last_one_wrote() {
-    each_policy(|lock| excludes_and_wakes(lock, 1, 3, 3_000, PATIENCE));
+    each_policy(|lock| excludes_and_wakes(lock, 1, 3, 3_000, patience()));
 }
 
 #[test]
 fn rule_13_three_four_and_five_writers_lose_no_wake_up() {
     for writers in 3..=5 {
-        each_policy(|lock| excludes_and_wakes(lock, 0, writers, 3_000, PATIENCE));
+        each_policy(|lock| excludes_and_wakes(lock, 0, writers, 3_000, patience()));
     }
 }
 
 #[test]
 fn nobody_starves_whoever_runs() {
-    each_policy(|lock| serves_everybody(lock, 2, 2, 20, PATIENCE));
-    each_policy(|lock| serves_everybody(lock, 0, 6, 20, PATIENCE));
+    each_policy(|lock| serves_everybody(lock, 2, 2, 20, patience()));
+    each_policy(|lock| serves_everybody(lock, 0, 6, 20, patience()));
 }

@@ -27,8 +27,8 @@ pub(crate) enum Complaint {
     Remains,
 }
 
-/// How long a lock may keep its threads waiting: no lock that works comes near.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a lock that is to pass may keep its threads waiting: none comes near.
+pub(crate) use fairlock_testing::patience;
 
 /// Who is inside, checked at every entry.
 #[derive(Default)]
@@ -182,7 +182,7 @@ pub(crate) fn serves_everybody<L: RawRwLock + Send + Sync + 'static>(
     stop.store(true, Ordering::Relaxed);
     let stopped = Instant::now();
     while !workers.iter().all(|worker| worker.is_finished()) {
-        if stopped.elapsed() > patience {
+        if stopped.elapsed() > self::patience() {
             return Err(Complaint::LosesWakeUps);
         }
         thread::sleep(Duration::from_millis(1));

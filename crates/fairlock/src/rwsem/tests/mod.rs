@@ -1,7 +1,7 @@
 //! What only a look inside can tell: who is queued, and what the word is.
 //!
 //! No test depends on how long anything takes. What must happen is waited for,
-//! and a test that waits in vain ends the process after [`PATIENCE`].
+//! and a test that waits in vain ends the process (`fairlock_testing`).
 
 mod cancel;
 #[cfg(target_os = "linux")]
@@ -12,9 +12,9 @@ mod turns;
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::io::{self, Write};
-use std::thread::{self, Scope, ScopedJoinHandle};
-use std::time::Instant;
+use std::thread;
+
+use fairlock_testing::{end, join, scope, until};
 
 use super::word::{READER, READFAIL};
 use super::{Policy, ReaderSpin, RwSem};
@@ -22,8 +22,6 @@ use crate::platform::{Native, Platform};
 use crate::wait::{CancelToken, Kind, WaitError};
 
 type Lock = RwSem<Native>;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Both disciplines, each with its handoff now and then and as often as it can be.
 const POLICIES: [(&str, Policy); 6] = [
@@ -49,46 +47,6 @@ fn for_each_policy(test: impl Fn(&Lock)) {
         test(&lock);
         assert_free(&lock);
     }
-}
-
-/// Ends the process: a test that failed would wait for its threads, which wait
-/// for the lock. Past the test harness, which would keep the words to itself.
-fn end(why: &str) -> ! {
-    let test = thread::current();
-    let _ = writeln!(io::stderr(), "{}: {why}", test.name().unwrap_or("a thread of a test"));
-    std::process::abort();
-}
-
-/// A scope that ends the process if it panics.
-fn scope<'env, T>(f: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> T) -> T {
-    struct EndOnPanic;
-    impl Drop for EndOnPanic {
-        fn drop(&mut self) {
-            if thread::panicking() {
-                end("failed (why: with --nocapture)");
-            }
-        }
-    }
-    thread::scope(|s| {
-        let _end = EndOnPanic;
-        f(s)
-    })
-}
-
-/// Waits for what must happen.
-fn until(what: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !what() {
-        if started.elapsed() > PATIENCE {
-            end(&format!("what must happen did not, in {PATIENCE:?}"));
-        }
-        thread::sleep(Duration::from_micros(100));
-    }
-}
-
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    until(|| thread.is_finished());
-    thread.join().unwrap()
 }
 
 fn waiters(lock: &Lock) -> usize {

@@ -1,6 +1,7 @@
 //! Real-time threads, on a machine that lets us have some. (On any machine, and by
 //! every schedule it can think of: the concurrency tester, `rwsem:priorities`.)
 
+use std::io::{self, Write};
 use std::sync::Mutex;
 
 use super::*;

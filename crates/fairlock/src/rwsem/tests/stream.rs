@@ -5,7 +5,8 @@ use super::*;
 use crate::rwsem::favour::TurnEnd;
 use crate::rwsem::word::{HANDOFF, WRITER_PHASE};
 
-const LONG: Duration = Duration::from_secs(20);
+/// A week: what happens within a test's patience does not wait for this.
+const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
 fn adaptive(handoff_after: Option<Duration>) -> Lock {
     Lock::new(Policy { reader_spin: ReaderSpin::Adaptive, handoff_after, ..Policy::HANDOFF })
@@ -116,7 +117,6 @@ fn readers_end_their_turn() {
 #[test]
 fn lock_that_a_stream_left_idle_is_taken_before_the_deadline() {
     let lock = &adaptive(Some(LONG));
-    let mut left = Instant::now();
     beside_a_queued_writer(lock, || {
         until(|| {
             lock.with_queue(|q| q.waiters.head().unwrap().thread.parker.unpark());
@@ -124,12 +124,9 @@ fn lock_that_a_stream_left_idle_is_taken_before_the_deadline() {
             lock.favour.is_quiet()
         });
         // Its own timer decides, and not what it asked for.
-        lock.favour.keep_quiet(soon(20_000));
+        lock.favour.keep_quiet(soon(LONG.as_millis() as u64));
         leave(lock);
-        left = Instant::now();
     });
-    let idle = left.elapsed();
-    assert!(idle < LONG / 4, "idle for {idle:?}");
     assert!(!lock.favour.is_quiet(), "the next writer has not asked for it");
 }
 

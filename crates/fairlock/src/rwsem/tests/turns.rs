@@ -41,7 +41,6 @@ fn reader_is_served_among_writers_that_downgrade() {
     for_each_policy(|lock| {
         let served = AtomicBool::new(false);
         let writes = AtomicU32::new(0);
-        let begin = Barrier::new(2);
         scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
@@ -60,11 +59,11 @@ fn reader_is_served_among_writers_that_downgrade() {
             }
             until(|| lock.has_waiters());
             let reader = s.spawn(|| {
-                begin.wait();
                 visit(lock, Kind::Reader);
                 served.store(true, Ordering::Relaxed);
             });
-            begin.wait();
+            let is_queued = || lock.with_queue(|q| q.waiters.first(Kind::Reader).is_some());
+            until(|| is_queued() || served.load(Ordering::Relaxed));
             let before = writes.load(Ordering::Relaxed);
             until(|| {
                 let during = writes.load(Ordering::Relaxed) - before;
@@ -83,7 +82,8 @@ fn reader_is_served_among_writers_that_downgrade() {
 /// before the tenure would have ended.
 #[test]
 fn lock_that_readers_left_idle_is_taken_before_the_tenure_ends() {
-    const LONG: Duration = Duration::from_secs(20);
+    // Not within the test's patience.
+    const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
     let lock = &Lock::new(Policy { handoff_after: Some(LONG), ..Policy::DEFAULT });
     for kind in [Kind::Writer, Kind::Reader] {
         if kind == Kind::Writer {
@@ -95,13 +95,9 @@ fn lock_that_readers_left_idle_is_taken_before_the_tenure_ends() {
             let waiter = s.spawn(|| visit(lock, Kind::Writer));
             until(|| waiters(lock) == 1);
             thread::sleep(Duration::from_millis(5));
-            let left = Instant::now();
             // SAFETY: taken above.
             unsafe { if kind == Kind::Writer { lock.unlock_write() } else { lock.unlock_read() } }
             join(waiter);
-            let idle = left.elapsed();
-            println!("{kind:?} left: idle for {idle:?}");
-            assert!(idle < LONG / 4, "{kind:?} left: idle for {idle:?}");
         });
     }
     assert_free(lock);
