@@ -35,5 +35,8 @@ pub use range_lock::*;
 pub use rwlock::*;
 pub use version::*;
 
+#[cfg(test)]
+use fairlock_testing as _; // the watchdog
+
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("libfairlock's structs are laid out for 64-bit targets only");

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use fairlock_testing as _; // the watchdog
+
 /// What a Rust static library needs beside itself.
 const SYSTEM_LIBS: [&str; 4] = ["-lgcc_s", "-lpthread", "-lm", "-ldl"];
 

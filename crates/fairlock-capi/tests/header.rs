@@ -5,6 +5,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use fairlock_capi::*;
+use fairlock_testing as _; // the watchdog
 
 /// What only the compiler knows, and what no function or type can say.
 fn trailer() -> String {

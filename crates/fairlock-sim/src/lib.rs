@@ -63,3 +63,6 @@ pub use platform::{Sim, SimU32, SimU64, SimUsize};
 pub use report::{Operations, Report, ThreadReport};
 pub use simulation::{JoinHandle, Simulation};
 pub use stuck::{Stuck, StuckKind, StuckThread};
+
+#[cfg(test)]
+use fairlock_testing as _; // the watchdog

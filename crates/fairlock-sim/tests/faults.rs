@@ -8,6 +8,7 @@ use fairlock::fault::Fault::{self, *};
 use fairlock::fault::with_fault;
 use fairlock_sim::tester::Kind::{self, *};
 use fairlock_sim::tester::{Lock, search};
+use fairlock_testing as _; // the watchdog
 
 /// A mistake, a lock that makes it, and what may be seen of it.
 const FAULTS: &[(Fault, &str, &[Kind])] = &[

@@ -194,7 +194,7 @@ fn the_same_seed_gives_the_same_run() {
         };
         let first = run(1);
         // Elsewhere in memory, and on another OS thread.
-        let elsewhere = std::thread::scope(|s| {
+        let elsewhere = fairlock_testing::scope(|s| {
             s.spawn(|| {
                 let _moved = vec![0_u8; 12_345];
                 run(1)

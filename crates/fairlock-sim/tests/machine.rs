@@ -14,6 +14,7 @@ use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, StuckKind, ThreadState, busy, fill,
     mark, now, sleep, stopped, yield_now,
 };
+use fairlock_testing as _; // the watchdog
 
 const MS: u64 = 1_000_000;
 

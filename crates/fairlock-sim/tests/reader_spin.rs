@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
 use fairlock_sim::{Machine, Sim, Simulation, now, pause, stopped};
+use fairlock_testing as _; // the watchdog
 
 /// Half readers, half writers, for 30 ms of which the last 20 count. All operations,
 /// and the fewest of any thread.

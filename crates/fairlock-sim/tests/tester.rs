@@ -2,6 +2,7 @@
 //! `fairlock torture --schedules 1000000`.
 
 use fairlock_sim::tester::{Lock, search};
+use fairlock_testing as _; // the watchdog
 
 /// For a test build without optimisation a matter of seconds.
 const SCHEDULES: u64 = 800;

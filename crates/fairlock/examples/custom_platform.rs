@@ -126,6 +126,9 @@ fn main() {
     println!("6 threads, {} deposits, no half seen: {:?}", 3 * DEPOSITS, *ACCOUNT.read());
 }
 
+#[cfg(test)]
+use fairlock_testing as _; // the watchdog
+
 #[test]
 fn a_lock_runs_on_a_platform_of_the_users() {
     main();

@@ -1,14 +1,15 @@
 //! `Mutex` as callers see it.
 
 use fairlock::{Mutex, MutexGuard};
+use fairlock_testing::{scope, until};
 
 static COUNT: Mutex<u64> = Mutex::new(0);
 
 #[test]
 fn sections_exclude_each_other() {
-    std::thread::scope(|scope| {
+    scope(|s| {
         for _ in 0..16 {
-            scope.spawn(|| (0..5_000).for_each(|_| *COUNT.lock() += 1));
+            s.spawn(|| (0..5_000).for_each(|_| *COUNT.lock() += 1));
         }
     });
     assert_eq!(*COUNT.lock(), 80_000);
@@ -27,8 +28,8 @@ fn try_lock_fails_while_a_guard_lives() {
 fn a_guard_can_be_released_by_another_thread() {
     let mutex = Mutex::new(());
     let guard = mutex.lock();
-    std::thread::scope(|scope| {
-        scope.spawn(move || drop(guard));
+    scope(|s| {
+        s.spawn(move || drop(guard));
     });
     assert!(!mutex.is_locked());
 }
@@ -56,12 +57,10 @@ fn a_locked_mutex_whose_guard_was_forgotten_can_be_moved_and_dropped() {
 fn waiting_shows() {
     let mutex = Mutex::new(());
     let guard = mutex.lock();
-    std::thread::scope(|scope| {
-        scope.spawn(|| drop(mutex.lock()));
+    scope(|s| {
+        s.spawn(|| drop(mutex.lock()));
         // SAFETY: only looked at.
-        while !unsafe { mutex.raw() }.is_contended() {
-            std::thread::yield_now();
-        }
+        until(|| unsafe { mutex.raw() }.is_contended());
         drop(guard);
     });
 }

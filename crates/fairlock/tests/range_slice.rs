@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fairlock::range::RangeError;
 use fairlock::{CancelToken, RangeSlice};
+use fairlock_testing::{join, scope};
 
 fn numbers(len: usize) -> RangeSlice<usize> {
     RangeSlice::new((0..len).collect::<Vec<_>>())
@@ -94,7 +95,7 @@ fn elements_are_dropped_once() {
 #[test]
 fn guards_may_end_in_another_thread() {
     let slice = numbers(10);
-    thread::scope(|s| {
+    scope(|s| {
         let mut guard = slice.write(0..5).unwrap();
         s.spawn(move || guard[0] = 9);
         assert_eq!(slice.read(0..1).unwrap()[0], 9);
@@ -105,10 +106,10 @@ fn guards_may_end_in_another_thread() {
 fn waits_can_be_cancelled() {
     let (slice, stop) = (numbers(10), CancelToken::new());
     let guard = slice.write(0..5).unwrap();
-    thread::scope(|s| {
+    scope(|s| {
         let waiter = s.spawn(|| slice.read_cancellable(4.., &stop).map(drop));
         stop.cancel();
-        assert_eq!(waiter.join().unwrap(), Err(RangeError::Cancelled));
+        assert_eq!(join(waiter), Err(RangeError::Cancelled));
     });
     drop(guard);
     assert!(slice.write_cancellable(4.., &stop).is_ok());
@@ -118,7 +119,7 @@ fn waits_can_be_cancelled() {
 #[test]
 fn ranges_are_never_torn() {
     let slice = RangeSlice::new(vec![0_u64; 64]);
-    thread::scope(|s| {
+    scope(|s| {
         for seed in 0..4_u64 {
             let slice = &slice;
             s.spawn(move || {
@@ -175,7 +176,7 @@ fn a_storm_of_cancellations_leaves_nothing_behind() {
     for round in 0..60 {
         let stop = CancelToken::new();
         let got = AtomicUsize::new(0);
-        thread::scope(|s| {
+        scope(|s| {
             let held = slice.write(4..12).unwrap();
             for i in 0..12 {
                 let (slice, stop, got) = (&slice, &stop, &got);

@@ -13,6 +13,7 @@ use fairlock::{
     CancelToken, MappedRwLockReadGuard, MappedRwLockWriteGuard, Policy, RawRwLock, RwLock,
     RwLockExt, RwLockReadGuard, RwLockWriteGuard, WaitError,
 };
+use fairlock_testing::{join, scope, until};
 
 const POLICIES: [Policy; 5] = [
     Policy::DEFAULT,
@@ -31,9 +32,7 @@ fn for_each_policy(test: impl Fn(Policy)) {
 }
 
 fn wait_until_queued<T>(lock: &RwLock<T>) {
-    while !lock.has_waiters() {
-        thread::yield_now();
-    }
+    until(|| lock.has_waiters());
 }
 
 /// Counters for the events of this lock alone.
@@ -83,7 +82,7 @@ fn contended_writers_lose_no_update_and_readers_see_no_half() {
     const TURNS: u64 = 2_000;
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, (0u64, 0u64));
-        thread::scope(|s| {
+        scope(|s| {
             for _ in 0..THREADS {
                 s.spawn(|| {
                     for _ in 0..TURNS {
@@ -140,7 +139,7 @@ fn a_guard_of_an_extended_wait_is_an_ordinary_guard() {
 fn a_guard_may_be_dropped_by_another_thread() {
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, 0);
-        thread::scope(|s| {
+        scope(|s| {
             let writer = lock.write();
             s.spawn(move || drop(writer));
             let reader = lock.read();
@@ -162,7 +161,7 @@ fn statics_need_no_initialisation() {
     static PLAIN: RwLock<u32> = RwLock::new(0);
     static PHASED: RwLock<u32> = RwLock::from_raw(RawRwLock::with_policy(Policy::WRITER_PHASE), 0);
     for lock in [&PLAIN, &PHASED] {
-        thread::scope(|s| {
+        scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| *lock.write() += 1);
             }
@@ -187,14 +186,14 @@ fn debug_output_does_not_wait_for_the_lock() {
 fn downgrade_admits_queued_readers_and_no_writer() {
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, 0);
-        thread::scope(|s| {
+        scope(|s| {
             let mut writer = lock.write();
             let reader = s.spawn(|| *lock.read());
             wait_until_queued(&lock);
             *writer = 1;
             let downgraded = RwLockWriteGuard::downgrade(writer);
             // The reader gets in beside the downgraded guard.
-            assert_eq!(reader.join().unwrap(), 1);
+            assert_eq!(join(reader), 1);
             assert!(lock.try_write().is_none());
             assert_eq!(*downgraded, 1);
         });
@@ -207,7 +206,7 @@ fn downgrade_lets_no_queued_writer_in_between() {
     for_each_policy(|policy| {
         for _ in 0..100 {
             let lock = RwLock::with_policy(policy, 0);
-            thread::scope(|s| {
+            scope(|s| {
                 let mut writer = lock.write();
                 s.spawn(|| *lock.write() += 10);
                 wait_until_queued(&lock);
@@ -224,7 +223,7 @@ fn downgrade_lets_no_queued_writer_in_between() {
 fn recursive_read_passes_a_queued_writer() {
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, 0);
-        thread::scope(|s| {
+        scope(|s| {
             let outer = lock.read();
             s.spawn(|| *lock.write() += 1);
             wait_until_queued(&lock);
@@ -262,7 +261,7 @@ fn fair_release_leaves_no_gap_for_the_releaser() {
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, 0);
         let seen = Barrier::new(2);
-        thread::scope(|s| {
+        scope(|s| {
             let mine = lock.write();
             s.spawn(|| {
                 let _theirs = lock.write();
@@ -281,7 +280,7 @@ fn fair_release_leaves_no_gap_for_the_releaser() {
 fn bump_lets_a_waiter_through() {
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, 0);
-        thread::scope(|s| {
+        scope(|s| {
             let mut mine = lock.write();
             s.spawn(|| *lock.write() += 1);
             wait_until_queued(&lock);
@@ -343,7 +342,7 @@ fn a_timed_wait_is_granted_before_its_deadline() {
         let lock = RwLock::with_policy(policy, 0);
         // The longest timeout there is must not overflow anything.
         for timeout in [LONG, Duration::MAX] {
-            thread::scope(|s| {
+            scope(|s| {
                 let writer = lock.write();
                 s.spawn(|| *lock.write_for(timeout).unwrap() += 1);
                 s.spawn(|| drop(lock.read_for(timeout).unwrap()));
@@ -362,7 +361,7 @@ fn readers_behind_a_writer_that_gives_up_move_up() {
     for_each_policy(|policy| {
         let (lock, stop) = (RwLock::with_policy(policy, 0), CancelToken::new());
         let counts = counts_of(&lock);
-        thread::scope(|s| {
+        scope(|s| {
             let held = lock.read();
             let writer = s.spawn(|| lock.write_cancellable(&stop).map(drop));
             wait_until_queued(&lock);
@@ -372,9 +371,9 @@ fn readers_behind_a_writer_that_gives_up_move_up() {
                 thread::yield_now();
             }
             stop.cancel();
-            assert_eq!(writer.join().unwrap(), Err(WaitError::Cancelled));
+            assert_eq!(join(writer), Err(WaitError::Cancelled));
             for reader in readers {
-                reader.join().unwrap();
+                join(reader);
             }
             drop(held);
         });
@@ -406,7 +405,7 @@ fn a_cancel_ends_every_wait_under_the_token_and_no_other() {
     for_each_policy(|policy| {
         let (lock, stop, go_on) =
             (RwLock::with_policy(policy, 0), CancelToken::new(), CancelToken::new());
-        thread::scope(|s| {
+        scope(|s| {
             let held = lock.write();
             let stopped: Vec<_> = (0..6)
                 .map(|i| {
@@ -422,11 +421,11 @@ fn a_cancel_ends_every_wait_under_the_token_and_no_other() {
             wait_until_queued(&lock);
             stop.cancel();
             for waiter in stopped {
-                assert_eq!(waiter.join().unwrap(), Err(WaitError::Cancelled));
+                assert_eq!(join(waiter), Err(WaitError::Cancelled));
             }
             drop(held);
-            assert_eq!(reader.join().unwrap(), Ok(()));
-            assert_eq!(writer.join().unwrap(), Ok(()));
+            assert_eq!(join(reader), Ok(()));
+            assert_eq!(join(writer), Ok(()));
         });
         assert_pristine(&lock);
     });
@@ -437,7 +436,7 @@ fn a_cancel_after_the_grant_changes_nothing() {
     for_each_policy(|policy| {
         let (lock, stop) = (RwLock::with_policy(policy, 0), CancelToken::new());
         let granted = Barrier::new(2);
-        thread::scope(|s| {
+        scope(|s| {
             let held = lock.write();
             let waiter = s.spawn(|| {
                 let mut guard = lock.write_cancellable(&stop).expect("granted before the cancel");
@@ -451,7 +450,7 @@ fn a_cancel_after_the_grant_changes_nothing() {
             stop.cancel();
             assert!(lock.is_locked_exclusive());
             granted.wait();
-            waiter.join().unwrap();
+            join(waiter);
         });
         assert_eq!(*lock.read(), 1);
         assert_pristine(&lock);
@@ -465,7 +464,7 @@ fn a_wait_granted_and_cancelled_at_once_has_the_lock_or_not_but_says_which() {
         for round in 0..300 {
             let stop = CancelToken::new();
             let start = Barrier::new(2);
-            thread::scope(|s| {
+            scope(|s| {
                 let held = lock.write();
                 let waiter = s.spawn(|| match round % 2 {
                     0 => lock.read_cancellable(&stop).map(|guard| {
@@ -484,7 +483,7 @@ fn a_wait_granted_and_cancelled_at_once_has_the_lock_or_not_but_says_which() {
                 wait_until_queued(&lock);
                 start.wait();
                 drop(held);
-                assert!(matches!(waiter.join().unwrap(), Ok(()) | Err(WaitError::Cancelled)));
+                assert!(matches!(join(waiter), Ok(()) | Err(WaitError::Cancelled)));
             });
             assert_pristine(&lock);
         }
@@ -517,7 +516,7 @@ fn a_panic_under_a_guard_releases_the_lock_and_poisons_nothing() {
 fn a_panic_under_a_guard_lets_waiters_in() {
     for_each_policy(|policy| {
         let lock = RwLock::with_policy(policy, 0);
-        thread::scope(|s| {
+        scope(|s| {
             let guard = lock.write();
             s.spawn(|| *lock.write() += 1);
             s.spawn(|| drop(lock.read()));
@@ -551,7 +550,7 @@ fn a_lock_counts_its_slow_paths_where_it_is_told_to() {
         drop((lock.read(), lock.read()));
         drop(lock.write());
         assert_eq!(counts.snapshot().iter().map(|(_, n)| n).sum::<usize>(), 0, "no slow path");
-        thread::scope(|s| {
+        scope(|s| {
             let held = lock.write();
             s.spawn(|| lock.write_cancellable(&stop).map(drop).unwrap_err());
             wait_for(Event::SleepWriter);
@@ -598,7 +597,7 @@ where
     R::ExclusiveGuard: Send,
 {
     let lock = lock_api::RwLock::<R, _>::new(0);
-    thread::scope(|s| {
+    scope(|s| {
         s.spawn(|| *lock.write() += 1);
         s.spawn(|| *lock.try_write_for(LONG).unwrap() += 1);
         s.spawn(|| {
@@ -632,7 +631,6 @@ fn the_lock_and_its_errors_have_the_usual_traits() {
 
 #[cfg(target_os = "linux")]
 mod signals {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
@@ -667,32 +665,31 @@ mod signals {
         signal: libc::c_int,
         enough: usize,
     ) -> Result<(), WaitError> {
-        let lock = Arc::new(RwLock::with_policy(policy, 0));
-        let held = lock.write();
+        let lock = &RwLock::with_policy(policy, 0);
         let (send_id, id) = mpsc::channel();
-        let waiter = thread::spawn({
-            let lock = lock.clone();
-            move || {
+        let result = scope(|s| {
+            let held = lock.write();
+            let waiter = s.spawn(move || {
                 // SAFETY: always succeeds.
                 send_id.send(unsafe { libc::pthread_self() }).unwrap();
-                take(&lock)
+                take(lock)
+            });
+            let id = id.recv().unwrap();
+            wait_until_queued(lock);
+            let handled = || HANDLED[signal as usize].load(Ordering::Relaxed);
+            let before = handled();
+            until(|| {
+                // SAFETY: the thread has not been joined, so its id is valid.
+                unsafe { libc::pthread_kill(id, signal) };
+                waiter.is_finished() || handled() - before >= enough
+            });
+            if waiter.is_finished() {
+                assert!(!lock.has_waiters());
             }
+            drop(held);
+            join(waiter)
         });
-        let id = id.recv().unwrap();
-        wait_until_queued(&lock);
-        let handled = || HANDLED[signal as usize].load(Ordering::Relaxed);
-        let before = handled();
-        while !waiter.is_finished() && handled() - before < enough {
-            // SAFETY: the thread has not been joined, so its id is valid.
-            unsafe { libc::pthread_kill(id, signal) };
-            thread::sleep(Duration::from_micros(100));
-        }
-        if waiter.is_finished() {
-            assert!(!lock.has_waiters());
-        }
-        drop(held);
-        let result = waiter.join().unwrap();
-        assert_pristine(&lock);
+        assert_pristine(lock);
         result
     }
 

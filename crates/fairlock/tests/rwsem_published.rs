@@ -1,8 +1,8 @@
 //! The published discipline of the reader/writer lock as callers see it.
 //!
-//! No test depends on timing to pass: what must happen is waited for without
-//! a bound that a loaded machine could miss, and short waits are only used to
-//! make an interleaving likely.
+//! No test depends on timing to pass: what must happen is waited for
+//! (`fairlock_testing::until`), and short waits are only used to make an
+//! interleaving likely.
 
 #![cfg(not(fairlock_loom))]
 
@@ -16,6 +16,7 @@ use fairlock::platform::{Native, Platform};
 use fairlock::rwsem::RwSem;
 use fairlock::wait::CancelToken;
 use fairlock::{Policy, ReaderSpin, WaitError};
+use fairlock_testing::{join, scope, until};
 
 type Lock = RwSem<Native>;
 type Token = CancelToken<Native>;
@@ -55,13 +56,6 @@ fn assert_no_trace(lock: &Lock) {
 
 fn soon(ms: u64) -> u64 {
     Native::now() + ms * 1_000_000
-}
-
-/// Waits for what must happen; hangs the test rather than failing it early.
-fn wait_until(what: impl Fn() -> bool) {
-    while !what() {
-        thread::sleep(Duration::from_micros(200));
-    }
 }
 
 /// Gives threads that were started time to queue. Nothing depends on it.
@@ -189,7 +183,7 @@ fn writers_exclude_everybody_whichever_way_in_and_out() {
         let tokens: Vec<Token> = (0..64).map(|_| Token::new()).collect();
         let current = AtomicUsize::new(0);
         let done = AtomicBool::new(false);
-        thread::scope(|s| {
+        scope(|s| {
             let workers: Vec<_> = (0..THREADS)
                 .map(|i| {
                     let (lock, inside, tokens, current) = (&lock, &inside, &tokens, &current);
@@ -213,7 +207,7 @@ fn writers_exclude_everybody_whichever_way_in_and_out() {
                 }
             });
             for worker in workers {
-                worker.join().unwrap();
+                join(worker);
             }
             done.store(true, Ordering::Relaxed);
         });
@@ -229,7 +223,7 @@ fn three_four_and_five_writers_lose_no_wake_up() {
         for writers in 3..=5 {
             let inside = Inside::default();
             let visits = if lock.policy().handoff_after == Some(Duration::ZERO) { 1 } else { 10 };
-            thread::scope(|s| {
+            scope(|s| {
                 for _ in 0..writers {
                     s.spawn(|| {
                         for _ in 0..visits * 500 {
@@ -251,7 +245,7 @@ fn one_writer_among_passing_readers_loses_no_wake_up() {
     for_each_policy(|lock| {
         let inside = Inside::default();
         let done = AtomicBool::new(false);
-        thread::scope(|s| {
+        scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
@@ -276,16 +270,16 @@ fn one_writer_among_passing_readers_loses_no_wake_up() {
 fn timed_out_writer_wakes_the_readers_behind_it() {
     for_each_policy(|lock| {
         lock.read();
-        thread::scope(|s| {
+        scope(|s| {
             let writer = s.spawn(|| lock.write_until(soon(100)));
-            wait_until(|| lock.has_waiters() || writer.is_finished());
+            until(|| lock.has_waiters() || writer.is_finished());
             let readers: Vec<_> = (0..3).map(|_| s.spawn(|| lock.read())).collect();
             // The lock stays read by this thread: only the writer's leaving
             // lets them in.
             for reader in readers {
-                reader.join().unwrap();
+                join(reader);
             }
-            assert_eq!(writer.join().unwrap(), Err(WaitError::TimedOut));
+            assert_eq!(join(writer), Err(WaitError::TimedOut));
         });
         // SAFETY: this thread's, and the three readers'.
         unsafe { (0..4).for_each(|_| lock.unlock_read()) };
@@ -308,7 +302,7 @@ fn cancelled_waiter_leaves_no_trace_wherever_it_stands() {
 fn cancel_at(lock: &Lock, position: usize, cancel_reader: bool) {
     let token = Token::new();
     lock.write();
-    thread::scope(|s| {
+    scope(|s| {
         let mut others = Vec::new();
         let mut cancelled = None;
         for i in 0..3 {
@@ -332,7 +326,7 @@ fn cancel_at(lock: &Lock, position: usize, cancel_reader: bool) {
         // SAFETY: taken above.
         unsafe { lock.unlock_write() };
         for other in others {
-            other.join().unwrap();
+            join(other);
         }
     });
 }
@@ -344,14 +338,14 @@ fn cancelled_writer_lets_in_the_reader_behind_it() {
     for_each_policy(|lock| {
         let token = Token::new();
         lock.read();
-        thread::scope(|s| {
+        scope(|s| {
             let writer = s.spawn(|| lock.write_cancellable(&token));
-            wait_until(|| lock.has_waiters());
+            until(|| lock.has_waiters());
             let reader = s.spawn(|| lock.read());
             let_them_queue();
             token.cancel();
-            reader.join().unwrap();
-            assert_eq!(writer.join().unwrap(), Err(WaitError::Cancelled));
+            join(reader);
+            assert_eq!(join(writer), Err(WaitError::Cancelled));
         });
         // SAFETY: this thread's and the reader's.
         unsafe { (0..2).for_each(|_| lock.unlock_read()) };
@@ -381,20 +375,20 @@ fn reader_does_not_join_readers_while_a_writer_waits() {
             return; // there it may, until the writer's deadline
         }
         lock.read();
-        thread::scope(|s| {
+        scope(|s| {
             let writer = s.spawn(|| {
                 lock.write();
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
             });
-            wait_until(|| lock.has_waiters());
+            until(|| lock.has_waiters());
             assert!(!lock.try_read());
             assert_eq!(lock.read_until(soon(5)), Err(WaitError::TimedOut));
             // One that holds it already may.
             assert!(lock.try_read_recursive());
             // SAFETY: taken twice.
             unsafe { (0..2).for_each(|_| lock.unlock_read()) };
-            writer.join().unwrap();
+            join(writer);
         });
     });
 }
@@ -408,7 +402,7 @@ fn readers_are_woken_together_however_many() {
         let lock = Lock::new(policy);
         let all_inside = Barrier::new(READERS);
         lock.write();
-        thread::scope(|s| {
+        scope(|s| {
             for _ in 0..READERS {
                 s.spawn(|| {
                     lock.read();
@@ -428,14 +422,14 @@ fn readers_are_woken_together_however_many() {
 
 fn downgrade_wakes(lock: &Lock) {
     lock.write();
-    thread::scope(|s| {
+    scope(|s| {
         let readers: Vec<_> = (0..4).map(|_| s.spawn(|| lock.read())).collect();
         let_them_queue();
         // SAFETY: taken above.
         unsafe { lock.downgrade() };
         // This thread still reads: only the downgrade lets them in.
         for reader in readers {
-            reader.join().unwrap();
+            join(reader);
         }
     });
     assert!(lock.is_locked() && !lock.is_write_locked() && !lock.try_write());
@@ -463,7 +457,7 @@ fn downgrade_lets_no_writer_in_between() {
         println!("policy: {name}");
         let lock = Lock::new(policy);
         let value = AtomicUsize::new(0);
-        thread::scope(|s| {
+        scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| {
                     for _ in 0..300 {
@@ -487,7 +481,7 @@ fn downgrade_lets_no_writer_in_between() {
 /// Lets go and comes back at once, by `again`; a waiter must have been first.
 fn waiter_is_first(lock: &Lock, reads: bool, let_go: impl Fn(), again: impl Fn()) {
     let had_it = AtomicBool::new(false);
-    thread::scope(|s| {
+    scope(|s| {
         s.spawn(|| {
             if reads {
                 lock.read();
@@ -501,7 +495,7 @@ fn waiter_is_first(lock: &Lock, reads: bool, let_go: impl Fn(), again: impl Fn()
                 unsafe { lock.unlock_write() };
             }
         });
-        wait_until(|| lock.has_waiters());
+        until(|| lock.has_waiters());
         let_go();
         again();
         assert!(had_it.load(Ordering::Relaxed), "overtook the waiter");
@@ -531,7 +525,7 @@ fn fair_unlock_lets_nobody_in_before_the_waiter() {
             if i % 4 < 2 {
                 waiter_is_first(&lock, false, let_go, || lock.write());
             } else {
-                waiter_is_first(&lock, false, let_go, || wait_until(|| lock.try_write()));
+                waiter_is_first(&lock, false, let_go, || until(|| lock.try_write()));
             }
         }
         assert_no_trace(&lock);
@@ -550,14 +544,14 @@ fn waiter_past_its_deadline_is_not_overtaken() {
             let handoff = if reads { Event::ReadHandoff } else { Event::WriteHandoff };
             lock.write();
             let let_go = || {
-                wait_until(|| counts.get(handoff) > 0);
+                until(|| counts.get(handoff) > 0);
                 // SAFETY: taken above.
                 unsafe { lock.unlock_write() };
             };
             if i % 4 < 2 {
                 waiter_is_first(&lock, reads, let_go, || lock.write());
             } else {
-                waiter_is_first(&lock, reads, let_go, || wait_until(|| lock.try_write()));
+                waiter_is_first(&lock, reads, let_go, || until(|| lock.try_write()));
             }
         }
         assert_no_trace(&lock);
@@ -572,7 +566,7 @@ fn waiters_are_served_among_thieves() {
         println!("policy: {name}");
         let lock = Lock::new(policy);
         let served = AtomicUsize::new(0);
-        thread::scope(|s| {
+        scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| {
                     while served.load(Ordering::Relaxed) < 20 {
@@ -605,7 +599,7 @@ fn handoff_ends_with_the_last_waiter_that_gives_up() {
         let lock = Lock::new(policy);
         for i in 0..4 {
             lock.write();
-            thread::scope(|s| {
+            scope(|s| {
                 let mut waits = Vec::new();
                 for j in 0..2 {
                     let lock = &lock;
@@ -615,7 +609,7 @@ fn handoff_ends_with_the_last_waiter_that_gives_up() {
                     }));
                 }
                 for wait in waits {
-                    assert_eq!(wait.join().unwrap(), Err(WaitError::TimedOut));
+                    assert_eq!(join(wait), Err(WaitError::TimedOut));
                 }
             });
             // SAFETY: taken above.
@@ -630,14 +624,14 @@ fn handoff_ends_with_the_last_waiter_that_gives_up() {
 fn head_takes_the_free_lock_under_an_inherited_handoff() {
     let lock = Lock::new(IMMEDIATE);
     lock.write();
-    thread::scope(|s| {
+    scope(|s| {
         let first = s.spawn(|| lock.write_until(soon(50)));
-        wait_until(|| lock.has_waiters() || first.is_finished());
+        until(|| lock.has_waiters() || first.is_finished());
         let second = s.spawn(|| lock.write());
-        assert_eq!(first.join().unwrap(), Err(WaitError::TimedOut));
+        assert_eq!(join(first), Err(WaitError::TimedOut));
         // SAFETY: taken above.
         unsafe { lock.unlock_write() };
-        second.join().unwrap();
+        join(second);
         // SAFETY: the second's.
         unsafe { lock.unlock_write() };
     });
@@ -653,7 +647,7 @@ fn timed_wait_ends_while_the_owner_sleeps() {
         for _ in 0..3 {
             let started = Instant::now();
             let end = soon(2);
-            thread::scope(|s| {
+            scope(|s| {
                 s.spawn(|| assert_eq!(lock.write_until(end), Err(WaitError::TimedOut)));
                 s.spawn(|| assert_eq!(lock.read_until(end), Err(WaitError::TimedOut)));
             });

@@ -210,7 +210,7 @@ mod tests {
             }
             (INCREMENTS, torn)
         };
-        let (done, torn) = thread::scope(|scope| {
+        let (done, torn) = fairlock_testing::scope(|scope| {
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
             threads
                 .into_iter()
@@ -229,7 +229,7 @@ mod tests {
     fn readers_share<L: RwBench>() -> bool {
         let lock = L::new();
         let (entered, second) = mpsc::channel();
-        thread::scope(|scope| {
+        fairlock_testing::scope(|scope| {
             lock.read_lock();
             scope.spawn(|| {
                 lock.read_lock();

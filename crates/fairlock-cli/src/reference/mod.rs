@@ -90,7 +90,7 @@ mod tests {
 
     fn excludes<M: BenchMutex>() {
         let (lock, total) = (M::create(), AtomicU32::new(0));
-        thread::scope(|scope| {
+        fairlock_testing::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     for _ in 0..EACH {
@@ -126,7 +126,7 @@ mod tests {
     /// Readers among them. Fewer turns: its spinners collapse with more threads than CPUs.
     fn excludes_readers<L: BenchLock>() {
         let (lock, total) = (L::create(), AtomicU32::new(0));
-        thread::scope(|scope| {
+        fairlock_testing::scope(|scope| {
             for number in 0..3 {
                 let (lock, total) = (&lock, &total);
                 scope.spawn(move || {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use fairlock_testing as _; // the watchdog
+
 /// The library that Cargo built for this test.
 pub(crate) fn library() -> PathBuf {
     let tests = std::env::current_exe().expect("this test has a path");

@@ -158,9 +158,11 @@ impl<P: Platform> SpinnerQueue<P> {
 mod tests {
     use super::*;
     use crate::platform::Native;
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
-    use std::sync::{Arc, Barrier};
     use std::thread;
+
+    use fairlock_testing::{scope, until};
 
     type Queue = SpinnerQueue<Native>;
 
@@ -170,9 +172,7 @@ mod tests {
     /// of another test's lock.
     fn me() -> &'static Thread<Native> {
         let me = Native::thread();
-        while me.spinner.state.load(Ordering::Acquire) == LEFT {
-            thread::yield_now();
-        }
+        until(|| me.spinner.state.load(Ordering::Acquire) != LEFT);
         me
     }
 
@@ -194,7 +194,7 @@ mod tests {
         // Whoever left stays alive, so that no thread is given its record.
         let (left, freed) = (Barrier::new(2), Barrier::new(2));
         assert!(queue.enter(me(), 0));
-        thread::scope(|s| {
+        scope(|s| {
             s.spawn(|| {
                 let me = me();
                 assert!(!queue.enter(me, 1_000));
@@ -217,7 +217,7 @@ mod tests {
         assert!(queue.enter(me(), 0));
         // Those who left stay alive, so that no thread is given their records.
         let (all_left, end) = (Barrier::new(4), Barrier::new(5));
-        thread::scope(|s| {
+        scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
                     assert!(!queue.enter(me(), 1_000));
@@ -241,15 +241,11 @@ mod tests {
     #[test]
     fn one_at_a_time_at_the_head_while_others_leave() {
         const THREADS: usize = 6;
-        let queue = Arc::new(Queue::new());
-        let inside = Arc::new(AtomicBool::new(false));
-        let entered = Arc::new(AtomicUsize::new(0));
-        let start = Arc::new(Barrier::new(THREADS));
-        let threads: Vec<_> = (0..THREADS)
-            .map(|i| {
-                let (queue, inside) = (queue.clone(), inside.clone());
-                let (entered, start) = (entered.clone(), start.clone());
-                thread::spawn(move || {
+        let (queue, start) = (&Queue::new(), &Barrier::new(THREADS));
+        let (inside, entered) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+        scope(|s| {
+            for i in 0..THREADS {
+                s.spawn(move || {
                     let me = me();
                     start.wait();
                     for round in 0..20_000 {
@@ -261,12 +257,9 @@ mod tests {
                             queue.leave(me);
                         }
                     }
-                })
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
+                });
+            }
+        });
         assert!(entered.load(Ordering::Relaxed) > 0);
         assert!(queue.is_empty());
     }

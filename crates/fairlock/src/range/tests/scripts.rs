@@ -7,12 +7,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairlock_testing::patience;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult};
 
 use super::model::{Model, POSITIONS, Places, span};
 use super::rules::{Step, choose, part, step};
-use super::{Lock, PATIENCE, ReadGuard, WriteGuard};
+use super::{Lock, ReadGuard, WriteGuard};
 use crate::range::{RangeError, RangePolicy};
 use crate::wait::{CancelToken, Kind};
 
@@ -219,7 +220,7 @@ fn with_waiting(
                     let Some(name) = choose(&model, false, n) else { continue };
                     let waiter = waiting.remove(&name).unwrap();
                     waiter.stop.cancel();
-                    let end = waiter.done.recv_timeout(PATIENCE).unwrap();
+                    let end = waiter.done.recv_timeout(patience()).unwrap();
                     assert_eq!(end.err(), Some(RangeError::Cancelled));
                     model.leave(name)
                 }
@@ -233,7 +234,7 @@ fn with_waiting(
             };
             for name in granted {
                 let waiter = waiting.remove(&name).unwrap();
-                let guard = waiter.done.recv_timeout(PATIENCE).unwrap().unwrap();
+                let guard = waiter.done.recv_timeout(patience()).unwrap().unwrap();
                 guards.insert(name, guard);
             }
             for waiter in waiting.values() {
@@ -245,7 +246,7 @@ fn with_waiting(
             drop(guards.remove(&name).unwrap());
             for name in model.leave(name) {
                 let waiter = waiting.remove(&name).unwrap();
-                guards.insert(name, waiter.done.recv_timeout(PATIENCE).unwrap().unwrap());
+                guards.insert(name, waiter.done.recv_timeout(patience()).unwrap().unwrap());
             }
         }
     });
@@ -288,7 +289,7 @@ fn a_range_that_waits_is_not_overtaken_for_longer_than_the_policy_says() {
             drop(lock.write(span((0, POSITIONS / 2))).unwrap());
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(started.elapsed() < PATIENCE);
+        assert!(started.elapsed() < patience());
         readers.into_iter().for_each(super::join);
     });
 }
@@ -296,7 +297,7 @@ fn a_range_that_waits_is_not_overtaken_for_longer_than_the_policy_says() {
 /// Each poke ends a nap, and the next one is longer.
 #[test]
 fn a_waiter_may_be_poked_any_number_of_times() {
-    let lock = &Lock::with_policy(RangePolicy { overtaken_for: PATIENCE });
+    let lock = &Lock::with_policy(RangePolicy { overtaken_for: patience() });
     let guard = lock.write(0..10).unwrap();
     super::scope(|s| {
         let waiter = s.spawn(|| drop(lock.write(0..10).unwrap()));
@@ -317,7 +318,7 @@ fn a_waiter_may_be_poked_any_number_of_times() {
 #[test]
 fn everybody_who_can_go_on_is_woken() {
     const PARTS: u64 = 12;
-    let lock = &Lock::with_policy(RangePolicy { overtaken_for: 10 * PATIENCE });
+    let lock = &Lock::with_policy(RangePolicy { overtaken_for: 10 * patience() });
     for by_one in [true, false] {
         super::scope(|s| {
             let parts = || (0..PARTS).map(|part| 10 * part..10 * part + 5);
