@@ -35,7 +35,7 @@ const SHARE: u64 = 32;
 /// always past their deadlines.
 const LEAST: u64 = 4;
 /// The longest turn: half of what the difference of two times can be.
-const LONGEST_NS: u64 = isize::MAX as u64 / 2;
+const LONGEST_NS: u64 = i64::MAX as u64 / 2;
 
 impl<P: Platform> RwSem<P> {
     /// Without handoffs the side that holds back would starve; then all may spin.
@@ -92,13 +92,13 @@ impl<P: Platform> RwSem<P> {
             if side == Kind::Reader {
                 self.note_readers();
             }
-            q.turns.begin(side, waiter.arrived as usize);
+            q.turns.begin(side, waiter.arrived);
             self.favour.end_quiet();
-            self.begin_turn(q, side, waiter.arrived as usize);
+            self.begin_turn(q, side, waiter.arrived);
         } else {
             let turn = self.favour.turn();
             if turn.is_open() {
-                self.begin_turn(q, turn.side(), waiter.arrived as usize);
+                self.begin_turn(q, turn.side(), waiter.arrived);
             }
         }
     }
@@ -112,7 +112,7 @@ impl<P: Platform> RwSem<P> {
     pub(super) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
         if self.adapts() {
             self.note_readers();
-            self.count_turn(q, Kind::Reader, reads as u64, || P::now() as usize);
+            self.count_turn(q, Kind::Reader, reads as u64, P::now);
         }
     }
 
@@ -120,7 +120,7 @@ impl<P: Platform> RwSem<P> {
     /// head has been woken is what the writers' turn costs.
     pub(super) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
         if self.holds_back(Kind::Reader, WAITERS) {
-            self.count_turn(q, Kind::Writer, 0, || since as usize);
+            self.count_turn(q, Kind::Writer, 0, || since);
         }
     }
 
@@ -128,7 +128,7 @@ impl<P: Platform> RwSem<P> {
     pub(super) fn end_turns(&self, q: &mut Queued<P>) {
         if self.adapts() {
             q.turns.count_past_queue(self.favour.take_past_queue());
-            q.turns.end(P::now() as usize);
+            q.turns.end(P::now());
             self.note_favour(q);
         }
     }
@@ -138,7 +138,7 @@ impl<P: Platform> RwSem<P> {
         q: &mut Queued<P>,
         side: Kind,
         acquisitions: u64,
-        since: impl FnOnce() -> usize,
+        since: impl FnOnce() -> u64,
     ) {
         if !self.adapts() {
             return;
@@ -154,22 +154,22 @@ impl<P: Platform> RwSem<P> {
 
     /// The turn is this side's. Somebody of the other one may wait for its end: it
     /// comes with that one's deadline, or sooner if that is the favoured side.
-    fn begin_turn(&self, q: &Queued<P>, side: Kind, now: usize) {
+    fn begin_turn(&self, q: &Queued<P>, side: Kind, now: u64) {
         let after = self.policy.handoff_after.map_or(0, |after| at_most(after, LONGEST_NS));
         let favoured = self.favour.side() == side;
         let mut least = 0;
         if favoured && side == Kind::Reader {
             let writers = q.turns.last_ns(Kind::Writer).min(after);
             let length = writers.saturating_mul(LEAST).min(LONGEST_NS);
-            least = now.wrapping_add(length as usize).max(1);
+            least = now.wrapping_add(length).max(1);
         }
         self.favour.set_least(least);
         let end = q.waiters.first(side.other()).map(|waiter| {
             if !favoured {
-                return now.wrapping_add((after / SHARE) as usize);
+                return now.wrapping_add(after / SHARE);
             }
-            let due = waiter.arrived.wrapping_add(after) as usize;
-            let sooner = least != 0 && (due.wrapping_sub(least) as isize) < 0;
+            let due = waiter.arrived.wrapping_add(after);
+            let sooner = least != 0 && (due.wrapping_sub(least) as i64) < 0;
             if sooner { least } else { due }
         });
         self.favour.set_turn(end.map_or(TurnEnd::open(side), |end| TurnEnd::at(side, end)));

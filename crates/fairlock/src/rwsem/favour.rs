@@ -5,38 +5,37 @@ use core::sync::atomic::Ordering;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::Kind;
 
-/// What is known without the queue lock. Relaxed throughout: hints. Times are the
-/// low bits of the clock.
+/// What is known without the queue lock. Relaxed throughout: hints.
 #[repr(C, align(64))] // its own cache line: read by all, while `word` changes hands
 pub(super) struct Favour<P: Platform> {
     /// The side whose turns yield more, as a number.
     side: P::AtomicUsize,
     /// The current turn, while somebody is queued.
-    turn: P::AtomicUsize,
+    turn: P::AtomicU64,
     /// Until when no writer's deadline ends the readers' turn; zero in other turns.
-    least: P::AtomicUsize,
+    least: P::AtomicU64,
     /// Until when releases leave the head of the queue asleep; zero if they do not.
-    quiet: P::AtomicUsize,
+    quiet: P::AtomicU64,
     /// When a writer last got in after readers.
-    written: P::AtomicUsize,
+    written: P::AtomicU64,
     /// Reads past the queue that are not in the account of a turn yet.
     past_queue: P::AtomicUsize,
 }
 
 /// The side whose turn it is, and when that ends, in one word.
 #[derive(Clone, Copy)]
-pub(super) struct TurnEnd(usize);
+pub(super) struct TurnEnd(u64);
 
 impl TurnEnd {
-    const SIDE: usize = 1;
+    const SIDE: u64 = 1;
 
     /// A turn that nobody waits for the end of.
     pub(super) const fn open(side: Kind) -> Self {
-        Self(side as usize)
+        Self(side as u64)
     }
 
-    pub(super) fn at(side: Kind, end: usize) -> Self {
-        Self((end & !Self::SIDE).max(Self::SIDE + 1) | side as usize)
+    pub(super) fn at(side: Kind, end: u64) -> Self {
+        Self((end & !Self::SIDE).max(Self::SIDE + 1) | side as u64)
     }
 
     pub(super) fn is_open(self) -> bool {
@@ -44,7 +43,7 @@ impl TurnEnd {
     }
 
     pub(super) fn side(self) -> Kind {
-        side_of(self.0 & Self::SIDE)
+        side_of((self.0 & Self::SIDE) as usize)
     }
 
     pub(super) fn is_over(self, now: u64) -> bool {
@@ -54,20 +53,21 @@ impl TurnEnd {
 
 impl<P: Platform> Favour<P> {
     pub(super) fn new() -> Self {
-        let zero = || P::AtomicUsize::new(0);
+        let never = || P::AtomicU64::new(0);
         Self {
-            side: zero(),
-            turn: zero(),
-            least: zero(),
-            quiet: zero(),
-            written: zero(),
-            past_queue: zero(),
+            side: P::AtomicUsize::new(0),
+            turn: never(),
+            least: never(),
+            quiet: never(),
+            written: never(),
+            past_queue: P::AtomicUsize::new(0),
         }
     }
 
     pub(super) const fn new_const() -> Self
     where
         P::AtomicUsize: ConstZero,
+        P::AtomicU64: ConstZero,
     {
         Self {
             side: ConstZero::ZERO,
@@ -95,23 +95,22 @@ impl<P: Platform> Favour<P> {
         set(&self.turn, turn.0);
     }
 
-    pub(super) fn written(&self) -> usize {
+    pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
     pub(super) fn note_written(&self, now: u64) {
-        self.written.store(now as usize, Ordering::Relaxed);
+        self.written.store(now, Ordering::Relaxed);
     }
 
-    pub(super) fn set_least(&self, until: usize) {
+    pub(super) fn set_least(&self, until: u64) {
         set(&self.least, until);
     }
 
     /// Until when the readers' turn lasts at least, if that is still to come.
     pub(super) fn least(&self, now: u64) -> Option<u64> {
         let least = self.least.load(Ordering::Relaxed);
-        let left = least.wrapping_sub(now as usize);
-        (least != 0 && (left as isize) > 0).then(|| now + left as u64)
+        (least != 0 && is_ahead(least, now)).then_some(least)
     }
 
     /// Whether releases leave the head of the queue asleep at this time.
@@ -122,7 +121,7 @@ impl<P: Platform> Favour<P> {
 
     /// The head of the queue wakes itself then.
     pub(super) fn keep_quiet(&self, until: u64) {
-        self.quiet.store(until as usize, Ordering::Relaxed);
+        self.quiet.store(until, Ordering::Relaxed);
     }
 
     /// The head of the queue is another one, and did not ask for it.
@@ -149,15 +148,15 @@ fn side_of(number: usize) -> Kind {
 }
 
 /// Not written without need: everybody reads it.
-fn set(hint: &impl Atomic<usize>, value: usize) {
+fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
     if hint.load(Ordering::Relaxed) != value {
         hint.store(value, Ordering::Relaxed);
     }
 }
 
-/// Whether a time, given by its low bits, is still to come.
-fn is_ahead(time: usize, now: u64) -> bool {
-    (time.wrapping_sub(now as usize) as isize) > 0
+/// Whether a time is still to come. It may be past the end of the clock.
+fn is_ahead(time: u64, now: u64) -> bool {
+    (time.wrapping_sub(now) as i64) > 0
 }
 
 #[cfg(all(test, not(fairlock_loom)))]
@@ -169,15 +168,15 @@ mod tests {
         for side in [Kind::Reader, Kind::Writer] {
             assert_eq!(TurnEnd::open(side).side(), side);
             assert!(!TurnEnd::open(side).is_over(u64::MAX));
-            // Also where the low bits of the clock wrap, or are zero.
-            for end in [0, 1, 1_000, usize::MAX] {
+            // Also where the clock wraps, or is zero.
+            for end in [0, 1, 1_000, u64::MAX] {
                 let turn = TurnEnd::at(side, end);
                 assert_eq!((turn.side(), turn.is_open()), (side, false));
-                let before = (end as u64).wrapping_sub(2);
-                assert_eq!(
-                    [before, (end as u64).wrapping_add(4)].map(|now| turn.is_over(now)),
-                    [false, true]
-                );
+                // A minute is more than 32 bits of nanoseconds.
+                for (before, after) in [(2, 4), (60_000_000_000, 60_000_000_000)] {
+                    let around = [end.wrapping_sub(before), end.wrapping_add(after)];
+                    assert_eq!(around.map(|now| turn.is_over(now)), [false, true]);
+                }
             }
         }
     }

@@ -33,12 +33,11 @@ impl Sums {
     }
 }
 
-/// The current turn, and the sums of those before it. Times are the low bits of
-/// the clock.
+/// The current turn, and the sums of those before it.
 pub(super) struct Turns {
     /// Whose turn it is, while somebody is queued.
     side: Option<Kind>,
-    began: usize,
+    began: u64,
     acquisitions: u64,
     sums: [Sums; 2],
     /// How long each side's last turn was.
@@ -52,7 +51,7 @@ impl Turns {
     }
 
     /// The first waiter has queued; `side` is inside, or was last.
-    pub(super) fn begin(&mut self, side: Kind, now: usize) {
+    pub(super) fn begin(&mut self, side: Kind, now: u64) {
         (self.side, self.began, self.acquisitions) = (Some(side), now, 0);
     }
 
@@ -62,8 +61,8 @@ impl Turns {
         &mut self,
         side: Kind,
         acquisitions: u64,
-        since: impl FnOnce() -> usize,
-    ) -> Option<usize> {
+        since: impl FnOnce() -> u64,
+    ) -> Option<u64> {
         let began = (self.side? != side).then(since);
         if let Some(since) = began {
             self.end(since);
@@ -82,10 +81,10 @@ impl Turns {
     }
 
     /// The turn is over, and no other begins unless `begin` says so.
-    pub(super) fn end(&mut self, now: usize) {
+    pub(super) fn end(&mut self, now: u64) {
         if let Some(side) = self.side.take() {
             // Below zero if the clock was looked at before the turn began.
-            let ns = (now.wrapping_sub(self.began) as isize).max(0) as u64;
+            let ns = (now.wrapping_sub(self.began) as i64).max(0) as u64;
             self.sums[side as usize].add(ns, self.acquisitions);
             self.last_ns[side as usize] = ns;
         }
@@ -115,13 +114,13 @@ mod tests {
     use super::*;
 
     /// Turns by turns: so many acquisitions in so many nanoseconds, readers first.
-    fn after(rounds: usize, reads: (u64, usize), writes: (u64, usize)) -> Turns {
+    fn after(rounds: usize, reads: (u64, u64), writes: (u64, u64)) -> Turns {
         let mut turns = Turns::new();
         play(&mut turns, rounds, reads, writes);
         turns
     }
 
-    fn play(turns: &mut Turns, rounds: usize, reads: (u64, usize), writes: (u64, usize)) {
+    fn play(turns: &mut Turns, rounds: usize, reads: (u64, u64), writes: (u64, u64)) {
         let mut now = 1_000;
         turns.begin(Kind::Writer, now);
         for _ in 0..rounds {

@@ -103,7 +103,7 @@ fn readers_end_their_turn() {
     let lock = &adaptive(Some(LONG));
     beside_a_queued_writer(lock, || {
         assert!(join_for(lock, 60_000), "it is the readers' turn");
-        lock.favour.set_turn(TurnEnd::at(Kind::Reader, Native::now() as usize));
+        lock.favour.set_turn(TurnEnd::at(Kind::Reader, Native::now()));
         thread::sleep(Duration::from_millis(1));
         let joined = (0..10_000).take_while(|_| join_for(lock, 10)).map(|_| leave(lock)).count();
         assert!(joined < 10_000, "the turn does not end");
@@ -158,12 +158,12 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
     beside_a_queued_writer(lock, || {
         let now = Native::now();
         lock.with_queue(|q| {
-            q.turns.begin(Kind::Writer, (now - TURN_NS) as usize);
+            q.turns.begin(Kind::Writer, now - TURN_NS);
             lock.count_reads(q, 1);
         });
         assert!(lock.favour.least(now).is_some_and(|until| until >= now + 4 * TURN_NS));
         // Longer than the writer's deadline.
-        lock.favour.set_least(soon(20_000) as usize);
+        lock.favour.set_least(soon(LONG.as_millis() as u64));
         thread::sleep(Duration::from_millis(10));
         lock.wake_after_release();
         assert_eq!(word(lock) & (HANDOFF | WRITER_PHASE), 0);
