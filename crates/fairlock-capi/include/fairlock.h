@@ -16,6 +16,8 @@
  * a token, …), is for a pointer that is null or misaligned, or to memory that is no such
  * object: destroyed, overwritten, moved, never initialised, or initialised with a preset
  * that does not exist. This is noticed from what is in the memory, so not with certainty.
+ * Not said at each function: whoever locks for reading gets EAGAIN if as many readers as can
+ * be counted, 2^55, hold the lock (of a range lock: all of it).
  * No function aborts on what the caller passes, and no exception comes out of any.
  *
  * POINTERS must be null, or point to an object of their type that stays where it is as

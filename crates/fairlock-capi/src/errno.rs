@@ -28,6 +28,8 @@ errno! {
     TIMED_OUT = ETIMEDOUT,
     INTERRUPTED = EINTR,
     CANCELLED = ECANCELED,
+    /// No more readers can be counted.
+    TOO_MANY_READERS = EAGAIN,
     /// Nothing of the kind with this policy.
     UNSUPPORTED = ENOTSUP,
 }
@@ -38,6 +40,7 @@ impl From<WaitError> for Errno {
             WaitError::TimedOut => Self::TIMED_OUT,
             WaitError::Interrupted => Self::INTERRUPTED,
             WaitError::Cancelled => Self::CANCELLED,
+            WaitError::TooManyReaders => Self::TOO_MANY_READERS,
         }
     }
 }
@@ -49,6 +52,7 @@ impl From<RangeError> for Errno {
             RangeError::TimedOut => Self::TIMED_OUT,
             RangeError::Interrupted => Self::INTERRUPTED,
             RangeError::Cancelled => Self::CANCELLED,
+            RangeError::TooManyReaders => Self::TOO_MANY_READERS,
             // Empty, inverted, out of bounds.
             _ => Self::INVALID,
         }

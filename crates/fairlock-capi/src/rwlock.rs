@@ -101,7 +101,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read(lock: *mut fairlock_rwlock_t) -> c
 #[must_use]
 pub unsafe extern "C" fn fairlock_rwlock_try_read(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| busy_unless(sem.try_read())) }
+    unsafe { with(lock, |sem| try_read(sem, sem.try_read())) }
 }
 
 /// Takes the lock for reading; gives up at `deadline`, a time on `clock`.
@@ -157,12 +157,8 @@ pub unsafe extern "C" fn fairlock_rwlock_read_cancellable(
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
-    let read = |sem: &RwSem<Native>| {
-        sem.read_recursive();
-        Ok(())
-    };
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, read) }
+    unsafe { with(lock, |sem| Ok(sem.checked_read_recursive()?)) }
 }
 
 /// As fairlock_rwlock_read_recursive, without waiting.
@@ -174,7 +170,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive(lock: *mut fairlock_rwlo
 #[must_use]
 pub unsafe extern "C" fn fairlock_rwlock_try_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| busy_unless(sem.try_read_recursive())) }
+    unsafe { with(lock, |sem| try_read(sem, sem.try_read_recursive())) }
 }
 
 /// As fairlock_rwlock_read_recursive; gives up at `deadline`, a time on `clock`.
@@ -464,8 +460,17 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
 
 #[inline(always)]
 fn read(sem: &RwSem<Native>) -> Result<(), Errno> {
-    sem.read();
-    Ok(())
+    Ok(sem.checked_read()?)
+}
+
+/// What came of an attempt to read.
+#[inline(always)]
+fn try_read(sem: &RwSem<Native>, taken: bool) -> Result<(), Errno> {
+    match taken {
+        true => Ok(()),
+        false if sem.is_saturated() => Err(Errno::TOO_MANY_READERS),
+        false => Err(Errno::BUSY),
+    }
 }
 
 #[inline(always)]
@@ -517,4 +522,46 @@ unsafe fn until(
 /// When `left` is over, on the locks' clock.
 fn end(left: Duration) -> u64 {
     Native::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use libc::{EAGAIN, EBUSY};
+
+    use super::*;
+    use crate::cancel::fairlock_cancel_init;
+
+    #[test]
+    fn where_no_more_readers_can_be_counted_every_way_to_read_says_so() {
+        let mut lock = fairlock_rwlock_t { mark: 0, preset: 0, memory: [0; 95] };
+        let lock = &raw mut lock;
+        // SAFETY: a token, as anything is that `init` made one.
+        let mut token = unsafe { std::mem::zeroed() };
+        let (token, time) = (&raw mut token, &timespec { tv_sec: 0, tv_nsec: 0 });
+        let clock = libc::CLOCK_MONOTONIC;
+        // SAFETY: a lock, a token and a time, of this test alone.
+        let read = unsafe {
+            assert_eq!(fairlock_cancel_init(token), 0);
+            home::get(lock).unwrap().adopt_readers(usize::MAX);
+            [
+                fairlock_rwlock_read(lock),
+                fairlock_rwlock_try_read(lock),
+                fairlock_rwlock_read_until(lock, clock, time),
+                fairlock_rwlock_read_interruptible(lock),
+                fairlock_rwlock_read_cancellable(lock, token),
+                fairlock_rwlock_read_recursive(lock),
+                fairlock_rwlock_try_read_recursive(lock),
+                fairlock_rwlock_read_recursive_until(lock, clock, time),
+                fairlock_rwlock_read_recursive_interruptible(lock),
+                fairlock_rwlock_read_recursive_cancellable(lock, token),
+            ]
+        };
+        assert_eq!(read, [EAGAIN; 10]);
+        // SAFETY: as above.
+        unsafe {
+            assert_eq!(fairlock_rwlock_try_write(lock), EBUSY);
+            assert_eq!(fairlock_rwlock_unlock_read(lock), 0);
+            assert_eq!(fairlock_rwlock_read(lock), 0);
+        }
+    }
 }

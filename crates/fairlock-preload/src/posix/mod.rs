@@ -13,7 +13,7 @@ use fairlock::platform::Platform;
 use fairlock::rwsem::Barge;
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
-use self::until::Until;
+use self::until::{Until, errno};
 use crate::head::{Entry, Exit, Head};
 use crate::process::config::{self, Mode};
 use crate::process::registry;
@@ -289,10 +289,7 @@ fn read(slot: &Slot<Preload>, me: &State, again: bool, until: &Until) -> Result<
     }
     timed(slot, me, || match until {
         until if barge(until, &slot.watches[0], || slot.sem.barge_read()) => Ok(()),
-        Until::Forever => {
-            slot.sem.read();
-            Ok(())
-        }
+        Until::Forever => slot.sem.checked_read().map_err(errno),
         until => until.wait(|deadline| slot.sem.read_until(deadline)),
     })
 }
@@ -409,5 +406,26 @@ mod tests {
         assert!(lock.read_at_once() && lock.unlock_at_once());
         assert!(lock.write_at_once() && !lock.read_at_once());
         assert!(lock.unlock_at_once() && !lock.unlock_at_once());
+    }
+
+    #[test]
+    fn where_no_more_readers_can_be_counted_every_way_to_read_says_so() {
+        let mut lock = libc::PTHREAD_RWLOCK_INITIALIZER;
+        // SAFETY: initialised, and here to the end.
+        let lock = unsafe { Lock::at(&mut lock) };
+        lock.inflate().sem.adopt_readers(usize::MAX);
+        let far = Preload::now() + 1_000_000_000_000;
+        let fails = || {
+            let timed = [Until::Monotonic(far), Until::Realtime(u64::MAX / 2)];
+            [lock.try_read(), lock.read(&Until::Forever)]
+                .into_iter()
+                .chain(timed.map(|until| lock.read(&until)))
+                .all(|result| result == EAGAIN)
+        };
+        assert!(fails(), "by a thread that does not read it");
+        lock.unlock();
+        assert_eq!(lock.read(&Until::Forever), 0);
+        assert!(fails(), "by one that does");
+        assert_eq!(lock.try_write(), EBUSY);
     }
 }

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use fairlock::platform::Platform;
 use fairlock::wait::WaitError;
-use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EINVAL, ETIMEDOUT, clockid_t, timespec};
+use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, EINVAL, ETIMEDOUT, clockid_t, timespec};
 
 use crate::thread::platform::{Preload, clock};
 
@@ -60,15 +60,22 @@ impl Until {
                     Preload::now() + time.saturating_sub(realtime()).min(LATEST)
                 }
             };
-            if wait(deadline).is_ok() {
-                return Ok(());
-            }
+            let ended = wait(deadline);
             // The clock may have been set back meanwhile.
             match self {
-                Until::Realtime(time) if realtime() < *time => {}
-                _ => return Err(ETIMEDOUT),
+                Until::Realtime(time)
+                    if ended == Err(WaitError::TimedOut) && realtime() < *time => {}
+                _ => return ended.map_err(errno),
             }
         }
+    }
+}
+
+/// What a wait that got nothing returns.
+pub(crate) fn errno(error: WaitError) -> c_int {
+    match error {
+        WaitError::TooManyReaders => EAGAIN,
+        WaitError::TimedOut | WaitError::Interrupted | WaitError::Cancelled => ETIMEDOUT,
     }
 }
 

@@ -17,11 +17,12 @@ impl<P: Platform> RangeRwLock<P> {
     /// Locks `range` for reading; blocks until it has it.
     ///
     /// # Errors
-    /// [`Empty`](RangeError::Empty), [`Inverted`](RangeError::Inverted).
+    /// [`Empty`](RangeError::Empty), [`Inverted`](RangeError::Inverted),
+    /// [`TooManyReaders`](RangeError::TooManyReaders).
     #[inline]
     pub fn read(&self, range: impl RangeBounds<u64>) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_forever(span, Kind::Reader);
+        let hold = self.acquire_forever(span, Kind::Reader)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
@@ -35,7 +36,7 @@ impl<P: Platform> RangeRwLock<P> {
         range: impl RangeBounds<u64>,
     ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_forever(span, Kind::Writer);
+        let hold = self.acquire_forever(span, Kind::Writer)?;
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
@@ -76,7 +77,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// use it only where it is needed.
     ///
     /// # Errors
-    /// [`Empty`](RangeError::Empty), [`Inverted`](RangeError::Inverted).
+    /// Those of [`read`](Self::read).
     pub fn read_recursive(
         &self,
         range: impl RangeBounds<u64>,
@@ -282,12 +283,12 @@ impl<P: Platform> RangeRwLock<P> {
     // ---- the choice ----
 
     #[inline(always)]
-    pub(super) fn acquire_forever(&self, span: Span, kind: Kind) -> Hold {
+    pub(super) fn acquire_forever(&self, span: Span, kind: Kind) -> Result<Hold, WaitError> {
         let missed = if span == Span::FULL && self.is_by_gate() {
             None
         } else {
             match self.try_slot(span, kind) {
-                Ok(hold) => return hold,
+                Ok(hold) => return Ok(hold),
                 Err(missed) => Some(missed),
             }
         };
@@ -295,22 +296,22 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     #[inline(never)]
-    fn acquire_slow_forever(&self, span: Span, kind: Kind, missed: Option<Missed>) -> Hold {
+    fn acquire_slow_forever(
+        &self,
+        span: Span,
+        kind: Kind,
+        missed: Option<Missed>,
+    ) -> Result<Hold, WaitError> {
         // The full range, by the gate.
-        if missed.is_none() && self.enter_whole_forever(kind) {
-            return Hold::GATE;
+        if missed.is_none() && self.enter_whole_forever(kind)? {
+            return Ok(Hold::GATE);
         }
         if missed == Some(Missed::Unknown)
             && let Ok(hold) = self.try_beside_tree(span, kind)
         {
-            return hold;
+            return Ok(hold);
         }
-        loop {
-            // Waiting for ever ends with the range only.
-            if let Ok(hold) = self.acquire(span, kind, false, &WaitContext::FOREVER) {
-                return hold;
-            }
-        }
+        self.acquire(span, kind, false, &WaitContext::FOREVER)
     }
 
     /// A range that can be had at once is taken without a look at the clock.
@@ -356,7 +357,10 @@ impl<P: Platform> RangeRwLock<P> {
         kind: Kind,
         recursive: bool,
     ) -> Result<Hold, RangeError> {
-        self.attempt_or_pass(span, kind, recursive, None).map_err(|_| RangeError::Busy)
+        self.attempt_or_pass(span, kind, recursive, None).map_err(|shut| match shut {
+            Shut::Busy => RangeError::Busy,
+            Shut::Wait(error) => error.into(),
+        })
     }
 
     /// One attempt, after the gate if need be: waits for nobody but at the gate,

@@ -195,8 +195,9 @@ use crate::ticket::AdaptiveTicketLock;
 /// # Errors
 ///
 /// A range that is empty ([`RangeError::Empty`]) or ends before it starts
-/// ([`RangeError::Inverted`]) is refused by every method. Beyond that `read` and
-/// `write` do not fail.
+/// ([`RangeError::Inverted`]) is refused by every method. Beyond that `write` does not
+/// fail, and `read` only when as many readers hold the full range as can be counted
+/// ([`RangeError::TooManyReaders`]).
 ///
 /// # Fairness
 ///

@@ -141,7 +141,7 @@ impl<P: Platform, T> RangeSlice<P, T> {
         range: impl RangeBounds<usize>,
     ) -> Result<SliceReadGuard<'_, P, T>, RangeError> {
         let span = self.span(range)?;
-        Ok(self.read_guard(self.lock.read_span(span)))
+        Ok(self.read_guard(self.lock.read_span(span)?))
     }
 
     /// Locks elements for writing; blocks until it has them.
@@ -154,7 +154,7 @@ impl<P: Platform, T> RangeSlice<P, T> {
         range: impl RangeBounds<usize>,
     ) -> Result<SliceWriteGuard<'_, P, T>, RangeError> {
         let span = self.span(range)?;
-        Ok(self.write_guard(self.lock.write_span(span)))
+        Ok(self.write_guard(self.lock.write_span(span)?))
     }
 
     /// Locks elements for reading if that needs no waiting.
@@ -270,13 +270,13 @@ impl<P: Platform, T> RangeSlice<P, T> {
 
 impl<P: Platform> RangeRwLock<P> {
     #[inline]
-    fn read_span(&self, span: Span) -> RangeReadGuard<'_, P> {
-        RangeReadGuard::new(self, span, self.acquire_forever(span, Kind::Reader))
+    fn read_span(&self, span: Span) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        Ok(RangeReadGuard::new(self, span, self.acquire_forever(span, Kind::Reader)?))
     }
 
     #[inline]
-    fn write_span(&self, span: Span) -> RangeWriteGuard<'_, P> {
-        RangeWriteGuard::new(self, span, self.acquire_forever(span, Kind::Writer))
+    fn write_span(&self, span: Span) -> Result<RangeWriteGuard<'_, P>, RangeError> {
+        Ok(RangeWriteGuard::new(self, span, self.acquire_forever(span, Kind::Writer)?))
     }
 }
 

@@ -128,6 +128,9 @@ pub enum RangeError {
     Interrupted,
     /// The token was cancelled.
     Cancelled,
+    /// So many readers hold the full range that no more can be counted: 2^55, or
+    /// 2^23 where a pointer has 32 bits. A forgotten guard counts, too.
+    TooManyReaders,
 }
 
 impl From<WaitError> for RangeError {
@@ -136,6 +139,7 @@ impl From<WaitError> for RangeError {
             WaitError::TimedOut => Self::TimedOut,
             WaitError::Interrupted => Self::Interrupted,
             WaitError::Cancelled => Self::Cancelled,
+            WaitError::TooManyReaders => Self::TooManyReaders,
         }
     }
 }
@@ -150,6 +154,7 @@ impl fmt::Display for RangeError {
             Self::TimedOut => "the deadline passed before the range was granted",
             Self::Interrupted => "a signal interrupted the wait for the range",
             Self::Cancelled => "the wait for the range was cancelled",
+            Self::TooManyReaders => "the full range is held by more readers than can be counted",
         })
     }
 }

@@ -47,6 +47,7 @@ const MIXED: usize = 64;
 pub(super) enum Shut {
     /// It would have to be waited for.
     Busy,
+    /// Waiting for it ended so, or would be in vain.
     Wait(WaitError),
 }
 
@@ -82,18 +83,18 @@ impl<P: Platform> RangeRwLock<P> {
     /// The same where it has to be had by the gate, as `is_by_gate` says, and nothing ends
     /// the wait. False if that has changed, or is to be changed.
     #[inline]
-    pub(super) fn enter_whole_forever(&self, kind: Kind) -> bool {
+    pub(super) fn enter_whole_forever(&self, kind: Kind) -> Result<bool, WaitError> {
         match kind {
-            Kind::Reader => self.gate.read(),
+            Kind::Reader => self.gate.checked_read()?,
             Kind::Writer => self.gate.write(),
         }
         // Acquire: as above.
         if self.word.load(Ordering::Acquire) & WHOLE != 0 && !self.mixes(kind) {
-            return true;
+            return Ok(true);
         }
         // SAFETY: just taken.
         unsafe { self.leave_gate(kind) };
-        false
+        Ok(false)
     }
 
     /// Whether a full range that is asked for now has to be had by the gate.
@@ -279,7 +280,11 @@ impl<P: Platform> RangeRwLock<P> {
         let waited = match (kind, patience) {
             (Kind::Reader, None) => {
                 let had = if recursive { gate.try_read_recursive() } else { gate.try_read() };
-                return if had { Ok(()) } else { Err(Shut::Busy) };
+                return match had {
+                    true => Ok(()),
+                    false if gate.is_saturated() => Err(Shut::Wait(WaitError::TooManyReaders)),
+                    false => Err(Shut::Busy),
+                };
             }
             (Kind::Writer, None) => return if gate.try_write() { Ok(()) } else { Err(Shut::Busy) },
             (Kind::Reader, Some(context)) if recursive => gate.read_recursive_with(context),

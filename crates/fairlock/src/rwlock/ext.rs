@@ -19,6 +19,9 @@ use crate::wait::{self, WaitError};
 /// the lock and returns the guard. A lock that can be had at once is taken
 /// without a look at the deadline or the token.
 ///
+/// Those that read can also fail with [`TooManyReaders`](WaitError::TooManyReaders), at
+/// once, where `read` would panic.
+///
 /// Implemented on every [`Platform`] whose atomics can be constants.
 ///
 /// ```

@@ -85,8 +85,10 @@ mod native {
     ///
     /// # Panics
     ///
-    /// Locking does not panic. A panic while a guard is alive releases the
-    /// lock as the guard is dropped; there is no poisoning, as in
+    /// Reading panics, as in `std`, when as many read guards of a lock are alive or
+    /// forgotten as can be counted: 2^55, or 2^23 where a pointer has 32 bits. Ways to
+    /// read that may fail do so instead. Nothing else panics. A panic while a guard is
+    /// alive releases the lock as the guard is dropped; there is no poisoning, as in
     /// `parking_lot`, so the next holder sees the data as the panic left it.
     /// A guard that is forgotten keeps the lock held for good. Guards may be
     /// sent to other threads and dropped there.

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::spin::Spinners;
 use super::tenure::Queued;
-use super::word::{QUEUE_FLAGS, READER, WRITER_LOCKED};
+use super::word::{MOST_READERS, QUEUE_FLAGS, READER, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};
 use crate::ticket::AdaptiveTicketLock;
 
@@ -14,10 +14,11 @@ use crate::ticket::AdaptiveTicketLock;
 /// Release, and no holder is here before.
 impl<P: Platform> RwSem<P> {
     /// `count` readers hold this lock, which nobody else knows yet: each will
-    /// [`unlock_read`](Self::unlock_read) it.
+    /// [`unlock_read`](Self::unlock_read) it. There are never more than the word has
+    /// room for: what says otherwise is no count.
     #[doc(hidden)]
     pub fn adopt_readers(&self, count: usize) {
-        self.word.fetch_add(count.wrapping_mul(READER), Ordering::Relaxed);
+        self.word.fetch_add(count.min(MOST_READERS) * READER, Ordering::Relaxed);
     }
 
     /// A writer holds this lock, which nobody else knows yet: it will

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use super::tenure::Queued;
-use super::word::{HANDOFF, QUEUE_FLAGS, READFAIL, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers};
+use super::word::{HANDOFF, QUEUE_FLAGS, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
 use crate::wait::{GRANTED, Kind};
@@ -50,7 +50,7 @@ impl<P: Platform> RwSem<P> {
     ) -> Result<(), &'static str> {
         let word = self.word.load(Ordering::Relaxed);
         let known = WRITER_LOCKED | QUEUE_FLAGS;
-        if word & READFAIL != 0 || readers(word) > threads || word & 0xff & !known != 0 {
+        if readers(word) > threads || word & 0xff & !known != 0 {
             return Err("the word is corrupt");
         }
         if readers(word) < inside {

@@ -17,6 +17,8 @@ mod check;
 mod downgrade;
 mod favour;
 #[cfg(all(test, fairlock_loom))]
+mod full_loom;
+#[cfg(all(test, fairlock_loom))]
 mod loom_tests;
 mod osq;
 mod owner;
@@ -141,6 +143,9 @@ impl<P: Platform> RwSem<P> {
     // ---- read ----
 
     /// Takes the lock for reading; blocks until it has it.
+    ///
+    /// # Panics
+    /// Where [`checked_read`](Self::checked_read) fails.
     #[inline]
     pub fn read(&self) {
         if let Err(before) = self.read_fast() {
@@ -148,8 +153,16 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// Takes the lock for reading if that needs no waiting. Leaves no trace in
-    /// the word when it fails (rule 15).
+    /// Takes the lock for reading; blocks until it has it, or there are
+    /// [`TooManyReaders`](WaitError::TooManyReaders).
+    #[inline]
+    pub fn checked_read(&self) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::FOREVER)
+    }
+
+    /// Takes the lock for reading if that needs no waiting, and if it is not
+    /// [saturated](Self::is_saturated). Leaves no trace in the word when it fails
+    /// (rule 15).
     #[inline]
     pub fn try_read(&self) -> bool {
         if active(Fault::TryReadCounts) {
@@ -175,18 +188,18 @@ impl<P: Platform> RwSem<P> {
         self.policy.priorities && self.try_read_past_writers()
     }
 
-    /// Takes the lock for reading, or gives up at `deadline` (nanoseconds of
-    /// [`Platform::now`]).
+    /// As [`checked_read`](Self::checked_read), or gives up at `deadline` (nanoseconds
+    /// of [`Platform::now`]).
     pub fn read_until(&self, deadline: u64) -> Result<(), WaitError> {
         self.read_with(&WaitContext::until(deadline))
     }
 
-    /// Takes the lock for reading, or gives up when a signal handler ran.
+    /// As [`checked_read`](Self::checked_read), or gives up when a signal handler ran.
     pub fn read_interruptible(&self) -> Result<(), WaitError> {
         self.read_with(&WaitContext::interruptible())
     }
 
-    /// Takes the lock for reading, or gives up when `token` is cancelled.
+    /// As [`checked_read`](Self::checked_read), or gives up when `token` is cancelled.
     pub fn read_cancellable(&self, token: &crate::wait::CancelToken<P>) -> Result<(), WaitError> {
         self.read_with(&WaitContext::cancellable(token))
     }
@@ -315,15 +328,11 @@ impl<P: Platform> RwSem<P> {
         self.word.load(Ordering::Relaxed) & word::WAITERS != 0
     }
 
-    /// Whether the count of readers is full, at 2^55 (2^23 where a pointer has 32
-    /// bits): [`try_read`](Self::try_read) fails then.
-    ///
-    /// Waiting reads do not: they still let readers in beside readers, the slow
-    /// way. Whoever has to refuse readers instead (`EAGAIN` in POSIX) asks here
-    /// first. Others may read between the question and what follows from it: the
-    /// count has room for as many again.
+    /// Whether the count of readers is full at this instant: 2^55 (2^23 where a pointer
+    /// has 32 bits) hold the lock, or nearly as many and others are on their way in. No
+    /// more get in.
     pub fn is_saturated(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & word::READFAIL != 0
+        !word::has_room(self.word.load(Ordering::Relaxed))
     }
 
     /// Calls `f` with each queued thread: which way it wants the lock, its hint, and

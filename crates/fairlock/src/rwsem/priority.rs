@@ -16,7 +16,7 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::word::{READER, READFAIL, WRITER_LOCKED};
+use super::word::{READER, WRITER_LOCKED, has_room};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, Queue};
@@ -42,7 +42,8 @@ impl<P: Platform> RwSem<P> {
         let passed = self.with_queue(|q| {
             let mut word = self.word.load(Ordering::Relaxed);
             while Self::passes_writers(&q.waiters, priority)
-                && word & (WRITER_LOCKED | READFAIL) == 0
+                && word & WRITER_LOCKED == 0
+                && has_room(word)
             {
                 // Acquire: owns the lock on success (rule 3). It may be closed: the
                 // last one out grants it.

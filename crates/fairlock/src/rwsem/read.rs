@@ -1,14 +1,19 @@
 //! The slow way in for readers.
 
+use core::sync::atomic::Ordering;
+
 use super::RwSem;
-use crate::platform::Platform;
+use super::word::has_room;
+use crate::events::Event;
+use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     #[cold]
     pub(super) fn read_slow_forever(&self, before: usize) {
-        // Waiting for ever ends with the lock only.
-        let _ = self.read_slow(before, &WaitContext::FOREVER);
+        if let Err(error) = self.read_slow(before, &WaitContext::FOREVER) {
+            panic!("{error}");
+        }
     }
 
     /// The fast path found `before`, and the reader is counted already.
@@ -18,6 +23,9 @@ impl<P: Platform> RwSem<P> {
         before: usize,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
+        if !has_room(before) {
+            return self.refuse_reader();
+        }
         let me = P::thread();
         // First, and without the frame of a wait: within a tenure this is the way in.
         if self.policy.has_tenure() && self.steal_read(before, me) {
@@ -26,6 +34,17 @@ impl<P: Platform> RwSem<P> {
         match self.policy.tenure() {
             Some(shape) => self.wait_in_tenure(Kind::Reader, me, context, shape),
             None => self.read_published(before, me, context),
-        }
+        }?;
+        // It was counted, by itself or by who granted to it, without a look for room.
+        // Relaxed: this thread knows of its own count, so it sees the word with it.
+        if has_room(self.word.load(Ordering::Relaxed)) { Ok(()) } else { self.refuse_reader() }
+    }
+
+    /// A reader that is counted finds no room, and takes its count back.
+    fn refuse_reader(&self) -> Result<(), WaitError> {
+        self.count(Event::fail(Kind::Reader));
+        // SAFETY: it gives up a count as a reader inside does, which may be the last.
+        unsafe { self.unlock_read() };
+        Err(WaitError::TooManyReaders)
     }
 }

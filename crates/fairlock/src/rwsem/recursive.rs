@@ -7,25 +7,35 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::word::{READER, READFAIL, WRITER_LOCKED, readers};
+use super::word::{READER, WRITER_LOCKED, has_room, readers};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{CancelToken, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     /// Takes the lock for reading even past waiting writers if readers hold it
     /// already; else like [`read`](Self::read). For a thread that may hold it.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
     pub fn read_recursive(&self) {
         if !self.try_read_recursive() {
             self.read();
         }
     }
 
-    /// As [`read_recursive`](Self::read_recursive), without waiting.
+    /// As [`read_recursive`](Self::read_recursive), but as
+    /// [`checked_read`](Self::checked_read) where that is like `read`.
+    pub fn checked_read_recursive(&self) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::FOREVER)
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), without waiting; false if the lock
+    /// is [saturated](Self::is_saturated), too.
     pub fn try_read_recursive(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         // A passing reader's count is enough: it, or this one, is the last out
         // and grants the lock on if that is due.
-        while word & (WRITER_LOCKED | READFAIL) == 0 && readers(word) > 0 {
+        while word & WRITER_LOCKED == 0 && has_room(word) && readers(word) > 0 {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
@@ -40,20 +50,20 @@ impl<P: Platform> RwSem<P> {
         self.try_read()
     }
 
-    /// As [`read_recursive`](Self::read_recursive), or gives up at `deadline`
-    /// (nanoseconds of [`Platform::now`]).
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at
+    /// `deadline` (nanoseconds of [`Platform::now`]).
     pub fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError> {
         self.read_recursive_with(&WaitContext::until(deadline))
     }
 
-    /// As [`read_recursive`](Self::read_recursive), or gives up when a signal
-    /// handler ran.
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when a
+    /// signal handler ran.
     pub fn read_recursive_interruptible(&self) -> Result<(), WaitError> {
         self.read_recursive_with(&WaitContext::interruptible())
     }
 
-    /// As [`read_recursive`](Self::read_recursive), or gives up when `token` is
-    /// cancelled.
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when
+    /// `token` is cancelled.
     pub fn read_recursive_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
         self.read_recursive_with(&WaitContext::cancellable(token))
     }

@@ -8,7 +8,7 @@
 //! | 3 | 3 | `WRITER_PHASE` | a writer heads the queue: readers may not steal | under the queue lock | under the queue lock |
 //! | 4-7 | 4-7 | | reserved | | |
 //! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
-//! | 63 | 31 | `READFAIL` | the count overflowed: every reader takes the slow path | | |
+//! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
 //! `WAITERS`, `HANDOFF` and `WRITER_PHASE` are cleared by and-not only, and only
 //! under the queue lock (rule 4). `HANDOFF` and `WRITER_PHASE` are never set
@@ -26,11 +26,24 @@
 //! | 1 | 1 | 0 | 0 or passing | written with waiters |
 //! | any | 1 | 1 | any | closed: the last one out grants the lock to the queue |
 //!
-//! Orderings: every step that ends in ownership is an Acquire, on success and
-//! by every path (rule 3); every step that gives ownership up is a Release.
-//! Readers give up with Release and the granter takes over with Acquire, so a
-//! writer sees what the readers before it did not do. Steps that only set or
-//! clear a flag are Relaxed: the queue lock orders what they announce.
+//! # How many readers there can be
+//!
+//! [`MOST_READERS`], at which `READFAIL` is set. A reader stays only if there was room
+//! ([`has_room`]) in the word that it found as it added itself, or, where it was counted
+//! before (it waited, or was granted), in the word as it was at some time after that. Whoever
+//! finds no room takes its count back. So beyond those that stay the word counts no
+//! reader but one for each thread that is on its way in: each adds itself once, and who
+//! grants to a queued thread adds that one, which has taken its own count back. For
+//! those there is room for `MOST_READERS` once more, and there are never so many
+//! threads: the count does not wrap, however many readers are forgotten.
+//!
+//! # Orderings
+//!
+//! Every step that ends in ownership is an Acquire, on success and by every path
+//! (rule 3); every step that gives ownership up is a Release. Readers give up with
+//! Release and the granter takes over with Acquire, so a writer sees what the readers
+//! before it did not do. Steps that only set or clear a flag are Relaxed: the queue
+//! lock orders what they announce.
 
 /// A writer holds the lock.
 pub(crate) const WRITER_LOCKED: usize = 1 << 0;
@@ -42,11 +55,18 @@ pub(crate) const HANDOFF: usize = 1 << 2;
 pub(crate) const WRITER_PHASE: usize = 1 << 3;
 /// One reader.
 pub(crate) const READER: usize = 1 << READER_SHIFT;
-/// The reader count overflowed.
+/// The count is full.
 pub(crate) const READFAIL: usize = 1 << (usize::BITS - 1);
+/// As many readers stay, and as many again fit beside them, one for each thread that
+/// is on its way in.
+pub(crate) const MOST_READERS: usize = READFAIL >> READER_SHIFT;
+
+/// A thread needs memory of its own to run in: a page at least.
+const MOST_THREADS: usize = usize::MAX / 4096;
+const _: () = assert!(MOST_THREADS < MOST_READERS);
 
 const READER_SHIFT: u32 = 8;
-const COUNT: usize = !(READER - 1) & !READFAIL;
+const COUNT: usize = !(READER - 1);
 
 /// A reader that finds none of these has the lock.
 pub(crate) const READ_BLOCKED: usize = WRITER_LOCKED | WAITERS | HANDOFF | WRITER_PHASE | READFAIL;
@@ -58,13 +78,19 @@ pub(crate) const QUEUE_FLAGS: usize = WAITERS | HANDOFF | WRITER_PHASE;
 /// How many readers the word counts, those passing through included.
 #[inline(always)]
 pub(crate) const fn readers(word: usize) -> usize {
-    (word & COUNT) >> READER_SHIFT
+    word >> READER_SHIFT
+}
+
+/// One more reader may stay.
+#[inline(always)]
+pub(crate) const fn has_room(word: usize) -> bool {
+    word & READFAIL == 0
 }
 
 /// Nobody holds the lock, as far as the word tells.
 #[inline(always)]
 pub(crate) const fn is_free(word: usize) -> bool {
-    word & (WRITER_LOCKED | COUNT | READFAIL) == 0
+    word & (WRITER_LOCKED | COUNT) == 0
 }
 
 /// A writer may steal: free, and nothing in the way but sleeping waiters.

@@ -14,6 +14,9 @@ pub enum WaitError {
     Interrupted,
     /// The token was cancelled.
     Cancelled,
+    /// So many readers hold the lock that no more can be counted: 2^55, or 2^23
+    /// where a pointer has 32 bits. A forgotten guard counts, too.
+    TooManyReaders,
 }
 
 impl fmt::Display for WaitError {
@@ -22,6 +25,7 @@ impl fmt::Display for WaitError {
             WaitError::TimedOut => "the deadline passed before the lock was granted",
             WaitError::Interrupted => "a signal interrupted the wait for the lock",
             WaitError::Cancelled => "the wait for the lock was cancelled",
+            WaitError::TooManyReaders => "the lock is held by more readers than can be counted",
         })
     }
 }

@@ -422,6 +422,28 @@ fn those_that_wait_for_the_full_range_are_listed_too() {
     assert_free(lock);
 }
 
+#[test]
+fn the_full_range_is_not_read_more_often_than_can_be_counted() {
+    let lock = &Lock::new();
+    let inside = lock.read(..).unwrap();
+    lock.gate.adopt_readers(usize::MAX); // as many as there can be
+    let late = Duration::from_secs(1_000);
+    let failed = [
+        lock.read(..),
+        lock.try_read(..),
+        lock.read_recursive(..),
+        lock.try_read_recursive(..),
+        lock.read_for(.., late),
+        lock.read_interruptible(..),
+        lock.read(3..5),
+        lock.try_read(3..5),
+    ]
+    .map(Result::err);
+    assert_eq!(failed, [Some(RangeError::TooManyReaders); 8]);
+    assert_eq!(lock.try_write(..).err(), Some(RangeError::Busy));
+    drop(inside);
+}
+
 /// Found by the concurrency tester: two writers inside, after a split.
 #[test]
 fn who_looks_at_a_slot_late_sees_a_holder_that_left_it_for_the_tree() {

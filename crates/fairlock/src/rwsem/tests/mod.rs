@@ -4,6 +4,7 @@
 //! and a test that waits in vain ends the process (`fairlock_testing`).
 
 mod cancel;
+mod full;
 #[cfg(target_os = "linux")]
 mod priority;
 mod rules;
@@ -16,7 +17,6 @@ use std::thread;
 
 use fairlock_testing::{end, join, scope, until};
 
-use super::word::{READER, READFAIL};
 use super::{Policy, ReaderSpin, RwSem};
 use crate::platform::{Native, Platform};
 use crate::wait::{CancelToken, Kind, WaitError};
@@ -82,33 +82,6 @@ fn visit(lock: &Lock, kind: Kind) {
             unsafe { lock.unlock_write() };
         }
     }
-}
-
-/// The count as full as it gets: the next reader makes it overflow.
-#[test]
-fn readers_beyond_the_count_share_and_exclude_writers() {
-    for_each_policy(|lock| {
-        let full = READFAIL - READER;
-        lock.word.store(full, Ordering::SeqCst);
-        assert!(!lock.is_saturated());
-        lock.read();
-        assert!(lock.is_saturated());
-        assert_eq!(word(lock), READFAIL);
-        // Nobody takes the lock for free.
-        assert!(lock.is_locked() && !lock.try_write());
-        assert_eq!(lock.write_until(soon(2)), Err(WaitError::TimedOut));
-        // The guard: not by the fast path, and no trace of the attempt.
-        assert!(!lock.try_read() && !lock.try_read_recursive());
-        assert_eq!(word(lock), READFAIL);
-        // The slow path still lets readers in beside readers.
-        lock.read();
-        assert_eq!(word(lock), READFAIL + READER);
-        // SAFETY: read twice above.
-        unsafe { (0..2).for_each(|_| lock.unlock_read()) };
-        assert_eq!(word(lock), full);
-        assert!(!lock.is_saturated());
-        lock.word.store(0, Ordering::SeqCst);
-    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::sync::Barrier;
 
 use super::*;
-use crate::rwsem::word::{HANDOFF, WAITERS, WRITER_LOCKED, readers};
+use crate::rwsem::word::{HANDOFF, READER, READFAIL, WAITERS, WRITER_LOCKED, readers};
 use crate::wait::WaitContext;
 
 /// Readers granted together are all counted: those that leave at once do not

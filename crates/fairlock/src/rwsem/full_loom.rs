@@ -1,0 +1,63 @@
+//! No more readers stay than there is room for, however they come in:
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::word::{MOST_READERS, READER};
+use super::{Policy, RwSem};
+use crate::platform::Atomic;
+use crate::platform::loom::Loom;
+use crate::wait::WaitError;
+
+const IMMEDIATE: Policy =
+    Policy { handoff_after: Some(Duration::ZERO), writer_spin: false, ..Policy::WRITER_PHASE };
+const SHORT: Policy = Policy {
+    handoff_after: Some(Duration::from_nanos(1)),
+    handoff_budget: Some(100),
+    ..Policy::DEFAULT
+};
+
+/// A writer becomes the last reader but one, while two others come. Not one of loom's
+/// atomics: `inside` is to be seen as it is.
+fn room_for_one(policy: Policy) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_permutations = builder.max_permutations.or(Some(20_000));
+    builder.check(move || {
+        let lock = Arc::new(RwSem::<Loom>::new(policy));
+        let inside = Arc::new(AtomicUsize::new(0));
+        lock.write();
+        let others = [(); 2].map(|()| {
+            let (lock, inside) = (lock.clone(), inside.clone());
+            thread::spawn(move || match lock.checked_read() {
+                Ok(()) => {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "there was room for one");
+                    thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    // SAFETY: just taken.
+                    unsafe { lock.unlock_read() };
+                }
+                Err(error) => assert_eq!(error, WaitError::TooManyReaders),
+            })
+        });
+        let forgotten = (MOST_READERS - 2) * READER;
+        lock.word.fetch_add(forgotten, Ordering::Relaxed);
+        // SAFETY: written above.
+        unsafe { lock.downgrade() };
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(lock.word.load(Ordering::Relaxed), forgotten + READER);
+    });
+}
+
+#[test]
+fn room_for_one_is_for_one_immediate() {
+    room_for_one(IMMEDIATE);
+}
+
+#[test]
+fn room_for_one_is_for_one_short_tenure() {
+    room_for_one(SHORT);
+}

@@ -1,0 +1,156 @@
+//! The count of readers, full.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::super::word::{MOST_READERS, READER, WRITER_LOCKED, has_room, readers};
+use super::*;
+use crate::rwsem::Barge;
+
+const FULL: usize = MOST_READERS * READER;
+
+/// As if so many guards had been forgotten.
+fn fill(lock: &Lock, word: usize) {
+    lock.word.store(word, Ordering::SeqCst);
+}
+
+fn unlock_read(lock: &Lock) {
+    // SAFETY: the caller has just read it.
+    unsafe { lock.unlock_read() };
+}
+
+fn panics(read: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(read)).is_err()
+}
+
+#[test]
+fn beside_as_many_readers_as_can_be_no_way_of_reading_gets_in() {
+    let token = CancelToken::new();
+    let fails = Err(WaitError::TooManyReaders);
+    for_each_policy(|lock| {
+        for word in [FULL, FULL + READER, FULL + 7 * READER] {
+            fill(lock, word);
+            assert!(lock.is_saturated() && lock.is_locked());
+            assert!(!lock.try_read() && !lock.try_read_recursive());
+            assert_ne!(lock.barge_read(), Barge::Taken);
+            assert_eq!([lock.checked_read(), lock.checked_read_recursive()], [fails; 2]);
+            assert_eq!([lock.read_until(0), lock.read_recursive_until(soon(10_000))], [fails; 2]);
+            assert_eq!(
+                [lock.read_interruptible(), lock.read_recursive_interruptible()],
+                [fails; 2]
+            );
+            assert_eq!(
+                [lock.read_cancellable(&token), lock.read_recursive_cancellable(&token)],
+                [fails; 2]
+            );
+            assert!(panics(|| lock.read()) && panics(|| lock.read_recursive()));
+            assert!(!lock.try_write());
+            assert_eq!(lock.write_until(soon(2)), Err(WaitError::TimedOut));
+            assert_eq!(super::word(lock), word, "no trace of any attempt");
+        }
+        fill(lock, 0);
+    });
+}
+
+#[test]
+fn the_last_reader_that_can_be_is_one_like_the_others() {
+    for_each_policy(|lock| {
+        for read in [Lock::read, Lock::read_recursive] {
+            fill(lock, FULL - READER);
+            assert!(!lock.is_saturated());
+            read(lock);
+            assert_eq!((word(lock), lock.is_saturated()), (FULL, true));
+            unlock_read(lock);
+            assert!(lock.try_read() && !lock.try_read());
+            unlock_read(lock);
+            assert!(lock.try_read_recursive() && !lock.try_read_recursive());
+            unlock_read(lock);
+            assert_eq!(word(lock), FULL - READER);
+        }
+        fill(lock, 0);
+    });
+}
+
+#[test]
+fn a_reader_that_finds_no_room_does_not_queue_behind_a_writer() {
+    for_each_policy(|lock| {
+        let token = &CancelToken::new();
+        fill(lock, FULL);
+        scope(|s| {
+            let writer = s.spawn(|| lock.write_cancellable(token));
+            until(|| waiters(lock) == 1);
+            let reader = s.spawn(|| (lock.checked_read(), lock.checked_read_recursive()));
+            let fails = Err(WaitError::TooManyReaders);
+            assert_eq!(join(reader), (fails, fails));
+            token.cancel();
+            assert_eq!(join(writer), Err(WaitError::Cancelled));
+        });
+        assert_eq!(word(lock), FULL);
+        fill(lock, 0);
+    });
+}
+
+/// Three readers and, it may be, a writer are in the queue of a lock that is full once its
+/// writer has become a reader: what becomes of the readers, and of the word.
+fn let_in_from_the_queue(lock: &Lock, writer_waits: bool) -> [Result<(), WaitError>; 3] {
+    let token = &CancelToken::new();
+    let full = WRITER_LOCKED | (FULL - READER);
+    lock.write();
+    let results = scope(|s| {
+        let readers = [(); 3].map(|()| s.spawn(|| lock.read_cancellable(token)));
+        let writer = writer_waits.then(|| s.spawn(|| lock.write_cancellable(token)));
+        until(|| waiters(lock) == 3 + usize::from(writer_waits));
+        lock.word.fetch_add(full - WRITER_LOCKED, Ordering::SeqCst);
+        // SAFETY: written above.
+        unsafe { lock.downgrade() };
+        until(|| readers.iter().any(|reader| reader.is_finished()));
+        if writer_waits {
+            token.cancel(); // nobody who is behind it
+        }
+        if let Some(writer) = writer {
+            assert_eq!(join(writer), Err(WaitError::Cancelled));
+        }
+        readers.map(|reader| join(reader))
+    });
+    assert_eq!(word(lock), FULL);
+    fill(lock, 0);
+    results
+}
+
+#[test]
+fn readers_that_are_granted_find_no_room_and_leave() {
+    for_each_policy(|lock| {
+        let results = let_in_from_the_queue(lock, false);
+        assert_eq!(results, [Err(WaitError::TooManyReaders); 3]);
+    });
+}
+
+#[test]
+fn readers_that_are_let_in_beside_others_find_no_room_and_leave() {
+    for_each_policy(|lock| {
+        let results = let_in_from_the_queue(lock, true);
+        assert!(results.contains(&Err(WaitError::TooManyReaders)) && !results.contains(&Ok(())));
+    });
+}
+
+/// Each adds itself for a moment, and there is room for all of them beyond those inside.
+#[test]
+fn the_count_is_what_it_was_after_many_threads_have_failed() {
+    for_each_policy(|lock| {
+        fill(lock, FULL);
+        scope(|s| {
+            let threads = [(); 4].map(|()| {
+                s.spawn(|| {
+                    for _ in 0..1_000 {
+                        assert_eq!(lock.checked_read(), Err(WaitError::TooManyReaders));
+                        assert!(!lock.try_read() && !lock.try_write());
+                        let seen = word(lock);
+                        assert!(!has_room(seen) && readers(seen) <= MOST_READERS + 4);
+                    }
+                })
+            });
+            threads.into_iter().for_each(|thread| join(thread));
+        });
+        assert_eq!(word(lock), FULL);
+        fill(lock, 0);
+    });
+}
