@@ -42,6 +42,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (ForgetsKind, "range:fifo", &[Panic, Exclusion]),
     (ForgetsGrant, "range:fifo", &[Remains, Deadlock]),
     (ChangesQuietly, "range:fifo", &[Panic, Deadlock]),
+    (LeavesUncounted, "range:fifo", &[Panic, Deadlock]),
     (LooksTooEarly, "range:default", &[Exclusion]),
     (LeavesQuietly, "range:fifo", &[Deadlock, Remains]),
     // Who waits does not count those that come later, and so goes in beside them.

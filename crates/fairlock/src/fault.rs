@@ -76,6 +76,8 @@ pub enum Fault {
     ForgetsGrant,
     /// Defect 7: a downgrade, a split and a shrink tell nobody.
     ChangesQuietly,
+    /// Who gives up takes itself for the last in line, whom nobody counts.
+    LeavesUncounted,
     /// Looks at the slots, and then takes one.
     LooksTooEarly,
     /// Leaves a slot without a look whether anybody in the tree waits for it.

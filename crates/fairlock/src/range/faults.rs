@@ -40,6 +40,8 @@ pub(super) enum Fault {
     ChangesQuietly = 7,
     /// Defect 8: the granter looks at the waiter once more.
     TouchesGranted = 8,
+    /// Who gives up takes itself for the last in line, whom nobody counts.
+    LeavesUncounted = 19,
     /// Looks at the slots, and then takes one.
     LooksTooEarly = 20,
     /// Leaves a slot without a look whether anybody in the tree waits for it.

@@ -33,6 +33,18 @@ pub(super) type Id = u32;
 /// No range.
 pub(super) const NIL: Id = Id::MAX;
 
+#[cfg(all(test, feature = "std", not(loom)))]
+std::thread_local! {
+    /// Blocks and ranges that this thread has looked at: what an operation costs.
+    pub(super) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
+#[inline(always)]
+fn look() {
+    #[cfg(all(test, feature = "std", not(loom)))]
+    LOOKS.set(LOOKS.get() + 1);
+}
+
 struct Range {
     span: Span,
     kind: Kind,
@@ -117,10 +129,12 @@ impl Tree {
         visit: &mut impl FnMut(Id) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         loop {
+            look();
             let here = &self.blocks[block as usize];
             let mut found = here.candidates::<WRITERS>(span);
             if here.is_leaf {
                 while found != 0 {
+                    look();
                     visit(here.names[found.trailing_zeros() as usize])?;
                     found &= found - 1;
                 }
@@ -152,6 +166,7 @@ impl Tree {
         }
         let mut block = self.root;
         loop {
+            look();
             let here = &self.blocks[block as usize];
             if here.is_leaf {
                 break;
@@ -287,6 +302,7 @@ impl Tree {
     /// Tells the blocks above that `block` has one more entry.
     fn grow_above(&mut self, mut block: BlockId, item: Item) {
         loop {
+            look();
             let parent = self.blocks[block as usize].parent;
             let Some(above) = self.blocks.get_mut(parent as usize) else { return };
             let at = above.find(block);
@@ -308,6 +324,7 @@ impl Tree {
     /// Tells the blocks above that `block` has changed in whatever way.
     fn shrink_above(&mut self, mut block: BlockId) {
         loop {
+            look();
             let summary = self.blocks[block as usize].summary(block);
             let parent = self.blocks[block as usize].parent;
             let Some(above) = self.blocks.get_mut(parent as usize) else { return };

@@ -5,7 +5,8 @@
 //!    queue again before it would sleep: a thread that runs takes its turn at once,
 //!    so order costs nothing then, and lets others run beside each other. One that
 //!    sleeps there would make the others wait for its wake-up. Hence no more queue
-//!    this way than leave a CPU for those inside.
+//!    this way than leave a CPU for those inside, and nobody behind more ranges than
+//!    such a wait could be over with.
 //! 2. *Patient.* Then it sleeps, and running threads may overtake it: a thread
 //!    that runs can use the range a thousand times while a sleeping one wakes up.
 //!    A release pokes those that have waited longest, but not every
@@ -42,6 +43,10 @@ const SHORT_NS: u64 = 300;
 /// between two: it does not say when it changes.
 const TREE_LOOKS: u32 = 2;
 const TREE_LOOK_NS: u64 = 200;
+/// Ranges in the way, for each CPU, that can be expected to leave while the one behind
+/// them stays awake. Of more than that most holders do not run; and each is counted,
+/// under the tree lock.
+const IN_WAY_A_CPU: usize = 2;
 /// How long a queued waiter waits for its grant before it sleeps.
 const SPIN_QUEUED_NS: u64 = 50_000;
 /// Time for which a poke may be spent: it costs the releasing thread a few
@@ -133,7 +138,8 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Queues while awake, unless so many do already that no CPU would be left for
-    /// those in the way. Comes back without the range before it would sleep.
+    /// those in the way, or these are too many to have left soon. Comes back without the
+    /// range before it would sleep.
     fn queue_awake(
         &self,
         me: &'static Thread<P>,
@@ -144,7 +150,8 @@ impl<P: Platform> RangeRwLock<P> {
         let now = P::now();
         let waiter = RangeWaiter::new(me, span, kind, now);
         self.with_queue_and_wakes(|q, wakes| {
-            if q.ranges.waiting() + 1 >= P::cpus() {
+            let most = IN_WAY_A_CPU * P::cpus();
+            if q.ranges.waiting() + 1 >= P::cpus() || q.ranges.has_more_in_way(span, kind, most) {
                 return Err(Missed::Unknown);
             }
             // SAFETY: the waiter stays in this frame, which is left after a grant or

@@ -6,6 +6,7 @@
 mod defects;
 mod model;
 mod rules;
+mod scaling;
 mod scripts;
 mod stripes;
 mod torture;

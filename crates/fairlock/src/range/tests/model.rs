@@ -54,6 +54,16 @@ impl Model {
         !self.is_blocked(places, kind, self.requests.len())
     }
 
+    /// How many are in the way of a new request.
+    pub(super) fn in_way(&self, places: Places, kind: Kind) -> usize {
+        let positions = places.0..=places.1;
+        let overlaps = |other: &&Request| {
+            (other.places.0..=other.places.1).any(|position| positions.contains(&position))
+        };
+        let excludes = |other: &&Request| kind == Kind::Writer || other.kind == Kind::Writer;
+        self.requests.iter().filter(overlaps).filter(excludes).count()
+    }
+
     /// A request arrives; it is held at once if nobody is in the way.
     pub(super) fn ask(&mut self, places: Places, kind: Kind) -> usize {
         let held = self.is_free(places, kind);

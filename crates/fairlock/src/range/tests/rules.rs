@@ -87,6 +87,10 @@ impl Beside {
             Step::Try(places, kind) => {
                 let free = self.model.is_free(places, kind);
                 prop_assert_eq!(!ranges.conflicts(span(places), kind), free);
+                for most in 0..4 {
+                    let more = self.model.in_way(places, kind) > most;
+                    prop_assert_eq!(ranges.has_more_in_way(span(places), kind, most), more);
+                }
                 if free {
                     let name = self.model.ask(places, kind);
                     self.nodes.insert(name, ranges.insert_held(span(places), kind, 0, 0));
@@ -183,6 +187,7 @@ fn the_model_catches_trees_that_are_wrong() {
     is_caught::<{ Fault::ForgetsKind as u8 }>();
     is_caught::<{ Fault::TriesAgainstHull as u8 }>();
     is_caught::<{ Fault::ChangesQuietly as u8 }>();
+    is_caught::<{ Fault::LeavesUncounted as u8 }>();
 }
 
 /// Many ranges: the tree stays a balanced search tree, and finds what overlaps,

@@ -1,0 +1,116 @@
+//! What grows with the number of ranges held, by steps and not by time: blocks and ranges
+//! of the tree that are looked at.
+
+use std::time::Duration;
+
+use super::{Lock, WriteGuard, assert_free, join, scope, until};
+use crate::range::RangePolicy;
+use crate::range::ranges::Ranges;
+use crate::range::span::Span;
+use crate::range::tree::LOOKS;
+use crate::wait::Kind;
+
+/// A hundred times as many ranges: two levels more of a tree of sixteen a block.
+const FEW: u64 = 1_000;
+const MANY: u64 = 100 * FEW;
+/// So many times as many looks may that cost.
+const GROWTH: usize = 2;
+
+/// So many ranges of five positions with gaps of five between them.
+fn hold(lock: &Lock, count: u64) -> Vec<WriteGuard<'_>> {
+    (0..count).map(|i| lock.write(10 * i..10 * i + 5).unwrap()).collect()
+}
+
+/// The looks of this thread in `f`.
+fn looks(f: impl FnOnce()) -> usize {
+    LOOKS.set(0);
+    f();
+    LOOKS.get()
+}
+
+fn assert_grows_little([few, many]: [usize; 2]) {
+    assert!(few > 0 && many <= GROWTH * few, "{few} looks beside {FEW}, {many} beside {MANY}");
+}
+
+/// `visit` looks at about as much beside many ranges as beside few.
+fn assert_flat(policy: RangePolicy, visit: impl Fn(&Lock, u64)) {
+    assert_grows_little([FEW, MANY].map(|count| {
+        let lock = Lock::with_policy(policy);
+        let held = hold(&lock, count);
+        visit(&lock, count); // the first time makes room
+        let looks = looks(|| visit(&lock, count));
+        drop(held);
+        assert_free(&lock);
+        looks
+    }));
+}
+
+#[test]
+fn a_range_in_a_gap_costs_the_same_beside_any_number() {
+    for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
+        assert_flat(policy, |lock, count| {
+            let gap = 10 * (count / 3) + 5;
+            drop(lock.read(gap..gap + 5).unwrap());
+            drop(lock.try_write(gap..gap + 5).unwrap());
+            assert!(lock.try_read(gap..gap + 6).is_err());
+        });
+    }
+}
+
+#[test]
+fn a_range_held_in_the_tree_costs_the_same_beside_any_number() {
+    assert_flat(RangePolicy::DEFAULT, |lock, count| {
+        let gap = 10 * (count / 3) + 5;
+        let mut guard = lock.write(gap..gap + 5).unwrap();
+        guard.shrink(gap + 1..gap + 4).unwrap();
+        drop(guard.split_at(gap + 2).unwrap().1.downgrade());
+    });
+}
+
+/// Each of them was counted twice, under the tree lock, by a wait of a moment.
+#[test]
+fn a_wide_wait_that_gives_up_costs_the_same_beside_any_number() {
+    assert_flat(RangePolicy::DEFAULT, |lock, _| {
+        for timeout in [0, 1, 100] {
+            assert!(lock.write_for(.., Duration::from_micros(timeout)).is_err());
+            assert!(lock.read_for(.., Duration::from_micros(timeout)).is_err());
+        }
+    });
+}
+
+#[test]
+fn a_release_beside_a_wide_waiter_costs_the_same_beside_any_number() {
+    let policy = RangePolicy { overtaken_for: super::PATIENCE };
+    assert_flat(policy, |lock, count| {
+        let stop = &crate::wait::CancelToken::new();
+        scope(|s| {
+            let waiter = s.spawn(|| lock.write_cancellable(.., stop).map(drop));
+            until(|| lock.has_patient());
+            let gap = 10 * (count / 3) + 5;
+            (0..100).for_each(|_| drop(lock.read(gap..gap + 5).unwrap()));
+            stop.cancel();
+            assert!(join(waiter).is_err());
+        });
+    });
+}
+
+/// In the tree too, who gives up and has nobody behind it.
+#[test]
+fn the_newest_waiter_leaves_without_a_walk() {
+    assert_grows_little([FEW, MANY].map(|count| {
+        let mut ranges = Ranges::<u64>::new();
+        for i in 0..count {
+            ranges.insert_held(Span::closed(10 * i, 10 * i + 4), Kind::Writer, 0, 0);
+        }
+        let mut all = 0;
+        for ahead in [true, false] {
+            let (id, held) = match ahead {
+                true => ranges.insert_waiting_ahead(Span::FULL, 0, 0, 0),
+                false => ranges.insert(Span::FULL, Kind::Writer, 0, 0, 0),
+            };
+            assert!(!held);
+            all += looks(|| ranges.remove(id, |_, _| panic!("nobody waits for it")));
+        }
+        all
+    }));
+}
