@@ -215,8 +215,10 @@ use crate::ticket::AdaptiveTicketLock;
 ///
 /// # Panics
 ///
-/// Locking does not panic. A panic while a guard is alive releases the range; there
-/// is no poisoning. A forgotten guard keeps its range locked for good.
+/// Locking does not panic, unless some 2^31 ranges that were forgotten are still locked:
+/// there are names for no more, and the lock cannot be used after that. A panic while a
+/// guard is alive releases the range; there is no poisoning. A forgotten guard keeps its
+/// range locked for good.
 ///
 /// # Where it comes from
 ///
@@ -311,6 +313,9 @@ impl Hold {
         const { assert!(SLOTS + MOST_STRIPED <= 1 << Self::NAME_BITS) };
         Self(Self::PAIR | (first as u32) << Self::NAME_BITS | second as u32)
     }
+
+    /// Nodes that have names. The tree makes no more: see [`tree::name`].
+    const MOST_NODES: u32 = Self::PAIR - (SLOTS + MOST_STRIPED) as u32;
 
     #[inline(always)]
     const fn node(id: Id) -> Self {

@@ -23,6 +23,7 @@
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
+use super::Hold;
 use super::block::{B, Block, BlockId, Item};
 use super::span::Span;
 use crate::wait::Kind;
@@ -43,6 +44,15 @@ std::thread_local! {
 fn look() {
     #[cfg(all(test, feature = "std", not(loom)))]
     LOOKS.set(LOOKS.get() + 1);
+}
+
+/// The name of the range at `index`.
+///
+/// # Panics
+/// There are as many ranges as holds can name: one more would be taken for something else.
+pub(super) fn name(index: usize) -> Id {
+    assert!(index < Hold::MOST_NODES as usize, "too many ranges were forgotten");
+    index as Id
 }
 
 struct Range {
@@ -218,8 +228,9 @@ impl Tree {
         let range = Range { span, kind, leaf: NIL };
         match self.free_range {
             NIL => {
+                let id = name(self.ranges.len());
                 self.ranges.push(range);
-                (self.ranges.len() - 1) as Id
+                id
             }
             id => {
                 self.free_range = self.ranges[id as usize].leaf;

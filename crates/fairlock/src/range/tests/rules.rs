@@ -10,7 +10,8 @@ use super::model::{Model, POSITIONS, Places, span};
 use crate::range::faults::Fault;
 use crate::range::ranges::Ranges;
 use crate::range::span::Span;
-use crate::range::tree::Id;
+use crate::range::tree::{Id, name};
+use crate::range::{Hold, Place};
 use crate::wait::Kind;
 
 #[derive(Clone, Debug)]
@@ -243,6 +244,15 @@ fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
     held.into_iter().for_each(|(.., id)| ranges.remove(id, nobody));
     ranges.check_tree();
     assert!(ranges.is_empty());
+}
+
+/// The next one would be the name of a range in two stripes.
+#[test]
+fn the_last_node_that_has_a_name_is_a_node() {
+    let last = name(Hold::MOST_NODES as usize - 1);
+    assert!(matches!(Hold::node(last).place(), Place::Node(id) if id == last));
+    assert!(!matches!(Hold(Hold::node(last).0 + 1).place(), Place::Node(_)));
+    std::panic::catch_unwind(|| name(Hold::MOST_NODES as usize)).unwrap_err();
 }
 
 /// Defect 2, as it was found: W holds, R1 and R2 wait, R1 gives up.
