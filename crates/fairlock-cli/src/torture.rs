@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
-use fairlock_sim::tester::{Failure, Lock, Summary, search};
+use fairlock_sim::tester::{Failure, Lock, Summary, Tester};
 
 use crate::error::{Error, FAILED};
 use crate::runner::progress;
@@ -109,7 +109,8 @@ fn try_portion(lock: Lock, seeds: std::ops::Range<u64>, verdict: &Mutex<Verdict>
     if locked().failure.as_ref().is_some_and(|failure| failure.seed < seeds.start) {
         return;
     }
-    let result = search(lock, seeds);
+    let mut tester = Tester::new().expect("memory for the threads' stacks");
+    let result = tester.search(lock, seeds);
     let mut verdict = locked();
     match result {
         Ok(Summary { schedules, steps }) => {

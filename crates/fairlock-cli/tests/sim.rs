@@ -250,3 +250,18 @@ fn a_file_that_cannot_be_written_is_found_before_the_run() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("make the folder first"));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn too_little_memory_for_the_threads_is_told_in_words() {
+    // Address space for the program, and not for 4,000 stacks of 64 KiB.
+    let fairlock = env!("CARGO_BIN_EXE_fairlock");
+    let sim = "sim handoff --case sleep --locks unfair --threads 4000 --duration 1ms";
+    let limited = format!("ulimit -v 200000 && exec '{fairlock}' {sim}");
+    let output = Command::new("sh").args(["-c", &limited]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let wanted =
+        "no memory for the stacks of 4000 threads: Cannot allocate memory (os error 12); use fewer";
+    assert!(printed.contains(wanted) && !printed.contains("panicked"), "{printed}");
+}

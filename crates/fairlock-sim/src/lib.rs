@@ -40,6 +40,7 @@
 
 mod cpu_set;
 mod engine;
+mod error;
 mod events;
 mod fiber;
 mod inside;
@@ -56,6 +57,7 @@ pub mod tester;
 mod timers;
 mod world;
 
+pub use error::SimulationError;
 pub use inside::{busy, fill, mark, now, pause, random, sleep, stopped, thread, yield_now};
 pub use machine::{Machine, MachineError};
 pub use observe::{Mark, Observer, ThreadState};

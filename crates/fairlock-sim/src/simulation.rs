@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::engine::with_engine;
+use crate::error::SimulationError;
 use crate::fiber::{Fiber, FiberStack, Panic};
 use crate::machine::Machine;
 use crate::observe::Observer;
 use crate::report::Report;
-use crate::stuck::Stuck;
 use crate::world::{Step, World};
 
 /// Threads on a simulated machine.
@@ -111,12 +111,13 @@ impl<'env> Simulation<'env> {
     /// Runs until all threads have ended.
     ///
     /// # Errors
-    /// Nobody gets anything done, for too long. The threads' frames stay in memory
-    /// for good, since locks may refer to them.
+    /// Nobody gets anything done, for too long: then the threads' frames stay in memory
+    /// for good, since locks may refer to them. Or there is no memory for the threads'
+    /// stacks.
     ///
     /// # Panics
-    /// A thread panicked, or there is no memory for the threads' stacks.
-    pub fn run(self) -> Result<Report, Stuck> {
+    /// A thread panicked.
+    pub fn run(self) -> Result<Report, SimulationError> {
         self.run_until(None)
     }
 
@@ -128,19 +129,20 @@ impl<'env> Simulation<'env> {
     ///
     /// # Panics
     /// As [`run`](Self::run).
-    pub fn run_for(self, ns: u64) -> Result<Report, Stuck> {
+    pub fn run_for(self, ns: u64) -> Result<Report, SimulationError> {
         self.run_until(Some(ns))
     }
 
-    fn run_until(mut self, stop_ns: Option<u64>) -> Result<Report, Stuck> {
-        let mut fibers: Vec<_> = self
-            .bodies
-            .into_iter()
-            .enumerate()
-            .map(|(nth, body)| {
-                Fiber::new(FiberStack::new(nth).expect("no memory for the threads' stacks"), body)
-            })
-            .collect();
+    fn run_until(mut self, stop_ns: Option<u64>) -> Result<Report, SimulationError> {
+        let threads = self.bodies.len();
+        // Before there are fibers, which are leaked if they do not end; and after the lists,
+        // which cannot grow where there is no memory.
+        let (mut fibers, mut stacks) = (Vec::with_capacity(threads), Vec::with_capacity(threads));
+        for nth in 0..threads {
+            let stack = FiberStack::new(nth);
+            stacks.push(stack.map_err(|error| SimulationError::NoMemory { threads, error })?);
+        }
+        fibers.extend(stacks.into_iter().zip(self.bodies).map(|(s, body)| Fiber::new(s, body)));
         self.world.start(
             stop_ns.map(|ns| ns.saturating_mul(1000)),
             self.patience_ns.saturating_mul(1000),
@@ -171,7 +173,7 @@ impl<'env> Simulation<'env> {
                         threads: world.thread_reports(),
                     });
                 }
-                Step::Stuck(stuck) => return Err(stuck),
+                Step::Stuck(stuck) => return Err(SimulationError::Stuck(stuck)),
             }
         }
     }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use fairlock::fault::Fault::{self, *};
 use fairlock::fault::with_fault;
 use fairlock_sim::tester::Kind::{self, *};
-use fairlock_sim::tester::{Lock, search};
 use fairlock_testing as _; // the watchdog
+use fairlock_sim::tester::{Lock, Tester};
 
 /// A mistake, a lock that makes it, and what may be seen of it.
 const FAULTS: &[(Fault, &str, &[Kind])] = &[
@@ -76,9 +76,10 @@ fn silently<R>(f: impl FnOnce() -> R) -> R {
 fn every_mistake_is_found() {
     let mut needed: HashMap<&str, u64> = HashMap::new();
     let mut missed = vec![];
+    let mut tester = Tester::new().unwrap();
     for &(fault, name, kinds) in FAULTS {
         let lock = Lock::named(name).unwrap();
-        match silently(|| with_fault(Some(fault), || search(lock, 0..MOST))) {
+        match silently(|| with_fault(Some(fault), || tester.search(lock, 0..MOST))) {
             Ok(_) => missed.push(format!("{fault:?} in {name}: not found")),
             Err(failure) => {
                 let schedules = failure.seed + 1;
@@ -97,7 +98,7 @@ fn every_mistake_is_found() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
     for lock in Lock::all() {
         let schedules = TIMES * needed.get(lock.name()).copied().unwrap_or(0).max(LEAST);
-        match search(lock, 0..schedules) {
+        match tester.search(lock, 0..schedules) {
             Ok(summary) => println!("{} without a mistake: {summary:?}", lock.name()),
             Err(failure) => panic!("{failure}"),
         }

@@ -11,8 +11,8 @@ use fairlock::platform::{Atomic, Platform};
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock_sim::machine::{Description, Guests, Placement};
 use fairlock_sim::{
-    Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, StuckKind, ThreadState, busy, fill,
-    mark, now, sleep, stopped, yield_now,
+    Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, SimulationError, Stuck, StuckKind,
+    ThreadState, busy, fill, mark, now, sleep, stopped, yield_now,
 };
 use fairlock_testing as _; // the watchdog
 
@@ -449,6 +449,14 @@ fn a_holder_that_stalls_keeps_its_waiter_waiting() {
 
 // ---- the watchdog ----
 
+/// What the watchdog says of a simulation that gets nowhere.
+fn stuck(simulation: Simulation<'_>) -> Stuck {
+    match simulation.run() {
+        Err(SimulationError::Stuck(stuck)) => stuck,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_deadlock_is_reported_with_every_thread() {
     let lock = RwSem::<Sim>::new(Policy::UNFAIR);
@@ -459,7 +467,7 @@ fn a_deadlock_is_reported_with_every_thread() {
         mark(Mark::Waiting("the lock"));
         lock.write();
     });
-    let stuck = simulation.run().unwrap_err();
+    let stuck = stuck(simulation);
     assert_eq!(stuck.kind, StuckKind::Deadlock, "{stuck}");
     let text = stuck.to_string();
     assert!(text.starts_with("deadlock"), "{text}");
@@ -473,7 +481,7 @@ fn going_round_in_circles_is_reported() {
     let mut simulation = Simulation::new(&Machine::builtin("opteron_4").unwrap(), 1);
     simulation.set_patience(Duration::from_millis(5));
     simulation.spawn(|| while !Sim::spin_until(&word.0, 1_000, |word: u64| word == 7) {});
-    let stuck = simulation.run().unwrap_err();
+    let stuck = stuck(simulation);
     assert_eq!((stuck.kind, stuck.patience_ns), (StuckKind::NoProgress, 5 * MS), "{stuck}");
 }
 
@@ -486,7 +494,7 @@ fn a_deadlock_is_found_however_long_the_patience() {
         busy(1_000);
         let _ = Sim::wait(&word, 0, None, false);
     });
-    assert_eq!(simulation.run().unwrap_err().kind, StuckKind::Deadlock);
+    assert_eq!(stuck(simulation).kind, StuckKind::Deadlock);
 }
 
 #[test]

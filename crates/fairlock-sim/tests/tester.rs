@@ -1,16 +1,17 @@
 //! The locks as they are, under some schedules. More of them:
 //! `fairlock torture --schedules 1000000`.
 
-use fairlock_sim::tester::{Lock, search};
 use fairlock_testing as _; // the watchdog
+use fairlock_sim::tester::{Lock, Tester};
 
 /// For a test build without optimisation a matter of seconds.
 const SCHEDULES: u64 = 800;
 
 #[test]
 fn locks_survive_schedules() {
+    let mut tester = Tester::new().unwrap();
     for lock in Lock::all() {
-        match search(lock, 0..SCHEDULES) {
+        match tester.search(lock, 0..SCHEDULES) {
             Ok(summary) => println!("{}: {summary:?}", lock.name()),
             Err(failure) => panic!("{failure}"),
         }
@@ -19,8 +20,9 @@ fn locks_survive_schedules() {
 
 #[test]
 fn same_seed_same_steps() {
+    let mut tester = Tester::new().unwrap();
     for lock in Lock::all() {
-        let steps = || search(lock, 7..37).unwrap_or_else(|failure| panic!("{failure}"));
+        let mut steps = || tester.search(lock, 7..37).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(steps(), steps(), "{}", lock.name());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlock_sim::{Machine, Mark, SimU64, Simulation, mark};
+use fairlock_sim::{Machine, Mark, SimU64, Simulation, SimulationError, mark};
 
 use super::plan::SimCell;
 use super::trace::Recorder;
@@ -74,9 +74,14 @@ impl Testbed for Simulated {
             })
             .collect();
         let measured_ns = ns(cell.secs);
-        simulation.run_for(window.begins_ns + measured_ns).map_err(|stuck| {
-            let text = stuck.to_string();
-            Error::failed(text.lines().next().unwrap_or_default())
+        simulation.run_for(window.begins_ns + measured_ns).map_err(|error| match error {
+            SimulationError::NoMemory { .. } => {
+                Error::failed(format!("{error}; use fewer --threads"))
+            }
+            SimulationError::Stuck(_) => {
+                let text = error.to_string();
+                Error::failed(text.lines().next().unwrap_or_default())
+            }
         })?;
         let results = team.into_iter().map(|thread| thread.join()).collect();
         Ok((Duration::from_nanos(measured_ns), results))

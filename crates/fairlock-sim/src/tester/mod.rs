@@ -44,8 +44,8 @@ mod subjects;
 mod timeline;
 mod trial;
 
-use std::fmt;
 use std::ops::Range;
+use std::{fmt, io};
 
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -97,32 +97,48 @@ pub struct Summary {
     pub steps: u64,
 }
 
-/// Tries the schedules of these seeds, one after the other.
-///
-/// # Errors
-/// The first that the lock fails, made small.
-///
-/// # Panics
-/// There is no memory for the threads' stacks.
-pub fn search(lock: Lock, seeds: Range<u64>) -> Result<Summary, Box<Failure>> {
-    let mut resources = Resources::default();
-    let mut summary = Summary::default();
-    for seed in seeds {
-        let (case, schedule) = plan(lock, seed);
-        let outcome = trial::run(&mut resources, lock.0, &case, schedule, false);
-        summary.schedules += 1;
-        summary.steps += outcome.steps;
-        if let Some(complaint) = outcome.complaint {
-            let failing = Failing { case, deviations: outcome.deviations, kind: complaint.kind };
-            let Failing { case, deviations, kind } = minimise(&mut resources, lock.0, failing);
-            let schedule = Schedule::replay(&deviations);
-            let outcome = trial::run(&mut resources, lock.0, &case, schedule, true);
-            let timeline = timeline::timeline(&case, &outcome);
-            let (lock, what) = (lock.name(), complaint.what);
-            return Err(Box::new(Failure { lock, seed, kind, what, timeline }));
-        }
+/// Tries locks. What its trials need is kept from one to the next.
+pub struct Tester(Resources);
+
+impl Tester {
+    /// A tester.
+    ///
+    /// # Errors
+    /// There is no memory for the threads' stacks.
+    pub fn new() -> io::Result<Self> {
+        Resources::new().map(Self)
     }
-    Ok(summary)
+
+    /// Tries the schedules of these seeds, one after the other.
+    ///
+    /// # Errors
+    /// The first that the lock fails, made small.
+    pub fn search(&mut self, lock: Lock, seeds: Range<u64>) -> Result<Summary, Box<Failure>> {
+        let mut summary = Summary::default();
+        for seed in seeds {
+            let (case, schedule) = plan(lock, seed);
+            let outcome = trial::run(&mut self.0, lock.0, &case, schedule, false);
+            summary.schedules += 1;
+            summary.steps += outcome.steps;
+            if let Some(complaint) = outcome.complaint {
+                let failing =
+                    Failing { case, deviations: outcome.deviations, kind: complaint.kind };
+                let Failing { case, deviations, kind } = minimise(&mut self.0, lock.0, failing);
+                let schedule = Schedule::replay(&deviations);
+                let outcome = trial::run(&mut self.0, lock.0, &case, schedule, true);
+                let timeline = timeline::timeline(&case, &outcome);
+                let (lock, what) = (lock.name(), complaint.what);
+                return Err(Box::new(Failure { lock, seed, kind, what, timeline }));
+            }
+        }
+        Ok(summary)
+    }
+}
+
+impl fmt::Debug for Tester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tester").finish_non_exhaustive()
+    }
 }
 
 /// What follows from a seed.

@@ -152,9 +152,14 @@ fn visit(random: &mut Xoshiro256PlusPlus, can: Abilities, writes: u64) -> Action
     Action::Visit { writes, how, section: section(random), then, range }
 }
 
-/// A script for 3 to 8 threads.
+/// Threads of a script.
+const FEWEST_THREADS: u64 = 3;
+pub(super) const MOST_THREADS: u64 = 8;
+
+/// A script, for few threads more often than for many.
 pub(super) fn script(random: &mut Xoshiro256PlusPlus, can: Abilities) -> Script {
-    let threads = 3 + below(random, 6).min(below(random, 6));
+    let more = MOST_THREADS - FEWEST_THREADS + 1;
+    let threads = FEWEST_THREADS + below(random, more).min(below(random, more));
     let visits = 1 + below(random, 4);
     let writes = one_of(random, &[30, 50, 80]);
     let mut number = 0;

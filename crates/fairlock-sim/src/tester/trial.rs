@@ -1,6 +1,7 @@
 //! One trial: a script on a new lock, by one schedule, checked after every step.
 
 use std::cell::Cell;
+use std::io;
 use std::ptr::NonNull;
 
 use corosensei::stack::Stack;
@@ -8,7 +9,7 @@ use fairlock::wait::Thread as Record;
 
 use super::failure::Kind;
 use super::schedule::{Deviation, Event, Schedule};
-use super::script::Script;
+use super::script::{MOST_THREADS, Script};
 use super::stepper::{Doing, Operation, Stepper};
 use super::subjects::{Complaint, Subject, SubjectKind};
 use crate::engine::with_engine;
@@ -19,16 +20,17 @@ use crate::platform::Sim;
 const MOST_STEPS: u64 = 200_000;
 
 /// Stacks and thread records, to be used again and again.
-#[derive(Default)]
 pub(super) struct Resources {
+    /// Of those threads that there are not; as many as a script can have.
     stacks: Vec<FiberStack>,
     records: Vec<NonNull<Record<Sim>>>,
 }
 
 impl Resources {
-    fn stack(&mut self) -> FiberStack {
-        let new = || FiberStack::new(0).expect("no memory for the threads' stacks");
-        self.stacks.pop().unwrap_or_else(new)
+    /// Fails if there is no memory for the stacks.
+    pub(super) fn new() -> io::Result<Self> {
+        let stacks = (0..MOST_THREADS).map(|_| FiberStack::new(0)).collect::<Result<_, _>>()?;
+        Ok(Self { stacks, records: vec![] })
     }
 
     /// A new record for each of `count` threads. They are used until the next call.
@@ -92,7 +94,7 @@ pub(super) fn run(
     let mut stacks = vec![];
     let mut fibers: Vec<Fiber<'_>> = vec![];
     for actions in &case.script {
-        let stack = resources.stack();
+        let stack = resources.stacks.pop().expect("one for each thread of a script");
         stacks.push(stack.limit().get()..stack.base().get());
         let (subject, began) = (&*subject, &began);
         let body = move || {
