@@ -1,15 +1,15 @@
 //! `fairlock torture`: the locks under many schedules, on the concurrency tester.
 
+use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use fairlock_sim::tester::{Failure, Lock, Summary, Tester};
 
-use crate::error::{Error, FAILED};
-use crate::runner::progress;
-use crate::{machine, print};
+use crate::error::{Error, FAILED, INTERRUPTED};
+use crate::runner::{pool, progress};
+use crate::{complain, print};
 
 /// What to try.
 #[derive(Args, Clone)]
@@ -18,7 +18,8 @@ pub struct TortureFlags {
     #[arg(long, value_name = "LOCK", value_delimiter = ',')]
     pub locks: Vec<String>,
     /// Schedules of each lock
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(long, value_name = "N", default_value_t = 20_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
     pub schedules: u64,
     /// The first one's seed; the others' follow. One that failed is repeated with
     /// `--schedules 1`
@@ -37,21 +38,29 @@ struct Verdict {
     failure: Option<Box<Failure>>,
 }
 
-/// Runs it, and fails if a lock does.
+/// Runs it, and fails if a lock does. Ctrl-C ends it early: what was tried is shown.
 pub fn torture(flags: &TortureFlags) -> Result<ExitCode, Error> {
     let locks = chosen(&flags.locks)?;
     let end = flags.seed.checked_add(flags.schedules);
     let end = end.ok_or_else(|| Error::usage("--seed and --schedules add up to more than 2^64"))?;
-    let verdicts = search_all(&locks, flags.seed, end);
+    let verdicts: Arc<[Mutex<Verdict>]> = locks.iter().map(|_| Mutex::default()).collect();
+    let interrupted = search_all(&locks, flags.seed..end, &verdicts)?;
     let width = locks.iter().map(|lock| lock.name().len()).max().unwrap_or(0);
     let mut text = String::new();
     let mut failed = false;
-    for (lock, verdict) in locks.iter().zip(&verdicts) {
+    for (lock, verdict) in locks.iter().zip(&*verdicts) {
+        let verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
         let Summary { schedules, steps } = verdict.summary;
         let name = lock.name();
         match &verdict.failure {
             None => {
-                text.push_str(&format!("{name:width$}  {schedules} schedules, {steps} steps\n"))
+                let of = match interrupted {
+                    true => format!(" of {}", flags.schedules),
+                    false => String::new(),
+                };
+                text.push_str(&format!(
+                    "{name:width$}  {schedules}{of} schedules, {steps} steps\n"
+                ));
             }
             Some(failure) => {
                 failed = true;
@@ -64,6 +73,10 @@ pub fn torture(flags: &TortureFlags) -> Result<ExitCode, Error> {
         }
     }
     print(text.as_bytes())?;
+    if interrupted {
+        complain("interrupted; what was finished is shown");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
     Ok(ExitCode::from(if failed { FAILED } else { 0 }))
 }
 
@@ -77,40 +90,44 @@ fn chosen(names: &[String]) -> Result<Vec<Lock>, Error> {
     if names.is_empty() { Ok(Lock::all().collect()) } else { names.iter().map(named).collect() }
 }
 
-/// Tries the seeds of all locks in portions, on all CPUs.
-fn search_all(locks: &[Lock], start: u64, end: u64) -> Vec<Verdict> {
-    let portions = (end - start).div_ceil(PORTION) as usize;
-    let bar = progress::bar((locks.len() * portions) as u64);
-    let verdicts: Vec<_> = locks.iter().map(|_| Mutex::new(Verdict::default())).collect();
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..machine::cpus() {
-            scope.spawn(|| {
-                loop {
-                    // Relaxed: only the number matters.
-                    let job = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(lock) = locks.get(job / portions.max(1)) else { return };
-                    let verdict = &verdicts[job / portions];
-                    let from = start + (job % portions) as u64 * PORTION;
-                    try_portion(*lock, from..end.min(from + PORTION), verdict);
-                    bar.inc(1);
-                }
-            });
+/// Tries the seeds of all locks in portions. Returns whether Ctrl-C ended it early.
+fn search_all(
+    locks: &[Lock],
+    seeds: Range<u64>,
+    verdicts: &Arc<[Mutex<Verdict>]>,
+) -> Result<bool, Error> {
+    let portions = usize::try_from((seeds.end - seeds.start).div_ceil(PORTION)).ok();
+    let jobs = portions.and_then(|portions| portions.checked_mul(locks.len()));
+    let (Some(portions), Some(jobs)) = (portions, jobs) else {
+        return Err(Error::usage("--schedules is too many: use fewer"));
+    };
+    let bar = progress::bar(jobs as u64);
+    let work = {
+        let (locks, verdicts) = (locks.to_vec(), Arc::clone(verdicts));
+        move |job: usize| {
+            let from = seeds.start + (job % portions) as u64 * PORTION;
+            let portion = from..seeds.end.min(from.saturating_add(PORTION));
+            try_portion(locks[job / portions], portion, &verdicts[job / portions])
         }
-    });
+    };
+    let mut problem = None;
+    let interrupted = pool::run(jobs, work, |_, result| {
+        bar.inc(1);
+        let result = result.unwrap_or_else(|panic| Err(Error::failed(panic)));
+        problem = problem.take().or(result.err());
+    })?;
     bar.finish_and_clear();
-    let done = |verdict: Mutex<_>| verdict.into_inner().unwrap_or_else(PoisonError::into_inner);
-    verdicts.into_iter().map(done).collect()
+    problem.map_or(Ok(interrupted), Err)
 }
 
-fn try_portion(lock: Lock, seeds: std::ops::Range<u64>, verdict: &Mutex<Verdict>) {
+fn try_portion(lock: Lock, seeds: Range<u64>, verdict: &Mutex<Verdict>) -> Result<(), Error> {
     let locked = || verdict.lock().unwrap_or_else(PoisonError::into_inner);
     // Earlier seeds only: which failure is shown must not depend on who is quicker.
     if locked().failure.as_ref().is_some_and(|failure| failure.seed < seeds.start) {
-        return;
+        return Ok(());
     }
-    let mut tester = Tester::new().expect("memory for the threads' stacks");
-    let result = tester.search(lock, seeds);
+    let no_memory = |error| Error::failed(format!("no memory for the threads' stacks: {error}"));
+    let result = Tester::new().map_err(no_memory)?.search(lock, seeds);
     let mut verdict = locked();
     match result {
         Ok(Summary { schedules, steps }) => {
@@ -123,4 +140,5 @@ fn try_portion(lock: Lock, seeds: std::ops::Range<u64>, verdict: &Mutex<Verdict>
             }
         }
     }
+    Ok(())
 }

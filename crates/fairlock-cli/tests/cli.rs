@@ -77,6 +77,9 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "handoff", "--case", "mixed"], "--case"),
         (&["bench", "handoff", "--case", "sleeep"], "'sleep'"),
         (&["bench", "handoff", "--quik"], "--quick"),
+        (&["torture", "--schedules", "0"], "--schedules"),
+        (&["torture", "--seed", "1", "--schedules", "18446744073709551615"], "2^64"),
+        (&["torture", "--locks", "rwsem"], "rwsem:default"),
         (&["bnech"], "'bench'"),
         (&["--bogus"], "--help"),
     ] {
@@ -404,6 +407,41 @@ fn ctrl_c_ends_the_children_and_exits_130() {
     assert_eq!(output.status.code(), Some(130));
     assert!(stderr(&output).contains("interrupted"));
     assert!(gone(child));
+}
+
+/// Runs until it has taken over Ctrl-C, for which it has a thread, and then presses that.
+fn interrupted(args: &[&str]) -> Output {
+    let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let tasks = format!("/proc/{}/task", child.id());
+    let has_thread = || {
+        let comms = fs::read_dir(&tasks).into_iter().flatten().flatten();
+        let mut comms = comms.map(|task| fs::read_to_string(task.path().join("comm")));
+        comms.any(|comm| comm.is_ok_and(|comm| comm.trim() == "ctrl-c"))
+    };
+    let begin = Instant::now();
+    while !has_thread() {
+        if begin.elapsed() > Duration::from_secs(60) {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("Ctrl-C was not taken over: {args:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn ctrl_c_shows_what_was_finished() {
+    let torture = interrupted(&["torture", "--schedules", "1000000000000"]);
+    let tried: Vec<_> = stdout(&torture).lines().map(str::to_owned).collect();
+    assert!(tried.len() > 5, "{tried:?}");
+    assert!(tried.iter().all(|line| line.contains(" of 1000000000000 schedules, ")), "{tried:?}");
+    let sim = interrupted(&["sim", "all", "--seeds", "1000"]);
+    let said = "fairlock: interrupted; what was finished is shown\n";
+    for output in [torture, sim] {
+        assert_eq!((output.status.code(), &*stderr(&output)), (Some(130), said));
+    }
 }
 
 #[test]

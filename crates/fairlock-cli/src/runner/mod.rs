@@ -2,10 +2,10 @@
 
 mod child;
 mod events;
+pub mod pool;
 pub mod progress;
 
 pub use child::serve;
-pub use events::{Event, Events};
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rand::seq::SliceRandom;
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use child::End;
+use events::Events;
 
 /// A cell and what came of it.
 pub struct Measured {

@@ -1,0 +1,73 @@
+//! Jobs in threads of this process, on all CPUs, until they are done or the user presses
+//! Ctrl-C.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::events::{Event, Events};
+use crate::error::Error;
+use crate::machine;
+
+/// The name of the threads.
+const THREAD: &str = "job";
+
+std::thread_local! {
+    /// What the last panic of this thread said, and where.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Does the jobs of these numbers from zero, as many at once as there are CPUs. Each one's
+/// result, or what its panic said, goes to `done`, in the calling thread.
+///
+/// Returns whether Ctrl-C ended it early. Jobs that have begun go on then, and nobody hears
+/// of them.
+pub fn run<T: Send + 'static>(
+    jobs: usize,
+    work: impl Fn(usize) -> T + Send + Sync + 'static,
+    mut done: impl FnMut(usize, Result<T, String>),
+) -> Result<bool, Error> {
+    let events = Events::install()?;
+    keep_panics();
+    let shared = Arc::new((work, AtomicUsize::new(0)));
+    for _ in 0..machine::cpus().min(jobs) {
+        let (shared, sender) = (Arc::clone(&shared), events.sender());
+        let thread = std::thread::Builder::new().name(THREAD.to_owned());
+        let spawned = thread.spawn(move || {
+            let (work, next) = &*shared;
+            loop {
+                // Relaxed: only the number matters.
+                let job = next.fetch_add(1, Ordering::Relaxed);
+                if job >= jobs {
+                    return;
+                }
+                let result = catch_unwind(AssertUnwindSafe(|| work(job)));
+                let result = result.map_err(|_| PANIC.take());
+                // Fails only when nobody waits for it any more.
+                let _ = sender.send(Event::Done((job, result)));
+            }
+        });
+        spawned.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
+    }
+    for _ in 0..jobs {
+        match events.next(Duration::MAX) {
+            Some(Event::Done((job, result))) => done(job, result),
+            _ => return Ok(true),
+        }
+    }
+    Ok(false)
+}
+
+/// A panic of a job becomes its result, and is not told twice.
+fn keep_panics() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if std::thread::current().name() == Some(THREAD) {
+            PANIC.set(info.to_string().replace('\n', " "));
+        } else {
+            report(info);
+        }
+    }));
+}
