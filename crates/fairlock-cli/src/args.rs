@@ -47,7 +47,7 @@ pub enum Command {
         /// The parts, all of one command
         #[arg(value_name = "PART", required = true)]
         parts: Vec<PathBuf>,
-        /// Also write the whole to this file, as JSON
+        /// Also write the whole to this file, as JSON; `-` is stdout, and the table goes to stderr
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
@@ -121,7 +121,7 @@ pub struct Flags {
     /// A first impression: measurements of 0.2 s, one of each
     #[arg(long)]
     pub quick: bool,
-    /// Also write the results to this file, as JSON
+    /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Folder for the files of direct-io and range, on the disk to be measured

@@ -8,9 +8,10 @@ use crate::direct_file::DirectFile;
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::json::{Document, SCHEMA, Target};
 use crate::machine::Machine;
+use crate::output::{Page, complain};
 use crate::row::{Row, rows};
 use crate::runner::{self, Plan};
-use crate::{command_line, complain, plan, print, table, verdict, workload};
+use crate::{command_line, plan, table, verdict, workload};
 
 /// Runs the named workloads.
 pub fn bench(workloads: &[String], flags: &Flags) -> Result<ExitCode, Error> {
@@ -42,8 +43,9 @@ fn run(
         row.file_system.clone_from(&file_system);
     }
 
-    let text = format!("{}\n\n{}{}", machine.line(), table::tables(&rows), closing(&rows));
-    print(text.as_bytes())?;
+    let page = Page::beside(&[&target]);
+    let tables = table::tables(&rows, page.width());
+    page.show(&format!("{}\n\n{tables}{}", machine.line(), closing(&rows)))?;
     if let Some(target) = target {
         target.write(&Document {
             schema: SCHEMA,

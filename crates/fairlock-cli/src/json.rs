@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::output::print;
 use crate::row::Row;
 
 /// The whole document.
@@ -33,65 +34,65 @@ pub struct Target {
     flag: &'static str,
     /// As the user wrote it, likewise.
     named: PathBuf,
-    /// The file behind it, symbolic links followed.
-    path: PathBuf,
-    /// A pipe or a device is written to; a file is replaced.
-    replace: bool,
+    place: Place,
+}
+
+/// What is there.
+enum Place {
+    /// `-`.
+    Stdout,
+    /// A file, symbolic links followed, or none yet: it is replaced.
+    File(PathBuf),
+    /// A pipe or a device: it is written to.
+    Device(PathBuf),
 }
 
 impl Target {
-    /// Checks that `named`, the value of `flag`, can be written.
+    /// Checks that `named`, the value of `flag`, can be written; `-` is stdout.
     pub fn new(flag: &'static str, named: &Path) -> Result<Self, Error> {
         let path = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
-        let replace = fs::metadata(&path).map_or(true, |meta| meta.is_file());
-        let target = Self { flag, named: named.to_owned(), path, replace };
+        let place = if named == Path::new("-") {
+            Place::Stdout
+        } else if fs::metadata(&path).map_or(true, |meta| meta.is_file()) {
+            Place::File(path)
+        } else {
+            Place::Device(path)
+        };
+        let target = Self { flag, named: named.to_owned(), place };
         target.check().map_err(|error| target.explain(&error))?;
         Ok(target)
     }
 
+    /// Whether tables have to go elsewhere.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.place, Place::Stdout)
+    }
+
     fn check(&self) -> io::Result<()> {
-        if self.path.exists() {
-            OpenOptions::new().write(true).open(&self.path)?;
-        }
-        if self.replace {
-            self.temporary()?;
+        match &self.place {
+            Place::Stdout => {}
+            Place::File(path) => {
+                if path.exists() {
+                    open(path)?;
+                }
+                temporary_beside(path)?;
+            }
+            Place::Device(path) => drop(open(path)?),
         }
         Ok(())
     }
 
-    /// A file beside the target: renaming it is atomic, so a reader sees the old
-    /// document or the new one, and a full disk leaves the old one.
-    fn temporary(&self) -> io::Result<tempfile::NamedTempFile> {
-        let folder = match self.path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        tempfile::Builder::new()
-            .prefix(".fairlock-")
-            .suffix(".json.tmp")
-            .permissions(fs::Permissions::from_mode(0o666))
-            .tempfile_in(folder)
-    }
-
     /// Writes the document.
     pub fn write(&self, document: &impl Serialize) -> Result<(), Error> {
-        self.try_write(document).map_err(|error| self.explain(&error))
-    }
-
-    fn try_write(&self, document: &impl Serialize) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(document)?;
+        let mut text =
+            serde_json::to_vec_pretty(document).map_err(|error| self.explain(&error.into()))?;
         text.push(b'\n');
-        if self.replace {
-            let mut file = self.temporary()?;
-            file.write_all(&text)?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path).map_err(|error| error.error)?;
-            Ok(())
-        } else {
-            OpenOptions::new().write(true).open(&self.path).and_then(|mut file: File| {
-                file.write_all(&text)?;
-                file.flush()
-            })
+        match &self.place {
+            Place::Stdout => print(&text),
+            Place::File(path) => replace(path, &text).map_err(|error| self.explain(&error)),
+            Place::Device(path) => open(path)
+                .and_then(|mut device| device.write_all(&text))
+                .map_err(|error| self.explain(&error)),
         }
     }
 
@@ -111,6 +112,32 @@ impl Target {
         };
         Error::failed(format!("cannot write {} {}: {why}; {mend}", self.flag, self.named.display()))
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+/// Renaming a file beside it is atomic, so a reader sees the old document or the new one,
+/// and a full disk leaves the old one.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = temporary_beside(path)?;
+    file.write_all(text)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".fairlock-")
+        .suffix(".json.tmp")
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
 }
 
 #[cfg(test)]

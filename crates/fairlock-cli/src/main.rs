@@ -11,8 +11,10 @@ mod clock;
 mod direct_file;
 mod error;
 mod json;
+mod layout;
 mod locks;
 mod machine;
+mod output;
 mod peers;
 mod plan;
 mod preload;
@@ -27,7 +29,6 @@ mod units;
 mod verdict;
 mod workload;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -35,6 +36,7 @@ use clap::{CommandFactory, Parser};
 use args::{Cli, Command};
 use cell::Kind;
 use error::{Error, USAGE};
+use output::{Page, complain, print};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -63,39 +65,23 @@ fn main() -> ExitCode {
     })
 }
 
-/// Writes to stdout. A reader that has gone (`| head`) is no error.
-fn print(bytes: &[u8]) -> Result<(), Error> {
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::failed(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// One line on stderr. If that is closed too, there is nobody to tell.
-fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "fairlock: {message}");
-}
-
 fn list_locks() -> Result<(), Error> {
     let locks = locks::registry::all();
     let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for lock in locks {
+    let lines = locks.iter().map(|lock| {
         let kind = match (lock.is(Kind::ReaderWriter), lock.is(Kind::Mutex)) {
             (true, true) => "rw, mutex",
             (true, false) => "rw",
             (false, true) => "mutex",
             _ => "range",
         };
-        text.push_str(&format!("{:width$}  {kind:9}  {}\n", lock.name, lock.about));
-    }
+        (format!("{:width$}  {kind}", lock.name), lock.about)
+    });
+    let mut text = layout::list(lines, Page::Stdout.width());
     if cfg!(not(feature = "native-peers")) {
         text.push_str("\nMore with --features native-peers: locks of C and C++ libraries.\n");
     }
-    print(text.as_bytes())
+    Page::Stdout.show(&text)
 }
 
 fn man() -> Result<(), Error> {

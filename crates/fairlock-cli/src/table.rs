@@ -1,8 +1,7 @@
 //! Results as tables for people, one a workload.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
 use crate::cell::{Case, Side, Workload};
+use crate::layout::{Column, NOTHING, Table};
 use crate::row::Row;
 use crate::units::{count, digits, kops, time};
 use crate::verdict;
@@ -16,8 +15,8 @@ const MARK_AND_SCORE: &str = "score: 2 x the smaller of the two shares of what t
      1 = each does half\nx best: total in relation to the fastest peer of this run that starves \
      nobody and scores 0.5 or more";
 
-/// The tables of all workloads in `rows`.
-pub fn tables(rows: &[Row]) -> String {
+/// The tables of all workloads in `rows`, so wide at most.
+pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     let mut out = String::new();
     for workload in Workload::ALL {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.workload == workload).collect();
@@ -25,13 +24,13 @@ pub fn tables(rows: &[Row]) -> String {
             continue;
         }
         let text = match workload {
-            Workload::Handoff => handoff(&rows),
-            Workload::ReaderSpin => reader_spin(&rows),
-            Workload::DirectIo => direct_io(&rows),
-            Workload::Uncontended => uncontended(&rows),
-            Workload::ReadMostly => read_mostly(&rows),
-            Workload::Batch => batch(&rows),
-            Workload::Range => range(&rows),
+            Workload::Handoff => handoff(&rows, width),
+            Workload::ReaderSpin => reader_spin(&rows, width),
+            Workload::DirectIo => direct_io(&rows, width),
+            Workload::Uncontended => uncontended(&rows, width),
+            Workload::ReadMostly => read_mostly(&rows, width),
+            Workload::Batch => batch(&rows, width),
+            Workload::Range => range(&rows, width),
         };
         out.push_str(&text);
         for row in rows.iter().filter(|row| row.error.is_some()) {
@@ -49,31 +48,39 @@ pub fn tables(rows: &[Row]) -> String {
     out
 }
 
-fn handoff(rows: &[&Row]) -> String {
-    let lead = |row: &Row| vec![row.case.name().to_owned()];
-    who_gets_it("handoff: writers only, a section of 1 us", rows, &["section"], lead)
+fn handoff(rows: &[&Row], width: Option<usize>) -> String {
+    let lead = |row: &Row| [row.case.name().to_owned()];
+    let title = "handoff: writers only, a section of 1 us";
+    who_gets_it(title, rows, [Column::name("section").shared()], lead, width)
 }
 
-fn batch(rows: &[&Row]) -> String {
+fn batch(rows: &[&Row], width: Option<usize>) -> String {
     let lead = |row: &Row| {
-        vec![row.case.name().to_owned(), or_dash(row.cs_load, |n| n.to_string()), overcommit(row)]
+        [row.case.name().to_owned(), or_dash(row.cs_load, |n| n.to_string()), overcommit(row)]
     };
     let title = "batch: a mutex, threads in relation to CPUs";
-    who_gets_it(title, rows, &["case", "pauses", "overcommit"], lead)
+    let configuration = ["case", "pauses", "overcommit"].map(|head| Column::name(head).shared());
+    who_gets_it(title, rows, configuration, lead, width)
 }
 
-fn range(rows: &[&Row]) -> String {
+fn range(rows: &[&Row], width: Option<usize>) -> String {
     let (alone, together): (Vec<&Row>, Vec<&Row>) =
         rows.iter().partition(|row| row.range.held.is_some());
     let mut out = String::new();
     if !together.is_empty() {
-        out.push_str(&range_together(&together));
+        out.push_str(&range_together(&together, width));
         out.push_str(&verdict::array(&together));
     }
     if !alone.is_empty() {
-        let mut table = new_table(&["side", "held", "lock", "ns/op", "x best"]);
+        let mut table = Table::new([
+            Column::name("side").shared(),
+            Column::figure("held").shared(),
+            Column::lock(),
+            Column::figure("ns/op"),
+            Column::figure("x best"),
+        ]);
         for row in alone {
-            table.add_row([
+            table.row([
                 row.case.name().to_owned(),
                 or_dash(row.range.held, |n| count(n as u64)),
                 row.lock.clone(),
@@ -82,17 +89,28 @@ fn range(rows: &[&Row]) -> String {
             ]);
         }
         let title = "range: lock and unlock in a gap between ranges that are held, one thread";
-        out.push_str(&titled(title, table, 1, MARK));
+        out.push_str(&table.titled(title, MARK, width));
     }
     out
 }
 
-fn range_together(rows: &[&Row]) -> String {
-    let header = [
-        "case", "shape", "section", "reads", "lock", "side", "threads", "kop/s", "min-max",
-        "x best", "x rwsem", "x one", "starved", "longest",
-    ];
-    let mut table = new_table(&header);
+fn range_together(rows: &[&Row], width: Option<usize>) -> String {
+    let mut table = Table::new([
+        Column::name("case").shared(),
+        Column::name("shape").shared(),
+        Column::figure("section").shared(),
+        Column::figure("reads").shared(),
+        Column::lock(),
+        Column::name("side"),
+        Column::figure("threads").shared(),
+        Column::figure("kop/s"),
+        Column::figure("min-max").rank(1),
+        Column::figure("x best").rank(4),
+        Column::figure("x rwsem").rank(2),
+        Column::figure("x one").rank(2),
+        Column::figure("starved").rank(3),
+        Column::figure("longest").rank(5),
+    ]);
     for row in rows {
         let rate = |lock: &str, threads| {
             let like = |other: &&&Row| {
@@ -108,7 +126,7 @@ fn range_together(rows: &[&Row]) -> String {
         let in_relation = |to: Option<f64>| {
             or_dash(row.figures.ops_per_s.zip(to), |(own, other)| format!("{:.2}", own / other))
         };
-        table.add_row([
+        table.row([
             row.case.name().to_owned(),
             or_dash(row.range.shape, |shape| shape.name().to_owned()),
             or_dash(row.range.section_ns, |ns| time(u64::from(ns))),
@@ -125,26 +143,37 @@ fn range_together(rows: &[&Row]) -> String {
             or_dash(row.figures.wait_max_ns, time),
         ]);
     }
-    titled("range: threads that lock ranges and work", table, 6, RANGE_MARKS)
+    table.titled("range: threads that lock ranges and work", RANGE_MARKS, width)
 }
 
 /// How fast a lock is, for whom, and after how long a wait. The first columns say
 /// in which configuration.
-fn who_gets_it(
+fn who_gets_it<const N: usize>(
     title: &str,
     rows: &[&Row],
-    configuration: &[&str],
-    lead: impl Fn(&Row) -> Vec<String>,
+    configuration: [Column; N],
+    lead: impl Fn(&Row) -> [String; N],
+    width: Option<usize>,
 ) -> String {
     let figures = [
-        "lock", "threads", "kop/s", "min-max", "x best", "fewest", "most", "starved", "Jain",
-        "wait p50", "p99", "p99.9", "longest",
+        Column::lock(),
+        Column::figure("threads").shared(),
+        Column::figure("kop/s"),
+        Column::figure("min-max").rank(1),
+        Column::figure("x best").rank(6),
+        Column::figure("fewest").rank(3),
+        Column::figure("most").rank(3),
+        Column::figure("starved"),
+        Column::figure("Jain").rank(5),
+        Column::figure("wait p50").rank(2),
+        Column::figure("p99").rank(2),
+        Column::figure("p99.9").rank(4),
+        Column::figure("longest"),
     ];
-    let mut table = new_table(&[configuration, &figures].concat());
+    let mut table = Table::new(configuration.into_iter().chain(figures));
     for row in rows {
         let f = &row.figures;
-        let mut cells = lead(row);
-        cells.extend([
+        let figures = [
             row.lock.clone(),
             row.threads.to_string(),
             or_dash(f.ops_per_s, kops),
@@ -158,32 +187,32 @@ fn who_gets_it(
             or_dash(f.wait_p99_ns, time),
             or_dash(f.wait_p999_ns, time),
             or_dash(f.wait_max_ns, time),
-        ]);
-        table.add_row(cells);
+        ];
+        table.row(lead(row).into_iter().chain(figures));
     }
-    titled(title, table, configuration.len() + 1, MARK)
+    table.titled(title, MARK, width)
 }
 
 fn overcommit(row: &Row) -> String {
     or_dash(row.overcommit, |x| format!("{}x", (x * 100.0).round() / 100.0))
 }
 
-fn reader_spin(rows: &[&Row]) -> String {
-    let mut table = new_table(&[
-        "threads",
-        "pauses",
-        "lock",
-        "kop/s",
-        "x best",
-        "score",
-        "read",
-        "write",
-        "starved r",
-        "w",
-        "longest r",
-        "w",
-        "alone r",
-        "w",
+fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
+    let mut table = Table::new([
+        Column::figure("threads").shared(),
+        Column::figure("pauses").shared(),
+        Column::lock(),
+        Column::figure("kop/s"),
+        Column::figure("x best").rank(4),
+        Column::figure("score"),
+        Column::figure("read").rank(2),
+        Column::figure("write").rank(2),
+        Column::figure("starved r").rank(3),
+        Column::figure("w").rank(3),
+        Column::figure("longest r"),
+        Column::figure("w"),
+        Column::figure("alone r").rank(1),
+        Column::figure("w").rank(1),
     ]);
     for row in configurations(rows) {
         let side = |case, side| side_of(rows, row, case, side);
@@ -194,7 +223,7 @@ fn reader_spin(rows: &[&Row]) -> String {
             or_dash(row.and_then(|r| r.figures.starved_threads), |n| n.to_string())
         };
         let longest = |row: Option<&Row>| or_dash(row.and_then(|r| r.figures.wait_max_ns), time);
-        table.add_row([
+        table.row([
             row.threads.to_string(),
             or_dash(row.cs_load, |n| n.to_string()),
             row.lock.clone(),
@@ -211,27 +240,27 @@ fn reader_spin(rows: &[&Row]) -> String {
             rate(side(Case::WriterAlone, Side::Write)),
         ]);
     }
-    titled("reader-spin: half readers, half writers", table, 3, MARK_AND_SCORE)
+    table.titled("reader-spin: half readers, half writers", MARK_AND_SCORE, width)
 }
 
-fn direct_io(rows: &[&Row]) -> String {
-    let mut table = new_table(&[
-        "case",
-        "side",
-        "lock",
-        "MB/s",
-        "x best",
-        "of alone",
-        "score",
-        "wait p50",
-        "p99",
-        "longest",
-        "latency p50",
-        "p99",
+fn direct_io(rows: &[&Row], width: Option<usize>) -> String {
+    let mut table = Table::new([
+        Column::name("case").shared(),
+        Column::name("side"),
+        Column::lock(),
+        Column::figure("MB/s"),
+        Column::figure("x best").rank(4),
+        Column::figure("of alone"),
+        Column::figure("score").rank(3),
+        Column::figure("wait p50").rank(1),
+        Column::figure("p99").rank(1),
+        Column::figure("longest"),
+        Column::figure("latency p50").rank(2),
+        Column::figure("p99").rank(2),
     ]);
     for row in rows {
         let f = &row.figures;
-        table.add_row([
+        table.row([
             row.case.name().to_owned(),
             row.side.name().to_owned(),
             row.lock.clone(),
@@ -248,40 +277,45 @@ fn direct_io(rows: &[&Row]) -> String {
     }
     let on = rows.iter().find_map(|row| row.file_system.as_deref()).unwrap_or("unknown");
     let title = format!("direct-io: 4 KiB O_DIRECT append and tail, file system {on}");
-    titled(&title, table, 3, MARK_AND_SCORE)
+    table.titled(&title, MARK_AND_SCORE, width)
 }
 
-fn uncontended(rows: &[&Row]) -> String {
-    let mut table = new_table(&["side", "lock", "ns/op", "x best"]);
+fn uncontended(rows: &[&Row], width: Option<usize>) -> String {
+    let mut table = Table::new([
+        Column::name("side").shared(),
+        Column::lock(),
+        Column::figure("ns/op"),
+        Column::figure("x best"),
+    ]);
     for row in rows {
-        table.add_row([
+        table.row([
             row.case.name().to_owned(),
             row.lock.clone(),
             or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}")),
             ratio(row),
         ]);
     }
-    titled("uncontended: acquire and release, one thread", table, 2, MARK)
+    table.titled("uncontended: acquire and release, one thread", MARK, width)
 }
 
-fn read_mostly(rows: &[&Row]) -> String {
-    let mut table = new_table(&[
-        "threads",
-        "pauses",
-        "lock",
-        "kop/s",
-        "min-max",
-        "x best",
-        "starved",
-        "longest r",
-        "w",
+fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
+    let mut table = Table::new([
+        Column::figure("threads").shared(),
+        Column::figure("pauses").shared(),
+        Column::lock(),
+        Column::figure("kop/s"),
+        Column::figure("min-max").rank(1),
+        Column::figure("x best").rank(2),
+        Column::figure("starved"),
+        Column::figure("longest r"),
+        Column::figure("w"),
     ]);
     for row in rows.iter().filter(|row| row.side == Side::All) {
         let longest = |side| {
             let row = side_of(rows, row, Case::Mixed, side);
             or_dash(row.and_then(|r| r.figures.wait_max_ns), time)
         };
-        table.add_row([
+        table.row([
             row.threads.to_string(),
             or_dash(row.cs_load, |n| n.to_string()),
             row.lock.clone(),
@@ -293,7 +327,7 @@ fn read_mostly(rows: &[&Row]) -> String {
             longest(Side::Write),
         ]);
     }
-    titled("read-mostly: 99.9 % reads", table, 3, MARK)
+    table.titled("read-mostly: 99.9 % reads", MARK, width)
 }
 
 /// One row of each lock and configuration, whatever its case: the mix may be missing.
@@ -321,30 +355,8 @@ fn side_of<'a>(rows: &[&'a Row], total: &Row, case: Case, side: Side) -> Option<
     })
 }
 
-pub fn new_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    // Never wrapped: a table that is cut by a terminal is better than one whose
-    // shape depends on it.
-    table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
-    table
-}
-
-/// The table with its title and a note; `names` columns from the left hold names.
-pub fn titled(title: &str, mut table: Table, names: usize, note: &str) -> String {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if index >= names {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    format!("{title}\n\n{}\n\n{note}\n", table.trim_fmt())
-}
-
 pub fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| "-".into(), show)
+    value.map_or_else(|| NOTHING.into(), show)
 }
 
 fn ratio(row: &Row) -> String {

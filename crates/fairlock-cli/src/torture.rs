@@ -8,8 +8,8 @@ use clap::Args;
 use fairlock_sim::tester::{Failure, Lock, Summary, Tester};
 
 use crate::error::{Error, FAILED, INTERRUPTED};
+use crate::output::{Page, complain};
 use crate::runner::{pool, progress};
-use crate::{complain, print};
 
 /// What to try.
 #[derive(Args, Clone)]
@@ -72,7 +72,7 @@ pub fn torture(flags: &TortureFlags) -> Result<ExitCode, Error> {
             }
         }
     }
-    print(text.as_bytes())?;
+    Page::Stdout.show(&text)?;
     if interrupted {
         complain("interrupted; what was finished is shown");
         return Ok(ExitCode::from(INTERRUPTED));

@@ -35,7 +35,7 @@ pub fn array(rows: &[&Row]) -> String {
         let kept_up = judged.iter().filter(|(ratio, _)| *ratio >= KEEPS_UP).count();
         let starved = of_lock().filter(|row| row.figures.starved_threads > Some(0)).count();
         lines.push_str(&format!(
-            "array, {lock}: {kept_up} of {} cells at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2}\n\
+            "array, {lock}: {kept_up} of {} cells at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2} \
              ({}, {} % reads, {}, {} threads); threads starved in {starved}\n",
             judged.len(),
             worst.range.shape.map_or("-", |shape| shape.name()),
@@ -85,7 +85,7 @@ fn starvation(rows: &[Row]) -> Option<String> {
     let guilty = if guilty.is_empty() { "none".into() } else { guilty.join(", ") };
     let innocent = if innocent.is_empty() { "none".into() } else { innocent.join(", ") };
     Some(format!(
-        "- Locks that left threads with at most one operation: {guilty}.\n  Locks that did not: {innocent}."
+        "- Locks that left threads with at most one operation: {guilty}. Locks that did not: {innocent}."
     ))
 }
 
@@ -98,7 +98,7 @@ fn writers(rows: &[Row]) -> Option<String> {
             a.figures.ops_per_s.unwrap_or(0.0).total_cmp(&b.figures.ops_per_s.unwrap_or(0.0))
         })?;
     Some(format!(
-        "- {} writers: {OURS} made {} kop/s, its longest wait was {}; the fastest peer that starved\n  nobody, {}, made {} kop/s, its longest wait was {}.",
+        "- {} writers: {OURS} made {} kop/s, its longest wait was {}; the fastest peer that starved nobody, {}, made {} kop/s, its longest wait was {}.",
         ours.threads,
         kops(ours.figures.ops_per_s?),
         time(ours.figures.wait_max_ns?),
@@ -122,7 +122,7 @@ fn balance(rows: &[Row]) -> Option<String> {
         worst.iter().map(|(score, lock)| format!("{lock} {score:.2}")).collect();
     (!list.is_empty()).then(|| {
         format!(
-            "- Readers against writers, the worst score of each lock (1 = each side does half of what\n  it does alone, 0 = one side gets nothing): {}.",
+            "- Readers against writers, the worst score of each lock (1 = each side does half of what it does alone, 0 = one side gets nothing): {}.",
             list.join(", ")
         )
     })
@@ -175,7 +175,7 @@ mod tests {
         ]);
         let text = array(&all.iter().collect::<Vec<_>>());
         assert!(text.contains("1 of 2 cells at 0.95"), "{text}");
-        assert!(text.contains("lowest 0.80\n(random, 0 % reads, 100 ns, 2 threads)"), "{text}");
+        assert!(text.contains("lowest 0.80 (random, 0 % reads, 100 ns, 2 threads)"), "{text}");
         assert!(text.contains("starved in 1\n"), "{text}");
         assert_eq!(array(&all.iter().filter(|row| row.lock != "std").collect::<Vec<_>>()), text);
         assert_eq!(array(&[]), "");

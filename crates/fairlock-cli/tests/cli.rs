@@ -272,6 +272,93 @@ fn a_table_is_printed_without_a_progress_bar_in_a_pipe() {
 }
 
 #[test]
+fn json_named_dash_is_stdout_and_the_table_is_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let run_there = |args: &[&str]| {
+        let output = command(args).current_dir(dir.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        let table = stderr(&output);
+        assert!(table.contains("longest") && table.contains("fairlock:"), "{args:?}: {table}");
+        output.stdout
+    };
+    let locks = ["--locks", "fairlock:default", "--json", "-"];
+    let sim = ["sim", "handoff", "--case", "sleep", "--duration", "1ms"];
+    let part = run_there(&[&sim[..], &locks].concat());
+    fs::write(dir.path().join("part.json"), &part).unwrap();
+    for args in [
+        &[&TINY[..], &["--case", "busy"], &locks].concat()[..],
+        &[&["bench", "handoff", "--case", "busy"][..], &TINY, &locks].concat(),
+        &["merge", "part.json", "--json=-"],
+    ] {
+        let document: Value = serde_json::from_slice(&run_there(args)).expect("nothing but JSON");
+        assert_eq!(document["schema"], "fairlock/1", "{args:?}");
+    }
+    let one =
+        [&sim[..], &["--locks", "fairlock:default", "--threads", "2", "--trace", "-"]].concat();
+    let trace: Value = serde_json::from_slice(&run_there(&one)).expect("nothing but JSON");
+    assert!(trace["traceEvents"].is_array());
+    assert_eq!(entries(dir.path()), ["part.json"]);
+
+    let both = run(&[&one[..], &["--json", "-"]].concat());
+    assert_eq!(both.status.code(), Some(2));
+    assert!(stderr(&both).contains("cannot both"), "{}", stderr(&both));
+}
+
+fn widest(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal_and_a_pipe_has_all() {
+    // The longest names there are.
+    let locks = "fairlock:reader_spin_adaptive,fairlock:range_fifo,parking_lot_0.12:fair";
+    let tiny = ["--secs", "0.01", "--runs", "1", "--locks", locks, "--shape", "disjoint"];
+    let few = ["--threads", "2,4", "--cs-load", "1,20", "--overcommit", "1", "--section", "100"];
+    let bench = ["handoff", "reader-spin", "uncontended", "read-mostly", "batch", "range"];
+    let bench =
+        [&["bench"][..], &bench, &tiny, &few, &["--held", "0,4096", "--reads", "60"]].concat();
+    let sim = ["sim", "all", "--quick", "--duration", "1ms"];
+    let of = |args: &[&str], columns: &str| {
+        let output = command(args).env("COLUMNS", columns).output().unwrap();
+        // Some measurements may be too short to come to anything.
+        let ended = output.status.code();
+        assert!(matches!(ended, Some(0 | 1)), "{args:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    for args in [&bench[..], &sim, &["sim", "handoff", "--duration", "1ms"], &["locks"]] {
+        let narrow = of(args, "80");
+        assert!(narrow.lines().count() > 20 && widest(&narrow) <= 80, "{args:?}: {narrow}");
+    }
+    for args in [&["sim", "handoff", "--duration", "1ms"][..], &["locks"]] {
+        let wide = of(args, "");
+        assert!(widest(&wide) > 80 && !wide.contains("too narrow"), "{args:?}: {wide}");
+    }
+}
+
+#[test]
+fn a_terminal_is_asked_how_wide_it_is() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcsetwinsize};
+
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let size = Winsize { ws_row: 25, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).unwrap();
+    let its_end = fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let mut child = command(&["locks"]).env_remove("COLUMNS").stdout(its_end).spawn().unwrap();
+    let (mut printed, mut bytes) = (Vec::new(), [0; 4096]);
+    // With the last of its writers gone, a terminal has an error for its reader.
+    while let Ok(length @ 1..) = rustix::io::read(&terminal, &mut bytes) {
+        printed.extend_from_slice(&bytes[..length]);
+    }
+    assert!(child.wait().unwrap().success());
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(printed.contains("fairlock:default") && widest(&printed) <= 60, "{printed}");
+}
+
+#[test]
 fn json_replaces_an_older_file_and_keeps_its_name_through_a_link() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("real.json");

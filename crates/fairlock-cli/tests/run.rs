@@ -82,6 +82,29 @@ fn the_report_is_kept_where_it_was_asked_for() {
 }
 
 #[test]
+fn a_report_named_dash_follows_what_the_program_printed() {
+    let script = format!("echo printed; {}", waits());
+    let output = run(&["--stats", "-", "--", "sh", "-c", &script]);
+    let printed = stdout(&output);
+    let (first, lock) = printed.split_once('\n').unwrap();
+    let lock: Value = serde_json::from_str(lock).unwrap();
+    assert_eq!((first, &lock["waits"]), ("printed", &1.into()));
+}
+
+#[test]
+fn the_report_is_no_wider_than_the_terminal() {
+    let output = fairlock().args(["run", "--", waits()]).env("COLUMNS", "80").output().unwrap();
+    let table = stderr(&output);
+    assert!(
+        table.contains("waits+") && table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
+    // Not even room for the columns that are always there.
+    let output = fairlock().args(["run", "--", waits()]).env("COLUMNS", "8").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
 fn the_exit_code_is_the_program_s() {
     assert_eq!(run(&[waits(), "7"]).status.code(), Some(7));
     let killed = run(&["sh", "-c", "kill -9 $$"]);

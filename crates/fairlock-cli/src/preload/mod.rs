@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use clap::Args;
 
-use crate::complain;
 use crate::error::Error;
+use crate::output::{Page, complain};
+use report::Kept;
 
 /// What `FAIRLOCK_POLICY` can be.
 const POLICIES: [&str; 5] = ["default", "unfair", "handoff", "no_reader_spin", "writer_phase"];
@@ -25,7 +26,8 @@ pub struct RunFlags {
     /// How locks decide who goes next
     #[arg(long, value_name = "POLICY", value_parser = POLICIES)]
     pub policy: Option<String>,
-    /// Also keep the report in this file, a line of JSON for each lock
+    /// Also keep the report in this file, a line of JSON for each lock; `-` is stdout, after
+    /// what the program wrote there
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
     /// libfairlock_preload.so, if it is not near this program
@@ -53,7 +55,7 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(obstacle) = &obstacle {
         complain(&format!("{}: {obstacle}", program.display()));
     }
-    let kept = flags.stats.as_deref().map(report::create).transpose()?;
+    let kept = flags.stats.as_deref().map(Kept::new).transpose()?;
     let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir();
     let folder =
         folder.map_err(|e| Error::failed(format!("cannot make a folder for the report: {e}")))?;
@@ -77,9 +79,9 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     }
 
     let report = report::read(folder.path())?;
-    eprint!("{}", report.text(obstacle.is_some()));
-    if let Some(file) = kept {
-        report.keep(file)?;
+    Page::Stderr.show(&report.text(obstacle.is_some(), Page::Stderr.width()))?;
+    if let Some(kept) = kept {
+        report.keep(kept)?;
     }
     Ok(exit_code(status))
 }

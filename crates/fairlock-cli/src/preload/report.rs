@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::table::{new_table, titled};
+use crate::layout::{Column, Table};
+use crate::output::print;
 use crate::units::{count, time};
 
 /// The file of the first process; those of others have a number behind it.
@@ -86,11 +87,23 @@ pub struct Report {
     unreadable: usize,
 }
 
-/// The file that the report is to be kept in, now rather than when it is there.
-pub fn create(path: &Path) -> Result<(File, PathBuf), Error> {
-    match File::create(path) {
-        Ok(file) => Ok((file, path.to_owned())),
-        Err(error) => Err(cannot("write", path, &error)),
+/// Where a report is to be kept.
+pub enum Kept {
+    /// `-`.
+    Stdout,
+    File(File, PathBuf),
+}
+
+impl Kept {
+    /// Makes the file now, rather than when there is a report.
+    pub fn new(path: &Path) -> Result<Self, Error> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        match File::create(path) {
+            Ok(file) => Ok(Self::File(file, path.to_owned())),
+            Err(error) => Err(cannot("write", path, &error)),
+        }
     }
 }
 
@@ -119,13 +132,19 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 impl Report {
-    /// Writes it to a file of the user's.
-    pub fn keep(&self, (mut file, path): (File, PathBuf)) -> Result<(), Error> {
-        file.write_all(self.text.as_bytes()).map_err(|error| cannot("write", &path, &error))
+    /// Writes it where the user wants it.
+    pub fn keep(&self, kept: Kept) -> Result<(), Error> {
+        let text = self.text.as_bytes();
+        match kept {
+            Kept::Stdout => print(text),
+            Kept::File(mut file, path) => {
+                file.write_all(text).map_err(|error| cannot("write", &path, &error))
+            }
+        }
     }
 
     /// The table. `obstructed`: it has been said already why there may be none.
-    pub fn text(&self, obstructed: bool) -> String {
+    pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
         if self.processes == 0 {
             return match obstructed {
                 true => String::new(),
@@ -137,7 +156,7 @@ impl Report {
         if self.locks.is_empty() && self.unreadable == 0 {
             return "fairlock: the program took no pthread_rwlock_t\n".into();
         }
-        let mut text = format!("\n{}", self.table());
+        let mut text = format!("\n{}", self.table(width));
         let hidden = self.locks.len().saturating_sub(SHOWN);
         if hidden > 0 {
             text += &format!("and {hidden} more locks: --stats FILE keeps them all\n");
@@ -158,12 +177,19 @@ impl Report {
         names.join(", ")
     }
 
-    fn table(&self) -> String {
+    fn table(&self, width: Option<usize>) -> String {
         let pids = self.processes > 1;
-        let head =
-            ["lock", "longest wait", "waits", "total wait", "reads", "writes", "inside", "events"];
-        let head: Vec<_> = pids.then_some("process").into_iter().chain(head).collect();
-        let mut table = new_table(&head);
+        let process = pids.then(|| Column::name("process"));
+        let mut table = Table::new(process.into_iter().chain([
+            Column::place("lock"),
+            Column::figure("longest wait"),
+            Column::figure("waits"),
+            Column::figure("total wait").rank(3),
+            Column::figure("reads"),
+            Column::figure("writes"),
+            Column::figure("inside").rank(2),
+            Column::name("events").rank(1),
+        ]));
         for lock in self.locks.iter().take(SHOWN) {
             let row = [
                 lock.place(),
@@ -175,9 +201,9 @@ impl Report {
                 lock.holders(),
                 lock.events(),
             ];
-            table.add_row(pids.then(|| lock.pid.to_string()).into_iter().chain(row));
+            table.row(pids.then(|| lock.pid.to_string()).into_iter().chain(row));
         }
         let title = format!("locks by longest wait, policy {}", self.policies());
-        titled(&title, table, 1 + usize::from(pids), NOTE)
+        table.titled(&title, NOTE, width)
     }
 }

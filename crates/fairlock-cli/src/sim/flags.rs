@@ -57,10 +57,11 @@ pub struct SimFlags {
     #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
     /// Also write a timeline of the one simulation to this file, for ui.perfetto.dev:
-    /// what each thread does, who runs on each CPU. Some MB for each millisecond
+    /// what each thread does, who runs on each CPU. Some MB for each millisecond; `-` is
+    /// stdout
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Also write the results to this file, as JSON
+    /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

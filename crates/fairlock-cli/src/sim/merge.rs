@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::Whole;
 use super::document::Document;
 use crate::error::Error;
 use crate::json::{SCHEMA, Target};
+use crate::output::Page;
 use crate::row::Row;
 
 /// Joins the parts, prints what the whole would have printed, and writes it.
@@ -46,7 +48,8 @@ pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> 
     let mut rows: Vec<Row> = parts.into_iter().flat_map(|part| part.rows).collect();
     // Within a cell they are in order.
     rows.sort_by_key(|row| row.cell);
-    super::finish(rows, command, origin.len(), None, false, target)
+    let whole = Whole { command, cells: origin.len(), shard: None };
+    super::finish(rows, whole, false, Page::beside(&[&target]), target)
 }
 
 fn load(file: &Path) -> Result<Document, Error> {

@@ -24,9 +24,9 @@ use std::process::ExitCode;
 
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::json::{SCHEMA, Target};
+use crate::output::{Page, complain};
 use crate::row::{Row, relate, rows_of_cell};
 use crate::runner::Measured;
-use crate::{complain, print};
 use document::{Document, Part, Simulated};
 use flags::SimFlags;
 use plan::Plan;
@@ -40,19 +40,28 @@ pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
     let plan = plan::plan(workloads, flags, real.as_ref())?;
     let target = flags.json.as_deref().map(|file| Target::new("--json", file)).transpose()?;
     let trace = flags.trace.as_deref().map(|file| timeline(file, &plan)).transpose()?;
+    if [target.as_ref(), trace.as_ref().map(|(_, target)| target)]
+        .iter()
+        .all(|target| target.is_some_and(Target::is_stdout))
+    {
+        return Err(Error::usage("--json and --trace cannot both go to stdout"));
+    }
     let count = plan.cells.len();
     let in_shard = |number: usize| flags.shard.is_none_or(|shard| shard.has(number));
     let cells = plan.cells.into_iter().enumerate().filter(|&(number, _)| in_shard(number));
     let outcome =
         pool::run(cells.collect(), &plan.seeds, trace.as_ref().map(|(recorder, _)| recorder))?;
-    if let Some((recorder, target)) = trace {
-        target.write(&recorder.finish())?;
+    let (recorder, trace) = trace.unzip();
+    if let (Some(recorder), Some(trace)) = (recorder, &trace) {
+        trace.write(&recorder.finish())?;
     }
 
     let mut rows: Vec<Row> =
         outcome.measured.iter().flat_map(|(number, measured)| rows_of(*number, measured)).collect();
     compare::attach(&mut rows, real.as_ref());
-    finish(rows, document::command(), count, flags.shard, outcome.interrupted, target)
+    let page = Page::beside(&[&target, &trace]);
+    let whole = Whole { command: document::command(), cells: count, shard: flags.shard };
+    finish(rows, whole, outcome.interrupted, page, target)
 }
 
 /// Where a timeline is recorded, and where it goes.
@@ -67,18 +76,25 @@ fn timeline(file: &Path, plan: &Plan) -> Result<(Recorder, Target), Error> {
     Ok((Recorder::default(), Target::new("--trace", file)?))
 }
 
-/// Sets rows in relation to each other, shows and keeps them.
-fn finish(
-    mut rows: Vec<Row>,
+/// Of what rows are all, or a part.
+struct Whole {
     command: String,
     cells: usize,
     shard: Option<Shard>,
+}
+
+/// Sets rows in relation to each other, shows and keeps them.
+fn finish(
+    mut rows: Vec<Row>,
+    whole: Whole,
     interrupted: bool,
+    page: Page,
     target: Option<Target>,
 ) -> Result<ExitCode, Error> {
+    let Whole { command, cells, shard } = whole;
     relate(&mut rows);
     compare::relate(&mut rows);
-    print(table::tables(&rows).as_bytes())?;
+    page.show(&table::tables(&rows, page.width()))?;
     let failed = rows.iter().any(|row| row.error.is_some());
     if let Some(target) = target {
         target.write(&Document {

@@ -4,16 +4,21 @@ use super::compare::{is_real, of_lock};
 use super::judge::{judgement, locks};
 use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
+use crate::layout::{Column, Table};
 use crate::row::Row;
-use crate::table::{new_table, or_dash, titled};
+use crate::table::or_dash;
 use crate::units::{count, digits, kops, time};
 
-/// What the columns of the long tables say.
-const MARKS: &str = "min-max: over the seeds; x: ours in relation to the published figure; \
+/// What the tables with a line for each row say.
+const LINES: &str = "min-max: over the seeds; x: ours in relation to the published figure; \
      x base, publ.: in relation to the baseline, ours and as published";
 
-/// The tables of all workloads in `rows`, each with its judgement.
-pub fn tables(rows: &[Row]) -> String {
+/// What those with the locks beside each other say.
+const COLUMNS: &str = "kop/s of both sides, median over the seeds; publ.: as published; x: ours \
+     in relation to it";
+
+/// The tables of all workloads in `rows`, so wide at most, each with its judgement.
+pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     let mut out = String::new();
     for workload in Workload::ALL {
         let all: Vec<Row> = rows.iter().filter(|r| r.workload == workload).cloned().collect();
@@ -25,7 +30,10 @@ pub fn tables(rows: &[Row]) -> String {
         machines.dedup();
         let title = format!("{} on {}", workload.name(), machines.join(" and "));
         let by_column = workload == Workload::ReaderSpin && !rows.iter().any(is_real);
-        out.push_str(&if by_column { columns(&title, &rows) } else { lines(&title, &rows) });
+        out.push_str(&match by_column {
+            true => both_sides(&title, &rows, width),
+            false => lines(&rows).titled(&title, LINES, width),
+        });
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
         if rows.len() < all.len() {
@@ -40,32 +48,44 @@ pub fn tables(rows: &[Row]) -> String {
     out
 }
 
+/// Both sides together: a line a configuration, with the locks beside each other; or, if that
+/// is too wide, one a row.
+fn both_sides(title: &str, rows: &[Row], width: Option<usize>) -> String {
+    let rows: Vec<Row> = rows.iter().filter(|row| row.side == Side::All).cloned().collect();
+    let columns = columns(&rows);
+    if columns.fits(width) {
+        columns.titled(title, COLUMNS, width)
+    } else {
+        lines(&rows).titled(title, LINES, width)
+    }
+}
+
 /// One line a row.
-fn lines(title: &str, rows: &[Row]) -> String {
+fn lines(rows: &[Row]) -> Table {
     // Where a section takes milliseconds, thousands a second are too coarse.
     let is_slow = rows.iter().all(|row| row.workload == Workload::Range);
     let (unit, per_s): (&str, fn(f64) -> String) =
         if is_slow { ("op/s", digits) } else { ("kop/s", kops) };
-    let mut table = new_table(&[
-        "machine",
-        "case",
-        "lock",
-        "as",
-        "side",
-        "threads",
-        "overcommit",
-        "pauses",
-        unit,
-        "min-max",
-        "publ.",
-        "x",
-        "x base",
-        "publ.",
-        "starved",
-        "fewest",
-        "most",
-        "Jain",
-        "longest",
+    let mut table = Table::new([
+        Column::name("machine").shared(),
+        Column::name("case").shared(),
+        Column::lock(),
+        Column::name("as").rank(4),
+        Column::name("side"),
+        Column::figure("threads").shared(),
+        Column::figure("overcommit").shared(),
+        Column::figure("pauses").shared(),
+        Column::figure(unit),
+        Column::figure("min-max").rank(1),
+        Column::figure("publ.").rank(6),
+        Column::figure("x").rank(6),
+        Column::figure("x base"),
+        Column::figure("publ."),
+        Column::figure("starved").rank(7),
+        Column::figure("fewest").rank(3),
+        Column::figure("most").rank(3),
+        Column::figure("Jain").rank(2),
+        Column::figure("longest").rank(5),
     ]);
     for row in rows {
         let (f, c) = (&row.figures, &row.comparison);
@@ -78,7 +98,7 @@ fn lines(title: &str, rows: &[Row]) -> String {
             Some(ns) => format!("{}, {}", row.case.name(), time(u64::from(ns))),
             None => row.case.name().to_owned(),
         };
-        table.add_row([
+        table.row([
             row.machine.clone().unwrap_or_default(),
             case,
             row.lock.clone(),
@@ -103,58 +123,48 @@ fn lines(title: &str, rows: &[Row]) -> String {
         ]);
     }
     // What is the same everywhere, or nowhere, says nothing in a column.
-    let is_plain = |workload: Workload| move |row: &Row| row.workload == workload;
-    if !rows.iter().all(is_plain(Workload::Range)) {
-        hide(&mut table, 0);
+    if !rows.iter().all(|row| row.workload == Workload::Range) {
+        table.leave_out("machine");
     }
     if rows.iter().all(|row| row.side == Side::Write) {
-        hide(&mut table, 4);
+        table.leave_out("side");
     }
     if rows.iter().all(|row| row.overcommit.is_none()) {
-        hide(&mut table, 6);
+        table.leave_out("overcommit");
     }
     if rows.iter().all(|row| row.cs_load.is_none()) {
-        hide(&mut table, 7);
+        table.leave_out("pauses");
     }
     if rows.iter().all(|row| row.case == Case::Sleep) {
-        hide(&mut table, 1);
+        table.leave_out("case");
     }
-    titled(title, table, 5, MARKS)
+    table
 }
 
-fn hide(table: &mut comfy_table::Table, column: usize) {
-    if let Some(column) = table.column_mut(column) {
-        column.set_constraint(comfy_table::ColumnConstraint::Hidden);
-    }
-}
-
-/// One line a configuration, with the locks beside each other: both sides together.
-fn columns(title: &str, rows: &[Row]) -> String {
-    const NOTE: &str = "kop/s of both sides, median over the seeds; publ.: as published; x: ours \
-         in relation to it";
-    let rows: Vec<Row> = rows.iter().filter(|row| row.side == Side::All).cloned().collect();
-    let locks = locks(&rows);
+/// One line a configuration, with the locks beside each other.
+fn columns(rows: &[Row]) -> Table {
+    let locks = locks(rows);
     let column = |lock: &str| {
         let mut of_lock = rows.iter().filter(|row| row.lock == lock);
         of_lock.find_map(|row| row.comparison.published_as.as_deref())
     };
-    let mut header = vec!["threads", "pauses"];
+    let mut heads = vec!["threads", "pauses"];
     for lock in &locks {
         match column(lock) {
-            Some(name) => header.extend([name, "publ.", "x"]),
-            None => header.push(lock.split(':').next_back().unwrap_or(lock)),
+            Some(name) => heads.extend([name, "publ.", "x"]),
+            None => heads.push(lock.split(':').next_back().unwrap_or(lock)),
         }
     }
-    let mut table = new_table(&header);
+    let mut table = Table::new(heads.into_iter().map(Column::figure));
     let mut seen: Vec<(usize, Option<u32>)> = Vec::new();
-    for row in &rows {
+    for row in rows {
         if seen.contains(&(row.threads, row.cs_load)) {
             continue;
         }
         seen.push((row.threads, row.cs_load));
         let mut line = vec![row.threads.to_string(), or_dash(row.cs_load, |n| n.to_string())];
         for lock in &locks {
-            let beside = of_lock(&rows, row, lock);
+            let beside = of_lock(rows, row, lock);
             line.push(or_dash(beside.and_then(|row| row.figures.ops_per_s), kops));
             if column(lock).is_some() {
                 let comparison = beside.map(|row| &row.comparison);
@@ -162,9 +172,9 @@ fn columns(title: &str, rows: &[Row]) -> String {
                 line.push(two_digits(comparison.and_then(|c| c.ratio_to_published)));
             }
         }
-        table.add_row(line);
+        table.row(line);
     }
-    titled(title, table, 0, NOTE)
+    table
 }
 
 fn two_digits(value: Option<f64>) -> String {

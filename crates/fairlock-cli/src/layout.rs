@@ -1,0 +1,378 @@
+//! Tables for people, and what becomes of them where there is no room. Until it fits, and
+//! in this order: `fairlock:` goes from the names of our locks; columns that say what was
+//! run, not what came of it, move to a line above the rows they are the same for; others
+//! are left out by rank, the lowest first; names lose their middle. What is lost is said
+//! below the table.
+
+use std::fmt::Write;
+
+use textwrap::WordSplitter;
+use textwrap::core::display_width;
+
+/// Between two columns.
+const GAP: usize = 2;
+/// Names are not cut shorter than this.
+const LEAST: usize = 12;
+/// A cell that says nothing.
+pub const NOTHING: &str = "-";
+/// The family of our locks.
+const FAMILY: &str = "fairlock:";
+
+/// A column: its head, on which side its cells begin, and what it may lose.
+pub struct Column {
+    head: String,
+    is_name: bool,
+    loses: Loses,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Loses {
+    Nothing,
+    /// `fairlock:` before the names of locks.
+    Family,
+    /// Its place in the rows, to a line above them.
+    Place,
+    /// The middle of its names.
+    Middle,
+    /// Itself, in the order of these numbers.
+    All(u8),
+}
+
+impl Column {
+    /// Words, on the left.
+    pub fn name(head: impl Into<String>) -> Self {
+        Self { head: head.into(), is_name: true, loses: Loses::Nothing }
+    }
+
+    /// Numbers, on the right.
+    pub fn figure(head: impl Into<String>) -> Self {
+        Self { is_name: false, ..Self::name(head) }
+    }
+
+    /// Names of locks.
+    pub fn lock() -> Self {
+        Self { loses: Loses::Family, ..Self::name("lock") }
+    }
+
+    /// What was run: to be said once for all rows where it is the same.
+    pub fn shared(self) -> Self {
+        Self { loses: Loses::Place, ..self }
+    }
+
+    /// Names of any length.
+    pub fn place(head: impl Into<String>) -> Self {
+        Self { loses: Loses::Middle, ..Self::name(head) }
+    }
+
+    /// The column left out where there is no room for it: those of a lower rank go before.
+    pub fn rank(self, rank: u8) -> Self {
+        Self { loses: Loses::All(rank), ..self }
+    }
+}
+
+/// A table.
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+    /// What is said above each row, unless it has been said of the row before.
+    above: Vec<String>,
+}
+
+impl Table {
+    /// One without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        let columns = columns.into_iter().collect();
+        Self { columns, rows: Vec::new(), above: Vec::new() }
+    }
+
+    /// Adds a row: a cell for each column.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<String> = cells.into_iter().collect();
+        assert_eq!(cells.len(), self.columns.len(), "{cells:?}");
+        self.rows.push(cells);
+        self.above.push(String::new());
+    }
+
+    /// Takes out the first column with this head.
+    pub fn leave_out(&mut self, head: &str) {
+        if let Some(at) = self.columns.iter().position(|column| column.head == head) {
+            self.remove(at);
+        }
+    }
+
+    /// Whether all of it has room.
+    pub fn fits(&self, width: Option<usize>) -> bool {
+        width.is_none_or(|width| self.width() <= width)
+    }
+
+    /// The table under a title, as wide as it may be, with a note below it.
+    pub fn titled(mut self, title: &str, note: &str, width: Option<usize>) -> String {
+        let losses = self.fit(width);
+        let mut text = format!("{title}\n\n{}\n{note}\n", self.text());
+        if !losses.is_empty() {
+            text.push_str(&format!("the terminal is too narrow for all: {}\n", losses.join("; ")));
+        }
+        text
+    }
+
+    fn width(&self) -> usize {
+        let gaps = GAP * self.columns.len().saturating_sub(1);
+        (0..self.columns.len()).map(|at| self.width_of(at)).sum::<usize>() + gaps
+    }
+
+    fn width_of(&self, at: usize) -> usize {
+        let cells = self.rows.iter().map(|row| &row[at]).chain([&self.columns[at].head]);
+        cells.map(|cell| display_width(cell)).max().unwrap_or(0)
+    }
+
+    /// Loses what it may until it fits; says what.
+    fn fit(&mut self, width: Option<usize>) -> Vec<String> {
+        let (mut losses, mut left_out) = (Vec::new(), Vec::new());
+        while !self.fits(width) {
+            if self.drop_family() {
+                losses.push(format!("locks without a family are {FAMILY}"));
+            } else if let Some(at) = self.next_shared() {
+                self.move_above(at);
+            } else if let Some(rank) = self.lowest_rank() {
+                while let Some(at) = self.columns.iter().position(|c| c.loses == rank) {
+                    left_out.push(self.columns[at].head.clone());
+                    self.remove(at);
+                }
+            } else {
+                let over = self.width() - width.unwrap_or(usize::MAX);
+                self.cut_middle(over);
+                break;
+            }
+        }
+        if !left_out.is_empty() {
+            losses.push(format!("left out are {}", left_out.join(", ")));
+        }
+        losses
+    }
+
+    /// The column to be moved: one that is the same in all rows, or else the first.
+    fn next_shared(&self) -> Option<usize> {
+        let is_shared = |&at: &usize| self.columns[at].loses == Loses::Place;
+        let is_same = |&at: &usize| self.rows.iter().all(|row| row[at] == self.rows[0][at]);
+        let shared = || (0..self.columns.len()).filter(is_shared);
+        shared().find(is_same).or(shared().next())
+    }
+
+    fn move_above(&mut self, at: usize) {
+        for (above, row) in self.above.iter_mut().zip(&self.rows) {
+            let (head, cell) = (&self.columns[at].head, &row[at]);
+            if cell != NOTHING {
+                let comma = if above.is_empty() { "" } else { ", " };
+                // Writing to a string does not fail.
+                let _ = write!(above, "{comma}{head} {cell}");
+            }
+        }
+        self.remove(at);
+    }
+
+    /// Takes the family from our locks' names, unless another lock has such a name. Says
+    /// whether there was one.
+    fn drop_family(&mut self) -> bool {
+        let Some(at) = self.columns.iter().position(|c| c.loses == Loses::Family) else {
+            return false;
+        };
+        let member = |row: &Vec<String>| row[at].strip_prefix(FAMILY).map(str::to_owned);
+        let is_taken = |name: &String| self.rows.iter().any(|row| row[at] == *name);
+        let mut members = self.rows.iter().filter_map(member).peekable();
+        if members.peek().is_none() || members.any(|name| is_taken(&name)) {
+            return false;
+        }
+        for row in &mut self.rows {
+            if let Some(name) = member(row) {
+                row[at] = name;
+            }
+        }
+        true
+    }
+
+    fn lowest_rank(&self) -> Option<Loses> {
+        let ranks = self.columns.iter().filter_map(|column| match column.loses {
+            Loses::All(rank) => Some(rank),
+            _ => None,
+        });
+        ranks.min().map(Loses::All)
+    }
+
+    /// Makes names shorter by so much.
+    fn cut_middle(&mut self, over: usize) {
+        let Some(at) = self.columns.iter().position(|c| c.loses == Loses::Middle) else { return };
+        let most = self.width_of(at).saturating_sub(over).max(LEAST);
+        for row in &mut self.rows {
+            row[at] = cut(&row[at], most);
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.columns.remove(at);
+        for row in &mut self.rows {
+            row.remove(at);
+        }
+    }
+
+    fn text(&self) -> String {
+        let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width_of(at)).collect();
+        let heads: Vec<String> = self.columns.iter().map(|column| column.head.clone()).collect();
+        let mut text = String::new();
+        let mut said = "";
+        let rows = self.rows.iter().zip(&self.above);
+        for (row, above) in [(&heads, &String::new())].into_iter().chain(rows) {
+            if above != said {
+                text.push_str(&format!("{above}:\n"));
+                said = above;
+            }
+            let mut line = String::new();
+            for ((cell, column), width) in row.iter().zip(&self.columns).zip(&widths) {
+                let space = " ".repeat(width - display_width(cell));
+                let (left, right) = if column.is_name { ("", &*space) } else { (&*space, "") };
+                line.push_str(&format!("{left}{cell}{right}{}", " ".repeat(GAP)));
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A name of at most so many characters, with `…` for its middle.
+fn cut(name: &str, most: usize) -> String {
+    let length = name.chars().count();
+    if length <= most {
+        return name.to_owned();
+    }
+    let head = (most - 1) / 2;
+    let tail = length - (most - 1 - head);
+    let part = |from: usize, to: usize| name.chars().skip(from).take(to - from);
+    part(0, head).chain(['…']).chain(part(tail, length)).collect()
+}
+
+/// Lines of names and what they are, which goes on in its own column where it is too long.
+pub fn list(
+    lines: impl IntoIterator<Item = (String, &'static str)>,
+    width: Option<usize>,
+) -> String {
+    let lines: Vec<_> = lines.into_iter().collect();
+    let names = lines.iter().map(|(name, _)| display_width(name)).max().unwrap_or(0) + GAP;
+    let room = width.unwrap_or(usize::MAX).max(names + LEAST);
+    let indent = " ".repeat(names);
+    let mut text = String::new();
+    for (name, about) in &lines {
+        let first = format!("{name}{}", " ".repeat(names - display_width(name)));
+        let options = textwrap::Options::new(room)
+            .initial_indent(&first)
+            .subsequent_indent(&indent)
+            .word_splitter(WordSplitter::NoHyphenation);
+        text.push_str(&textwrap::fill(about, options));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: &[[&str; 5]]) -> Table {
+        let mut table = Table::new([
+            Column::lock(),
+            Column::figure("threads").shared(),
+            Column::figure("kop/s"),
+            Column::figure("p99").rank(2),
+            Column::figure("min-max").rank(1),
+        ]);
+        rows.iter().for_each(|row| table.row(row.map(str::to_owned)));
+        table
+    }
+
+    const ROWS: [[&str; 5]; 2] =
+        [["fairlock:default", "60", "914", "8 ms", "900-920"], ["std", "60", "611", "90 ms", "-"]];
+
+    fn at(width: usize) -> String {
+        table(&ROWS).titled("title", "note", Some(width))
+    }
+
+    #[test]
+    fn all_of_it_is_shown_where_there_is_room() {
+        let whole = table(&ROWS).titled("title", "note", None);
+        assert_eq!(whole, at(48));
+        assert_eq!(
+            whole,
+            "title\n\n\
+             lock              threads  kop/s    p99  min-max\n\
+             fairlock:default       60    914   8 ms  900-920\n\
+             std                    60    611  90 ms        -\n\
+             \nnote\n"
+        );
+    }
+
+    #[test]
+    fn families_go_first_then_what_rows_share_then_ranks() {
+        let narrow = at(47);
+        assert!(narrow.contains("default       60    914   8 ms  900-920\n"), "{narrow}");
+        assert!(narrow.ends_with("for all: locks without a family are fairlock:\n"));
+        let narrow = at(38);
+        let shared =
+            "lock     kop/s    p99  min-max\nthreads 60:\ndefault    914   8 ms  900-920\nstd";
+        assert!(narrow.contains(shared), "{narrow}");
+        assert!(at(29).contains("lock     kop/s    p99\n"), "{}", at(29));
+        let narrow = at(20);
+        assert!(narrow.contains("lock     kop/s\nthreads 60:\ndefault    914\n"), "{narrow}");
+        assert!(narrow.ends_with("; left out are min-max, p99\n"), "{narrow}");
+    }
+
+    #[test]
+    fn what_rows_share_is_said_again_where_it_changes() {
+        let row = |threads: &str, load: &str, lock: &str| {
+            [threads.to_owned(), load.to_owned(), lock.to_owned()]
+        };
+        let columns = || {
+            [Column::figure("threads").shared(), Column::figure("pauses").shared(), Column::lock()]
+        };
+        let mut table = Table::new(columns());
+        for (threads, load) in [("2", "1"), ("2", "20"), ("4", "-")] {
+            table.row(row(threads, load, "std"));
+            table.row(row(threads, load, "mcs"));
+        }
+        assert_eq!(
+            table.titled("title", "note", Some(5)),
+            "title\n\nlock\nthreads 2, pauses 1:\nstd\nmcs\nthreads 2, pauses 20:\nstd\nmcs\n\
+             threads 4:\nstd\nmcs\n\nnote\n"
+        );
+        let mut table = Table::new(columns());
+        table.row(row("2", "1", "std"));
+        table.row(row("4", "1", "std"));
+        let first_what_is_the_same_everywhere = table.titled("title", "note", Some(13));
+        assert!(
+            first_what_is_the_same_everywhere.contains("threads  lock\npauses 1:\n      2  std\n"),
+            "{first_what_is_the_same_everywhere}"
+        );
+    }
+
+    #[test]
+    fn a_name_keeps_its_family_where_another_lock_has_it() {
+        let rows = [["fairlock:std", "60", "914", "-", "-"], ["std", "1", "61", "-", "-"]];
+        let narrow = table(&rows).titled("title", "note", Some(20));
+        assert!(narrow.contains("threads 60:\nfairlock:std    914\n"), "{narrow}");
+    }
+
+    #[test]
+    fn names_of_any_length_keep_their_ends() {
+        let mut table = Table::new([Column::place("lock"), Column::figure("waits")]);
+        table.row(["_ZN4name5space6Object5mutexE+0x10".into(), "3".into()]);
+        table.row(["short".into(), "1".into()]);
+        let text = table.titled("title", "note", Some(27));
+        assert!(text.contains("_ZN4name5…utexE+0x10      3\nshort "), "{text}");
+        assert_eq!(cut("äöüß", 3), "ä…ß");
+    }
+
+    #[test]
+    fn a_list_goes_on_in_its_second_column() {
+        let lines = || [("a".to_owned(), "one two three four"), ("bcd".to_owned(), "x")];
+        assert_eq!(list(lines(), None), "a    one two three four\nbcd  x\n");
+        assert_eq!(list(lines(), Some(18)), "a    one two three\n     four\nbcd  x\n");
+    }
+}

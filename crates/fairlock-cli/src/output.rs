@@ -1,0 +1,104 @@
+//! Where text for people goes, and how wide it may be there.
+
+use std::io::{self, Write};
+
+use terminal_size::{Width, terminal_size_of};
+use textwrap::{WordSeparator, WordSplitter, WrapAlgorithm, core::display_width};
+
+use crate::error::Error;
+use crate::json::Target;
+
+/// A stream that people read.
+#[derive(Clone, Copy)]
+pub enum Page {
+    Stdout,
+    Stderr,
+}
+
+impl Page {
+    /// Stdout; stderr if a document goes to stdout.
+    pub fn beside(documents: &[&Option<Target>]) -> Self {
+        let is_stdout =
+            |document: &&Option<Target>| document.as_ref().is_some_and(Target::is_stdout);
+        if documents.iter().any(is_stdout) { Self::Stderr } else { Self::Stdout }
+    }
+
+    /// Columns there are: what the variable COLUMNS says, or else the terminal; in a pipe or
+    /// a file there is no bound.
+    pub fn width(self) -> Option<usize> {
+        let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        let of_terminal = || match self {
+            Self::Stdout => terminal_size_of(io::stdout()),
+            Self::Stderr => terminal_size_of(io::stderr()),
+        };
+        let real = || of_terminal().map(|(Width(columns), _)| usize::from(columns));
+        asked.or_else(real).filter(|&columns| columns > 0)
+    }
+
+    /// Writes text, its long lines wrapped.
+    pub fn show(self, text: &str) -> Result<(), Error> {
+        let text = wrapped(text, self.width());
+        match self {
+            Self::Stdout => print(text.as_bytes()),
+            Self::Stderr => {
+                // If that is closed, there is nobody to tell.
+                let _ = io::stderr().write_all(text.as_bytes());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Lines that are too long end between words, and go on further to the right.
+fn wrapped(text: &str, width: Option<usize>) -> String {
+    const FURTHER: usize = 2;
+    let Some(width) = width else { return text.to_owned() };
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        if display_width(line.trim_end()) <= width {
+            out.push_str(line);
+            continue;
+        }
+        let indent = " ".repeat(line.len() - line.trim_start().len() + FURTHER);
+        let options = textwrap::Options::new(width)
+            .subsequent_indent(&indent)
+            .word_separator(WordSeparator::AsciiSpace)
+            .word_splitter(WordSplitter::NoHyphenation)
+            .wrap_algorithm(WrapAlgorithm::FirstFit);
+        for part in textwrap::wrap(line.trim_end(), options) {
+            out.push_str(&part);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Writes to stdout, as it is. A reader that has gone (`| head`) is no error.
+pub fn print(bytes: &[u8]) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::failed(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One line on stderr. If that is closed too, there is nobody to tell.
+pub fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "fairlock: {message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_end_between_words_and_short_ones_stay() {
+        let text = "a   b\n  one two three four\n\n1234567890123 x\n";
+        let narrow = "a   b\n  one two\n    three\n    four\n\n12345678\n  90123 x\n";
+        assert_eq!(wrapped(text, Some(10)), narrow);
+        assert_eq!(wrapped(text, None), text);
+        assert_eq!(wrapped("no end", Some(80)), "no end");
+    }
+}
