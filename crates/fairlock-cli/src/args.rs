@@ -63,6 +63,11 @@ pub enum Command {
     },
     /// List the locks of this build
     Locks,
+    /// List the machines that are built in
+    Machines {
+        #[command(subcommand)]
+        command: Option<MachinesCommand>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -73,6 +78,15 @@ pub enum Command {
     /// Run one cell: JSON in, JSON out (how `bench` runs its children)
     #[command(hide = true)]
     Cell,
+}
+
+#[derive(Subcommand)]
+pub enum MachinesCommand {
+    /// Print the file of one, to be changed and given to `sim --machine`
+    Show {
+        /// Which one
+        name: String,
+    },
 }
 
 /// How to run workloads.

@@ -252,7 +252,7 @@ fn cut(name: &str, most: usize) -> String {
 
 /// Lines of names and what they are, which goes on in its own column where it is too long.
 pub fn list(
-    lines: impl IntoIterator<Item = (String, &'static str)>,
+    lines: impl IntoIterator<Item = (String, impl AsRef<str>)>,
     width: Option<usize>,
 ) -> String {
     let lines: Vec<_> = lines.into_iter().collect();
@@ -266,7 +266,7 @@ pub fn list(
             .initial_indent(&first)
             .subsequent_indent(&indent)
             .word_splitter(WordSplitter::NoHyphenation);
-        text.push_str(&textwrap::fill(about, options));
+        text.push_str(&textwrap::fill(about.as_ref(), options));
         text.push('\n');
     }
     text

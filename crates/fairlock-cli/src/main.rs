@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Cli, Command};
+use args::{Cli, Command, MachinesCommand};
 use cell::Kind;
 use error::{Error, USAGE};
 use output::{Page, complain, print};
@@ -51,6 +51,11 @@ fn main() -> ExitCode {
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
+        Some(Command::Machines { command }) => match command {
+            None => sim::machines::list(),
+            Some(MachinesCommand::Show { name }) => sim::machines::show(&name),
+        }
+        .map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "fairlock", &mut script);

@@ -39,7 +39,11 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim", "handoff", "--threads", "100000"], "4000"),
         (&["sim", "reader-spin", "--threads", "1"], "2 or more"),
         (&["sim", "handoff", "--case", "mixed", "--threads", "1"], "2 or more"),
+        (&["sim", "handoff", "--machine", "no/such.toml"], "`fairlock machines`"),
+        (&["machines", "show", "skylake80"], "'skylake_80'"),
+        (&["machines", "show"], "NAME"),
         (&["sim", "handoff", "--duration", "0ms"], "100us"),
+        (&["sim", "handoff", "--duration", "2h"], "--duration 2h makes no sense"),
         (&["sim", "handoff", "--duration", "300"], "--duration"),
         (&["sim", "handoff", "--duration=-3s"], "--duration"),
         (&["sim", "handoff", "--seeds", "0"], "--seeds"),
@@ -63,7 +67,8 @@ fn a_bad_machine_file_is_told_with_file_key_and_mend() {
         ("sockets = 1", "sockets = 0", "topology.sockets: is 0; give 1 or more"),
         ("load_ns = 1.5", "load_ns = -1.5", "instructions.load_ns: is -1.5"),
         ("load_ns = 1.5", "lode_ns = 1.5", "lode_ns"),
-        ("load_ns = 1.5", "", "load_ns"),
+        ("load_ns = 1.5", "", "`fairlock machines show two_cpu`"),
+        ("hop_ns = []", "hop_ns = [130.0]", "lines.hop_ns: has 1 numbers"),
     ] {
         fs::write(&file, good.replace(from, to)).unwrap();
         let output = run(&["sim", "handoff", "--machine", file.to_str().unwrap()]);
@@ -71,6 +76,24 @@ fn a_bad_machine_file_is_told_with_file_key_and_mend() {
         assert_eq!(output.status.code(), Some(2), "{to}: {error}");
         assert_eq!(error.lines().count(), 1, "{to}: {error}");
         assert!(error.contains("mine.toml") && error.contains(hint), "{to}: {error}");
+    }
+}
+
+#[test]
+fn machines_are_listed_and_printed_as_files_that_can_be_simulated() {
+    let listed = run(&["machines"]);
+    let listed = text(&listed.stdout);
+    assert!(listed.contains("two_cpu"), "{listed}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    for name in listed.lines().take_while(|line| !line.is_empty()) {
+        let (name, title) = name.split_once("  ").unwrap();
+        let shown = run(&["machines", "show", name]);
+        assert!(text(&shown.stdout).contains(title.trim()), "{name}: {title}");
+        fs::write(&file, &shown.stdout).unwrap();
+        let sim = ["sim", "handoff", "--threads", "2", "--duration", "100us", "--machine"];
+        let output = run(&[&sim[..], &[file.to_str().unwrap()]].concat());
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
     }
 }
 

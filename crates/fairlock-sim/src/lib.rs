@@ -7,7 +7,8 @@
 //! So 96 CPUs can be seen on one, twice the same, to the byte.
 //!
 //! [`Simulation`] has an example. Your own lock: write it against `Platform`, as
-//! in `examples/reader_spin.rs`. Your own machine: copy one of `machines/*.toml`.
+//! in `examples/reader_spin.rs`. Your own machine: copy one of `machines/*.toml`
+//! ([`Machine::builtin_file`]).
 //!
 //! # What is simulated, and what is not
 //!

@@ -1,5 +1,6 @@
 //! `fairlock sim`: the published runs on the machines they were published for,
-//! simulated, beside the published figures. `fairlock merge` joins parts of that.
+//! simulated, beside the published figures. `fairlock merge` joins parts of that,
+//! `fairlock machines` shows the machines.
 
 mod compare;
 mod document;
@@ -7,6 +8,7 @@ pub mod flags;
 mod grid;
 mod judge;
 mod locks;
+pub mod machines;
 pub mod merge;
 mod order;
 mod plan;

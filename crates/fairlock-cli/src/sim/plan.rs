@@ -1,21 +1,26 @@
 //! From the command line to the cells to simulate.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fairlock_sim::Machine;
 
 use super::flags::SimFlags;
 use super::grid::{self, Configuration, Grid};
 use super::locks;
+use super::machines;
 use super::real::RealRun;
 use super::unknowns;
 use crate::cell::Cell;
 use crate::error::Error;
-use crate::locks::registry::nearest;
 use crate::plan::{once, parse_cases, unknown};
 
 /// More threads than the simulated machine takes.
 const MOST_THREADS: usize = 4_000;
+
+/// How long a simulation may be.
+const DURATIONS: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(3600);
 
 /// What to simulate.
 pub struct Plan {
@@ -157,19 +162,9 @@ fn check_all_are_used(cells: &[SimCell], flags: &SimFlags) -> Result<(), Error> 
 
 /// A machine that is built in, or that of a file.
 fn find_machine(name: &str) -> Result<Machine, Error> {
-    let names: Vec<&str> = Machine::builtin_names().collect();
-    let is_file = name.ends_with(".toml") || name.contains('/');
-    let machine = if is_file { Machine::load(name) } else { Machine::builtin(name) };
-    machine.map_err(|error| {
-        Error::usage(match nearest(name, &names) {
-            Some(near) if !is_file => format!(
-                "no machine '{name}': did you mean '{near}'? There are {}; or give the path of a \
-                 machine file",
-                names.join(", ")
-            ),
-            _ => error.to_string(),
-        })
-    })
+    let is_file = name.ends_with(".toml") || name.contains(std::path::is_separator);
+    if is_file { Machine::load(name) } else { Machine::builtin(machines::known(name)?) }
+        .map_err(|error| Error::usage(error.to_string()))
 }
 
 fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
@@ -200,9 +195,9 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
             "--overcommit {x} makes no sense: use more than 0, and 64 at most"
         )));
     }
-    let secs = flags.duration.map(|duration| duration.as_secs_f64());
-    if secs.is_some_and(|secs| !(0.000_1..=3600.0).contains(&secs)) {
-        return Err(Error::usage("--duration makes no sense: use 100us to 1h"));
+    if let Some(duration) = flags.duration.filter(|time| !DURATIONS.contains(time)) {
+        let duration = humantime::format_duration(duration);
+        return Err(Error::usage(format!("--duration {duration} makes no sense: use 100us to 1h")));
     }
     Ok(())
 }

@@ -19,11 +19,11 @@ pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> Machine
         error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let message = error.message();
     let mend = if message.starts_with("missing field") {
-        "add the key; machines/two_cpu.toml has every one, with a comment"
+        "add the key; `fairlock machines show two_cpu` prints a file with every one"
     } else if message.starts_with("unknown field") {
-        "remove the key, or correct its name"
+        "remove the key, or correct its name as `fairlock machines show two_cpu` has it"
     } else {
-        "correct the value; machines/two_cpu.toml has every key, with a comment"
+        "correct the value; `fairlock machines show two_cpu` prints a file with every key"
     };
     MachineError {
         file: line.map_or(file.to_owned(), |line| format!("{file}:{line}")),
@@ -61,10 +61,11 @@ pub(super) fn check(file: &str, d: &Description) -> Result<(), MachineError> {
         checker.positive(&format!("lines.hop_ns[{i}]"), ns)?;
     }
     let hops = furthest(&d.topology);
-    if l.hop_ns.len() < hops {
+    if l.hop_ns.len() != hops {
         let problem =
             format!("has {} numbers, but sockets are up to {hops} hops apart", l.hop_ns.len());
-        return Err(checker.error("lines.hop_ns", problem, "give one number for each distance"));
+        let mend = "give one number for each distance; none if there is one socket";
+        return Err(checker.error("lines.hop_ns", problem, mend));
     }
     if l.in_flight == 0 {
         return Err(checker.error("lines.in_flight", "is 0".to_owned(), "give 1 or more"));

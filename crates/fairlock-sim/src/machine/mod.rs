@@ -45,13 +45,18 @@ impl Machine {
         BUILTINS.iter().map(|&(name, _)| name)
     }
 
+    /// The file of a machine that comes with the crate, to be read and changed.
+    pub fn builtin_file(name: &str) -> Option<&'static str> {
+        BUILTINS.iter().find(|&&(known, _)| known == name).map(|&(_, text)| text)
+    }
+
     /// A machine that comes with the crate.
     ///
     /// # Errors
     /// There is none of that name; the error lists those that there are.
     pub fn builtin(name: &str) -> Result<Self, MachineError> {
-        match BUILTINS.iter().find(|&&(known, _)| known == name) {
-            Some((name, text)) => Self::parse(name, text),
+        match Self::builtin_file(name) {
+            Some(text) => Self::parse(name, text),
             None => Err(MachineError {
                 file: name.to_owned(),
                 key: String::new(),
@@ -77,7 +82,8 @@ impl Machine {
                 file,
                 key: String::new(),
                 problem: format!("cannot be read: {error}"),
-                mend: "name a readable machine file".to_owned(),
+                mend: "name a readable machine file; `fairlock machines` lists those that are built in"
+                    .to_owned(),
             }),
         }
     }

@@ -24,6 +24,7 @@ fn every_machine_that_comes_along_is_one() {
         assert_eq!(machine.name(), name);
         let cpus: usize = name.rsplit('_').next().and_then(|n| n.parse().ok()).unwrap_or(2);
         assert_eq!(machine.physical_cpus(), cpus, "{name}");
+        assert!(Machine::builtin_file(name).is_some_and(|text| text.contains("[topology]")));
     }
 }
 
@@ -46,7 +47,7 @@ fn a_missing_field_is_named() {
     let error = error_with("pause_ns", "");
     assert_eq!(error.key, "pause_ns");
     assert!(error.file.starts_with("mine.toml"), "{error}");
-    assert!(error.mend.contains("add the key"), "{error}");
+    assert!(error.mend.starts_with("add the key; `fairlock machines show two_cpu`"), "{error}");
 }
 
 #[test]
@@ -154,6 +155,9 @@ fn sockets_need_distances() {
     assert_eq!(error.problem, "is 1 from socket 0 to socket 1");
     let error = error_with("sockets", "sockets = 2\nhops = [[0, 2], [2, 0]]");
     assert_eq!(error.problem, "has 0 numbers, but sockets are up to 2 hops apart");
+    let error = error_with("hop_ns", "hop_ns = [130.0]");
+    assert_eq!(error.key, "lines.hop_ns");
+    assert_eq!(error.problem, "has 1 numbers, but sockets are up to 0 hops apart");
 }
 
 #[test]
