@@ -1,6 +1,7 @@
 /*
  * fairlock.h: locks for programs that have more threads than CPUs and cannot afford a
- * starved one. Link with -lfairlock, or by pkg-config or CMake. C11, C++17; 64-bit Linux.
+ * starved one. Link with -lfairlock, or by pkg-config or CMake. C89 or C++98, and later
+ * (fairlock.hpp: C++17); 64-bit Linux.
  *
  * Generated from crates/fairlock-capi; do not edit.
  *
@@ -46,19 +47,35 @@
 #include <stdint.h>
 #include <time.h>
 
-#ifdef __cplusplus
+#if !defined(__cplusplus)
+#define FAIRLOCK_NOTHROW
+#elif __cplusplus >= 201103L
 #define FAIRLOCK_NOTHROW noexcept
 #else
-#define FAIRLOCK_NOTHROW
+#define FAIRLOCK_NOTHROW throw()
 #endif
 #if defined(__GNUC__)
 #define FAIRLOCK_MUST_USE __attribute__((warn_unused_result))
+#else
+#define FAIRLOCK_MUST_USE
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
 /* Called by way of the GOT: a jump less than by the PLT. */
 #define FAIRLOCK_API __attribute__((noplt))
 #else
-#define FAIRLOCK_MUST_USE
 #define FAIRLOCK_API
 #endif
+
+#ifdef __cplusplus
+extern "C" {
+#elif defined(__clang__)
+/* bool, which C89 does not have. */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wc99-extensions"
+#endif
+
+/* Of <time.h>, which in strict C does not have it before C11. */
+struct timespec;
 
 
 /**
@@ -315,10 +332,6 @@ typedef struct fairlock_event_count_t {
    */
   uint64_t count;
 } fairlock_event_count_t;
-
-#ifdef __cplusplus
-extern "C" {
-#endif // __cplusplus
 
 /**
  * The version of the library in use, as "0.1.0"; FAIRLOCK_VERSION is that of the header.
@@ -1176,8 +1189,10 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOCK_NOTHROW;
 
 #ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
+}
+#elif defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 #define FAIRLOCK_VERSION_MAJOR 0
 #define FAIRLOCK_VERSION_MINOR 1
@@ -1197,34 +1212,26 @@ FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOC
 #define FAIRLOCK_EVENTS_INIT {{0}}
 
 /* The library was built with the same layout. */
-#ifdef __cplusplus
-#define FAIRLOCK_ASSERT(what) static_assert(what, #what)
-#define FAIRLOCK_ALIGNOF(type) alignof(type)
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define FAIRLOCK_LAYOUT(type, size, align) \
+    static_assert(sizeof(type) == size && alignof(type) == align, #type)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define FAIRLOCK_LAYOUT(type, size, align) \
+    _Static_assert(sizeof(type) == size && _Alignof(type) == align, #type)
 #else
-#define FAIRLOCK_ASSERT(what) _Static_assert(what, #what)
-#define FAIRLOCK_ALIGNOF(type) _Alignof(type)
+#define FAIRLOCK_LAYOUT(type, size, align) \
+    typedef char type##_layout[sizeof(type) == size ? 1 : -1]
 #endif
-FAIRLOCK_ASSERT(sizeof(fairlock_policy_t) == 64);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_policy_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_rwlock_t) == 768);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_rwlock_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_mutex_t) == 192);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_mutex_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_range_policy_t) == 32);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_policy_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_range_info_t) == 40);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_info_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_range_lock_t) == 1536);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_lock_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_range_t) == 96);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_range_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_cancel_t) == 128);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_cancel_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_events_t) == 512);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_events_t) == 8);
-FAIRLOCK_ASSERT(sizeof(fairlock_event_count_t) == 16);
-FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF(fairlock_event_count_t) == 8);
-#undef FAIRLOCK_ASSERT
-#undef FAIRLOCK_ALIGNOF
+FAIRLOCK_LAYOUT(fairlock_policy_t, 64, 8);
+FAIRLOCK_LAYOUT(fairlock_rwlock_t, 768, 8);
+FAIRLOCK_LAYOUT(fairlock_mutex_t, 192, 8);
+FAIRLOCK_LAYOUT(fairlock_range_policy_t, 32, 8);
+FAIRLOCK_LAYOUT(fairlock_range_info_t, 40, 8);
+FAIRLOCK_LAYOUT(fairlock_range_lock_t, 1536, 8);
+FAIRLOCK_LAYOUT(fairlock_range_t, 96, 8);
+FAIRLOCK_LAYOUT(fairlock_cancel_t, 128, 8);
+FAIRLOCK_LAYOUT(fairlock_events_t, 512, 8);
+FAIRLOCK_LAYOUT(fairlock_event_count_t, 16, 8);
+#undef FAIRLOCK_LAYOUT
 
 #endif /* FAIRLOCK_H */

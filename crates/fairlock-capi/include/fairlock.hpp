@@ -143,6 +143,18 @@ enum class preset : std::uint32_t {
 
 /* A reader/writer lock: SharedTimedMutex, and more. */
 class shared_mutex {
+    /* First, as their types follow from what they return. */
+    auto write_until() noexcept {
+        return [this](int clock, std::timespec const *deadline) {
+            return fairlock_rwlock_write_until(&native_, clock, deadline);
+        };
+    }
+    auto read_until() noexcept {
+        return [this](int clock, std::timespec const *deadline) {
+            return fairlock_rwlock_read_until(&native_, clock, deadline);
+        };
+    }
+
   public:
     constexpr shared_mutex() noexcept = default;
     explicit constexpr shared_mutex(preset policy) noexcept
@@ -203,17 +215,6 @@ class shared_mutex {
     native_handle_type native_handle() noexcept { return &native_; }
 
   private:
-    auto write_until() noexcept {
-        return [this](int clock, std::timespec const *deadline) {
-            return fairlock_rwlock_write_until(&native_, clock, deadline);
-        };
-    }
-    auto read_until() noexcept {
-        return [this](int clock, std::timespec const *deadline) {
-            return fairlock_rwlock_read_until(&native_, clock, deadline);
-        };
-    }
-
     fairlock_rwlock_t native_ = FAIRLOCK_RWLOCK_INIT;
 };
 
@@ -330,6 +331,20 @@ inline read_range downgrade(write_range &&guard) {
  * (invalid_argument) if `last` is before `start`; those that may give up return a guard
  * that owns nothing then. */
 class range_lock {
+    /* First, as their types follow from what they return. */
+    auto read_until(read_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
+        return [this, &guard, start, last](int clock, std::timespec const *deadline) {
+            return fairlock_range_read_until(&native_, guard.native_handle(), start, last, clock,
+                                             deadline);
+        };
+    }
+    auto write_until(write_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
+        return [this, &guard, start, last](int clock, std::timespec const *deadline) {
+            return fairlock_range_write_until(&native_, guard.native_handle(), start, last, clock,
+                                              deadline);
+        };
+    }
+
   public:
     constexpr range_lock() noexcept = default;
     explicit range_lock(fairlock_range_policy_t const &policy) {
@@ -407,19 +422,6 @@ class range_lock {
     native_handle_type native_handle() noexcept { return &native_; }
 
   private:
-    auto read_until(read_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
-        return [this, &guard, start, last](int clock, std::timespec const *deadline) {
-            return fairlock_range_read_until(&native_, guard.native_handle(), start, last, clock,
-                                             deadline);
-        };
-    }
-    auto write_until(write_range &guard, std::uint64_t start, std::uint64_t last) noexcept {
-        return [this, &guard, start, last](int clock, std::timespec const *deadline) {
-            return fairlock_range_write_until(&native_, guard.native_handle(), start, last, clock,
-                                              deadline);
-        };
-    }
-
     fairlock_range_lock_t native_ = FAIRLOCK_RANGE_LOCK_INIT;
 };
 

@@ -2,6 +2,7 @@
 //! library, and run.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -41,16 +42,45 @@ fn run(command: &mut Command) {
     );
 }
 
+/// The compilers for C: what `CC` names, or `cc`; and clang, if it is there.
+fn c_compilers() -> Vec<OsString> {
+    let clang = is_there("clang").then(|| "clang".into());
+    [env::var_os("CC").unwrap_or("cc".into())].into_iter().chain(clang).collect()
+}
+
+/// The compilers for C++: what `CXX` names, or `c++`; and clang, if it is there. Only C is
+/// needed to build this workspace, so a machine without one leaves the tests in C++ out, and
+/// says so past their captured output. `.ci/capi` needs one.
+fn cplusplus_compilers() -> Vec<OsString> {
+    let all = [env::var_os("CXX").unwrap_or("c++".into()), "clang++".into()];
+    let found: Vec<_> = all.into_iter().filter(|name| is_there(name)).collect();
+    if found.is_empty() {
+        let _ = writeln!(io::stderr(), "\nNOT TESTED: fairlock.hpp, as there is no compiler\n");
+    }
+    found
+}
+
+fn is_there(compiler: impl AsRef<OsStr>) -> bool {
+    Command::new(compiler).arg("--version").output().is_ok()
+}
+
+/// A compiler with all warnings as errors.
+fn strict(compiler: impl AsRef<OsStr>) -> Command {
+    let mut compiler = Command::new(compiler);
+    compiler.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]).arg(root().join("include"));
+    compiler
+}
+
 /// Compiles and runs a program of `tests`.
-fn compile_and_run(compiler: (&str, &str), standard: &str, source: &str) {
-    let (variable, name) = compiler;
-    let compiler = env::var_os(variable).unwrap_or(name.into());
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.replace(['/', '.'], "-"));
-    run(Command::new(compiler)
-        .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-O1", "-pthread"])
-        .arg("-I")
-        .arg(root().join("include"))
+fn compile_and_run(mut compiler: Command, flags: &[&str], source: &str) {
+    let program = source.to_owned() + &flags.concat();
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program.replace(['/', '.'], "-"));
+    run(compiler
+        .args(["-g", "-O1", "-pthread"])
+        .args(flags)
         .arg(root().join("tests").join(source))
+        // Not as what the flags may say that the source is.
+        .args(["-x", "none"])
         .arg(library())
         .args(SYSTEM_LIBS)
         .arg("-o")
@@ -59,7 +89,13 @@ fn compile_and_run(compiler: (&str, &str), standard: &str, source: &str) {
 }
 
 fn c(source: &str) {
-    compile_and_run(("CC", "cc"), "-std=c11", source);
+    compile_and_run(strict(&c_compilers()[0]), &["-std=c11"], source);
+}
+
+fn cplusplus(flags: &[&str], source: &str) {
+    for compiler in cplusplus_compilers() {
+        compile_and_run(strict(compiler), flags, source);
+    }
 }
 
 #[test]
@@ -82,18 +118,27 @@ fn events() {
     c("c/events.c");
 }
 
-/// Only C is needed to build this workspace, so a machine without a compiler for C++ (`CXX`,
-/// or `c++`) leaves this out, and says so past the test's captured output. `.ci/capi` needs one.
 #[test]
-fn cplusplus() {
-    let compiler = env::var_os("CXX").unwrap_or("c++".into());
-    if Command::new(&compiler).arg("--version").output().is_err() {
-        let _ = writeln!(io::stderr(), "\nNOT TESTED: fairlock.hpp, as there is no {compiler:?}\n");
-        return;
+fn the_header_is_strict_c_by_every_standard() {
+    for compiler in c_compilers() {
+        for standard in ["-std=c89", "-std=c99", "-std=c11", "-std=c17"] {
+            compile_and_run(strict(&compiler), &[standard], "c/strict.c");
+        }
     }
+}
+
+#[test]
+fn the_header_is_strict_cplusplus_by_every_standard() {
+    for standard in ["-std=c++98", "-std=c++11", "-std=c++14", "-std=c++17", "-std=c++20"] {
+        cplusplus(&["-xc++", standard], "c/strict.c");
+    }
+}
+
+#[test]
+fn the_standard_library_works_with_the_locks() {
     // The later standard deprecates things.
     for standard in ["-std=c++17", "-std=c++20"] {
-        compile_and_run(("CXX", "c++"), standard, "cpp/fairlock.cpp");
+        cplusplus(&[standard], "cpp/fairlock.cpp");
     }
 }
 

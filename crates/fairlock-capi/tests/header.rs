@@ -9,7 +9,9 @@ use fairlock_testing as _; // the watchdog
 
 /// What only the compiler knows, and what no function or type can say.
 fn trailer() -> String {
-    let mut text = String::new();
+    let mut text = String::from(
+        "#ifdef __cplusplus\n}\n#elif defined(__clang__)\n#pragma clang diagnostic pop\n#endif\n\n",
+    );
     let mut version = env!("CARGO_PKG_VERSION").split('.');
     for part in ["MAJOR", "MINOR", "PATCH"] {
         let _ = writeln!(text, "#define FAIRLOCK_VERSION_{part} {}", version.next().unwrap());
@@ -31,12 +33,15 @@ fn trailer() -> String {
 #define FAIRLOCK_EVENTS_INIT {{{{0}}}}
 
 /* The library was built with the same layout. */
-#ifdef __cplusplus
-#define FAIRLOCK_ASSERT(what) static_assert(what, #what)
-#define FAIRLOCK_ALIGNOF(type) alignof(type)
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define FAIRLOCK_LAYOUT(type, size, align) \
+    static_assert(sizeof(type) == size && alignof(type) == align, #type)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define FAIRLOCK_LAYOUT(type, size, align) \
+    _Static_assert(sizeof(type) == size && _Alignof(type) == align, #type)
 #else
-#define FAIRLOCK_ASSERT(what) _Static_assert(what, #what)
-#define FAIRLOCK_ALIGNOF(type) _Alignof(type)
+#define FAIRLOCK_LAYOUT(type, size, align) \
+    typedef char type##_layout[sizeof(type) == size ? 1 : -1]
 #endif
 "#,
         env!("CARGO_PKG_VERSION"),
@@ -44,9 +49,7 @@ fn trailer() -> String {
     macro_rules! layout {
         ($($ty:ty),*) => {$(
             let (name, size, align) = (stringify!($ty), size_of::<$ty>(), align_of::<$ty>());
-            let _ = writeln!(text, "FAIRLOCK_ASSERT(sizeof({name}) == {size});");
-            let _ = writeln!(text, "FAIRLOCK_ASSERT(FAIRLOCK_ALIGNOF({name}) == {align});");
-
+            let _ = writeln!(text, "FAIRLOCK_LAYOUT({name}, {size}, {align});");
         )*};
     }
     layout!(
@@ -61,7 +64,7 @@ fn trailer() -> String {
         fairlock_events_t,
         fairlock_event_count_t
     );
-    text.push_str("#undef FAIRLOCK_ASSERT\n#undef FAIRLOCK_ALIGNOF\n\n#endif /* FAIRLOCK_H */");
+    text.push_str("#undef FAIRLOCK_LAYOUT\n\n#endif /* FAIRLOCK_H */");
     text
 }
 
