@@ -10,16 +10,24 @@
  *
  * Locks are initialised statically (their constructors are constexpr), and, but for the
  * range lock, destroyed trivially: one that is a static may be used until the very end.
- * Errors that the standard has as exceptions are std::system_error. Giving up what is not
- * held is a mistake of the program, checked by assert.
+ * Errors that the standard has as exceptions are std::system_error; with -fno-exceptions
+ * they end the program, which says why. Giving up what is not held is a mistake of the
+ * program, checked by assert.
  */
 #ifndef FAIRLOCK_HPP
 #define FAIRLOCK_HPP
+
+#if __cplusplus < 201703L
+#error "fairlock.hpp needs C++17: compile with -std=c++17 or later, or use fairlock.h"
+#else
 
 #include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <mutex>
 #include <optional>
@@ -34,9 +42,18 @@ namespace fairlock {
 
 namespace detail {
 
+[[noreturn]] inline void fail(int code) {
+#ifdef __cpp_exceptions
+    throw std::system_error(code, std::generic_category());
+#else
+    std::fprintf(stderr, "fairlock: %s\n", std::strerror(code));
+    std::abort();
+#endif
+}
+
 inline void check(int code) {
     if (code != 0) {
-        throw std::system_error(code, std::generic_category());
+        fail(code);
     }
 }
 
@@ -427,4 +444,5 @@ class range_lock {
 
 } // namespace fairlock
 
+#endif /* C++17 */
 #endif /* FAIRLOCK_HPP */

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use fairlock_testing as _; // the watchdog
@@ -140,6 +140,44 @@ fn the_standard_library_works_with_the_locks() {
     for standard in ["-std=c++17", "-std=c++20"] {
         cplusplus(&[standard], "cpp/fairlock.cpp");
     }
+}
+
+#[test]
+fn the_locks_do_without_exceptions_and_run_time_types() {
+    for flags in [&["-fno-exceptions", "-fno-rtti"][..], &["-fno-exceptions"], &["-fno-rtti"]] {
+        cplusplus(&[&["-std=c++17"], flags].concat(), "cpp/plain.cpp");
+    }
+}
+
+#[test]
+fn an_older_standard_of_cplusplus_gets_one_sentence() {
+    for compiler in cplusplus_compilers() {
+        for standard in ["-std=c++98", "-std=c++11", "-std=c++14"] {
+            let said = refused(strict(&compiler).arg(standard), "#include \"fairlock.hpp\"\n");
+            assert!(said.contains("fairlock.hpp needs C++17"), "{said}");
+            assert_eq!(said.matches("error:").count(), 1, "{said}");
+        }
+    }
+}
+
+/// What a compiler for C++ says of a source that it does not compile.
+fn refused(compiler: &mut Command, source: &str) -> String {
+    let said = compile(compiler, source);
+    assert!(!said.status.success(), "this compiles:\n{source}");
+    String::from_utf8(said.stderr).unwrap()
+}
+
+/// Has a source in C++ looked at.
+fn compile(compiler: &mut Command, source: &str) -> Output {
+    let mut compiler = compiler
+        .args(["-fsyntax-only", "-xc++", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    compiler.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+    compiler.wait_with_output().unwrap()
 }
 
 /// By its name in the source of a test, which says nothing about how well it is tested.
