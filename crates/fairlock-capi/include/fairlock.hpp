@@ -265,22 +265,20 @@ class mutex {
     fairlock_mutex_t native_ = FAIRLOCK_MUTEX_INIT;
 };
 
-class range_lock;
-
-/* What both guards of ranges have. */
-class range_guard {
+/* A range held for writing, or else for reading; or nothing. The two are types that have
+ * nothing to do with each other, so that neither ends up in the other's place. */
+template <bool Writes> class basic_range {
   public:
-    range_guard() noexcept = default;
-    range_guard(range_guard &&other) noexcept
-        : native_(std::exchange(other.native_, fairlock_range_t FAIRLOCK_RANGE_INIT)) {}
-    range_guard &operator=(range_guard &&other) noexcept {
+    basic_range() noexcept = default;
+    basic_range(basic_range &&other) noexcept : native_(other.take()) {}
+    basic_range &operator=(basic_range &&other) noexcept {
         if (this != &other) {
             release();
-            native_ = std::exchange(other.native_, fairlock_range_t FAIRLOCK_RANGE_INIT);
+            native_ = other.take();
         }
         return *this;
     }
-    ~range_guard() { release(); }
+    ~basic_range() { release(); }
 
     bool owns_lock() const noexcept {
         return fairlock_range_get(&native_, nullptr, nullptr, nullptr) == 0;
@@ -303,44 +301,37 @@ class range_guard {
     void shrink(std::uint64_t start, std::uint64_t last) {
         detail::check(fairlock_range_shrink(&native_, start, last));
     }
+    /* Keeps what is below `mid`, and returns the rest. */
+    basic_range split(std::uint64_t mid) {
+        basic_range upper;
+        detail::check(fairlock_range_split(&native_, mid, &upper.native_));
+        return upper;
+    }
 
     using native_handle_type = fairlock_range_t *;
     native_handle_type native_handle() noexcept { return &native_; }
 
   private:
+    friend basic_range<false> downgrade(basic_range<true> &&guard);
+
+    fairlock_range_t take() noexcept {
+        return std::exchange(native_, fairlock_range_t FAIRLOCK_RANGE_INIT);
+    }
     void release() noexcept { static_cast<void>(fairlock_range_unlock(&native_)); }
 
     fairlock_range_t native_ = FAIRLOCK_RANGE_INIT;
 };
 
 /* A range held for reading, or nothing. */
-class read_range : public range_guard {
-  public:
-    /* Keeps what is below `mid`, and returns the rest. */
-    read_range split(std::uint64_t mid) {
-        read_range upper;
-        detail::check(fairlock_range_split(native_handle(), mid, upper.native_handle()));
-        return upper;
-    }
-};
-
+using read_range = basic_range<false>;
 /* A range held for writing, or nothing. */
-class write_range : public range_guard {
-  public:
-    /* Keeps what is below `mid`, and returns the rest. */
-    write_range split(std::uint64_t mid) {
-        write_range upper;
-        detail::check(fairlock_range_split(native_handle(), mid, upper.native_handle()));
-        return upper;
-    }
-};
+using write_range = basic_range<true>;
 
 /* Turns a writer's range into a reader's, with no other writer in between. */
 inline read_range downgrade(write_range &&guard) {
-    detail::check(fairlock_range_downgrade(guard.native_handle()));
+    detail::check(fairlock_range_downgrade(&guard.native_));
     read_range reader;
-    *reader.native_handle() =
-        std::exchange(*guard.native_handle(), fairlock_range_t FAIRLOCK_RANGE_INIT);
+    reader.native_ = guard.take();
     return reader;
 }
 

@@ -153,24 +153,55 @@ fn the_locks_do_without_exceptions_and_run_time_types() {
 fn an_older_standard_of_cplusplus_gets_one_sentence() {
     for compiler in cplusplus_compilers() {
         for standard in ["-std=c++98", "-std=c++11", "-std=c++14"] {
-            let said = refused(strict(&compiler).arg(standard), "#include \"fairlock.hpp\"\n");
+            let said = refused(&compiler, standard, "#include \"fairlock.hpp\"\n");
             assert!(said.contains("fairlock.hpp needs C++17"), "{said}");
             assert_eq!(said.matches("error:").count(), 1, "{said}");
         }
     }
 }
 
+#[test]
+fn a_reader_of_a_range_cannot_hold_what_a_writer_held() {
+    let with = |body: &str| {
+        format!(
+            "#include \"fairlock.hpp\"\nusing namespace fairlock;\n\
+             void f(read_range &reader, write_range &writer) {{ {body} }}\n"
+        )
+    };
+    for compiler in cplusplus_compilers() {
+        for body in [
+            "read_range other(std::move(writer));",
+            "read_range other{std::move(writer)};",
+            "read_range other = std::move(writer);",
+            "reader = std::move(writer);",
+            "static_cast<range_guard &>(reader) = std::move(writer);",
+            "writer = std::move(reader);",
+            "write_range other{std::move(reader)};",
+            "std::swap(reader, writer);",
+            "read_range other(reader);",
+        ] {
+            refused(&compiler, "-std=c++17", &with(body));
+        }
+        let body = "read_range a{std::move(reader)}; a = downgrade(std::move(writer));
+                    read_range b = a.split(1); std::swap(a, b);";
+        let said = compile(&compiler, "-std=c++17", &with(body));
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    }
+}
+
 /// What a compiler for C++ says of a source that it does not compile.
-fn refused(compiler: &mut Command, source: &str) -> String {
-    let said = compile(compiler, source);
+fn refused(compiler: &OsStr, standard: &str, source: &str) -> String {
+    let said = compile(compiler, standard, source);
     assert!(!said.status.success(), "this compiles:\n{source}");
     String::from_utf8(said.stderr).unwrap()
 }
 
-/// Has a source in C++ looked at.
-fn compile(compiler: &mut Command, source: &str) -> Output {
-    let mut compiler = compiler
-        .args(["-fsyntax-only", "-xc++", "-"])
+/// Has a compiler look at a source in C++. Warnings do not matter.
+fn compile(compiler: &OsStr, standard: &str, source: &str) -> Output {
+    let mut compiler = Command::new(compiler)
+        .args([standard, "-fsyntax-only", "-xc++", "-I"])
+        .arg(root().join("include"))
+        .arg("-")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
