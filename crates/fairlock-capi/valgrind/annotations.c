@@ -30,8 +30,8 @@
 #pragma weak fairlock_rwlock_is_write_locked
 #pragma weak fairlock_mutex_is_locked
 
-/* The function of that name in libfairlock.so.0, as valgrind encodes it. */
-#define OURS(function) I_WRAP_SONAME_FNNAME_ZU(libfairlockZdsoZd0, function)
+/* The function of that name in libfairlock.so*, as valgrind encodes it. */
+#define OURS(function) I_WRAP_SONAME_FNNAME_ZU(libfairlockZdsoZa, function)
 
 /* Functions that take an object, which is held afterwards if they return 0. */
 #define ACQUIRES(function, type, exclusive)                                                  \
