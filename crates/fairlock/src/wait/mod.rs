@@ -7,11 +7,13 @@ mod context;
 mod queue;
 mod thread;
 mod waiter;
+mod wakes;
 
 pub use cancel::CancelToken;
 pub(crate) use context::WaitContext;
 pub use context::WaitError;
 pub(crate) use queue::Queue;
 pub use thread::Thread;
-pub(crate) use thread::{Hint, Look, MAX_WAKES, SpinnerNode, WakeList, this_cpu};
+pub(crate) use thread::{Hint, Look, SpinnerNode, this_cpu};
 pub(crate) use waiter::{GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};
+pub(crate) use wakes::{MAX_WAKES, WakeList};

@@ -2,7 +2,7 @@
 //! looks at the clock.
 
 use core::cell::Cell;
-use core::mem::{MaybeUninit, offset_of};
+use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use crate::fault::{Fault, active};
@@ -314,50 +314,6 @@ impl StealClock {
         self.stride.set(stride);
         self.left.set(stride);
         Look { now, since, each: since / u64::from(before) }
-    }
-}
-
-/// Threads to wake once the queue lock is free.
-pub(crate) struct WakeList<P: Platform> {
-    len: usize,
-    threads: [MaybeUninit<&'static Thread<P>>; MAX_WAKES],
-}
-
-/// Waiters woken by one release at most.
-pub(crate) const MAX_WAKES: usize = 256;
-
-impl<P: Platform> WakeList<P> {
-    pub(crate) fn new() -> Self {
-        Self { len: 0, threads: [const { MaybeUninit::uninit() }; MAX_WAKES] }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.len == MAX_WAKES
-    }
-
-    /// Lists a thread; one too many is woken at once.
-    pub(crate) fn push(&mut self, thread: &'static Thread<P>) {
-        match self.threads.get_mut(self.len) {
-            Some(place) => {
-                place.write(thread);
-                self.len += 1;
-            }
-            None => thread.parker.unpark(),
-        }
-    }
-
-    /// Wakes them all, which empties the list. The records are never freed, so it does not matter that
-    /// a thread may have returned from its wait, or ended, meanwhile.
-    pub(crate) fn wake_all(&mut self) {
-        let len = core::mem::take(&mut self.len);
-        for thread in &self.threads[..len] {
-            // SAFETY: the first `len` entries were written by `push`.
-            unsafe { thread.assume_init() }.parker.unpark();
-        }
     }
 }
 
