@@ -34,7 +34,7 @@ pub(super) type Id = u32;
 /// No range.
 pub(super) const NIL: Id = Id::MAX;
 
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 std::thread_local! {
     /// Blocks and ranges that this thread has looked at: what an operation costs.
     pub(super) static LOOKS: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
@@ -42,7 +42,7 @@ std::thread_local! {
 
 #[inline(always)]
 fn look() {
-    #[cfg(all(test, feature = "std", not(loom)))]
+    #[cfg(all(test, feature = "std", not(fairlock_loom)))]
     LOOKS.set(LOOKS.get() + 1);
 }
 
