@@ -80,7 +80,7 @@ fn a_wide_wait_that_gives_up_costs_the_same_beside_any_number() {
 
 #[test]
 fn a_release_beside_a_wide_waiter_costs_the_same_beside_any_number() {
-    let policy = RangePolicy { overtaken_for: super::PATIENCE };
+    let policy = RangePolicy { overtaken_for: Duration::MAX };
     assert_flat(policy, |lock, count| {
         let stop = &crate::wait::CancelToken::new();
         scope(|s| {
