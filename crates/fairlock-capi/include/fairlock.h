@@ -33,10 +33,11 @@
  * GIVING UP. A wait that ends without the lock leaves no trace; whoever waited behind it
  * moves up. One that is granted the lock and ended at the same instant has the lock.
  *
- * SIGNALS, THREADS, FORK. Locks are not for signal handlers. A handler that runs while its
- * thread waits does not end the wait, unless it is an interruptible one. Waits are no
- * cancellation points of pthread_cancel. After a fork beside other threads, the child may
- * use no lock that had waiters, or that nobody had used yet.
+ * SIGNALS, THREADS, FORK. Locks are not for signal handlers; fairlock_cancel is. A handler
+ * that runs while its thread waits does not end the wait, unless it is an interruptible one,
+ * or the handler cancels it. Waits are no cancellation points of pthread_cancel. After a
+ * fork beside other threads, the child may use no lock that had waiters, or that nobody had
+ * used yet.
  */
 #ifndef FAIRLOCK_H
 #define FAIRLOCK_H
@@ -1138,7 +1139,8 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_cancel_init(struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
 
 /**
- * Ends every wait with this token, now and later. Not to be called from a signal handler.
+ * Ends every wait with this token, now and later. May be called from a signal handler,
+ * whatever its thread was doing, also if that is the first use of the token.
  *
  * * 0: the token is cancelled.
  * * EINVAL: not a token.
@@ -1146,7 +1148,8 @@ FAIRLOCK_API int fairlock_cancel_init(struct fairlock_cancel_t *token) FAIRLOCK_
 FAIRLOCK_API int fairlock_cancel(struct fairlock_cancel_t *token) FAIRLOCK_NOTHROW;
 
 /**
- * Whether the token was cancelled; false if it is not a token.
+ * Whether the token was cancelled; false if it is not a token. May be called from a signal
+ * handler, as fairlock_cancel.
  */
 FAIRLOCK_API
 bool fairlock_is_cancelled(const struct fairlock_cancel_t *token)

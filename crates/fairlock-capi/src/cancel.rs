@@ -20,6 +20,9 @@ pub struct fairlock_cancel_t {
 unsafe impl Home for fairlock_cancel_t {
     type Value = CancelToken;
 
+    // As the type says.
+    const ZERO_IS_VALUE: bool = true;
+
     fn preset(preset: u32) -> Option<CancelToken> {
         (preset == 0).then(CancelToken::new_const)
     }
@@ -37,7 +40,8 @@ pub unsafe extern "C" fn fairlock_cancel_init(token: *mut fairlock_cancel_t) -> 
     status(unsafe { home::init(token, CancelToken::new_const()) })
 }
 
-/// Ends every wait with this token, now and later. Not to be called from a signal handler.
+/// Ends every wait with this token, now and later. May be called from a signal handler,
+/// whatever its thread was doing, also if that is the first use of the token.
 ///
 /// * 0: the token is cancelled.
 /// * EINVAL: not a token.
@@ -47,7 +51,8 @@ pub unsafe extern "C" fn fairlock_cancel(token: *mut fairlock_cancel_t) -> c_int
     status(unsafe { home::get(token) }.map(CancelToken::cancel))
 }
 
-/// Whether the token was cancelled; false if it is not a token.
+/// Whether the token was cancelled; false if it is not a token. May be called from a signal
+/// handler, as fairlock_cancel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_is_cancelled(token: *const fairlock_cancel_t) -> bool {
     // SAFETY: the caller provides a token.

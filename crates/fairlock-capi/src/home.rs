@@ -4,6 +4,8 @@
 //! a *mark*, which says what is in it. Its zero bytes are a value that nobody has used
 //! yet: the first call makes it, from the *preset* beside the mark, under one lock for the
 //! process. From then on a call compares the mark, which it expects to match, and goes on.
+//! A value that is zero bytes itself needs no lock to be made: its first use may be in a
+//! signal handler.
 //!
 //! | mark | meaning |
 //! |---|---|
@@ -37,9 +39,13 @@ const LARGEST_ALIGN: usize = 64;
 /// A C struct in whose memory a value lives.
 ///
 /// # Safety
-/// The struct is `repr(C)`, aligned to 8, and begins with two `u32`: mark and preset.
+/// The struct is `repr(C)`, aligned to 8, and begins with two `u32`: mark and preset. If
+/// `ZERO_IS_VALUE`, zero bytes are a value.
 pub(crate) unsafe trait Home: Sized {
     type Value: Sync;
+
+    /// Zero bytes are the value that [`preset`](Self::preset) makes of 0.
+    const ZERO_IS_VALUE: bool = false;
 
     /// The value that the static initialiser with this preset stands for.
     fn preset(preset: u32) -> Option<Self::Value>;
@@ -110,17 +116,27 @@ unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
     if !is_place_for(home) {
         return Err(Errno::INVALID);
     }
+    // SAFETY: the caller's promise; nobody writes the preset of a struct in use.
+    let preset = unsafe { home.cast::<u32>().add(1).read() };
+    // SAFETY: the caller's promise.
+    let mark = unsafe { mark(home) };
+    if T::ZERO_IS_VALUE && preset == 0 {
+        // Relaxed: there is nothing to publish. Acquire: as in `is_made`.
+        let (ready, failed) = (ready(home), Ordering::Acquire);
+        let made = mark.compare_exchange(UNTOUCHED, ready, Ordering::Relaxed, failed);
+        return match made {
+            Ok(_) => Ok(()),
+            Err(now) if now == ready => Ok(()),
+            Err(_) => Err(Errno::INVALID),
+        };
+    }
     // One for all: it is held for as long as it takes to write a lock, once for each. A
     // thread that finds it taken sleeps, so priorities cannot keep the other from running.
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: the caller's promise.
-    let mark = unsafe { mark(home) };
     // Relaxed: whoever made it held `MAKING`.
     match mark.load(Ordering::Relaxed) {
         UNTOUCHED => {
-            // SAFETY: the caller's promise; nobody writes the preset of a struct in use.
-            let preset = unsafe { home.cast::<u32>().add(1).read() };
             let made = T::preset(preset).ok_or(Errno::INVALID)?;
             // SAFETY: the caller's promise; untouched, and this thread holds `MAKING`.
             unsafe { put(home.cast_mut(), made) };
@@ -260,6 +276,65 @@ mod tests {
                 assert!(value(home).is_aligned());
                 assert!(value(home).addr() + size_of::<Value>() <= home.add(1).addr());
             }
+        }
+    }
+
+    /// Zero bytes that are a token, and as it is made another value.
+    struct Nested(u32);
+    static NESTED: Flag = Flag { mark: AtomicU32::new(0), preset: 0, flag: AtomicU32::new(0) };
+
+    #[repr(C, align(8))]
+    struct Flag {
+        mark: AtomicU32,
+        preset: u32,
+        flag: AtomicU32,
+    }
+
+    // SAFETY: as the trait asks.
+    unsafe impl Home for Flag {
+        type Value = AtomicU32;
+
+        const ZERO_IS_VALUE: bool = true;
+
+        fn preset(preset: u32) -> Option<AtomicU32> {
+            (preset == 0).then(AtomicU32::default)
+        }
+    }
+
+    #[repr(C)]
+    struct Outer {
+        mark: u32,
+        preset: u32,
+        memory: [u64; 1],
+    }
+
+    // SAFETY: as the trait asks.
+    unsafe impl Home for Outer {
+        type Value = Nested;
+
+        fn preset(preset: u32) -> Option<Nested> {
+            // SAFETY: never destroyed.
+            unsafe { get(&raw const NESTED) }.ok()?.store(1, Ordering::Relaxed);
+            Some(Nested(preset))
+        }
+    }
+
+    /// As by a signal handler that runs while its thread makes a value.
+    #[test]
+    fn what_is_zero_bytes_is_made_without_a_lock() {
+        let (send, made) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let outer = Outer { mark: 0, preset: 7, memory: [0] };
+            // SAFETY: a struct that nobody else uses.
+            send.send(unsafe { get(&raw const outer) }.map(|value| value.0)).unwrap();
+        });
+        assert_eq!(made.recv_timeout(std::time::Duration::from_secs(30)), Ok(Ok(7)));
+        assert_eq!(NESTED.flag.load(Ordering::Relaxed), 1);
+        let odd = Flag { mark: AtomicU32::new(9), preset: 0, flag: AtomicU32::new(0) };
+        let preset = Flag { mark: AtomicU32::new(0), preset: 1, flag: AtomicU32::new(0) };
+        for home in [odd, preset] {
+            // SAFETY: a struct that nobody else uses.
+            assert_eq!(unsafe { get(&raw const home) }.err(), Some(Errno::INVALID));
         }
     }
 

@@ -211,6 +211,30 @@ static void waits_end_when_cancelled(void) {
     CHECK(!fairlock_is_cancelled(&token));
 }
 
+/* Nobody has used it before the handler does, or the wait that it ends. */
+static fairlock_cancel_t stop = FAIRLOCK_CANCEL_INIT;
+
+static void cancel_in_handler(int signal) {
+    (void)signal;
+    GIVES(0, fairlock_cancel(&stop));
+    CHECK(fairlock_is_cancelled(&stop));
+}
+
+static void a_handler_cancels(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = cancel_in_handler;
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    alarm(1);
+    GIVES(0, fairlock_rwlock_write(&lock));
+    GIVES(ECANCELED, fairlock_rwlock_read_cancellable(&lock, &stop));
+    GIVES(ECANCELED, fairlock_rwlock_write_cancellable(&lock, &stop));
+    GIVES(0, fairlock_rwlock_unlock_write(&lock));
+    CHECK(signal(SIGALRM, SIG_DFL) != SIG_ERR);
+    watchdog();
+}
+
 static void *write_and_unlock(void *unused) {
     GIVES(0, fairlock_rwlock_write(&lock));
     GIVES(0, fairlock_rwlock_unlock_write(&lock));
@@ -374,6 +398,7 @@ int main(void) {
     waits_end_with_a_signal();
     other_waits_go_on_after_a_signal();
     waits_end_when_cancelled();
+    a_handler_cancels();
     a_reader_reads_again_past_a_waiting_writer();
     a_lock_in_use_is_not_destroyed();
     giving_up_what_is_not_held();

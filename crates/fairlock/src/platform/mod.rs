@@ -109,7 +109,8 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 
     /// Wakes one thread that sleeps on `word`. The word may be one on which
     /// nobody sleeps any more; it must be of a [`Thread`] record or otherwise
-    /// never freed.
+    /// never freed. If a signal handler may call this, it may
+    /// [cancel](crate::wait::CancelToken::cancel) waits.
     fn wake_one(word: &Self::AtomicU32);
 
     /// The calling thread's record. Records are never freed while the process

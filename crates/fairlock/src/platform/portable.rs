@@ -3,7 +3,7 @@
 //!
 //! Sleeping is by a small table of mutexes and condition variables, found by
 //! the word's address. It cannot tell that a signal handler ran, so
-//! interruptible waits are never interrupted here.
+//! interruptible waits are never interrupted here; nor may a handler cancel a token.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};

@@ -106,8 +106,9 @@ where
     /// this thread, with or without `SA_RESTART`.
     ///
     /// Only a handler that runs while the thread sleeps ends the wait: one
-    /// that ran just before is not noticed. Who must not miss it cancels a
-    /// token instead, or sends the signal again. On platforms that cannot tell
+    /// that ran just before is not noticed. Who must not miss it
+    /// [cancels](wait::CancelToken::cancel) a token in the handler instead, or sends the
+    /// signal again. On platforms that cannot tell
     /// (all but Linux) this is `read`.
     ///
     /// # Errors

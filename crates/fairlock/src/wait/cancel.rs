@@ -1,6 +1,26 @@
 //! A token that ends waits from outside.
+//!
+//! The threads that wait under a token are in a list, linked by their records. It is
+//! changed under a lock, which [`cancel`](CancelToken::cancel) must not take: it may
+//! run in a signal handler, on the very thread that has the lock. Instead:
+//!
+//! * `cancel` sets `CANCELLED` and wakes those in the list, which others may change
+//!   meanwhile. At its end, or where it finds `TOLD`, it stops.
+//! * Whoever has changed the list looks at the state before it lets go of the lock. If it
+//!   finds `CANCELLED`, and not `TOLD`, it sets that and wakes those in the list.
+//!
+//! *No cancel is lost.* That look, where it finds nothing, and the setting of `CANCELLED`
+//! are steps of one order. While no change ends after `CANCELLED` was set, `cancel` sees
+//! all that are listed, as at most one change is on its way: a thread is ready to be passed
+//! over before it is first, and one that is taken out goes nowhere else before its change
+//! has ended. The first change to end after that finds `CANCELLED`; if it does not find
+//! `TOLD`, its thread wakes everybody in the list, which is still. Who is listed later looks
+//! at [`is_cancelled`](CancelToken::is_cancelled) before it sleeps.
+//!
+//! *From a handler* is as from another thread: nobody waits for `cancel`, and `cancel` for
+//! nobody. It may be late with a record whose thread waits no more, or for another
+//! lock, or has ended: records are never freed, and a wake-up too many does no harm (rule 12).
 
-use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::sync::atomic::Ordering;
 
@@ -8,39 +28,47 @@ use super::Thread;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::BatchedTicketLock;
 
+/// No wait under the token goes on. Never cleared.
+const CANCELLED: u32 = 1 << 0;
+/// Whoever was listed when it was cancelled has been woken, or is just being woken by a
+/// thread that keeps the list as it is.
+const TOLD: u32 = 1 << 1;
+
 /// Ends waits from outside: every wait that was given this token, now or
 /// later, returns [`Cancelled`](super::WaitError::Cancelled) once
 /// [`cancel`](CancelToken::cancel) was called.
 ///
 /// A token may be shared by any number of threads, waits and locks. A wait
 /// that is granted the lock and cancelled at the same instant keeps the lock.
+#[repr(C)] // zero bytes are a new token, for those who have C's memory
 pub struct CancelToken<P: Platform> {
-    cancelled: P::AtomicU32,
+    state: P::AtomicU32,
+    /// The thread that was listed last, as the address of its record; zero if none is.
+    first: P::AtomicUsize,
+    /// Held by whoever changes the list.
     lock: BatchedTicketLock<P>,
-    /// Waits under this token. Guarded by `lock`.
-    waits: UnsafeCell<*const Registration<P>>,
 }
 
-// SAFETY: the list is reached under `lock` only; the registrations in it name
-// thread records, which are shared and never freed.
-unsafe impl<P: Platform> Send for CancelToken<P> {}
-// SAFETY: as above.
-unsafe impl<P: Platform> Sync for CancelToken<P> {}
+/// A thread's place in the list of a token. Both are addresses of records, or zero.
+pub(crate) struct CancelLinks<P: Platform> {
+    next: P::AtomicUsize,
+    /// Used by who changes the list only.
+    previous: P::AtomicUsize,
+}
 
-/// A wait under a token, in the waiting frame.
-struct Registration<P: Platform> {
-    thread: &'static Thread<P>,
-    next: Cell<*const Registration<P>>,
-    prev: Cell<*const Registration<P>>,
+impl<P: Platform> CancelLinks<P> {
+    pub(super) fn new() -> Self {
+        Self { next: P::AtomicUsize::new(0), previous: P::AtomicUsize::new(0) }
+    }
 }
 
 impl<P: Platform> CancelToken<P> {
     /// A token that is not cancelled.
     pub fn new() -> Self {
         Self {
-            cancelled: P::AtomicU32::new(0),
+            state: P::AtomicU32::new(0),
+            first: P::AtomicUsize::new(0),
             lock: BatchedTicketLock::new(),
-            waits: UnsafeCell::new(core::ptr::null()),
         }
     }
 
@@ -52,91 +80,122 @@ impl<P: Platform> CancelToken<P> {
         P::AtomicUsize: ConstZero,
     {
         Self {
-            cancelled: ConstZero::ZERO,
+            state: ConstZero::ZERO,
+            first: ConstZero::ZERO,
             lock: BatchedTicketLock::new_const(),
-            waits: UnsafeCell::new(core::ptr::null()),
         }
     }
 
     /// Whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         // Acquire: what the canceller did before is seen by the cancelled.
-        self.cancelled.load(Ordering::Acquire) != 0
+        self.state.load(Ordering::Acquire) & CANCELLED != 0
     }
 
     /// Ends every wait under this token. Final: a token cannot be reset.
+    ///
+    /// Takes no lock and waits for nobody. On Linux a signal handler may call it,
+    /// whatever its thread was doing; elsewhere if the platform's
+    /// [`wake_one`](Platform::wake_one) may be called there. (The standard library's
+    /// platform takes a mutex for it.)
     pub fn cancel(&self) {
-        self.cancelled.store(1, Ordering::Release);
-        self.lock.lock();
-        // SAFETY: `lock` is held; a listed registration is alive, because its
-        // frame takes it off the list, under `lock`, before it returns.
-        unsafe {
-            let mut next = *self.waits.get();
-            while let Some(wait) = next.as_ref() {
-                wait.thread.parker.unpark();
-                next = wait.next.get();
-            }
-            self.lock.unlock();
+        // Release: see `is_cancelled`. Acquire: the list as the changes before left it.
+        if self.state.fetch_or(CANCELLED, Ordering::AcqRel) & TOLD == 0
+            && self.wake_listed_while(CANCELLED)
+        {
+            // Release: this thread is done with the list.
+            self.state.fetch_or(TOLD, Ordering::Release);
         }
     }
 
-    /// Runs `wait` with `thread` listed, so that a cancel wakes it. The caller
-    /// looks at [`is_cancelled`](Self::is_cancelled) after it is listed and
+    /// Wakes the listed threads, one by one as long as the state is this. Whether it came to
+    /// the end of the list.
+    fn wake_listed_while(&self, state: u32) -> bool {
+        // Acquire, here and below: the links of a record that was just listed.
+        let mut listed = self.first.load(Ordering::Acquire);
+        while let Some(thread) = Self::thread(listed) {
+            // Relaxed: whether to stop early.
+            if self.state.load(Ordering::Relaxed) != state {
+                return false;
+            }
+            thread.parker.unpark();
+            listed = thread.cancel.next.load(Ordering::Acquire);
+        }
+        true
+    }
+
+    /// Runs `wait` with `thread`, the calling one, listed, so that a cancel wakes it. The
+    /// caller looks at [`is_cancelled`](Self::is_cancelled) after it is listed and
     /// before it sleeps.
     pub(crate) fn with_registered<R>(
         &self,
         thread: &'static Thread<P>,
         wait: impl FnOnce() -> R,
     ) -> R {
-        let registration = Registration {
-            thread,
-            next: Cell::new(core::ptr::null()),
-            prev: Cell::new(core::ptr::null()),
-        };
-        self.link(&registration);
-        let _unlink = Unlink { token: self, registration: &registration };
+        self.change(|| self.link(thread));
+        let _unlink = Unlink { token: self, thread };
         wait()
     }
 
-    fn link(&self, registration: &Registration<P>) {
+    /// Runs `change` on the list.
+    pub(super) fn change(&self, change: impl FnOnce()) {
         self.lock.lock();
-        // SAFETY: `lock` is held; listed registrations are alive (see `cancel`).
-        unsafe {
-            let head = *self.waits.get();
-            registration.next.set(head);
-            if let Some(head) = head.as_ref() {
-                head.prev.set(registration);
-            }
-            *self.waits.get() = registration;
-            self.lock.unlock();
+        change();
+        // A step of the state's order, not a load: else this and a `cancel` could miss each
+        // other. Release: a `cancel` that comes after it finds the list as it is. Acquire:
+        // one that has told is done with the list.
+        let look = self.state.compare_exchange(0, 0, Ordering::Release, Ordering::Acquire);
+        if look == Err(CANCELLED) {
+            // Relaxed: nobody looks at the list because of it.
+            self.state.fetch_or(TOLD, Ordering::Relaxed);
+            self.wake_listed_while(CANCELLED | TOLD);
+        }
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock() };
+    }
+
+    /// In a change: puts a thread that is in no list first.
+    pub(super) fn link(&self, thread: &'static Thread<P>) {
+        // Relaxed, here and below: the lock orders what is done under it.
+        let next = self.first.load(Ordering::Relaxed);
+        thread.cancel.previous.store(0, Ordering::Relaxed);
+        thread.cancel.next.store(next, Ordering::Relaxed);
+        if let Some(next) = Self::thread(next) {
+            next.cancel.previous.store(thread.hint(), Ordering::Relaxed);
+        }
+        // Release: a `cancel` that finds it here finds those behind it.
+        self.first.store(thread.hint(), Ordering::Release);
+    }
+
+    /// In a change: takes a thread out.
+    pub(super) fn unlink(&self, thread: &'static Thread<P>) {
+        let next = thread.cancel.next.load(Ordering::Relaxed);
+        let previous = thread.cancel.previous.load(Ordering::Relaxed);
+        let link = match Self::thread(previous) {
+            Some(previous) => &previous.cancel.next,
+            None => &self.first,
+        };
+        // Release: as above, for those whose links this thread did not store.
+        link.store(next, Ordering::Release);
+        if let Some(next) = Self::thread(next) {
+            next.cancel.previous.store(previous, Ordering::Relaxed);
         }
     }
 
-    fn unlink(&self, registration: &Registration<P>) {
-        self.lock.lock();
-        let (prev, next) = (registration.prev.get(), registration.next.get());
-        // SAFETY: `lock` is held; listed registrations are alive (see `cancel`).
-        unsafe {
-            match prev.as_ref() {
-                Some(prev) => prev.next.set(next),
-                None => *self.waits.get() = next,
-            }
-            if let Some(next) = next.as_ref() {
-                next.prev.set(prev);
-            }
-            self.lock.unlock();
-        }
+    fn thread(address: usize) -> Option<&'static Thread<P>> {
+        // SAFETY: links hold zero and the addresses of records, which are never freed.
+        unsafe { (address as *const Thread<P>).as_ref() }
     }
 }
 
 struct Unlink<'a, P: Platform> {
     token: &'a CancelToken<P>,
-    registration: &'a Registration<P>,
+    thread: &'static Thread<P>,
 }
 
 impl<P: Platform> Drop for Unlink<'_, P> {
     fn drop(&mut self) {
-        self.token.unlink(self.registration);
+        self.token.change(|| self.token.unlink(self.thread));
     }
 }
 
@@ -149,5 +208,90 @@ impl<P: Platform> Default for CancelToken<P> {
 impl<P: Platform> fmt::Debug for CancelToken<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CancelToken").field("cancelled", &self.is_cancelled()).finish()
+    }
+}
+
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests {
+    use core::mem::MaybeUninit;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::platform::{Native, Platform};
+
+    type Token = CancelToken<Native>;
+
+    /// Waits under the token, in a thread of its own, while `f` runs once it is listed.
+    fn beside_a_wait(token: &Token, f: impl FnOnce()) {
+        thread::scope(|s| {
+            let waiter = s.spawn(|| {
+                let me = Native::thread();
+                token.with_registered(me, || {
+                    while !token.is_cancelled() {
+                        me.parker.park(None, false);
+                    }
+                });
+            });
+            let until = |what: &dyn Fn() -> bool| {
+                let began = Instant::now();
+                while !what() {
+                    if began.elapsed() > Duration::from_secs(30) {
+                        std::process::abort(); // the scope would wait for the waiter
+                    }
+                    thread::yield_now();
+                }
+            };
+            until(&|| token.first.load(Ordering::Relaxed) != 0);
+            f();
+            until(&|| waiter.is_finished());
+        });
+        assert_eq!(token.first.load(Ordering::Relaxed), 0);
+    }
+
+    /// As from a handler that interrupts a thread in the middle of a change.
+    #[test]
+    fn a_cancel_in_the_middle_of_a_change_wakes_who_waits() {
+        let me = Native::thread();
+        let token = Token::new();
+        beside_a_wait(&token, || token.change(|| token.cancel()));
+        let token = Token::new();
+        beside_a_wait(&token, || {
+            token.change(|| {
+                token.cancel();
+                token.link(me);
+                token.cancel();
+            });
+            token.change(|| token.unlink(me));
+        });
+        let token = Token::new();
+        beside_a_wait(&token, || {
+            token.change(|| token.link(me));
+            token.change(|| {
+                token.unlink(me);
+                token.cancel();
+            });
+        });
+    }
+
+    #[test]
+    fn a_cancelled_token_stays_so_and_its_list_works_on() {
+        let token = Token::new();
+        assert!(!token.is_cancelled());
+        beside_a_wait(&token, || token.cancel());
+        for _ in 0..3 {
+            token.cancel();
+            assert!(token.is_cancelled());
+            token.with_registered(Native::thread(), || assert!(token.is_cancelled()));
+        }
+        assert_eq!(token.state.load(Ordering::Relaxed), CANCELLED | TOLD);
+    }
+
+    #[test]
+    fn zero_bytes_are_a_new_token() {
+        // SAFETY: what this tests: atomics, and cells of pointers, that are zero.
+        let token = unsafe { MaybeUninit::<Token>::zeroed().assume_init() };
+        assert!(!token.is_cancelled());
+        beside_a_wait(&token, || token.cancel());
     }
 }

@@ -3,6 +3,8 @@
 //! threads to wake, and the ways a wait can end early.
 
 mod cancel;
+#[cfg(all(test, loom))]
+mod cancel_loom;
 mod context;
 mod queue;
 mod thread;

@@ -5,6 +5,7 @@ use core::cell::Cell;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
+use super::cancel::CancelLinks;
 use crate::fault::{Fault, active};
 use crate::inspect;
 use crate::platform::{Atomic, Platform, WaitOutcome};
@@ -19,6 +20,8 @@ pub struct Thread<P: Platform> {
     /// of a sleeping lock must not use up a notification meant for the waiter.
     pub(crate) ticket_parker: Parker<P>,
     pub(crate) spinner: SpinnerNode<P>,
+    /// While it waits under a token that can end that.
+    pub(crate) cancel: CancelLinks<P>,
     pub(crate) steals: StealClock,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
@@ -28,7 +31,7 @@ pub struct Thread<P: Platform> {
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner` and `cpu` are atomics; `steals`, `contended` and
+// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `contended` and
 // `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
@@ -40,6 +43,7 @@ impl<P: Platform> Thread<P> {
             parker: Parker::new(),
             ticket_parker: Parker::new(),
             spinner: SpinnerNode::new(),
+            cancel: CancelLinks::new(),
             steals: StealClock::new(),
             contended: Cell::new(0),
             past_queue: Cell::new(0),
@@ -81,6 +85,7 @@ impl<P: Platform> Thread<P> {
             (offset_of!(Self, parker), size_of_val(&self.parker), "parker"),
             (offset_of!(Self, ticket_parker), size_of_val(&self.ticket_parker), "ticket parker"),
             (offset_of!(Self, spinner), size_of_val(&self.spinner), "spinner node"),
+            (offset_of!(Self, cancel), size_of_val(&self.cancel), "links under a token"),
         ];
         inspect::field_at(self, address, &fields)
     }

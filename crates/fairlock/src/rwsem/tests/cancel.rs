@@ -1,9 +1,10 @@
 //! Each way to give up, at each place in the queue, beside readers and writers.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::mpsc;
 
 use super::*;
+use crate::wait::WaitContext;
 
 #[derive(Clone, Copy, Debug)]
 enum GiveUp {
@@ -183,4 +184,67 @@ fn wait_is_interrupted_although_it_is_woken_at_the_same_time() {
         // SAFETY: taken above.
         unsafe { lock.unlock_write() };
     });
+}
+
+/// What the handler cancels.
+static HANDLED: AtomicPtr<CancelToken<Native>> = AtomicPtr::new(core::ptr::null_mut());
+
+extern "C" fn cancelling_handler(_signal: libc::c_int) {
+    // SAFETY: the address of a token that is never freed.
+    unsafe { &*HANDLED.load(Ordering::SeqCst) }.cancel();
+}
+
+/// Threads begin waits under a token and end them, and one of them is interrupted
+/// somewhere by a handler that cancels the token. All waits end by that.
+#[test]
+#[cfg(target_os = "linux")] // elsewhere a handler must not
+fn a_handler_cancels_whatever_its_thread_is_doing() {
+    const ROUNDS: usize = 300;
+    const WAITERS: usize = 3;
+    let signal = libc::SIGRTMIN();
+    // SAFETY: a zeroed `sigaction` is a valid one; the handler stores and wakes.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = cancelling_handler as *const () as usize;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+    // Begins a wait and ends it, as fast as that goes, till one is cancelled.
+    let wait = |lock: &Lock, token: &'static CancelToken<Native>| loop {
+        let context = WaitContext { deadline: Some(0), ..WaitContext::cancellable(token) };
+        match lock.read_with(&context) {
+            Err(WaitError::TimedOut) => {}
+            ended => break ended,
+        }
+        if token.is_cancelled() {
+            break Err(WaitError::Cancelled);
+        }
+    };
+    let lock = &Lock::new(Policy::DEFAULT);
+    lock.write();
+    for round in 0..ROUNDS {
+        let token: &'static CancelToken<Native> = Box::leak(Box::default());
+        HANDLED.store(core::ptr::from_ref(token).cast_mut(), Ordering::SeqCst);
+        scope(|s| {
+            let (send, ids) = mpsc::channel();
+            let waiters: [_; WAITERS] = core::array::from_fn(|which| {
+                let send = send.clone();
+                s.spawn(move || {
+                    // SAFETY: always succeeds.
+                    send.send(unsafe { libc::pthread_self() }).unwrap();
+                    // One sleeps; the others come and go.
+                    if which == 0 { lock.write_cancellable(token) } else { wait(lock, token) }
+                })
+            });
+            let ids: Vec<_> = ids.iter().take(WAITERS).collect();
+            (0..round % 100 * 20).for_each(|_| core::hint::spin_loop());
+            // SAFETY: the threads have not been joined, so their ids are valid.
+            unsafe { libc::pthread_kill(ids[round % WAITERS], signal) };
+            for waiter in waiters {
+                assert_eq!(join(waiter), Err(WaitError::Cancelled));
+            }
+        });
+    }
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+    assert_free(lock);
 }

@@ -1,0 +1,110 @@
+//! Cancelling a token beside waits that come and go, in every interleaving:
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//!
+//! A handler takes no lock, so it is as another thread, but for what its own thread has
+//! half done: that is here a cancel in the middle of a change. A lost cancel is a deadlock.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::CancelToken;
+use crate::platform::Platform;
+use crate::platform::loom::Loom;
+
+type Token = CancelToken<Loom>;
+
+/// Waits until it is cancelled.
+fn wait(token: &Token) {
+    let me = Loom::thread();
+    token.with_registered(me, || {
+        while !token.is_cancelled() {
+            me.parker.park(None, false);
+        }
+    });
+}
+
+/// Waits for nothing.
+fn come_and_go(token: &Token) {
+    token.with_registered(Loom::thread(), || ());
+}
+
+/// All of them at once, the last in the model's own thread.
+fn check<const N: usize>(threads: [fn(&Token); N]) {
+    loom::model(move || {
+        let token = Arc::new(Token::new());
+        let [others @ .., own] = &threads[..] else { return };
+        let others: Vec<_> = others
+            .iter()
+            .map(|&other| {
+                let token = token.clone();
+                thread::spawn(move || other(&token))
+            })
+            .collect();
+        own(&token);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert!(token.is_cancelled());
+    });
+}
+
+#[test]
+fn two_that_wait() {
+    check([wait, wait, CancelToken::cancel]);
+}
+
+#[test]
+fn one_that_waits_beside_one_that_comes_and_goes() {
+    check([wait, come_and_go, CancelToken::cancel]);
+}
+
+/// Its record is in another list when `cancel` comes by, which then must not think that it
+/// has seen all of this one.
+#[test]
+fn one_that_waits_behind_one_that_goes_to_another_token() {
+    loom::model(|| {
+        let token = Arc::new(Token::new());
+        let other = Arc::new(Token::new());
+        let (leaver, canceller, elsewhere) = (token.clone(), token.clone(), other.clone());
+        let leaver = thread::spawn(move || {
+            come_and_go(&leaver);
+            come_and_go(&elsewhere);
+        });
+        let canceller = thread::spawn(move || canceller.cancel());
+        // First, as loom starts with this thread: the others have preemptions to spare.
+        wait(&token);
+        leaver.join().unwrap();
+        canceller.join().unwrap();
+        assert!(!other.is_cancelled());
+    });
+}
+
+#[test]
+fn two_that_cancel() {
+    check([wait, CancelToken::cancel, |token| {
+        come_and_go(token);
+        token.cancel();
+    }]);
+}
+
+#[test]
+fn one_that_cancels_while_it_is_listed() {
+    check([wait, |token| {
+        let me = Loom::thread();
+        token.change(|| {
+            token.link(me);
+            token.cancel();
+        });
+        token.change(|| token.unlink(me));
+    }]);
+}
+
+#[test]
+fn one_that_cancels_while_it_is_taken_out_beside_another_that_cancels() {
+    check([wait, CancelToken::cancel, |token| {
+        let me = Loom::thread();
+        token.change(|| token.link(me));
+        token.change(|| {
+            token.cancel();
+            token.unlink(me);
+        });
+    }]);
+}
