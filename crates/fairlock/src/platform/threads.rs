@@ -2,12 +2,63 @@
 //!
 //! Spinner nodes and parkers must outlive every late touch by a neighbour
 //! (rules 11 and 12), so records are leaked and recycled, never freed.
+//!
+//! A thread gives its record back in the destructor of a thread-local variable. One that
+//! uses a lock after that, in a later destructor, is not told of its end any more. It
+//! keeps the record it takes then, and the pool notes where the thread has its variables:
+//! a thread that has them in the same place comes after it, and takes the record over.
+//! So no more records are kept than there are such places: about as many as there have
+//! been threads at a time.
+
+use std::boxed::Box;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::vec::Vec;
+
+use super::Platform;
+use crate::wait::Thread;
+
+/// The records of a platform's threads that are in nobody's use, or may be.
+pub(super) struct Pool<P: Platform>(Mutex<Records<P>>);
+
+struct Records<P: Platform> {
+    free: Vec<&'static Thread<P>>,
+    /// By the place of their threads' variables.
+    kept: BTreeMap<usize, &'static Thread<P>>,
+}
+
+impl<P: Platform> Pool<P> {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(Records { free: Vec::new(), kept: BTreeMap::new() }))
+    }
+
+    /// A record for the calling thread, which has none, and has its variables at `place`.
+    pub(super) fn take(&self, place: usize) -> &'static Thread<P> {
+        let mut records = self.records();
+        let used = records.kept.remove(&place).or_else(|| records.free.pop());
+        used.unwrap_or_else(|| Box::leak(Box::new(Thread::new())))
+    }
+
+    /// The calling thread ends, or does not use its record any more.
+    pub(super) fn give(&self, record: &'static Thread<P>) {
+        self.records().free.push(record);
+    }
+
+    /// The calling thread, which has its variables at `place`, uses its record to the end.
+    pub(super) fn keep(&self, place: usize, record: &'static Thread<P>) {
+        self.records().kept.insert(place, record);
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records<P>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Gives the platform type `$platform` its pool: `record()` and `record_hint()`.
 macro_rules! thread_records {
     ($platform:ty) => {
-        static FREE: std::sync::Mutex<std::vec::Vec<&'static $crate::wait::Thread<$platform>>> =
-            std::sync::Mutex::new(std::vec::Vec::new());
+        static POOL: $crate::platform::threads::Pool<$platform> =
+            $crate::platform::threads::Pool::new();
 
         std::thread_local! {
             // No destructor, so it can be read while the thread's other
@@ -24,8 +75,7 @@ macro_rules! thread_records {
                 let address = RECORD.replace(0);
                 if address != 0 {
                     // SAFETY: `RECORD` holds zero or the address of a leaked record.
-                    let record = unsafe { &*(address as *const $crate::wait::Thread<$platform>) };
-                    FREE.lock().unwrap_or_else(|e| e.into_inner()).push(record);
+                    POOL.give(unsafe { &*(address as *const $crate::wait::Thread<$platform>) });
                 }
             }
         }
@@ -46,14 +96,13 @@ macro_rules! thread_records {
 
         #[cold]
         fn new_record() -> &'static $crate::wait::Thread<$platform> {
-            let recycled = FREE.lock().unwrap_or_else(|e| e.into_inner()).pop();
-            let record = recycled.unwrap_or_else(|| {
-                std::boxed::Box::leak(std::boxed::Box::new($crate::wait::Thread::new()))
-            });
+            let place = RECORD.with(|own| core::ptr::from_ref(own) as usize);
+            let record = POOL.take(place);
             RECORD.set(core::ptr::from_ref(record) as usize);
-            // Fails only in a thread whose locals are already being destroyed;
-            // such a thread keeps its record for good, once.
-            let _ = RECYCLE.try_with(|_| ());
+            // Fails only in a thread whose locals are already being destroyed.
+            if RECYCLE.try_with(|_| ()).is_err() {
+                POOL.keep(place, record);
+            }
             record
         }
     };

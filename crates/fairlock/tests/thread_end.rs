@@ -1,0 +1,53 @@
+//! What is left of threads that have ended.
+
+use std::collections::HashSet;
+use std::ptr;
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use fairlock::platform::{Native, Platform};
+
+/// The thread records that were in use, by address.
+static SEEN: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+
+/// As a lock does where it has to be waited for.
+fn use_record() {
+    let record = ptr::from_ref(Native::thread()) as usize;
+    SEEN.lock().unwrap().get_or_insert_default().insert(record);
+}
+
+struct UsesRecord;
+
+impl Drop for UsesRecord {
+    fn drop(&mut self) {
+        use_record();
+    }
+}
+
+thread_local! {
+    // One of them goes after what tidies up behind the thread, in whichever order.
+    static FIRST: UsesRecord = const { UsesRecord };
+    static LAST: UsesRecord = const { UsesRecord };
+}
+
+#[test]
+fn records_of_threads_that_lock_in_their_last_destructor_are_used_again() {
+    const AT_ONCE: usize = 4;
+    for _ in 0..250 {
+        let all_run = Barrier::new(AT_ONCE);
+        thread::scope(|s| {
+            let threads = [(); AT_ONCE].map(|()| {
+                s.spawn(|| {
+                    FIRST.with(|_| ());
+                    use_record();
+                    LAST.with(|_| ());
+                    all_run.wait();
+                })
+            });
+            // A scope does not wait for destructors.
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+    let records = SEEN.lock().unwrap().as_ref().unwrap().len();
+    assert!(records <= 4 * AT_ONCE, "{records} records for {AT_ONCE} threads at a time");
+}
