@@ -116,3 +116,39 @@ pub use range::native::*;
 pub use rwlock::*;
 pub use rwsem::{Policy, ReaderSpin};
 pub use wait::WaitError;
+
+/// An attempt whose result nobody looks at may hold the lock for ever.
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_read();
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_write();
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_read_recursive();
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// fairlock::ticket::AdaptiveTicketLock::<fairlock::platform::Native>::new().try_lock();
+/// ```
+///
+/// That is all that is wrong with them:
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// assert!(fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_read());
+/// assert!(fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_write());
+/// assert!(fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).try_read_recursive());
+/// assert!(
+///     fairlock::ticket::AdaptiveTicketLock::<fairlock::platform::Native>::new().try_lock()
+/// );
+/// ```
+#[cfg(doctest)]
+struct AttemptsMustBeUsed;

@@ -164,6 +164,7 @@ impl<P: Platform> RwSem<P> {
     /// [saturated](Self::is_saturated). Leaves no trace in the word when it fails
     /// (rule 15).
     #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read(&self) -> bool {
         if active(Fault::TryReadCounts) {
             let counted = self.read_fast();
@@ -250,6 +251,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Takes the lock for writing if that needs no waiting.
     #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_write(&self) -> bool {
         self.write_fast().is_ok()
     }

@@ -31,6 +31,7 @@ impl<P: Platform> RwSem<P> {
 
     /// As [`read_recursive`](Self::read_recursive), without waiting; false if the lock
     /// is [saturated](Self::is_saturated), too.
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read_recursive(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         // A passing reader's count is enough: it, or this one, is the last out

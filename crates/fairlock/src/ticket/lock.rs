@@ -110,6 +110,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Takes the lock if that can be done at once without overtaking anybody
     /// of an earlier batch. May fail when another thread is just doing the same.
     #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
         if self.take_solo() {
             return true;
