@@ -184,8 +184,8 @@ typedef struct fairlock_policy_t {
    */
   uint32_t writer_phase;
   /**
-   * Whether real-time threads (SCHED_FIFO and SCHED_RR) go before all others that wait,
-   * by priority, which may starve those: 0 or 1.
+   * Whether real-time threads (SCHED_DEADLINE, SCHED_FIFO, SCHED_RR) go before all
+   * others that wait, by priority, which may starve those: 0 or 1.
    */
   uint32_t priorities;
   /**

@@ -53,8 +53,8 @@ pub struct fairlock_policy_t {
     pub writer_spin: u32,
     /// Whether readers may not overtake a writer that is first in the queue: 0 or 1.
     pub writer_phase: u32,
-    /// Whether real-time threads (SCHED_FIFO and SCHED_RR) go before all others that wait,
-    /// by priority, which may starve those: 0 or 1.
+    /// Whether real-time threads (SCHED_DEADLINE, SCHED_FIFO, SCHED_RR) go before all
+    /// others that wait, by priority, which may starve those: 0 or 1.
     pub priorities: u32,
     /// For later versions: zero.
     pub reserved: [u32; 9],

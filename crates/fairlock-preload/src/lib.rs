@@ -35,7 +35,8 @@
 //!   if others wait, even in the moment when nobody holds the lock.
 //! * A wait on `CLOCK_REALTIME` is over when that clock says so. If somebody sets the
 //!   clock forward meanwhile, the wait does not notice before the time it was meant to last.
-//! * Threads under `SCHED_FIFO` and `SCHED_RR` that wait go first, by priority.
+//! * Threads under `SCHED_FIFO` and `SCHED_RR` that wait go first, by priority; before them
+//!   those under `SCHED_DEADLINE`.
 //! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.

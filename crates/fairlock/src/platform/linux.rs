@@ -112,16 +112,22 @@ mod sched {
 
     const SCHED_FIFO: c_int = 1;
     const SCHED_RR: c_int = 2;
+    const SCHED_DEADLINE: c_int = 6;
     /// May be added to any of them.
     const SCHED_RESET_ON_FORK: c_int = 0x4000_0000;
 
-    /// 1 to 99 under `SCHED_FIFO` and `SCHED_RR`, else 0. For a thread that has
-    /// none of them that is one system call.
+    /// Above all of `SCHED_FIFO` and `SCHED_RR`, as for the kernel.
+    const DEADLINE: u8 = 100;
+
+    /// 1 to 99 under `SCHED_FIFO` and `SCHED_RR`, [`DEADLINE`] under `SCHED_DEADLINE`,
+    /// else 0. For a thread that has none of them that is one system call.
     pub(super) fn priority() -> u8 {
         // SAFETY: takes and returns numbers; 0 is the calling thread.
         let policy = unsafe { sched_getscheduler(0) };
-        if !matches!(policy & !SCHED_RESET_ON_FORK, SCHED_FIFO | SCHED_RR) {
-            return 0;
+        match policy & !SCHED_RESET_ON_FORK {
+            SCHED_FIFO | SCHED_RR => {}
+            SCHED_DEADLINE => return DEADLINE,
+            _ => return 0,
         }
         // The priority comes first, whatever a C library has behind it.
         let mut param: [c_int; 16] = [0; 16];

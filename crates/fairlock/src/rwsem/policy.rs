@@ -65,8 +65,9 @@ pub struct Policy {
     /// Readers may not steal while a writer heads the queue (published
     /// discipline only: under tenure the phases alternate anyway).
     pub writer_phase: bool,
-    /// Real-time threads (`SCHED_FIFO` and `SCHED_RR`, on Linux) go before all
-    /// others that wait, by priority, writers before readers of the same; a reader
+    /// Real-time threads (`SCHED_FIFO`, `SCHED_RR` and, above those, `SCHED_DEADLINE`,
+    /// on Linux) go before all others that wait, by priority, writers before readers of
+    /// the same; a reader
     /// passes writers that wait with a lower priority; and while such a thread
     /// waits nobody steals. As POSIX wants it of `pthread_rwlock_*` ("Thread
     /// Execution Scheduling").

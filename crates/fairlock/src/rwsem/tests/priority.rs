@@ -21,13 +21,45 @@ fn become_real_time(priority: u8) -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) == 0 }
 }
 
+/// The calling thread under `SCHED_DEADLINE`. Whether the system allows it.
+fn become_deadline() -> bool {
+    /// As the kernel has it.
+    #[repr(C)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    let attributes = Attributes {
+        size: size_of::<Attributes>() as u32,
+        policy: 6,
+        flags: 0,
+        nice: 0,
+        priority: 0,
+        runtime: 1_000_000,
+        deadline: 10_000_000,
+        period: 10_000_000,
+    };
+    // SAFETY: attributes of the size that they say; 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
+}
+
 /// Says so, past the test harness, if a test cannot be made here.
 fn real_time_is_allowed() -> bool {
-    let allowed = thread::spawn(|| become_real_time(1)).join().unwrap();
+    is_allowed("SCHED_FIFO", || become_real_time(1))
+}
+
+fn is_allowed(policy: &str, become_it: impl FnOnce() -> bool + Send + 'static) -> bool {
+    let allowed = thread::spawn(become_it).join().unwrap();
     if !allowed {
         let test = thread::current();
         let name = test.name().unwrap_or("a test").to_owned();
-        let _ = writeln!(io::stderr(), "{name}: NOT TESTED, SCHED_FIFO needs CAP_SYS_NICE");
+        let _ = writeln!(io::stderr(), "{name}: NOT TESTED, {policy} needs CAP_SYS_NICE");
     }
     allowed
 }
@@ -38,6 +70,14 @@ fn the_platform_knows_a_real_time_thread() {
     if real_time_is_allowed() {
         let priority = thread::spawn(|| become_real_time(7).then(Native::priority));
         assert_eq!(priority.join().unwrap(), Some(7));
+    }
+}
+
+#[test]
+fn a_thread_with_a_deadline_goes_before_every_other_real_time_thread() {
+    if is_allowed("SCHED_DEADLINE", become_deadline) {
+        let priority = thread::spawn(|| become_deadline().then(Native::priority));
+        assert!(priority.join().unwrap() > Some(99));
     }
 }
 
