@@ -36,8 +36,8 @@
  * SIGNALS, THREADS, FORK. Locks are not for signal handlers; fairlock_cancel is. A handler
  * that runs while its thread waits does not end the wait, unless it is an interruptible one,
  * or the handler cancels it. Waits are no cancellation points of pthread_cancel. After a
- * fork beside other threads, the child may use no lock that had waiters, or that nobody had
- * used yet.
+ * fork beside other threads, the child may use no lock that one of them waited for or held,
+ * or was just asking for or giving up, nor one that nobody had used yet.
  */
 #ifndef FAIRLOCK_H
 #define FAIRLOCK_H

@@ -71,10 +71,14 @@ mod native {
     ///
     /// # Fork
     ///
-    /// A child made by `fork` has only the thread that called it. A lock with
-    /// waiters at that moment is lost to the child: its release would grant it to
-    /// a thread that is not there. As with any lock, fork without threads, or use
-    /// nothing but `exec` in the child.
+    /// A child made by `fork` has only the thread that called it. Two kinds of locks are
+    /// lost to it. Where another thread waited at that moment, a release would grant the
+    /// lock to a thread that is not there. Where another thread was just beginning to
+    /// wait, giving up, or handing the lock on, the lock around its queue stays taken, and
+    /// whoever has to wait, or to let others in, waits for ever; nothing shows from
+    /// outside that a lock is such a one, [`has_waiters`](crate::RwLockExt::has_waiters)
+    /// neither. As with any lock, fork without threads, or use nothing but `exec` in the
+    /// child.
     ///
     /// # Deadlocks
     ///
