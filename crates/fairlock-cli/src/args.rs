@@ -73,7 +73,7 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
-    /// Print the manual page (troff)
+    /// Print the manual page (troff), with all subcommands in it
     Man,
     /// Run one cell: JSON in, JSON out (how `bench` runs its children)
     #[command(hide = true)]

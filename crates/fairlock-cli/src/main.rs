@@ -14,6 +14,7 @@ mod json;
 mod layout;
 mod locks;
 mod machine;
+mod man;
 mod output;
 mod peers;
 mod plan;
@@ -90,9 +91,7 @@ fn list_locks() -> Result<(), Error> {
 }
 
 fn man() -> Result<(), Error> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command())
-        .render(&mut page)
+    let page = man::page(Cli::command())
         .map_err(|error| Error::failed(format!("cannot make the manual page: {error}")))?;
     print(&page)
 }

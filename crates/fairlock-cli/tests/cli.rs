@@ -112,6 +112,16 @@ fn help_version_man_and_completions_go_to_stdout() {
 }
 
 #[test]
+fn the_manual_page_is_whole_by_itself() {
+    let page = stdout(&run(&["man"]));
+    assert!(!page.contains("(1)"), "refers to a page that nobody has: {page}");
+    for said in ["\n.SH \"fairlock sim\"\n", "\n.SH \"fairlock machines show\"\n", "schedules"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert!(!page.contains("fairlock cell"), "for internal use: {page}");
+}
+
+#[test]
 fn every_listed_lock_runs() {
     let listed = stdout(&run(&["locks"]));
     let locks: Vec<(&str, &str)> = listed
