@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::names;
 use crate::preload::RunFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
@@ -28,7 +29,8 @@ pub enum Command {
     /// read-mostly, batch, range, all
     Bench {
         /// Which workloads
-        #[arg(value_name = "WORKLOAD")]
+        #[arg(value_name = "WORKLOAD", value_parser = names::workload(),
+              hide_possible_values = true)]
         workloads: Vec<String>,
         #[command(flatten)]
         flags: Flags,
@@ -37,7 +39,8 @@ pub enum Command {
     /// reader-spin, direct-io, batch, range, all
     Sim {
         /// Which workloads
-        #[arg(value_name = "WORKLOAD")]
+        #[arg(value_name = "WORKLOAD", value_parser = names::simulated_workload(),
+              hide_possible_values = true)]
         workloads: Vec<String>,
         #[command(flatten)]
         flags: SimFlags,
@@ -85,6 +88,7 @@ pub enum MachinesCommand {
     /// Print the file of one, to be changed and given to `sim --machine`
     Show {
         /// Which one
+        #[arg(value_parser = names::machine())]
         name: String,
     },
 }
@@ -93,7 +97,8 @@ pub enum MachinesCommand {
 #[derive(Args, Clone, Default)]
 pub struct Flags {
     /// Locks to run, separated by commas (see `fairlock locks`); default: all
-    #[arg(long, value_name = "LOCK", value_delimiter = ',')]
+    #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::lock(),
+          hide_possible_values = true)]
     pub locks: Vec<String>,
     /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8;
     /// range: 1,2,4,8,16)
@@ -109,10 +114,12 @@ pub struct Flags {
     /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write,
     /// mutex, tiny, chunks; of range: full_write, full_read, full_mixed, array, wide,
     /// read, write, file
-    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case(),
+          hide_possible_values = true)]
     pub case: Vec<String>,
     /// Which part of the array (range: full,disjoint,random)
-    #[arg(long, value_name = "SHAPE", value_delimiter = ',')]
+    #[arg(long, value_name = "SHAPE", value_delimiter = ',', value_parser = names::shape(),
+          hide_possible_values = true)]
     pub shape: Vec<String>,
     /// Reads in a hundred operations of each thread (range, array: 0,60,100)
     #[arg(long, value_name = "N", value_delimiter = ',')]

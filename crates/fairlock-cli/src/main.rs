@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod cell;
 mod clock;
+mod completions;
 mod direct_file;
 mod error;
 mod json;
@@ -15,6 +16,7 @@ mod layout;
 mod locks;
 mod machine;
 mod man;
+mod names;
 mod output;
 mod peers;
 mod plan;
@@ -58,9 +60,7 @@ fn main() -> ExitCode {
         }
         .map(|()| ExitCode::SUCCESS),
         Some(Command::Completions { shell }) => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "fairlock", &mut script);
-            print(&script).map(|()| ExitCode::SUCCESS)
+            print(&completions::script(shell, Cli::command())).map(|()| ExitCode::SUCCESS)
         }
         Some(Command::Man) => man().map(|()| ExitCode::SUCCESS),
         Some(Command::Cell) => runner::serve().map(|()| ExitCode::SUCCESS),

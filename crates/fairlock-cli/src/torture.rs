@@ -8,6 +8,7 @@ use clap::Args;
 use fairlock_sim::tester::{Failure, Lock, Summary, Tester};
 
 use crate::error::{Error, FAILED, INTERRUPTED};
+use crate::names;
 use crate::output::{Page, complain};
 use crate::runner::{pool, progress};
 
@@ -15,7 +16,8 @@ use crate::runner::{pool, progress};
 #[derive(Args, Clone)]
 pub struct TortureFlags {
     /// Locks to test, separated by commas; default: all
-    #[arg(long, value_name = "LOCK", value_delimiter = ',')]
+    #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::tortured_lock(),
+          hide_possible_values = true)]
     pub locks: Vec<String>,
     /// Schedules of each lock
     #[arg(long, value_name = "N", default_value_t = 20_000,

@@ -6,17 +6,20 @@ use std::time::Duration;
 use clap::Args;
 
 use super::shard::Shard;
+use crate::names;
 
 /// How to simulate workloads.
 #[derive(Args, Clone, Default)]
 pub struct SimFlags {
     /// Machine to simulate: the name of one that is built in, or the path of a machine
     /// file; default: the one the figures were published for
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = names::machine(),
+          hide_possible_values = true)]
     pub machine: Option<String>,
     /// Locks, separated by commas: those of `fairlock locks` that begin with fairlock:
     /// or ref:; a policy's name is enough. Default: those of the publication, and ours
-    #[arg(long, visible_alias = "policy", value_name = "LOCK", value_delimiter = ',')]
+    #[arg(long, visible_alias = "policy", value_name = "LOCK", value_delimiter = ',',
+          value_parser = names::simulated_lock(), hide_possible_values = true)]
     pub locks: Vec<String>,
     /// Thread counts; default: as published
     #[arg(long, value_name = "N", value_delimiter = ',')]
@@ -29,7 +32,8 @@ pub struct SimFlags {
     pub cs_load: Vec<u32>,
     /// Only these cases: sleep; mixed, writer_alone, reader_alone; chunks, tiny; full_write,
     /// full_read, full_mixed, array
-    #[arg(long, value_name = "CASE", value_delimiter = ',')]
+    #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case(),
+          hide_possible_values = true)]
     pub case: Vec<String>,
     /// Length of one simulation in virtual time, with its unit, such as 300ms; default:
     /// handoff and direct-io 1s (mixed 300ms), reader-spin and batch 300ms, range 10s and 20ms

@@ -167,9 +167,13 @@ fn find_machine(name: &str) -> Result<Machine, Error> {
         .map_err(|error| Error::usage(error.to_string()))
 }
 
+/// The names of workloads, and of all of them.
+pub fn workloads() -> Vec<&'static str> {
+    once(&grid::ALL.iter().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>())
+}
+
 fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
-    let known =
-        once(&grid::ALL.iter().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>());
+    let known = workloads();
     if names.is_empty() {
         return Err(Error::usage(format!("name a workload to simulate: {}", known.join(", "))));
     }

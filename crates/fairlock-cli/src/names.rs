@@ -1,0 +1,75 @@
+//! Names that the command line takes, for completions.
+
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command, Error};
+use fairlock_sim::Machine;
+use fairlock_sim::tester::Lock;
+
+use crate::cell::{Case, Workload};
+use crate::locks::registry;
+use crate::sim;
+use crate::workload::range::Shape;
+
+/// Takes any word, and knows those that make sense. What is wrong with another one is said
+/// later, where it is known what was meant.
+#[derive(Clone)]
+pub struct Name(fn() -> Vec<&'static str>);
+
+impl TypedValueParser for Name {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// A lock that runs on this machine.
+pub fn lock() -> Name {
+    Name(|| registry::all().iter().map(|lock| lock.name).collect())
+}
+
+/// A lock that can be simulated.
+pub fn simulated_lock() -> Name {
+    Name(|| sim::locks::all().iter().map(|lock| lock.name).collect())
+}
+
+/// A lock that can be tortured.
+pub fn tortured_lock() -> Name {
+    Name(|| Lock::all().map(Lock::name).collect())
+}
+
+/// A workload on real threads, or all of them.
+pub fn workload() -> Name {
+    Name(|| Workload::ALL.iter().map(|workload| workload.name()).chain(["all"]).collect())
+}
+
+/// A workload that is simulated, or all of them.
+pub fn simulated_workload() -> Name {
+    Name(sim::workloads)
+}
+
+/// A machine that is built in.
+pub fn machine() -> Name {
+    Name(|| Machine::builtin_names().collect())
+}
+
+/// A case of a workload.
+pub fn case() -> Name {
+    Name(|| Case::ALL.map(Case::name).into())
+}
+
+/// A part of an array.
+pub fn shape() -> Name {
+    Name(|| Shape::ALL.map(Shape::name).into())
+}
