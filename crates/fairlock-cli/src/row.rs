@@ -49,7 +49,7 @@ pub struct Row {
 }
 
 /// A simulated row beside what was published. Both are in the row's own unit:
-/// operations or megabytes per second, or (`batch`) relative to the baseline.
+/// operations or megabytes per second, or (`handoff`, `batch`) relative to the baseline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Comparison {

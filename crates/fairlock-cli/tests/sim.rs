@@ -126,6 +126,45 @@ fn a_row_has_the_published_figure_and_the_ratio() {
     assert_eq!(row["by_seed"].as_array().unwrap().len(), 1);
 }
 
+#[test]
+fn what_is_no_comparison_does_not_look_like_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    // Published in another unit: ratios only.
+    let handoff = ["sim", "handoff", "--case", "sleep", "--duration", "2ms"];
+    let (printed, document) = run_json(&handoff, &file);
+    let head: Vec<_> = printed.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(head[..8], ["lock", "as", "threads", "kop/s", "min-max", "x", "base", "publ."]);
+    assert!(!printed.contains("15,519") && !printed.contains("12,590"), "{printed}");
+    let row = &document["rows"][1];
+    assert_eq!(
+        (&row["published_as"], &row["published"]),
+        (&"handoff_10ms".into(), &(12_590.0 / 15_519.0).into())
+    );
+    let ratio = row["ratio_to_baseline"].as_f64().unwrap() / row["published"].as_f64().unwrap();
+    assert_eq!(row["ratio_to_published"].as_f64(), Some(ratio));
+
+    // Published for other threads, another machine, or another load.
+    let batch = ["batch", "--case", "chunks", "--locks", "batch1,batch8"];
+    for other in [
+        &["handoff", "--threads", "8"][..],
+        &["handoff", "--machine", "cascade_lake_96"],
+        &["reader-spin", "--machine", "skylake_80", "--threads", "2", "--cs-load", "20"],
+        &["reader-spin", "--threads", "3", "--cs-load", "20"],
+        &["direct-io", "--machine", "opteron_4"],
+        &[&batch[..], &["--threads", "33"]].concat(),
+        &["range", "--machine", "two_cpu"],
+    ] {
+        let (printed, document) =
+            run_json(&[&["sim"], other, &["--duration", "1ms"]].concat(), &file);
+        assert!(!printed.contains("publ"), "{other:?}: {printed}");
+        assert!(!printed.contains(": -\n") && !printed.contains("- of as"), "{other:?}: {printed}");
+        for row in document["rows"].as_array().unwrap() {
+            assert!(row.get("published").is_none() && row.get("ratio_to_published").is_none());
+        }
+    }
+}
+
 /// The grid of the tests of `merge`: several workloads, and more cells than parts.
 const GRID: [&str; 9] =
     ["sim", "handoff", "direct-io", "--duration", "2ms", "--seeds", "2", "--seed", "3"];

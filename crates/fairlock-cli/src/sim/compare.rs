@@ -36,10 +36,9 @@ pub fn relate(rows: &mut [Row]) {
         let base = baseline_of(rows, row);
         let to_baseline = ratio(row.rate(), base.and_then(Row::rate));
         let published = row.comparison.published;
-        let is_relative = row.workload == Workload::Batch && !is_real(row);
         let comparison = Comparison {
             ratio_to_published: ratio(
-                if is_relative { to_baseline } else { row.rate() },
+                if is_relative(row) { to_baseline } else { row.rate() },
                 published,
             ),
             ratio_to_baseline: to_baseline,
@@ -60,6 +59,13 @@ fn ratio(own: Option<f64>, other: Option<f64>) -> Option<f64> {
 /// Whether a row is beside a measured one.
 pub fn is_real(row: &Row) -> bool {
     row.comparison.published_as.as_deref() == Some(REAL)
+}
+
+/// Whether what was published says how rows relate to their baseline, and no more: `batch`
+/// was published so, and the unit of `handoff` is not operations, as its own figures for
+/// each thread contradict it.
+pub fn is_relative(row: &Row) -> bool {
+    matches!(row.workload, Workload::Handoff | Workload::Batch) && !is_real(row)
 }
 
 /// The row that another one is measured by: another lock in the same configuration, or

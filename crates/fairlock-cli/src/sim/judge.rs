@@ -1,8 +1,8 @@
 //! How well the simulation agrees with what was published, or measured: as a whole and
 //! cell by cell. Nothing is left out: what disagrees is listed.
 
-use super::compare::{baseline_of, is_beside, is_real, of_lock};
-use super::order;
+use super::compare::{baseline_of, is_beside, is_real, is_relative, of_lock};
+use super::{order, published};
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 use crate::stats::spearman;
@@ -11,11 +11,6 @@ use crate::stats::spearman;
 /// published one; of the measured one.
 const WITHIN: f64 = 1.5;
 const WITHIN_REAL: f64 = 2.0;
-
-/// How many times fewer operations a writer had with a handoff at each release than with
-/// one after 4 ms: 34,956 and 1,263 on average, 40 readers and 40 writers, as published
-/// with the series as it was merged.
-const IMMEDIATE_FEWER: f64 = 34_956.0 / 1_263.0;
 
 /// What the rows of a workload come to.
 pub fn judgement(workload: Workload, rows: &[Row]) -> String {
@@ -112,9 +107,9 @@ fn of_published<'a>(rows: &'a [Row], lock: &str) -> impl Iterator<Item = &'a Row
 /// A lock's rank correlation with its published column, for each seed; none if it has none.
 pub fn correlations(rows: &[Row], lock: &str) -> Vec<f64> {
     // Relative figures are ranked as such.
-    let ours = |row: &Row, seed| match row.workload {
-        Workload::Batch => relation(row, baseline_of(rows, row), seed),
-        _ => row.rate_of(seed),
+    let ours = |row: &Row, seed| match is_relative(row) {
+        true => relation(row, baseline_of(rows, row), seed),
+        false => row.rate_of(seed),
     };
     let of_seed = |seed| {
         let pairs: Vec<(f64, f64)> = of_published(rows, lock)
@@ -213,7 +208,8 @@ pub fn describe(row: &Row) -> String {
 /// `handoff`: who was starved, the fastest thread in relation to the slowest, and what
 /// fairness cost, as ranges over the seeds; and what a handoff at each release costs.
 fn fairness(rows: &[Row], out: &mut String) {
-    for row in rows.iter().filter(|row| row.case != Case::Mixed) {
+    let has_run = |row: &&Row| row.case != Case::Mixed && !row.by_seed.is_empty();
+    for row in rows.iter().filter(has_run) {
         let base = of_lock(rows, row, "fairlock:unfair");
         let starved = row.by_seed.iter().filter_map(|f| Some(f.starved_threads? as f64));
         let spread: Vec<f64> = row
@@ -226,17 +222,22 @@ fn fairness(rows: &[Row], out: &mut String) {
         } else {
             range(spread, two_digits)
         };
-        let loss = (0..row.by_seed.len())
-            .filter_map(|seed| Some(100.0 * (1.0 - relation(row, base, seed)?)));
+        let loss: Vec<f64> = (0..row.by_seed.len())
+            .filter_map(|seed| Some(100.0 * (1.0 - relation(row, base, seed)?)))
+            .collect();
         out.push_str(&format!(
-            "{}, {}: starved {}, fastest/slowest {spread}, throughput loss {} %\n",
+            "{}, {}: starved {}, fastest/slowest {spread}",
             row.lock,
             describe(row),
             range(starved, |n| format!("{n:.0}")),
-            range(loss, |percent| format!("{percent:.1}")),
         ));
+        if !loss.is_empty() {
+            let loss = range(loss, |percent| format!("{percent:.1}"));
+            out.push_str(&format!(", throughput loss {loss} %"));
+        }
+        out.push('\n');
     }
-    if !rows.iter().any(is_real) {
+    if rows.iter().any(|row| is_relative(row) && row.comparison.published.is_some()) {
         out.push_str(
             "published: no_handoff starved 28 of 60; handoff_10ms starved 0, fastest/slowest 1.57, \
              loss 18.9 %\n",
@@ -248,11 +249,14 @@ fn fairness(rows: &[Row], out: &mut String) {
         let fewer = (0..row.by_seed.len()).filter_map(|seed| relation(row, Some(immediate), seed));
         let digits = |ratio: f64| if ratio < 10.0 { 1 } else { 0 };
         out.push_str(&format!(
-            "{}: immediate handoff: {} times fewer writer operations; published (section not \
-             given): {IMMEDIATE_FEWER:.0}\n",
+            "{}: immediate handoff: {} times fewer writer operations",
             describe(row),
             range(fewer, |ratio| format!("{ratio:.*}", digits(ratio))),
         ));
+        if let Some(published) = published::immediate_fewer(row) {
+            out.push_str(&format!("; published (section not given): {published:.0}"));
+        }
+        out.push('\n');
     }
 }
 
@@ -270,6 +274,9 @@ fn against_best(rows: &[Row], out: &mut String) {
                 && rows.iter().any(|other| is_published(other) && is_beside(other, row))
         };
         let of_lock: Vec<&Row> = rows.iter().filter(beside_published).collect();
+        if of_lock.is_empty() {
+            continue;
+        }
         let ratio = |row: &Row, seed: usize| {
             let best = rows
                 .iter()
@@ -376,9 +383,10 @@ fn scaling(rows: &[Row], out: &mut String) {
                     && other.case == Case::Array
                     && other.threads == 1
             });
-            let shares =
-                (0..seeds(rows)).filter_map(|s| Some(relation(row, one, s)? / row.threads as f64));
-            if row.threads > 1 {
+            let shares: Vec<f64> = (0..seeds(rows))
+                .filter_map(|s| Some(relation(row, one, s)? / row.threads as f64))
+                .collect();
+            if row.threads > 1 && !shares.is_empty() {
                 out.push_str(&format!(
                     "disjoint: {}, {}: {} of as many times one thread\n",
                     describe(row),
@@ -390,6 +398,9 @@ fn scaling(rows: &[Row], out: &mut String) {
             let ratios: Vec<f64> = (0..seeds(rows))
                 .filter_map(|seed| relation(row, of_lock(rows, row, "fairlock:default"), seed))
                 .collect();
+            if ratios.is_empty() {
+                continue;
+            }
             let mark = if ratios.iter().any(|&r| r < 0.97) { "below 0.97" } else { "within 3 %" };
             out.push_str(&format!(
                 "{mark}: {}, fairlock:range in relation to fairlock:default: {}\n",

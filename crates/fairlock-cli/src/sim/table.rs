@@ -1,6 +1,6 @@
 //! Simulated results as tables for people.
 
-use super::compare::{is_real, of_lock};
+use super::compare::{is_real, is_relative, of_lock};
 use super::judge::{judgement, locks};
 use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
@@ -8,14 +8,6 @@ use crate::layout::{Column, Table};
 use crate::row::Row;
 use crate::table::or_dash;
 use crate::units::{count, digits, kops, time};
-
-/// What the tables with a line for each row say.
-const LINES: &str = "min-max: over the seeds; x: ours in relation to the published figure; \
-     x base, publ.: in relation to the baseline, ours and as published";
-
-/// What those with the locks beside each other say.
-const COLUMNS: &str = "kop/s of both sides, median over the seeds; publ.: as published; x: ours \
-     in relation to it";
 
 /// The tables of all workloads in `rows`, so wide at most, each with its judgement.
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
@@ -32,7 +24,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         let by_column = workload == Workload::ReaderSpin && !rows.iter().any(is_real);
         out.push_str(&match by_column {
             true => both_sides(&title, &rows, width),
-            false => lines(&rows).titled(&title, LINES, width),
+            false => lines(&title, &rows, width),
         });
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
@@ -54,14 +46,23 @@ fn both_sides(title: &str, rows: &[Row], width: Option<usize>) -> String {
     let rows: Vec<Row> = rows.iter().filter(|row| row.side == Side::All).cloned().collect();
     let columns = columns(&rows);
     if columns.fits(width) {
-        columns.titled(title, COLUMNS, width)
+        let mut note = "kop/s of both sides, median over the seeds".to_owned();
+        if rows.iter().any(|row| row.comparison.published.is_some()) {
+            note.push_str("; publ.: as published; x: ours in relation to it");
+        }
+        columns.titled(title, &note, width)
     } else {
-        lines(&rows).titled(title, LINES, width)
+        lines(title, &rows, width)
     }
 }
 
 /// One line a row.
-fn lines(rows: &[Row]) -> Table {
+fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
+    let (whose, made) =
+        if rows.iter().any(is_real) { ("real", "measured") } else { ("publ.", "published") };
+    let is_beside_others = rows.iter().any(|row| row.comparison.published.is_some());
+    // Only figures of the same unit are put beside each other.
+    let has_unit = is_beside_others && !rows.iter().all(is_relative);
     // Where a section takes milliseconds, thousands a second are too coarse.
     let is_slow = rows.iter().all(|row| row.workload == Workload::Range);
     let (unit, per_s): (&str, fn(f64) -> String) =
@@ -77,10 +78,10 @@ fn lines(rows: &[Row]) -> Table {
         Column::figure("pauses").shared(),
         Column::figure(unit),
         Column::figure("min-max").rank(1),
-        Column::figure("publ.").rank(6),
+        Column::figure(whose).rank(6),
         Column::figure("x").rank(6),
         Column::figure("x base"),
-        Column::figure("publ."),
+        Column::figure(whose),
         Column::figure("starved").rank(7),
         Column::figure("fewest").rank(3),
         Column::figure("most").rank(3),
@@ -91,7 +92,6 @@ fn lines(rows: &[Row]) -> Table {
         let (f, c) = (&row.figures, &row.comparison);
         let show = |rate: f64| match f.mb_per_s {
             Some(_) => format!("{} MB/s", digits(rate)),
-            None if row.workload == Workload::Batch && !is_real(row) => format!("{rate:.2}"),
             None => per_s(rate),
         };
         let case = match row.range.section_ns {
@@ -107,7 +107,7 @@ fn lines(rows: &[Row]) -> Table {
             row.threads.to_string(),
             or_dash(row.overcommit, |x| format!("{x}x")),
             or_dash(row.cs_load, |n| n.to_string()),
-            or_dash(row.rate(), |rate| if f.mb_per_s.is_some() { show(rate) } else { per_s(rate) }),
+            or_dash(row.rate(), show),
             or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| {
                 format!("{}-{}", per_s(min), per_s(max))
             }),
@@ -138,7 +138,23 @@ fn lines(rows: &[Row]) -> Table {
     if rows.iter().all(|row| row.case == Case::Sleep) {
         table.leave_out("case");
     }
-    table
+    let mut note = "min-max: over the seeds".to_owned();
+    if has_unit {
+        note.push_str(&format!("; x: ours in relation to the {made} figure"));
+    } else {
+        table.leave_out(whose);
+        table.leave_out("x");
+    }
+    if is_beside_others {
+        note.push_str(&format!(
+            "; x base, {whose}: in relation to the baseline, ours and as {made}"
+        ));
+    } else {
+        table.leave_out("as");
+        table.leave_out(whose);
+        note.push_str("; x base: in relation to the baseline");
+    }
+    table.titled(title, &note, width)
 }
 
 /// One line a configuration, with the locks beside each other.

@@ -42,6 +42,11 @@ impl Unknown {
     }
 }
 
+/// The machine as it is assumed to be, whatever is set.
+pub fn assumed(machine: &str) -> &str {
+    machine.split(WITH).next().unwrap_or(machine)
+}
+
 /// Whether a row is of a machine with an unknown set.
 pub fn is_varied(row: &Row) -> bool {
     row.machine.as_deref().is_some_and(|machine| machine.contains(WITH))
