@@ -1,6 +1,7 @@
 //! The report that the library wrote: one line of JSON for each lock, one file for each
 //! process.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ use crate::units::{count, time};
 /// The file of the first process; those of others have a number behind it.
 pub const NAME: &str = "locks";
 
-/// So many locks are shown.
+/// So many locks that were waited for are shown.
 const SHOWN: usize = 20;
 /// So many kinds of events of each.
 const EVENTS: usize = 3;
@@ -68,10 +69,19 @@ impl Lock {
         }
     }
 
+    /// How often it was taken.
+    fn used(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    fn was_waited_for(&self) -> bool {
+        self.waits > 0
+    }
+
     /// What happened most.
     fn events(&self) -> String {
         let mut events: Vec<_> = self.events.iter().collect();
-        events.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+        events.sort_by_key(|&(_, n)| Reverse(n));
         let shown = events.iter().take(EVENTS).map(|(name, n)| format!("{name} {}", count(**n)));
         shown.collect::<Vec<_>>().join(", ")
     }
@@ -81,6 +91,7 @@ impl Lock {
 pub struct Report {
     /// As they were written.
     text: String,
+    /// By longest wait, those that were used more before others.
     locks: Vec<Lock>,
     /// Processes that wrote one.
     processes: usize,
@@ -109,22 +120,14 @@ impl Kept {
 
 /// What was written to `folder`.
 pub fn read(folder: &Path) -> Result<Report, Error> {
-    let mut report = Report { text: String::new(), locks: vec![], processes: 0, unreadable: 0 };
     let entries = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
+    let mut text = String::new();
     for path in &files {
-        report.text += &fs::read_to_string(path).map_err(|error| cannot("read", path, &error))?;
-        report.processes += 1;
+        text += &fs::read_to_string(path).map_err(|error| cannot("read", path, &error))?;
     }
-    for line in report.text.lines() {
-        match serde_json::from_str(line) {
-            Ok(lock) => report.locks.push(lock),
-            Err(_) => report.unreadable += 1,
-        }
-    }
-    report.locks.sort_by_key(|lock| std::cmp::Reverse((lock.wait_max_ns, lock.waits)));
-    Ok(report)
+    Ok(Report::new(text, files.len()))
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
@@ -132,6 +135,18 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 impl Report {
+    fn new(text: String, processes: usize) -> Self {
+        let (mut locks, mut unreadable) = (Vec::<Lock>::new(), 0);
+        for line in text.lines() {
+            match serde_json::from_str(line) {
+                Ok(lock) => locks.push(lock),
+                Err(_) => unreadable += 1,
+            }
+        }
+        locks.sort_by_key(|lock| Reverse((lock.wait_max_ns, lock.used())));
+        Self { text, locks, processes, unreadable }
+    }
+
     /// Writes it where the user wants it.
     pub fn keep(&self, kept: Kept) -> Result<(), Error> {
         let text = self.text.as_bytes();
@@ -156,10 +171,17 @@ impl Report {
         if self.locks.is_empty() && self.unreadable == 0 {
             return "fairlock: the program took no pthread_rwlock_t\n".into();
         }
-        let mut text = format!("\n{}", self.table(width));
-        let hidden = self.locks.len().saturating_sub(SHOWN);
-        if hidden > 0 {
-            text += &format!("and {hidden} more locks: --stats FILE keeps them all\n");
+        let (shown, others) = self.shown();
+        let mut text = format!("\n{}", self.table(&shown, width));
+        let (waited, idle): (Vec<&Lock>, Vec<&Lock>) =
+            others.iter().partition(|lock| lock.was_waited_for());
+        for (others, what) in [(waited, "with shorter waits"), (idle, "that nobody waited for")] {
+            if !others.is_empty() {
+                text += &format!("{} more {what}: {}\n", count(others.len() as u64), sum(&others));
+            }
+        }
+        if !others.is_empty() {
+            text += "--stats FILE keeps them all\n";
         }
         if self.unreadable > 0 {
             text += &format!(
@@ -170,6 +192,19 @@ impl Report {
         text
     }
 
+    /// Those that are shown, and the others: of those that were waited for the first, and
+    /// the one that was used most, whoever waited for it.
+    fn shown(&self) -> (Vec<&Lock>, Vec<&Lock>) {
+        let busiest = self.locks.iter().max_by_key(|lock| lock.used());
+        let is_busiest = |lock: &Lock| busiest.is_some_and(|busiest| std::ptr::eq(busiest, lock));
+        let is_shown = |&(place, lock): &(usize, &Lock)| {
+            is_busiest(lock) || lock.was_waited_for() && place < SHOWN
+        };
+        let (shown, others): (Vec<_>, Vec<_>) = self.locks.iter().enumerate().partition(is_shown);
+        let locks = |of: Vec<(usize, _)>| of.into_iter().map(|(_, lock)| lock).collect();
+        (locks(shown), locks(others))
+    }
+
     fn policies(&self) -> String {
         let mut names: Vec<_> = self.locks.iter().map(|lock| &*lock.policy).collect();
         names.sort_unstable();
@@ -177,7 +212,7 @@ impl Report {
         names.join(", ")
     }
 
-    fn table(&self, width: Option<usize>) -> String {
+    fn table(&self, shown: &[&Lock], width: Option<usize>) -> String {
         let pids = self.processes > 1;
         let process = pids.then(|| Column::name("process"));
         let mut table = Table::new(process.into_iter().chain([
@@ -190,7 +225,7 @@ impl Report {
             Column::figure("inside").rank(2),
             Column::name("events").rank(1),
         ]));
-        for lock in self.locks.iter().take(SHOWN) {
+        for lock in shown {
             let row = [
                 lock.place(),
                 time(lock.wait_max_ns),
@@ -205,5 +240,76 @@ impl Report {
         }
         let title = format!("locks by longest wait, policy {}", self.policies());
         table.titled(&title, NOTE, width)
+    }
+}
+
+/// What several locks come to.
+fn sum(locks: &[&Lock]) -> String {
+    let total = |what: fn(&Lock) -> u64| locks.iter().map(|lock| what(lock)).sum::<u64>();
+    let (waits, ns) = (total(|lock| lock.waits), total(|lock| lock.wait_total_ns));
+    let waited = match waits {
+        0 => String::new(),
+        _ => format!("{} waits of {} in all, ", count(waits), time(ns)),
+    };
+    format!("{waited}{} reads, {} writes", count(total(|l| l.reads)), count(total(|l| l.writes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(symbol: &str, waits: u64, wait_max_ns: u64, reads: u64, writes: u64) -> String {
+        let lock = serde_json::json!({
+            "pid": 1, "policy": "default", "address": "0x10", "object": null, "symbol": symbol,
+            "offset": 0, "reads": reads, "writes": writes, "waits": waits,
+            "wait_total_ns": waits * wait_max_ns, "wait_max_ns": wait_max_ns, "readers": 0,
+            "writer": 0, "events": {},
+        });
+        format!("{lock}\n")
+    }
+
+    fn text_of(lines: &[String]) -> String {
+        Report::new(lines.concat(), 1).text(false, None)
+    }
+
+    /// The locks of a table, from above.
+    fn names(text: &str) -> Vec<&str> {
+        let rows = text.lines().skip_while(|line| !line.starts_with("lock ")).skip(1);
+        rows.take_while(|line| !line.is_empty()).filter_map(|row| row.split(' ').next()).collect()
+    }
+
+    #[test]
+    fn the_busiest_lock_is_shown_and_idle_ones_are_one_line() {
+        let mut lines: Vec<String> =
+            (0..111).map(|n| line(&format!("idle{n}"), 0, 0, 0, 3)).collect();
+        lines.push(line("busiest", 0, 0, 90_000, 8_270));
+        lines.push(line("waited", 2, 500, 7, 1));
+        let text = text_of(&lines);
+        assert_eq!(names(&text), ["waited", "busiest"], "{text}");
+        assert!(
+            text.contains("\n111 more that nobody waited for: 0 reads, 333 writes\n"),
+            "{text}"
+        );
+        assert!(!text.contains("shorter waits"), "{text}");
+    }
+
+    #[test]
+    fn locks_come_by_longest_wait_and_then_by_use() {
+        let mut lines: Vec<String> =
+            (0..25).map(|n| line(&format!("w{n}"), 1, 900 - n, 10, 0)).collect();
+        lines.insert(3, line("rare", 9, 950, 0, 1));
+        lines.insert(9, line("often", 1, 950, 40, 1));
+        let text = text_of(&lines);
+        let shown = names(&text);
+        assert_eq!((shown.len(), &shown[..3]), (20, &["often", "rare", "w0"][..]), "{text}");
+        let others = "7 more with shorter waits: 7 waits of 6.15 us in all, 70 reads, 0 writes";
+        assert!(text.contains(others) && text.contains("--stats FILE"), "{text}");
+    }
+
+    #[test]
+    fn where_all_are_shown_nothing_is_summed() {
+        let text = text_of(&[line("a", 1, 5, 1, 0), line("b", 0, 0, 8, 0)]);
+        assert_eq!(names(&text), ["a", "b"]);
+        assert!(!text.contains("more") && !text.contains("--stats"), "{text}");
     }
 }
