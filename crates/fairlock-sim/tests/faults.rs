@@ -24,6 +24,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (AllSpin, "rwsem:handoff", &[Conduct, Livelock]),
     (TakesNodeAlong, "rwsem:handoff", &[Livelock, Remains, Deadlock]),
     (TouchesGranted, "rwsem:handoff", &[Conduct]),
+    (TellsTooSoon, "rwsem:default", &[Conduct]),
     (WriterLeavesQuietly, "rwsem:writer-phase", &[Deadlock]),
     (WriterLeavesQuietly, "rwsem:default", &[Word, Panic, Deadlock]),
     (TryReadCounts, "rwsem:handoff", &[Deadlock]),

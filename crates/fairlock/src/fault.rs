@@ -42,6 +42,8 @@ pub enum Fault {
     /// Rule 12, and defect 8 of range locks: the granter looks at the waiter once
     /// more after the grant.
     TouchesGranted,
+    /// A waiter is told of its grant before the granter is done with the lock.
+    TellsTooSoon,
     /// Rule 14: a writer that gives up wakes nobody.
     WriterLeavesQuietly,
     /// Rule 15: `try_read` counts itself for a moment.

@@ -352,3 +352,70 @@ models! {
     longer_downgrade_and_reader: [&[Downgrade], &[Read]], [LONG long_tenure];
     longer_timed_out_writer_and_reader: [&[WriteUntil], &[Read]], [LONG long_tenure];
 }
+
+impl RwSem<Loom> {
+    /// Has loom check that every access so far happens before this one.
+    fn access_mut(&mut self) {
+        self.word.with_mut(|_| ());
+        self.owner.with_mut(|_| ());
+        self.tenure.end.with_mut(|_| ());
+        self.tenure.holder.with_mut(|_| ());
+        self.queue_lock.access_mut();
+    }
+}
+
+/// So many writers, of which the last one takes the lock apart as soon as it has released
+/// it: loom reports any access of the others that this does not come after.
+fn free_at_once(policy: Policy, visit: Visit, writers: u32) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
+    builder.check(move || {
+        let write = move |lock: *mut Guarded| {
+            // SAFETY: whoever comes last takes it apart, and nobody comes twice.
+            let shared = unsafe { &*lock };
+            shared.lock.write();
+            // SAFETY: the lock is held.
+            let last = shared.value.with_mut(|value| unsafe {
+                *value += 1;
+                *value == writers
+            });
+            // SAFETY: the lock is held.
+            unsafe {
+                match visit {
+                    WriteFair => shared.lock.unlock_write_fair(),
+                    _ => shared.lock.unlock_write(),
+                }
+            }
+            if last {
+                // SAFETY: the others have had their turns.
+                unsafe { (*lock).lock.access_mut() };
+            }
+        };
+        let guarded = Guarded {
+            lock: RwSem::new(policy),
+            value: UnsafeCell::new(0),
+            stop: CancelToken::new(),
+        };
+        let lock = Box::into_raw(Box::new(guarded));
+        let others: Vec<_> = (1..writers)
+            .map(|_| {
+                let address = lock as usize;
+                thread::spawn(move || write(address as *mut Guarded))
+            })
+            .collect();
+        write(lock);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        // SAFETY: all are done with it.
+        drop(unsafe { Box::from_raw(lock) });
+    });
+}
+
+#[test]
+fn nothing_touches_the_lock_after_its_last_writer_has_released_it() {
+    for policy in [SHORT, LONG] {
+        for visit in [Write, WriteFair] {
+            free_at_once(policy, visit, 2);
+            free_at_once(policy, visit, 3);
+        }
+    }
+}

@@ -291,6 +291,10 @@ impl<P: Platform> RwSem<P> {
 
     /// Gives up the lock held for writing.
     ///
+    /// Under tenure nothing touches the lock after another thread can have it, so the next
+    /// owner may free it even before this returns. Readers, and the published discipline,
+    /// let the lock go first and then look after those that wait.
+    ///
     /// # Safety
     /// The caller holds the lock for writing.
     #[inline]

@@ -12,7 +12,7 @@ use super::RwSem;
 use super::policy::TenureShape;
 use super::tenure::Queued;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Hint, Kind, Look, Queue, WakeList, this_cpu};
+use crate::wait::{Hint, Kind, Look, Queue, Thread, WakeList, this_cpu};
 
 /// `holder` while the tenure belongs to readers. Not the address of a record.
 pub(super) const READERS: usize = 1;
@@ -321,6 +321,15 @@ impl<P: Platform> RwSem<P> {
             wakes.wake_all();
             let cost = P::now().wrapping_sub(since).min(MAX_COST_NS as u64);
             smooth(&self.tenure.leaving, cost);
+        }
+    }
+
+    /// The same for a writer's last transfer of this lock: when that was over, the lock may
+    /// have been gone.
+    pub(super) fn note_last_transfer(&self, me: &Thread<P>) {
+        let (lock, cost) = me.transfer.replace((0, 0));
+        if lock == core::ptr::from_ref(self).addr() {
+            smooth(&self.tenure.leaving, cost.min(MAX_COST_NS as u64));
         }
     }
 

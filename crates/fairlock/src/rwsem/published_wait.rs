@@ -158,7 +158,7 @@ impl<P: Platform> RwSem<P> {
         }
         let free = is_free(self.word.load(Ordering::Relaxed));
         self.wake_check(q, free, wakes);
-        let acquired = waiter.state() == GRANTED;
+        let acquired = !q.waiters.holds(waiter);
         if free && !acquired {
             self.count_idle(q, waiter.arrived);
         }
@@ -230,8 +230,8 @@ impl<P: Platform> RwSem<P> {
 
     /// Gives up, unless the grant came first: then the lock is owned.
     fn give_up(&self, waiter: &Waiter<P>, error: WaitError) -> Result<(), WaitError> {
-        self.with_wakes(|q, wakes| {
-            if waiter.state() == GRANTED {
+        let result = self.with_wakes(|q, wakes| {
+            if !q.waiters.holds(waiter) {
                 return Ok(());
             }
             self.count(Event::fail(waiter.kind));
@@ -245,6 +245,10 @@ impl<P: Platform> RwSem<P> {
             let free = is_free(self.word.load(Ordering::Relaxed));
             self.wake_check(q, was_head || free, wakes);
             Err(error)
-        })
+        });
+        if result.is_ok() {
+            waiter.wait_until_told();
+        }
+        result
     }
 }

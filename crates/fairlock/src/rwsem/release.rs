@@ -6,7 +6,7 @@ use super::RwSem;
 use super::policy::TenureShape;
 use super::word::{HANDOFF, WAITERS, WRITER_LOCKED, is_free};
 use crate::platform::{Atomic, Platform};
-use crate::wait::WakeList;
+use crate::wait::{Thread, WakeList};
 
 impl<P: Platform> RwSem<P> {
     /// The writer's word was not just `WRITER_LOCKED`.
@@ -25,9 +25,15 @@ impl<P: Platform> RwSem<P> {
         if word & WAITERS != 0 && self.tenure_is_over(me) {
             word = self.close();
         }
-        // Release: as on the fast path. By compare-exchange, so that the lock
-        // is never let go with HANDOFF set and nobody to grant it.
-        while word & HANDOFF == 0 {
+        loop {
+            if word & HANDOFF != 0 {
+                if self.write_transfer(me) {
+                    return;
+                }
+                word &= !HANDOFF;
+            }
+            // Release: as on the fast path. By compare-exchange, so that the lock
+            // is never let go with HANDOFF set and nobody to grant it.
             match self.word.compare_exchange_weak(
                 word,
                 word & !WRITER_LOCKED,
@@ -38,21 +44,33 @@ impl<P: Platform> RwSem<P> {
                 Err(now) => word = now,
             }
         }
-        if let Some(shape) = self.policy.tenure() {
-            self.write_transfer(shape);
-        }
     }
 
-    /// The lock is closed: it goes from this writer to the queue.
+    /// The lock is closed: it goes from this writer to the queue, and whoever has it next
+    /// may free it. False if nobody is queued any more.
     #[inline(never)]
-    fn write_transfer(&self, shape: TenureShape) {
+    fn write_transfer(&self, me: &Thread<P>) -> bool {
+        let Some(shape) = self.policy.tenure() else { return false };
+        self.note_last_transfer(me);
         let now = P::now();
         let mut wakes = WakeList::new();
-        self.with_queue(|q| {
+        let transferred = self.with_queue(|q| {
+            if q.waiters.is_empty() {
+                return false;
+            }
+            // From here on others may get in. But somebody is queued, and uses the lock until
+            // it has had the queue lock after this thread, or is told below.
             self.word.fetch_and(!WRITER_LOCKED, Ordering::Release);
             self.grant_next(q, now, shape, &mut wakes);
+            true
         });
-        self.wake_and_note(now, &mut wakes);
+        if !wakes.is_empty() {
+            let lock = core::ptr::from_ref(self).addr();
+            wakes.wake_all();
+            // The lock may be gone.
+            me.transfer.set((lock, P::now().wrapping_sub(now)));
+        }
+        transferred
     }
 
     /// The last reader left and somebody waits.

@@ -88,19 +88,8 @@ impl<P: Platform> RwSem<P> {
                 return self.leave(waiter, error, shape);
             }
             let outcome = match state {
-                INVITED => {
-                    let mut wakes = WakeList::new();
-                    let joined = self.with_queue(|q| {
-                        waiter.state() == INVITED
-                            && self.join(q, waiter, P::now(), shape, &mut wakes)
-                    });
-                    wakes.wake_all();
-                    if joined {
-                        waiter.thread.steals.restart(P::now());
-                        return Ok(());
-                    }
-                    continue;
-                }
+                INVITED if self.accept(waiter, shape) => return Ok(()),
+                INVITED => continue,
                 NEXT => self.wait_as_next(waiter, &mut watch, context, shape),
                 WAITING if self.waits_for_brief_writer(waiter) => {
                     P::yield_now();
@@ -115,6 +104,23 @@ impl<P: Platform> RwSem<P> {
                 return self.leave(waiter, WaitError::Interrupted, shape);
             }
         }
+    }
+
+    /// An invited reader runs: whether it joined the readers inside.
+    fn accept(&self, waiter: &Waiter<P>, shape: TenureShape) -> bool {
+        let mut wakes = WakeList::new();
+        let (held, joined) = self.with_queue(|q| {
+            let held = q.waiters.holds(waiter);
+            let invited = held && waiter.state() == INVITED;
+            (held, invited && self.join(q, waiter, P::now(), shape, &mut wakes))
+        });
+        wakes.wake_all();
+        if joined {
+            waiter.thread.steals.restart(P::now());
+        } else if !held {
+            waiter.wait_until_told();
+        }
+        joined
     }
 
     /// The waiter was granted the lock, and runs.
@@ -236,7 +242,7 @@ impl<P: Platform> RwSem<P> {
     ) -> Result<(), WaitError> {
         let mut wakes = WakeList::new();
         let result = self.with_queue(|q| {
-            if waiter.state() == GRANTED {
+            if !q.waiters.holds(waiter) {
                 return Ok(());
             }
             self.take_out(q, waiter);
@@ -248,6 +254,7 @@ impl<P: Platform> RwSem<P> {
         });
         wakes.wake_all();
         if result.is_ok() {
+            waiter.wait_until_told();
             self.start_tenure(waiter);
         }
         result

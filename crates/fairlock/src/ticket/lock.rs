@@ -251,7 +251,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 #[cfg(all(test, fairlock_loom))]
 impl<S: BatchSize> TicketLock<crate::platform::loom::Loom, S> {
     /// Has loom check that every access so far happens before this one.
-    pub(super) fn access_mut(&mut self) {
+    pub(crate) fn access_mut(&mut self) {
         self.word.with_mut(|_| ());
         self.solo.access_mut();
         self.heir.with_mut(|_| ());

@@ -145,10 +145,17 @@ impl<P: Platform> Queue<P> {
         self.len -= 1;
     }
 
-    /// Takes out the first waiter of one kind.
+    /// Whether `waiter`, which was added, is still queued. If not, and it did not take
+    /// itself out, it was granted the lock.
+    pub(crate) fn holds(&self, waiter: &Waiter<P>) -> bool {
+        // Others take it out as the first of its list only, and leave its links.
+        !waiter.prev.get().is_null() || core::ptr::eq(self.lists[waiter.kind as usize].head, waiter)
+    }
+
+    /// Takes out the first waiter of one kind, which is granted the lock.
     ///
     /// # Safety
-    /// The caller uses the reference only until it publishes the waiter's
+    /// The caller uses the reference only until it tells the waiter of its
     /// grant: the frame may return right after.
     pub(crate) unsafe fn take_first<'a>(&mut self, kind: Kind) -> Option<&'a Waiter<P>> {
         // SAFETY: a queued waiter is alive (see the type), and stays so until

@@ -25,14 +25,17 @@ pub struct Thread<P: Platform> {
     pub(crate) steals: StealClock,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
+    /// What it took the thread to transfer a lock to another, in nanoseconds, and the
+    /// address of that lock, if it has not been told yet.
+    pub(crate) transfer: Cell<(usize, u64)>,
     /// Reads past a queue that no lock was told of.
     pub(crate) past_queue: Cell<usize>,
     /// The CPU it was last seen on, plus one; zero if unknown. A hint.
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `contended` and
-// `past_queue` are used by the record's own thread only.
+// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `contended`,
+// `transfer` and `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -46,6 +49,7 @@ impl<P: Platform> Thread<P> {
             cancel: CancelLinks::new(),
             steals: StealClock::new(),
             contended: Cell::new(0),
+            transfer: Cell::new((0, 0)),
             past_queue: Cell::new(0),
             cpu: Hint::new(0),
         }

@@ -4,7 +4,6 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::{Thread, WakeList};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 
 /// Which way a waiter wants the lock.
@@ -33,8 +32,10 @@ impl Kind {
 /// | INVITED | queued reader that may join the readers inside | the waiter, under the queue lock |
 /// | GRANTED | out of the queue, owns the lock | nobody: final |
 ///
-/// Only a holder of the queue lock stores the state; the waiter reads it
-/// without. Once GRANTED is stored nobody else touches the waiter.
+/// Only a holder of the queue lock stores the state, but for GRANTED; the waiter
+/// reads it without. A waiter that is granted the lock is taken out of the queue
+/// under the queue lock, and told when that is free again (see `wakes`): in between
+/// its state is what it was. Once GRANTED is stored nobody else touches the waiter.
 pub(crate) struct Waiter<P: Platform> {
     pub(crate) kind: Kind,
     pub(crate) thread: &'static Thread<P>,
@@ -55,6 +56,9 @@ pub(crate) const WAITING: u32 = 0;
 pub(crate) const NEXT: u32 = 1;
 pub(crate) const INVITED: u32 = 2;
 pub(crate) const GRANTED: u32 = 3;
+
+/// Whoever granted the lock has one lock to let go and a store to make, if it runs.
+const TOLD_SOON_NS: u64 = 10_000;
 
 impl<P: Platform> Waiter<P> {
     pub(crate) fn new(kind: Kind, thread: &'static Thread<P>, arrived: u64, priority: u8) -> Self {
@@ -87,18 +91,18 @@ impl<P: Platform> Waiter<P> {
         self.state.store(state, Ordering::Release);
     }
 
-    /// The waiter, which is out of the queue, owns the lock. Rule 1: published
-    /// first, woken after. The thread's record outlives both (rule 12).
+    /// The waiter, which is out of the queue, owns the lock.
     pub(crate) fn grant(&self, wakes: &mut WakeList<P>) {
-        let thread = self.thread;
-        if active(Fault::WakesBeforeGrant) {
-            thread.parker.unpark();
-            return self.set_state(GRANTED);
+        wakes.grant(self);
+    }
+
+    /// Somebody has taken the waiter out of the queue, so it owns the lock: waits, awake if
+    /// that is soon, to be told so.
+    pub(crate) fn wait_until_told(&self) {
+        while self.state() != GRANTED {
+            if !P::spin_until(&self.state, TOLD_SOON_NS, |state| state == GRANTED) {
+                self.thread.parker.park(None, false);
+            }
         }
-        self.set_state(GRANTED);
-        if active(Fault::TouchesGranted) {
-            self.state();
-        }
-        wakes.push(thread);
     }
 }

@@ -1,5 +1,6 @@
 //! The reader/writer lock, under every policy.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
@@ -95,16 +96,37 @@ struct Sem {
     tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
     ranks: Ranks,
+    /// Visits that are not over, but for those that only have to return from letting the
+    /// lock go in a way that allows it to be freed meanwhile.
+    to_return: Cell<usize>,
+    /// A call has returned in the step under way.
+    returned: Cell<bool>,
+    gone: Cell<bool>,
 }
 
 impl Sem {
     fn new(policy: Policy, script: &Script) -> Self {
+        let visits = script.iter().flatten();
         Self {
             lock: RwSem::new(policy),
             tokens: std::array::from_fn(|_| CancelToken::new()),
             room: Room::default(),
             ranks: Ranks::new(script.len()),
+            to_return: Cell::new(visits.filter(|(_, a)| matches!(a, Action::Visit { .. })).count()),
+            returned: Cell::new(false),
+            gone: Cell::new(false),
         }
+    }
+
+    /// What `RwSem::unlock_write` promises: the next owner may free the lock.
+    fn leaves_for_good(&self, writes: bool) -> bool {
+        let Policy { handoff_after, handoff_budget, .. } = self.lock.policy();
+        writes && handoff_after.is_some() && handoff_budget.is_some()
+    }
+
+    /// A visit is over, or need not return any more.
+    fn over(&self) {
+        self.to_return.set(self.to_return.get() - 1);
     }
 
     fn acquire(&self, writes: bool, how: How) -> bool {
@@ -175,7 +197,8 @@ impl Subject for Sem {
             Action::Priority(priority) => set_priority(priority),
             Action::Visit { mut writes, how, section, then, .. } => {
                 if !self.acquire(writes, how) {
-                    return;
+                    self.over();
+                    return self.returned.set(true);
                 }
                 self.room.enter(writes);
                 stay(section);
@@ -194,7 +217,14 @@ impl Subject for Sem {
                     }
                     _ => {}
                 }
-                self.release(writes, then == Then::LeaveFair);
+                if self.leaves_for_good(writes) {
+                    self.over();
+                    self.release(writes, then == Then::LeaveFair);
+                } else {
+                    self.release(writes, then == Then::LeaveFair);
+                    self.over();
+                }
+                self.returned.set(true);
             }
         }
     }
@@ -204,6 +234,13 @@ impl Subject for Sem {
         // SAFETY: between two steps nobody runs.
         self.ranks.look(|queued| unsafe { self.lock.for_each_queued(queued) });
         self.ranks.check()?;
+        let free = || {
+            let now = self.lock.snapshot();
+            !now.writer && now.readers == 0 && !now.waiters
+        };
+        if self.returned.take() && self.to_return.get() == 0 && free() {
+            self.gone.set(true);
+        }
         let (readers, writers) = (self.room.readers.get(), self.room.writers.get());
         // SAFETY: between two steps nobody runs. Twice as many readers as threads:
         // each may read again.
@@ -214,6 +251,10 @@ impl Subject for Sem {
     fn check_idle(&self) -> Result<(), Complaint> {
         // SAFETY: nobody runs.
         unsafe { self.lock.check_idle() }.map_err(|what| Complaint::new(Kind::Remains, what))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone.get()
     }
 
     fn state(&self) -> String {
