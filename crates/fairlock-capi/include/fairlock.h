@@ -22,7 +22,15 @@
  * No function aborts on what the caller passes, and no exception comes out of any.
  *
  * POINTERS must be null, or point to an object of their type that stays where it is as
- * long as it is used: until every call with it has returned.
+ * long as it is used: until every call with it has returned, but for the following.
+ *
+ * DESTROYING. A fairlock_mutex_t may be destroyed, and its memory be used for something
+ * else, as soon as nobody holds it, waits for it or will: by its last owner right after the
+ * unlock, even if the unlock calls of earlier owners have not returned yet. The same is true
+ * of a fairlock_rwlock_t and the unlock calls of writers, if its policy has a time and a
+ * budget, as FAIRLOCK_DEFAULT has. The last reader out still looks after those that wait
+ * when it has let the lock go, and so do all under the other presets: these calls must have
+ * returned. So must all calls with range locks and ranges, tokens and counters.
  *
  * CLOCKS are CLOCK_MONOTONIC or CLOCK_REALTIME, and deadlines are absolute times on them.
  * One that is over waits for nobody. A wait for a time on CLOCK_REALTIME that ends looks at

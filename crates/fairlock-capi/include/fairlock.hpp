@@ -10,6 +10,9 @@
  *
  * Locks are initialised statically (their constructors are constexpr), and, but for the
  * range lock, destroyed trivially: one that is a static may be used until the very end.
+ * A mutex may be destroyed as std::mutex, by its last owner right after the unlock, even if
+ * an earlier owner's unlock() has not returned. So may a shared_mutex with the default policy
+ * as to unlock(); unlock_shared() must have returned, as must all calls with others.
  * Errors that the standard has as exceptions are std::system_error; with -fno-exceptions
  * they end the program, which says why. Giving up what is not held is a mistake of the
  * program, checked by assert.

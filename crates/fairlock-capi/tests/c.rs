@@ -114,6 +114,11 @@ fn range() {
 }
 
 #[test]
+fn the_last_owner_takes_a_lock_with_it() {
+    c("c/destroy.c");
+}
+
+#[test]
 fn events() {
     c("c/events.c");
 }
