@@ -6,6 +6,9 @@ use crate::platform::Native;
 use crate::ticket::AdaptiveTicketLock;
 
 /// The raw mutex: an [`AdaptiveTicketLock`] on this platform. 96 bytes.
+///
+/// It implements `lock_api`'s `RawMutex` and `RawMutexFair`: after a fair release those that
+/// wait already, as far as their batch goes, have the lock before anyone who comes later.
 #[derive(Debug)]
 pub struct RawMutex(AdaptiveTicketLock<Native>);
 
@@ -69,5 +72,13 @@ unsafe impl lock_api::RawMutex for RawMutex {
     #[inline]
     fn is_locked(&self) -> bool {
         self.0.is_locked()
+    }
+}
+
+// SAFETY: as for `RawMutex`.
+unsafe impl lock_api::RawMutexFair for RawMutex {
+    unsafe fn unlock_fair(&self, _guard: GuardSend) {
+        // SAFETY: the guard proves that the lock is held.
+        unsafe { self.0.unlock_fair() }
     }
 }

@@ -126,13 +126,31 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// The caller holds the lock.
     #[inline]
     pub unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.release(false) }
+    }
+
+    /// Releases the lock; if others wait for it now, those of their batch have it before
+    /// anyone who comes later, the caller included. That ends the batch early.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    pub unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.release(true) }
+    }
+
+    /// # Safety
+    /// The caller holds the lock.
+    #[inline(always)]
+    unsafe fn release(&self, fair: bool) {
         if Self::TICKETS_ONLY {
             let (sole, idle) = (Word::SOLE.0, Word::IDLE.0);
             let released =
                 self.word.compare_exchange(sole, idle, Ordering::Release, Ordering::Relaxed);
             if let Err(word) = released {
                 // SAFETY: the caller holds the lock.
-                unsafe { self.unlock_contended(Word(word)) }
+                unsafe { self.unlock_contended(Word(word), fair) }
             }
             return;
         }
@@ -143,7 +161,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             self.solo.leave();
         } else {
             // SAFETY: the caller holds the lock.
-            unsafe { self.unlock_contended(word) }
+            unsafe { self.unlock_contended(word, fair) }
         }
     }
 

@@ -15,10 +15,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// # Safety
     /// The caller holds the lock; `word` is a value it had since.
     #[inline(never)]
-    pub(super) unsafe fn unlock_contended(&self, mut word: Word) {
+    pub(super) unsafe fn unlock_contended(&self, mut word: Word, fair: bool) {
         // SAFETY: the caller holds the lock; not used after the release.
         let own = unsafe { &mut *self.own.get() };
         if !self.ticketed.get() {
+            if fair {
+                self.close_batch();
+            }
             return self.solo.leave_to_waiter();
         }
         let step = S::pace(&mut own.pace, word.0, P::now);
@@ -45,13 +48,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     }
                 }
                 let mut next = word.released();
-                match step {
-                    Step::Continue => {}
-                    Step::Close => {
-                        let left = next.outstanding_eligible(S::MAX);
-                        next = next.with_left(left, S::MAX);
-                    }
-                    Step::Next(size) => next = next.with_left(size, S::MAX),
+                if let Step::Next(size) = step {
+                    next = next.with_left(size, S::MAX);
+                }
+                if fair || step == Step::Close {
+                    next = next.closed(S::MAX);
                 }
                 if !own.lot.is_empty() {
                     if matches!(step, Step::Next(_)) {
@@ -80,6 +81,20 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             events::count(Event::ReleasedSlow);
         }
         kicks.send();
+    }
+
+    /// For a holder without a ticket: the batch takes no tickets but those already taken.
+    fn close_batch(&self) {
+        let mut word = self.load();
+        // Relaxed: who may go first is nothing that others read on the strength of.
+        while let Err(now) = self.word.compare_exchange_weak(
+            word.0,
+            word.closed(S::MAX).0,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            word = Word(now);
+        }
     }
 }
 

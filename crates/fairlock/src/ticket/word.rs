@@ -201,6 +201,12 @@ impl Word {
     pub(super) fn with_left(self, left: u32, max: u32) -> Self {
         Self((self.0 & !SPENT_MASK) | (u64::from(max - left) << SPENT_SHIFT))
     }
+
+    /// The same with no services left in the batch but those of the tickets taken.
+    #[inline]
+    pub(super) fn closed(self, max: u32) -> Self {
+        self.with_left(self.outstanding_eligible(max), max)
+    }
 }
 
 /// Whether ticket `a` was taken before ticket `b`.
@@ -311,6 +317,14 @@ mod tests {
                 u64::from(word.outstanding_eligible(max)),
                 (m.tail - m.head).min(u64::from(m.left))
             );
+        }
+
+        #[test]
+        fn a_closed_batch_has_room_for_the_tickets_taken_only((m, max) in model()) {
+            let (open, closed) = (m.word(max), m.word(max).closed(max));
+            prop_assert!(!closed.is_open(max));
+            prop_assert_eq!(closed.outstanding_eligible(max), open.outstanding_eligible(max));
+            prop_assert!(closed.with_left(m.left, max) == open);
         }
 
         #[test]

@@ -7,10 +7,10 @@ use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketL
 use super::{Complaint, Room, Subject, SubjectKind, stay};
 use crate::platform::Sim;
 use crate::tester::failure::Kind;
-use crate::tester::script::{Abilities, Action, How, Script};
+use crate::tester::script::{Abilities, Action, How, Script, Then};
 
 const CAN: Abilities =
-    Abilities { shared: false, timed: false, fair: false, ranges: false, priorities: false };
+    Abilities { shared: false, timed: false, fair: true, ranges: false, priorities: false };
 
 macro_rules! kind {
     ($name:literal, $about:literal, $lock:expr, $backoff:expr) => {
@@ -99,7 +99,7 @@ impl<S: BatchSize> Tickets<S> {
 
 impl<S: BatchSize> Subject for Tickets<S> {
     fn act(&self, action: &Action) {
-        let Action::Visit { how, section, .. } = *action else {
+        let Action::Visit { how, section, then, .. } = *action else {
             if let Action::Away(section) = *action {
                 stay(section);
             }
@@ -126,7 +126,12 @@ impl<S: BatchSize> Subject for Tickets<S> {
         self.room.leave(true);
         over();
         // SAFETY: taken above.
-        unsafe { self.lock.unlock() };
+        unsafe {
+            match then {
+                Then::LeaveFair => self.lock.unlock_fair(),
+                _ => self.lock.unlock(),
+            }
+        }
         let last = self.to_come.get() == 0 && self.room.written.get() == entry;
         self.gone.set(self.gone.get() || last);
     }
