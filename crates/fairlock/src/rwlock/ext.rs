@@ -356,7 +356,10 @@ pub(super) fn read_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result
     if sem.try_read() { Ok(()) } else { sem.read_until(deadline::<P>(timeout)) }
 }
 
-fn read_recursive_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
+pub(super) fn read_recursive_for<P: Platform>(
+    sem: &RwSem<P>,
+    timeout: Duration,
+) -> Result<(), WaitError> {
     if sem.try_read_recursive() { Ok(()) } else { sem.read_recursive_until(deadline::<P>(timeout)) }
 }
 

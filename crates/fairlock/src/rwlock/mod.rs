@@ -2,8 +2,12 @@
 
 mod ext;
 mod raw;
+#[cfg(feature = "std")]
+mod recursive;
 
 pub use ext::RwLockExt;
+#[cfg(feature = "std")]
+pub use recursive::*;
 
 #[cfg(any(feature = "std", fairlock_loom))]
 mod native {
@@ -22,8 +26,8 @@ mod native {
     /// is bounded, on both sides: no stream of readers keeps a writer out, no
     /// stream of writers a reader, and no running thread keeps taking it from
     /// those that sleep. It is `lock_api`'s `RwLock`, so code that is generic
-    /// over `lock_api` takes it, and coming from `parking_lot` means changing
-    /// one `use` line. What `lock_api` lacks is in
+    /// over `lock_api` takes it; for code that comes from `parking_lot` see the
+    /// [crate](crate#in-place-of-another-lock). What `lock_api` lacks is in
     /// [`RwLockExt`](crate::RwLockExt): waits that a signal or a token ends,
     /// errors that say why a wait ended, recursive reads, policies, counters.
     ///
@@ -85,7 +89,8 @@ mod native {
     /// A thread that holds the lock and asks for it again waits for itself:
     /// for ever with `write`; with `read` as soon as somebody else is queued.
     /// Use [`read_recursive`](crate::RwLockExt::read_recursive) where a thread
-    /// may hold a read guard already.
+    /// may hold a read guard already, or a
+    /// [`RecursiveRwLock`](crate::RecursiveRwLock).
     ///
     /// # Panics
     ///

@@ -1,0 +1,139 @@
+//! The reader/writer lock that a thread may read again while it reads.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use lock_api::{GuardSend, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::RawRwLock;
+use super::ext::{read_recursive_for, time_until};
+
+/// The raw lock of [`RecursiveRwLock`]: a [`RawRwLock`] whose every read is a recursive one.
+#[derive(Debug)]
+pub struct RawRwLockRecursive(RawRwLock);
+
+/// A [`RwLock`](crate::RwLock) that a thread which reads may read again.
+///
+/// `read` and its timed forms are [`read_recursive`](crate::RwLockExt::read_recursive): they
+/// go past all waiters if readers hold the lock already. So readers that never let go at the
+/// same time starve a writer. Everything else is as there, the policy the default one.
+///
+/// ```
+/// use fairlock::RecursiveRwLock;
+///
+/// let lock = RecursiveRwLock::new(7);
+/// let first = lock.read();
+/// std::thread::scope(|s| {
+///     s.spawn(|| *lock.write() += 1);
+///     // Whether or not the writer waits by now.
+///     let second = lock.read();
+///     assert_eq!(*first, *second);
+///     drop((first, second));
+/// });
+/// assert_eq!(*lock.read(), 8);
+/// ```
+pub type RecursiveRwLock<T> = RwLock<RawRwLockRecursive, T>;
+/// Shared access to the value of a [`RecursiveRwLock`]; releases it when dropped.
+pub type RecursiveRwLockReadGuard<'a, T> = RwLockReadGuard<'a, RawRwLockRecursive, T>;
+/// Exclusive access to the value of a [`RecursiveRwLock`]; releases it when dropped.
+pub type RecursiveRwLockWriteGuard<'a, T> = RwLockWriteGuard<'a, RawRwLockRecursive, T>;
+/// A [`RecursiveRwLockReadGuard`] for a part of the value.
+pub type MappedRecursiveRwLockReadGuard<'a, T> =
+    lock_api::MappedRwLockReadGuard<'a, RawRwLockRecursive, T>;
+/// A [`RecursiveRwLockWriteGuard`] for a part of the value.
+pub type MappedRecursiveRwLockWriteGuard<'a, T> =
+    lock_api::MappedRwLockWriteGuard<'a, RawRwLockRecursive, T>;
+
+// SAFETY: as for the lock inside: a recursive read excludes writers as any read does.
+unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
+    const INIT: Self = Self(RawRwLock::INIT);
+    type SharedGuard = GuardSend;
+    type ExclusiveGuard = GuardSend;
+
+    #[inline]
+    fn lock_shared(&self) -> GuardSend {
+        self.0.read_recursive();
+        GuardSend::new()
+    }
+
+    #[inline]
+    fn try_lock_shared(&self) -> Option<GuardSend> {
+        self.0.try_read_recursive().then(GuardSend::new)
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self, guard: GuardSend) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.unlock_shared(guard) }
+    }
+
+    #[inline]
+    fn lock_exclusive(&self) -> GuardSend {
+        self.0.lock_exclusive()
+    }
+
+    #[inline]
+    fn try_lock_exclusive(&self) -> Option<GuardSend> {
+        self.0.try_lock_exclusive()
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self, guard: GuardSend) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.unlock_exclusive(guard) }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.0.is_locked_exclusive()
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawRwLockFair for RawRwLockRecursive {
+    unsafe fn unlock_shared_fair(&self, guard: GuardSend) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.unlock_shared_fair(guard) }
+    }
+
+    unsafe fn unlock_exclusive_fair(&self, guard: GuardSend) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.unlock_exclusive_fair(guard) }
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawRwLockDowngrade for RawRwLockRecursive {
+    unsafe fn downgrade(&self, guard: GuardSend) -> GuardSend {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawRwLockDowngrade::downgrade(&self.0, guard) }
+    }
+}
+
+// SAFETY: as for `RawRwLock`.
+unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardSend> {
+        read_recursive_for(&self.0, timeout).is_ok().then(GuardSend::new)
+    }
+
+    fn try_lock_shared_until(&self, deadline: Instant) -> Option<GuardSend> {
+        self.try_lock_shared_for(time_until(deadline))
+    }
+
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardSend> {
+        self.0.try_lock_exclusive_for(timeout)
+    }
+
+    fn try_lock_exclusive_until(&self, deadline: Instant) -> Option<GuardSend> {
+        self.0.try_lock_exclusive_until(deadline)
+    }
+}
