@@ -6,11 +6,13 @@
  * Generated from crates/fairlock-capi; do not edit.
  *
  * OBJECTS. Locks, tokens and counters are structs of fixed size with room to grow, which
- * the program puts where it likes: in statics, in its own structs, on the heap. Nothing
- * has to be called before they are used: the macros FAIRLOCK_*_INIT, {0} and zero bytes
- * (calloc, memset) are a free lock with the default policy. An object must not be copied
- * or moved once it was used. What is in it is no part of the interface. Memory that is
- * neither zero nor was initialised is not a lock.
+ * the program puts where it likes: in statics, in its own structs, on the heap. A
+ * fairlock_rwlock_t has 768 bytes, a fairlock_mutex_t 192, a fairlock_range_lock_t 1536,
+ * and a fairlock_range_t, one for each range held, 96. Nothing has to be called before
+ * they are used: the macros FAIRLOCK_*_INIT, {0} and zero bytes (calloc, memset) are a free
+ * lock with the default policy. An object must not be copied or moved once it was used.
+ * What is in it is no part of the interface. Memory that is neither zero nor was initialised
+ * is not a lock.
  *
  * RESULTS. Functions that return int return 0 or an error number of <errno.h>; errno is
  * not touched. Which ones is said at each function. Of them EINVAL, "not a lock" (or not

@@ -46,13 +46,19 @@ fn trailer() -> String {
 "#,
         env!("CARGO_PKG_VERSION"),
     );
-    macro_rules! layout {
-        ($($ty:ty),*) => {$(
-            let (name, size, align) = (stringify!($ty), size_of::<$ty>(), align_of::<$ty>());
-            let _ = writeln!(text, "FAIRLOCK_LAYOUT({name}, {size}, {align});");
-        )*};
+    for (name, size, align) in layouts() {
+        let _ = writeln!(text, "FAIRLOCK_LAYOUT({name}, {size}, {align});");
     }
-    layout!(
+    text.push_str("#undef FAIRLOCK_LAYOUT\n\n#endif /* FAIRLOCK_H */");
+    text
+}
+
+/// Name, size and alignment of each struct.
+fn layouts() -> Vec<(&'static str, usize, usize)> {
+    macro_rules! layouts {
+        ($($ty:ty),*) => { vec![$((stringify!($ty), size_of::<$ty>(), align_of::<$ty>())),*] };
+    }
+    layouts!(
         fairlock_policy_t,
         fairlock_rwlock_t,
         fairlock_mutex_t,
@@ -63,9 +69,7 @@ fn trailer() -> String {
         fairlock_cancel_t,
         fairlock_events_t,
         fairlock_event_count_t
-    );
-    text.push_str("#undef FAIRLOCK_LAYOUT\n\n#endif /* FAIRLOCK_H */");
-    text
+    )
 }
 
 #[test]
@@ -73,6 +77,10 @@ fn the_committed_header_is_generated_from_the_sources() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     config.trailer = Some(trailer());
+    let header = config.header.take().unwrap();
+    config.header = Some(layouts().iter().fold(header, |header, (name, size, _)| {
+        header.replace(&format!("{{{name}}}"), &size.to_string())
+    }));
     let mut sources = cbindgen::Builder::new().with_config(config);
     // In this order, which is that of the header.
     for module in
@@ -93,4 +101,15 @@ fn the_committed_header_is_generated_from_the_sources() {
         "include/fairlock.h is not what the sources say; generate it again:\n\
          FAIRLOCK_WRITE_HEADER=1 cargo test -p fairlock-capi --test header"
     );
+}
+
+#[test]
+fn the_readme_states_the_sizes() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = fs::read_to_string(readme).unwrap().replace(',', "");
+    for lock in ["fairlock_rwlock_t", "fairlock_mutex_t", "fairlock_range_lock_t"] {
+        let (_, size, _) = layouts().into_iter().find(|(name, ..)| *name == lock).unwrap();
+        let row = format!("| `{lock}` | {size} |");
+        assert!(readme.contains(&row), "README does not say {row}");
+    }
 }

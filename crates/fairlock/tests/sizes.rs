@@ -1,0 +1,29 @@
+//! The sizes that README and the crate state.
+#![cfg(all(feature = "std", target_pointer_width = "64"))]
+
+use fairlock::{Mutex, RangeRwLock, RecursiveRwLock, RwLock};
+
+const RWLOCK: usize = 576;
+const MUTEX: usize = 96;
+const RANGE: usize = 1_344;
+
+const _: () = assert!(size_of::<RwLock<()>>() == RWLOCK);
+const _: () = assert!(size_of::<RecursiveRwLock<()>>() == RWLOCK);
+const _: () = assert!(size_of::<Mutex<()>>() == MUTEX);
+const _: () = assert!(size_of::<RangeRwLock>() == RANGE);
+// Of a reader/writer lock whole cache lines, of a mutex whole words.
+const _: () = assert!(size_of::<RwLock<u64>>() == RWLOCK + 64);
+const _: () = assert!(size_of::<Mutex<u64>>() == MUTEX + 8);
+
+#[test]
+fn the_documentation_states_them() {
+    let rows = [
+        format!("| `RwLock<u64>` | {} |", RWLOCK + 64),
+        format!("| `Mutex<u64>` | {} |", MUTEX + 8),
+        "| `RangeRwLock` | 1,344 |".into(),
+    ];
+    let documents = [include_str!("../src/lib.rs"), include_str!("../../../README.md")];
+    for (row, text) in rows.iter().flat_map(|row| documents.map(|text| (row, text))) {
+        assert!(text.contains(row.as_str()), "{row} is not there");
+    }
+}
