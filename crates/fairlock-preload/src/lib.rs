@@ -25,9 +25,7 @@
 //!
 //! # Promises
 //!
-//! * Waits are as fair as `FAIRLOCK_POLICY` says, for those that have queued; before that
-//!   a thread watches the lock for up to half a millisecond, giving way to others (for a
-//!   microsecond where that was in vain lately), and takes it if it comes free. All kinds of `pthread_rwlockattr_setkind_np`
+//! * Waits are as fair as `FAIRLOCK_POLICY` says, from the moment the lock is inflated. All kinds of `pthread_rwlockattr_setkind_np`
 //!   mean the same: readers and writers take turns, so neither side starves, and a thread
 //!   that reads already may read again, whoever waits (`thread::held` knows).
 //! * Results are glibc's (`EBUSY`, `EDEADLK`, `EINVAL`, `ETIMEDOUT`, `EAGAIN`), in the

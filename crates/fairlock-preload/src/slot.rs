@@ -1,6 +1,6 @@
 //! An inflated lock, in memory that is never given back.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use fairlock::Policy;
 use fairlock::platform::Platform;
@@ -15,8 +15,6 @@ use crate::stats::Stats;
 #[repr(C, align(64))] // the head of a lock has room for so many bits of its address
 pub(crate) struct Slot<P: Platform> {
     pub(crate) sem: RwSem<P>,
-    /// Of those that want to read, and to write.
-    pub(crate) watches: [Watches; 2],
     pub(crate) stats: Stats,
     /// The address of the program's lock; zero if there is none.
     pub(crate) address: AtomicUsize,
@@ -28,7 +26,6 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn new(policy: Policy) -> Self {
         Self {
             sem: RwSem::new(policy),
-            watches: [const { Watches::new() }; 2],
             stats: Stats::new(),
             address: AtomicUsize::new(0),
             next: AtomicPtr::new(core::ptr::null_mut()),
@@ -41,36 +38,6 @@ impl<P: Platform> Slot<P> {
             Holders::Readers(0) => {}
             Holders::Readers(count) => self.sem.adopt_readers(count as usize),
             Holders::Writer => self.sem.adopt_writer(),
-        }
-    }
-}
-
-/// Whether it pays to watch the lock for a moment instead of queueing at once: it did the
-/// last times, or it is time to try again. Relaxed: a hint.
-pub(crate) struct Watches {
-    /// How many in a row were in vain, or left out.
-    vain: AtomicU32,
-}
-
-impl Watches {
-    const ENOUGH: u32 = 3;
-    const TRY_AGAIN: u32 = 16;
-
-    const fn new() -> Self {
-        Self { vain: AtomicU32::new(0) }
-    }
-
-    pub(crate) fn pay(&self) -> bool {
-        let vain = self.vain.load(Ordering::Relaxed);
-        vain < Self::ENOUGH || vain.is_multiple_of(Self::TRY_AGAIN)
-    }
-
-    pub(crate) fn note(&self, in_vain: bool) {
-        let vain = self.vain.load(Ordering::Relaxed);
-        if in_vain {
-            self.vain.store(vain.wrapping_add(1), Ordering::Relaxed);
-        } else if vain != 0 {
-            self.vain.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use fairlock::fault::Fault::{self, *};
 use fairlock::fault::with_fault;
 use fairlock_sim::tester::Kind::{self, *};
-use fairlock_testing as _; // the watchdog
 use fairlock_sim::tester::{Lock, Tester};
+use fairlock_testing as _; // the watchdog
 
 /// A mistake, a lock that makes it, and what may be seen of it.
 const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (WakesBeforeGrant, "rwsem:handoff", &[Deadlock]),
-    (WakesBeforeGrant, "rwsem:default", &[Deadlock]),
+    (SleepsBlindly, "rwsem:default", &[Deadlock]),
+    (ReleasesQuietly, "rwsem:default", &[Deadlock]),
     (CountsOneByOne, "rwsem:writer-phase", &[Exclusion, Word]),
     (SubtractsHandoff, "rwsem:default", &[Word, Exclusion]),
     (RefusesInherited, "rwsem:soon", &[Deadlock, Livelock]),
@@ -24,7 +25,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (AllSpin, "rwsem:handoff", &[Conduct, Livelock]),
     (TakesNodeAlong, "rwsem:handoff", &[Livelock, Remains, Deadlock]),
     (TouchesGranted, "rwsem:handoff", &[Conduct]),
-    (TellsTooSoon, "rwsem:default", &[Conduct]),
+    (LooksAfterRelease, "rwsem:default", &[Conduct]),
     (WriterLeavesQuietly, "rwsem:writer-phase", &[Deadlock]),
     (WriterLeavesQuietly, "rwsem:default", &[Word, Panic, Deadlock]),
     (TryReadCounts, "rwsem:handoff", &[Deadlock]),

@@ -1,8 +1,8 @@
 //! The locks as they are, under some schedules. More of them:
 //! `fairlock torture --schedules 1000000`.
 
-use fairlock_testing as _; // the watchdog
 use fairlock_sim::tester::{Lock, Tester};
+use fairlock_testing as _; // the watchdog
 
 /// For a test build without optimisation a matter of seconds.
 const SCHEDULES: u64 = 800;

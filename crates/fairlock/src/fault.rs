@@ -42,14 +42,19 @@ pub enum Fault {
     /// Rule 12, and defect 8 of range locks: the granter looks at the waiter once
     /// more after the grant.
     TouchesGranted,
-    /// A waiter is told of its grant before the granter is done with the lock.
-    TellsTooSoon,
+    /// Under tenure, a writer lets the lock go and then looks whom to wake.
+    LooksAfterRelease,
     /// Rule 14: a writer that gives up wakes nobody.
     WriterLeavesQuietly,
     /// Rule 15: `try_read` counts itself for a moment.
     TryReadCounts,
     /// A wake-up that comes before the sleep is forgotten.
     ForgetsWakeUps,
+    /// Under tenure, the one who is next asks to be woken, and sleeps without another look at
+    /// the lock.
+    SleepsBlindly,
+    /// Under tenure, a thread that lets the lock go wakes nobody.
+    ReleasesQuietly,
     /// Who waits is served as it came, whatever its priority.
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.

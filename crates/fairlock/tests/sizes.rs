@@ -5,7 +5,7 @@ use fairlock::{Mutex, RangeRwLock, RecursiveRwLock, RwLock};
 
 const RWLOCK: usize = 576;
 const MUTEX: usize = 96;
-const RANGE: usize = 1_344;
+const RANGE: usize = 1_408;
 
 const _: () = assert!(size_of::<RwLock<()>>() == RWLOCK);
 const _: () = assert!(size_of::<RecursiveRwLock<()>>() == RWLOCK);
@@ -20,7 +20,7 @@ fn the_documentation_states_them() {
     let rows = [
         format!("| `RwLock<u64>` | {} |", RWLOCK + 64),
         format!("| `Mutex<u64>` | {} |", MUTEX + 8),
-        "| `RangeRwLock` | 1,344 |".into(),
+        "| `RangeRwLock` | 1,408 |".into(),
     ];
     let documents = [include_str!("../src/lib.rs"), include_str!("../../../README.md")];
     for (row, text) in rows.iter().flat_map(|row| documents.map(|text| (row, text))) {

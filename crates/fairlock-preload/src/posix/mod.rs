@@ -10,18 +10,17 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::Platform;
-use fairlock::rwsem::Barge;
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::until::{Until, errno};
 use crate::head::{Entry, Exit, Head};
 use crate::process::config::{self, Mode};
 use crate::process::registry;
-use crate::slot::{Slot, Watches};
+use crate::slot::Slot;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
-/// How long a thread watches a lock that somebody else holds before it queues, letting
+/// How long a thread watches a thin lock that somebody else holds before it inflates it, letting
 /// others have its CPU: until a holder that lost its own has mostly got it back,
 const WATCH_NS: u64 = 500_000;
 /// and for how long of that it does not even let others run.
@@ -288,7 +287,6 @@ fn read(slot: &Slot<Preload>, me: &State, again: bool, until: &Until) -> Result<
         }
     }
     timed(slot, me, || match until {
-        until if barge(until, &slot.watches[0], || slot.sem.barge_read()) => Ok(()),
         Until::Forever => slot.sem.checked_read().map_err(errno),
         until => until.wait(|deadline| slot.sem.read_until(deadline)),
     })
@@ -308,7 +306,6 @@ fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
         return Ok(());
     }
     timed(slot, me, || match until {
-        until if barge(until, &slot.watches[1], || slot.sem.barge_write()) => Ok(()),
         Until::Forever => {
             slot.sem.write();
             Ok(())
@@ -321,24 +318,8 @@ fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
     if slot.sem.try_write() { Ok(()) } else { Err(EBUSY) }
 }
 
-/// Takes the inflated lock in a moment when nobody is inside, if one comes soon.
-fn barge(until: &Until, watches: &Watches, barge: impl Fn() -> Barge) -> bool {
-    let look = || match barge() {
-        Barge::Taken => Some(true),
-        Barge::Ask => Some(false),
-        Barge::Refused => None,
-    };
-    if let Some(taken) = look() {
-        return taken;
-    }
-    let bound = if watches.pay() { WATCH_NS } else { SPIN_NS };
-    let result = watch(until, bound, look);
-    watches.note(result.is_none());
-    result.unwrap_or(false)
-}
-
-/// Looks until there is a result, for a moment: most waits are short, and to queue is to
-/// take turns, which costs a switch of threads each.
+/// Looks until there is a result, for a moment: most waits are short, and not worth an
+/// inflated lock.
 fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let mut began = None;
     loop {

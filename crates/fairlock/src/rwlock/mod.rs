@@ -2,11 +2,11 @@
 
 mod ext;
 mod raw;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 mod recursive;
 
 pub use ext::RwLockExt;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use recursive::*;
 
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -53,23 +53,28 @@ mod native {
     ///
     /// Promised, with [`Policy::DEFAULT`](crate::Policy::DEFAULT):
     ///
-    /// * The two sides take turns while both wait. Within a side a waiter is
-    ///   granted the lock in order of arrival, but for two exceptions: it may be
-    ///   passed over, at most twice, for one that can run sooner; and readers
-    ///   join those inside as they come to run.
-    /// * A turn (*tenure*) lasts as long as `handoff_after` (4 ms) divided by
-    ///   the number of threads that want the lock, but not less than the measured
-    ///   cost of a handoff divided by `handoff_budget` (10 %): fairness may not
-    ///   cost more than that share of the time. A writer's goes on for up to
-    ///   0.2 ms more until the next thread is awake. So a wait is at most the sum of
-    ///   (*tenure* + *handoff*) over the grants ahead, and whatever time the
-    ///   holder itself spends in its last section; see
-    ///   [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    /// * Nobody sleeps at a free lock: while a thread waits, whoever leaves the lock free
+    ///   wakes one, unless the lock is taken again all the time; then the waiter that is
+    ///   next looks by itself, every 0.1 to 0.4 ms.
+    /// * A wait that began a moment ago competes: whoever runs may take a free lock, for a
+    ///   while (*tenure*). Then the lock is closed, and goes to the queue. The two sides
+    ///   take turns while both wait. Within a side a waiter has the lock in order of
+    ///   arrival, but for two exceptions: it may be passed over, at most twice, for one
+    ///   that can run sooner; and readers join those inside as they come to run.
+    /// * A tenure lasts as long as `handoff_after` (4 ms) divided by the number of threads
+    ///   that want the lock, but not less than the measured cost of a handoff divided by
+    ///   `handoff_budget` (10 %): fairness may not cost more than that share of the time.
+    ///   So a wait is at most the sum of (*tenure* + *handoff*) over the grants ahead, and
+    ///   whatever time holders spend in their last sections; see
+    ///   [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns). It holds for a thread
+    ///   that waits in a loop of timed attempts, too, if it does not stay away for longer
+    ///   than it has waited.
     ///
     /// Not promised: order between readers and writers, order among threads
     /// that are not queued yet, equal shares (the thread whose turn it is may
     /// take the lock many times), priority inheritance, and anything about the
-    /// time the system takes to run a thread that was granted the lock. The
+    /// time the system takes to run a thread whose turn it is: the lock is kept for it for
+    /// 0.1 ms, then the others go on and it keeps its place, twice at most. The
     /// other presets of [`Policy`](crate::Policy) promise less; `UNFAIR`
     /// promises nothing and starves.
     ///

@@ -22,7 +22,7 @@ use super::RwSem;
 use super::favour::TurnEnd;
 use super::owner::READER_OWNED;
 use super::policy::{ReaderSpin, at_most};
-use super::tenure::Queued;
+use super::queued::Queued;
 use super::word::{WAITERS, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, Waiter};

@@ -4,11 +4,10 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::queued::LockedQueue;
 use super::spin::Spinners;
-use super::tenure::Queued;
 use super::word::{MOST_READERS, QUEUE_FLAGS, READER, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};
-use crate::ticket::AdaptiveTicketLock;
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with
 /// Release, and no holder is here before.
@@ -46,16 +45,14 @@ impl<P: Platform> RwSem<P> {
             return; // and the memory stays shared with the parent
         }
         self.word.fetch_and(!QUEUE_FLAGS, Ordering::Relaxed);
-        self.queue_lock = AdaptiveTicketLock::new();
-        *self.queue.get_mut() = Queued::new();
+        self.queue = LockedQueue::new();
         self.spinners = Spinners::new();
     }
 
     /// Nobody is in the queue, or about to be.
     fn is_quiet(&mut self) -> bool {
         self.word.load(Ordering::Relaxed) & QUEUE_FLAGS == 0
-            && !self.queue_lock.is_locked()
-            && !self.queue_lock.is_contended()
+            && self.queue.is_quiet()
             && self.queue.get_mut().waiters.is_empty()
             && self.spinners.is_idle()
     }
@@ -129,7 +126,7 @@ mod tests {
     /// its word and its queue, without the threads in it.
     fn forked(lock: &Lock) -> Lock {
         let mut child = Lock::new(lock.policy);
-        child.queue_lock.lock();
+        child.queue.leave_locked();
         lock.with_queue(|q| {
             child.word.store(lock.word.load(Ordering::Relaxed), Ordering::Relaxed);
             // SAFETY: plain values, which nobody changes without the queue lock; and nobody
@@ -157,7 +154,7 @@ mod tests {
                 });
                 until(|| lock.with_queue(|q| q.waiters.len()) == 2);
                 let mut child = forked(lock);
-                assert!(child.has_waiters() && child.queue_lock.is_locked());
+                assert!(child.has_waiters() && !child.queue.is_quiet());
                 child.forget_waiters();
                 assert!(child.is_write_locked() && !child.has_waiters());
                 assert!(child.read_until(past()).is_err());

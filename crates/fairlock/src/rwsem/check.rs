@@ -6,7 +6,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::tenure::Queued;
+use super::queued::Queued;
 use super::word::{HANDOFF, QUEUE_FLAGS, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
@@ -59,14 +59,14 @@ impl<P: Platform> RwSem<P> {
         if writer && word & WRITER_LOCKED == 0 {
             return Err("the word does not know of the writer inside");
         }
-        if word & WAITERS == 0 && word & (HANDOFF | WRITER_PHASE) != 0 {
+        if word & WAITERS == 0 && word & QUEUE_FLAGS != 0 {
             return Err("a flag of the queue is set, and nobody is queued (rule 6)");
         }
-        if self.queue_lock.is_locked() {
-            return Ok(()); // somebody is changing the queue
+        // SAFETY: the caller's promise.
+        match unsafe { self.queue.peek() } {
+            Some(q) => self.check_queue(word, q),
+            None => Ok(()), // somebody is changing the queue
         }
-        // SAFETY: nobody has the queue lock, and nobody runs who could take it.
-        self.check_queue(word, unsafe { &*self.queue.get() })
     }
 
     fn check_queue(&self, word: usize, q: &Queued<P>) -> Result<(), &'static str> {
@@ -106,11 +106,9 @@ impl<P: Platform> RwSem<P> {
     /// As [`check`](Self::check).
     #[doc(hidden)]
     pub unsafe fn for_each_queued(&self, mut f: impl FnMut(usize)) -> bool {
-        if self.queue_lock.is_locked() {
-            return false;
-        }
-        // SAFETY: nobody has the queue lock, and nobody runs who could take it.
-        unsafe { &*self.queue.get() }.waiters.iter().for_each(|waiter| f(waiter.thread.hint()));
+        // SAFETY: the caller's promise.
+        let Some(q) = (unsafe { self.queue.peek() }) else { return false };
+        q.waiters.iter().for_each(|waiter| f(waiter.thread.hint()));
         true
     }
 
@@ -128,7 +126,7 @@ impl<P: Platform> RwSem<P> {
         if !self.spinners.is_idle() {
             return Err("somebody is in the spinner queue after everybody has left");
         }
-        self.queue_lock.check_idle()
+        self.queue.check_idle()
     }
 
     /// The name of what is at an address in the lock.
@@ -138,8 +136,8 @@ impl<P: Platform> RwSem<P> {
             (offset_of!(Self, word), size_of_val(&self.word), "word"),
             (offset_of!(Self, owner), size_of_val(&self.owner), "owner"),
             (offset_of!(Self, favour), size_of_val(&self.favour), "favour"),
-            (offset_of!(Self, tenure), size_of_val(&self.tenure), "tenure"),
-            (offset_of!(Self, queue_lock), size_of_val(&self.queue_lock), "queue lock"),
+            (offset_of!(Self, holder), size_of_val(&self.holder), "holder"),
+            (offset_of!(Self, queue), size_of_val(&self.queue), "queue"),
             (offset_of!(Self, spinners), size_of_val(&self.spinners), "spinners"),
         ];
         inspect::field_at(self, address, &fields)

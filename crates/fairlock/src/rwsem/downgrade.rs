@@ -23,10 +23,9 @@ impl<P: Platform> RwSem<P> {
         if before & WAITERS == 0 {
             return;
         }
-        if self.policy.has_tenure() {
-            self.stop_writing(true);
-        } else {
-            self.wake_readers_beside();
+        match self.in_tenure() {
+            Some(tenure) => tenure.let_readers_join(),
+            None => self.wake_readers_beside(),
         }
     }
 
@@ -42,7 +41,7 @@ impl<P: Platform> RwSem<P> {
     /// # Safety
     /// The caller holds the lock for writing.
     pub unsafe fn unlock_write_fair(&self) {
-        self.close();
+        self.close_for_next();
         // SAFETY: the caller's promise.
         unsafe { self.unlock_write() }
     }
@@ -53,8 +52,18 @@ impl<P: Platform> RwSem<P> {
     /// # Safety
     /// The caller holds the lock for reading.
     pub unsafe fn unlock_read_fair(&self) {
-        self.close();
+        self.close_for_next();
         // SAFETY: the caller's promise.
         unsafe { self.unlock_read() }
+    }
+
+    /// Until the waiter whose turn it is has had the lock nobody else gets in.
+    fn close_for_next(&self) {
+        match self.in_tenure() {
+            Some(tenure) => tenure.close_for_next(),
+            None => {
+                self.close();
+            }
+        }
     }
 }

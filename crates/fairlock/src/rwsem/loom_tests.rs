@@ -358,9 +358,8 @@ impl RwSem<Loom> {
     fn access_mut(&mut self) {
         self.word.with_mut(|_| ());
         self.owner.with_mut(|_| ());
-        self.tenure.end.with_mut(|_| ());
-        self.tenure.holder.with_mut(|_| ());
-        self.queue_lock.access_mut();
+        self.holder.access_mut();
+        self.queue.access_mut();
     }
 }
 

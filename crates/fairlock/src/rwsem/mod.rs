@@ -1,18 +1,15 @@
 //! The sleeping reader/writer lock (proposals 1, 2 and 5).
 //!
 //! Read top-down: the lock and its fast paths are here; `read` and `write`
-//! are the slow ways in; `release` the slow way out; `tenure` and `published`
-//! decide who is granted, `pace` for how long, and `steal` takes it again meanwhile;
-//! `spin` and `osq` are optimistic spinning, `owner` what spinners know of who is inside;
+//! are the slow ways in; `release` the slow way out. Each turns to one of two disciplines:
+//! `tenure` (the default), and `published`; `queued` is what the queue lock guards in both.
+//! Of the latter, `spin` and `osq` are optimistic spinning, `owner` what spinners know of who is inside;
 //! `adaptive` says which side may go past the queue, and `stream` how its readers do;
 //! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
 //! `priority` has what real-time threads are owed.
 
 mod adaptive;
 mod adopt;
-mod barge;
-#[cfg(all(test, fairlock_loom))]
-mod barge_loom;
 mod check;
 mod downgrade;
 mod favour;
@@ -22,43 +19,37 @@ mod full_loom;
 mod loom_tests;
 mod osq;
 mod owner;
-mod pace;
 mod policy;
 mod priority;
 mod published;
 #[cfg(all(test, fairlock_loom))]
 mod published_loom;
 mod published_wait;
+mod queued;
 mod read;
 mod recursive;
 mod release;
 mod spin;
-mod steal;
 mod stream;
 mod tenure;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 mod turns;
-mod wait;
 mod word;
 mod write;
 
-use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
 #[doc(hidden)]
-pub use barge::Barge;
-#[doc(hidden)]
 pub use check::Snapshot;
-use pace::Tenure;
 pub use policy::{Policy, ReaderSpin};
+use queued::{LockedQueue, Queued};
 use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
 
 use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::ticket::AdaptiveTicketLock;
 use crate::wait::{WaitContext, WaitError};
 
 /// A sleeping reader/writer lock without data; see [`RwLock`](crate::RwLock)
@@ -71,21 +62,13 @@ pub struct RwSem<P: Platform> {
     owner: P::AtomicUsize,
     /// Beside the word, whose cache line whoever asks has just had.
     favour: favour::Favour<P>,
-    /// The current tenure, as hints that are read without the queue lock.
-    tenure: Tenure<P>,
-    queue_lock: AdaptiveTicketLock<P>,
-    /// Guarded by `queue_lock`.
-    queue: UnsafeCell<tenure::Queued<P>>,
+    /// Under tenure, who took the lock past the queue last.
+    holder: tenure::Holder<P>,
+    queue: LockedQueue<P>,
     spinners: spin::Spinners<P>,
     policy: Policy,
     events: events::Sink,
 }
-
-// SAFETY: everything but `queue` is atomic or constant, and `queue` is reached
-// under `queue_lock` only.
-unsafe impl<P: Platform> Send for RwSem<P> {}
-// SAFETY: as above.
-unsafe impl<P: Platform> Sync for RwSem<P> {}
 
 impl<P: Platform> RwSem<P> {
     /// A free lock that follows `policy`.
@@ -94,9 +77,8 @@ impl<P: Platform> RwSem<P> {
             word: P::AtomicUsize::new(0),
             owner: P::AtomicUsize::new(0),
             favour: favour::Favour::new(),
-            tenure: Tenure::new(),
-            queue_lock: AdaptiveTicketLock::new(),
-            queue: UnsafeCell::new(tenure::Queued::new()),
+            holder: tenure::Holder::new(),
+            queue: LockedQueue::new(),
             spinners: spin::Spinners::new(),
             policy,
             events: events::Sink::new(),
@@ -114,9 +96,8 @@ impl<P: Platform> RwSem<P> {
             word: ConstZero::ZERO,
             owner: ConstZero::ZERO,
             favour: favour::Favour::new_const(),
-            tenure: Tenure::new_const(),
-            queue_lock: AdaptiveTicketLock::new_const(),
-            queue: UnsafeCell::new(tenure::Queued::new()),
+            holder: tenure::Holder::new_const(),
+            queue: LockedQueue::new_const(),
             spinners: spin::Spinners::new_const(),
             policy,
             events: events::Sink::new(),
@@ -229,11 +210,10 @@ impl<P: Platform> RwSem<P> {
     pub unsafe fn unlock_read(&self) {
         // Release: what was read under the lock stays before the next writer.
         let before = self.word.fetch_sub(READER, Ordering::Release);
-        // In an open tenure nobody is owed anything: whoever closes the lock
-        // when nobody is inside grants it, too.
+        // Under tenure only who asked for it is woken.
         if before & word::WAITERS != 0
             && readers(before) == 1
-            && (before & word::HANDOFF != 0 || !self.policy.has_tenure())
+            && (word::has_next_to_wake(before) || !self.policy.has_tenure())
         {
             self.read_release_slow();
         }
@@ -285,7 +265,11 @@ impl<P: Platform> RwSem<P> {
         // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
         // a hint for the slow path.
         self.word.compare_exchange(0, WRITER_LOCKED, Ordering::Acquire, Ordering::Relaxed)?;
-        self.set_owner(P::thread_hint());
+        // For spinners. A store between the two locked operations of an uncontended write
+        // costs a third of them on some CPUs, so it is left out where nobody reads it.
+        if !self.policy.has_tenure() {
+            self.set_owner(P::thread_hint());
+        }
         Ok(())
     }
 
@@ -350,30 +334,21 @@ impl<P: Platform> RwSem<P> {
         });
     }
 
-    /// Runs `f` on the queue, under the queue lock.
-    fn with_queue<R>(&self, f: impl FnOnce(&mut tenure::Queued<P>) -> R) -> R {
-        self.queue_lock.lock();
-        // SAFETY: `queue_lock` is held, so this is the only reference to the
-        // queue; nothing in the crate panics while it is held.
-        let q = unsafe { &mut *self.queue.get() };
-        let result = f(q);
-        let watched = self.is_watched(q);
-        // SAFETY: taken above.
-        unsafe { self.queue_lock.unlock() };
-        // Not before: others would wait for the queue lock for ever.
-        assert!(watched, "somebody waits and nobody is next");
-        result
+    /// The longest wait, in nanoseconds, that the lock plans for a waiter with
+    /// `grants_ahead` grants, to either side, before its own, as measured up to
+    /// now: the sum of (tenure + handoff + the times that a lock is kept for a thread that
+    /// does not run) over them, for the case that nobody comes back, so that the queue gets
+    /// shorter and each tenure longer.
+    /// Sections longer than a tenure, and threads that the system does not run
+    /// although they could, come on top. `None` under the published discipline,
+    /// which plans nothing.
+    pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
+        Some(self.in_tenure()?.planned_wait_ns(grants_ahead))
     }
 
-    /// Whether somebody will notice the end of the tenure, or an idle lock, as
-    /// [`Queued::next`](tenure::Queued) promises. Checked where checks are on;
-    /// the queue lock is held.
-    #[inline(always)]
-    fn is_watched(&self, q: &tenure::Queued<P>) -> bool {
-        !cfg!(any(debug_assertions, fairlock_loom))
-            || !self.policy.has_tenure()
-            || q.waiters.is_empty()
-            || !q.next.is_null()
+    /// Runs `f` on the queue, under the queue lock.
+    fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
+        self.queue.with(f)
     }
 }
 

@@ -43,17 +43,15 @@ pub enum ReaderSpin {
 ///   describe, and what the presets [`UNFAIR`](Policy::UNFAIR),
 ///   [`HANDOFF`](Policy::HANDOFF), [`NO_READER_SPIN`](Policy::NO_READER_SPIN)
 ///   and [`WRITER_PHASE`](Policy::WRITER_PHASE) run.
-/// * **Tenure** (`handoff_after` and `handoff_budget` both set): a grant is for
-///   a while. Until it ends the granted side may take the lock again and again
-///   without waking anybody; then the lock is transferred to the queue, the
-///   other side first. See [`Policy::DEFAULT`].
+/// * **Tenure** (`handoff_after` and `handoff_budget` both set): for a while whoever runs
+///   may take the lock when it is free, and a release wakes one waiter at a time; then the
+///   lock is closed and goes to the queue, the other side first. See [`Policy::DEFAULT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// How long a waiter is passed over before the lock is handed to it.
     /// `None`: for ever (it starves). Zero: not at all (a context switch per
     /// acquisition). Under tenure this is the wait the lock aims at for the
-    /// whole queue, as far as the budget allows; and each writers' turn may be
-    /// 0.2 ms longer, until whoever is next is awake.
+    /// whole queue, as far as the budget allows.
     pub handoff_after: Option<Duration>,
     /// The share of time, in percent, that handoffs may cost; `None` is the
     /// published behaviour, without a limit.
@@ -126,8 +124,8 @@ impl Default for Policy {
     }
 }
 
-/// Half of what the difference of two times can be: `pace` keeps their low bits.
-const LONGEST_AIM_NS: u64 = isize::MAX as u64 / 2;
+/// The longest time that can be added to another: centuries.
+const LONGEST_AIM_NS: u64 = i64::MAX as u64 / 2;
 
 /// A duration in nanoseconds, or `most` if it is longer.
 pub(super) const fn at_most(duration: Duration, most: u64) -> u64 {

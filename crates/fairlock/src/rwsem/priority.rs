@@ -27,11 +27,6 @@ impl<P: Platform> RwSem<P> {
         if self.policy.priorities { P::priority() } else { 0 }
     }
 
-    /// Whether a reader of this priority passes the writers that wait.
-    pub(super) fn passes_writers(queue: &Queue<P>, priority: u8) -> bool {
-        priority > queue.priority(Kind::Writer)
-    }
-
     /// A reader that found somebody waiting gets in if it passes all writers.
     #[cold]
     pub(super) fn try_read_past_writers(&self) -> bool {
@@ -41,7 +36,7 @@ impl<P: Platform> RwSem<P> {
         }
         let passed = self.with_queue(|q| {
             let mut word = self.word.load(Ordering::Relaxed);
-            while Self::passes_writers(&q.waiters, priority)
+            while passes_writers(&q.waiters, priority)
                 && word & WRITER_LOCKED == 0
                 && has_room(word)
             {
@@ -64,4 +59,10 @@ impl<P: Platform> RwSem<P> {
         }
         passed
     }
+}
+
+/// Whether a reader of this priority passes the writers that wait, and no reader of a higher
+/// priority waits, which is about to go before it.
+pub(super) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> bool {
+    priority > queue.priority(Kind::Writer) && priority >= queue.priority(Kind::Reader)
 }

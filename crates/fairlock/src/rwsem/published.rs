@@ -28,7 +28,7 @@ use core::time::Duration;
 
 use super::RwSem;
 use super::policy::at_most;
-use super::tenure::Queued;
+use super::queued::Queued;
 use super::word::{HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free};
 use crate::events::Event;
 use crate::fault::{Fault, active};

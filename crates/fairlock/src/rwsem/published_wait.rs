@@ -4,8 +4,8 @@ use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use super::published::Turn;
+use super::queued::Queued;
 use super::spin::read_stealable;
-use super::tenure::Queued;
 use super::word::{
     HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers, write_stealable,
 };
@@ -158,7 +158,7 @@ impl<P: Platform> RwSem<P> {
         }
         let free = is_free(self.word.load(Ordering::Relaxed));
         self.wake_check(q, free, wakes);
-        let acquired = !q.waiters.holds(waiter);
+        let acquired = waiter.state() == GRANTED;
         if free && !acquired {
             self.count_idle(q, waiter.arrived);
         }
@@ -230,8 +230,8 @@ impl<P: Platform> RwSem<P> {
 
     /// Gives up, unless the grant came first: then the lock is owned.
     fn give_up(&self, waiter: &Waiter<P>, error: WaitError) -> Result<(), WaitError> {
-        let result = self.with_wakes(|q, wakes| {
-            if !q.waiters.holds(waiter) {
+        self.with_wakes(|q, wakes| {
+            if waiter.state() == GRANTED {
                 return Ok(());
             }
             self.count(Event::fail(waiter.kind));
@@ -245,10 +245,6 @@ impl<P: Platform> RwSem<P> {
             let free = is_free(self.word.load(Ordering::Relaxed));
             self.wake_check(q, was_head || free, wakes);
             Err(error)
-        });
-        if result.is_ok() {
-            waiter.wait_until_told();
-        }
-        result
+        })
     }
 }

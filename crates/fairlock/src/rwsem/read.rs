@@ -26,15 +26,14 @@ impl<P: Platform> RwSem<P> {
         if !has_room(before) {
             return self.refuse_reader();
         }
-        let me = P::thread();
-        // First, and without the frame of a wait: within a tenure this is the way in.
-        if self.policy.has_tenure() && self.steal_read(before, me) {
-            return Ok(());
+        match self.in_tenure() {
+            Some(tenure) => {
+                if !tenure.keeps_count(before) && !tenure.compete(Kind::Reader, context) {
+                    tenure.wait(Kind::Reader, context)?;
+                }
+            }
+            None => self.read_published(before, P::thread(), context)?,
         }
-        match self.policy.tenure() {
-            Some(shape) => self.wait_in_tenure(Kind::Reader, me, context, shape),
-            None => self.read_published(before, me, context),
-        }?;
         // It was counted, by itself or by who granted to it, without a look for room.
         // Relaxed: this thread knows of its own count, so it sees the word with it.
         if has_room(self.word.load(Ordering::Relaxed)) { Ok(()) } else { self.refuse_reader() }

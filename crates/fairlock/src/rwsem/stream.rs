@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::favour::TurnEnd;
 use super::published::due_at;
-use super::tenure::Queued;
+use super::queued::Queued;
 use super::word::{HANDOFF, READ_STEAL_BLOCKED, WAITERS, is_free};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};

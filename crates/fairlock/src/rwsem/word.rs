@@ -6,13 +6,15 @@
 //! | 1 | 1 | `WAITERS` | the wait queue is not empty | the first waiter | whoever takes out the last one |
 //! | 2 | 2 | `HANDOFF` | no stealing: the next grant goes to the queue | anyone, with `WAITERS` in the same step | a grant, or whoever takes out the last waiter |
 //! | 3 | 3 | `WRITER_PHASE` | a writer heads the queue: readers may not steal | under the queue lock | under the queue lock |
-//! | 4-7 | 4-7 | | reserved | | |
+//! | 4 | 4 | `READERS_TURN` | tenure: readers may join readers inside past the queue | under the queue lock | under the queue lock |
+//! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; who leaves the lock free wakes it | that waiter, or who makes it next | whoever wakes it |
+//! | 6-7 | 6-7 | | reserved | | |
 //! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
-//! `WAITERS`, `HANDOFF` and `WRITER_PHASE` are cleared by and-not only, and only
-//! under the queue lock (rule 4). `HANDOFF` and `WRITER_PHASE` are never set
-//! while `WAITERS` is clear (rule 6).
+//! `WAITERS`, `HANDOFF`, `WRITER_PHASE` and `READERS_TURN` are cleared by and-not only, and
+//! only under the queue lock (rule 4); `WAKE_NEXT` by and-not, and whoever clears it owes the
+//! wake-up. None of the others is ever set while `WAITERS` is clear (rule 6).
 //!
 //! What each combination means (L = `WRITER_LOCKED`, W = `WAITERS`, H = `HANDOFF`):
 //!
@@ -45,6 +47,11 @@
 //! before it did not do. Steps that only set or clear a flag are Relaxed: the queue
 //! lock orders what they announce.
 
+use core::sync::atomic::Ordering;
+
+use crate::platform::Atomic;
+use crate::wait::Kind;
+
 /// A writer holds the lock.
 pub(crate) const WRITER_LOCKED: usize = 1 << 0;
 /// The wait queue is not empty.
@@ -53,6 +60,10 @@ pub(crate) const WAITERS: usize = 1 << 1;
 pub(crate) const HANDOFF: usize = 1 << 2;
 /// A writer heads the queue: readers may not steal.
 pub(crate) const WRITER_PHASE: usize = 1 << 3;
+/// It is the readers' tenure: they join those inside past the queue.
+pub(crate) const READERS_TURN: usize = 1 << 4;
+/// The waiter that is next sleeps: whoever leaves the lock free wakes it.
+pub(crate) const WAKE_NEXT: usize = 1 << 5;
 /// One reader.
 pub(crate) const READER: usize = 1 << READER_SHIFT;
 /// The count is full.
@@ -73,7 +84,21 @@ pub(crate) const READ_BLOCKED: usize = WRITER_LOCKED | WAITERS | HANDOFF | WRITE
 /// A reader that finds none of these may steal.
 pub(crate) const READ_STEAL_BLOCKED: usize = READ_BLOCKED & !WAITERS;
 /// What goes when the queue is empty.
-pub(crate) const QUEUE_FLAGS: usize = WAITERS | HANDOFF | WRITER_PHASE;
+pub(crate) const QUEUE_FLAGS: usize = WAITERS | HANDOFF | WRITER_PHASE | READERS_TURN | WAKE_NEXT;
+
+/// Sets `flags` of the queue if anyone is queued, in the same step (rule 6); returns the word
+/// after it. Relaxed: the flags are no ownership.
+pub(crate) fn flag_queue(word: &impl Atomic<usize>, flags: usize) -> usize {
+    let mut seen = word.load(Ordering::Relaxed);
+    while seen & WAITERS != 0 && seen & flags != flags {
+        let flagged = seen | flags;
+        match word.compare_exchange_weak(seen, flagged, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return flagged,
+            Err(now) => seen = now,
+        }
+    }
+    seen
+}
 
 /// How many readers the word counts, those passing through included.
 #[inline(always)]
@@ -91,6 +116,41 @@ pub(crate) const fn has_room(word: usize) -> bool {
 #[inline(always)]
 pub(crate) const fn is_free(word: usize) -> bool {
     word & (WRITER_LOCKED | COUNT) == 0
+}
+
+/// Under tenure, a reader may take the lock past the queue: nobody waits, or the lock is
+/// open, and free or the readers'.
+#[inline(always)]
+pub(crate) const fn read_stealable(word: usize) -> bool {
+    word & READ_STEAL_BLOCKED == 0
+        && (word & (WAITERS | READERS_TURN) != WAITERS || readers(word) == 0)
+}
+
+/// Under tenure, an invited reader may join those inside.
+#[inline(always)]
+pub(crate) const fn may_join(word: usize) -> bool {
+    word & (WRITER_LOCKED | HANDOFF) == 0 && (word & READERS_TURN != 0 || readers(word) > 0)
+}
+
+/// Under tenure, the waiter that is next may take the lock, closed or not.
+#[inline(always)]
+pub(crate) fn may_take_next(kind: Kind, word: usize) -> bool {
+    match kind {
+        Kind::Reader => word & WRITER_LOCKED == 0,
+        Kind::Writer => is_free(word),
+    }
+}
+
+/// Under tenure, the lock is free and closed: kept for the waiter that is next.
+#[inline(always)]
+pub(crate) const fn is_reserved(word: usize) -> bool {
+    is_free(word) && word & HANDOFF != 0
+}
+
+/// Under tenure, whoever leaves the lock free has somebody to wake.
+#[inline(always)]
+pub(crate) const fn has_next_to_wake(word: usize) -> bool {
+    word & WAKE_NEXT != 0
 }
 
 /// A writer may steal: free, and nothing in the way but sleeping waiters.

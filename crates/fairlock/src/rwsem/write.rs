@@ -18,14 +18,13 @@ impl<P: Platform> RwSem<P> {
         word: usize,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let me = P::thread();
+        let Some(tenure) = self.in_tenure() else {
+            return self.write_published(word, P::thread(), context);
+        };
         // First, and without the frame of a wait: within a tenure this is the way in.
-        if self.policy.has_tenure() && self.steal_write(word, me) {
+        if tenure.steal_at_once(Kind::Writer) || tenure.compete(Kind::Writer, context) {
             return Ok(());
         }
-        match self.policy.tenure() {
-            Some(shape) => self.wait_in_tenure(Kind::Writer, me, context, shape),
-            None => self.write_published(word, me, context),
-        }
+        tenure.wait(Kind::Writer, context)
     }
 }

@@ -211,7 +211,7 @@ impl<P: Platform> fmt::Debug for CancelToken<P> {
     }
 }
 
-#[cfg(all(test, feature = "std", not(loom)))]
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use core::mem::MaybeUninit;
     use std::thread;

@@ -1,5 +1,5 @@
 //! Cancelling a token beside waits that come and go, in every interleaving:
-//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
 //!
 //! A handler takes no lock, so it is as another thread, but for what its own thread has
 //! half done: that is here a cancel in the middle of a change. A lost cancel is a deadlock.

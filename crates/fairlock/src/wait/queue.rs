@@ -91,7 +91,8 @@ impl<P: Platform> Queue<P> {
         self.head().is_some_and(|head| core::ptr::eq(head, waiter))
     }
 
-    /// Adds a waiter, behind those of its priority.
+    /// Adds a waiter, behind those of its priority; if it returns, only behind those that came
+    /// before its first attempt.
     ///
     /// # Safety
     /// The waiter stays where it is until [`remove`](Self::remove) has taken it out.
@@ -101,7 +102,10 @@ impl<P: Platform> Queue<P> {
         let mut last = self.lists[waiter.kind as usize].tail;
         // SAFETY: a queued waiter is alive (see the type).
         while let Some(lower) = unsafe { last.as_ref() }
-            && lower.priority < waiter.priority
+            && (lower.priority < waiter.priority
+                || waiter.returns
+                    && lower.priority == waiter.priority
+                    && lower.arrived > waiter.arrived)
             && !active(Fault::IgnoresPriority)
         {
             last = lower.prev.get();
@@ -145,17 +149,10 @@ impl<P: Platform> Queue<P> {
         self.len -= 1;
     }
 
-    /// Whether `waiter`, which was added, is still queued. If not, and it did not take
-    /// itself out, it was granted the lock.
-    pub(crate) fn holds(&self, waiter: &Waiter<P>) -> bool {
-        // Others take it out as the first of its list only, and leave its links.
-        !waiter.prev.get().is_null() || core::ptr::eq(self.lists[waiter.kind as usize].head, waiter)
-    }
-
-    /// Takes out the first waiter of one kind, which is granted the lock.
+    /// Takes out the first waiter of one kind.
     ///
     /// # Safety
-    /// The caller uses the reference only until it tells the waiter of its
+    /// The caller uses the reference only until it publishes the waiter's
     /// grant: the frame may return right after.
     pub(crate) unsafe fn take_first<'a>(&mut self, kind: Kind) -> Option<&'a Waiter<P>> {
         // SAFETY: a queued waiter is alive (see the type), and stays so until

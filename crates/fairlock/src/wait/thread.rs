@@ -25,9 +25,10 @@ pub struct Thread<P: Platform> {
     pub(crate) steals: StealClock,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
-    /// What it took the thread to transfer a lock to another, in nanoseconds, and the
-    /// address of that lock, if it has not been told yet.
-    pub(crate) transfer: Cell<(usize, u64)>,
+    /// The wait that it gave up last.
+    pub(crate) given_up: GivenUp,
+    /// What it cost the thread to wake others the last time, in nanoseconds.
+    pub(crate) wake_cost: Cell<u64>,
     /// Reads past a queue that no lock was told of.
     pub(crate) past_queue: Cell<usize>,
     /// The CPU it was last seen on, plus one; zero if unknown. A hint.
@@ -35,7 +36,7 @@ pub struct Thread<P: Platform> {
 }
 
 // SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `contended`,
-// `transfer` and `past_queue` are used by the record's own thread only.
+// `given_up`, `wake_cost` and `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -49,7 +50,8 @@ impl<P: Platform> Thread<P> {
             cancel: CancelLinks::new(),
             steals: StealClock::new(),
             contended: Cell::new(0),
-            transfer: Cell::new((0, 0)),
+            given_up: GivenUp::new(),
+            wake_cost: Cell::new(0),
             past_queue: Cell::new(0),
             cpu: Hint::new(0),
         }
@@ -166,6 +168,44 @@ impl<P: Platform> Parker<P> {
     }
 }
 
+/// The wait that a thread gave up last: if it soon waits for the same lock again, it is still
+/// the same wait, as far as others are concerned.
+pub(crate) struct GivenUp {
+    /// The address of the lock; zero if there is no such wait.
+    lock: Cell<usize>,
+    /// When the first attempt began.
+    since: Cell<u64>,
+    /// When the last one ended.
+    ended: Cell<u64>,
+}
+
+impl GivenUp {
+    const fn new() -> Self {
+        Self { lock: Cell::new(0), since: Cell::new(0), ended: Cell::new(0) }
+    }
+
+    /// The thread gives up the wait for `lock` that it began at `since`.
+    pub(crate) fn note(&self, lock: usize, since: u64, now: u64) {
+        self.lock.set(lock);
+        self.since.set(since);
+        self.ended.set(now);
+    }
+
+    /// The thread has a lock that it waited for.
+    pub(crate) fn forget(&self) {
+        self.lock.set(0);
+    }
+
+    /// Since when the thread waits for `lock`, if it has not stayed away for longer than it
+    /// had waited.
+    pub(crate) fn since(&self, lock: usize, now: u64) -> Option<u64> {
+        let (since, ended) = (self.since.get(), self.ended.get());
+        let goes_on =
+            self.lock.get() == lock && now.saturating_sub(ended) <= ended.saturating_sub(since);
+        goes_on.then_some(since)
+    }
+}
+
 /// A thread's place in a spinner queue (`rwsem::osq`).
 pub(crate) struct SpinnerNode<P: Platform> {
     /// The hint of the next node, or a mark of the queue.
@@ -180,9 +220,9 @@ impl<P: Platform> SpinnerNode<P> {
     }
 }
 
-/// Tells a thread that keeps stealing when to look at the clock: about once in
-/// [`StealClock::INTERVAL_NS`], however long its sections are, so that the
-/// clock costs next to nothing beside sections of a few nanoseconds.
+/// Tells a thread that takes locks past their queues when to look at the clock: about once
+/// in [`INTERVAL_NS`](Self::INTERVAL_NS), however long its sections are, so that the clock
+/// costs next to nothing beside sections of a few nanoseconds.
 pub(crate) struct StealClock {
     /// Steals until the next look.
     left: Cell<u32>,
@@ -190,27 +230,13 @@ pub(crate) struct StealClock {
     stride: Cell<u32>,
     /// When the last look was.
     looked: Cell<u64>,
-    /// Contended reads since the last contended write.
-    reads: Cell<u32>,
-    /// How many there are typically.
-    run: Cell<u32>,
-    /// Whether it wrote since the last look at which it read.
-    wrote: Cell<bool>,
-    /// When it was first seen to read, and not to write.
-    reading_since: Cell<u64>,
-    /// Whether its last operation took long.
-    slow: Cell<bool>,
-    /// Looks in a row at which the thread was alone inside.
-    alone: Cell<i32>,
 }
 
 /// What a thread sees when it looks at the clock.
 pub(crate) struct Look {
     pub(crate) now: u64,
     /// Nanoseconds since its last look.
-    pub(crate) since: u64,
-    /// How many of those one operation took.
-    pub(crate) each: u64,
+    since: u64,
 }
 
 impl Look {
@@ -223,50 +249,10 @@ impl Look {
 
 impl StealClock {
     const INTERVAL_NS: u64 = 2_000;
-    const SLOW_NS: u64 = 50_000;
-    const READS_IN_A_ROW: u32 = 8;
-    /// A thread that reads so often between two writes has sides to take turns.
-    const LONG_RUN: u32 = 32;
-    const LONGEST_RUN: u32 = 256;
     const MAX_STRIDE: u32 = 32;
-    /// Looks in a row that tell a thread that nobody else is inside: before
-    /// anybody has joined it,
-    const LONELY_LOOKS: i32 = 3;
-    /// and after, when short sections may have missed each other by chance.
-    const LEFT_ALONE_LOOKS: i32 = 25;
-    /// Looks until a wake-up should have had its effect.
-    const WAKE_LOOKS: i32 = 10;
 
     const fn new() -> Self {
-        Self {
-            left: Cell::new(1),
-            stride: Cell::new(1),
-            looked: Cell::new(0),
-            reads: Cell::new(0),
-            run: Cell::new(Self::LONGEST_RUN),
-            wrote: Cell::new(true),
-            reading_since: Cell::new(0),
-            slow: Cell::new(false),
-            alone: Cell::new(0),
-        }
-    }
-
-    /// The thread was granted a lock at `now`: what came before says nothing.
-    pub(crate) fn restart(&self, now: u64) {
-        self.left.set(1);
-        self.stride.set(1);
-        self.looked.set(now);
-        self.wrote.set(true);
-    }
-
-    /// The thread begins to wait at `now`: notes whether what it did since its
-    /// last grant or look took long.
-    pub(crate) fn note_wait(&self, now: u64) {
-        self.slow.set(now.wrapping_sub(self.looked.get()) > Self::SLOW_NS);
-    }
-
-    pub(crate) fn is_slow(&self) -> bool {
-        self.slow.get()
+        Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0) }
     }
 
     /// Counts one steal of the calling thread; a look at the clock, if it is due.
@@ -275,40 +261,6 @@ impl StealClock {
         let left = self.left.get() - 1;
         self.left.set(left);
         if left > 0 { None } else { Some(self.look::<P>()) }
-    }
-
-    /// Counts a read.
-    pub(crate) fn read(&self) {
-        self.reads.set(self.reads.get().saturating_add(1));
-    }
-
-    /// Whether the thread seems to be reading only, and is one that does so for long.
-    pub(crate) fn reads_in_a_row(&self) -> bool {
-        self.run.get() >= Self::LONG_RUN && self.reads.get() >= Self::READS_IN_A_ROW
-    }
-
-    /// At a look, the thread reading: for how many nanoseconds it has not written.
-    pub(crate) fn reads_for(&self, look: &Look) -> u64 {
-        if self.wrote.replace(false) {
-            self.reading_since.set(look.now);
-        }
-        look.now.wrapping_sub(self.reading_since.get())
-    }
-
-    /// Counts a look, `alone` in the lock or not; whether it has been alone
-    /// long enough to do something about it. `joined`: it was not alone before.
-    pub(crate) fn is_lonely(&self, alone: bool, joined: bool) -> bool {
-        let looks = if alone { self.alone.get() + 1 } else { 0 };
-        let lonely = looks >= if joined { Self::LEFT_ALONE_LOOKS } else { Self::LONELY_LOOKS };
-        self.alone.set(if lonely { -Self::WAKE_LOOKS } else { looks });
-        lonely
-    }
-
-    /// The thread writes.
-    pub(crate) fn wrote(&self) {
-        let reads = self.reads.replace(0).min(Self::LONGEST_RUN);
-        self.run.set((3 * self.run.get() + reads) / 4);
-        self.wrote.set(true);
     }
 
     fn look<P: Platform>(&self) -> Look {
@@ -322,40 +274,6 @@ impl StealClock {
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);
         self.left.set(stride);
-        Look { now, since, each: since / u64::from(before) }
-    }
-}
-
-#[cfg(all(test, feature = "std", not(fairlock_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_that_reads_by_turns_with_writing_is_not_taken_for_a_reader() {
-        let steals = StealClock::new();
-        let read = |reads| (0..reads).for_each(|_| steals.read());
-        read(7);
-        assert!(!steals.reads_in_a_row());
-        read(1);
-        assert!(steals.reads_in_a_row(), "nothing is known of it yet");
-        for _ in 0..20 {
-            steals.wrote();
-            read(10);
-        }
-        assert!(!steals.reads_in_a_row(), "it will write again soon");
-        for _ in 0..20 {
-            steals.wrote();
-            read(1_000);
-        }
-        assert!(steals.reads_in_a_row(), "it will not");
-    }
-
-    #[test]
-    fn reading_lasts_from_the_first_look_after_a_write() {
-        let steals = StealClock::new();
-        let look = |now| Look { now, since: 1, each: 1 };
-        assert_eq!([steals.reads_for(&look(100)), steals.reads_for(&look(140))], [0, 40]);
-        steals.wrote();
-        assert_eq!([steals.reads_for(&look(200)), steals.reads_for(&look(210))], [0, 10]);
+        Look { now, since }
     }
 }

@@ -4,6 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::{Thread, WakeList};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 
 /// Which way a waiter wants the lock.
@@ -32,15 +33,15 @@ impl Kind {
 /// | INVITED | queued reader that may join the readers inside | the waiter, under the queue lock |
 /// | GRANTED | out of the queue, owns the lock | nobody: final |
 ///
-/// Only a holder of the queue lock stores the state, but for GRANTED; the waiter
-/// reads it without. A waiter that is granted the lock is taken out of the queue
-/// under the queue lock, and told when that is free again (see `wakes`): in between
-/// its state is what it was. Once GRANTED is stored nobody else touches the waiter.
+/// Only a holder of the queue lock stores the state; the waiter reads it
+/// without. Once GRANTED is stored nobody else touches the waiter.
 pub(crate) struct Waiter<P: Platform> {
     pub(crate) kind: Kind,
     pub(crate) thread: &'static Thread<P>,
-    /// When it arrived.
+    /// When it arrived; of several attempts, the first.
     pub(crate) arrived: u64,
+    /// It takes its place by when it arrived, not behind all others.
+    pub(crate) returns: bool,
     /// Its real-time priority: goes before all that have a lower one.
     pub(crate) priority: u8,
     /// Its place among all waiters of the lock, readers and writers; set by the queue.
@@ -49,6 +50,8 @@ pub(crate) struct Waiter<P: Platform> {
     pub(super) prev: Cell<*const Waiter<P>>,
     /// How often a later one of its kind was put before it.
     pub(super) passes: Cell<u8>,
+    /// How often a lock was kept for it, and it did not run in time.
+    pub(crate) missed: Cell<u8>,
     state: P::AtomicU32,
 }
 
@@ -57,20 +60,19 @@ pub(crate) const NEXT: u32 = 1;
 pub(crate) const INVITED: u32 = 2;
 pub(crate) const GRANTED: u32 = 3;
 
-/// Whoever granted the lock has one lock to let go and a store to make, if it runs.
-const TOLD_SOON_NS: u64 = 10_000;
-
 impl<P: Platform> Waiter<P> {
     pub(crate) fn new(kind: Kind, thread: &'static Thread<P>, arrived: u64, priority: u8) -> Self {
         Self {
             kind,
             thread,
             arrived,
+            returns: false,
             priority,
             ticket: Cell::new(0),
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),
             passes: Cell::new(0),
+            missed: Cell::new(0),
             state: P::AtomicU32::new(WAITING),
         }
     }
@@ -91,18 +93,18 @@ impl<P: Platform> Waiter<P> {
         self.state.store(state, Ordering::Release);
     }
 
-    /// The waiter, which is out of the queue, owns the lock.
+    /// The waiter, which is out of the queue, owns the lock. Rule 1: published
+    /// first, woken after. The thread's record outlives both (rule 12).
     pub(crate) fn grant(&self, wakes: &mut WakeList<P>) {
-        wakes.grant(self);
-    }
-
-    /// Somebody has taken the waiter out of the queue, so it owns the lock: waits, awake if
-    /// that is soon, to be told so.
-    pub(crate) fn wait_until_told(&self) {
-        while self.state() != GRANTED {
-            if !P::spin_until(&self.state, TOLD_SOON_NS, |state| state == GRANTED) {
-                self.thread.parker.park(None, false);
-            }
+        let thread = self.thread;
+        if active(Fault::WakesBeforeGrant) {
+            thread.parker.unpark();
+            return self.set_state(GRANTED);
         }
+        self.set_state(GRANTED);
+        if active(Fault::TouchesGranted) {
+            self.state();
+        }
+        wakes.push(thread);
     }
 }

@@ -4,9 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::*;
-use crate::rwsem::pace::{GRACE_NS, READERS};
 use crate::rwsem::word::HANDOFF;
-use crate::wait::Look;
 
 /// Rule 7, and more readers than one wake takes: nobody leaves before all are in.
 #[test]
@@ -115,12 +113,13 @@ fn tenure_of_any_length_is_a_tenure() {
     for after in ages {
         let lock = &Lock::new(Policy { handoff_after: Some(after), ..Policy::DEFAULT });
         let planned = lock.planned_wait_ns(1).unwrap();
-        assert!(planned >= isize::MAX as u64 / 2, "{after:?}: {planned}");
+        assert!(planned >= i64::MAX as u64 / 2, "{after:?}: {planned}");
         lock.read();
         scope(|s| {
             let writer = s.spawn(|| visit(lock, Kind::Writer));
             until(|| waiters(lock) == 1);
-            assert!(lock.left(Native::now()) > 0, "{after:?}: the tenure is over as it begins");
+            let over = lock.with_queue(|q| q.clock.is_over(Native::now()));
+            assert!(!over, "{after:?}: the tenure is over as it begins");
             // SAFETY: taken above.
             unsafe { lock.unlock_read_fair() };
             join(writer);
@@ -137,53 +136,6 @@ fn tenure_of_any_length_is_a_tenure() {
             join(writer);
         });
     }
-}
-
-/// Each that is granted may use up its tenure and go for good: then the queue
-/// gets shorter and the tenures longer.
-#[test]
-fn planned_wait_holds_for_a_queue_that_gets_shorter() {
-    let lock = Lock::new(Policy::DEFAULT);
-    let shape = Policy::DEFAULT.tenure().unwrap();
-    for ahead in [2, 8, 32, 100, 1000] {
-        // One grant ahead of the last waiter, two ahead of the one before it …
-        let turn = |left| lock.tenure_ns(left, Some(u64::MAX), shape) + GRACE_NS;
-        let turns: u64 = (1..=ahead).map(turn).sum();
-        let planned = lock.planned_wait_ns(ahead).unwrap();
-        assert!(planned >= turns, "{ahead} ahead: planned {planned} ns, {turns} ns of tenures");
-    }
-}
-
-/// A writers' tenure lasts until the one who is next is awake, but no longer than
-/// [`GRACE_NS`]; the readers' does not.
-#[test]
-fn writers_tenure_waits_for_who_is_next_but_not_for_ever() {
-    const WRITER: usize = 64;
-    let lock = Lock::new(Policy::DEFAULT);
-    let end = Native::now();
-    let ends = |holder, awaited, now| {
-        lock.tenure.holder.store(holder, Ordering::Relaxed);
-        lock.tenure.end.store(end as usize, Ordering::Relaxed);
-        lock.set_awaited(awaited);
-        lock.ends_tenure(&Look { now, since: 0, each: 100 })
-    };
-    for (holder, early) in [(WRITER, false), (READERS, true)] {
-        assert_eq!(ends(holder, false, end - 1), early, "no time for another operation");
-        assert_eq!(ends(holder, false, end + GRACE_NS - 1), early);
-        assert!(ends(holder, false, end + GRACE_NS), "{holder}: it never ends");
-        assert!(ends(holder, true, end - 1), "{holder}: somebody waits awake");
-        assert!(!ends(holder, true, end - 101), "{holder}: there is time left");
-    }
-}
-
-/// A side that gave its tenure up does not make the other one's long.
-#[test]
-fn tenure_is_no_longer_than_what_the_other_side_used() {
-    let lock = Lock::new(Policy::DEFAULT);
-    let shape = Policy::DEFAULT.tenure().unwrap();
-    assert_eq!(lock.tenure_ns(2, Some(u64::MAX), shape), 2_000_000);
-    assert_eq!(lock.tenure_ns(2, Some(30_000), shape), 30_000);
-    assert_eq!(lock.tenure_ns(2, None, shape), 2_000_000);
 }
 
 /// Readers that sleep inside do not keep the others out: far more of them than

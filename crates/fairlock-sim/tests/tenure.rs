@@ -1,0 +1,182 @@
+//! What the default discipline of the reader/writer lock promises, in virtual time: nobody
+//! sleeps at a free lock, nobody waits longer than is planned, and a wait that ends without
+//! the lock leaves no trace in the next one.
+
+use std::cell::Cell;
+
+use fairlock::rwsem::{Policy, RwSem};
+use fairlock_sim::{Machine, Sim, Simulation, busy, now, sleep, stopped};
+use fairlock_testing as _; // the watchdog
+
+/// A thread that always wants the lock with sections of 5 us, beside a loop of timed waits:
+/// how many of these there were, and how many had the lock.
+fn timed_waits_beside_a_busy_writer(timeout_ns: u64, reads: bool) -> (u32, u32) {
+    let machine = Machine::builtin("two_cpu").unwrap();
+    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let counts = Cell::new((0, 0));
+    let mut simulation = Simulation::new(&machine, 1);
+    simulation.spawn(|| {
+        while !stopped() {
+            lock.write();
+            busy(5_000);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+        }
+    });
+    simulation.spawn(|| {
+        while !stopped() {
+            let until = now() + timeout_ns;
+            let had = match reads {
+                true => lock.read_until(until).is_ok(),
+                false => lock.write_until(until).is_ok(),
+            };
+            let (tries, taken) = counts.get();
+            counts.set((tries + 1, taken + u32::from(had)));
+            if had {
+                // SAFETY: taken above, in this way.
+                unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+            }
+            busy(1_000);
+        }
+    });
+    simulation.run_for(500_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+    counts.get()
+}
+
+/// Each timed wait that failed began the holder's tenure anew: of 477 tries of a millisecond
+/// 7 had the lock, of 565 of half a millisecond 2.
+#[test]
+fn a_loop_of_timed_waits_is_served_as_one_wait_is() {
+    for timeout_ns in [100_000, 500_000, 1_000_000] {
+        for reads in [false, true] {
+            let (tries, taken) = timed_waits_beside_a_busy_writer(timeout_ns, reads);
+            // At worst it waits for a tenure of 2 ms, as a single wait would.
+            let most = (2_500_000 / timeout_ns + 1) as u32;
+            assert!(
+                taken * most >= tries && tries > 0,
+                "{timeout_ns} ns, reads: {reads}: {taken} of {tries}"
+            );
+        }
+    }
+}
+
+/// The holder is inside for a while, releases, and goes away for 6 ms: from the release until
+/// the waiter has the lock passes a wake-up, whatever the section's length. (It was up to a
+/// millisecond.)
+#[test]
+fn a_free_lock_is_waited_for_no_longer_than_a_wake_up_takes() {
+    let machine = Machine::builtin("two_cpu").unwrap();
+    for section in [30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000] {
+        for [holder_reads, waiter_reads] in [[false, false], [false, true], [true, false]] {
+            let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+            let (released, longest) = (Cell::new(0), Cell::new(0));
+            let mut simulation = Simulation::new(&machine, 1);
+            simulation.spawn(|| {
+                for _ in 0..20 {
+                    if holder_reads {
+                        lock.read();
+                    } else {
+                        lock.write();
+                    }
+                    sleep(section);
+                    released.set(now());
+                    // SAFETY: taken above, in this way.
+                    unsafe { if holder_reads { lock.unlock_read() } else { lock.unlock_write() } }
+                    sleep(6_000_000);
+                }
+            });
+            simulation.spawn(|| {
+                for _ in 0..20 {
+                    sleep(6_000_000 + section / 2);
+                    let came = now();
+                    if waiter_reads {
+                        lock.read();
+                    } else {
+                        lock.write();
+                    }
+                    let free_since = released.get().max(came);
+                    longest.set(longest.get().max(now() - free_since));
+                    // SAFETY: taken above, in this way.
+                    unsafe { if waiter_reads { lock.unlock_read() } else { lock.unlock_write() } }
+                }
+            });
+            simulation.run().unwrap_or_else(|stuck| panic!("{stuck}"));
+            assert!(
+                longest.get() < 200_000,
+                "{section} ns, readers: {holder_reads} {waiter_reads}: {} ns",
+                longest.get()
+            );
+        }
+    }
+}
+
+/// A thousand runs with threads, sections, pauses and sides drawn at random, a CPU for each
+/// thread, retry loops among them: nobody waits longer than `planned_wait_ns` says for the
+/// threads there are, beyond the longest section for each that goes before.
+#[test]
+fn no_wait_is_longer_than_planned() {
+    let machine = Machine::builtin("cascade_lake_96").unwrap();
+    for seed in 0..RUNS {
+        let mut random = fastrand(seed);
+        let mut draw = |most: u64| random(most);
+        let threads = 2 + draw(11);
+        let section = [200, 2_000, 20_000, 150_000][draw(4) as usize];
+        let outside = [0, 0, 1_000, 50_000][draw(4) as usize];
+        let sides: Vec<u64> = (0..threads).map(|_| draw(3)).collect();
+        let timeout = [0, 0, 100_000, 700_000][draw(4) as usize];
+        let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+        let longest = Cell::new(0);
+        let mut simulation = Simulation::new(&machine, seed);
+        for (thread, &side) in sides.iter().enumerate() {
+            let (lock, longest) = (&lock, &longest);
+            simulation.spawn(move || {
+                let mut turn = thread as u64;
+                while !stopped() {
+                    turn += 1;
+                    let reads = side == 0 || (side == 1 && turn % 3 != 0);
+                    let came = now();
+                    loop {
+                        let until = if timeout == 0 { u64::MAX } else { now() + timeout };
+                        let had = match reads {
+                            true => lock.read_until(until).is_ok(),
+                            false => lock.write_until(until).is_ok(),
+                        };
+                        if had {
+                            break;
+                        }
+                    }
+                    longest.set(longest.get().max(now() - came));
+                    busy(section);
+                    // SAFETY: taken above, in this way.
+                    unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+                    if outside > 0 {
+                        busy(outside);
+                    }
+                }
+            });
+        }
+        simulation.run_for(30_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+        let ahead = threads as usize;
+        let planned = lock.planned_wait_ns(ahead).unwrap() + 2 * threads * section;
+        assert!(
+            longest.get() <= planned,
+            "seed {seed}: {threads} threads, sections of {section}, outside {outside}, \
+             timeout {timeout}: waited {} ns, planned {planned}",
+            longest.get()
+        );
+    }
+}
+
+/// A test build simulates at a twentieth of the speed.
+const RUNS: u64 = if cfg!(debug_assertions) { 60 } else { 1_000 };
+
+/// Numbers below a bound, the same for the same seed (xorshift).
+fn fastrand(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move |most| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % most
+    }
+}

@@ -1,0 +1,132 @@
+//! What the queue lock guards.
+
+use core::cell::UnsafeCell;
+
+use super::tenure::{Modes, TenureClock};
+use super::turns::Turns;
+use crate::platform::{ConstZero, Platform};
+use crate::ticket::AdaptiveTicketLock;
+use crate::wait::{Queue, Waiter};
+
+/// The queue, and what is known about whose turn it is.
+pub(super) struct Queued<P: Platform> {
+    pub(super) waiters: Queue<P>,
+    /// Under tenure, the waiter that is next, and told so: null if nobody waits. Queued.
+    pub(super) next: *const Waiter<P>,
+    /// Under tenure, whose turn it is and until when.
+    pub(super) clock: TenureClock,
+    /// Under tenure, how threads that are not queued share the lock.
+    pub(super) modes: Modes,
+    /// Under tenure, the CPU that whoever took the lock last from the queue ran on, plus
+    /// one; zero if unknown.
+    pub(super) holder_cpu: usize,
+    /// Under tenure, when somebody left the closed lock free; zero if nobody did.
+    pub(super) freed: u64,
+    /// Under tenure, how often the lock had been taken past the queue when the last one of
+    /// the queue took it.
+    pub(super) steals: usize,
+    /// For `ReaderSpin::Adaptive`.
+    pub(super) turns: Turns,
+}
+
+// SAFETY: `next` is used as an address, or under the queue lock while the waiter is queued.
+unsafe impl<P: Platform> Send for Queued<P> {}
+
+impl<P: Platform> Queued<P> {
+    pub(super) const fn new() -> Self {
+        Self {
+            waiters: Queue::new(),
+            next: core::ptr::null(),
+            clock: TenureClock::new(),
+            modes: Modes::new(),
+            holder_cpu: 0,
+            freed: 0,
+            steals: 0,
+            turns: Turns::new(),
+        }
+    }
+
+    /// The waiter that is next.
+    pub(super) fn next(&self) -> Option<&Waiter<P>> {
+        // SAFETY: queued (see the field), so alive: nobody leaves the queue without the
+        // queue lock, which the caller has.
+        unsafe { self.next.as_ref() }
+    }
+}
+
+/// The queue behind its lock.
+pub(super) struct LockedQueue<P: Platform> {
+    lock: AdaptiveTicketLock<P>,
+    /// Guarded by `lock`.
+    queued: UnsafeCell<Queued<P>>,
+}
+
+// SAFETY: `queued` is reached under `lock` only.
+unsafe impl<P: Platform> Send for LockedQueue<P> {}
+// SAFETY: as above.
+unsafe impl<P: Platform> Sync for LockedQueue<P> {}
+
+impl<P: Platform> LockedQueue<P> {
+    pub(super) fn new() -> Self {
+        Self { lock: AdaptiveTicketLock::new(), queued: UnsafeCell::new(Queued::new()) }
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+        P::AtomicU32: ConstZero,
+        P::AtomicU64: ConstZero,
+    {
+        Self { lock: AdaptiveTicketLock::new_const(), queued: UnsafeCell::new(Queued::new()) }
+    }
+
+    /// Runs `f` on the queue, under its lock. `f` does not panic.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
+        self.lock.lock();
+        // SAFETY: `lock` is held, so this is the only reference to the queue; nothing in the
+        // crate panics while it is held.
+        let result = f(unsafe { &mut *self.queued.get() });
+        // SAFETY: taken above.
+        unsafe { self.lock.unlock() };
+        result
+    }
+
+    /// The queue of a lock that nobody else uses.
+    pub(super) fn get_mut(&mut self) -> &mut Queued<P> {
+        self.queued.get_mut()
+    }
+
+    /// As a fork leaves it while another thread is in the queue.
+    #[cfg(test)]
+    pub(super) fn leave_locked(&self) {
+        self.lock.lock();
+    }
+
+    /// Whether nobody has the queue lock or waits for it.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.lock.is_locked() && !self.lock.is_contended()
+    }
+
+    /// For testers, between two steps of all threads: the queue, unless one of them is
+    /// changing it.
+    ///
+    /// # Safety
+    /// No thread runs in a method of the lock meanwhile.
+    pub(super) unsafe fn peek(&self) -> Option<&Queued<P>> {
+        // SAFETY: nobody has the queue lock, and nobody runs who could take it.
+        (!self.lock.is_locked()).then(|| unsafe { &*self.queued.get() })
+    }
+
+    /// For testers: what is left in the queue lock, which nobody uses.
+    pub(super) fn check_idle(&self) -> Result<(), &'static str> {
+        self.lock.check_idle()
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl LockedQueue<crate::platform::loom::Loom> {
+    /// Has loom check that every access so far happens before this one.
+    pub(super) fn access_mut(&mut self) {
+        self.lock.access_mut();
+    }
+}

@@ -1,0 +1,316 @@
+//! The time-keeping of tenures: a pure state machine, changed under the queue lock only.
+//!
+//! How long a tenure lasts: what lets all who want the lock be served within
+//! `handoff_after`, and no more than the other side used of its last tenure if it gave
+//! that up (an occasional writer interrupts readers soon, and for a moment); but not less
+//! than the measured cost of a handoff divided by the budget.
+//!
+//! Times are nanoseconds of [`Platform::now`](crate::platform::Platform::now), all 64 bits
+//! of them. A tenure that is over stays over until the next one begins, whoever comes and
+//! goes meanwhile: a wait that ends without the lock leaves no trace in it.
+
+use crate::rwsem::policy::TenureShape;
+use crate::wait::Kind;
+
+/// A handoff that took longer than this was held up by something else.
+const MAX_COST_NS: u64 = 20_000;
+/// A tenure that went on for longer was not ended by who is next, or in a long section.
+const MAX_OVERRUN_NS: u64 = 50_000;
+/// A timer that was later than this was held up by something else.
+const MAX_LATENESS_NS: u64 = 200_000;
+
+/// Who waits, as far as the length of a tenure depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::rwsem) struct Waiting {
+    /// How many threads.
+    pub(in crate::rwsem) threads: usize,
+    /// Whether some of them wait for the side whose tenure it is not: readers, writers.
+    pub(in crate::rwsem) sides: [bool; 2],
+}
+
+/// Whose tenure it is, and until when.
+#[derive(Debug)]
+pub(in crate::rwsem) struct TenureClock {
+    side: Kind,
+    started: u64,
+    end: u64,
+    /// How many readers have joined the first one in this tenure.
+    joined: usize,
+    /// What the readers' tenure is longer by, for its slow start.
+    made_up: u64,
+    /// How long each side's last tenure was, if it was given up before its end; else the
+    /// longest there is. What one side does not need the other need not have either.
+    used: [u64; 2],
+    /// When the first of those came that have left without the lock since anybody of the
+    /// queue has had it.
+    unserved_since: Option<u64>,
+    /// What a handoff costs whoever leaves, in nanoseconds, smoothed.
+    leaving: u64,
+    /// For how long the lock stands free in a handoff, in nanoseconds, smoothed.
+    idle: u64,
+    /// For how long tenures went on past their ends, in nanoseconds, smoothed.
+    overrun: u64,
+    /// How late timers wake a waiter, in nanoseconds: an estimate of the worst.
+    lateness: u64,
+}
+
+impl TenureClock {
+    pub(in crate::rwsem) const fn new() -> Self {
+        Self {
+            side: Kind::Writer,
+            started: 0,
+            end: 0,
+            joined: 0,
+            made_up: 0,
+            used: [u64::MAX; 2],
+            unserved_since: None,
+            leaving: 0,
+            idle: 0,
+            overrun: 0,
+            lateness: 0,
+        }
+    }
+
+    // ---- what happens ----
+
+    /// The first waiter queues, at `now`; `inside` has the lock. Its tenure began when
+    /// somebody began to wait for it in vain.
+    pub(in crate::rwsem) fn first_comes(
+        &mut self,
+        now: u64,
+        inside: Kind,
+        waiting: Waiting,
+        shape: TenureShape,
+    ) {
+        self.begin(inside, self.unserved_since.unwrap_or(now));
+        self.set_end(waiting, shape);
+    }
+
+    /// Another waiter queues.
+    pub(in crate::rwsem) fn another_comes(&mut self, waiting: Waiting, shape: TenureShape) {
+        self.set_end(waiting, shape);
+    }
+
+    /// The last waiter, which came at `arrived`, leaves without the lock.
+    pub(in crate::rwsem) fn last_gives_up(&mut self, arrived: u64) {
+        self.unserved_since.get_or_insert(arrived);
+    }
+
+    /// The waiter that was next takes the lock; `waiting` are those left.
+    pub(in crate::rwsem) fn next_takes(
+        &mut self,
+        now: u64,
+        kind: Kind,
+        waiting: Waiting,
+        shape: TenureShape,
+    ) {
+        self.unserved_since = None;
+        // A writer that comes in before the end of a writers' tenure shares it: else the
+        // writers had more the less each of them wants.
+        let shares = kind == Kind::Writer && self.side == Kind::Writer && !self.is_over(now);
+        if !shares {
+            let lasted = now.saturating_sub(self.started);
+            self.used[self.side as usize] = if self.is_over(now) { u64::MAX } else { lasted };
+            if self.is_over(now) {
+                smooth(&mut self.overrun, (now - self.end).min(MAX_OVERRUN_NS));
+            }
+            self.begin(kind, now);
+            self.set_end(waiting, shape);
+        }
+    }
+
+    /// A reader joins those inside past the queue. Until the first one did, the readers
+    /// had one CPU: half of that time is added to their tenure, so that shares stay even.
+    pub(in crate::rwsem) fn reader_joins(&mut self, now: u64) {
+        if self.joined == 0 && self.side == Kind::Reader {
+            let length = self.end.saturating_sub(self.started);
+            self.made_up = now.saturating_sub(self.started).min(length) / 2;
+            self.end = self.end.saturating_add(self.made_up);
+        }
+        self.joined += 1;
+    }
+
+    /// Whoever was next did not come when it was its turn: it keeps its place, and the tenure
+    /// lasts as long again.
+    pub(in crate::rwsem) fn goes_on(&mut self, now: u64) {
+        let length = self.end.saturating_sub(self.started);
+        self.end = now.saturating_add(length);
+        self.started = now;
+    }
+
+    fn begin(&mut self, side: Kind, now: u64) {
+        self.side = side;
+        self.started = now;
+        self.joined = 0;
+        self.made_up = 0;
+    }
+
+    fn set_end(&mut self, waiting: Waiting, shape: TenureShape) {
+        let other = self.side.other();
+        let other = waiting.sides[other as usize].then_some(self.used[other as usize]);
+        let sharers = waiting.threads + 1 + self.joined;
+        let length = self.length(sharers, other, shape).saturating_add(self.made_up);
+        self.end = self.started.saturating_add(length);
+    }
+
+    /// How long a tenure is if so many threads, the holder included, want the lock, and
+    /// the other side, if any of it waits, used `other` of its last one.
+    fn length(&self, sharers: usize, other: Option<u64>, shape: TenureShape) -> u64 {
+        // Whoever is next takes a moment to come: the whole should take as long as aimed at.
+        let fair = (shape.aim_ns / sharers.max(1) as u64).saturating_sub(self.overrun);
+        let cost = match other {
+            // One writer after the other: only the lock is wanted, and what it costs the
+            // one that leaves falls on a CPU that has nothing else to do.
+            None if self.side == Kind::Writer => self.idle,
+            _ => self.handoff_ns(),
+        };
+        let length = fair.min(other.unwrap_or(u64::MAX)).max(cost * 100 / shape.percent);
+        // A readers' tenure starts with one of them and ends when the last has left: both
+        // are at its expense, and made up for.
+        if self.side == Kind::Reader { length.saturating_add(cost) } else { length }
+    }
+
+    // ---- what is measured ----
+
+    /// Whoever left woke the one who is next, which took so long.
+    pub(in crate::rwsem) fn note_leaving(&mut self, ns: u64) {
+        smooth(&mut self.leaving, ns.min(MAX_COST_NS));
+    }
+
+    /// The lock was closed and free for so long until the one who was next took it.
+    pub(in crate::rwsem) fn note_idle(&mut self, ns: u64) {
+        smooth(&mut self.idle, ns.min(MAX_COST_NS));
+    }
+
+    /// A timer was so late.
+    pub(in crate::rwsem) fn note_lateness(&mut self, ns: u64) {
+        let sample = ns.min(MAX_LATENESS_NS);
+        if sample > self.lateness {
+            self.lateness += (sample - self.lateness) / 2;
+        } else {
+            self.lateness -= (self.lateness - sample) / 32;
+        }
+    }
+
+    // ---- what is asked ----
+
+    /// Whose tenure it is.
+    pub(in crate::rwsem) fn side(&self) -> Kind {
+        self.side
+    }
+
+    /// When it ends.
+    pub(in crate::rwsem) fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(in crate::rwsem) fn started(&self) -> u64 {
+        self.started
+    }
+
+    pub(in crate::rwsem) fn is_over(&self, now: u64) -> bool {
+        now >= self.end
+    }
+
+    /// How long before an event a timer must be set.
+    pub(in crate::rwsem) fn lateness(&self) -> u64 {
+        self.lateness
+    }
+
+    fn handoff_ns(&self) -> u64 {
+        self.idle + self.leaving
+    }
+
+    /// The longest wait that is planned for a waiter with so many grants before its own:
+    /// see [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    pub(in crate::rwsem) fn planned_wait_ns(
+        &self,
+        grants_ahead: usize,
+        passes: u64,
+        handover_ns: u64,
+        shape: TenureShape,
+    ) -> u64 {
+        if grants_ahead == 0 {
+            return 0;
+        }
+        // Later ones of its kind may go before it.
+        let grants = grants_ahead as u64 + passes;
+        // The sum of aim / i over i in 1..=grants is at most aim x (1 + log2 grants).
+        let aims = shape.aim_ns.saturating_mul(1 + u64::from(grants.ilog2()));
+        let cost = self.handoff_ns();
+        let least = cost * 100 / shape.percent + 2 * cost + MAX_COST_NS + handover_ns;
+        let tenures = aims.saturating_add(grants.saturating_mul(least));
+        // Readers may get half as much again for a late start.
+        tenures.saturating_add(tenures / 2)
+    }
+}
+
+/// Moves a smoothed value an eighth of the way.
+fn smooth(value: &mut u64, sample: u64) {
+    if sample > *value {
+        *value += (sample - *value) / 8;
+    } else {
+        *value -= (*value - sample) / 8;
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::rwsem::Policy;
+
+    const SHAPE: TenureShape = match Policy::DEFAULT.tenure() {
+        Some(shape) => shape,
+        None => panic!(),
+    };
+
+    fn waiting(readers: usize, writers: usize) -> Waiting {
+        Waiting { threads: readers + writers, sides: [readers > 0, writers > 0] }
+    }
+
+    /// Each that is served may use up its tenure and go for good: then the queue gets shorter
+    /// and the tenures longer.
+    #[test]
+    fn planned_wait_holds_for_a_queue_that_gets_shorter() {
+        let clock = TenureClock::new();
+        for ahead in [2, 8, 32, 100, 1000] {
+            // One grant ahead of the last waiter, two ahead of the one before it …
+            let turn = |left| clock.length(left, Some(u64::MAX), SHAPE) + 200_000;
+            let turns: u64 = (1..=ahead).map(turn).sum();
+            let planned = clock.planned_wait_ns(ahead, 2, 200_000, SHAPE);
+            assert!(planned >= turns, "{ahead} ahead: planned {planned} ns, {turns} ns of tenures");
+        }
+    }
+
+    /// A side that gave its tenure up does not make the other one's long.
+    #[test]
+    fn tenure_is_no_longer_than_what_the_other_side_used() {
+        let clock = TenureClock::new();
+        assert_eq!(clock.length(2, Some(u64::MAX), SHAPE), 2_000_000);
+        assert_eq!(clock.length(2, Some(30_000), SHAPE), 30_000);
+        assert_eq!(clock.length(2, None, SHAPE), 2_000_000);
+    }
+
+    /// Issue: a timed wait that failed began the holder's tenure anew, so a loop of them
+    /// hardly ever had the lock.
+    #[test]
+    fn timed_waits_that_fail_do_not_begin_the_tenure_anew() {
+        let mut clock = TenureClock::new();
+        let mut now = 1_000_000_000;
+        clock.first_comes(now, Kind::Writer, waiting(0, 1), SHAPE);
+        let end = clock.end();
+        let mut tries = 0;
+        while !clock.is_over(now) {
+            clock.last_gives_up(now);
+            now += 500_000;
+            clock.first_comes(now, Kind::Writer, waiting(0, 1), SHAPE);
+            assert_eq!(clock.end(), end, "try {tries} moved the end");
+            tries += 1;
+        }
+        assert!(tries <= 4, "{tries} tries of half a millisecond");
+        clock.next_takes(now, Kind::Writer, waiting(0, 0), SHAPE);
+        now += 500_000;
+        clock.first_comes(now, Kind::Writer, waiting(0, 1), SHAPE);
+        assert!(!clock.is_over(now), "whoever was served begins anew");
+    }
+}

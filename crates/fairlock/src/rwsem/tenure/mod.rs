@@ -1,0 +1,433 @@
+//! The tenure discipline: nobody sleeps at a free lock, and nobody waits for ever.
+//!
+//! *Whoever runs may take a lock that is free*, also past the queue, until one of the
+//! queue closes it (`HANDOFF`): that is what makes an unfair lock fast, and here it goes on
+//! for a bounded time, the *tenure*. A thread that finds the lock taken tries for a few
+//! microseconds, then queues ([`compete`](InTenure::compete)).
+//!
+//! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side
+//! waits. It alone watches the lock for all of the queue; the others sleep until it is
+//! their turn to be next. It
+//!
+//! * takes the lock when it has been free for a moment;
+//! * sleeps if the lock stays taken, and then whoever leaves the lock free wakes it
+//!   (`WAKE_NEXT`). If it was woken and somebody else had been faster, it sleeps on a short
+//!   timer once before it asks to be woken again: a lock that is busy all the time pays one
+//!   wake-up for many acquisitions;
+//! * is awake when the tenure is over, closes the lock, and takes it from whoever is inside
+//!   when that one leaves.
+//!
+//! *Nobody owns the lock asleep.* A waiter takes the lock itself when it runs; nobody is
+//! granted it. A closed lock is kept for the one who is next for as long as a wake-up takes
+//! ([`RESERVED_NS`]): if that thread does not run by then, the others go on, and it keeps
+//! its place. After [`MOST_MISSED`] times the lock is kept until it comes.
+//!
+//! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
+//! inside past the queue; in a writers' one only if nobody is inside.
+//!
+//! | what | where |
+//! |---|---|
+//! | the ways in and out past the queue | here |
+//! | how long a tenure is | [`clock`] |
+//! | coming to the queue, being next, taking the lock, leaving | `turn` |
+//! | waiting | `wait` |
+//!
+//! Why no wake-up is lost: while somebody waits, one of the queue is next
+//! ([`Queued::next`](super::queued::Queued)). It is awake, or a timer will wake it, or it
+//! was listed to be woken, or it set `WAKE_NEXT` in one step with seeing the lock taken: then
+//! whoever leaves the lock free sees the flag in that same step of its own.
+//!
+//! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal
+//! 1; that a grant is for a while is ours.
+
+mod clock;
+mod mode;
+mod turn;
+mod wait;
+
+use core::sync::atomic::Ordering;
+
+pub(super) use clock::TenureClock;
+pub(super) use mode::Modes;
+
+use super::RwSem;
+use super::policy::TenureShape;
+use super::queued::LockedQueue;
+use super::word::{
+    HANDOFF, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, has_next_to_wake, is_free,
+    is_reserved, read_stealable, write_stealable,
+};
+use crate::events::{Event, Sink};
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::{Hint, Kind, Queue, WaitContext, WakeList, this_cpu};
+
+/// For how long a closed lock that is free is kept for the one who is next: about what a
+/// wake-up takes.
+const RESERVED_NS: u64 = 100_000;
+/// How often a waiter that was next may be passed over because it did not run.
+const MOST_MISSED: u8 = 2;
+/// A lock that is free at every look for so long, with no steal between them, is idle.
+const IDLE_NS: u64 = 300;
+/// How long after the end of a tenure whoever has the lock closes it, if the one who is next
+/// has not done so: about what it takes to be woken, where there is a CPU.
+const GRACE_NS: u64 = 50_000;
+/// The same where threads share the lock: it is free now and then, and the one who is next
+/// takes it as soon as it runs.
+const SHARED_GRACE_NS: u64 = 4_000_000;
+/// How often a thread that finds the lock taken looks again before it queues: awake,
+const SPINS: u32 = 3;
+/// and giving its CPU to others that want it. Under a model checker, where every look
+/// multiplies what there is to try, not at all.
+const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
+/// The first pause between two such looks; each is twice as long as the one before.
+const PAUSE_NS: u64 = 200;
+/// A thread that got its CPU back only after so long does not give it away again: whoever
+/// wants it is not about to leave the lock.
+const LONG_YIELD_NS: u64 = 50_000;
+
+/// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
+/// time, never exclusion.
+#[repr(align(64))] // its own cache line: read by who waits, while `word` changes hands
+pub(super) struct Holder<P: Platform> {
+    /// When the tenure ends.
+    end: P::AtomicU64,
+    /// Counts acquisitions past the queue of a lock that was free, to tell a lock that is
+    /// idle from one that is busy with short sections.
+    steals: Hint,
+    /// Who took the lock last while somebody waited: a thread hint.
+    thread: Hint,
+    /// The CPU it did so on, plus one; zero if unknown.
+    cpu: Hint,
+    /// Whether whoever watched the lock last found it busy all the time (1).
+    hot: Hint,
+}
+
+impl<P: Platform> Holder<P> {
+    pub(super) fn new() -> Self {
+        Self::ending(P::AtomicU64::new(0))
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicU64: ConstZero,
+    {
+        Self::ending(ConstZero::ZERO)
+    }
+
+    const fn ending(end: P::AtomicU64) -> Self {
+        Self {
+            end,
+            steals: Hint::new(0),
+            thread: Hint::new(0),
+            cpu: Hint::new(0),
+            hot: Hint::new(0),
+        }
+    }
+
+    /// A load and a store, not one step: a lost count does not matter.
+    fn count_steal(&self) {
+        let steals = self.steals.load(Ordering::Relaxed);
+        self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
+        self.note();
+    }
+
+    /// The calling thread has taken the lock.
+    fn note(&self) {
+        set(&self.thread, P::thread_hint());
+        set(&self.cpu, this_cpu::<P>());
+    }
+
+    /// Whether the calling thread took the lock last.
+    fn is_me(&self) -> bool {
+        self.thread.load(Ordering::Relaxed) == P::thread_hint()
+    }
+
+    fn is_hot(&self) -> bool {
+        self.hot.load(Ordering::Relaxed) != 0
+    }
+
+    fn set_hot(&self, hot: bool) {
+        set(&self.hot, hot.into());
+    }
+
+    fn set_end(&self, end: u64) {
+        if self.end.load(Ordering::Relaxed) != end {
+            self.end.store(end, Ordering::Relaxed);
+        }
+    }
+
+    fn steals(&self) -> usize {
+        self.steals.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last holder was seen on the CPU that the caller is on: then it cannot
+    /// be running.
+    fn was_here(&self) -> bool {
+        P::cpu().is_some_and(|cpu| self.cpu.load(Ordering::Relaxed) == cpu as usize + 1)
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl Holder<crate::platform::loom::Loom> {
+    /// Has loom check that every access so far happens before this one.
+    pub(super) fn access_mut(&mut self) {
+        self.end.with_mut(|_| ());
+    }
+}
+
+/// Stores what has changed: all read the line.
+fn set(hint: &Hint, value: usize) {
+    if hint.load(Ordering::Relaxed) != value {
+        hint.store(value, Ordering::Relaxed);
+    }
+}
+
+/// What the discipline sees of a lock.
+pub(super) struct InTenure<'a, P: Platform> {
+    word: &'a P::AtomicUsize,
+    holder: &'a Holder<P>,
+    queue: &'a LockedQueue<P>,
+    events: &'a Sink,
+    shape: TenureShape,
+    priorities: bool,
+}
+
+impl<P: Platform> RwSem<P> {
+    /// The lock as the discipline sees it, if that is its policy.
+    #[inline(always)]
+    pub(super) fn in_tenure(&self) -> Option<InTenure<'_, P>> {
+        let shape = self.policy.tenure()?;
+        Some(InTenure {
+            word: &self.word,
+            holder: &self.holder,
+            queue: &self.queue,
+            events: &self.events,
+            shape,
+            priorities: self.policy.priorities,
+        })
+    }
+}
+
+impl<P: Platform> InTenure<'_, P> {
+    // ---- past the queue ----
+
+    /// A reader, counted already, that found `before`: may it stay? If not, it is no
+    /// longer counted.
+    #[inline]
+    pub(super) fn keeps_count(&self, before: usize) -> bool {
+        if read_stealable(before) && !self.takes_turns(Kind::Reader, before) {
+            self.note_steal(Kind::Reader, before);
+            return true;
+        }
+        self.take_count_back();
+        false
+    }
+
+    /// Whether the lock, whose word is `word`, is busy all the time, and it is not this
+    /// thread's turn to take it again and again.
+    #[inline]
+    fn takes_turns(&self, kind: Kind, word: usize) -> bool {
+        word & WAITERS != 0
+            && !(kind == Kind::Reader && word & READERS_TURN != 0)
+            && self.holder.is_hot()
+            && !self.holder.is_me()
+    }
+
+    /// Whether the lock stays free for a moment, and nobody takes it meanwhile.
+    fn is_idle(&self) -> bool {
+        let steals = self.holder.steals();
+        !P::spin_until(self.word, IDLE_NS, |word: usize| !is_free(word))
+            && self.holder.steals() == steals
+    }
+
+    /// Takes the lock past the queue at once, if it is free and this thread's turn.
+    #[inline]
+    pub(super) fn steal_at_once(&self, kind: Kind) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        !self.takes_turns(kind, word) && self.steal(kind)
+    }
+
+    /// Takes the lock past the queue, if nothing is in the way.
+    #[inline]
+    fn steal(&self, kind: Kind) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let new = match kind {
+                Kind::Reader if read_stealable(word) => word + READER,
+                Kind::Writer if write_stealable(word) => word | WRITER_LOCKED,
+                _ => return false,
+            };
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.note_steal(kind, word);
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    #[inline]
+    fn note_steal(&self, kind: Kind, before: usize) {
+        if before & WAITERS != 0 && is_free(before) {
+            self.holder.count_steal();
+        }
+        if before & WAITERS != 0 {
+            self.watch_clock();
+        }
+        if kind == Kind::Reader {
+            self.events.count(Event::ReadSteal);
+        }
+    }
+
+    /// A busy lock may take all CPUs, and then the one who is next cannot end the tenure:
+    /// whoever has the lock does so in its place, a moment later.
+    fn watch_clock(&self) {
+        if let Some(look) = P::thread().steals.tick::<P>() {
+            let grace = if self.holder.is_hot() { GRACE_NS } else { SHARED_GRACE_NS };
+            let end = self.holder.end.load(Ordering::Relaxed);
+            if look.now >= end.saturating_add(grace) {
+                self.close();
+            }
+        }
+    }
+
+    /// Whoever has just come tries for a while, awake: most sections are over sooner than a
+    /// sleep, and a holder that has lost its CPU gets one. Whether it has the lock.
+    pub(super) fn compete(&self, kind: Kind, context: &WaitContext<'_, P>) -> bool {
+        let mut reserved = None;
+        let mut looks = 0;
+        let most = if self.holder.is_hot() { SPINS } else { SPINS + YIELDS };
+        while looks < most {
+            let word = self.word.load(Ordering::Relaxed);
+            if self.takes_turns(kind, word) {
+                let may = is_free(word) && !is_reserved(word) && self.is_idle();
+                return may && self.steal(kind);
+            }
+            if self.steal(kind) {
+                return true;
+            }
+            if is_reserved(word) {
+                // Nobody is inside; whoever it is kept for should be on its way.
+                let now = P::now();
+                if now.saturating_sub(*reserved.get_or_insert(now)) >= RESERVED_NS {
+                    if !self.reopen() {
+                        return false;
+                    }
+                    reserved = None;
+                }
+                P::yield_now();
+                continue;
+            }
+            reserved = None;
+            if looks < SPINS {
+                P::spin_until(self.word, PAUSE_NS << looks, is_free);
+            } else {
+                let before = P::now();
+                P::yield_now();
+                let now = P::now();
+                let late = context.deadline.is_some_and(|deadline| now >= deadline);
+                if late || now.saturating_sub(before) > LONG_YIELD_NS {
+                    break;
+                }
+            }
+            looks += 1;
+        }
+        self.steal_at_once(kind)
+    }
+
+    // ---- out ----
+
+    /// A reader that could not stay takes its count back.
+    pub(super) fn take_count_back(&self) {
+        let before = self.word.fetch_sub(READER, Ordering::Release);
+        // The count may have hidden a free lock from who waits (rule 15).
+        if is_free(before - READER) && has_next_to_wake(before) {
+            self.wake_next();
+        }
+    }
+
+    /// A writer lets the lock go, and somebody waits. Whoever has it next may free it: from
+    /// then on only records of threads are touched.
+    #[inline]
+    pub(super) fn write_release(&self) {
+        if active(Fault::LooksAfterRelease) {
+            let before = self.word.fetch_and(!WRITER_LOCKED, Ordering::Release);
+            return if has_next_to_wake(before) {
+                self.wake_next()
+            };
+        }
+        if !self.let_go() {
+            let mut wakes = WakeList::new();
+            // Another may be next, and ask, once one is listed.
+            while !self.let_go() {
+                self.list_next(&mut wakes);
+            }
+            wake(&mut wakes);
+        }
+    }
+
+    /// Lets the lock go, unless somebody is to be woken then. By compare-exchange: whoever
+    /// asks later finds it free.
+    #[inline]
+    fn let_go(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while !has_next_to_wake(word) || active(Fault::ReleasesQuietly) {
+            // Release: as on the fast path.
+            match self.word.compare_exchange_weak(
+                word,
+                word & !WRITER_LOCKED,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// The last reader has left, and the one who is next asked to be woken then.
+    #[cold]
+    pub(super) fn wake_next(&self) {
+        let mut wakes = WakeList::new();
+        self.list_next(&mut wakes);
+        wake(&mut wakes);
+    }
+
+    /// Lists the one who is next, who asked to be woken when the lock is left free. One of
+    /// those who find the flag does so.
+    fn list_next(&self, wakes: &mut WakeList<P>) {
+        if self.word.fetch_and(!WAKE_NEXT, Ordering::Relaxed) & WAKE_NEXT == 0 {
+            return;
+        }
+        let now = P::now();
+        self.with_queue(|q| {
+            if let Some(next) = q.next() {
+                wakes.push(next.thread);
+                self.events.count(Event::wake(next.kind));
+            }
+            let closed = self.word.load(Ordering::Relaxed) & HANDOFF != 0;
+            q.freed = if closed { now } else { 0 };
+        });
+    }
+
+    /// What is planned for a waiter with so many grants before its own.
+    pub(super) fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
+        let passes = u64::from(Queue::<P>::MAX_PASSES);
+        let missed = u64::from(MOST_MISSED) * RESERVED_NS;
+        self.with_queue(|q| q.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape))
+    }
+}
+
+/// Wakes them, and notes what that cost the calling thread.
+#[cold]
+fn wake<P: Platform>(wakes: &mut WakeList<P>) {
+    if !wakes.is_empty() {
+        let began = P::now();
+        wakes.wake_all();
+        P::thread().wake_cost.set(P::now().saturating_sub(began));
+    }
+}

@@ -1,0 +1,335 @@
+//! Whose turn it is: coming to the queue, being next, taking the lock, leaving. All under
+//! the queue lock, but for closing the lock.
+//!
+//! Only a waiter itself takes itself out of the queue, so nobody else ever touches a frame
+//! that may be gone.
+
+use core::sync::atomic::Ordering;
+
+use super::clock::Waiting;
+use super::mode::Mode;
+use super::{InTenure, MOST_MISSED};
+use crate::events::Event;
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, Platform};
+use crate::rwsem::priority::passes_writers;
+use crate::rwsem::queued::Queued;
+use crate::rwsem::word::{
+    HANDOFF, QUEUE_FLAGS, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, flag_queue,
+    is_free, is_reserved, may_join, may_take_next, read_stealable,
+};
+use crate::wait::{INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
+
+/// What a new waiter found when it queued.
+pub(super) enum Arrival {
+    /// Nobody was in the way: it has the lock and never queued.
+    Acquired,
+    /// It is queued.
+    Queued,
+}
+
+impl<P: Platform> InTenure<'_, P> {
+    /// Runs `f` on the queue, under the queue lock.
+    pub(super) fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
+        let (result, watched) = self.queue.with(|q| {
+            let result = f(q);
+            self.holder.set_end(q.clock.end());
+            let checked = cfg!(any(debug_assertions, fairlock_loom));
+            (result, !checked || q.waiters.is_empty() || !q.next.is_null())
+        });
+        // Not before: others would wait for the queue lock for ever.
+        assert!(watched, "somebody waits and nobody is next");
+        result
+    }
+
+    /// From here on only the queue gets in, if anybody is queued; returns the word after it.
+    pub(in crate::rwsem) fn close(&self) -> usize {
+        flag_queue(self.word, HANDOFF)
+    }
+
+    /// Closes the lock for the one who is next, however long that takes to come, and has it
+    /// woken by the release that follows.
+    pub(in crate::rwsem) fn close_for_next(&self) {
+        self.with_queue(|q| {
+            if let Some(next) = q.next() {
+                next.missed.set(MOST_MISSED);
+                flag_queue(self.word, HANDOFF | WAKE_NEXT);
+            }
+        });
+    }
+
+    /// The closed lock has been free for too long: whoever it is kept for does not run. Opens
+    /// it, unless that one was passed over often enough. Whether it is open now.
+    #[cold]
+    pub(super) fn reopen(&self) -> bool {
+        self.with_queue(|q| {
+            if !is_reserved(self.word.load(Ordering::Relaxed)) {
+                return true;
+            }
+            let Some(next) = q.next() else { return true };
+            if next.missed.get() >= MOST_MISSED || q.waiters.urgent().is_some() {
+                return false;
+            }
+            next.missed.set(next.missed.get() + 1);
+            q.clock.goes_on(P::now());
+            self.word.fetch_and(!HANDOFF, Ordering::Relaxed); // rule 4
+            true
+        })
+    }
+
+    /// Queues `waiter`, unless the lock is its for the taking.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until it is out of the queue.
+    pub(super) unsafe fn arrive(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        wakes: &mut WakeList<P>,
+    ) -> Arrival {
+        if waiter.kind == Kind::Reader && self.enters_at_once(q, waiter.priority) {
+            self.events.count(Event::ReadFast);
+            return Arrival::Acquired;
+        }
+        let first = q.waiters.is_empty();
+        // SAFETY: the caller's promise.
+        unsafe { q.waiters.push(waiter) };
+        if first {
+            // Whoever leaves from here on looks at the flags; who left before is seen not
+            // to be inside when the waiter, which is next, looks at the lock (rule 7).
+            let word = self.word.fetch_or(WAITERS, Ordering::Relaxed);
+            let inside = if word & WRITER_LOCKED != 0 || is_free(word) {
+                Kind::Writer
+            } else {
+                self.word.fetch_or(READERS_TURN, Ordering::Relaxed);
+                Kind::Reader
+            };
+            q.clock.first_comes(P::now(), inside, waiting(&q.waiters), self.shape);
+        } else {
+            q.clock.another_comes(waiting(&q.waiters), self.shape);
+        }
+        self.recheck(q, Some(waiter), wakes);
+        Arrival::Queued
+    }
+
+    /// A reader that comes gets in if nothing is in the way any more, or if all that is in
+    /// the way are waiters of a lower priority.
+    fn enters_at_once(&self, q: &Queued<P>, priority: u8) -> bool {
+        let passes = passes_writers(&q.waiters, priority);
+        let mut word = self.word.load(Ordering::Relaxed);
+        while read_stealable(word) || (passes && may_take_next(Kind::Reader, word)) {
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                word + READER,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// A waiter that is next, or invited, takes the lock and leaves the queue, if it can.
+    pub(super) fn take(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        now: u64,
+        wakes: &mut WakeList<P>,
+    ) -> bool {
+        let is_next = core::ptr::eq(q.next, waiter);
+        let last = q.waiters.len() == 1;
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let may = if is_next { may_take_next(waiter.kind, word) } else { may_join(word) };
+            if !may {
+                return false;
+            }
+            let taken = match waiter.kind {
+                Kind::Reader => word + READER,
+                Kind::Writer => word | WRITER_LOCKED,
+            };
+            // The flags that are the queue's change in the same step (rules 4 and 6).
+            let new = if last {
+                taken & !QUEUE_FLAGS
+            } else if !is_next {
+                taken
+            } else {
+                let turn = if waiter.kind == Kind::Reader { READERS_TURN } else { 0 };
+                let taken = taken & !(READERS_TURN | WAKE_NEXT) | turn;
+                if active(Fault::SubtractsHandoff) {
+                    taken.wrapping_sub(HANDOFF)
+                } else {
+                    taken & !HANDOFF
+                }
+            };
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        q.waiters.remove(waiter);
+        self.events.count(match waiter.kind {
+            Kind::Reader => Event::ReadLock,
+            Kind::Writer => Event::WriteLock,
+        });
+        if is_next {
+            q.next = core::ptr::null();
+            self.begin_turn(q, waiter, word, now, wakes);
+        } else {
+            q.clock.reader_joins(now);
+            if self.holder.steals() == q.steals {
+                // None of those inside has come back yet: their sections may be sleeps, and
+                // there is a CPU for another.
+                self.invite_readers(q, 1, wakes);
+            }
+        }
+        true
+    }
+
+    /// The one who was next has taken the lock, whose word was `before`.
+    fn begin_turn(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        before: usize,
+        now: u64,
+        wakes: &mut WakeList<P>,
+    ) {
+        if before & HANDOFF != 0 {
+            let freed = core::mem::take(&mut q.freed);
+            q.clock.note_idle(if freed == 0 { 0 } else { now.saturating_sub(freed) });
+            self.events.count(match waiter.kind {
+                Kind::Reader => Event::ReadHandoff,
+                Kind::Writer => Event::WriteHandoff,
+            });
+        }
+        q.clock.note_leaving(P::thread().wake_cost.get());
+        let steals = self.holder.steals();
+        if q.clock.side() == Kind::Writer {
+            let acquisitions = steals.wrapping_sub(q.steals) as u64;
+            q.modes.tenure_ended(acquisitions, now.saturating_sub(q.clock.started()));
+            self.holder.set_hot(q.modes.mode() == Mode::InTurns);
+        }
+        q.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape);
+        q.holder_cpu = this_cpu::<P>();
+        q.steals = steals;
+        self.holder.note();
+        if q.waiters.is_empty() {
+            return;
+        }
+        if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
+            q.waiters.prefer_elsewhere(Kind::Reader, q.holder_cpu);
+            self.invite_readers(q, P::cpus().saturating_sub(1).max(1), wakes);
+        }
+        self.recheck(q, None, wakes);
+    }
+
+    /// A writer has become a reader: readers that wait may join it, whose turn it is not
+    /// theirs.
+    pub(in crate::rwsem) fn let_readers_join(&self) {
+        let mut wakes = WakeList::new();
+        self.with_queue(|q| {
+            if let Some(next) = q.next()
+                && may_take_next(next.kind, self.word.load(Ordering::Relaxed))
+            {
+                wakes.push(next.thread);
+                self.events.count(Event::wake(next.kind));
+            }
+            self.invite_readers(q, P::cpus(), &mut wakes);
+        });
+        wakes.wake_all();
+    }
+
+    /// Gives up: out of the queue, without the lock.
+    pub(super) fn leave(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut WakeList<P>) {
+        q.waiters.remove(waiter);
+        if core::ptr::eq(q.next, waiter) {
+            q.next = core::ptr::null();
+        }
+        self.events.count(Event::fail(waiter.kind));
+        if q.waiters.is_empty() {
+            self.word.fetch_and(!QUEUE_FLAGS, Ordering::Relaxed); // rule 6
+            q.clock.last_gives_up(waiter.arrived);
+        } else if !active(Fault::leaves_quietly(waiter.kind)) {
+            self.recheck(q, None, wakes); // rules 8 and 14
+        }
+    }
+
+    /// Invites up to `count` more queued readers to join those inside.
+    pub(super) fn invite_readers(&self, q: &Queued<P>, count: usize, wakes: &mut WakeList<P>) {
+        let mut left = count;
+        let mut reader = q.waiters.first(Kind::Reader);
+        while let Some(invited) = reader
+            && left > 0
+            && !wakes.is_full()
+        {
+            reader = q.waiters.after(invited);
+            if invited.state() == WAITING {
+                invited.set_state(INVITED);
+                wakes.push(invited.thread);
+                self.events.count(Event::WakeReader);
+                left -= 1;
+            }
+        }
+    }
+
+    /// An invited reader came too late: it waits again.
+    pub(super) fn decline(&self, q: &Queued<P>, waiter: &Waiter<P>) {
+        waiter.set_state(if core::ptr::eq(q.next, waiter) { NEXT } else { WAITING });
+    }
+
+    /// The queue or the word changed: whoever is next is told so, and woken if the lock is
+    /// its for the taking (rules 7, 8 and 14). The `caller`, if it waits, is awake.
+    pub(super) fn recheck(
+        &self,
+        q: &mut Queued<P>,
+        caller: Option<&Waiter<P>>,
+        wakes: &mut WakeList<P>,
+    ) {
+        let Some(kind) = next_kind(q) else { return };
+        let opens = caller.is_none() && active(Fault::OpensTooEarly);
+        if q.waiters.urgent().is_some() && !opens {
+            self.close(); // before whoever has the lock can let go
+        }
+        if q.next.is_null() {
+            // Behind the holder it would not run before the holder sleeps.
+            q.waiters.prefer_elsewhere(kind, q.holder_cpu);
+        }
+        let Some(next) = q.waiters.first(kind) else { return };
+        let next = core::ptr::from_ref(next);
+        if core::ptr::eq(q.next, next) {
+            return;
+        }
+        if let Some(dismissed) = q.next() {
+            dismissed.set_state(WAITING);
+        }
+        q.next = next;
+        let Some(next) = q.next() else { return };
+        next.set_state(NEXT);
+        // It sets its own timer, and asks to be woken if it has to.
+        if !caller.is_some_and(|caller| core::ptr::eq(caller, next)) {
+            wakes.push(next.thread);
+            self.events.count(Event::wake(kind));
+        }
+    }
+}
+
+/// Which side is next: that of a real-time thread, or else the one whose tenure it is not,
+/// if it waits.
+fn next_kind<P: Platform>(q: &Queued<P>) -> Option<Kind> {
+    if let Some(urgent) = q.waiters.urgent() {
+        return Some(urgent.kind);
+    }
+    let current = q.clock.side();
+    [current.other(), current].into_iter().find(|&kind| q.waiters.first(kind).is_some())
+}
+
+fn waiting<P: Platform>(queue: &Queue<P>) -> Waiting {
+    let sides = [Kind::Reader, Kind::Writer].map(|kind| queue.first(kind).is_some());
+    Waiting { threads: queue.len(), sides }
+}

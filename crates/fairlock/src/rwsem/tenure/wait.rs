@@ -1,0 +1,329 @@
+//! The wait itself, and the ways to leave it.
+
+use core::sync::atomic::Ordering;
+
+use super::turn::Arrival;
+use super::{IDLE_NS, InTenure};
+use crate::events::Event;
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::rwsem::word::{WAKE_NEXT, is_free, may_join, may_take_next, readers};
+use crate::wait::{INVITED, Kind, NEXT, WaitContext, WaitError, Waiter, WakeList};
+
+/// How long whoever is next watches the lock before it sleeps, when it has just been told
+/// or woken.
+const WATCH_NS: u64 = 10_000;
+/// The longest pause between two looks at the lock while watching it.
+const LOOK_NS: u64 = 20_000;
+/// Whoever is next does not sleep for less than this before the end of a writers' tenure;
+const SPIN_THROUGH_NS: u64 = 250_000;
+/// and of a readers' one: awake it keeps readers from a CPU.
+const CALL_AHEAD_NS: u64 = 20_000;
+/// How much earlier than its lateness says a timer is set: it must not be late.
+const EARLY_NS: u64 = 25_000;
+/// How long whoever closed the lock waits awake for those inside to leave.
+const DRAIN_NS: u64 = 100_000;
+/// Whoever was woken in vain looks again after this time, then after twice as long,
+const NAP_NS: u64 = 100_000;
+/// up to this, for as long as it finds the lock taken.
+const LONGEST_NAP_NS: u64 = 400_000;
+
+/// How a turn of a wait ended.
+enum Waited {
+    /// With the lock.
+    Taken,
+    /// Without it.
+    Not(WaitOutcome),
+}
+
+impl<P: Platform> InTenure<'_, P> {
+    /// Queues the calling thread and waits until it has taken the lock.
+    #[inline(never)] // its frame is large, and stealing must not pay for it
+    pub(in crate::rwsem) fn wait(
+        &self,
+        kind: Kind,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let me = P::thread();
+        me.parker.forget_notification();
+        let priority = if self.priorities { P::priority() } else { 0 };
+        let now = P::now();
+        let since = me.given_up.since(self.id(), now);
+        let mut waiter = Waiter::new(kind, me, since.unwrap_or(now), priority);
+        waiter.returns = since.is_some();
+        let mut wakes = WakeList::new();
+        // SAFETY: `waiter` stays in this frame until it is out of the queue: every return
+        // below is after `take` or after `leave`.
+        let arrival = self.with_queue(|q| unsafe { self.arrive(q, &waiter, &mut wakes) });
+        wakes.wake_all();
+        if let Arrival::Acquired = arrival {
+            return Ok(());
+        }
+        let result = match context.cancel {
+            Some(token) => token.with_registered(me, || self.wait_queued(&waiter, context)),
+            None => self.wait_queued(&waiter, context),
+        };
+        match result {
+            Ok(()) => me.given_up.forget(),
+            Err(_) => me.given_up.note(self.id(), waiter.arrived, P::now()),
+        }
+        result
+    }
+
+    fn wait_queued(
+        &self,
+        waiter: &Waiter<P>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let mut watch = Watch::new();
+        loop {
+            let state = waiter.state();
+            if let Some(error) = context.expired(P::now) {
+                return self.give_up(waiter, error);
+            }
+            let outcome = match state {
+                INVITED if self.join(waiter) => return Ok(()),
+                INVITED => continue,
+                NEXT => match self.wait_as_next(waiter, &mut watch, context) {
+                    Waited::Taken => return Ok(()),
+                    Waited::Not(outcome) => outcome,
+                },
+                _ => self.sleep(waiter, context.deadline, context),
+            };
+            if outcome == WaitOutcome::Interrupted && context.interruptible {
+                return self.give_up(waiter, WaitError::Interrupted);
+            }
+        }
+    }
+
+    /// An invited reader runs: it joins those inside if it still may.
+    fn join(&self, waiter: &Waiter<P>) -> bool {
+        let mut wakes = WakeList::new();
+        let joined = self.with_queue(|q| {
+            let joined = self.take(q, waiter, P::now(), &mut wakes);
+            if !joined {
+                self.decline(q, waiter);
+            }
+            joined
+        });
+        wakes.wake_all();
+        joined
+    }
+
+    /// One turn of the waiter that is next.
+    fn wait_as_next(
+        &self,
+        waiter: &Waiter<P>,
+        watch: &mut Watch,
+        context: &WaitContext<'_, P>,
+    ) -> Waited {
+        if watch.is_new() {
+            self.look_at_clock(watch);
+        }
+        let now = P::now();
+        let over = now >= watch.end;
+        let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
+        let may_take = may_take_next(waiter.kind, word);
+        if may_take && (over || !is_free(word) || self.is_idle()) {
+            if self.take_as_next(waiter) {
+                return Waited::Taken;
+            }
+            return Waited::Not(WaitOutcome::Woken);
+        }
+        if over {
+            watch.drains_until.get_or_insert(now + DRAIN_NS);
+        }
+        let left = watch.end.saturating_sub(now);
+        let awake_until = if over {
+            watch.drains_until.unwrap_or(now)
+        } else if left <= watch.near_ns {
+            watch.end
+        } else {
+            watch.until
+        };
+        if now < awake_until {
+            if over {
+                self.stay_awake(self.word, awake_until - now.min(awake_until), |word| {
+                    may_take_next(waiter.kind, word)
+                });
+            } else {
+                let pause = watch.pause().min(left);
+                self.stay_awake(waiter.state_word(), pause, |state| state != NEXT);
+            }
+            return Waited::Not(WaitOutcome::Woken);
+        }
+        Waited::Not(self.sleep_as_next(waiter, watch, context, now, over))
+    }
+
+    /// Takes the lock, if nobody was faster.
+    fn take_as_next(&self, waiter: &Waiter<P>) -> bool {
+        let mut wakes = WakeList::new();
+        let taken = self
+            .with_queue(|q| waiter.state() == NEXT && self.take(q, waiter, P::now(), &mut wakes));
+        wakes.wake_all();
+        taken
+    }
+
+    fn look_at_clock(&self, watch: &mut Watch) {
+        let mut wakes = WakeList::new();
+        self.with_queue(|q| {
+            if let Some(late) = watch.late.take() {
+                q.clock.note_lateness(late);
+            }
+            watch.end = q.clock.end();
+            watch.lateness = q.clock.lateness();
+            watch.near_ns = match q.clock.side() {
+                Kind::Reader => CALL_AHEAD_NS,
+                Kind::Writer => (2 * watch.lateness).max(SPIN_THROUGH_NS),
+            };
+            // Readers that could be inside wait, and there are CPUs for them.
+            let word = self.word.load(Ordering::Relaxed);
+            if watch.slept && may_join(word) && readers(word) < P::cpus() {
+                self.invite_readers(q, 1, &mut wakes);
+            }
+        });
+        wakes.wake_all();
+        watch.begin(P::now());
+    }
+
+    /// Sleeps until the lock is left free, or it is time to look again.
+    fn sleep_as_next(
+        &self,
+        waiter: &Waiter<P>,
+        watch: &mut Watch,
+        context: &WaitContext<'_, P>,
+        now: u64,
+        over: bool,
+    ) -> WaitOutcome {
+        let asks = over || !watch.in_vain;
+        if asks {
+            // In one step with seeing the lock taken: whoever leaves it free sees the flag.
+            let word = self.word.fetch_or(WAKE_NEXT, Ordering::Relaxed);
+            if may_take_next(waiter.kind, word) && !active(Fault::SleepsBlindly) {
+                // Free, but not for long enough to be idle: busy with short sections.
+                self.word.fetch_and(!WAKE_NEXT, Ordering::Relaxed);
+                watch.in_vain = true;
+                watch.begin(now);
+                return WaitOutcome::Woken;
+            }
+        }
+        let timer = if over {
+            None
+        } else {
+            let early = watch.end.saturating_sub(watch.lateness + EARLY_NS).max(now);
+            Some(if asks { early } else { early.min(now + watch.nap()) })
+        };
+        let until = match (timer, context.deadline) {
+            (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
+            (timer, deadline) => timer.or(deadline),
+        };
+        let outcome = self.sleep(waiter, until, context);
+        let timed_out = outcome == WaitOutcome::TimedOut;
+        if timed_out {
+            watch.late = timer.map(|timer| P::now().saturating_sub(timer));
+        }
+        watch.in_vain = asks && !timed_out;
+        watch.slept = true;
+        watch.end_of_watch();
+        outcome
+    }
+
+    /// Waits awake for `bound_ns` at most, or until `done`: spinning if the holder may run
+    /// on another CPU, giving way to it if it cannot.
+    fn stay_awake<T, A: Atomic<T>>(&self, word: &A, bound_ns: u64, done: impl Fn(T) -> bool) {
+        if !self.holder.was_here() {
+            P::spin_until(word, bound_ns, done);
+            return;
+        }
+        let start = P::now();
+        while !done(word.load(Ordering::Acquire)) && P::now() - start < bound_ns {
+            P::yield_now();
+        }
+    }
+
+    fn sleep(
+        &self,
+        waiter: &Waiter<P>,
+        until: Option<u64>,
+        context: &WaitContext<'_, P>,
+    ) -> WaitOutcome {
+        waiter.thread.note_cpu();
+        self.events.count(Event::sleep(waiter.kind));
+        waiter.thread.parker.park(until, context.interruptible)
+    }
+
+    /// Which lock it is, for threads that come back.
+    fn id(&self) -> usize {
+        core::ptr::from_ref(self.word).addr()
+    }
+
+    /// Leaves the queue without the lock.
+    fn give_up(&self, waiter: &Waiter<P>, error: WaitError) -> Result<(), WaitError> {
+        let mut wakes = WakeList::new();
+        self.with_queue(|q| self.leave(q, waiter, &mut wakes));
+        wakes.wake_all();
+        Err(error)
+    }
+}
+
+/// What the waiter that is next knows of the lock.
+struct Watch {
+    /// When the tenure ends, as of the last look at the clock; and when to be awake for it.
+    end: u64,
+    near_ns: u64,
+    lateness: u64,
+    /// How late the last timer was.
+    late: Option<u64>,
+    /// Watch until then before sleeping; zero: look at the clock first.
+    until: u64,
+    /// Until when to wait awake for those inside a closed lock.
+    drains_until: Option<u64>,
+    pause: u64,
+    nap: u64,
+    /// The last sleep was ended by a release, and somebody else was faster.
+    in_vain: bool,
+    slept: bool,
+}
+
+impl Watch {
+    const fn new() -> Self {
+        Self {
+            end: 0,
+            near_ns: 0,
+            lateness: 0,
+            late: None,
+            until: 0,
+            drains_until: None,
+            pause: IDLE_NS,
+            nap: NAP_NS,
+            in_vain: false,
+            slept: false,
+        }
+    }
+
+    fn is_new(&self) -> bool {
+        self.until == 0
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.until = now + WATCH_NS;
+        self.pause = IDLE_NS;
+    }
+
+    fn end_of_watch(&mut self) {
+        self.until = 0;
+        self.drains_until = None;
+    }
+
+    fn pause(&mut self) -> u64 {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LOOK_NS);
+        pause
+    }
+
+    fn nap(&mut self) -> u64 {
+        let nap = self.nap;
+        self.nap = (nap * 2).min(LONGEST_NAP_NS);
+        nap
+    }
+}
