@@ -25,8 +25,9 @@
 //! releases, and wakes it. One that found it IDLE releases with a plain store,
 //! which may wipe an address away that came in the instant between its look and
 //! its store: a store cannot tell. Hence the first in line always sleeps on a
-//! timer. The timer doubles, so that in this case, which takes a preemption
-//! between two neighbouring instructions, a wait is at most doubled.
+//! timer. In this case, which takes a preemption between two neighbouring
+//! instructions, it sleeps beside a free lock for as long as it has slept before,
+//! and for 1.6 ms at most ([`NAP_NS`]).
 //!
 //! *Freeing.* The last access of a release is to `solo`; a thread record is never
 //! freed.
@@ -44,8 +45,11 @@ const HELD: usize = 1;
 // Anything else: somebody does, and the thread record at this address is to be
 // woken when it is free.
 
-/// How long to spin for a solo holder before sleeping, and the first sleep.
+/// How long to spin for a solo holder before sleeping.
 const SPIN_NS: u64 = 40_000;
+/// How long the first sleep is, and the longest. Each is twice the one before: who waits for
+/// a long section wakes up in vain, for some microseconds, 600 times a second.
+const NAP_NS: (u64, u64) = (SPIN_NS, 1_600_000);
 
 pub(super) struct Solo<P: Platform> {
     holder: P::AtomicUsize,
@@ -115,7 +119,7 @@ impl<P: Platform> Solo<P> {
     fn sleep_until_free(&self) {
         events::count(Event::TakenSlow);
         let thread = P::thread();
-        let mut nap = SPIN_NS;
+        let mut nap = NAP_NS.0;
         while self.is_held() {
             // Nobody else leaves an address: one at a time is first in line.
             // Release: pairs with the Acquire of whoever takes it out.
@@ -127,7 +131,7 @@ impl<P: Platform> Solo<P> {
             );
             if before != Err(FREE) {
                 thread.ticket_parker.park(Some(P::now() + nap), false);
-                nap *= 2;
+                nap = (2 * nap).min(NAP_NS.1);
             }
         }
     }
@@ -138,5 +142,78 @@ impl<P: Platform> Solo<P> {
         P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>,
     {
         self.holder.with_mut(|_| ());
+    }
+}
+
+#[cfg(all(test, not(fairlock_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+    use super::*;
+    use crate::platform::WaitOutcome;
+
+    /// A machine with one thread, where a sleep takes as long as it is to take.
+    struct Alone;
+
+    static SOLO: Solo<Alone> = Solo::new_const();
+
+    std::thread_local! {
+        static NOW: Cell<u64> = const { Cell::new(0) };
+        /// When the holder leaves, not having seen that somebody came to wait.
+        static LEAVES_AT: Cell<u64> = const { Cell::new(0) };
+        static RECORD: &'static Thread<Alone> = Box::leak(Box::new(Thread::new()));
+    }
+
+    // SAFETY: one record a thread, leaked; the processor's atomics; nobody is ever woken.
+    unsafe impl Platform for Alone {
+        type AtomicUsize = AtomicUsize;
+        type AtomicU32 = AtomicU32;
+        type AtomicU64 = AtomicU64;
+
+        fn pause() {
+            NOW.set(NOW.get() + 10);
+        }
+
+        fn now() -> u64 {
+            NOW.get()
+        }
+
+        fn wait(_: &AtomicU32, _: u32, deadline: Option<u64>, _: bool) -> WaitOutcome {
+            let deadline = deadline.expect("a sleep on a timer");
+            if (NOW.get()..deadline).contains(&LEAVES_AT.get()) {
+                SOLO.leave();
+            }
+            NOW.set(deadline);
+            WaitOutcome::TimedOut
+        }
+
+        fn wake_one(_: &AtomicU32) {
+            unreachable!("the holder has not seen anybody");
+        }
+
+        fn thread() -> &'static Thread<Self> {
+            RECORD.with(|record| *record)
+        }
+
+        fn thread_hint() -> usize {
+            Self::thread().hint()
+        }
+
+        fn cpus() -> usize {
+            1
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_the_holder_missed_notices_soon_that_the_lock_is_free() {
+        for held in [100_000, 10_000_000, 60_000_000_000] {
+            assert!(SOLO.enter());
+            LEAVES_AT.set(NOW.get() + held);
+            SOLO.wait_until_free();
+            let late = NOW.get() - LEAVES_AT.get();
+            assert!(late <= NAP_NS.1, "asleep beside a free lock for {late} ns after {held}");
+            assert!(!SOLO.is_held());
+        }
     }
 }
