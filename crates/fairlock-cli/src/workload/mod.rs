@@ -6,6 +6,7 @@ mod contend;
 pub mod direct_io;
 pub mod handoff;
 mod heap;
+mod random;
 pub mod range;
 pub mod read_mostly;
 pub mod reader_spin;

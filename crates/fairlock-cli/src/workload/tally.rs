@@ -111,6 +111,18 @@ impl Tally {
     }
 }
 
+/// The operations of a thread that reads and writes.
+pub struct Both {
+    pub read: Tally,
+    pub write: Tally,
+}
+
+impl Both {
+    pub fn new() -> Self {
+        Self { read: Tally::new(), write: Tally::new() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,22 +1,16 @@
 //! `full_*`, `array` and `wide`: threads that lock ranges of 256 slots and compute.
 
-use super::{Random, Shape};
+use super::SLOTS;
 use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range};
-use crate::workload::tally::Tally;
+use crate::workload::random::Random;
+use crate::workload::tally::{Both, Tally};
 use crate::workload::team::{Padded, Phase};
 use crate::workload::testbed::Testbed;
 
-const SLOTS: u64 = 256;
 /// Slots of a narrow range in `wide`.
 const NARROW: u64 = 16;
-
-/// What one thread did.
-struct Both {
-    read: Tally,
-    write: Tally,
-}
 
 /// Runs one cell. In `wide` the side `write` is the one writer of all slots, and
 /// `read` are the others, which read and write by turns.
@@ -29,7 +23,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let user = &users[index];
         let mut random = Random::new(cell.seed, index);
-        let mut both = Both { read: Tally::new(), write: Tally::new() };
+        let mut both = Both::new();
         loop {
             let (range, reads) = next(cell, index, &mut random);
             let side = if reads { Side::Read } else { Side::Write };
@@ -102,25 +96,8 @@ fn next(cell: &Cell, index: usize, random: &mut Random) -> (Range, bool) {
         }
         (Case::Array, Some(shape)) => {
             let reads = random.below(100) < u64::from(cell.range.reads_percent.unwrap_or(0));
-            (range(shape, cell.threads, index, random), reads)
+            (shape.pick(SLOTS, cell.threads, index, random), reads)
         }
         _ => (EVERYTHING, is_reader(cell, index)),
-    }
-}
-
-#[inline(always)]
-fn range(shape: Shape, threads: usize, index: usize, random: &mut Random) -> Range {
-    match shape {
-        Shape::Full => EVERYTHING,
-        Shape::Disjoint => {
-            // With more threads than slots some have to share one.
-            let each = (SLOTS / threads as u64).max(1);
-            let start = index as u64 * each % SLOTS;
-            start..=start + each - 1
-        }
-        Shape::Random => {
-            let (a, b) = (random.below(SLOTS), random.below(SLOTS));
-            a.min(b)..=a.max(b)
-        }
     }
 }

@@ -1,10 +1,10 @@
 //! `read` and `write`: what it costs one thread to take a range and give it back,
 //! beside ranges that are held, none of which is in the way.
 
-use super::Random;
 use crate::cell::{Case, Cell, CellReport};
 use crate::error::Error;
 use crate::locks::range::BenchRange;
+use crate::workload::random::Random;
 use crate::workload::team::Padded;
 use crate::workload::testbed::Testbed;
 use crate::workload::uncontended::measure;

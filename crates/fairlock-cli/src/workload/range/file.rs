@@ -6,10 +6,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::Random;
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::BenchRange;
+use crate::workload::random::Random;
 use crate::workload::tally::Tally;
 use crate::workload::team::{Padded, Phase};
 use crate::workload::testbed::Testbed;

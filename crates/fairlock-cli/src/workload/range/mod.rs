@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Case, Cell, CellReport, Kind};
 use crate::error::Error;
-use crate::locks::range::BenchRange;
+use crate::locks::range::{BenchRange, EVERYTHING, Range};
+use crate::workload::random::Random;
 use crate::workload::testbed::Testbed;
 
 /// The full range, as the reader/writer lock it then is; then the others.
@@ -23,6 +24,8 @@ pub const CASES: [Case; 8] = [
     Case::Write,
     Case::File,
 ];
+/// Positions of the array.
+pub const SLOTS: u64 = 256;
 /// Threads of the cases in which threads meet, unless told otherwise.
 pub const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Threads of `wide` and `file`.
@@ -58,6 +61,24 @@ impl Shape {
             Self::Full => "full",
             Self::Disjoint => "disjoint",
             Self::Random => "random",
+        }
+    }
+
+    /// The range that a thread, one of so many, takes of `slots` next.
+    #[inline(always)]
+    pub fn pick(self, slots: u64, threads: usize, index: usize, random: &mut Random) -> Range {
+        match self {
+            Self::Full => EVERYTHING,
+            Self::Disjoint => {
+                // With more threads than slots some have to share one.
+                let each = (slots / threads as u64).max(1);
+                let start = index as u64 * each % slots;
+                start..=start + each - 1
+            }
+            Self::Random => {
+                let (a, b) = (random.below(slots), random.below(slots));
+                a.min(b)..=a.max(b)
+            }
         }
     }
 }
@@ -172,22 +193,5 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         Case::Read | Case::Write => cost::run::<L, T>(cell, testbed),
         Case::File => file::run::<L, T>(cell, testbed),
         _ => array::run::<L, T>(cell, testbed),
-    }
-}
-
-/// A cheap generator: the ranges must not be what is measured.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64, index: usize) -> Self {
-        Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64)
-    }
-
-    #[inline(always)]
-    fn below(&mut self, n: u64) -> u64 {
-        // Multiplier and increment are Knuth's (MMIX); the high bits are the good ones.
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) * n) >> 31
     }
 }
