@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::workload::range;
+use crate::workload::setup::Setup;
 
 /// A workload of `fairlock bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,7 +47,7 @@ impl Workload {
     }
 
     /// What this case of the workload, so set up, needs of a lock.
-    pub fn kind(self, case: Case, range: &range::Setup) -> Kind {
+    pub fn kind(self, case: Case, range: &Setup) -> Kind {
         match (self, case) {
             (Self::Range, _) => range::kind(case, range),
             (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
@@ -204,7 +205,7 @@ pub struct Cell {
     pub outside_ns: u64,
     /// What `range` adds.
     #[serde(default)]
-    pub range: range::Setup,
+    pub range: Setup,
     /// Length of the measured window.
     pub secs: f64,
     pub seed: u64,

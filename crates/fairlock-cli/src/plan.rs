@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::locks::LockEntry;
 use crate::locks::registry::{self, nearest};
 use crate::workload::range::Shape;
+use crate::workload::setup::{Chosen, Setup};
 use crate::workload::{batch, direct_io, handoff, range, read_mostly, reader_spin, uncontended};
 use crate::{machine, runner};
 
@@ -111,7 +112,7 @@ fn build(
                 for cs_load in cs_loads_of(part, case, flags) {
                     for lock in locks
                         .iter()
-                        .filter(|lock| lock.is(part.workload.kind(case, &range::Setup::default())))
+                        .filter(|lock| lock.is(part.workload.kind(case, &Setup::default())))
                     {
                         cells.push(Cell {
                             workload: part.workload,
@@ -124,7 +125,7 @@ fn build(
                             overcommit: (part.workload == Workload::Batch).then_some(overcommit),
                             cs_load,
                             outside_ns: 0,
-                            range: range::Setup::default(),
+                            range: Setup::default(),
                             secs,
                             seed: flags.seed,
                             busy_turns_per_us: 0,
@@ -170,7 +171,7 @@ fn add_range_cells(
     secs: f64,
 ) -> Result<(), Error> {
     let shapes = parse_shapes(&flags.shape)?;
-    let chosen = range::Chosen {
+    let chosen = Chosen {
         threads: &once(&flags.threads),
         shapes: &shapes,
         reads: &once(&flags.reads),

@@ -6,7 +6,7 @@ use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
 use crate::locks::is_peer;
 use crate::runner::Measured;
 use crate::stats::{balance_score, jain, median, starved};
-use crate::workload::range;
+use crate::workload::setup::Setup;
 
 /// The keys of a row in schema `fairlock/1`; those that do not apply are left out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cs_load: Option<u32>,
     #[serde(flatten)]
-    pub range: range::Setup,
+    pub range: Setup,
     pub side: Side,
     /// Runs that succeeded.
     pub runs: usize,
@@ -121,7 +121,7 @@ pub struct Figures {
 
 impl Row {
     /// What rows must share to be compared with each other.
-    pub fn configuration(&self) -> (Workload, Case, usize, Option<u32>, range::Setup, Side) {
+    pub fn configuration(&self) -> (Workload, Case, usize, Option<u32>, Setup, Side) {
         (self.workload, self.case, self.threads, self.cs_load, self.range, self.side)
     }
 
@@ -364,7 +364,7 @@ mod tests {
             overcommit: None,
             cs_load: 20,
             outside_ns: 0,
-            range: range::Setup::default(),
+            range: Setup::default(),
             secs: 1.0,
             seed: 1,
             busy_turns_per_us: 1,

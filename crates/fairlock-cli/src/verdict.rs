@@ -134,7 +134,8 @@ mod tests {
     use crate::cell::{Cell, CellReport, SideReport};
     use crate::row::rows;
     use crate::runner::Measured;
-    use crate::workload::range::{Setup, Shape};
+    use crate::workload::range::Shape;
+    use crate::workload::setup::Setup;
 
     fn measured(lock: &str, section_ns: u32, ops: [u64; 2]) -> Measured {
         let setup = Setup {

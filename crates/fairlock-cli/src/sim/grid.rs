@@ -6,7 +6,8 @@ use super::flags::SimFlags;
 use crate::cell::{Case, Workload};
 use crate::error::Error;
 use crate::plan::or_default;
-use crate::workload::range::{Setup, Shape};
+use crate::workload::range::Shape;
+use crate::workload::setup::Setup;
 use crate::workload::{batch, direct_io, handoff, reader_spin};
 
 /// The machine of real runs.

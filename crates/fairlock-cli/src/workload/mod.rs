@@ -10,6 +10,7 @@ mod random;
 pub mod range;
 pub mod read_mostly;
 pub mod reader_spin;
+pub mod setup;
 mod tally;
 mod team;
 pub mod testbed;

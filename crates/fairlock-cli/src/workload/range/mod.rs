@@ -11,6 +11,7 @@ use crate::cell::{Case, Cell, CellReport, Kind};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range};
 use crate::workload::random::Random;
+use crate::workload::setup::{Chosen, Configuration, Setup, or};
 use crate::workload::testbed::Testbed;
 
 /// The full range, as the reader/writer lock it then is; then the others.
@@ -83,49 +84,8 @@ impl Shape {
     }
 }
 
-/// What makes one cell of this workload another than the next; also the keys of
-/// its rows. What does not apply is left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Setup {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shape: Option<Shape>,
-    /// Reads in a hundred operations of each thread.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reads_percent: Option<u8>,
-    /// Length of the section in nanoseconds,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub section_ns: Option<u32>,
-    /// and of a reader's, if that is another.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_ns: Option<u32>,
-    /// Ranges held meanwhile.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held: Option<usize>,
-}
-
-/// What was asked for instead of the defaults; empty is all of them.
-pub struct Chosen<'a> {
-    pub threads: &'a [usize],
-    pub shapes: &'a [Shape],
-    pub reads: &'a [u8],
-    pub sections: &'a [u32],
-    pub held: &'a [usize],
-}
-
-/// One configuration: threads that read, that write, and the rest.
-pub struct Configuration {
-    pub threads: usize,
-    pub readers: usize,
-    pub writers: usize,
-    pub setup: Setup,
-}
-
 /// The configurations of a case.
 pub fn configurations(case: Case, chosen: &Chosen<'_>) -> Vec<Configuration> {
-    fn or<'a, T>(chosen: &'a [T], default: &'a [T]) -> &'a [T] {
-        if chosen.is_empty() { default } else { chosen }
-    }
     let mut all = Vec::new();
     let threads = match case {
         Case::Read | Case::Write => &ONE,
