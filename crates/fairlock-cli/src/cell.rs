@@ -19,11 +19,12 @@ pub enum Workload {
     ReadMostly,
     Batch,
     Range,
+    Think,
 }
 
 impl Workload {
     /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Handoff,
         Self::ReaderSpin,
         Self::DirectIo,
@@ -31,6 +32,7 @@ impl Workload {
         Self::ReadMostly,
         Self::Batch,
         Self::Range,
+        Self::Think,
     ];
 
     /// The name on the command line and in the results.
@@ -43,13 +45,15 @@ impl Workload {
             Self::ReadMostly => "read-mostly",
             Self::Batch => "batch",
             Self::Range => "range",
+            Self::Think => "think",
         }
     }
 
     /// What this case of the workload, so set up, needs of a lock.
-    pub fn kind(self, case: Case, range: &Setup) -> Kind {
+    pub fn kind(self, case: Case, setup: &Setup) -> Kind {
         match (self, case) {
-            (Self::Range, _) => range::kind(case, range),
+            (Self::Range, _) => range::kind(case, setup),
+            (Self::Think, _) => setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup)),
             (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
             _ => Kind::ReaderWriter,
         }
@@ -76,6 +80,45 @@ impl Kind {
             Self::ReaderWriter => "reader/writer lock",
             Self::Mutex => "mutex",
             Self::Range { .. } => "range lock",
+        }
+    }
+}
+
+/// As what a lock is used that could be several, where a workload is for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// Reader/writer locks.
+    RwLock,
+    /// Mutexes.
+    Mutex,
+    /// One lock on ranges.
+    Range,
+}
+
+impl Form {
+    pub const ALL: [Self; 3] = [Self::RwLock, Self::Mutex, Self::Range];
+
+    /// The name on the command line and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RwLock => "rwlock",
+            Self::Mutex => "mutex",
+            Self::Range => "range",
+        }
+    }
+
+    /// Whether there is anything but writing.
+    pub fn can_read(self) -> bool {
+        self != Self::Mutex
+    }
+
+    /// What a cell so set up needs of a lock.
+    fn kind(self, setup: &Setup) -> Kind {
+        match self {
+            Self::RwLock => Kind::ReaderWriter,
+            Self::Mutex => Kind::Mutex,
+            Self::Range => Kind::Range { shared: setup.reads_percent != Some(0), held: 0 },
         }
     }
 }

@@ -4,14 +4,16 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::args::Flags;
-use crate::cell::{Case, Cell, Kind, Workload};
+use crate::args::{Flags, ProgramFlags};
+use crate::cell::{Case, Cell, Form, Kind, Workload};
 use crate::error::Error;
 use crate::locks::LockEntry;
 use crate::locks::registry::{self, nearest};
 use crate::workload::range::Shape;
-use crate::workload::setup::{Chosen, Setup};
-use crate::workload::{batch, direct_io, handoff, range, read_mostly, reader_spin, uncontended};
+use crate::workload::setup::{Chosen, Configuration, Setup};
+use crate::workload::{
+    batch, direct_io, handoff, range, read_mostly, reader_spin, think, uncontended,
+};
 use crate::{machine, runner};
 
 /// More threads than any of this makes sense for.
@@ -33,6 +35,20 @@ const MAIN_LOCKS: [&str; 11] = [
     "pthread",
     "pthread:writer",
 ];
+
+/// The locks of workloads with many cells, unless told otherwise: ours as they come, and
+/// what programs use today, as far as this build has it.
+fn is_in_use(lock: &str, form: Form) -> bool {
+    let of_form: &[&str] = match form {
+        Form::RwLock => {
+            &["fairlock:default", "fairlock:unfair", "pthread", "tbb:rw_mutex", "tbb:spin_rw_mutex"]
+        }
+        Form::Mutex => &["fairlock:adaptive", "pthread", "tbb:spin_mutex"],
+        Form::Range => &["fairlock:range", "range-lock", "range-mutex"],
+    };
+    let of_all = ["std", "parking_lot", "parking_lot_0.12", "abseil", "nsync"];
+    of_form.contains(&lock) || of_all.contains(&lock)
+}
 
 /// A part of a plan: one workload with its defaults.
 struct Part<'a> {
@@ -83,6 +99,7 @@ fn defaults(workload: Workload) -> Part<'static> {
         }
         Workload::Batch => (&batch::CASES, &[], &[batch::CS_LOAD], 1.0),
         Workload::Range => (&range::CASES, &[], &[0], 0.2),
+        Workload::Think => (&think::CASES, &[], &[0], 0.15),
     };
     Part { workload, cases, threads, cs_loads, secs }
 }
@@ -101,8 +118,8 @@ fn build(
     let mut cells: Vec<Cell> = Vec::new();
     for part in parts {
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
-        if part.workload == Workload::Range {
-            add_range_cells(&mut cells, part, &only, &locks, flags, secs)?;
+        if matches!(part.workload, Workload::Range | Workload::Think) {
+            add_set_up_cells(&mut cells, part, &only, &locks, flags, secs)?;
             continue;
         }
         for threads in threads_of(part, flags)? {
@@ -161,8 +178,8 @@ fn build(
     })
 }
 
-/// The cells of `range`, whose configurations have more to them.
-fn add_range_cells(
+/// The cells of workloads whose configurations have more to them.
+fn add_set_up_cells(
     cells: &mut Vec<Cell>,
     part: &Part<'_>,
     only: &[Case],
@@ -177,11 +194,23 @@ fn add_range_cells(
         reads: &once(&flags.reads),
         sections: &once(&flags.section),
         held: &once(&flags.held),
+        forms: &parse_forms(&flags.program)?,
+        outside: &once(&flags.program.outside),
     };
     for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
-        for configuration in range::configurations(case, &chosen) {
+        let configurations = match part.workload {
+            Workload::Think => think::configurations(&chosen, flags.quick),
+            _ => range::configurations(case, &chosen),
+        };
+        for configuration in configurations {
             let setup = configuration.setup;
-            for lock in locks.iter().filter(|lock| lock.is(part.workload.kind(case, &setup))) {
+            let is_wanted = |lock: &&LockEntry| {
+                let is_asked_for = !flags.locks.is_empty();
+                lock.is(part.workload.kind(case, &setup))
+                    && setup.form.is_none_or(|form| is_asked_for || is_in_use(lock.name, form))
+            };
+            let secs = length(&configuration, part.workload, flags, secs);
+            for lock in locks.iter().filter(is_wanted) {
                 cells.push(Cell {
                     workload: part.workload,
                     case,
@@ -203,6 +232,23 @@ fn add_range_cells(
         }
     }
     Ok(())
+}
+
+/// How long to measure a configuration: as told, or longer if too little would happen.
+fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
+    if workload == Workload::Think && flags.secs.is_none() {
+        secs.max(think::enough_secs(configuration, machine::cpus()))
+    } else {
+        secs
+    }
+}
+
+pub fn parse_forms(flags: &ProgramFlags) -> Result<Vec<Form>, Error> {
+    let known = Form::ALL.map(Form::name);
+    let find = |name: &String| Form::ALL.into_iter().find(|form| form.name() == name);
+    let forms =
+        flags.form.iter().map(|name| find(name).ok_or_else(|| unknown("form", name, &known)));
+    Ok(once(&forms.collect::<Result<Vec<_>, _>>()?))
 }
 
 fn parse_shapes(names: &[String]) -> Result<Vec<Shape>, Error> {
@@ -272,7 +318,7 @@ fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> 
 /// How many of a configuration's threads read and write in this case.
 fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
-        Workload::Handoff | Workload::Batch | Workload::Range => (0, threads),
+        Workload::Handoff | Workload::Batch | Workload::Range | Workload::Think => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
         // Every thread does both, or the only one does either.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),
@@ -318,6 +364,7 @@ fn check(flags: &Flags) -> Result<(), Error> {
     if let Some(n) = flags.section.iter().find(|&&n| n > 1_000_000_000) {
         return Err(Error::usage(format!("--section {n} is too long: use 1000000000 at most")));
     }
+    check_program(&flags.program, &flags.section)?;
     if let Some(n) = flags.held.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--held {n} is too many: use 1000000 at most")));
     }
@@ -329,6 +376,17 @@ fn check(flags: &Flags) -> Result<(), Error> {
     }
     if let Some(runs) = flags.runs.filter(|runs| !(1..=1000).contains(runs)) {
         return Err(Error::usage(format!("--runs {runs} makes no sense: use 1 to 1000")));
+    }
+    Ok(())
+}
+
+/// What both `bench` and `sim` check.
+pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error> {
+    let longest = u64::from(sections.iter().copied().max().unwrap_or(think::LONGEST_SECTION));
+    if let Some(x) = flags.outside.iter().find(|&&x| u64::from(x) * longest > 1_000_000_000) {
+        return Err(Error::usage(format!(
+            "--outside {x} makes more than a second: use less, or a shorter --section"
+        )));
     }
     Ok(())
 }
@@ -427,6 +485,7 @@ mod tests {
         assert!(with(|f| f.overcommit = vec![0.0]).contains("--overcommit"));
         assert!(with(|f| f.reads = vec![101]).contains("--reads"));
         assert!(with(|f| f.held = vec![2_000_000]).contains("--held"));
+        assert!(with(|f| f.program.outside = vec![2_000_000]).contains("--outside"));
         assert!(with(|f| f.overcommit = vec![f64::NAN]).contains("--overcommit"));
         assert!(with(|f| f.overcommit = vec![1e9]).contains("--overcommit"));
         assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));
@@ -447,6 +506,42 @@ mod tests {
         assert!(cells("std").iter().all(|cell| cell.range.held.unwrap_or(0) == 0));
         let error = plan(&["handoff"], &flags("range-mutex")).err().unwrap();
         assert!(error.to_string().contains("is a range lock"), "{error}");
+    }
+
+    #[test]
+    fn think_runs_its_grid_for_each_form_with_the_locks_in_use() {
+        let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
+        let cells = |lock: &str| plan(&["think"], &flags(lock)).unwrap().cells;
+        let of_form = |cells: &[Cell], form| {
+            cells.iter().filter(|cell| cell.range.form == Some(form)).count()
+        };
+        let std = cells("std");
+        // Forms that read: work outside, section, reads, threads.
+        assert_eq!(of_form(&std, Form::RwLock), 5 * 2 * 4 * 4);
+        assert_eq!(of_form(&std, Form::Range), 5 * 2 * 4 * 4);
+        assert_eq!(of_form(&std, Form::Mutex), 5 * 2 * 4);
+        assert!(std.iter().all(|cell| cell.writers == cell.threads));
+        assert!(cells("ref:mcs").iter().all(|cell| cell.range.form == Some(Form::Mutex)));
+        // Those that nobody named are not all there are.
+        let all = plan(&["think"], &Flags::default()).unwrap().cells;
+        let locks: Vec<&str> = all.iter().map(|cell| cell.lock.as_str()).collect();
+        for lock in ["fairlock:default", "fairlock:adaptive", "fairlock:range", "std", "pthread"] {
+            assert!(locks.contains(&lock), "{lock}");
+        }
+        assert!(!locks.contains(&"ref:mcs") && !locks.contains(&"fairlock:handoff"));
+    }
+
+    #[test]
+    fn think_measures_longer_where_little_happens_unless_told() {
+        let flags = Flags { threads: vec![2, 96], ..flags() };
+        let cells = plan(&["think"], &flags).unwrap().cells;
+        let longest = |threads| {
+            let of = cells.iter().filter(|cell| cell.threads == threads);
+            of.map(|cell| cell.secs).fold(0.0, f64::max)
+        };
+        assert!(longest(2) < longest(96), "{} {}", longest(2), longest(96));
+        let told = Flags { secs: Some(0.02), ..flags };
+        assert!(plan(&["think"], &told).unwrap().cells.iter().all(|cell| cell.secs == 0.02));
     }
 
     #[test]

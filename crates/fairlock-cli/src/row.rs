@@ -41,6 +41,9 @@ pub struct Row {
     /// Speed in relation to the best peer of the same run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_best_peer: Option<f64>,
+    /// The same in relation to the fastest peer, whomever that starves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_to_fastest_peer: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system: Option<String>,
     /// Why a run failed.
@@ -140,10 +143,9 @@ impl Row {
         self.figures.ops_per_s.or(self.figures.ns_per_op.map(|ns| 1e9 / ns))
     }
 
-    /// A peer to be measured against: one that does the whole job.
+    /// Whether it does the whole job: a peer that does is what others are measured by.
     fn sets_the_mark(&self) -> bool {
-        is_peer(&self.lock)
-            && self.figures.starved_threads.unwrap_or(0) == 0
+        self.figures.starved_threads.unwrap_or(0) == 0
             && self.figures.balance_score.is_none_or(|score| score >= 0.5)
     }
 }
@@ -225,6 +227,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         by_seed: Vec::new(),
         comparison: Comparison::default(),
         ratio_to_best_peer: None,
+        ratio_to_fastest_peer: None,
         file_system: None,
         error: m.failure.clone(),
     }
@@ -265,23 +268,37 @@ fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
     }
 }
 
-/// Both sides together: rates are sums of the same run, waits those of the worse side.
+/// Both sides together: rates are sums of the same run, waits those of the worse side. A
+/// thread that does both counts once, with all that it did.
 fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
+    let does_both = (m.cell.readers, m.cell.writers) == (m.cell.threads, m.cell.threads);
+    let by_thread = |report: &CellReport| -> Vec<u64> {
+        let side = |s| report.side(s).map_or(&[][..], |side| side.ops.as_slice());
+        let (reads, writes) = (side(Side::Read), side(Side::Write));
+        if does_both && reads.len() == writes.len() {
+            reads.iter().zip(writes).map(|(r, w)| r + w).collect()
+        } else {
+            [reads, writes].concat()
+        }
+    };
+    let ops: Vec<Vec<u64>> = m.reports.iter().map(by_thread).collect();
     let rates: Vec<f64> = m
         .reports
         .iter()
-        .map(|report| {
-            let side = |s| report.side(s).map_or(0, |side| side.ops.iter().sum::<u64>());
-            (side(Side::Read) + side(Side::Write)) as f64 / report.elapsed_secs
-        })
+        .zip(&ops)
+        .map(|(report, ops)| ops.iter().sum::<u64>() as f64 / report.elapsed_secs)
         .collect();
     Figures {
         ops_per_s: median(rates.iter().copied()),
         ops_per_s_min: rates.iter().copied().reduce(f64::min),
         ops_per_s_max: rates.iter().copied().reduce(f64::max),
-        min_ops: read.min_ops.min(write.min_ops),
-        max_ops: read.max_ops.max(write.max_ops),
-        starved_threads: read.starved_threads.zip(write.starved_threads).map(|(r, w)| r + w),
+        min_ops: ops.iter().flatten().min().copied(),
+        max_ops: ops.iter().flatten().max().copied(),
+        starved_threads: ops.iter().map(|ops| starved(ops)).max(),
+        jain: median(ops.iter().filter(|_| does_both).filter_map(|ops| jain(ops))),
+        wait_p50_ns: read.wait_p50_ns.max(write.wait_p50_ns),
+        wait_p99_ns: read.wait_p99_ns.max(write.wait_p99_ns),
+        wait_p999_ns: read.wait_p999_ns.max(write.wait_p999_ns),
         wait_max_ns: read.wait_max_ns.max(write.wait_max_ns),
         latency_max_ns: read.latency_max_ns.max(write.latency_max_ns),
         mb_per_s: read.mb_per_s.zip(write.mb_per_s).map(|(r, w)| r + w),
@@ -337,13 +354,18 @@ fn fill_ratios(rows: &mut [Row]) {
         if row.side != Side::All && is_mix(rows, row) {
             continue;
         }
-        let best = rows
-            .iter()
-            .filter(|other| other.configuration() == row.configuration() && other.sets_the_mark())
-            .filter_map(Row::speed)
-            .reduce(f64::max);
-        let ratio = row.speed().zip(best).map(|(own, best)| own / best);
-        rows[index].ratio_to_best_peer = ratio;
+        let peers = || {
+            rows.iter().filter(|other| {
+                is_peer(&other.lock) && other.configuration() == row.configuration()
+            })
+        };
+        let fastest = peers().filter_map(Row::speed).reduce(f64::max);
+        let best =
+            peers().filter(|row| row.sets_the_mark()).filter_map(Row::speed).reduce(f64::max);
+        let ratio = |to: Option<f64>| row.speed().zip(to).map(|(own, other)| own / other);
+        let (to_best, to_fastest) = (ratio(best), ratio(fastest));
+        rows[index].ratio_to_best_peer = to_best;
+        rows[index].ratio_to_fastest_peer = to_fastest;
     }
 }
 
@@ -429,6 +451,37 @@ mod tests {
         };
         let rows = rows(&[failed]);
         assert_eq!((rows.len(), rows[0].error.as_deref()), (1, Some("killed")));
+    }
+
+    #[test]
+    fn a_thread_that_reads_and_writes_counts_once() {
+        let mut both = measured("std", Case::Mixed, Some([90, 1]), Some([1, 2]));
+        (both.cell.readers, both.cell.writers, both.cell.threads) = (2, 2, 2);
+        let apart = measured("std", Case::Mixed, Some([90, 1]), Some([1, 2]));
+        let total = |m: Measured| total(&rows(&[m]), "std").figures.clone();
+        let (both, apart) = (total(both), total(apart));
+        assert_eq!(
+            (both.starved_threads, both.min_ops, both.max_ops),
+            (Some(0), Some(3), Some(91))
+        );
+        assert_eq!(
+            (apart.starved_threads, apart.min_ops, apart.max_ops),
+            (Some(2), Some(1), Some(90))
+        );
+        assert_eq!(both.ops_per_s, apart.ops_per_s);
+    }
+
+    #[test]
+    fn the_fastest_peer_may_be_one_that_starves() {
+        let all = [
+            measured("std", Case::WriterAlone, None, Some([100, 0])),
+            measured("parking_lot", Case::WriterAlone, None, Some([25, 25])),
+            measured("fairlock:default", Case::WriterAlone, None, Some([40, 35])),
+            measured("ref:tas", Case::WriterAlone, None, Some([200, 200])),
+        ];
+        let rows = rows(&all);
+        let ours = rows.iter().find(|row| row.lock == "fairlock:default").unwrap();
+        assert_eq!((ours.ratio_to_best_peer, ours.ratio_to_fastest_peer), (Some(1.5), Some(0.75)));
     }
 
     #[test]

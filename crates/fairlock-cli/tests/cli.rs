@@ -64,6 +64,8 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "batch", "--overcommit", "0"], "--overcommit"),
         (&["bench", "range", "--shape", "randm"], "'random'"),
         (&["bench", "range", "--reads", "200"], "--reads"),
+        (&["bench", "think", "--form", "rwlok"], "'rwlock'"),
+        (&["bench", "think", "--outside", "4000000"], "--section"),
         (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "batch", "--overcommit", "twice"], "--overcommit"),
         (&["bench", "handoff", "--threads", "0"], "1 or more"),
@@ -291,6 +293,48 @@ fn range_has_the_documented_rows_for_every_range_lock() {
     assert!(of("range-mutex").iter().all(|row| row["side"] == "write"));
     assert!(of("parking_lot").iter().all(|row| row["held"].as_u64().unwrap_or(0) == 0));
     assert!(of("ref:mcs").is_empty());
+}
+
+#[test]
+fn think_has_the_documented_rows_in_every_form() {
+    let args = ["bench", "think", "--secs", "0.02", "--runs", "1", "--threads", "2"];
+    let cells = ["--section", "10", "--outside", "0,10", "--reads", "0,50"];
+    let document = run_json(&[&args[..], &cells].concat(), 0);
+    for (form, ours) in [
+        ("rwlock", "fairlock:default"),
+        ("mutex", "fairlock:adaptive"),
+        ("range", "fairlock:range"),
+    ] {
+        for lock in [ours, "std", "parking_lot", "parking_lot_0.12"] {
+            let rows: Vec<_> = rows(&document, "lock", lock)
+                .into_iter()
+                .filter(|row| row["form"] == form)
+                .collect();
+            let whole: Vec<_> = rows
+                .iter()
+                .filter(|row| row["reads_percent"] == 0 || row["side"] == "all")
+                .map(|row| (row["reads_percent"].as_u64(), row["outside"].as_u64()))
+                .collect();
+            let wanted = [(0, 0), (0, 10), (50, 0), (50, 10)].map(|(r, o)| (Some(r), Some(o)));
+            let count = if form == "mutex" { 2 } else { 4 };
+            assert_eq!(whole, wanted[..count], "{lock}");
+            for row in rows.iter().filter(|row| row["reads_percent"] == 0 || row["side"] == "all") {
+                assert_eq!((&row["case"], &row["section_ns"]), (&"busy".into(), &10.into()));
+                for key in [
+                    "ops_per_s",
+                    "starved_threads",
+                    "jain",
+                    "wait_p50_ns",
+                    "wait_p99_ns",
+                    "wait_p999_ns",
+                    "wait_max_ns",
+                    "ratio_to_fastest_peer",
+                ] {
+                    assert!(row[key].is_number(), "{key}: {row}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -165,6 +165,21 @@ fn what_is_no_comparison_does_not_look_like_one() {
     }
 }
 
+#[test]
+fn think_is_simulated_in_every_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "think", "--machine", "opteron_4", "--duration", "1ms", "--threads", "8"];
+    let cells = ["--section", "10", "--outside", "10", "--reads", "0,90"];
+    let (printed, document) = run_json(&[&args[..], &cells].concat(), &dir.path().join("out.json"));
+    let rows = document["rows"].as_array().unwrap();
+    for form in ["rwlock", "mutex", "range"] {
+        let mut of_form = rows.iter().filter(|row| row["form"] == form);
+        assert!(of_form.clone().all(|row| row["machine"] == "opteron_4"), "{form}");
+        assert!(of_form.any(|row| row["ratio_to_baseline"].is_number()), "{form}");
+    }
+    assert!(printed.starts_with("think: ") && printed.contains("fairlock:adaptive"), "{printed}");
+}
+
 /// The grid of the tests of `merge`: several workloads, and more cells than parts.
 const GRID: [&str; 9] =
     ["sim", "handoff", "direct-io", "--duration", "2ms", "--seeds", "2", "--seed", "3"];

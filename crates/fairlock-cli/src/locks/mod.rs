@@ -9,6 +9,7 @@
 
 mod broken;
 pub mod fairlock;
+pub mod many;
 pub mod range;
 pub mod registry;
 
@@ -117,7 +118,7 @@ struct RangeRun<T> {
 
 impl<T: Testbed> RangeRun<T> {
     fn of<L: BenchRange>() -> Self {
-        Self { run: workload::range::run::<L, T>, shares: L::SHARES, most_held: L::MOST_HELD }
+        Self { run: workload::run_range_cell::<L, T>, shares: L::SHARES, most_held: L::MOST_HELD }
     }
 }
 

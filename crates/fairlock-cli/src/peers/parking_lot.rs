@@ -76,7 +76,8 @@ pub fn entries() -> Vec<LockEntry> {
             "parking_lot_0.12",
             "parking_lot 0.12, with its eventual fairness",
         )
-        .with_mutex::<Mutex12<false>>(),
+        .with_mutex::<Mutex12<false>>()
+        .around_everything::<ParkingLot12<false>>(),
         LockEntry::rw::<ParkingLot12<true>>(
             "parking_lot_0.12:fair",
             "parking_lot 0.12, every release hands over to a waiter",

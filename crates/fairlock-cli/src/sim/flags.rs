@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::shard::Shard;
+use crate::args::ProgramFlags;
 use crate::names;
 
 /// How to simulate workloads.
@@ -30,6 +31,14 @@ pub struct SimFlags {
     /// Pauses in the critical section (reader-spin; handoff, mixed: 1,20,100; batch, tiny: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
+    /// Reads in a hundred operations (think: 0,50,90,99)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub reads: Vec<u8>,
+    /// Length of the section in nanoseconds (think: 10,1000)
+    #[arg(long, value_name = "NS", value_delimiter = ',')]
+    pub section: Vec<u32>,
+    #[command(flatten)]
+    pub program: ProgramFlags,
     /// Only these cases: sleep; mixed, writer_alone, reader_alone; chunks, tiny; full_write,
     /// full_read, full_mixed, array
     #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case(),

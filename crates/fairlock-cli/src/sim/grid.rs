@@ -3,12 +3,13 @@
 use fairlock_sim::{Machine, machine::Guests};
 
 use super::flags::SimFlags;
-use crate::cell::{Case, Workload};
+use crate::cell::{Case, Form, Workload};
 use crate::error::Error;
-use crate::plan::or_default;
+use crate::plan::{once, or_default, parse_forms};
+use crate::workload;
 use crate::workload::range::Shape;
-use crate::workload::setup::Setup;
-use crate::workload::{batch, direct_io, handoff, reader_spin};
+use crate::workload::setup::{Chosen, Setup};
+use crate::workload::{batch, direct_io, handoff, reader_spin, think};
 
 /// The machine of real runs.
 pub const REAL_MACHINE: &str = "two_cpu";
@@ -21,7 +22,7 @@ pub struct Grid {
 }
 
 /// All of them, in the order they are shown.
-pub const ALL: [Grid; 6] = [
+pub const ALL: [Grid; 9] = [
     Grid {
         workload: Workload::Handoff,
         machine: "skylake_80",
@@ -72,10 +73,32 @@ pub const ALL: [Grid; 6] = [
     },
     Grid { workload: Workload::Range, machine: "opteron_4", locks: RANGE_LOCKS },
     Grid { workload: Workload::Range, machine: "ivybridge_240", locks: RANGE_LOCKS },
+    Grid { workload: Workload::Think, machine: "opteron_4", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Think, machine: "nvme_8", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Think, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
 ];
 
 const RANGE_LOCKS: &[&str] =
     &["ref:rwsem_2017", "fairlock:range_fifo", "fairlock:default", "fairlock:range"];
+
+/// Ours in each form, and one whose waiters are not in order.
+const PROGRAM_LOCKS: &[&str] = &[
+    "fairlock:unfair",
+    "fairlock:default",
+    "fairlock:adaptive",
+    "ref:queue_unfair_park",
+    "fairlock:range",
+];
+
+/// The lock that others of its form are related to: one that keeps no order, or one around
+/// all ranges.
+pub fn program_base(form: Option<Form>) -> &'static str {
+    match form {
+        Some(Form::Mutex) => "ref:queue_unfair_park",
+        Some(Form::Range) => "fairlock:default",
+        _ => "fairlock:unfair",
+    }
+}
 
 /// What the published range runs did is not published but by the name of their program,
 /// the kernel's lock torture. Its threads do nothing between two sections, and in a section
@@ -144,7 +167,12 @@ impl Configuration {
 impl Grid {
     /// Whether another grid has the same workload on another machine.
     pub fn is_one_of_many(&self) -> bool {
-        self.workload == Workload::Range
+        matches!(self.workload, Workload::Range | Workload::Think)
+    }
+
+    /// Whether a first impression does without it.
+    pub fn is_left_out_when_quick(&self) -> bool {
+        self.workload == Workload::Think && self.machine == "nvme_8"
     }
 
     /// The configurations on a machine, as published or as asked for.
@@ -158,6 +186,7 @@ impl Grid {
             Workload::ReaderSpin => reader_spins(flags),
             Workload::DirectIo => direct_ios(),
             Workload::Batch => batches(machine, flags),
+            Workload::Think => thinks(machine, flags)?,
             _ => ranges(machine, flags),
         };
         let lonely =
@@ -242,6 +271,29 @@ fn batches(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
         }
     }
     all
+}
+
+fn thinks(machine: &Machine, flags: &SimFlags) -> Result<Vec<Configuration>, Error> {
+    const SECS: f64 = 0.1;
+    let forms = parse_forms(&flags.program)?;
+    let chosen = Chosen {
+        forms: &forms,
+        threads: &once(&flags.threads),
+        reads: &once(&flags.reads),
+        sections: &once(&flags.section),
+        outside: &once(&flags.program.outside),
+        ..Chosen::default()
+    };
+    let configuration = |c: workload::setup::Configuration| {
+        let secs = SECS.max(think::enough_secs(&c, machine.cpus()));
+        Configuration {
+            threads: c.threads,
+            range: c.setup,
+            ..Configuration::new(Case::Busy, (c.readers, c.writers), secs)
+        }
+    };
+    let all = think::configurations(&chosen, flags.quick);
+    Ok(all.into_iter().map(configuration).collect())
 }
 
 fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {

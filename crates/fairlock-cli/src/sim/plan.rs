@@ -14,7 +14,7 @@ use super::real::RealRun;
 use super::unknowns;
 use crate::cell::Cell;
 use crate::error::Error;
-use crate::plan::{once, parse_cases, unknown};
+use crate::plan::{check_program, once, parse_cases, unknown};
 
 /// More threads than the simulated machine takes.
 const MOST_THREADS: usize = 4_000;
@@ -46,6 +46,9 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     let cases = parse_cases(&flags.case)?;
     let mut cells = Vec::new();
     for grid in &grids {
+        if flags.quick && grid.is_left_out_when_quick() {
+            continue;
+        }
         let default = if real.is_some() { grid::REAL_MACHINE } else { grid.machine };
         let machine = find_machine(flags.machine.as_deref().unwrap_or(default))?;
         match real {
@@ -191,6 +194,10 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
     if let Some(n) = flags.threads.iter().find(|&&n| n > MOST_THREADS) {
         return Err(Error::usage(format!("--threads {n} is too many: use {MOST_THREADS} at most")));
     }
+    if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
+        return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
+    }
+    check_program(&flags.program, &flags.section)?;
     if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
     }

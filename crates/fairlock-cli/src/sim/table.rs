@@ -6,7 +6,7 @@ use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::Row;
-use crate::table::or_dash;
+use crate::table::{or_dash, program};
 use crate::units::{count, digits, kops, time};
 
 /// The tables of all workloads in `rows`, so wide at most, each with its judgement.
@@ -22,9 +22,10 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         machines.dedup();
         let title = format!("{} on {}", workload.name(), machines.join(" and "));
         let by_column = workload == Workload::ReaderSpin && !rows.iter().any(is_real);
-        out.push_str(&match by_column {
-            true => both_sides(&title, &rows, width),
-            false => lines(&title, &rows, width),
+        out.push_str(&match workload {
+            Workload::Think => program::simulated(&rows.iter().collect::<Vec<_>>(), width),
+            _ if by_column => both_sides(&title, &rows, width),
+            _ => lines(&title, &rows, width),
         });
         out.push('\n');
         out.push_str(&judgement(workload, &rows));

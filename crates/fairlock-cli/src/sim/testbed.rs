@@ -109,6 +109,10 @@ impl Testbed for Simulated {
         move || fairlock_sim::busy(ns)
     }
 
+    fn work(&self, ns: u64) {
+        fairlock_sim::busy(ns);
+    }
+
     fn pauses(&self, n: u32) {
         fairlock_sim::pause(n);
     }

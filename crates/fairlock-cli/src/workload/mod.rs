@@ -14,12 +14,15 @@ pub mod setup;
 mod tally;
 mod team;
 pub mod testbed;
+pub mod think;
 pub mod uncontended;
 
 pub use team::{Padded, Phase};
 
 use crate::cell::{Cell, CellReport, Workload};
 use crate::error::Error;
+use crate::locks::many::{ManyLocks, ManyMutexes};
+use crate::locks::range::BenchRange;
 use crate::locks::{BenchLock, BenchMutex};
 use testbed::Testbed;
 
@@ -31,6 +34,7 @@ pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Ce
         Workload::DirectIo => direct_io::run::<L, T>(cell, testbed),
         Workload::Uncontended => uncontended::run::<L, T>(cell, testbed),
         Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
+        Workload::Think => think::run::<ManyLocks<L>, T>(cell, testbed),
         Workload::Batch | Workload::Range => unreachable!("a workload for other locks"),
     }
 }
@@ -40,9 +44,20 @@ pub fn run_mutex_cell<M: BenchMutex, T: Testbed>(
     cell: &Cell,
     testbed: &T,
 ) -> Result<CellReport, Error> {
-    if cell.workload == Workload::Batch {
-        batch::run::<M, T>(cell, testbed)
-    } else {
-        uncontended::run_mutex::<M, T>(cell, testbed)
+    match cell.workload {
+        Workload::Batch => batch::run::<M, T>(cell, testbed),
+        Workload::Think => think::run::<ManyMutexes<M>, T>(cell, testbed),
+        _ => uncontended::run_mutex::<M, T>(cell, testbed),
+    }
+}
+
+/// Runs one cell of a lock on ranges in this process.
+pub fn run_range_cell<L: BenchRange, T: Testbed>(
+    cell: &Cell,
+    testbed: &T,
+) -> Result<CellReport, Error> {
+    match cell.workload {
+        Workload::Think => think::run::<L, T>(cell, testbed),
+        _ => range::run::<L, T>(cell, testbed),
     }
 }

@@ -3,12 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::range::Shape;
+use crate::cell::Form;
 
 /// What makes one cell of a workload another than the next; also the keys of its
 /// rows. What does not apply is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Setup {
+    /// As what the lock is used, where it could be several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<Form>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
     /// Reads in a hundred operations of each thread.
@@ -23,15 +27,21 @@ pub struct Setup {
     /// Ranges held meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<usize>,
+    /// Work outside, in relation to that inside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<u32>,
 }
 
 /// What was asked for instead of the defaults; empty is all of them.
+#[derive(Default)]
 pub struct Chosen<'a> {
+    pub forms: &'a [Form],
     pub threads: &'a [usize],
     pub shapes: &'a [Shape],
     pub reads: &'a [u8],
     pub sections: &'a [u32],
     pub held: &'a [usize],
+    pub outside: &'a [u32],
 }
 
 /// One configuration: threads that read, that write, and the rest.

@@ -121,6 +121,24 @@ impl Both {
     pub fn new() -> Self {
         Self { read: Tally::new(), write: Tally::new() }
     }
+
+    /// The reads, or the writes.
+    #[inline(always)]
+    pub fn side(&mut self, reads: bool) -> &mut Tally {
+        if reads { &mut self.read } else { &mut self.write }
+    }
+
+    /// The reports of the sides (reads, writes) that threads are on, both in the order of
+    /// the threads.
+    pub fn report(
+        all: Vec<Self>,
+        (reads, writes): (bool, bool),
+        ns_per_tick: f64,
+    ) -> (Option<SideReport>, Option<SideReport>) {
+        let (read, write) = all.into_iter().map(|both| (both.read, both.write)).unzip();
+        let side = |is_there, tallies| Tally::report(tallies, ns_per_tick).filter(|_| is_there);
+        (side(reads, read), side(writes, write))
+    }
 }
 
 #[cfg(test)]

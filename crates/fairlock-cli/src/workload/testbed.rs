@@ -42,6 +42,9 @@ pub trait Testbed: Sync {
     /// A section of this length, as CPU work.
     fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync;
 
+    /// CPU work of this length.
+    fn work(&self, ns: u64);
+
     /// `n` pause instructions.
     fn pauses(&self, n: u32);
 
@@ -135,6 +138,11 @@ impl Testbed for Real {
     fn busy_section(&self, ns: u64) -> impl Fn() + Copy + Sync {
         let turns = (self.busy_turns_per_us * ns).div_ceil(1_000);
         move || busy(turns)
+    }
+
+    #[inline(always)]
+    fn work(&self, ns: u64) {
+        busy((self.busy_turns_per_us * ns).div_ceil(1_000));
     }
 
     #[inline(always)]

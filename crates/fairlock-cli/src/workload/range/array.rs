@@ -46,7 +46,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             let phase = testbed.phase(gate);
             let wait = acquired.saturating_sub(asked);
             let counts_as_read = if cell.case == Case::Wide { index > 0 } else { reads };
-            if counts_as_read { &mut both.read } else { &mut both.write }.count(phase, wait);
+            both.side(counts_as_read).count(phase, wait);
             if phase == Phase::Stop {
                 return both;
             }

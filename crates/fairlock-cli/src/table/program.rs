@@ -1,0 +1,166 @@
+//! The tables of the workloads that take locks as programs do: one line a lock and cell.
+
+use std::collections::BTreeSet;
+
+use super::{or_dash, ratio, spread};
+use crate::cell::{Form, Side, Workload};
+use crate::layout::{Column, NOTHING, Table};
+use crate::locks::is_peer;
+use crate::row::Row;
+use crate::units::{kops, time};
+
+/// One column: its head, what it may lose, and what it shows of a row.
+#[derive(Clone, Copy)]
+struct Shown {
+    head: &'static str,
+    column: fn(&'static str) -> Column,
+    cell: fn(&Row) -> String,
+}
+
+/// What was run, to be said once for all rows where it is the same;
+const fn shared(head: &'static str, cell: fn(&Row) -> String) -> Shown {
+    Shown { head, column: |head| Column::figure(head).shared(), cell }
+}
+
+/// what came of it;
+const fn figure(head: &'static str, cell: fn(&Row) -> String) -> Shown {
+    Shown { head, column: |head| Column::figure(head), cell }
+}
+
+/// and what may be left out, the first before the second.
+const fn minor(head: &'static str, cell: fn(&Row) -> String) -> Shown {
+    Shown { head, column: |head| Column::figure(head).rank(1), cell }
+}
+
+const fn less(head: &'static str, cell: fn(&Row) -> String) -> Shown {
+    Shown { head, column: |head| Column::figure(head).rank(2), cell }
+}
+
+const MACHINE: Shown = shared("machine", |row| or_dash(row.machine.clone(), |name| name));
+const FORM: Shown = shared("form", |row| or_dash(row.range.form, |form| form.name().to_owned()));
+const INSIDE: Shown =
+    shared("inside", |row| or_dash(row.range.section_ns, |ns| time(u64::from(ns))));
+const LOCK: Shown =
+    Shown { head: "lock", column: |_| Column::lock(), cell: |row| row.lock.clone() };
+
+/// What a cell is, beside its machine and form,
+const DRAWN: [Shown; 4] = [
+    INSIDE,
+    shared("outside", |row| or_dash(row.range.outside, |x| format!("{x}x"))),
+    shared("reads", |row| or_dash(row.range.reads_percent, |percent| format!("{percent} %"))),
+    shared("threads", |row| row.threads.to_string()),
+];
+/// and what it came to.
+const SPEED_AND_WAITS: [Shown; 10] = [
+    figure("kop/s", |row| or_dash(row.figures.ops_per_s, kops)),
+    minor("min-max", spread),
+    figure("x best", ratio),
+    less("x any", |row| times(row.ratio_to_fastest_peer)),
+    figure("x base", |row| times(row.comparison.ratio_to_baseline)),
+    figure("starved", |row| or_dash(row.figures.starved_threads, |n| n.to_string())),
+    minor("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
+    less("p99", |row| or_dash(row.figures.wait_p99_ns, time)),
+    figure("p99.9", |row| or_dash(row.figures.wait_p999_ns, time)),
+    figure("longest", |row| or_dash(row.figures.wait_max_ns, time)),
+];
+const DRAWN_NOTE: &str =
+    "outside: work outside in relation to that inside; waits: of the worse side";
+const TO_PEERS: &str = "x best: speed in relation to the fastest peer of this run that starves \
+     nobody; x any: to the fastest";
+const TO_BASE: &str = "x base: speed in relation to fairlock:unfair; mutexes to \
+     ref:queue_unfair_park, ranges to\nfairlock:default around all of them";
+
+fn times(ratio: Option<f64>) -> String {
+    or_dash(ratio, |ratio| format!("{ratio:.2}"))
+}
+
+/// The table of a workload that was run on this machine, and how we did.
+pub fn measured(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
+    let rows = whole(rows);
+    let mut out = shown(&rows, TO_PEERS, width);
+    out.push_str(&keeping_up(workload, &rows));
+    out
+}
+
+/// The table of a workload that was simulated.
+pub fn simulated(rows: &[&Row], width: Option<usize>) -> String {
+    shown(&whole(rows), TO_BASE, width)
+}
+
+fn shown(rows: &[&Row], relations: &str, width: Option<usize>) -> String {
+    let note = format!("{DRAWN_NOTE}\n{relations}");
+    let title = "think: threads that work outside as well as inside";
+    let all = [&[MACHINE, FORM][..], &DRAWN, &[LOCK], &SPEED_AND_WAITS].concat();
+    // A column that no row has anything in says nothing.
+    let is_used = |shown: &&Shown| rows.iter().any(|row| (shown.cell)(row) != NOTHING);
+    let columns: Vec<&Shown> = all.iter().filter(is_used).collect();
+    let mut table = Table::new(columns.iter().map(|shown| (shown.column)(shown.head)));
+    for row in rows {
+        table.row(columns.iter().map(|shown| (shown.cell)(row)));
+    }
+    table.titled(title, &note, width)
+}
+
+/// The rows that stand for a whole cell: both sides, or the only one.
+fn whole<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let is_whole = |row: &&Row| match row.range.reads_percent {
+        Some(1..=99) => row.side == Side::All,
+        _ => true,
+    };
+    rows.iter().copied().filter(is_whole).collect()
+}
+
+/// Our locks among the rows, in each form.
+fn ours(rows: &[&Row]) -> BTreeSet<(Option<Form>, String)> {
+    let ours = rows.iter().filter(|row| !is_peer(&row.lock));
+    ours.map(|row| (row.range.form, row.lock.clone())).collect()
+}
+
+/// What counts as keeping up with the fastest peer that starves nobody,
+const KEEPS_UP: f64 = 0.95;
+/// and what does not, however short the waits are.
+const FALLS_BEHIND: f64 = 0.8;
+
+/// How each of our locks did over all cells; empty without peers.
+fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
+    let mut out = String::new();
+    for (form, lock) in ours(rows) {
+        let of_lock = rows.iter().filter(|row| row.range.form == form && row.lock == lock);
+        let judged: Vec<(f64, &Row)> =
+            of_lock.filter_map(|row| Some((row.ratio_to_best_peer?, *row))).collect();
+        let Some((least, worst)) = judged.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            continue;
+        };
+        let (fast, slow): (Vec<_>, Vec<_>) = judged.iter().partition(|(r, _)| *r >= KEEPS_UP);
+        out.push_str(&format!(
+            "{}, {}, {lock}: {} of {} cells at {KEEPS_UP} or more of the fastest peer that starves \
+             nobody, {} more\nwith no peer faster whose p99.9 is as short; {} below \
+             {FALLS_BEHIND}; the lowest {least:.2} ({})\n",
+            workload.name(),
+            form.map_or(NOTHING, Form::name),
+            fast.len(),
+            judged.len(),
+            slow.iter().filter(|(_, row)| is_on_the_front(rows, row)).count(),
+            slow.iter().filter(|(ratio, _)| *ratio < FALLS_BEHIND).count(),
+            describe(worst),
+        ));
+    }
+    out
+}
+
+/// A cell in words.
+fn describe(row: &Row) -> String {
+    let shown = DRAWN.iter().map(|shown| (shown.head, (shown.cell)(row)));
+    let words = shown.filter(|(_, value)| value != NOTHING);
+    words.map(|(head, value)| format!("{head} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether no peer is faster and has waits as short.
+fn is_on_the_front(rows: &[&Row], row: &Row) -> bool {
+    !rows.iter().any(|peer| {
+        is_peer(&peer.lock)
+            && peer.configuration() == row.configuration()
+            && peer.figures.ops_per_s > row.figures.ops_per_s
+            && peer.figures.wait_p999_ns <= row.figures.wait_p999_ns
+    })
+}
