@@ -49,15 +49,54 @@ pub fn measure<T: Testbed, O: FnMut()>(
             match testbed.phase(gate) {
                 Phase::WarmUp => {}
                 Phase::Measure => batches.push(ticks),
-                Phase::Stop => return batches,
+                Phase::Stop => {
+                    // A thread that had no CPU in the window has one batch all the same.
+                    if batches.is_empty() {
+                        batches.push(ticks);
+                    }
+                    return batches;
+                }
             }
         }
     })?;
     let ticks = median(batches.into_iter().flatten().map(|ticks| ticks as f64))
-        .ok_or_else(|| Error::failed("the window was too short for one batch; use more --secs"))?;
+        .expect("each thread has a batch");
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
         ns_per_op: Some(ticks * testbed.ns_per_tick() / f64::from(batch)),
         ..CellReport::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Workload;
+    use crate::workload::setup::Setup;
+    use crate::workload::testbed::Real;
+
+    #[test]
+    fn a_thread_that_misses_the_window_is_measured_all_the_same() {
+        let cell = Cell {
+            workload: Workload::Uncontended,
+            case: Case::Mutex,
+            lock: "std".into(),
+            machine: None,
+            threads: 1,
+            readers: 0,
+            writers: 1,
+            overcommit: None,
+            cs_load: 0,
+            outside_ns: 0,
+            range: Setup::default(),
+            secs: 0.0,
+            seed: 1,
+            busy_turns_per_us: 1,
+            dir: None,
+        };
+        // A batch that is longer than the warm-up and the window.
+        let sleep = || || std::thread::sleep(std::time::Duration::from_millis(60));
+        let report = measure(&cell, &Real::new(&cell), 1, sleep).unwrap();
+        assert!(report.ns_per_op >= Some(6e7), "{report:?}");
+    }
 }
