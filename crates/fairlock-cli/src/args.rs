@@ -26,7 +26,7 @@ pub struct Cli {
 #[allow(clippy::large_enum_variant)] // there is one of it
 pub enum Command {
     /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
-    /// read-mostly, batch, range, think, all
+    /// read-mostly, batch, range, think, spread, all
     Bench {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::workload(),
@@ -36,7 +36,7 @@ pub enum Command {
         flags: Flags,
     },
     /// Simulate published runs, on the machines they were published for: handoff,
-    /// reader-spin, direct-io, batch, range; and think; all
+    /// reader-spin, direct-io, batch, range; and think, spread; all
     Sim {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::simulated_workload(),
@@ -96,12 +96,15 @@ pub enum MachinesCommand {
 /// Which cells of the workloads that take locks as programs do.
 #[derive(Args, Clone, Default)]
 pub struct ProgramFlags {
-    /// As what locks are used (think: rwlock,mutex,range)
+    /// As what locks are used (think, spread: rwlock,mutex,range)
     #[arg(long, value_name = "FORM", value_delimiter = ',')]
     pub form: Vec<String>,
     /// Work outside in relation to that inside (think: 0,1,10,100,1000)
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub outside: Vec<u32>,
+    /// Locks of which each operation is on one (spread: 1,16,64,1000)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub among: Vec<usize>,
 }
 
 /// How to run workloads.
@@ -112,7 +115,8 @@ pub struct Flags {
           hide_possible_values = true)]
     pub locks: Vec<String>,
     /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8;
-    /// range: 1,2,4,8,16; think: 2,8,32,96)
+    /// range: 1,2,4,8,16; think: 2,8,32,96;
+    /// spread: 4,8,32)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,
     /// Threads in relation to CPUs (batch: 0.5,1,1.5,2,4,8,16)
@@ -133,11 +137,11 @@ pub struct Flags {
           hide_possible_values = true)]
     pub shape: Vec<String>,
     /// Reads in a hundred operations of each thread (range, array: 0,60,100; think:
-    /// 0,50,90,99)
+    /// 0,50,90,99; spread: 0,90)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub reads: Vec<u8>,
     /// Length of the section in nanoseconds (range: array 100,1000,10000, others 1000;
-    /// think: 10,1000)
+    /// think: 10,1000; spread: 50)
     #[arg(long, value_name = "NS", value_delimiter = ',')]
     pub section: Vec<u32>,
     /// Ranges held meanwhile (range, read and write: 0,16,256,4096,50000)

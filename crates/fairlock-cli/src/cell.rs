@@ -20,11 +20,12 @@ pub enum Workload {
     Batch,
     Range,
     Think,
+    Spread,
 }
 
 impl Workload {
     /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Handoff,
         Self::ReaderSpin,
         Self::DirectIo,
@@ -33,6 +34,7 @@ impl Workload {
         Self::Batch,
         Self::Range,
         Self::Think,
+        Self::Spread,
     ];
 
     /// The name on the command line and in the results.
@@ -46,6 +48,7 @@ impl Workload {
             Self::Batch => "batch",
             Self::Range => "range",
             Self::Think => "think",
+            Self::Spread => "spread",
         }
     }
 
@@ -53,7 +56,9 @@ impl Workload {
     pub fn kind(self, case: Case, setup: &Setup) -> Kind {
         match (self, case) {
             (Self::Range, _) => range::kind(case, setup),
-            (Self::Think, _) => setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup)),
+            (Self::Think | Self::Spread, _) => {
+                setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup))
+            }
             (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
             _ => Kind::ReaderWriter,
         }

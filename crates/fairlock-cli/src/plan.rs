@@ -12,7 +12,7 @@ use crate::locks::registry::{self, nearest};
 use crate::workload::range::Shape;
 use crate::workload::setup::{Chosen, Configuration, Setup};
 use crate::workload::{
-    batch, direct_io, handoff, range, read_mostly, reader_spin, think, uncontended,
+    batch, direct_io, handoff, program, range, read_mostly, reader_spin, spread, think, uncontended,
 };
 use crate::{machine, runner};
 
@@ -100,6 +100,7 @@ fn defaults(workload: Workload) -> Part<'static> {
         Workload::Batch => (&batch::CASES, &[], &[batch::CS_LOAD], 1.0),
         Workload::Range => (&range::CASES, &[], &[0], 0.2),
         Workload::Think => (&think::CASES, &[], &[0], 0.15),
+        Workload::Spread => (&spread::CASES, &[], &[0], 0.15),
     };
     Part { workload, cases, threads, cs_loads, secs }
 }
@@ -118,7 +119,7 @@ fn build(
     let mut cells: Vec<Cell> = Vec::new();
     for part in parts {
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
-        if matches!(part.workload, Workload::Range | Workload::Think) {
+        if matches!(part.workload, Workload::Range | Workload::Think | Workload::Spread) {
             add_set_up_cells(&mut cells, part, &only, &locks, flags, secs)?;
             continue;
         }
@@ -196,10 +197,12 @@ fn add_set_up_cells(
         held: &once(&flags.held),
         forms: &parse_forms(&flags.program)?,
         outside: &once(&flags.program.outside),
+        among: &once(&flags.program.among),
     };
     for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
         let configurations = match part.workload {
             Workload::Think => think::configurations(&chosen, flags.quick),
+            Workload::Spread => spread::configurations(&chosen, flags.quick),
             _ => range::configurations(case, &chosen),
         };
         for configuration in configurations {
@@ -236,8 +239,8 @@ fn add_set_up_cells(
 
 /// How long to measure a configuration: as told, or longer if too little would happen.
 fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
-    if workload == Workload::Think && flags.secs.is_none() {
-        secs.max(think::enough_secs(configuration, machine::cpus()))
+    if workload != Workload::Range && flags.secs.is_none() {
+        secs.max(program::enough_secs(configuration, machine::cpus()))
     } else {
         secs
     }
@@ -318,7 +321,11 @@ fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> 
 /// How many of a configuration's threads read and write in this case.
 fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
-        Workload::Handoff | Workload::Batch | Workload::Range | Workload::Think => (0, threads),
+        Workload::Handoff
+        | Workload::Batch
+        | Workload::Range
+        | Workload::Think
+        | Workload::Spread => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
         // Every thread does both, or the only one does either.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),
@@ -387,6 +394,12 @@ pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error
         return Err(Error::usage(format!(
             "--outside {x} makes more than a second: use less, or a shorter --section"
         )));
+    }
+    if flags.among.contains(&0) {
+        return Err(Error::usage("--among 0 makes no sense: use 1 or more"));
+    }
+    if let Some(n) = flags.among.iter().find(|&&n| n > 1_000_000) {
+        return Err(Error::usage(format!("--among {n} is too many: use 1000000 at most")));
     }
     Ok(())
 }
@@ -486,6 +499,7 @@ mod tests {
         assert!(with(|f| f.reads = vec![101]).contains("--reads"));
         assert!(with(|f| f.held = vec![2_000_000]).contains("--held"));
         assert!(with(|f| f.program.outside = vec![2_000_000]).contains("--outside"));
+        assert!(with(|f| f.program.among = vec![0]).contains("1 or more"));
         assert!(with(|f| f.overcommit = vec![f64::NAN]).contains("--overcommit"));
         assert!(with(|f| f.overcommit = vec![1e9]).contains("--overcommit"));
         assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));
@@ -529,6 +543,17 @@ mod tests {
             assert!(locks.contains(&lock), "{lock}");
         }
         assert!(!locks.contains(&"ref:mcs") && !locks.contains(&"fairlock:handoff"));
+    }
+
+    #[test]
+    fn spread_runs_its_grid_for_each_form() {
+        let cells = plan(&["spread"], &flags()).unwrap().cells;
+        let of_form = |form| cells.iter().filter(move |cell| cell.range.form == Some(form));
+        // Locks, threads, reads.
+        assert_eq!(of_form(Form::RwLock).count(), 4 * 3 * 2);
+        assert_eq!(of_form(Form::Range).count(), 4 * 3 * 2);
+        assert_eq!(of_form(Form::Mutex).count(), 4 * 3);
+        assert!(cells.iter().all(|cell| cell.range.section_ns == Some(50)));
     }
 
     #[test]

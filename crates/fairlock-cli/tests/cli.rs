@@ -66,6 +66,7 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "range", "--reads", "200"], "--reads"),
         (&["bench", "think", "--form", "rwlok"], "'rwlock'"),
         (&["bench", "think", "--outside", "4000000"], "--section"),
+        (&["bench", "spread", "--among", "0"], "1 or more"),
         (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "batch", "--overcommit", "twice"], "--overcommit"),
         (&["bench", "handoff", "--threads", "0"], "1 or more"),
@@ -295,44 +296,63 @@ fn range_has_the_documented_rows_for_every_range_lock() {
     assert!(of("ref:mcs").is_empty());
 }
 
+/// The rows of each form of a lock that stand for whole cells, of a workload that draws its
+/// operations: checks the keys that they have, and that no cell is missing.
+fn drawn_rows<'a>(document: &'a Value, form: &str, lock: &str, cells: usize) -> Vec<&'a Value> {
+    let is_whole = |row: &&Value| row["reads_percent"] == 0 || row["side"] == "all";
+    let of_lock = rows(document, "lock", lock).into_iter().filter(|row| row["form"] == form);
+    let whole: Vec<_> = of_lock.filter(is_whole).collect();
+    assert_eq!(whole.len(), cells, "{form} {lock}");
+    for row in &whole {
+        assert_eq!(row["case"], "busy");
+        for key in [
+            "ops_per_s",
+            "starved_threads",
+            "jain",
+            "section_ns",
+            "wait_p50_ns",
+            "wait_p99_ns",
+            "wait_p999_ns",
+            "wait_max_ns",
+            "ratio_to_fastest_peer",
+        ] {
+            assert!(row[key].is_number(), "{key}: {row}");
+        }
+    }
+    whole
+}
+
+/// A lock of ours for each form.
+const OURS: [(&str, &str); 3] =
+    [("rwlock", "fairlock:default"), ("mutex", "fairlock:adaptive"), ("range", "fairlock:range")];
+
 #[test]
 fn think_has_the_documented_rows_in_every_form() {
     let args = ["bench", "think", "--secs", "0.02", "--runs", "1", "--threads", "2"];
     let cells = ["--section", "10", "--outside", "0,10", "--reads", "0,50"];
     let document = run_json(&[&args[..], &cells].concat(), 0);
-    for (form, ours) in [
-        ("rwlock", "fairlock:default"),
-        ("mutex", "fairlock:adaptive"),
-        ("range", "fairlock:range"),
-    ] {
+    for (form, ours) in OURS {
         for lock in [ours, "std", "parking_lot", "parking_lot_0.12"] {
-            let rows: Vec<_> = rows(&document, "lock", lock)
-                .into_iter()
-                .filter(|row| row["form"] == form)
-                .collect();
-            let whole: Vec<_> = rows
-                .iter()
-                .filter(|row| row["reads_percent"] == 0 || row["side"] == "all")
-                .map(|row| (row["reads_percent"].as_u64(), row["outside"].as_u64()))
-                .collect();
-            let wanted = [(0, 0), (0, 10), (50, 0), (50, 10)].map(|(r, o)| (Some(r), Some(o)));
             let count = if form == "mutex" { 2 } else { 4 };
-            assert_eq!(whole, wanted[..count], "{lock}");
-            for row in rows.iter().filter(|row| row["reads_percent"] == 0 || row["side"] == "all") {
-                assert_eq!((&row["case"], &row["section_ns"]), (&"busy".into(), &10.into()));
-                for key in [
-                    "ops_per_s",
-                    "starved_threads",
-                    "jain",
-                    "wait_p50_ns",
-                    "wait_p99_ns",
-                    "wait_p999_ns",
-                    "wait_max_ns",
-                    "ratio_to_fastest_peer",
-                ] {
-                    assert!(row[key].is_number(), "{key}: {row}");
-                }
-            }
+            let rows = drawn_rows(&document, form, lock, count);
+            let number = |row: &Value, key| row[key].as_u64().unwrap();
+            let cells: Vec<_> =
+                rows.iter().map(|r| (number(r, "reads_percent"), number(r, "outside"))).collect();
+            assert_eq!(cells, [(0, 0), (0, 10), (50, 0), (50, 10)][..count], "{lock}");
+            assert!(rows.iter().all(|row| row["shape"].is_string() == (form == "range")));
+        }
+    }
+}
+
+#[test]
+fn spread_has_the_documented_rows_in_every_form() {
+    let args = ["bench", "spread", "--secs", "0.02", "--runs", "1", "--threads", "4"];
+    let document = run_json(&[&args[..], &["--among", "1,64", "--reads", "0,90"]].concat(), 0);
+    for (form, ours) in OURS {
+        for lock in [ours, "std", "parking_lot"] {
+            let count = if form == "mutex" { 2 } else { 4 };
+            let rows = drawn_rows(&document, form, lock, count);
+            assert!(rows.iter().any(|row| row["among"] == 64), "{lock}");
         }
     }
 }

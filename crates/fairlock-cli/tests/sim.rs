@@ -100,7 +100,7 @@ fn machines_are_listed_and_printed_as_files_that_can_be_simulated() {
 #[test]
 fn the_same_seed_gives_the_same_output_to_the_byte() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["sim", "all", "--quick", "--duration", "2ms", "--threads", "6", "--seeds", "2"];
+    let args = ["sim", "all", "--quick", "--duration", "1ms", "--threads", "6", "--seeds", "2"];
     let file = dir.path().join("out.json");
     let first = run_json(&args, &file);
     let second = run_json(&args, &file);
@@ -178,6 +178,19 @@ fn think_is_simulated_in_every_form() {
         assert!(of_form.any(|row| row["ratio_to_baseline"].is_number()), "{form}");
     }
     assert!(printed.starts_with("think: ") && printed.contains("fairlock:adaptive"), "{printed}");
+}
+
+#[test]
+fn many_locks_let_many_threads_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "spread", "--machine", "opteron_4", "--duration", "1ms", "--threads", "4"];
+    let cells = ["--form", "mutex", "--locks", "batch1", "--among", "1,1000"];
+    let (_, document) = run_json(&[&args[..], &cells].concat(), &dir.path().join("out.json"));
+    let rate = |among: usize| {
+        let mut rows = document["rows"].as_array().unwrap().iter();
+        rows.find(|row| row["among"] == among).unwrap()["ops_per_s"].as_f64().unwrap()
+    };
+    assert!(rate(1_000) > 2.0 * rate(1), "{} and {}", rate(1_000), rate(1));
 }
 
 /// The grid of the tests of `merge`: several workloads, and more cells than parts.

@@ -6,10 +6,9 @@ use super::flags::SimFlags;
 use crate::cell::{Case, Form, Workload};
 use crate::error::Error;
 use crate::plan::{once, or_default, parse_forms};
-use crate::workload;
 use crate::workload::range::Shape;
-use crate::workload::setup::{Chosen, Setup};
-use crate::workload::{batch, direct_io, handoff, reader_spin, think};
+use crate::workload::setup::{self, Chosen, Setup};
+use crate::workload::{batch, direct_io, handoff, program, reader_spin, spread, think};
 
 /// The machine of real runs.
 pub const REAL_MACHINE: &str = "two_cpu";
@@ -22,7 +21,7 @@ pub struct Grid {
 }
 
 /// All of them, in the order they are shown.
-pub const ALL: [Grid; 9] = [
+pub const ALL: [Grid; 12] = [
     Grid {
         workload: Workload::Handoff,
         machine: "skylake_80",
@@ -76,6 +75,9 @@ pub const ALL: [Grid; 9] = [
     Grid { workload: Workload::Think, machine: "opteron_4", locks: PROGRAM_LOCKS },
     Grid { workload: Workload::Think, machine: "nvme_8", locks: PROGRAM_LOCKS },
     Grid { workload: Workload::Think, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Spread, machine: "opteron_4", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Spread, machine: "nvme_8", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Spread, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
 ];
 
 const RANGE_LOCKS: &[&str] =
@@ -167,12 +169,12 @@ impl Configuration {
 impl Grid {
     /// Whether another grid has the same workload on another machine.
     pub fn is_one_of_many(&self) -> bool {
-        matches!(self.workload, Workload::Range | Workload::Think)
+        ALL.iter().filter(|grid| grid.workload == self.workload).count() > 1
     }
 
     /// Whether a first impression does without it.
     pub fn is_left_out_when_quick(&self) -> bool {
-        self.workload == Workload::Think && self.machine == "nvme_8"
+        self.locks == PROGRAM_LOCKS && self.machine != "opteron_4"
     }
 
     /// The configurations on a machine, as published or as asked for.
@@ -186,7 +188,7 @@ impl Grid {
             Workload::ReaderSpin => reader_spins(flags),
             Workload::DirectIo => direct_ios(),
             Workload::Batch => batches(machine, flags),
-            Workload::Think => thinks(machine, flags)?,
+            Workload::Think | Workload::Spread => self.programs(machine, flags)?,
             _ => ranges(machine, flags),
         };
         let lonely =
@@ -198,6 +200,31 @@ impl Grid {
             )));
         }
         Ok(all)
+    }
+
+    /// Those of a workload that takes locks as programs do.
+    fn programs(&self, machine: &Machine, flags: &SimFlags) -> Result<Vec<Configuration>, Error> {
+        const SECS: f64 = 0.1;
+        let chosen = Chosen {
+            forms: &parse_forms(&flags.program)?,
+            threads: &once(&flags.threads),
+            reads: &once(&flags.reads),
+            sections: &once(&flags.section),
+            outside: &once(&flags.program.outside),
+            among: &once(&flags.program.among),
+            ..Chosen::default()
+        };
+        let all = match self.workload {
+            Workload::Think => think::configurations(&chosen, flags.quick),
+            _ => spread::configurations(&chosen, flags.quick),
+        };
+        let configuration = |c: setup::Configuration| {
+            let secs = SECS.max(program::enough_secs(&c, machine.cpus()));
+            let sides = (c.readers, c.writers);
+            let new = Configuration::new(Case::Busy, sides, secs);
+            Configuration { threads: c.threads, range: c.setup, ..new }
+        };
+        Ok(all.into_iter().map(configuration).collect())
     }
 }
 
@@ -271,29 +298,6 @@ fn batches(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
         }
     }
     all
-}
-
-fn thinks(machine: &Machine, flags: &SimFlags) -> Result<Vec<Configuration>, Error> {
-    const SECS: f64 = 0.1;
-    let forms = parse_forms(&flags.program)?;
-    let chosen = Chosen {
-        forms: &forms,
-        threads: &once(&flags.threads),
-        reads: &once(&flags.reads),
-        sections: &once(&flags.section),
-        outside: &once(&flags.program.outside),
-        ..Chosen::default()
-    };
-    let configuration = |c: workload::setup::Configuration| {
-        let secs = SECS.max(think::enough_secs(&c, machine.cpus()));
-        Configuration {
-            threads: c.threads,
-            range: c.setup,
-            ..Configuration::new(Case::Busy, (c.readers, c.writers), secs)
-        }
-    };
-    let all = think::configurations(&chosen, flags.quick);
-    Ok(all.into_iter().map(configuration).collect())
 }
 
 fn ranges(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {

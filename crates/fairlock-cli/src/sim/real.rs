@@ -10,7 +10,7 @@ use crate::cell::{Case, Workload};
 use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::row::Row;
-use crate::workload::think;
+use crate::workload::program;
 
 /// The rows of a real run.
 pub struct RealRun {
@@ -65,8 +65,8 @@ impl RealRun {
                 Case::WriterAlone => (0, 1),
                 Case::FullRead => (n, 0),
                 Case::Array => (n, n),
-                _ if workload == Workload::Think => {
-                    think::sides(n, row.range.reads_percent.unwrap_or(0))
+                _ if matches!(workload, Workload::Think | Workload::Spread) => {
+                    program::sides(n, row.range.reads_percent.unwrap_or(0))
                 }
                 Case::Wide => (n - 1, 1),
                 _ => (0, n),

@@ -7,7 +7,7 @@ use crate::cell::{Form, Side, Workload};
 use crate::layout::{Column, NOTHING, Table};
 use crate::locks::is_peer;
 use crate::row::Row;
-use crate::units::{kops, time};
+use crate::units::{count, kops, time};
 
 /// One column: its head, what it may lose, and what it shows of a row.
 #[derive(Clone, Copy)]
@@ -43,10 +43,11 @@ const INSIDE: Shown =
 const LOCK: Shown =
     Shown { head: "lock", column: |_| Column::lock(), cell: |row| row.lock.clone() };
 
-/// What a cell is, beside its machine and form,
-const DRAWN: [Shown; 4] = [
+/// `think` and `spread`: what a cell is, beside its machine and form,
+const DRAWN: [Shown; 5] = [
     INSIDE,
     shared("outside", |row| or_dash(row.range.outside, |x| format!("{x}x"))),
+    shared("among", |row| or_dash(row.range.among, |n| count(n as u64))),
     shared("reads", |row| or_dash(row.range.reads_percent, |percent| format!("{percent} %"))),
     shared("threads", |row| row.threads.to_string()),
 ];
@@ -63,8 +64,8 @@ const SPEED_AND_WAITS: [Shown; 10] = [
     figure("p99.9", |row| or_dash(row.figures.wait_p999_ns, time)),
     figure("longest", |row| or_dash(row.figures.wait_max_ns, time)),
 ];
-const DRAWN_NOTE: &str =
-    "outside: work outside in relation to that inside; waits: of the worse side";
+const DRAWN_NOTE: &str = "outside: work outside in relation to that inside; among: locks of which \
+     each operation is on one;\nwaits: of the worse side";
 const TO_PEERS: &str = "x best: speed in relation to the fastest peer of this run that starves \
      nobody; x any: to the fastest";
 const TO_BASE: &str = "x base: speed in relation to fairlock:unfair; mutexes to \
@@ -77,19 +78,22 @@ fn times(ratio: Option<f64>) -> String {
 /// The table of a workload that was run on this machine, and how we did.
 pub fn measured(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
     let rows = whole(rows);
-    let mut out = shown(&rows, TO_PEERS, width);
+    let mut out = shown(workload, &rows, TO_PEERS, width);
     out.push_str(&keeping_up(workload, &rows));
     out
 }
 
 /// The table of a workload that was simulated.
-pub fn simulated(rows: &[&Row], width: Option<usize>) -> String {
-    shown(&whole(rows), TO_BASE, width)
+pub fn simulated(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
+    shown(workload, &whole(rows), TO_BASE, width)
 }
 
-fn shown(rows: &[&Row], relations: &str, width: Option<usize>) -> String {
+fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize>) -> String {
     let note = format!("{DRAWN_NOTE}\n{relations}");
-    let title = "think: threads that work outside as well as inside";
+    let title = match workload {
+        Workload::Think => "think: threads that work outside as well as inside",
+        _ => "spread: each operation on one of many locks, at random",
+    };
     let all = [&[MACHINE, FORM][..], &DRAWN, &[LOCK], &SPEED_AND_WAITS].concat();
     // A column that no row has anything in says nothing.
     let is_used = |shown: &&Shown| rows.iter().any(|row| (shown.cell)(row) != NOTHING);

@@ -6,11 +6,13 @@ mod contend;
 pub mod direct_io;
 pub mod handoff;
 mod heap;
+pub mod program;
 mod random;
 pub mod range;
 pub mod read_mostly;
 pub mod reader_spin;
 pub mod setup;
+pub mod spread;
 mod tally;
 mod team;
 pub mod testbed;
@@ -34,7 +36,7 @@ pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Ce
         Workload::DirectIo => direct_io::run::<L, T>(cell, testbed),
         Workload::Uncontended => uncontended::run::<L, T>(cell, testbed),
         Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
-        Workload::Think => think::run::<ManyLocks<L>, T>(cell, testbed),
+        Workload::Think | Workload::Spread => program::run::<ManyLocks<L>, T>(cell, testbed),
         Workload::Batch | Workload::Range => unreachable!("a workload for other locks"),
     }
 }
@@ -46,7 +48,7 @@ pub fn run_mutex_cell<M: BenchMutex, T: Testbed>(
 ) -> Result<CellReport, Error> {
     match cell.workload {
         Workload::Batch => batch::run::<M, T>(cell, testbed),
-        Workload::Think => think::run::<ManyMutexes<M>, T>(cell, testbed),
+        Workload::Think | Workload::Spread => program::run::<ManyMutexes<M>, T>(cell, testbed),
         _ => uncontended::run_mutex::<M, T>(cell, testbed),
     }
 }
@@ -57,7 +59,7 @@ pub fn run_range_cell<L: BenchRange, T: Testbed>(
     testbed: &T,
 ) -> Result<CellReport, Error> {
     match cell.workload {
-        Workload::Think => think::run::<L, T>(cell, testbed),
+        Workload::Think | Workload::Spread => program::run::<L, T>(cell, testbed),
         _ => range::run::<L, T>(cell, testbed),
     }
 }

@@ -30,6 +30,9 @@ pub struct Setup {
     /// Work outside, in relation to that inside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<u32>,
+    /// Locks, or positions, of which each operation is on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub among: Option<usize>,
 }
 
 /// What was asked for instead of the defaults; empty is all of them.
@@ -42,6 +45,7 @@ pub struct Chosen<'a> {
     pub sections: &'a [u32],
     pub held: &'a [usize],
     pub outside: &'a [u32],
+    pub among: &'a [usize],
 }
 
 /// One configuration: threads that read, that write, and the rest.

@@ -2,15 +2,10 @@
 //! or a write as it is drawn. Most programs are like that: whoever has released a lock
 //! does something else first.
 
-use super::random::Random;
-use super::range::{SLOTS, Shape};
+use super::program::configuration;
+use super::range::Shape;
 use super::setup::{Chosen, Configuration, Setup, or};
-use super::tally::Both;
-use super::team::{Padded, Phase};
-use super::testbed::Testbed;
-use crate::cell::{Case, Cell, CellReport, Form, Side};
-use crate::error::Error;
-use crate::locks::range::{BenchRange, Range};
+use crate::cell::{Case, Form};
 
 /// The section is CPU work.
 pub const CASES: [Case; 1] = [Case::Busy];
@@ -37,8 +32,8 @@ pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
     let reads: &[u8] = if quick { &QUICK_READS } else { &READS };
     let mut all = Vec::new();
     for &form in or(chosen.forms, &Form::ALL) {
-        for &reads in or(chosen.reads, reads).iter().filter(|&&reads| form.can_read() || reads == 0)
-        {
+        let reads = or(chosen.reads, reads).iter();
+        for &reads in reads.filter(|&&reads| form.can_read() || reads == 0) {
             for &section in or(chosen.sections, sections) {
                 for &outside in or(chosen.outside, outside) {
                     for &threads in or(chosen.threads, threads) {
@@ -59,114 +54,4 @@ pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
         }
     }
     all
-}
-
-/// One with so many reads in a hundred operations.
-fn configuration(threads: usize, reads: u8, setup: Setup) -> Configuration {
-    let (readers, writers) = sides(threads, reads);
-    let setup = Setup { reads_percent: Some(reads), ..setup };
-    Configuration { threads, readers, writers, setup }
-}
-
-/// How many threads read, and how many write: all do both, or only either.
-pub fn sides(threads: usize, reads: u8) -> (usize, usize) {
-    (if reads > 0 { threads } else { 0 }, if reads < 100 { threads } else { 0 })
-}
-
-/// How long a measurement must be at least, for a thread that is starved to be starved by
-/// the lock: if all share the CPUs evenly, each has them more than once, for more than one
-/// operation. Not for ever.
-pub fn enough_secs(configuration: &Configuration, cpus: usize) -> f64 {
-    const OPERATIONS: f64 = 12.0;
-    const TURNS: f64 = 2.0;
-    /// A thread has a CPU for about as long before another one gets it.
-    const TURN_NS: f64 = 4e6;
-    const LONGEST: f64 = 0.6;
-    let Setup { section_ns, outside, .. } = configuration.setup;
-    let operation_ns = f64::from(section_ns.unwrap_or(0)) * f64::from(1 + outside.unwrap_or(0));
-    let threads_a_cpu = (configuration.threads as f64 / cpus as f64).max(1.0);
-    let enough_ns = (OPERATIONS * operation_ns).max(TURNS * TURN_NS);
-    (threads_a_cpu * enough_ns / 1e9).min(LONGEST)
-}
-
-/// What the threads of a cell do.
-struct Operation {
-    /// Where ranges are taken at random; otherwise one position is.
-    shape: Option<Shape>,
-    positions: u64,
-    reads_percent: u64,
-    section_ns: u64,
-    outside_ns: u64,
-}
-
-impl Operation {
-    fn of(cell: &Cell) -> Self {
-        let section_ns = u64::from(cell.range.section_ns.unwrap_or(0));
-        Self {
-            shape: cell.range.shape,
-            positions: if cell.range.shape.is_some() { SLOTS } else { 1 },
-            reads_percent: u64::from(cell.range.reads_percent.unwrap_or(0)),
-            section_ns,
-            outside_ns: section_ns * u64::from(cell.range.outside.unwrap_or(0)),
-        }
-    }
-
-    #[inline(always)]
-    fn range(&self, cell: &Cell, index: usize, random: &mut Random) -> Range {
-        match self.shape {
-            Some(shape) => shape.pick(self.positions, cell.threads, index, random),
-            None => 0..=0,
-        }
-    }
-
-    /// What the thread does outside now: half to one and a half times as much as on
-    /// average, or threads would fall into step.
-    #[inline(always)]
-    fn outside(&self, random: &mut Random) -> u64 {
-        match self.outside_ns {
-            0 => 0,
-            ns => ns / 2 + random.below(ns + 1),
-        }
-    }
-}
-
-/// Runs one cell.
-pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
-    let operation = Operation::of(cell);
-    let lock = Padded(L::create(operation.positions)?);
-    let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
-    let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
-        let user = &users[index];
-        let mut random = Random::new(cell.seed, index);
-        let mut both = Both::new();
-        loop {
-            let range = operation.range(cell, index, &mut random);
-            let reads = random.below(100) < operation.reads_percent;
-            let side = if reads { Side::Read } else { Side::Write };
-            let section = || {
-                let acquired = testbed.acquired(side);
-                testbed.work(operation.section_ns);
-                acquired
-            };
-            let asked = testbed.asks(side);
-            let acquired = if reads {
-                lock.0.read(user, &range, section)
-            } else {
-                lock.0.write(user, &range, section)
-            };
-            testbed.released(side);
-            let phase = testbed.phase(gate);
-            both.side(reads).count(phase, acquired.saturating_sub(asked));
-            if phase == Phase::Stop {
-                return both;
-            }
-            let outside = operation.outside(&mut random);
-            if outside > 0 {
-                testbed.work(outside);
-            }
-        }
-    })?;
-    let (reads, writes) = (cell.readers > 0, cell.writers > 0);
-    let (read, write) = Both::report(tallies, (reads, writes), testbed.ns_per_tick());
-    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ns_per_op: None })
 }

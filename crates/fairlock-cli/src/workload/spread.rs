@@ -1,0 +1,49 @@
+//! `spread`: each operation on one of many locks, chosen at random, and nothing in between.
+//! Who waits at one of them does nothing for the others, so a lock that is handed to a
+//! sleeper, or stands free while its waiters sleep, slows all of them down.
+
+use super::program::configuration;
+use super::setup::{Chosen, Configuration, Setup, or};
+use crate::cell::{Case, Form};
+
+/// The section is CPU work.
+pub const CASES: [Case; 1] = [Case::Busy];
+/// The grid, and what of it is for a first impression.
+const THREADS: [usize; 3] = [4, 8, 32];
+const QUICK_THREADS: [usize; 1] = [32];
+/// Locks; positions of the range lock.
+const AMONG: [usize; 4] = [1, 16, 64, 1_000];
+const QUICK_AMONG: [usize; 1] = [64];
+/// Nanoseconds inside.
+const SECTIONS: [u32; 1] = [50];
+/// Reads in a hundred operations. A mutex has none.
+const READS: [u8; 2] = [0, 90];
+
+/// The configurations of all forms, or of those chosen.
+pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
+    let threads: &[usize] = if quick { &QUICK_THREADS } else { &THREADS };
+    let among: &[usize] = if quick { &QUICK_AMONG } else { &AMONG };
+    let mut all = Vec::new();
+    for &form in or(chosen.forms, &Form::ALL) {
+        let reads = or(chosen.reads, &READS).iter();
+        for &reads in reads.filter(|&&reads| form.can_read() || reads == 0) {
+            for &section in or(chosen.sections, &SECTIONS) {
+                for &among in or(chosen.among, among) {
+                    for &threads in or(chosen.threads, threads) {
+                        all.push(configuration(
+                            threads,
+                            reads,
+                            Setup {
+                                form: Some(form),
+                                section_ns: Some(section),
+                                among: Some(among),
+                                ..Setup::default()
+                            },
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
