@@ -26,7 +26,7 @@ pub struct Cli {
 #[allow(clippy::large_enum_variant)] // there is one of it
 pub enum Command {
     /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
-    /// read-mostly, batch, range, think, spread, all
+    /// read-mostly, batch, range, think, spread, idle, all
     Bench {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::workload(),
@@ -36,7 +36,7 @@ pub enum Command {
         flags: Flags,
     },
     /// Simulate published runs, on the machines they were published for: handoff,
-    /// reader-spin, direct-io, batch, range; and think, spread; all
+    /// reader-spin, direct-io, batch, range; and think, spread, idle; all
     Sim {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::simulated_workload(),
@@ -96,7 +96,7 @@ pub enum MachinesCommand {
 /// Which cells of the workloads that take locks as programs do.
 #[derive(Args, Clone, Default)]
 pub struct ProgramFlags {
-    /// As what locks are used (think, spread: rwlock,mutex,range)
+    /// As what locks are used (think, spread, idle: rwlock,mutex,range)
     #[arg(long, value_name = "FORM", value_delimiter = ',')]
     pub form: Vec<String>,
     /// Work outside in relation to that inside (think: 0,1,10,100,1000)
@@ -105,6 +105,9 @@ pub struct ProgramFlags {
     /// Locks of which each operation is on one (spread: 1,16,64,1000)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub among: Vec<usize>,
+    /// What the holder does after its section (idle: away,back)
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub holder: Vec<String>,
 }
 
 /// How to run workloads.
@@ -137,11 +140,11 @@ pub struct Flags {
           hide_possible_values = true)]
     pub shape: Vec<String>,
     /// Reads in a hundred operations of each thread (range, array: 0,60,100; think:
-    /// 0,50,90,99; spread: 0,90)
+    /// 0,50,90,99; spread: 0,90; idle, of the one that waits: 0,100)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub reads: Vec<u8>,
     /// Length of the section in nanoseconds (range: array 100,1000,10000, others 1000;
-    /// think: 10,1000; spread: 50)
+    /// think: 10,1000; spread: 50; idle: 30000 to 10000000)
     #[arg(long, value_name = "NS", value_delimiter = ',')]
     pub section: Vec<u32>,
     /// Ranges held meanwhile (range, read and write: 0,16,256,4096,50000)

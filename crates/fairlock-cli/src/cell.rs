@@ -21,11 +21,12 @@ pub enum Workload {
     Range,
     Think,
     Spread,
+    Idle,
 }
 
 impl Workload {
     /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Handoff,
         Self::ReaderSpin,
         Self::DirectIo,
@@ -35,6 +36,7 @@ impl Workload {
         Self::Range,
         Self::Think,
         Self::Spread,
+        Self::Idle,
     ];
 
     /// The name on the command line and in the results.
@@ -49,6 +51,7 @@ impl Workload {
             Self::Range => "range",
             Self::Think => "think",
             Self::Spread => "spread",
+            Self::Idle => "idle",
         }
     }
 
@@ -56,7 +59,7 @@ impl Workload {
     pub fn kind(self, case: Case, setup: &Setup) -> Kind {
         match (self, case) {
             (Self::Range, _) => range::kind(case, setup),
-            (Self::Think | Self::Spread, _) => {
+            (Self::Think | Self::Spread | Self::Idle, _) => {
                 setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup))
             }
             (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
@@ -294,6 +297,9 @@ pub struct SideReport {
     pub wait: Option<Times>,
     /// How long whole operations took, acquire and section.
     pub latency: Option<Times>,
+    /// How long the lock was free while it was waited for, by each wait.
+    #[serde(default)]
+    pub free: Option<Times>,
     /// Bytes read or written.
     pub bytes: Option<u64>,
 }

@@ -9,10 +9,12 @@ use crate::cell::{Case, Cell, Form, Kind, Workload};
 use crate::error::Error;
 use crate::locks::LockEntry;
 use crate::locks::registry::{self, nearest};
+use crate::workload::idle::Holder;
 use crate::workload::range::Shape;
 use crate::workload::setup::{Chosen, Configuration, Setup};
 use crate::workload::{
-    batch, direct_io, handoff, program, range, read_mostly, reader_spin, spread, think, uncontended,
+    batch, direct_io, handoff, idle, program, range, read_mostly, reader_spin, spread, think,
+    uncontended,
 };
 use crate::{machine, runner};
 
@@ -101,6 +103,7 @@ fn defaults(workload: Workload) -> Part<'static> {
         Workload::Range => (&range::CASES, &[], &[0], 0.2),
         Workload::Think => (&think::CASES, &[], &[0], 0.15),
         Workload::Spread => (&spread::CASES, &[], &[0], 0.15),
+        Workload::Idle => (&idle::CASES, &[], &[0], 0.15),
     };
     Part { workload, cases, threads, cs_loads, secs }
 }
@@ -119,7 +122,7 @@ fn build(
     let mut cells: Vec<Cell> = Vec::new();
     for part in parts {
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
-        if matches!(part.workload, Workload::Range | Workload::Think | Workload::Spread) {
+        if has_setups(part.workload) {
             add_set_up_cells(&mut cells, part, &only, &locks, flags, secs)?;
             continue;
         }
@@ -179,6 +182,11 @@ fn build(
     })
 }
 
+/// Whether the configurations of a workload have more to them than threads and pauses.
+fn has_setups(workload: Workload) -> bool {
+    matches!(workload, Workload::Range | Workload::Think | Workload::Spread | Workload::Idle)
+}
+
 /// The cells of workloads whose configurations have more to them.
 fn add_set_up_cells(
     cells: &mut Vec<Cell>,
@@ -198,11 +206,13 @@ fn add_set_up_cells(
         forms: &parse_forms(&flags.program)?,
         outside: &once(&flags.program.outside),
         among: &once(&flags.program.among),
+        holders: &parse_holders(&flags.program)?,
     };
     for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
         let configurations = match part.workload {
             Workload::Think => think::configurations(&chosen, flags.quick),
             Workload::Spread => spread::configurations(&chosen, flags.quick),
+            Workload::Idle => idle::configurations(&chosen, flags.quick),
             _ => range::configurations(case, &chosen),
         };
         for configuration in configurations {
@@ -239,10 +249,11 @@ fn add_set_up_cells(
 
 /// How long to measure a configuration: as told, or longer if too little would happen.
 fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
-    if workload != Workload::Range && flags.secs.is_none() {
-        secs.max(program::enough_secs(configuration, machine::cpus()))
-    } else {
-        secs
+    match workload {
+        _ if flags.secs.is_some() => secs,
+        Workload::Range => secs,
+        Workload::Idle => secs.max(idle::enough_secs(&configuration.setup)),
+        _ => secs.max(program::enough_secs(configuration, machine::cpus())),
     }
 }
 
@@ -252,6 +263,14 @@ pub fn parse_forms(flags: &ProgramFlags) -> Result<Vec<Form>, Error> {
     let forms =
         flags.form.iter().map(|name| find(name).ok_or_else(|| unknown("form", name, &known)));
     Ok(once(&forms.collect::<Result<Vec<_>, _>>()?))
+}
+
+pub fn parse_holders(flags: &ProgramFlags) -> Result<Vec<Holder>, Error> {
+    let known = Holder::ALL.map(Holder::name);
+    let find = |name: &String| Holder::ALL.into_iter().find(|holder| holder.name() == name);
+    let all =
+        flags.holder.iter().map(|name| find(name).ok_or_else(|| unknown("holder", name, &known)));
+    Ok(once(&all.collect::<Result<Vec<_>, _>>()?))
 }
 
 fn parse_shapes(names: &[String]) -> Result<Vec<Shape>, Error> {
@@ -321,14 +340,13 @@ fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> 
 /// How many of a configuration's threads read and write in this case.
 fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
-        Workload::Handoff
-        | Workload::Batch
-        | Workload::Range
-        | Workload::Think
-        | Workload::Spread => (0, threads),
+        Workload::Handoff | Workload::Batch => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
         // Every thread does both, or the only one does either.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),
+        Workload::Range | Workload::Think | Workload::Spread | Workload::Idle => {
+            unreachable!("its configurations say it")
+        }
     };
     match case {
         Case::ReaderAlone | Case::Read => (readers, 0),

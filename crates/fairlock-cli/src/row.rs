@@ -44,6 +44,11 @@ pub struct Row {
     /// The same in relation to the fastest peer, whomever that starves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_fastest_peer: Option<f64>,
+    /// How long the free lock was waited for, in relation to the least of any peer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_p50_ratio_to_best_peer: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_p99_ratio_to_best_peer: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system: Option<String>,
     /// Why a run failed.
@@ -105,6 +110,13 @@ pub struct Figures {
     pub wait_p999_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_max_ns: Option<u64>,
+    /// How long the lock was free while it was waited for, by each wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_p50_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_p99_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_max_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,6 +240,8 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         comparison: Comparison::default(),
         ratio_to_best_peer: None,
         ratio_to_fastest_peer: None,
+        free_p50_ratio_to_best_peer: None,
+        free_p99_ratio_to_best_peer: None,
         file_system: None,
         error: m.failure.clone(),
     }
@@ -245,6 +259,7 @@ fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
         .collect();
     let waits: Vec<Times> = reports.iter().filter_map(|(_, side)| side.wait).collect();
     let latencies: Vec<Times> = reports.iter().filter_map(|(_, side)| side.latency).collect();
+    let free: Vec<Times> = reports.iter().filter_map(|(_, side)| side.free).collect();
     let middle = |times: &[Times], pick: fn(&Times) -> u64| {
         median(times.iter().map(|t| pick(t) as f64)).map(|ns| ns as u64)
     };
@@ -260,6 +275,9 @@ fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
         wait_p99_ns: middle(&waits, |t| t.p99),
         wait_p999_ns: middle(&waits, |t| t.p999),
         wait_max_ns: waits.iter().map(|t| t.max).max(),
+        free_p50_ns: middle(&free, |t| t.p50),
+        free_p99_ns: middle(&free, |t| t.p99),
+        free_max_ns: free.iter().map(|t| t.max).max(),
         latency_p50_ns: middle(&latencies, |t| t.p50),
         latency_p99_ns: middle(&latencies, |t| t.p99),
         latency_max_ns: latencies.iter().map(|t| t.max).max(),
@@ -359,6 +377,17 @@ fn fill_ratios(rows: &mut [Row]) {
                 is_peer(&other.lock) && other.configuration() == row.configuration()
             })
         };
+        if row.workload == Workload::Idle {
+            // It is not about speed.
+            let ratio = |pick: fn(&Figures) -> Option<u64>| {
+                let least = peers().filter_map(|peer| pick(&peer.figures)).min()?;
+                Some(pick(&row.figures)? as f64 / least as f64).filter(|ratio| ratio.is_finite())
+            };
+            let (p50, p99) = (ratio(|f| f.free_p50_ns), ratio(|f| f.free_p99_ns));
+            rows[index].free_p50_ratio_to_best_peer = p50;
+            rows[index].free_p99_ratio_to_best_peer = p99;
+            continue;
+        }
         let fastest = peers().filter_map(Row::speed).reduce(f64::max);
         let best =
             peers().filter(|row| row.sets_the_mark()).filter_map(Row::speed).reduce(f64::max);

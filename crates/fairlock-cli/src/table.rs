@@ -33,7 +33,9 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
             Workload::ReadMostly => read_mostly(&rows, width),
             Workload::Batch => batch(&rows, width),
             Workload::Range => range(&rows, width),
-            Workload::Think | Workload::Spread => program::measured(workload, &rows, width),
+            Workload::Think | Workload::Spread | Workload::Idle => {
+                program::measured(workload, &rows, width)
+            }
         };
         out.push_str(&text);
         for row in rows.iter().filter(|row| row.error.is_some()) {

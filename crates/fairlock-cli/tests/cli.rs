@@ -67,6 +67,7 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "think", "--form", "rwlok"], "'rwlock'"),
         (&["bench", "think", "--outside", "4000000"], "--section"),
         (&["bench", "spread", "--among", "0"], "1 or more"),
+        (&["bench", "idle", "--holder", "awya"], "'away'"),
         (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
         (&["bench", "batch", "--overcommit", "twice"], "--overcommit"),
         (&["bench", "handoff", "--threads", "0"], "1 or more"),
@@ -355,6 +356,35 @@ fn spread_has_the_documented_rows_in_every_form() {
             assert!(rows.iter().any(|row| row["among"] == 64), "{lock}");
         }
     }
+}
+
+#[test]
+fn idle_has_the_documented_rows_in_every_form() {
+    let args = ["bench", "idle", "--secs", "0.05", "--runs", "1", "--section", "30000"];
+    let document = run_json(&args, 0);
+    for (form, ours) in OURS {
+        for lock in [ours, "std", "parking_lot"] {
+            let rows = rows(&document, "lock", lock);
+            let rows: Vec<_> = rows.into_iter().filter(|row| row["form"] == form).collect();
+            // Busy or asleep inside, away or back; and who waits.
+            let sides = if form == "mutex" { 1 } else { 2 };
+            assert_eq!(rows.len(), 2 * 2 * sides, "{form} {lock}");
+            for row in rows {
+                assert!(["away", "back"].iter().any(|holder| row["holder"] == *holder), "{row}");
+                assert_eq!(row["side"] == "read", row["reads_percent"] == 100, "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_free_lock_that_is_not_given_away_is_found() {
+    let args = ["bench", "idle", "--locks", "broken:unfair", "--form", "mutex", "--runs", "1"];
+    let cell = ["--case", "sleep", "--holder", "away", "--section", "30000", "--secs", "0.1"];
+    let document = run_json(&[&args[..], &cell].concat(), 0);
+    // It goes to another thread only when it has been idle for 40 ms.
+    let row = &document["rows"][0];
+    assert!(row["free_max_ns"].as_u64() >= Some(40_000_000), "{row}");
 }
 
 #[test]

@@ -193,6 +193,24 @@ fn many_locks_let_many_threads_work() {
     assert!(rate(1_000) > 2.0 * rate(1), "{} and {}", rate(1_000), rate(1));
 }
 
+#[test]
+fn a_wait_is_a_section_and_what_the_free_lock_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "idle", "--machine", "opteron_4", "--duration", "50ms"];
+    let cells = ["--form", "mutex", "--locks", "mcs_park", "--section", "300000"];
+    let (_, document) = run_json(&[&args[..], &cells].concat(), &dir.path().join("out.json"));
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        let ns = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row}"));
+        // A parked waiter is kicked at once: a wake-up, deep at the most.
+        assert!((1_000..60_000).contains(&ns("free_p50_ns")), "{row}");
+        let section = ns("wait_p50_ns") - ns("free_p50_ns");
+        // A timer is late by its slack of 50 us, and then there is a wake-up.
+        assert!((300_000..420_000).contains(&section), "{row}");
+    }
+}
+
 /// The grid of the tests of `merge`: several workloads, and more cells than parts.
 const GRID: [&str; 9] =
     ["sim", "handoff", "direct-io", "--duration", "2ms", "--seeds", "2", "--seed", "3"];

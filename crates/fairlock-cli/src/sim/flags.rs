@@ -31,10 +31,11 @@ pub struct SimFlags {
     /// Pauses in the critical section (reader-spin; handoff, mixed: 1,20,100; batch, tiny: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
-    /// Reads in a hundred operations (think: 0,50,90,99; spread: 0,90)
+    /// Reads in a hundred operations (think: 0,50,90,99; spread: 0,90; idle: 0,100)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub reads: Vec<u8>,
-    /// Length of the section in nanoseconds (think: 10,1000; spread: 50)
+    /// Length of the section in nanoseconds (think: 10,1000; spread: 50; idle: 30000
+    /// to 10000000)
     #[arg(long, value_name = "NS", value_delimiter = ',')]
     pub section: Vec<u32>,
     #[command(flatten)]

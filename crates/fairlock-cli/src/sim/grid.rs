@@ -5,10 +5,10 @@ use fairlock_sim::{Machine, machine::Guests};
 use super::flags::SimFlags;
 use crate::cell::{Case, Form, Workload};
 use crate::error::Error;
-use crate::plan::{once, or_default, parse_forms};
+use crate::plan::{once, or_default, parse_forms, parse_holders};
 use crate::workload::range::Shape;
 use crate::workload::setup::{self, Chosen, Setup};
-use crate::workload::{batch, direct_io, handoff, program, reader_spin, spread, think};
+use crate::workload::{batch, direct_io, handoff, idle, program, reader_spin, spread, think};
 
 /// The machine of real runs.
 pub const REAL_MACHINE: &str = "two_cpu";
@@ -21,7 +21,7 @@ pub struct Grid {
 }
 
 /// All of them, in the order they are shown.
-pub const ALL: [Grid; 12] = [
+pub const ALL: [Grid; 15] = [
     Grid {
         workload: Workload::Handoff,
         machine: "skylake_80",
@@ -78,6 +78,9 @@ pub const ALL: [Grid; 12] = [
     Grid { workload: Workload::Spread, machine: "opteron_4", locks: PROGRAM_LOCKS },
     Grid { workload: Workload::Spread, machine: "nvme_8", locks: PROGRAM_LOCKS },
     Grid { workload: Workload::Spread, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Idle, machine: "opteron_4", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Idle, machine: "nvme_8", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Idle, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
 ];
 
 const RANGE_LOCKS: &[&str] =
@@ -188,7 +191,7 @@ impl Grid {
             Workload::ReaderSpin => reader_spins(flags),
             Workload::DirectIo => direct_ios(),
             Workload::Batch => batches(machine, flags),
-            Workload::Think | Workload::Spread => self.programs(machine, flags)?,
+            Workload::Think | Workload::Spread | Workload::Idle => self.programs(machine, flags)?,
             _ => ranges(machine, flags),
         };
         let lonely =
@@ -212,19 +215,30 @@ impl Grid {
             sections: &once(&flags.section),
             outside: &once(&flags.program.outside),
             among: &once(&flags.program.among),
+            holders: &parse_holders(&flags.program)?,
             ..Chosen::default()
         };
-        let all = match self.workload {
-            Workload::Think => think::configurations(&chosen, flags.quick),
-            _ => spread::configurations(&chosen, flags.quick),
-        };
-        let configuration = |c: setup::Configuration| {
-            let secs = SECS.max(program::enough_secs(&c, machine.cpus()));
-            let sides = (c.readers, c.writers);
-            let new = Configuration::new(Case::Busy, sides, secs);
+        let with = |case: Case, secs: f64, c: setup::Configuration| {
+            let new = Configuration::new(case, (c.readers, c.writers), SECS.max(secs));
             Configuration { threads: c.threads, range: c.setup, ..new }
         };
-        Ok(all.into_iter().map(configuration).collect())
+        let drawn =
+            |c: setup::Configuration| with(Case::Busy, program::enough_secs(&c, machine.cpus()), c);
+        Ok(match self.workload {
+            Workload::Think => {
+                think::configurations(&chosen, flags.quick).into_iter().map(drawn).collect()
+            }
+            Workload::Spread => {
+                spread::configurations(&chosen, flags.quick).into_iter().map(drawn).collect()
+            }
+            _ => idle::CASES
+                .into_iter()
+                .flat_map(|case| {
+                    let all = idle::configurations(&chosen, flags.quick);
+                    all.into_iter().map(move |c| with(case, idle::enough_secs(&c.setup), c))
+                })
+                .collect(),
+        })
     }
 }
 

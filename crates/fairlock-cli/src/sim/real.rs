@@ -46,6 +46,7 @@ impl RealRun {
         let is_simulated = |row: &&Row| {
             row.workload == workload
                 && !matches!(row.case, Case::File | Case::Read | Case::Write)
+                && workload != Workload::Idle
                 && locks::find(&row.lock).is_ok_and(|lock| lock.name == row.lock)
         };
         let mut seen = Vec::new();

@@ -1,9 +1,11 @@
 //! A simulated machine as what workloads run on.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairlock_sim::{Machine, Mark, SimU64, Simulation, SimulationError, mark};
+use fairlock::platform::{Atomic, Platform};
+use fairlock_sim::{Machine, Mark, Sim, SimU64, Simulation, SimulationError, mark};
 
 use super::plan::SimCell;
 use super::trace::Recorder;
@@ -119,6 +121,17 @@ impl Testbed for Simulated {
 
     fn sleep(&self, duration: Duration) {
         fairlock_sim::sleep(duration.as_nanos() as u64);
+    }
+
+    fn watch(&self, _window: &Window, word: &SimU64, before: u64) -> u64 {
+        /// Between two looks whether the run has ended.
+        const LOOK_NS: u64 = 1_000_000;
+        while !fairlock_sim::stopped() {
+            if Sim::spin_until(word, LOOK_NS, |now: u64| now != before) {
+                break;
+            }
+        }
+        word.load(Ordering::Acquire)
     }
 
     fn file(&self, _cell: &Cell, _blocks: u64) -> Result<Disk, Error> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{or_dash, ratio, spread};
-use crate::cell::{Form, Side, Workload};
+use crate::cell::{Case, Form, Side, Workload};
 use crate::layout::{Column, NOTHING, Table};
 use crate::locks::is_peer;
 use crate::row::Row;
 use crate::units::{count, kops, time};
+use crate::workload::idle::Holder;
 
 /// One column: its head, what it may lose, and what it shows of a row.
 #[derive(Clone, Copy)]
@@ -71,6 +72,28 @@ const TO_PEERS: &str = "x best: speed in relation to the fastest peer of this ru
 const TO_BASE: &str = "x base: speed in relation to fairlock:unfair; mutexes to \
      ref:queue_unfair_park, ranges to\nfairlock:default around all of them";
 
+/// `idle`: what a cell is,
+const IDLE: [Shown; 4] = [
+    INSIDE,
+    shared("in it", |row| if row.case == Case::Sleep { "asleep" } else { "busy" }.to_owned()),
+    shared("then", |row| or_dash(row.range.holder, |holder| holder.name().to_owned())),
+    shared("waits to", |row| row.side.name().to_owned()),
+];
+/// and what it came to.
+const FREE: [Shown; 8] = [
+    minor("waits", |row| or_dash(row.figures.min_ops, count)),
+    figure("free p50", |row| or_dash(row.figures.free_p50_ns, time)),
+    figure("x best", |row| times(row.free_p50_ratio_to_best_peer)),
+    figure("p99", |row| or_dash(row.figures.free_p99_ns, time)),
+    figure("x best", |row| times(row.free_p99_ratio_to_best_peer)),
+    figure("longest", |row| or_dash(row.figures.free_max_ns, time)),
+    less("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
+    less("longest", |row| or_dash(row.figures.wait_max_ns, time)),
+];
+const IDLE_NOTE: &str = "then: the holder is gone for 6 ms, or back after 20 us of work; free: how \
+     long the lock was free during a wait,\nuntil the waiter had it; x best: in relation to the \
+     least of any peer";
+
 fn times(ratio: Option<f64>) -> String {
     or_dash(ratio, |ratio| format!("{ratio:.2}"))
 }
@@ -79,7 +102,10 @@ fn times(ratio: Option<f64>) -> String {
 pub fn measured(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
     let rows = whole(rows);
     let mut out = shown(workload, &rows, TO_PEERS, width);
-    out.push_str(&keeping_up(workload, &rows));
+    out.push_str(&match workload {
+        Workload::Idle => waiting(&rows),
+        _ => keeping_up(workload, &rows),
+    });
     out
 }
 
@@ -89,12 +115,20 @@ pub fn simulated(workload: Workload, rows: &[&Row], width: Option<usize>) -> Str
 }
 
 fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize>) -> String {
-    let note = format!("{DRAWN_NOTE}\n{relations}");
-    let title = match workload {
-        Workload::Think => "think: threads that work outside as well as inside",
-        _ => "spread: each operation on one of many locks, at random",
+    let drawn = format!("{DRAWN_NOTE}\n{relations}");
+    let (title, cell, figures, note): (&str, &[Shown], &[Shown], &str) = match workload {
+        Workload::Think => {
+            ("think: threads that work outside as well as inside", &DRAWN, &SPEED_AND_WAITS, &drawn)
+        }
+        Workload::Spread => (
+            "spread: each operation on one of many locks, at random",
+            &DRAWN,
+            &SPEED_AND_WAITS,
+            &drawn,
+        ),
+        _ => ("idle: how long a free lock is waited for", &IDLE, &FREE, IDLE_NOTE),
     };
-    let all = [&[MACHINE, FORM][..], &DRAWN, &[LOCK], &SPEED_AND_WAITS].concat();
+    let all = [&[MACHINE, FORM][..], cell, &[LOCK], figures].concat();
     // A column that no row has anything in says nothing.
     let is_used = |shown: &&Shown| rows.iter().any(|row| (shown.cell)(row) != NOTHING);
     let columns: Vec<&Shown> = all.iter().filter(is_used).collect();
@@ -102,7 +136,7 @@ fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize
     for row in rows {
         table.row(columns.iter().map(|shown| (shown.cell)(row)));
     }
-    table.titled(title, &note, width)
+    table.titled(title, note, width)
 }
 
 /// The rows that stand for a whole cell: both sides, or the only one.
@@ -154,7 +188,8 @@ fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
 
 /// A cell in words.
 fn describe(row: &Row) -> String {
-    let shown = DRAWN.iter().map(|shown| (shown.head, (shown.cell)(row)));
+    let columns: &[Shown] = if row.workload == Workload::Idle { &IDLE } else { &DRAWN };
+    let shown = columns.iter().map(|shown| (shown.head, (shown.cell)(row)));
     let words = shown.filter(|(_, value)| value != NOTHING);
     words.map(|(head, value)| format!("{head} {value}")).collect::<Vec<_>>().join(", ")
 }
@@ -167,4 +202,37 @@ fn is_on_the_front(rows: &[&Row], row: &Row) -> bool {
             && peer.figures.ops_per_s > row.figures.ops_per_s
             && peer.figures.wait_p999_ns <= row.figures.wait_p999_ns
     })
+}
+
+/// A free lock is waited for no longer than this, in relation to the best peer: the median,
+/// and of a hundred waits the longest.
+const SOON: (f64, f64) = (1.2, 1.5);
+
+/// How each of our locks did in `idle`, where the holder goes away; empty without peers.
+fn waiting(rows: &[&Row]) -> String {
+    let mut out = String::new();
+    for (form, lock) in ours(rows) {
+        let of_lock = rows.iter().filter(|row| row.range.form == form && row.lock == lock);
+        let judged: Vec<(f64, f64, &Row)> = of_lock
+            .filter(|row| row.range.holder == Some(Holder::Away))
+            .filter_map(|row| {
+                Some((row.free_p50_ratio_to_best_peer?, row.free_p99_ratio_to_best_peer?, *row))
+            })
+            .collect();
+        let Some((p50, _, worst)) = judged.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            continue;
+        };
+        out.push_str(&format!(
+            "idle, {}, {lock}, the holder away: p50 at most {} times that of the best peer in {} \
+             of {} cells, p99 at most\n{} times in {}; the most {p50:.2} times the p50 ({})\n",
+            form.map_or(NOTHING, Form::name),
+            SOON.0,
+            judged.iter().filter(|(p50, ..)| *p50 <= SOON.0).count(),
+            judged.len(),
+            SOON.1,
+            judged.iter().filter(|(_, p99, _)| *p99 <= SOON.1).count(),
+            describe(worst),
+        ));
+    }
+    out
 }

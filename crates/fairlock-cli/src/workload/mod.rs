@@ -6,6 +6,7 @@ mod contend;
 pub mod direct_io;
 pub mod handoff;
 mod heap;
+pub mod idle;
 pub mod program;
 mod random;
 pub mod range;
@@ -37,6 +38,7 @@ pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Ce
         Workload::Uncontended => uncontended::run::<L, T>(cell, testbed),
         Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
         Workload::Think | Workload::Spread => program::run::<ManyLocks<L>, T>(cell, testbed),
+        Workload::Idle => idle::run::<ManyLocks<L>, T>(cell, testbed),
         Workload::Batch | Workload::Range => unreachable!("a workload for other locks"),
     }
 }
@@ -49,6 +51,7 @@ pub fn run_mutex_cell<M: BenchMutex, T: Testbed>(
     match cell.workload {
         Workload::Batch => batch::run::<M, T>(cell, testbed),
         Workload::Think | Workload::Spread => program::run::<ManyMutexes<M>, T>(cell, testbed),
+        Workload::Idle => idle::run::<ManyMutexes<M>, T>(cell, testbed),
         _ => uncontended::run_mutex::<M, T>(cell, testbed),
     }
 }
@@ -60,6 +63,7 @@ pub fn run_range_cell<L: BenchRange, T: Testbed>(
 ) -> Result<CellReport, Error> {
     match cell.workload {
         Workload::Think | Workload::Spread => program::run::<L, T>(cell, testbed),
+        Workload::Idle => idle::run::<L, T>(cell, testbed),
         _ => range::run::<L, T>(cell, testbed),
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::idle::Holder;
 use super::range::Shape;
 use crate::cell::Form;
 
@@ -33,6 +34,9 @@ pub struct Setup {
     /// Locks, or positions, of which each operation is on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub among: Option<usize>,
+    /// What a holder does after its section.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Holder>,
 }
 
 /// What was asked for instead of the defaults; empty is all of them.
@@ -46,6 +50,7 @@ pub struct Chosen<'a> {
     pub held: &'a [usize],
     pub outside: &'a [u32],
     pub among: &'a [usize],
+    pub holders: &'a [Holder],
 }
 
 /// One configuration: threads that read, that write, and the rest.

@@ -107,7 +107,7 @@ impl Tally {
         }
         let ops = all.iter().map(|tally| tally.ops).collect();
         let wait = Durations::summarize(all.into_iter().map(|tally| tally.waits), ns_per_tick);
-        Some(SideReport { ops, wait, latency: None, bytes: None })
+        Some(SideReport { ops, wait, ..SideReport::default() })
     }
 }
 

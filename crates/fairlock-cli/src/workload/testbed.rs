@@ -1,6 +1,7 @@
 //! What workloads run on: this machine, or a simulated one. A workload is written
 //! once, against [`Testbed`].
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -50,6 +51,9 @@ pub trait Testbed: Sync {
 
     /// Sleeps.
     fn sleep(&self, duration: Duration);
+
+    /// Waits, awake, until `word` is not what it was `before`, or the run ends: what it is.
+    fn watch(&self, gate: &Self::Gate, word: &Self::Word, before: u64) -> u64;
 
     /// A file of so many blocks for the cell, the first of them written.
     fn file(&self, cell: &Cell, blocks: u64) -> Result<Self::File, Error>;
@@ -152,6 +156,17 @@ impl Testbed for Real {
 
     fn sleep(&self, duration: Duration) {
         thread::sleep(duration);
+    }
+
+    fn watch(&self, gate: &Gate, word: &Self::Word, before: u64) -> u64 {
+        loop {
+            // Acquire: what was done before the word was changed.
+            let now = word.load(Ordering::Acquire);
+            if now != before || gate.phase() == Phase::Stop {
+                return now;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     fn file(&self, cell: &Cell, blocks: u64) -> Result<DirectFile, Error> {

@@ -1,0 +1,281 @@
+//! `idle`: how long a free lock is waited for. One thread stays inside for a while, and
+//! then does something else; another one has come meanwhile. From the release on nobody is
+//! in its way: how long does it take to have the lock?
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+
+use fairlock::platform::Atomic;
+use serde::{Deserialize, Serialize};
+
+use super::range::SLOTS;
+use super::setup::{Chosen, Configuration, Setup, or};
+use super::tally::{Durations, Tally};
+use super::team::{Padded, Phase};
+use super::testbed::Testbed;
+use crate::cell::{Case, Cell, CellReport, Form, Side, SideReport};
+use crate::error::Error;
+use crate::locks::range::{BenchRange, Range};
+
+/// The holder is busy inside, or sleeps.
+pub const CASES: [Case; 2] = [Case::Busy, Case::Sleep];
+/// Nanoseconds inside, and what of it is for a first impression.
+const SECTIONS: [u32; 6] = [30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000];
+const QUICK_SECTIONS: [u32; 1] = [100_000];
+/// Whether the other one waits to write, or to read.
+const READS: [u8; 2] = [0, 100];
+const QUICK_READS: [u8; 1] = [0];
+/// The one that holds and the one that waits.
+const THREADS: usize = 2;
+
+/// How long a holder that goes away sleeps.
+const AWAY: Duration = Duration::from_millis(6);
+/// What a holder that comes back does first, in nanoseconds.
+const BACK_NS: u64 = 20_000;
+/// How long the other one sleeps before it looks for the next section to wait for the end of.
+const REST: Duration = Duration::from_millis(3);
+
+/// What the holder does after its section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holder {
+    /// It is gone for 6 ms.
+    Away,
+    /// It works for 20 us, and comes back for the next section.
+    Back,
+}
+
+impl Holder {
+    pub const ALL: [Self; 2] = [Self::Away, Self::Back];
+
+    /// The name on the command line and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Away => "away",
+            Self::Back => "back",
+        }
+    }
+}
+
+/// The configurations of each case, in all forms or those chosen.
+pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
+    let sections: &[u32] = if quick { &QUICK_SECTIONS } else { &SECTIONS };
+    let reads: &[u8] = if quick { &QUICK_READS } else { &READS };
+    let mut all = Vec::new();
+    for &form in or(chosen.forms, &Form::ALL) {
+        let reads = or(chosen.reads, reads).iter();
+        for &reads in reads.filter(|&&reads| form.can_read() || reads == 0) {
+            for &section in or(chosen.sections, sections) {
+                for &holder in or(chosen.holders, &Holder::ALL) {
+                    all.push(Configuration {
+                        threads: THREADS,
+                        readers: usize::from(reads > 0),
+                        writers: usize::from(reads == 0),
+                        setup: Setup {
+                            form: Some(form),
+                            reads_percent: Some(reads),
+                            section_ns: Some(section),
+                            holder: Some(holder),
+                            ..Setup::default()
+                        },
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+/// How long to measure at least, for so many waits.
+pub fn enough_secs(setup: &Setup) -> f64 {
+    const WAITS: f64 = 40.0;
+    WAITS * (f64::from(setup.section_ns.unwrap_or(0)) / 1e9 + AWAY.as_secs_f64())
+}
+
+/// What the two threads tell each other. Relaxed wherever the lock orders it.
+struct Shared<W> {
+    /// Whether the one that waits is ready for the next section.
+    ready: Padded<W>,
+    /// The sections so far of which it waits for the end.
+    round: Padded<W>,
+    /// Those for which it has come.
+    asked: Padded<W>,
+    inside: Padded<Inside<W>>,
+}
+
+/// Changed only by the holder, inside.
+struct Inside<W> {
+    /// When it last left.
+    released: W,
+    /// When it left the last section that was waited for from its beginning.
+    first_released: W,
+    /// How long it has been outside so far, up to the section that it is in.
+    outside: W,
+}
+
+impl<W: Atomic<u64>> Shared<W> {
+    fn new() -> Self {
+        let word = || Padded(W::new(0));
+        let inside = Inside { released: W::new(0), first_released: W::new(0), outside: W::new(0) };
+        Self { ready: word(), round: word(), asked: word(), inside: Padded(inside) }
+    }
+
+    /// The holder is in; whether the other one now comes. It has a moment to do so, in which
+    /// it may have to get a CPU.
+    fn enters<T: Testbed<Word = W>>(&self, testbed: &T, gate: &T::Gate, now: u64) -> bool {
+        const LOOKS: u32 = 100;
+        const PAUSES: u32 = 5;
+        const NAP: Duration = Duration::from_micros(50);
+        let inside = &self.inside.0;
+        let last = inside.released.load(Relaxed);
+        if last > 0 {
+            let gap = now.saturating_sub(last);
+            inside.outside.store(inside.outside.load(Relaxed) + gap, Relaxed);
+        }
+        if self.ready.0.load(Relaxed) == 0 {
+            return false;
+        }
+        self.ready.0.store(0, Relaxed);
+        let round = self.round.0.load(Relaxed) + 1;
+        // Release: whoever sees the round sees what the holder has done before.
+        self.round.0.store(round, Release);
+        let mut looks = 0;
+        while self.asked.0.load(Relaxed) != round && testbed.phase(gate) != Phase::Stop {
+            looks += 1;
+            if looks < LOOKS { testbed.pauses(PAUSES) } else { testbed.sleep(NAP) }
+        }
+        true
+    }
+
+    /// The holder is about to release.
+    fn leaves(&self, was_waited_for: bool, now: u64) {
+        let inside = &self.inside.0;
+        inside.released.store(now, Relaxed);
+        if was_waited_for {
+            inside.first_released.store(now, Relaxed);
+        }
+    }
+}
+
+/// What the one that waits has seen.
+struct Waits {
+    tally: Tally,
+    free: Vec<u64>,
+}
+
+/// Which ranges the two take, of so many positions. Of a range lock they are not the same,
+/// but overlap.
+fn ranges(form: Option<Form>) -> (u64, [Range; 2]) {
+    match form {
+        Some(Form::Range) => (SLOTS, [0..=SLOTS / 2, SLOTS / 4..=SLOTS * 3 / 4]),
+        _ => (1, [0..=0, 0..=0]),
+    }
+}
+
+/// Runs one cell.
+pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+    let (positions, [held, wanted]) = ranges(cell.range.form);
+    let lock = Padded(L::create(positions)?);
+    let users: Vec<_> = (0..THREADS).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
+    let shared = Shared::<T::Word>::new();
+    let side = if cell.readers > 0 { Side::Read } else { Side::Write };
+    let (window, results) = testbed.run_team(cell, THREADS, |index, gate| {
+        if index == 0 {
+            hold(cell, testbed, gate, &shared, |section| {
+                lock.0.write(&users[0], &held, section);
+            });
+            return None;
+        }
+        Some(wait(testbed, gate, &shared, side, |section| match side {
+            Side::Read => lock.0.read(&users[1], &wanted, section),
+            _ => lock.0.write(&users[1], &wanted, section),
+        }))
+    })?;
+    let waits = results.into_iter().flatten().next().expect("one of the two waits");
+    let ns_per_tick = testbed.ns_per_tick();
+    let free = (!waits.free.is_empty()).then(|| {
+        let mut durations = Durations::new();
+        waits.free.iter().for_each(|&ticks| durations.record(ticks));
+        durations
+    });
+    let free = Durations::summarize(free, ns_per_tick);
+    let report = Tally::report(vec![waits.tally], ns_per_tick);
+    let report = report.map(|report| SideReport { free, ..report });
+    let (read, write) = if side == Side::Read { (report, None) } else { (None, report) };
+    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ns_per_op: None })
+}
+
+/// The one that holds: `write` runs a section.
+fn hold<T: Testbed>(
+    cell: &Cell,
+    testbed: &T,
+    gate: &T::Gate,
+    shared: &Shared<T::Word>,
+    write: impl Fn(&dyn Fn()),
+) {
+    let section_ns = u64::from(cell.range.section_ns.unwrap_or(0));
+    loop {
+        testbed.asks(Side::Write);
+        write(&|| {
+            let was_waited_for = shared.enters(testbed, gate, testbed.acquired(Side::Write));
+            match cell.case {
+                Case::Sleep => testbed.sleep(Duration::from_nanos(section_ns)),
+                _ => testbed.work(section_ns),
+            }
+            shared.leaves(was_waited_for, testbed.now());
+        });
+        testbed.released(Side::Write);
+        if testbed.phase(gate) == Phase::Stop {
+            return;
+        }
+        match cell.range.holder {
+            Some(Holder::Back) => testbed.work(BACK_NS),
+            _ => testbed.sleep(AWAY),
+        }
+    }
+}
+
+/// The one that waits: `acquire` runs a section.
+fn wait<T: Testbed>(
+    testbed: &T,
+    gate: &T::Gate,
+    shared: &Shared<T::Word>,
+    side: Side,
+    acquire: impl Fn(&mut dyn FnMut()),
+) -> Waits {
+    let mut waits = Waits { tally: Tally::new(), free: Vec::new() };
+    let inside = &shared.inside.0;
+    loop {
+        testbed.sleep(REST);
+        let before = shared.round.0.load(Relaxed);
+        shared.ready.0.store(1, Relaxed);
+        let round = testbed.watch(gate, &shared.round.0, before);
+        if round == before {
+            return waits; // the run has ended
+        }
+        let outside_before = inside.outside.load(Relaxed);
+        let asked = testbed.asks(side);
+        shared.asked.0.store(round, Relaxed);
+        let (mut waited, mut free) = (0, None);
+        acquire(&mut || {
+            let acquired = testbed.acquired(side);
+            waited = acquired.saturating_sub(asked);
+            // Otherwise the run ended, and the holder was not there any more.
+            if inside.first_released.load(Relaxed) >= asked {
+                let outside = inside.outside.load(Relaxed) - outside_before;
+                free = Some(outside + acquired.saturating_sub(inside.released.load(Relaxed)));
+            }
+        });
+        testbed.released(side);
+        let phase = testbed.phase(gate);
+        if let Some(free) = free {
+            waits.tally.count(phase, waited);
+            if phase != Phase::WarmUp {
+                waits.free.push(free);
+            }
+        }
+        if phase == Phase::Stop {
+            return waits;
+        }
+    }
+}
