@@ -133,7 +133,7 @@ fn no_wait_is_longer_than_planned() {
                 let mut turn = thread as u64;
                 while !stopped() {
                     turn += 1;
-                    let reads = side == 0 || (side == 1 && turn % 3 != 0);
+                    let reads = side == 0 || (side == 1 && !turn.is_multiple_of(3));
                     let came = now();
                     loop {
                         let until = if timeout == 0 { u64::MAX } else { now() + timeout };

@@ -45,13 +45,13 @@ pub(in crate::rwsem) struct TenureClock {
     /// queue has had it.
     unserved_since: Option<u64>,
     /// What a handoff costs whoever leaves, in nanoseconds, smoothed.
-    leaving: u64,
+    leaving: u32,
     /// For how long the lock stands free in a handoff, in nanoseconds, smoothed.
-    idle: u64,
+    idle: u32,
     /// For how long tenures went on past their ends, in nanoseconds, smoothed.
-    overrun: u64,
+    overrun: u32,
     /// How late timers wake a waiter, in nanoseconds: an estimate of the worst.
-    lateness: u64,
+    lateness: u32,
 }
 
 impl TenureClock {
@@ -157,11 +157,11 @@ impl TenureClock {
     /// the other side, if any of it waits, used `other` of its last one.
     fn length(&self, sharers: usize, other: Option<u64>, shape: TenureShape) -> u64 {
         // Whoever is next takes a moment to come: the whole should take as long as aimed at.
-        let fair = (shape.aim_ns / sharers.max(1) as u64).saturating_sub(self.overrun);
+        let fair = (shape.aim_ns / sharers.max(1) as u64).saturating_sub(self.overrun.into());
         let cost = match other {
             // One writer after the other: only the lock is wanted, and what it costs the
             // one that leaves falls on a CPU that has nothing else to do.
-            None if self.side == Kind::Writer => self.idle,
+            None if self.side == Kind::Writer => u64::from(self.idle),
             _ => self.handoff_ns(),
         };
         let length = fair.min(other.unwrap_or(u64::MAX)).max(cost * 100 / shape.percent);
@@ -184,7 +184,7 @@ impl TenureClock {
 
     /// A timer was so late.
     pub(in crate::rwsem) fn note_lateness(&mut self, ns: u64) {
-        let sample = ns.min(MAX_LATENESS_NS);
+        let sample = ns.min(MAX_LATENESS_NS) as u32;
         if sample > self.lateness {
             self.lateness += (sample - self.lateness) / 2;
         } else {
@@ -214,11 +214,11 @@ impl TenureClock {
 
     /// How long before an event a timer must be set.
     pub(in crate::rwsem) fn lateness(&self) -> u64 {
-        self.lateness
+        self.lateness.into()
     }
 
     fn handoff_ns(&self) -> u64 {
-        self.idle + self.leaving
+        u64::from(self.idle) + u64::from(self.leaving)
     }
 
     /// The longest wait that is planned for a waiter with so many grants before its own:
@@ -246,7 +246,9 @@ impl TenureClock {
 }
 
 /// Moves a smoothed value an eighth of the way.
-fn smooth(value: &mut u64, sample: u64) {
+fn smooth(value: &mut u32, sample: u64) {
+    // What is smoothed here is less than a millisecond.
+    let sample = sample as u32;
     if sample > *value {
         *value += (sample - *value) / 8;
     } else {
