@@ -32,11 +32,9 @@ impl<P: Platform> RwSem<P> {
     /// Gives up the lock held for writing, to the queue if anyone waits: nobody
     /// gets in before the waiter whose turn it is.
     ///
-    /// Under tenure a release before the end of the caller's tenure does not end the
-    /// writers' turn: the rest of it goes to the first *writer* that waits, even if a
-    /// reader has waited longer. The readers are next if no writer waits, or once the
-    /// tenure is over. Under the published discipline it is the head of the queue that is
-    /// next, reader or writer.
+    /// Under tenure that is the first waiter of the side whose tenure it is not, if that side
+    /// waits; the lock is kept for it until it runs, however long that takes. Under the
+    /// published discipline it is the head of the queue, reader or writer.
     ///
     /// # Safety
     /// The caller holds the lock for writing.

@@ -26,7 +26,7 @@
 //! | 0 | 1 | 0 | 0 | free with waiters: whoever may steal does, else the queue takes it |
 //! | 0 | 1 | 0 | n | read by n with waiters |
 //! | 1 | 1 | 0 | 0 or passing | written with waiters |
-//! | any | 1 | 1 | any | closed: the last one out grants the lock to the queue |
+//! | any | 1 | 1 | any | closed: only the queue gets in, when those inside have left |
 //!
 //! # How many readers there can be
 //!

@@ -258,6 +258,8 @@ fn smooth(value: &mut u32, sample: u64) {
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::rwsem::Policy;
 
@@ -314,5 +316,86 @@ mod tests {
         now += 500_000;
         clock.first_comes(now, Kind::Writer, waiting(0, 1), SHAPE);
         assert!(!clock.is_over(now), "whoever was served begins anew");
+    }
+
+    /// What may happen to a lock, as its clock sees it.
+    #[derive(Clone, Debug)]
+    enum Happens {
+        Comes,
+        GivesUp,
+        NextTakes(Kind),
+        ReaderJoins,
+        Leaving(u64),
+        Idle(u64),
+        Late(u64),
+        DoesNotCome,
+    }
+
+    fn happens() -> impl Strategy<Value = (u64, Happens)> {
+        let what = prop_oneof![
+            4 => Just(Happens::Comes),
+            2 => Just(Happens::GivesUp),
+            2 => prop_oneof![Just(Kind::Reader), Just(Kind::Writer)].prop_map(Happens::NextTakes),
+            1 => Just(Happens::ReaderJoins),
+            1 => any::<u64>().prop_map(Happens::Leaving),
+            1 => any::<u64>().prop_map(Happens::Idle),
+            1 => any::<u64>().prop_map(Happens::Late),
+            1 => Just(Happens::DoesNotCome),
+        ];
+        // Also after the clock of 32 bits has wrapped.
+        (prop_oneof![0..2_000_000u64, 4_000_000_000..9_000_000_000u64], what)
+    }
+
+    proptest! {
+        /// Whatever comes, leaves or times out, and whatever is measured: a tenure has a
+        /// length, which is no more than is planned for one; time does not run backwards in
+        /// it; and what gives up does not move its end.
+        #[test]
+        fn a_tenure_is_never_longer_than_planned(
+            start in any::<u32>(),
+            events in prop::collection::vec(happens(), 1..200),
+        ) {
+            let mut clock = TenureClock::new();
+            let mut now = u64::from(start);
+            // Arrivals of those queued; writers and readers by turns.
+            let mut queue: Vec<u64> = vec![];
+            let waits = |queue: &[u64]| waiting(queue.len() / 2, queue.len().div_ceil(2));
+            for (passes, what) in events {
+                now += passes;
+                match what {
+                    Happens::Comes if queue.is_empty() => {
+                        queue.push(now);
+                        let unserved = clock.unserved_since;
+                        clock.first_comes(now, Kind::Writer, waits(&queue), SHAPE);
+                        prop_assert_eq!(clock.started, unserved.unwrap_or(now));
+                    }
+                    Happens::Comes => {
+                        queue.push(now);
+                        clock.another_comes(waits(&queue), SHAPE);
+                    }
+                    Happens::GivesUp if queue.len() == 1 => {
+                        let (end, arrived) = (clock.end(), queue.remove(0));
+                        clock.last_gives_up(arrived);
+                        prop_assert_eq!(clock.end(), end);
+                        prop_assert!(clock.unserved_since.is_some_and(|since| since <= arrived));
+                    }
+                    Happens::NextTakes(kind) if !queue.is_empty() => {
+                        queue.remove(0);
+                        clock.next_takes(now, kind, waits(&queue), SHAPE);
+                        prop_assert!(clock.started <= now && clock.unserved_since.is_none());
+                    }
+                    Happens::ReaderJoins if !queue.is_empty() => clock.reader_joins(now),
+                    Happens::Leaving(ns) => clock.note_leaving(ns),
+                    Happens::Idle(ns) => clock.note_idle(ns),
+                    Happens::Late(ns) => clock.note_lateness(ns),
+                    Happens::DoesNotCome if !queue.is_empty() => clock.goes_on(now),
+                    _ => {}
+                }
+                prop_assert!(clock.started <= now && clock.end() >= clock.started);
+                let planned = clock.planned_wait_ns(1, 2, 0, SHAPE);
+                prop_assert!(clock.end() - clock.started <= planned, "{clock:?}: {planned}");
+                prop_assert!(clock.lateness() <= MAX_LATENESS_NS);
+            }
+        }
     }
 }
