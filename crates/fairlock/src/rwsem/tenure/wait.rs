@@ -124,7 +124,9 @@ impl<P: Platform> InTenure<'_, P> {
         let over = now >= watch.end;
         let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
         let may_take = may_take_next(waiter.kind, word);
-        if may_take && (over || !is_free(word) || self.is_idle()) {
+        // Where threads take turns, the lock is somebody's who may be back in an instant.
+        let is_left = || !is_free(word) || !self.holder.is_hot() || self.is_idle();
+        if may_take && (over || is_left()) {
             if self.take_as_next(waiter) {
                 return Waited::Taken;
             }
