@@ -85,8 +85,8 @@
 //! assert_eq!(second.err(), Some(WaitError::TimedOut));
 //! ```
 //!
-//! A lock whose every wait can be cancelled from outside, and one that follows
-//! another policy:
+//! A lock whose every wait can be cancelled from outside (on Linux by a signal handler,
+//! too), and one that follows another policy:
 //!
 //! ```
 //! use fairlock::{CancelToken, Policy, RwLock, RwLockExt, WaitError};

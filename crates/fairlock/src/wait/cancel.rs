@@ -4,21 +4,22 @@
 //! changed under a lock, which [`cancel`](CancelToken::cancel) must not take: it may
 //! run in a signal handler, on the very thread that has the lock. Instead:
 //!
-//! * `cancel` sets `CANCELLED` and wakes those in the list, which others may change
-//!   meanwhile. At its end, or where it finds `TOLD`, it stops.
+//! * `cancel` sets `CANCELLED` and wakes the threads in the list, which others may change
+//!   meanwhile. It stops at the end of the list, or when it finds `TOLD`.
 //! * Whoever has changed the list looks at the state before it lets go of the lock. If it
-//!   finds `CANCELLED`, and not `TOLD`, it sets that and wakes those in the list.
+//!   finds `CANCELLED` without `TOLD`, it sets that too and wakes the threads in the list.
 //!
-//! *No cancel is lost.* That look, where it finds nothing, and the setting of `CANCELLED`
-//! are steps of one order. While no change ends after `CANCELLED` was set, `cancel` sees
-//! all that are listed, as at most one change is on its way: a thread is ready to be passed
-//! over before it is first, and one that is taken out goes nowhere else before its change
-//! has ended. The first change to end after that finds `CANCELLED`; if it does not find
-//! `TOLD`, its thread wakes everybody in the list, which is still. Who is listed later looks
+//! *No cancel is lost.* The look at the end of a change and the setting of `CANCELLED` have
+//! one order. A change whose look comes first is seen by `cancel`. As long as no other look
+//! comes after it, at most one change is under way, and `cancel` finds everybody all the
+//! same: a thread that is being listed has its link to the others before it is the first,
+//! and one that is being taken out keeps its link. After its change it may be listed
+//! elsewhere, so that `cancel` strays; but the look at the end of that change has found
+//! `CANCELLED`, and the thread wakes everybody, with the lock held. Who is listed later looks
 //! at [`is_cancelled`](CancelToken::is_cancelled) before it sleeps.
 //!
-//! *From a handler* is as from another thread: nobody waits for `cancel`, and `cancel` for
-//! nobody. It may be late with a record whose thread waits no more, or for another
+//! *From a handler* it is as from another thread: nobody waits for `cancel`, and `cancel`
+//! waits for nobody. It may come late to a record whose thread waits no more, or for another
 //! lock, or has ended: records are never freed, and a wake-up too many does no harm (rule 12).
 
 use core::fmt;
@@ -146,7 +147,7 @@ impl<P: Platform> CancelToken<P> {
         // one that has told is done with the list.
         let look = self.state.compare_exchange(0, 0, Ordering::Release, Ordering::Acquire);
         if look == Err(CANCELLED) {
-            // Relaxed: nobody looks at the list because of it.
+            // First, for a `cancel` that has strayed. Relaxed: all it does is to stop others.
             self.state.fetch_or(TOLD, Ordering::Relaxed);
             self.wake_listed_while(CANCELLED | TOLD);
         }
