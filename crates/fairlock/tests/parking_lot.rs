@@ -2,6 +2,8 @@
 //! both, that differs in its `use` lines only.
 #![cfg(feature = "std")]
 
+use fairlock_testing as _; // the watchdog
+
 macro_rules! program {
     ($name:ident, $library:ident) => {
         mod $name {

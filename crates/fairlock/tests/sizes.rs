@@ -2,6 +2,7 @@
 #![cfg(all(feature = "std", target_pointer_width = "64"))]
 
 use fairlock::{Mutex, RangeRwLock, RecursiveRwLock, RwLock};
+use fairlock_testing as _; // the watchdog
 
 const RWLOCK: usize = 576;
 const MUTEX: usize = 96;

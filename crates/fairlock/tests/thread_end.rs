@@ -1,5 +1,6 @@
 //! What is left of threads that have ended.
 
+use fairlock_testing as _; // the watchdog
 use std::collections::HashSet;
 use std::ptr;
 use std::sync::{Barrier, Mutex};

@@ -1,5 +1,6 @@
 //! As many readers as can be counted, as safe code can have them: by forgetting guards.
 
+use fairlock_testing as _; // the watchdog
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
