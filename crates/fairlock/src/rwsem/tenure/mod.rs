@@ -29,6 +29,7 @@
 //! |---|---|
 //! | the ways in and out past the queue | here |
 //! | how long a tenure is | [`clock`] |
+//! | whether threads share the lock or take turns | [`mode`] |
 //! | coming to the queue, being next, taking the lock, leaving | `turn` |
 //! | waiting | `wait` |
 //!
@@ -99,8 +100,8 @@ pub(super) struct Holder<P: Platform> {
     thread: Hint,
     /// The CPU it did so on, plus one; zero if unknown.
     cpu: Hint,
-    /// Whether whoever watched the lock last found it busy all the time (1).
-    hot: Hint,
+    /// Whether threads take turns at the lock (1): see [`mode`].
+    in_turns: Hint,
 }
 
 impl<P: Platform> Holder<P> {
@@ -121,7 +122,7 @@ impl<P: Platform> Holder<P> {
             steals: Hint::new(0),
             thread: Hint::new(0),
             cpu: Hint::new(0),
-            hot: Hint::new(0),
+            in_turns: Hint::new(0),
         }
     }
 
@@ -143,12 +144,12 @@ impl<P: Platform> Holder<P> {
         self.thread.load(Ordering::Relaxed) == P::thread_hint()
     }
 
-    fn is_hot(&self) -> bool {
-        self.hot.load(Ordering::Relaxed) != 0
+    fn is_in_turns(&self) -> bool {
+        self.in_turns.load(Ordering::Relaxed) != 0
     }
 
-    fn set_hot(&self, hot: bool) {
-        set(&self.hot, hot.into());
+    fn set_in_turns(&self, in_turns: bool) {
+        set(&self.in_turns, in_turns.into());
     }
 
     fn set_end(&self, end: u64) {
@@ -224,13 +225,13 @@ impl<P: Platform> InTenure<'_, P> {
         false
     }
 
-    /// Whether the lock, whose word is `word`, is busy all the time, and it is not this
-    /// thread's turn to take it again and again.
+    /// Whether threads take turns at the lock, whose word is `word`, and it is not this
+    /// one's.
     #[inline]
     fn takes_turns(&self, kind: Kind, word: usize) -> bool {
         word & WAITERS != 0
             && !(kind == Kind::Reader && word & READERS_TURN != 0)
-            && self.holder.is_hot()
+            && self.holder.is_in_turns()
             && !self.holder.is_me()
     }
 
@@ -286,7 +287,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// whoever has the lock does so in its place, a moment later.
     fn watch_clock(&self) {
         if let Some(look) = P::thread().steals.tick::<P>() {
-            let grace = if self.holder.is_hot() { GRACE_NS } else { SHARED_GRACE_NS };
+            let grace = if self.holder.is_in_turns() { GRACE_NS } else { SHARED_GRACE_NS };
             let end = self.holder.end.load(Ordering::Relaxed);
             if look.now >= end.saturating_add(grace) {
                 self.close();
@@ -299,7 +300,7 @@ impl<P: Platform> InTenure<'_, P> {
     pub(super) fn compete(&self, kind: Kind, context: &WaitContext<'_, P>) -> bool {
         let mut reserved = None;
         let mut looks = 0;
-        let most = if self.holder.is_hot() { SPINS } else { SPINS + YIELDS };
+        let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
             if self.takes_turns(kind, word) {
@@ -312,6 +313,9 @@ impl<P: Platform> InTenure<'_, P> {
             if is_reserved(word) {
                 // Nobody is inside; whoever it is kept for should be on its way.
                 let now = P::now();
+                if context.deadline.is_some_and(|deadline| now >= deadline) {
+                    return false;
+                }
                 if now.saturating_sub(*reserved.get_or_insert(now)) >= RESERVED_NS {
                     if !self.reopen() {
                         return false;

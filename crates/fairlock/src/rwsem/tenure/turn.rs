@@ -213,7 +213,7 @@ impl<P: Platform> InTenure<'_, P> {
         if q.clock.side() == Kind::Writer {
             let acquisitions = steals.wrapping_sub(q.steals) as u64;
             q.modes.tenure_ended(acquisitions, now.saturating_sub(q.clock.started()));
-            self.holder.set_hot(q.modes.mode() == Mode::InTurns);
+            self.holder.set_in_turns(q.modes.mode() == Mode::InTurns);
         }
         q.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape);
         q.holder_cpu = this_cpu::<P>();

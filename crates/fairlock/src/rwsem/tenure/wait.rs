@@ -125,7 +125,7 @@ impl<P: Platform> InTenure<'_, P> {
         let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
         let may_take = may_take_next(waiter.kind, word);
         // Where threads take turns, the lock is somebody's who may be back in an instant.
-        let is_left = || !is_free(word) || !self.holder.is_hot() || self.is_idle();
+        let is_left = || !is_free(word) || !self.holder.is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
             if self.take_as_next(waiter) {
                 return Waited::Taken;
