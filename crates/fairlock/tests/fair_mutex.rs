@@ -1,5 +1,6 @@
 //! The fair release of the ticket locks, and of `Mutex`.
 
+use fairlock_testing as _; // the watchdog
 use std::sync::Mutex as Order;
 
 use fairlock::platform::Native;
