@@ -9,10 +9,22 @@
 //! The clock is no loom object, or every look would be a point to branch at:
 //! what it shows follows from the schedule, but no schedule is tried for the
 //! sake of it alone.
+//!
+//! # What is checked is not quite what ships
+//!
+//! | where | ships | model checks | why, and what checks the rest |
+//! |---|---|---|---|
+//! | queue locks: ticket locks with batches of 8 and more | a holder without a ticket, while nobody waits (`ticket::solo`) | tickets only, unless [`whole`] | both words together are too many interleavings for two preemptions; the whole is checked at one, and such a lock by itself, in smaller batches, at two |
+//! | `ticket::solo`, its release | a plain store | an exchange | loom orders a store and the exchanges of others in ways the language does not allow, and then a waiter never sees it; see there for what that leaves open. The tester and Miri run the store |
+//! | `ticket::wait`, for the next batch | yields the CPU | does not | to loom a yield is a promise that another thread has to run; the tester runs it |
+//! | spins | as long as they may last | one look | longer ones are more of the same |
+//! | range locks | 64 looks before giving up, 2,048 stripes | 2 and 2 | numbers |
+//! | [`Hint`](crate::wait::Hint), event counts | relaxed atomics | the processor's, not loom's | nothing is decided by them alone |
 
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64 as Clock;
 use core::sync::atomic::Ordering;
+use std::sync::OnceLock;
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use loom::sync::{Condvar, Mutex};
@@ -46,6 +58,12 @@ loom::thread_local! {
     // Leaked: a record outlives its thread (rules 11 and 12).
     static RECORD: &'static Thread<Loom> = Box::leak(Box::new(Thread::new()));
     static PRIORITY: Cell<u8> = Cell::new(0);
+}
+
+/// Whether queue locks are as they ship: see above.
+pub(crate) fn whole() -> bool {
+    static WHOLE: OnceLock<bool> = OnceLock::new();
+    *WHOLE.get_or_init(|| std::env::var_os("FAIRLOCK_LOOM_WHOLE").is_some())
 }
 
 /// Gives the calling thread of a model a real-time priority.

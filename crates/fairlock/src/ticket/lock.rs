@@ -48,9 +48,14 @@ unsafe impl<P: Platform, S: BatchSize> Send for TicketLock<P, S> {}
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Nobody holds the lock without a ticket: in model checks of what uses a
-    /// lock (batches of 8 and more). The lock has its own, and both together
-    /// are too many interleavings to look at.
-    const TICKETS_ONLY: bool = cfg!(fairlock_loom) && S::MAX >= 8;
+    /// lock (batches of 8 and more), but for those of the whole.
+    #[inline(always)]
+    fn tickets_only() -> bool {
+        #[cfg(fairlock_loom)]
+        return S::MAX >= 8 && !crate::platform::loom::whole();
+        #[cfg(not(fairlock_loom))]
+        false
+    }
 
     /// A free lock.
     pub fn new() -> Self {
@@ -144,7 +149,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// The caller holds the lock.
     #[inline(always)]
     unsafe fn release(&self, fair: bool) {
-        if Self::TICKETS_ONLY {
+        if Self::tickets_only() {
             let (sole, idle) = (Word::SOLE.0, Word::IDLE.0);
             let released =
                 self.word.compare_exchange(sole, idle, Ordering::Release, Ordering::Relaxed);
@@ -187,7 +192,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Takes the lock without a ticket, if nobody has one.
     #[inline]
     pub(super) fn take_solo(&self) -> bool {
-        if Self::TICKETS_ONLY {
+        if Self::tickets_only() {
             return self.exchange(Word::IDLE, Word::SOLE, 0).is_ok();
         }
         if self.load() != Word::IDLE || !self.solo.enter() {
@@ -221,7 +226,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         match self.word.compare_exchange(word.0, locked.0, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
                 if word.head() == 0 {
-                    if !Self::TICKETS_ONLY && !faulty!(S, OvertakesSolo) {
+                    if !Self::tickets_only() && !faulty!(S, OvertakesSolo) {
                         self.solo.wait_until_free();
                     }
                     self.ticketed.set(true);

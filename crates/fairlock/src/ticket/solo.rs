@@ -18,7 +18,12 @@
 //! *Order.* Nobody holds solo past a waiter: it takes the lock only if there was
 //! no ticket after it had `solo`. Whoever has LOCK is served next, and only the
 //! first in line after IDLE (head 0) can meet a solo holder: from then on there
-//! are always tickets, until IDLE comes back.
+//! are always tickets, until IDLE comes back. (Where a plain store stands between
+//! the waiter's changes of `solo` and the next solo holder's, that one need not
+//! see the ticket by the rules of the language. It does on processors on which
+//! all agree about the order of stores, as on x86 and 64-bit Arm; elsewhere it may
+//! go first, and *Exclusion* holds all the same. Model checks have an exchange
+//! for the store, and with that the order is certain.)
 //!
 //! *Wake-up.* The first in line spins, then leaves its address in `solo` and
 //! sleeps. A solo holder that finds the word not IDLE takes the address out as it
@@ -85,8 +90,7 @@ impl<P: Platform> Solo<P> {
         // Release: the section happens before the next one.
         #[cfg(not(fairlock_loom))]
         self.holder.store(FREE, Ordering::Release);
-        // Loom leaves it open for ever where a store stands among the
-        // read-modify-writes of others, so they need not ever see it.
+        // Not in model checks: see *Order*, and `platform::loom`.
         #[cfg(fairlock_loom)]
         self.holder.swap(FREE, Ordering::Release);
     }
