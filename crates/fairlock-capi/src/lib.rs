@@ -7,7 +7,9 @@
 //!
 //! No function panics on what a caller can pass, and a panic would end the process rather
 //! than unwind through C.
-
+//!
+//! It is for Linux; elsewhere the crate is empty.
+#![cfg(target_os = "linux")]
 // The names are C's.
 #![allow(non_camel_case_types)]
 // The contract of all functions is the same, and stands once, in the header: a pointer is

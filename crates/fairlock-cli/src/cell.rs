@@ -55,6 +55,11 @@ impl Workload {
         }
     }
 
+    /// Whether this system has what it needs.
+    pub fn runs_here(self) -> bool {
+        self != Self::DirectIo || cfg!(target_os = "linux")
+    }
+
     /// What this case of the workload, so set up, needs of a lock.
     pub fn kind(self, case: Case, setup: &Setup) -> Kind {
         match (self, case) {

@@ -44,7 +44,11 @@ impl Clock {
 
     /// The name of the clock, for the results.
     pub fn name(&self) -> &'static str {
-        if self.use_tsc { "tsc" } else { "clock_gettime" }
+        match self.use_tsc {
+            true => "tsc",
+            false if cfg!(windows) => "QueryPerformanceCounter",
+            false => "clock_gettime",
+        }
     }
 
     /// Nanoseconds one read costs, measured now.
@@ -64,7 +68,7 @@ impl Clock {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn tsc() -> u64 {
-    // SAFETY: every x86_64 CPU has the instruction, and Linux lets programs use it.
+    // SAFETY: every x86_64 CPU has the instruction, and systems let programs use it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 

@@ -29,6 +29,7 @@ impl Error {
 
     /// The command was right and could not be carried out, for which there is a code
     /// of its own.
+    #[cfg(target_os = "linux")] // used by `run`
     pub fn with_code(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }

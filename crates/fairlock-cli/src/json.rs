@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -133,11 +132,12 @@ fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    tempfile::Builder::new()
-        .prefix(".fairlock-")
-        .suffix(".json.tmp")
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".fairlock-").suffix(".json.tmp");
+    // Otherwise nobody else could read it.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
 }
 
 #[cfg(test)]

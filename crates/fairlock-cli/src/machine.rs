@@ -10,9 +10,15 @@ pub struct Machine {
     pub cpus: usize,
     pub cpu_model: String,
     pub arch: &'static str,
+    /// The system's name and release.
+    #[serde(skip)]
+    system: String,
+    /// Its release.
     pub kernel: String,
-    /// How late a sleep may end: a 1 us sleep lasts about this much longer.
-    pub timer_slack_ns: u64,
+    /// How late a sleep may end, where the system says so: a 1 us sleep lasts about this
+    /// much longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer_slack_ns: Option<u64>,
     /// The clock the waits were taken with, and what two reads of it add to an operation.
     pub clock: &'static str,
     pub clock_read_ns: f64,
@@ -24,14 +30,14 @@ impl Machine {
     /// Looks at this machine; takes some milliseconds.
     pub fn this() -> Self {
         let clock = Clock::start();
-        let uname = rustix::system::uname();
-        let slack = rustix::thread::current_timer_slack().unwrap_or(0);
+        let (system, kernel) = system();
         Self {
             cpus: cpus(),
             cpu_model: cpu_model().unwrap_or_else(|| "unknown".into()),
             arch: std::env::consts::ARCH,
-            kernel: uname.release().to_string_lossy().into_owned(),
-            timer_slack_ns: slack as u64,
+            system: format!("{system} {kernel}").trim_end().to_owned(),
+            kernel,
+            timer_slack_ns: timer_slack_ns(),
             clock: clock.name(),
             clock_read_ns: (clock.read_cost_ns() * 10.0).round() / 10.0,
             busy_turns_per_us: calibrate_busy(),
@@ -41,14 +47,12 @@ impl Machine {
     /// One line for people.
     pub fn line(&self) -> String {
         let plural = if self.cpus == 1 { "" } else { "s" };
+        let slack = self
+            .timer_slack_ns
+            .map_or_else(String::new, |ns| format!(", timer slack {} us", ns as f64 / 1_000.0));
         format!(
-            "{} CPU{plural} ({}), Linux {}, timer slack {} us, {} {} ns a read",
-            self.cpus,
-            self.cpu_model,
-            self.kernel,
-            self.timer_slack_ns as f64 / 1_000.0,
-            self.clock,
-            self.clock_read_ns,
+            "{} CPU{plural} ({}), {}{slack}, {} {} ns a read",
+            self.cpus, self.cpu_model, self.system, self.clock, self.clock_read_ns,
         )
     }
 }
@@ -58,6 +62,27 @@ pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// The system's name and release.
+#[cfg(unix)]
+fn system() -> (String, String) {
+    let uname = rustix::system::uname();
+    let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+    (text(uname.sysname()), text(uname.release()))
+}
+
+#[cfg(not(unix))]
+fn system() -> (String, String) {
+    (std::env::consts::OS.to_owned(), String::new())
+}
+
+fn timer_slack_ns() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    return rustix::thread::current_timer_slack().ok();
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// As Linux has it; elsewhere it is not looked for.
 fn cpu_model() -> Option<String> {
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;

@@ -24,7 +24,7 @@ const MOST_THREADS: usize = 10_000;
 const QUICK_SECS: f64 = 0.2;
 
 /// The locks of the main job: ours, and what needs no system package.
-const MAIN_LOCKS: [&str; 11] = [
+const MAIN_LOCKS: &[&str] = &[
     "fairlock:default",
     "fairlock:unfair",
     "fairlock:handoff",
@@ -34,7 +34,9 @@ const MAIN_LOCKS: [&str; 11] = [
     "parking_lot",
     "parking_lot:fair",
     "parking_lot_0.12",
+    #[cfg(target_os = "linux")]
     "pthread",
+    #[cfg(target_os = "linux")]
     "pthread:writer",
 ];
 
@@ -428,7 +430,7 @@ fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> {
         return Err(Error::usage(format!("name a workload: {}", known.join(", "))));
     }
     if names.iter().any(|name| name == "all") {
-        return Ok(Workload::ALL.to_vec());
+        return Ok(Workload::ALL.into_iter().filter(|workload| workload.runs_here()).collect());
     }
     let mut workloads = Vec::new();
     for name in names {
@@ -497,7 +499,8 @@ mod tests {
     fn all_runs_every_workload() {
         let cells = plan(&["all"], &flags()).unwrap().cells;
         for workload in Workload::ALL {
-            assert!(cells.iter().any(|cell| cell.workload == workload), "{}", workload.name());
+            let is_run = cells.iter().any(|cell| cell.workload == workload);
+            assert_eq!(is_run, workload.runs_here(), "{}", workload.name());
         }
     }
 

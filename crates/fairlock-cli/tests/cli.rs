@@ -1,5 +1,6 @@
 //! The command as its user meets it: exit codes, one-line errors, the JSON
 //! schema, and that nothing is left behind. Nothing here depends on speed.
+#![cfg(target_os = "linux")] // signals, terminals, /proc
 
 use std::fs;
 use std::io::{Read, Write};

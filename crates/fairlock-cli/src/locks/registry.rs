@@ -11,6 +11,9 @@ use crate::{peers, reference};
 /// Families of locks that a feature of this crate adds.
 const FEATURE_FAMILIES: [&str; 6] = ["tbb", "abseil", "nsync", "boost", "ck", "folly"];
 
+/// Families of locks that are there on Linux only.
+const LINUX_FAMILIES: [&str; 2] = ["pthread", "fcntl"];
+
 /// Every lock of this build, ours first, then the references and the peers;
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
@@ -19,8 +22,11 @@ pub fn all() -> Vec<LockEntry> {
     locks.extend(reference::entries::<Native, Real>());
     locks.extend(peers::std::entries());
     locks.extend(peers::parking_lot::entries());
+    #[cfg(target_os = "linux")]
     locks.extend(peers::pthread::entries());
     locks.extend(peers::range::entries());
+    #[cfg(target_os = "linux")]
+    locks.extend(peers::fcntl::entries());
     #[cfg(feature = "native-peers")]
     locks.extend(peers::native::entries());
     locks
@@ -37,6 +43,9 @@ pub fn find(name: &str) -> Result<LockEntry, Error> {
         return Err(Error::usage(format!(
             "lock '{name}' is not in this build: build with --features native-peers"
         )));
+    }
+    if cfg!(not(target_os = "linux")) && LINUX_FAMILIES.contains(&family) {
+        return Err(Error::usage(format!("lock '{name}' is there on Linux only: leave it out")));
     }
     let names: Vec<&str> = all().iter().map(|entry| entry.name).collect();
     Err(Error::usage(match nearest(name, &names) {

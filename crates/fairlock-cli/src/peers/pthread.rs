@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
 use crate::locks::{BenchMutex, LockEntry, RwBench};
-use crate::workload::Padded;
+use crate::workload::team::Padded;
 
 // From glibc's <pthread.h>; the libc crate does not have them.
 const PREFER_WRITER_NONRECURSIVE: libc::c_int = 2;

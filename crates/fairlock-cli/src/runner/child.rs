@@ -1,17 +1,16 @@
 //! One cell in one child process: the parent's side ([`run`]) and the child's
 //! ([`serve`]). A cell goes in as JSON on stdin, a reply comes out on stdout.
 
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::events::{Event, Events};
 use crate::cell::{Cell, CellReport};
-use crate::error::Error;
+use crate::error::{Error, INTERRUPTED};
 use crate::locks::registry;
 use crate::workload::testbed::Real;
 
@@ -43,7 +42,7 @@ pub enum End {
 /// Runs `cell` in a child process. A child that is not done `patience` after its
 /// window is killed: its lock has lost somebody.
 pub fn run(cell: &Cell, events: &Events<Output>, patience: Duration) -> Result<End, Error> {
-    let mut child = spawn(cell, events)?;
+    let (mut child, _lifeline) = spawn(cell, events)?;
     let window = Duration::from_secs_f64(cell.secs + cell.warm_up_secs());
     let end = match events.next(window + patience) {
         Some(Event::Done(Output { stdout, stderr })) => {
@@ -66,25 +65,22 @@ pub fn run(cell: &Cell, events: &Events<Output>, patience: Duration) -> Result<E
     }
 }
 
-fn spawn(cell: &Cell, events: &Events<Output>) -> Result<Child, Error> {
-    // Not current_exe: the file may have been replaced by a newer build since.
-    let mut child = Command::new("/proc/self/exe")
-        .arg0("fairlock")
-        .arg(SUBCOMMAND)
-        // A group of its own: Ctrl-C goes to the parent alone, which ends the child.
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| cannot("start", &error))?;
-    let request = serde_json::to_vec(cell).map_err(|error| cannot("ask", &error.into()))?;
+/// A child that works on `cell`, and its stdin: the child ends when that is closed, as it is
+/// when this process ends, however it does.
+fn spawn(cell: &Cell, events: &Events<Output>) -> Result<(Child, ChildStdin), Error> {
+    let program = this_program().map_err(|error| cannot("start", &error))?;
+    let mut command = Command::new(program);
+    command.arg(SUBCOMMAND);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    set_apart(&mut command);
+    let mut child = command.spawn().map_err(|error| cannot("start", &error))?;
+    let mut request = serde_json::to_vec(cell).map_err(|error| cannot("ask", &error.into()))?;
+    request.push(b'\n');
     let mut stdin = child.stdin.take().expect("piped");
     let mut stdout = child.stdout.take().expect("piped");
     let mut stderr = child.stderr.take().expect("piped");
     // A child that is gone already says why on its stderr.
     let _ = stdin.write_all(&request);
-    drop(stdin);
     let sender = events.sender();
     std::thread::spawn(move || {
         let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -93,7 +89,26 @@ fn spawn(cell: &Cell, events: &Events<Output>) -> Result<Child, Error> {
         let _ = stderr.read_to_end(&mut err);
         let _ = sender.send(Event::Done(Output { stdout: out, stderr: err }));
     });
-    Ok(child)
+    Ok((child, stdin))
+}
+
+/// On Linux not by its path: the file may have been replaced by a newer build since.
+fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
+}
+
+/// In a group of its own: Ctrl-C goes to the parent alone, which ends the child.
+#[cfg(unix)]
+fn set_apart(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    command.arg0("fairlock").process_group(0);
+}
+
+#[cfg(windows)]
+fn set_apart(command: &mut Command) {
+    use std::os::windows::process::CommandExt;
+    const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+    command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
 fn end(stdout: &[u8], stderr: &[u8], status: ExitStatus) -> End {
@@ -110,21 +125,18 @@ fn end(stdout: &[u8], stderr: &[u8], status: ExitStatus) -> End {
     }
 }
 
-fn cannot(what: &str, error: &std::io::Error) -> Error {
+fn cannot(what: &str, error: &io::Error) -> Error {
     Error::failed(format!("cannot {what} a child process: {error}"))
 }
 
 /// The child: runs the cell on stdin, replies on stdout.
 pub fn serve() -> Result<(), Error> {
-    // Nobody is left to take the result if the parent dies. If it died before
-    // this, stdin is at its end and the cell does not parse.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|errno| Error::failed(format!("cannot tie a child to its parent: {errno}")))?;
     end_on_panic();
     let mut request = String::new();
-    std::io::stdin()
-        .read_to_string(&mut request)
+    io::stdin()
+        .read_line(&mut request)
         .map_err(|error| Error::failed(format!("no cell on stdin: {error}")))?;
+    end_with_parent();
     let cell: Cell = serde_json::from_str(&request).map_err(|error| {
         Error::usage(format!("`{SUBCOMMAND}` is for internal use; use `bench` ({error})"))
     })?;
@@ -136,8 +148,17 @@ pub fn serve() -> Result<(), Error> {
     let reply = serde_json::to_string(&reply)
         .map_err(|error| Error::failed(format!("cannot write the report: {error}")))?;
     // The parent may be gone, or have given up.
-    let _ = writeln!(std::io::stdout(), "{reply}");
+    let _ = writeln!(io::stdout(), "{reply}");
     Ok(())
+}
+
+/// Nobody is left to take the result if the parent dies.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        // The parent writes no more, so this ends with it.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        std::process::exit(i32::from(INTERRUPTED));
+    });
 }
 
 /// A thread that panics in a lock leaves the others waiting for it: end at once.

@@ -15,12 +15,12 @@ pub mod reader_spin;
 pub mod setup;
 pub mod spread;
 mod tally;
-mod team;
+pub mod team;
 pub mod testbed;
 pub mod think;
 pub mod uncontended;
 
-pub use team::{Padded, Phase};
+pub use team::Phase;
 
 use crate::cell::{Cell, CellReport, Workload};
 use crate::error::Error;

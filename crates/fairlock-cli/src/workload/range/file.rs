@@ -3,7 +3,7 @@
 //! half new), and each thread notes where it is inside, to find others there.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::cell::{Cell, CellReport, Side};
@@ -118,15 +118,49 @@ fn is_torn(record: &[u8]) -> bool {
 }
 
 fn write(file: &File, first: u64, buffer: &[u8]) -> Result<(), Error> {
-    let done = file.write_all_at(buffer, first * RECORD as u64);
+    let done = write_at(file, buffer, first * RECORD as u64);
     done.map_err(|error| failed("a write failed", &error))
 }
 
 fn read(file: &File, first: u64, buffer: &mut [u8]) -> Result<(), Error> {
-    let done = file.read_exact_at(buffer, first * RECORD as u64);
+    let done = read_at(file, buffer, first * RECORD as u64);
     done.map_err(|error| failed("a read failed", &error))
 }
 
-fn failed(what: &str, error: &std::io::Error) -> Error {
+#[cfg(unix)]
+fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, buffer, offset)
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+/// Writes all of it where it has to be, whatever other threads do with the file.
+#[cfg(windows)]
+fn write_at(file: &File, mut buffer: &[u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        let done = std::os::windows::fs::FileExt::seek_write(file, buffer, offset)?;
+        buffer = &buffer[done..];
+        offset += done as u64;
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        let done = std::os::windows::fs::FileExt::seek_read(file, buffer, offset)?;
+        if done == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer = &mut buffer[done..];
+        offset += done as u64;
+    }
+    Ok(())
+}
+
+fn failed(what: &str, error: &io::Error) -> Error {
     Error::failed(format!("range: {what}: {error}; choose another folder with --dir"))
 }

@@ -1,5 +1,4 @@
-//! A preallocated temporary file for direct I/O, which has no name: it goes with
-//! the process, however that ends.
+//! A file of Linux, past its page cache.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -8,10 +7,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::BLOCK;
 use crate::error::Error;
-
-/// Bytes of a block: a page, and a multiple of every disk's sector.
-pub const BLOCK: usize = 4096;
 
 /// A buffer aligned as direct I/O demands.
 #[repr(align(4096))]

@@ -1,0 +1,36 @@
+//! The file on systems for which nobody has written one: there is none.
+
+use std::path::Path;
+
+use crate::error::Error;
+
+/// A block in memory, of which only simulated disks make use.
+pub struct Block;
+
+impl Block {
+    pub fn new() -> Self {
+        Self
+    }
+}
+
+/// No file.
+pub enum DirectFile {}
+
+impl DirectFile {
+    /// Fails.
+    pub fn create(_dir: &Path, _blocks: u64) -> Result<Self, Error> {
+        Err(Error::failed("direct-io: direct I/O is there for Linux only; leave the workload out"))
+    }
+
+    pub fn write(&self, _index: u64, _block: &Block) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub fn read(&self, _index: u64, _block: &mut Block) -> Result<(), Error> {
+        match *self {}
+    }
+
+    pub fn file_system(&self) -> String {
+        match *self {}
+    }
+}

@@ -1,0 +1,15 @@
+//! A preallocated temporary file for direct I/O, which has no name: it goes with
+//! the process, however that ends.
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
+mod linux;
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{Block, DirectFile};
+#[cfg(target_os = "linux")]
+pub use linux::{Block, DirectFile};
+
+/// Bytes of a block: a page, and a multiple of every disk's sector.
+pub const BLOCK: usize = 4096;

@@ -1,0 +1,125 @@
+//! The program under the library for LD_PRELOAD.
+
+mod library;
+mod program;
+mod report;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use super::RunFlags;
+use crate::error::Error;
+use crate::output::{Page, complain};
+use report::Kept;
+
+/// Runs the program; its exit code is ours, or 128 and the signal that ended it. Then
+/// prints the report to stderr: stdout is the program's.
+pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
+    let library = library::find(flags.library.as_deref())?;
+    let Some((name, arguments)) = flags.program.split_first() else {
+        return Err(Error::usage("name a program to run"));
+    };
+    let program = program::find(name)?;
+    let obstacle = program::obstacle(&program);
+    if let Some(obstacle) = &obstacle {
+        complain(&format!("{}: {obstacle}", program.display()));
+    }
+    let kept = flags.stats.as_deref().map(Kept::new).transpose()?;
+    let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir();
+    let folder =
+        folder.map_err(|e| Error::failed(format!("cannot make a folder for the report: {e}")))?;
+
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    // What it has is not replaced.
+    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
+    command.env("LD_PRELOAD", joined(library.as_os_str(), others.as_deref()));
+    command
+        .env("FAIRLOCK_STATS", folder.path().join(report::NAME))
+        .env_remove("FAIRLOCK_STATS_PID");
+    if let Some(policy) = &flags.policy {
+        command.env("FAIRLOCK_POLICY", policy);
+    }
+    catch_signals();
+    let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
+    let status = wait(child)?;
+    if let Some(signal) = status.signal() {
+        complain(&format!("{} was ended by signal {signal}", program.display()));
+    }
+
+    let report = report::read(folder.path())?;
+    Page::Stderr.show(&report.text(obstacle.is_some(), Page::Stderr.width()))?;
+    if let Some(kept) = kept {
+        report.keep(kept)?;
+    }
+    Ok(exit_code(status))
+}
+
+fn joined(first: &OsStr, others: Option<&OsStr>) -> OsString {
+    let mut all = first.to_owned();
+    if let Some(others) = others {
+        all.push(":");
+        all.push(others);
+    }
+    all
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => crate::error::FAILED.into(),
+    };
+    ExitCode::from(code as u8)
+}
+
+/// The program that runs, for signal handlers; zero before it does.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+/// A signal that came before.
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// From here on signals are the program's business: those from the terminal reach it
+/// without us, others are passed on; and this process stays for the report. What is
+/// ignored, as under nohup, the program has to find ignored.
+fn catch_signals() {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: plain data; then the action is filled in, and all the handler does is
+        // allowed in one.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            action.sa_sigaction = pass_on as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+fn wait(mut child: Child) -> Result<ExitStatus, Error> {
+    // SeqCst: the handler stores one and loads the other, too.
+    CHILD.store(child.id() as i32, Ordering::SeqCst);
+    let early = EARLY.load(Ordering::SeqCst);
+    if early != 0 {
+        pass_on(early);
+    }
+    let ended = child.wait();
+    CHILD.store(0, Ordering::SeqCst);
+    ended.map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))
+}
+
+extern "C" fn pass_on(signal: libc::c_int) {
+    if signal != libc::SIGTERM && signal != libc::SIGHUP {
+        return;
+    }
+    EARLY.store(signal, Ordering::SeqCst);
+    let child = CHILD.load(Ordering::SeqCst);
+    if child != 0 {
+        // SAFETY: numbers. Until it has been waited for, the number is the child's.
+        unsafe { libc::kill(child, signal) };
+    }
+}
