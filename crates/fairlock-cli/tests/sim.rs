@@ -144,6 +144,13 @@ fn what_is_no_comparison_does_not_look_like_one() {
     let ratio = row["ratio_to_baseline"].as_f64().unwrap() / row["published"].as_f64().unwrap();
     assert_eq!(row["ratio_to_published"].as_f64(), Some(ratio));
 
+    // The range in the unit of what it is the range of.
+    let alone = ["sim", "direct-io", "--case", "writer_alone", "--locks", "default"];
+    let (printed, _) = run_json(&[&alone[..], &["--duration", "5ms"]].concat(), &file);
+    let line: Vec<_> = printed.lines().nth(3).unwrap().split_whitespace().collect();
+    let rate = line.iter().position(|&word| word == "MB/s").unwrap();
+    assert_eq!(line[rate + 1], format!("{0}-{0}", line[rate - 1]), "{printed}");
+
     // Published for other threads, another machine, or another load.
     let batch = ["batch", "--case", "chunks", "--locks", "batch1,batch8"];
     for other in [

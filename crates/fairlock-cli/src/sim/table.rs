@@ -111,8 +111,13 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
             or_dash(row.overcommit, |x| format!("{x}x")),
             or_dash(row.cs_load, |n| n.to_string()),
             or_dash(row.rate(), show),
-            or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| {
-                format!("{}-{}", per_s(min), per_s(max))
+            or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| match f.mb_per_s {
+                Some(mb) => {
+                    // Both are rates of the same blocks.
+                    let in_mb = |ops: f64| digits(ops * mb / f.ops_per_s.unwrap_or(ops).max(1.0));
+                    format!("{}-{}", in_mb(min), in_mb(max))
+                }
+                None => format!("{}-{}", per_s(min), per_s(max)),
             }),
             or_dash(c.published, show),
             two_digits(c.ratio_to_published),
