@@ -20,7 +20,7 @@ pub mod testbed;
 pub mod think;
 pub mod uncontended;
 
-pub use team::Phase;
+pub use team::{Padded, Phase};
 
 use crate::cell::{Cell, CellReport, Workload};
 use crate::error::Error;
