@@ -22,9 +22,6 @@ pub(super) struct Queued<P: Platform> {
     pub(super) holder_cpu: usize,
     /// Under tenure, when somebody left the closed lock free; zero if nobody did.
     pub(super) freed: u64,
-    /// Under tenure, how often the lock had been taken past the queue when the last one of
-    /// the queue took it.
-    pub(super) steals: usize,
     /// For `ReaderSpin::Adaptive`.
     pub(super) turns: Turns,
 }
@@ -41,7 +38,6 @@ impl<P: Platform> Queued<P> {
             modes: Modes::new(),
             holder_cpu: 0,
             freed: 0,
-            steals: 0,
             turns: Turns::new(),
         }
     }

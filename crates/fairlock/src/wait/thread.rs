@@ -23,6 +23,8 @@ pub struct Thread<P: Platform> {
     /// While it waits under a token that can end that.
     pub(crate) cancel: CancelLinks<P>,
     pub(crate) steals: StealClock,
+    /// The lock that it gives way at when it has left it: an address, for comparing; or zero.
+    pub(crate) gives_way: Cell<usize>,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
     /// The wait that it gave up last.
@@ -35,8 +37,8 @@ pub struct Thread<P: Platform> {
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `contended`,
-// `given_up`, `wake_cost` and `past_queue` are used by the record's own thread only.
+// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
+// `contended`, `given_up`, `wake_cost` and `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -49,6 +51,7 @@ impl<P: Platform> Thread<P> {
             spinner: SpinnerNode::new(),
             cancel: CancelLinks::new(),
             steals: StealClock::new(),
+            gives_way: Cell::new(0),
             contended: Cell::new(0),
             given_up: GivenUp::new(),
             wake_cost: Cell::new(0),

@@ -204,10 +204,6 @@ impl TenureClock {
         self.end
     }
 
-    pub(in crate::rwsem) fn started(&self) -> u64 {
-        self.started
-    }
-
     pub(in crate::rwsem) fn is_over(&self, now: u64) -> bool {
         now >= self.end
     }

@@ -70,12 +70,16 @@ const RESERVED_NS: u64 = 100_000;
 const MOST_MISSED: u8 = 2;
 /// A lock that is free at every look for so long, with no steal between them, is idle.
 const IDLE_NS: u64 = 300;
-/// How long after the end of a tenure whoever has the lock closes it, if the one who is next
-/// has not done so: about what it takes to be woken, where there is a CPU.
-const GRACE_NS: u64 = 50_000;
+/// How long after the end of a tenure whoever leaves the lock gives way to the one who is
+/// next, which has not come: about what it takes to be woken, where there is a CPU.
+const LATE_NS: u64 = 50_000;
 /// The same where threads share the lock: it is free now and then, and the one who is next
-/// takes it as soon as it runs.
-const SHARED_GRACE_NS: u64 = 4_000_000;
+/// takes it as soon as it runs. Sooner, programs that have CPUs to themselves lose nothing, and
+/// those beside busy ones lose their share of the CPUs.
+const SHARED_LATE_NS: u64 = 1_000_000;
+/// How long after the end of a tenure whoever has the lock closes it: giving way has not
+/// helped.
+const LOST_NS: u64 = 4_000_000;
 /// How often a thread that finds the lock taken looks again before it queues: awake,
 const SPINS: u32 = 3;
 /// and giving its CPU to others that want it. Under a model checker, where every look
@@ -126,17 +130,15 @@ impl<P: Platform> Holder<P> {
         }
     }
 
-    /// A load and a store, not one step: a lost count does not matter.
-    fn count_steal(&self) {
+    /// The calling thread has taken the lock, in a tenure of its own side or not. A load and a
+    /// store, not one step: a lost count does not matter.
+    fn count(&self, own: bool) {
         let steals = self.steals.load(Ordering::Relaxed);
         self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
-        self.note();
-    }
-
-    /// The calling thread has taken the lock.
-    fn note(&self) {
-        set(&self.thread, P::thread_hint());
         set(&self.cpu, this_cpu::<P>());
+        if own {
+            set(&self.thread, P::thread_hint());
+        }
     }
 
     /// Whether the calling thread took the lock last.
@@ -217,11 +219,15 @@ impl<P: Platform> InTenure<'_, P> {
     /// longer counted.
     #[inline]
     pub(super) fn keeps_count(&self, before: usize) -> bool {
-        if read_stealable(before) && !self.takes_turns(Kind::Reader, before) {
+        let gives_way = before & WAITERS != 0 && self.gives_way();
+        if !gives_way && read_stealable(before) && !self.takes_turns(Kind::Reader, before) {
             self.note_steal(Kind::Reader, before);
             return true;
         }
         self.take_count_back();
+        if gives_way {
+            self.give_way();
+        }
         false
     }
 
@@ -273,7 +279,9 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline]
     fn note_steal(&self, kind: Kind, before: usize) {
         if before & WAITERS != 0 && is_free(before) {
-            self.holder.count_steal();
+            // A reader may use a moment of the writers' tenure, but that does not become its own.
+            let own = kind == Kind::Writer || before & READERS_TURN != 0;
+            self.holder.count(own);
         }
         if before & WAITERS != 0 {
             self.watch_clock();
@@ -284,14 +292,31 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// A busy lock may take all CPUs, and then the one who is next cannot end the tenure:
-    /// whoever has the lock does so in its place, a moment later.
+    /// whoever has the lock notices, to give way to it; if that did not help either, it closes
+    /// the lock in its place.
     fn watch_clock(&self) {
-        if let Some(look) = P::thread().steals.tick::<P>() {
-            let grace = if self.holder.is_in_turns() { GRACE_NS } else { SHARED_GRACE_NS };
-            let end = self.holder.end.load(Ordering::Relaxed);
-            if look.now >= end.saturating_add(grace) {
+        let me = P::thread();
+        if let Some(look) = me.steals.tick::<P>() {
+            let over = look.now.saturating_sub(self.holder.end.load(Ordering::Relaxed));
+            if over >= LOST_NS {
                 self.close();
+            } else if over >= if self.holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS } {
+                me.gives_way.set(self.id());
             }
+        }
+    }
+
+    /// Whether the calling thread has seen that the one who is next is late.
+    fn gives_way(&self) -> bool {
+        P::thread().gives_way.get() == self.id()
+    }
+
+    /// The calling thread has left the lock: the CPU it ran on may be what the one who is next
+    /// is late for. Cheap where it is not, and the lock stays open, unlike by closing it.
+    fn give_way(&self) {
+        if self.gives_way() {
+            P::thread().gives_way.set(0);
+            P::yield_now();
         }
     }
 
@@ -371,6 +396,7 @@ impl<P: Platform> InTenure<'_, P> {
             }
             wake(&mut wakes);
         }
+        self.give_way();
     }
 
     /// Lets the lock go, unless somebody is to be woken then. By compare-exchange: whoever

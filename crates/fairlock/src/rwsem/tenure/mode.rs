@@ -14,53 +14,91 @@ pub(in crate::rwsem) enum Mode {
     InTurns = 1,
 }
 
-/// What tenures of either mode yielded lately.
+/// What either mode yielded lately.
 #[derive(Debug)]
 pub(in crate::rwsem) struct Modes {
     mode: Mode,
+    /// Since when acquisitions are counted, and what the count was then.
+    since: u64,
+    counted: usize,
+    /// What is counted for the next sample: for how long, and how many.
+    ns: u32,
+    acquisitions: u32,
+    /// The next sample is of a mode that has just begun, and its threads still asleep.
+    settles: bool,
     /// Acquisitions in a second, smoothed; zero if not tried yet.
-    rates: [u64; 2],
-    /// After so many tenures in the better mode the other one is tried,
-    left: u32,
+    rates: [u32; 2],
+    /// After so many samples of the better mode the other one is tried,
+    left: u16,
     /// and if it is still worse, after twice as many.
-    interval: u32,
+    interval: u16,
 }
 
-/// A tenure shorter than this says nothing.
-const SHORTEST_NS: u64 = 20_000;
-const INTERVAL: u32 = 16;
-const LONGEST_INTERVAL: u32 = 4_096;
+/// A sample is over so much time: less says nothing.
+const SAMPLE_NS: u32 = 250_000;
+const INTERVAL: u16 = 32;
+const LONGEST_INTERVAL: u16 = 1_024;
 
 impl Modes {
     pub(in crate::rwsem) const fn new() -> Self {
-        Self { mode: Mode::Shared, rates: [0; 2], left: 1, interval: INTERVAL }
+        Self {
+            mode: Mode::Shared,
+            since: 0,
+            counted: 0,
+            ns: 0,
+            acquisitions: 0,
+            settles: false,
+            rates: [0; 2],
+            left: 1,
+            interval: INTERVAL,
+        }
     }
 
     pub(in crate::rwsem) fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// A tenure of writers has ended that lasted for `ns` and had so many acquisitions:
-    /// chooses the mode of the next one.
-    pub(in crate::rwsem) fn tenure_ended(&mut self, acquisitions: u64, ns: u64) {
-        if ns < SHORTEST_NS {
-            return;
+    /// Counting begins at `now`: writers have the lock and somebody waits. So many
+    /// acquisitions were counted before.
+    pub(in crate::rwsem) fn begin(&mut self, now: u64, count: usize) {
+        self.since = now;
+        self.counted = count;
+    }
+
+    /// One of the queue takes the lock at `now`, and writers had it since counting began:
+    /// chooses the mode from here on.
+    pub(in crate::rwsem) fn next_takes(&mut self, now: u64, count: usize) {
+        self.ns = self.ns.saturating_add(at_most_u32(now.saturating_sub(self.since)));
+        let acquisitions = count.wrapping_sub(self.counted);
+        self.acquisitions = self.acquisitions.saturating_add(at_most_u32(acquisitions as u64));
+        self.begin(now, count);
+        if self.ns >= SAMPLE_NS {
+            let sample = u64::from(self.acquisitions) * 1_000_000_000 / u64::from(self.ns);
+            let sample = at_most_u32(sample);
+            (self.ns, self.acquisitions) = (0, 0);
+            if core::mem::take(&mut self.settles) {
+                return;
+            }
+            self.sampled(sample);
         }
-        let sample = acquisitions.saturating_mul(1_000_000_000) / ns;
+    }
+
+    /// The mode yielded so many acquisitions in a second.
+    fn sampled(&mut self, sample: u32) {
         let rate = &mut self.rates[self.mode as usize];
-        *rate = if *rate == 0 { sample } else { rate.saturating_mul(7).saturating_add(sample) / 8 };
+        *rate = if *rate == 0 { sample } else { *rate - *rate / 8 + sample / 8 };
         let better = self.better();
         if better != self.mode {
             let tried = self.left == 0;
             self.interval =
                 if tried { (2 * self.interval).min(LONGEST_INTERVAL) } else { INTERVAL };
             self.left = self.interval;
-            self.mode = better;
+            self.enter(better);
         } else if self.left > 0 {
             self.left -= 1;
             if self.left == 0 {
                 // What is known of the other mode may be out of date.
-                self.mode = self.mode.other();
+                self.enter(self.mode.other());
                 self.rates[self.mode as usize] = 0;
             }
         } else {
@@ -70,12 +108,21 @@ impl Modes {
         }
     }
 
-    /// The mode that yields more. A fifth less is worth it where threads take turns: waits are
+    fn enter(&mut self, mode: Mode) {
+        self.mode = mode;
+        self.settles = true;
+    }
+
+    /// The mode that yields more. A ninth less is worth it where threads take turns: waits are
     /// shorter, and CPUs are left to others.
     fn better(&self) -> Mode {
         let [shared, turns] = self.rates;
-        if turns.saturating_add(turns / 4) >= shared { Mode::InTurns } else { Mode::Shared }
+        if turns.saturating_add(turns / 8) >= shared { Mode::InTurns } else { Mode::Shared }
     }
+}
+
+fn at_most_u32(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 impl Mode {
@@ -91,13 +138,13 @@ impl Mode {
 mod tests {
     use super::*;
 
-    /// Tenures of 100 us at these rates: how many of `tenures` were in turns.
-    fn in_turns(modes: &mut Modes, shared: u64, turns: u64, tenures: u32) -> u32 {
-        (0..tenures)
+    /// Samples of these rates: how many of `samples` were in turns.
+    fn in_turns(modes: &mut Modes, shared: u32, turns: u32, samples: u32) -> u32 {
+        (0..samples)
             .map(|_| {
                 let mode = modes.mode();
                 let rate = if mode == Mode::Shared { shared } else { turns };
-                modes.tenure_ended(rate / 10_000, 100_000);
+                modes.sampled(rate);
                 u32::from(mode == Mode::InTurns)
             })
             .sum()

@@ -16,9 +16,13 @@ use crate::rwsem::priority::passes_writers;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{
     HANDOFF, QUEUE_FLAGS, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, flag_queue,
-    is_free, is_reserved, may_join, may_take_next, read_stealable,
+    is_free, is_reserved, may_join, may_take_next, read_stealable, readers,
 };
 use crate::wait::{INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
+
+/// Each reader of the queue that gets in wakes so many others: a crowd is awake sooner than if
+/// one woke them all.
+const INVITES: usize = 2;
 
 /// What a new waiter found when it queued.
 pub(super) enum Arrival {
@@ -104,7 +108,9 @@ impl<P: Platform> InTenure<'_, P> {
                 self.word.fetch_or(READERS_TURN, Ordering::Relaxed);
                 Kind::Reader
             };
-            q.clock.first_comes(P::now(), inside, waiting(&q.waiters), self.shape);
+            let now = P::now();
+            q.clock.first_comes(now, inside, waiting(&q.waiters), self.shape);
+            q.modes.begin(now, self.holder.steals());
         } else {
             q.clock.another_comes(waiting(&q.waiters), self.shape);
         }
@@ -182,10 +188,8 @@ impl<P: Platform> InTenure<'_, P> {
             self.begin_turn(q, waiter, word, now, wakes);
         } else {
             q.clock.reader_joins(now);
-            if self.holder.steals() == q.steals {
-                // None of those inside has come back yet: their sections may be sleeps, and
-                // there is a CPU for another.
-                self.invite_readers(q, 1, wakes);
+            if !q.clock.is_over(now) && readers(word) < P::cpus() {
+                self.invite_readers(q, INVITES, wakes);
             }
         }
         true
@@ -209,24 +213,23 @@ impl<P: Platform> InTenure<'_, P> {
             });
         }
         q.clock.note_leaving(P::thread().wake_cost.get());
-        let steals = self.holder.steals();
-        if q.clock.side() == Kind::Writer {
-            let acquisitions = steals.wrapping_sub(q.steals) as u64;
-            q.modes.tenure_ended(acquisitions, now.saturating_sub(q.clock.started()));
-            self.holder.set_in_turns(q.modes.mode() == Mode::InTurns);
+        self.holder.count(true);
+        match q.clock.side() {
+            Kind::Writer => q.modes.next_takes(now, self.holder.steals()),
+            Kind::Reader => q.modes.begin(now, self.holder.steals()),
         }
+        self.holder.set_in_turns(q.modes.mode() == Mode::InTurns);
         q.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape);
         q.holder_cpu = this_cpu::<P>();
-        q.steals = steals;
-        self.holder.note();
         if q.waiters.is_empty() {
             return;
         }
+        // First: waking a crowd takes longer than a short tenure.
+        self.recheck(q, None, wakes);
         if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
             q.waiters.prefer_elsewhere(Kind::Reader, q.holder_cpu);
-            self.invite_readers(q, P::cpus().saturating_sub(1).max(1), wakes);
+            self.invite_readers(q, INVITES, wakes);
         }
-        self.recheck(q, None, wakes);
     }
 
     /// A writer has become a reader: readers that wait may join it, whose turn it is not

@@ -255,7 +255,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Which lock it is, for threads that come back.
-    fn id(&self) -> usize {
+    pub(super) fn id(&self) -> usize {
         core::ptr::from_ref(self.word).addr()
     }
 
