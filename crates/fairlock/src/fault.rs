@@ -103,6 +103,10 @@ pub enum Fault {
     /// A stripe opens in which a slot is held from the last striping: its holder tells
     /// nobody when it leaves.
     OpensBesideHolder,
+    /// Of those that may be overtaken the last one awake goes to sleep without a look.
+    RestsBlindly,
+    /// Who leaves the tree tells none of those that may be overtaken.
+    LeavesTreeQuietly,
     /// A recursive read that meets a writer waits behind all others. (As above.)
     WaitsBehind,
 }

@@ -15,14 +15,7 @@ use crate::wait::{Kind, WakeList};
 impl<P: Platform> RangeRwLock<P> {
     /// Gives back a range that is in the tree.
     pub(super) fn release_node(&self, id: Id) {
-        let span = self.with_queue_and_wakes(|q, wakes| {
-            let span = q.ranges.span(id);
-            q.remove(id, wakes);
-            (!q.patient.is_empty()).then_some(span)
-        });
-        if let Some(span) = span {
-            self.poke(span);
-        }
+        self.with_queue_and_wakes(|q, wakes| q.remove(id, wakes));
     }
 
     /// A slot was left that somebody in the tree may count.
@@ -55,33 +48,25 @@ impl<P: Platform> RangeRwLock<P> {
             let seat = self.seat(slot);
             // Release: the readers let in see what was written.
             seat.word.fetch_and(!writer_bit(seat.index), Ordering::Release);
+            q.note_left(span);
         });
-        if self.has_patient() {
-            self.poke(span);
-        }
     }
 
     /// Turns a writer in the tree into a reader.
     pub(super) fn downgrade_node(&self, id: Id, span: Span) {
-        let patient = self.with_queue_and_wakes(|q, wakes| {
+        self.with_queue_and_wakes(|q, wakes| {
             q.ranges.downgrade(id, |waiter, node| grant(waiter, node, wakes));
-            !q.patient.is_empty()
+            q.note_left(span);
         });
-        if patient {
-            self.poke(span);
-        }
     }
 
     /// Gives up all of a held range but `span`. Returns the new name of the hold.
     pub(super) fn shrink_hold(&self, hold: Hold, from: Span, span: Span, kind: Kind) -> Hold {
-        let hold = self.with_queue_and_wakes(|q, wakes| {
+        self.with_queue_and_wakes(|q, wakes| {
             let id = self.move_to_tree(q, hold, from, kind, wakes);
+            q.note_left(from);
             Hold::node(q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)))
-        });
-        if self.has_patient() {
-            self.poke(from);
-        }
-        hold
+        })
     }
 
     /// Splits a held range before `mid`.
@@ -135,7 +120,10 @@ impl<P: Platform> RangeRwLock<P> {
                 q.ranges.insert_held(span, kind, 0, 0)
             }
             // It may have been entered when its range could not be read.
-            id => q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes)),
+            id => {
+                q.note_left(q.ranges.span(id));
+                q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes))
+            }
         };
         // Those that look at the slot from here on find it empty, then left, and
         // then look at the tree, which they could not before it was left.

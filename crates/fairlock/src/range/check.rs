@@ -5,6 +5,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
+use super::patient::ASLEEP;
 use super::striping::Made;
 use super::word::{CLOSED, QUEUED, STRIPED, TREE};
 use crate::inspect;
@@ -40,6 +41,12 @@ impl<P: Platform> RangeRwLock<P> {
                     return Err("CLOSED does not say whether the tree has a range there");
                 }
             }
+        }
+        let shows_asleep = self.patient.load(Ordering::Relaxed) == ASLEEP;
+        if self.has_patient() == q.patient.is_empty()
+            || shows_asleep != (!q.patient.is_empty() && q.patient.awake() == 0)
+        {
+            return Err("what is shown of those that may be overtaken is not so");
         }
         for (_, _, _, entry) in q.ranges.iter() {
             if let Some(waiter) = entry.waiter {

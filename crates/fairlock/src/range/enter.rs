@@ -63,12 +63,13 @@ impl<P: Platform> RangeRwLock<P> {
         {
             return result;
         }
-        let (result, next) = self.with_queue(|q| {
-            let next = if self.is_crowded() { self.begin_stripes_if_useful(q, span) } else { None };
-            (self.try_entry(q, span, kind), next)
+        let (result, shift) = self.with_queue(|q| {
+            let shift =
+                if self.is_crowded() { self.begin_stripes_if_useful(q, span) } else { None };
+            (self.try_entry(q, span, kind), shift)
         });
-        if let Some(next) = next {
-            self.go_on(next);
+        if let Some(shift) = shift {
+            self.make_stripes(shift);
         }
         result
     }
@@ -191,7 +192,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     // ---- waiting ----
 
-    /// Lists a waiter that may be overtaken.
+    /// Lists a waiter that may be overtaken: as awake if it may have its range already.
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
@@ -203,7 +204,7 @@ impl<P: Platform> RangeRwLock<P> {
         // Relaxed: the gate is opened under the tree lock.
         passes_gate(self.word.load(Ordering::Relaxed), waiter.kind)?;
         // SAFETY: the caller's promise.
-        unsafe { q.patient.push(waiter) };
+        unsafe { self.list_patient(q, waiter) };
         Ok(())
     }
 
@@ -303,7 +304,6 @@ impl<P: Platform> RangeRwLock<P> {
                 break;
             }
         }
-        Self::tell_first_patient(q, wakes);
     }
 
     /// Takes a waiter out, wherever it is. `Ok` with its range if that was granted:
@@ -317,22 +317,8 @@ impl<P: Platform> RangeRwLock<P> {
         match waiter.state() {
             waiter::GRANTED => return Some(Hold::node(waiter.node())),
             waiter::QUEUED => q.remove(waiter.node(), wakes),
-            _ => {
-                let was_first = q.patient.first().is_some_and(|first| core::ptr::eq(first, waiter));
-                q.patient.remove(waiter);
-                if was_first {
-                    Self::tell_first_patient(q, wakes);
-                }
-            }
+            _ => q.patient.remove(waiter),
         }
         None
-    }
-
-    /// The one in front looks by itself (see `wait`): a new one has to know that it is,
-    /// or ranges that nobody poked for would stand idle until its time is over.
-    fn tell_first_patient(q: &Queue<P>, wakes: &mut WakeList<P>) {
-        if let Some(first) = q.patient.first() {
-            wakes.push(first.thread);
-        }
     }
 }

@@ -52,6 +52,8 @@ pub(super) enum Fault {
     SkipsStripes = 23,
     /// Takes a slot in a closed stripe.
     IgnoresClosed = 24,
+    /// Shows that all sleep, and looks with nothing between the two.
+    LooksUnordered = 26,
     /// Does not look again after it looked at the slots of a stripe.
     LooksOnceAtStripe = 25,
 }

@@ -94,7 +94,7 @@ macro_rules! guard {
             #[inline(always)]
             fn drop(&mut self) {
                 // SAFETY: the guard owns its hold, and is gone after this.
-                unsafe { self.lock.release(self.hold, self.span, $kind) }
+                unsafe { self.lock.release(self.hold, $kind) }
             }
         }
 
@@ -125,13 +125,13 @@ impl<P: Platform> RangeRwLock<P> {
     /// Gives a range back.
     ///
     /// # Safety
-    /// `hold` holds `span` as `kind`, and is not used after this.
+    /// `hold` holds a range as `kind`, and is not used after this.
     #[inline(always)]
-    pub(super) unsafe fn release(&self, hold: Hold, span: Span, kind: Kind) {
+    pub(super) unsafe fn release(&self, hold: Hold, kind: Kind) {
         match hold.place() {
-            Place::Slot(slot) => self.release_slot(slot, span, kind),
-            Place::Striped(slot) => self.release_striped(slot, span, kind),
-            Place::Pair(first, second) => self.release_pair(first, second, span, kind),
+            Place::Slot(slot) => self.release_slot(slot, kind),
+            Place::Striped(slot) => self.release_striped(slot, kind),
+            Place::Pair(first, second) => self.release_pair(first, second, kind),
             Place::Node(id) => self.release_node(id),
             // SAFETY: the hold is by the gate.
             Place::Gate => unsafe { self.leave_gate(kind) },

@@ -50,7 +50,9 @@
 //! it enters the tree, with all that came before it, and from there on nobody gets
 //! past it (`wait`). As long as it is awake and sections are not too short for that,
 //! it waits there from the start: order among threads that run costs next to nothing,
-//! and lets more of them run beside each other. So the wait for a range is at most
+//! and lets more of them run beside each other. When it sleeps and its range falls free,
+//! it is woken, unless another one that waits and is awake goes first (`patient`). So the
+//! wait for a range is at most
 //!
 //! > *overtaken_for* + the sections of those that are inside then, and of those
 //! > that arrived before and overlap, directly or through one another
@@ -90,6 +92,7 @@ mod enter;
 mod faults;
 mod guard;
 mod holders;
+mod patient;
 mod policy;
 mod queue;
 #[cfg(all(test, fairlock_loom))]
@@ -238,12 +241,13 @@ pub struct RangeRwLock<P: Platform> {
     tree_lock: AdaptiveTicketLock<P>,
     /// Guarded by `tree_lock`.
     queue: UnsafeCell<Queue<P>>,
-    /// When pokes were last earned, and how many are left.
-    poked: P::AtomicU64,
-    pokes: P::AtomicU32,
-    /// Non-zero while threads wait that may be overtaken: whoever leaves a range
-    /// looks here, so it is not in the word, which would never be what they guess.
+    /// When one of those that may be overtaken last looked.
+    looked: P::AtomicU64,
+    /// How things stand with them,
     patient: P::AtomicU32,
+    /// and which slots they sleep for: whoever leaves a slot looks here, so it is not in
+    /// the word, which would never be what they guess.
+    watched: P::AtomicU32,
     /// The shift of regions plus one, while the lock is striped.
     striping: P::AtomicU32,
     /// Set once,
@@ -364,9 +368,9 @@ impl<P: Platform> RangeRwLock<P> {
             hull_last: ConstZero::ZERO,
             tree_lock: AdaptiveTicketLock::new_const(),
             queue: UnsafeCell::new(Queue::new()),
-            poked: ConstZero::ZERO,
-            pokes: ConstZero::ZERO,
+            looked: ConstZero::ZERO,
             patient: ConstZero::ZERO,
+            watched: ConstZero::ZERO,
             striping: ConstZero::ZERO,
             stripes: OnceCell::new(),
             has_stripes: ConstZero::ZERO,
@@ -392,9 +396,9 @@ impl<P: Platform> RangeRwLock<P> {
             hull_last: P::AtomicU64::new(0),
             tree_lock: AdaptiveTicketLock::new(),
             queue: UnsafeCell::new(Queue::new()),
-            poked: P::AtomicU64::new(0),
-            pokes: P::AtomicU32::new(0),
+            looked: P::AtomicU64::new(0),
             patient: P::AtomicU32::new(0),
+            watched: P::AtomicU32::new(0),
             striping: P::AtomicU32::new(0),
             stripes: OnceCell::new(),
             has_stripes: P::AtomicU32::new(0),
@@ -422,11 +426,9 @@ impl<P: Platform> RangeRwLock<P> {
         self.gate.set_events(counts);
     }
 
-    /// Whether threads wait that may be overtaken. Relaxed: one that is missed here
-    /// wakes by its own timer.
-    #[inline(always)]
+    /// Whether threads wait that may be overtaken.
     fn has_patient(&self) -> bool {
-        self.patient.load(Ordering::Relaxed) != 0
+        self.patient.load(Ordering::Relaxed) != patient::NOBODY
     }
 
     #[inline]

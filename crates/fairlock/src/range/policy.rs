@@ -11,7 +11,7 @@ pub struct RangePolicy {
     ///
     /// With `n` threads waiting it is at least `n` x 600 us: a thread that is let
     /// in from the queue costs the others some 30 us, and that is not to be more
-    /// than a twentieth of the time.
+    /// than a twentieth of the time. [`Duration::MAX`]: for ever.
     pub overtaken_for: Duration,
 }
 
@@ -26,10 +26,10 @@ impl RangePolicy {
         self.overtaken_for.is_zero()
     }
 
-    /// How long one of `waiters` may be overtaken, in nanoseconds.
-    pub(super) fn patience_ns(&self, waiters: usize) -> u64 {
-        let least = u64::try_from(self.overtaken_for.as_nanos()).unwrap_or(u64::MAX / 4);
-        least.max(waiters as u64 * HANDOFF_SHARE_NS).min(u64::MAX / 4)
+    /// Until when one of `waiters` may be overtaken that arrived then. `None`: for ever.
+    pub(super) fn patience_end(&self, arrived: u64, waiters: usize) -> Option<u64> {
+        let least = u64::try_from(self.overtaken_for.as_nanos()).ok()?;
+        arrived.checked_add(least.max(waiters as u64 * HANDOFF_SHARE_NS))
     }
 }
 

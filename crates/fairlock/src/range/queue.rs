@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
 use super::crowd::Crowd;
+use super::patient::NOBODY;
 use super::ranges::Ranges;
 use super::slots::Missed;
 use super::span::Span;
@@ -36,8 +37,11 @@ pub(super) struct Queue<P: Platform> {
     pub(super) crowd: Option<Box<Crowd>>,
     /// What the lock shows as the hull of the tree.
     hull: (u64, u64),
-    /// Whether the lock shows that somebody is patient.
-    shows_patient: bool,
+    /// What the lock shows of those that may be overtaken: see `patient`.
+    pub(super) shows_patient: u32,
+    /// The extent of what has left the tree, or is less in the way there, since the last
+    /// look for those that this lets go on.
+    pub(super) left: (u64, u64),
     /// Which of `TREE`, `QUEUED` and `STRIPED` are set.
     flags: u64,
     /// The last range that was held after a look at the tree.
@@ -71,7 +75,8 @@ impl<P: Platform> Queue<P> {
             striping: None,
             crowd: None,
             hull: NOTHING,
-            shows_patient: false,
+            shows_patient: NOBODY,
+            left: NOTHING,
             flags: 0,
             last: Last::Gone,
         }
@@ -114,11 +119,21 @@ impl<P: Platform> Queue<P> {
         node
     }
 
+    /// `span` has left the tree, or is less in the way there: those that wait for it and
+    /// may be overtaken are told at the end.
+    pub(super) fn note_left(&mut self, span: Span) {
+        if !self.patient.is_empty() && !active(Fault::LeavesTreeQuietly) {
+            let (start, last) = self.left;
+            self.left = (start.min(span.start()), last.max(span.last()));
+        }
+    }
+
     /// Takes an entry out of the tree and grants what that lets in.
     pub(super) fn remove(&mut self, id: Id, wakes: &mut WakeList<P>) {
         if self.last == Last::Node(id) {
             self.last = Last::Gone;
         }
+        self.note_left(self.ranges.span(id));
         self.ranges.remove(id, |waiter, node| grant(waiter, node, wakes));
     }
 }
@@ -146,16 +161,9 @@ pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes:
 }
 
 impl<P: Platform> RangeRwLock<P> {
-    /// Runs `f` under the tree lock, then makes the word say what is in the tree.
+    /// Runs `f` under the tree lock, then makes the lock show what is in the tree.
     pub(super) fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<P>) -> R) -> R {
-        self.tree_lock.lock();
-        // SAFETY: `tree_lock` is held, so this is the only reference to the queue.
-        let queue = unsafe { &mut *self.queue.get() };
-        let result = f(queue);
-        self.settle(queue);
-        // SAFETY: taken above.
-        unsafe { self.tree_lock.unlock() };
-        result
+        self.with_queue_and_wakes(|q, _| f(q))
     }
 
     /// The same, with a list of threads to be woken when the lock is free again.
@@ -164,16 +172,23 @@ impl<P: Platform> RangeRwLock<P> {
         f: impl FnOnce(&mut Queue<P>, &mut WakeList<P>) -> R,
     ) -> R {
         let mut wakes = WakeList::new();
-        let result = self.with_queue(|q| f(q, &mut wakes));
+        self.tree_lock.lock();
+        // SAFETY: `tree_lock` is held, so this is the only reference to the queue.
+        let queue = unsafe { &mut *self.queue.get() };
+        let result = f(queue, &mut wakes);
+        self.settle(queue, &mut wakes);
+        // SAFETY: taken above.
+        unsafe { self.tree_lock.unlock() };
         if !wakes.is_empty() {
             wakes.wake_all();
         }
         result
     }
 
-    /// Makes hull and flags follow what is in the queue.
+    /// Makes hull, flags, and what is shown of those that may be overtaken, follow what is
+    /// in the queue.
     #[inline]
-    fn settle(&self, q: &mut Queue<P>) {
+    fn settle(&self, q: &mut Queue<P>, wakes: &mut WakeList<P>) {
         if q.ranges.regions.is_some() {
             self.settle_stripes(q);
         }
@@ -187,7 +202,6 @@ impl<P: Platform> RangeRwLock<P> {
         let flags = flag(TREE, !q.ranges.is_empty())
             | flag(QUEUED, q.ranges.waiting() > 0)
             | flag(STRIPED, q.striping.is_some());
-        self.show_patient(q, !q.patient.is_empty());
         let gone = q.flags & !flags;
         if gone != 0 {
             // Release: what was done under ranges that left the tree.
@@ -195,6 +209,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         debug_assert_eq!(flags & !q.flags, 0, "flags are set by `publish`");
         q.flags = flags;
+        self.settle_patient(q, wakes);
     }
 
     #[inline]
@@ -208,20 +223,13 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    fn show_patient(&self, q: &mut Queue<P>, patient: bool) {
-        if q.shows_patient != patient {
-            q.shows_patient = patient;
-            // Relaxed: a hint for those who leave a range.
-            self.patient.store(u32::from(patient), Ordering::Relaxed);
-        }
-    }
-
     /// Nobody waits for slots any more: they need no entry in the tree.
     #[cold]
     fn forget_moved(&self, q: &mut Queue<P>) {
         for slot in 0..SLOTS {
             let node = q.take_moved(slot);
             if node != NIL {
+                q.note_left(q.ranges.span(node));
                 q.ranges.remove(node, |_, _| debug_assert!(false, "somebody waits"));
             }
         }

@@ -16,8 +16,8 @@ use super::faults::faulty_lock;
 use super::span::Span;
 use super::stripes::STRIPE_SLOTS;
 use super::word::{
-    CLOSED, NOT_ALONE, NOT_FAST, Packed, SLOTS, TELLS, TREE, free_slot, has_rivals, is_gated,
-    rivals, slot_bits, writer_bit,
+    CLOSED, NOT_ALONE, NOT_FAST, Packed, SLOTS, TELLS, TREE, WATCHED, free_slot, has_rivals,
+    is_gated, rivals, slot_bits, writer_bit,
 };
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
@@ -132,7 +132,7 @@ impl<P: Platform> RangeRwLock<P> {
         match free {
             Ok(()) => Ok(Hold::slot(slot)),
             Err(missed) => {
-                self.release_slot(slot, span, kind);
+                self.release_slot(slot, kind);
                 Err(missed)
             }
         }
@@ -213,17 +213,18 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Gives a slot back.
     #[inline(always)]
-    pub(super) fn release_slot(&self, slot: usize, span: Span, kind: Kind) {
+    pub(super) fn release_slot(&self, slot: usize, kind: Kind) {
         // Relaxed: the release of the bits below makes it visible before.
         self.slots[slot].store(0, Ordering::Relaxed);
-        // Release: what was done under the range is done before the next has it.
-        // A subtraction, for it tells what the word was in one instruction.
-        let before = self.word.fetch_sub(slot_bits(slot, kind), Ordering::Release);
+        // Release: what was done under the range is done before the next has it. Acquire:
+        // for `is_watched`. A subtraction, for it tells what the word was in one
+        // instruction.
+        let before = self.word.fetch_sub(slot_bits(slot, kind), Ordering::AcqRel);
         if before & TELLS != 0 && !faulty_lock!(self, LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
-        if self.has_patient() {
-            self.poke(span);
+        if self.is_watched(slot) {
+            self.tell_patient(slot);
         }
     }
 
@@ -233,16 +234,18 @@ impl<P: Platform> RangeRwLock<P> {
         let tells = if slot < SLOTS { TELLS } else { CLOSED };
         let mut word = seat.word.load(Ordering::Relaxed);
         while word & tells == 0 {
-            // Release: the readers let in see what was written.
+            // Release: the readers let in see what was written. Acquire: for `is_watched`.
             match seat.word.compare_exchange_weak(
                 word,
                 word & !writer_bit(seat.index),
-                Ordering::Release,
+                Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => {
-                    if self.has_patient() {
-                        self.poke(span);
+                Ok(before) => {
+                    let is_watched =
+                        if slot < SLOTS { self.is_watched(slot) } else { before & WATCHED != 0 };
+                    if is_watched {
+                        self.tell_patient(slot);
                     }
                     return;
                 }

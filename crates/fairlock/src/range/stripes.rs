@@ -40,7 +40,8 @@ use super::regions::stripe_of;
 use super::slots::Missed;
 use super::span::Span;
 use super::word::{
-    CLOSED, Packed, SLOTS, free_slots, has_rivals, open_for, rivals, slot_bits, stripe_flags,
+    CLOSED, Packed, SLOTS, WATCHED, free_slots, has_rivals, open_for, rivals, slot_bits,
+    stripe_flags,
 };
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
@@ -87,7 +88,7 @@ impl<P: Platform> RangeRwLock<P> {
                 match self.take_striped(shift, region + 1, high, kind, has_tree) {
                     Ok(second) => Ok(Hold::pair(first, second)),
                     Err(missed) => {
-                        self.leave_striped(first, low, kind, has_tree);
+                        self.leave_striped(first, kind, has_tree);
                         Err(missed)
                     }
                 }
@@ -158,7 +159,7 @@ impl<P: Platform> RangeRwLock<P> {
             missed = Err(Missed::Unknown);
         }
         if let Err(missed) = missed {
-            self.leave_striped(name, span, kind, has_tree);
+            self.leave_striped(name, kind, has_tree);
             return Err(missed);
         }
         // Relaxed, and not one step: a count that is roughly right will do.
@@ -168,16 +169,16 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Gives back what was taken, but is of no use.
     #[cold]
-    fn leave_striped(&self, slot: usize, span: Span, kind: Kind, has_tree: bool) {
+    fn leave_striped(&self, slot: usize, kind: Kind, has_tree: bool) {
         if has_tree {
-            self.leave_seat(slot, kind); // nobody can have counted it
+            self.leave_seat(slot, kind); // nobody can have counted it, or seen it and slept
         } else {
-            self.release_striped(slot, span, kind);
+            self.release_striped(slot, kind);
         }
     }
 
     /// Looks at the slots of a stripe that were taken in `word`.
-    fn look_at_stripe(
+    pub(super) fn look_at_stripe(
         &self,
         number: usize,
         word: u64,
@@ -197,28 +198,29 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Gives back both slots of a range in two stripes.
-    pub(super) fn release_pair(&self, first: usize, second: usize, span: Span, kind: Kind) {
-        self.release_striped(first, span, kind);
-        self.release_striped(second, span, kind);
+    pub(super) fn release_pair(&self, first: usize, second: usize, kind: Kind) {
+        self.release_striped(first, kind);
+        self.release_striped(second, kind);
     }
 
     /// Gives back a slot in a stripe.
     #[inline(never)]
-    pub(super) fn release_striped(&self, slot: usize, span: Span, kind: Kind) {
+    pub(super) fn release_striped(&self, slot: usize, kind: Kind) {
         let before = self.leave_seat(slot, kind);
         if before & CLOSED != 0 && !faulty_lock!(self, LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
-        if self.has_patient() {
-            self.poke(span);
+        if before & WATCHED != 0 {
+            self.tell_patient(slot);
         }
     }
 
     /// Says what the word was.
     pub(super) fn leave_seat(&self, slot: usize, kind: Kind) -> u64 {
         let seat = self.seat(slot);
-        // Release: what was done under the range is done before the next has it.
-        let before = seat.word.fetch_sub(slot_bits(seat.index, kind), Ordering::Release);
+        // Release: what was done under the range is done before the next has it. Acquire:
+        // who is told of it is there.
+        let before = seat.word.fetch_sub(slot_bits(seat.index, kind), Ordering::AcqRel);
         // Release: who finds it empty need not look at the word.
         seat.packed.store(0, Ordering::Release);
         before

@@ -52,15 +52,6 @@ pub(super) enum Made {
     Used,
 }
 
-/// What is left to do in a crowd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// The stripes have to be made, for regions of that shift.
-    Make(u32),
-    /// The lock has been striped: those that wait may have nothing to wait for.
-    Poke,
-}
-
 /// What goes on for as long as the lock is striped.
 pub(super) struct Striping {
     /// When it began.
@@ -90,9 +81,10 @@ impl<P: Platform> RangeRwLock<P> {
             && P::spin_until(&self.striping, CROWD_NS, |shift| shift != 0)
     }
 
-    /// In a crowd, of which `span` is one: stripes the lock if that keeps them apart.
+    /// In a crowd, of which `span` is one: stripes the lock if that keeps them apart. If
+    /// the stripes have to be made first, for regions of which size, as a shift.
     #[cold]
-    pub(super) fn begin_stripes_if_useful(&self, q: &mut Queue<P>, span: Span) -> Option<Next> {
+    pub(super) fn begin_stripes_if_useful(&self, q: &mut Queue<P>, span: Span) -> Option<u32> {
         if q.striping.is_some() {
             return None;
         }
@@ -103,25 +95,16 @@ impl<P: Platform> RangeRwLock<P> {
                 return None; // by another one, just now
             }
             q.made = Made::For(shift);
-            return Some(Next::Make(shift));
+            return Some(shift);
         }
-        let begun = self.begin_stripes(q, shift);
+        self.begin_stripes(q, shift);
         self.settle_stripes(q);
-        begun.then_some(Next::Poke)
+        None
     }
 
-    /// Without the tree lock: with it, all the others would fall asleep meanwhile.
-    #[cold]
-    pub(super) fn go_on(&self, next: Next) {
-        match next {
-            Next::Make(shift) => self.make_stripes(shift),
-            // Nobody pokes those that found no slot, and need none any more.
-            Next::Poke => self.poke_all(),
-        }
-    }
-
-    /// Only for who has set `made`, to this shift. They are open, but nobody comes: if they
-    /// had to be opened, each line would have to come from here under the tree lock.
+    /// Without the tree lock: with it, all the others would fall asleep meanwhile. Only for
+    /// who has set `made`, to this shift. They are open, but nobody comes: if they had to be
+    /// opened, each line would have to come from here under the tree lock.
     pub(super) fn make_stripes(&self, shift: u32) {
         let count = (STRIPES_A_CPU * P::cpus()).min(MOST_STRIPES);
         let made = self.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());

@@ -8,10 +8,9 @@
 //!    this way than leave a CPU for those inside, and nobody behind more ranges than
 //!    such a wait could be over with.
 //! 2. *Patient.* Then it sleeps, and running threads may overtake it: a thread
-//!    that runs can use the range a thousand times while a sleeping one wakes up.
-//!    A release pokes those that have waited longest, but not every
-//!    release does: that would cost more than the range is used for. The one in front
-//!    also looks by itself now and then, for a range that has fallen idle.
+//!    that runs can use the range a thousand times while a sleeping one wakes up. Who
+//!    wakes it when its range falls free, and how that is no wake-up for each of those
+//!    thousand, is in `patient`.
 //! 3. *Queued.* After the time that the policy sets, its range enters the tree,
 //!    and so do those of all that came before it. From there on the published
 //!    rules hold: nobody whose range overlaps gets past it, and who is in its way
@@ -23,14 +22,14 @@
 use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
-use super::queue::Queue;
+use super::patient::Rest;
 use super::slots::Missed;
 use super::span::Span;
 use super::waiter::{self, RangeWaiter};
 use super::{Hold, RangeRwLock};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{Kind, Thread, WaitContext, WaitError, WakeList};
+use crate::wait::{Kind, Thread, WaitContext, WaitError};
 
 /// How long a new waiter tries while sections are short: two or three times.
 const SPIN_NS: u64 = 10_000;
@@ -49,16 +48,6 @@ const TREE_LOOK_NS: u64 = 200;
 const IN_WAY_A_CPU: usize = 2;
 /// How long a queued waiter waits for its grant before it sleeps.
 const SPIN_QUEUED_NS: u64 = 50_000;
-/// Time for which a poke may be spent: it costs the releasing thread a few
-/// microseconds, and that is not to be more than a few percent.
-const POKE_NS: u64 = 100_000;
-/// Pokes that can be saved up for a time when many ranges fall idle.
-const MOST_POKES: usize = 16;
-/// How long the waiter in front sleeps before it looks by itself, at first and at most.
-const NAP_NS: (u64, u64) = (500_000, 8_000_000);
-/// A waiter that should have queued this long ago is queued by whoever notices:
-/// it has not got a CPU.
-const OVERDUE_NS: u64 = 500_000;
 
 impl<P: Platform> RangeRwLock<P> {
     /// Waits for a range that could not be had at once; if `recursive`, ahead of those
@@ -190,25 +179,28 @@ impl<P: Platform> RangeRwLock<P> {
         if listed.is_err() {
             return Ok(None);
         }
-        let mut nap = NAP_NS.0;
         let mut has_spun = false;
         loop {
             let outcome = match waiter.state() {
                 waiter::GRANTED => return Ok(Some(Hold::node(waiter.node()))),
-                waiter::PATIENT => {
-                    if let Ok(hold) = self.attempt(waiter.span, waiter.kind) {
+                state @ (waiter::AWAKE | waiter::ASLEEP) => {
+                    // One that is shown to be asleep would wake itself by an attempt in
+                    // vain, which takes a slot for a moment; and again and again.
+                    if state == waiter::AWAKE
+                        && let Ok(hold) = self.attempt(waiter.span, waiter.kind)
+                    {
                         self.leave_with(waiter);
                         return Ok(Some(hold));
                     }
                     if let Some(error) = context.expired(P::now) {
                         return self.leave(waiter, error).map(Some);
                     }
-                    match self.patient_until(waiter, &mut nap) {
-                        Some(until) => {
-                            let until = context.deadline.map_or(until, |end| end.min(until));
-                            self.sleep(waiter, Some(until), context)
+                    match self.rest(waiter) {
+                        Rest::Until(until) => {
+                            let ends = [until, context.deadline].into_iter().flatten();
+                            self.sleep(waiter, ends.min(), context)
                         }
-                        None => continue,
+                        Rest::Queued => continue,
                     }
                 }
                 _ if !has_spun => {
@@ -227,26 +219,6 @@ impl<P: Platform> RangeRwLock<P> {
                 return self.leave(waiter, WaitError::Interrupted).map(Some);
             }
         }
-    }
-
-    /// Until when a waiter that may be overtaken sleeps. If its time is over it is
-    /// queued instead: `None`.
-    fn patient_until(&self, waiter: &RangeWaiter<P>, nap: &mut u64) -> Option<u64> {
-        self.with_queue_and_wakes(|q, wakes| {
-            let now = P::now();
-            let end = waiter.arrived + self.policy.patience_ns(q.patient.len());
-            if now >= end {
-                self.enqueue_up_to(q, waiter, wakes);
-                return None;
-            }
-            if !q.patient.first().is_some_and(|first| core::ptr::eq(first, waiter)) {
-                return Some(end);
-            }
-            let until = now.saturating_add(*nap);
-            // A range in use pokes its waiter more often than that.
-            *nap = (2 * *nap).min(NAP_NS.1);
-            Some(until.min(end))
-        })
     }
 
     fn sleep(
@@ -277,79 +249,7 @@ impl<P: Platform> RangeRwLock<P> {
         let granted = self.with_queue_and_wakes(|q, wakes| self.take_out(q, waiter, wakes));
         if let Some(hold) = granted {
             // SAFETY: it was granted to this waiter, which uses it no further.
-            unsafe { self.release(hold, waiter.span, waiter.kind) };
+            unsafe { self.release(hold, waiter.kind) };
         }
-    }
-
-    /// Somebody who may be overtaken waits, and `span` was just released or
-    /// downgraded: wakes those that have waited longest for a part of it and can
-    /// all have theirs now, if there is credit for it.
-    #[cold]
-    pub(super) fn poke(&self, span: Span) {
-        // Relaxed, all of it: how often is a matter of speed, and a count that is
-        // roughly right will do.
-        let mut credit = self.pokes.load(Ordering::Relaxed);
-        let look = P::thread().steals.tick::<P>();
-        if let Some(look) = &look {
-            let since = look.now.saturating_sub(self.poked.load(Ordering::Relaxed));
-            if since >= POKE_NS {
-                credit =
-                    u64::from(credit).saturating_add(since / POKE_NS).min(MOST_POKES as u64) as u32;
-                self.poked.store(look.now, Ordering::Relaxed);
-            }
-        }
-        if credit == 0 {
-            return;
-        }
-        let poked = self.with_queue_and_wakes(|q, wakes| {
-            if let Some(look) = look {
-                self.enqueue_overdue(q, look.now, wakes);
-            }
-            self.poke_free(q, span, credit as usize, wakes)
-        });
-        self.pokes.store(credit - poked as u32, Ordering::Relaxed);
-    }
-
-    /// Wakes everybody who may be overtaken.
-    #[cold]
-    pub(super) fn poke_all(&self) {
-        self.with_queue_and_wakes(|q, wakes| {
-            q.patient.iter().for_each(|waiter| wakes.push(waiter.thread));
-        });
-    }
-
-    /// Queues those whose time is long over: they have not got a CPU.
-    fn enqueue_overdue(&self, q: &mut Queue<P>, now: u64, wakes: &mut WakeList<P>) {
-        let patience = self.policy.patience_ns(q.patient.len());
-        let overdue = now.saturating_sub(patience + OVERDUE_NS);
-        while let Some(first) = q.patient.first()
-            && first.arrived < overdue
-        {
-            let first = core::ptr::from_ref(first);
-            self.enqueue_up_to(q, first, wakes);
-        }
-    }
-
-    /// Wakes the first `most` waiters for a part of `span` that do not wait for
-    /// each other too. Returns how many.
-    fn poke_free(
-        &self,
-        q: &mut Queue<P>,
-        span: Span,
-        most: usize,
-        wakes: &mut WakeList<P>,
-    ) -> usize {
-        let mut poked: [Option<&RangeWaiter<P>>; MOST_POKES] = [None; MOST_POKES];
-        let mut count = 0;
-        for waiter in q.patient.iter().filter(|waiter| waiter.span.overlaps(&span)) {
-            if count == most || poked.iter().flatten().any(|before| before.conflicts(waiter)) {
-                break;
-            }
-            poked[count] = Some(waiter);
-            count += 1;
-            wakes.push(waiter.thread);
-            self.count(Event::wake(waiter.kind));
-        }
-        count
     }
 }

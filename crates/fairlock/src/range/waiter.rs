@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
+use super::patient::InWay;
 use super::span::Span;
 use super::tree::{Id, NIL};
 use crate::platform::{Atomic, Platform};
@@ -14,7 +15,8 @@ use crate::wait::{Kind, Thread};
 ///
 /// | state | meaning | who leaves it |
 /// |---|---|---|
-/// | PATIENT | in the list; may be overtaken | a holder of the tree lock |
+/// | ASLEEP | in the list; may be overtaken, and sleeps, or is about to | a holder of the tree lock |
+/// | AWAKE | the same, woken to look whether its range is free | a holder of the tree lock |
 /// | QUEUED | its range is in the tree and waits its turn | a holder of the tree lock |
 /// | GRANTED | its range is in the tree and held | nobody: final |
 ///
@@ -29,6 +31,8 @@ pub(super) struct RangeWaiter<P: Platform> {
     /// Its range in the tree, once it has one.
     node: Cell<Id>,
     state: P::AtomicU32,
+    /// Who was in its way when it went to sleep, or others last looked.
+    sleeps_for: Cell<InWay>,
     next: Cell<*const RangeWaiter<P>>,
     prev: Cell<*const RangeWaiter<P>>,
     /// For the model checker: others read it when they touch the waiter, its frame
@@ -44,9 +48,10 @@ impl<P: Platform> Drop for RangeWaiter<P> {
     }
 }
 
-pub(super) const PATIENT: u32 = 0;
-pub(super) const QUEUED: u32 = 1;
-pub(super) const GRANTED: u32 = 2;
+pub(super) const ASLEEP: u32 = 0;
+pub(super) const AWAKE: u32 = 1;
+pub(super) const QUEUED: u32 = 2;
+pub(super) const GRANTED: u32 = 3;
 
 impl<P: Platform> RangeWaiter<P> {
     pub(super) fn new(thread: &'static Thread<P>, span: Span, kind: Kind, arrived: u64) -> Self {
@@ -56,7 +61,8 @@ impl<P: Platform> RangeWaiter<P> {
             kind,
             arrived,
             node: Cell::new(NIL),
-            state: P::AtomicU32::new(PATIENT),
+            state: P::AtomicU32::new(ASLEEP),
+            sleeps_for: Cell::new(InWay::Nobody),
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),
             #[cfg(all(test, fairlock_loom))]
@@ -68,6 +74,27 @@ impl<P: Platform> RangeWaiter<P> {
     pub(super) fn conflicts(&self, other: &Self) -> bool {
         let shared = self.kind == Kind::Reader && other.kind == Kind::Reader;
         !shared && self.span.overlaps(&other.span)
+    }
+
+    /// Whether it waits for whatever `other` waits for: if that is in vain, so is this.
+    pub(super) fn asks_for_more_than(&self, other: &Self) -> bool {
+        (self.kind == other.kind || self.kind == Kind::Writer) && self.span.contains(&other.span)
+    }
+
+    /// Under the tree lock: whether it was woken, and has not gone to sleep since.
+    pub(super) fn is_awake(&self) -> bool {
+        // Relaxed: guarded by the lock.
+        self.state.load(Ordering::Relaxed) == AWAKE
+    }
+
+    /// Under the tree lock: who was in its way at the last look.
+    pub(super) fn sleeps_for(&self) -> InWay {
+        self.sleeps_for.get()
+    }
+
+    /// Under the tree lock: who is in its way, as was just seen.
+    pub(super) fn sleep_for(&self, in_way: InWay) {
+        self.sleeps_for.set(in_way);
     }
 
     /// Acquire: with GRANTED comes everything the granter did under the tree
@@ -105,12 +132,14 @@ impl<P: Platform> RangeWaiter<P> {
 pub(super) struct PatientList<P: Platform> {
     head: *const RangeWaiter<P>,
     tail: *const RangeWaiter<P>,
-    len: usize,
+    len: u32,
+    /// How many of them are awake.
+    awake: Cell<u32>,
 }
 
 impl<P: Platform> PatientList<P> {
     pub(super) const fn new() -> Self {
-        Self { head: core::ptr::null(), tail: core::ptr::null(), len: 0 }
+        Self { head: core::ptr::null(), tail: core::ptr::null(), len: 0, awake: Cell::new(0) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -118,7 +147,30 @@ impl<P: Platform> PatientList<P> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.len as usize
+    }
+
+    /// How many of them are awake.
+    pub(super) fn awake(&self) -> u32 {
+        self.awake.get()
+    }
+
+    /// A listed waiter is awake from now on.
+    pub(super) fn note_awake(&self, waiter: &RangeWaiter<P>) {
+        if !waiter.is_awake() {
+            // Relaxed: what it may do now is look.
+            waiter.state.store(AWAKE, Ordering::Relaxed);
+            self.awake.set(self.awake.get() + 1);
+        }
+    }
+
+    /// A listed waiter is about to sleep, or to leave.
+    pub(super) fn note_asleep(&self, waiter: &RangeWaiter<P>) {
+        if waiter.is_awake() {
+            // Relaxed: guarded by the lock.
+            waiter.state.store(ASLEEP, Ordering::Relaxed);
+            self.awake.set(self.awake.get() - 1);
+        }
     }
 
     /// The waiter that arrived first.
@@ -164,5 +216,6 @@ impl<P: Platform> PatientList<P> {
             None => self.tail = prev,
         }
         self.len -= 1;
+        self.note_asleep(waiter);
     }
 }

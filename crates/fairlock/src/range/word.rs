@@ -21,6 +21,7 @@
 //! |---|---|---|---|
 //! | 48 | `CLOSED` | the tree may have ranges of these regions: go there, and tell it on leaving | under the tree lock |
 //! | 49-54 | shift | regions have 2^shift positions | with `CLOSED`, when nobody is there |
+//! | 55 | `WATCHED` | somebody who may be overtaken sleeps for a range here: tell it on leaving | under the tree lock |
 //!
 //! **One order.** A range comes to be held or waited for in one of two ways: by a
 //! read-modify-write of this word that takes a slot, or by one that follows its
@@ -74,6 +75,8 @@ pub(super) const TELLS: u64 = QUEUED | STRIPED;
 
 /// Of a stripe: its ranges are in the tree.
 pub(super) const CLOSED: u64 = 1 << 48;
+/// Of a stripe: somebody sleeps for a range there.
+pub(super) const WATCHED: u64 = 1 << 55;
 /// Of a stripe: what its ranges were shifted by to find it.
 const REGION_SHIFT: u32 = 49;
 
@@ -84,10 +87,10 @@ pub(super) const fn open_for(shift: u32) -> u64 {
     (shift as u64) << REGION_SHIFT
 }
 
-/// The flags in the word of a stripe.
+/// The flags in the word of a stripe that say which ranges can be held there.
 #[inline(always)]
 pub(super) const fn stripe_flags(word: u64) -> u64 {
-    word & !(USED | WRITERS)
+    word & !(USED | WRITERS | WATCHED)
 }
 
 /// Whether a range of this kind has to go by the gate, or to see to it that it

@@ -37,6 +37,18 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
         false
     ),
     kind!(
+        "range:overtaken",
+        "RangeRwLock, overtaken for ever: no timer ends a wait",
+        RangePolicy { overtaken_for: Duration::MAX },
+        false
+    ),
+    kind!(
+        "range:overtaken-striped",
+        "RangeRwLock, overtaken for ever, now and then striped",
+        RangePolicy { overtaken_for: Duration::MAX },
+        true
+    ),
+    kind!(
         "range:soon-striped",
         "RangeRwLock, overtaken for 10 us, now and then striped",
         RangePolicy { overtaken_for: Duration::from_micros(10) },

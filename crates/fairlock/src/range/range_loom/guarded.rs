@@ -20,6 +20,9 @@ pub(super) const FIFO: RangePolicy = RangePolicy::FIFO;
 /// Queued as soon as the clock has gone on.
 pub(super) const HASTY: RangePolicy = RangePolicy { overtaken_for: Duration::from_nanos(1) };
 
+/// Never queued, so that no timer ends a wait.
+pub(super) const OVERTAKEN: RangePolicy = RangePolicy { overtaken_for: Duration::MAX };
+
 /// Two positions, A and B: `LOW` has A, `HIGH` has B, the others both.
 pub(super) type Range = RangeInclusive<u64>;
 pub(super) const LOW: Range = 0..=9;

@@ -66,6 +66,22 @@ fn a_slot_is_taken_again_before_its_last_holder_told_those_that_wait() {
     model_held(FIFO, LOW, [&[Write(BOTH)], &[TryWrite(APART)]]);
 }
 
+/// None of those that may be overtaken sleeps at a range that is free: it would sleep for
+/// ever.
+#[test]
+fn those_that_may_be_overtaken_are_woken() {
+    model(OVERTAKEN, [&[Write(LOW)], &[Write(BOTH)]]);
+    model(OVERTAKEN, [&[Downgrade(BOTH)], &[Read(LOW)]]);
+    model(OVERTAKEN, [&[Write(ODD)], &[Write(LOW)]]);
+    model_held(OVERTAKEN, LOW, [&[Write(BOTH)]]);
+}
+
+#[test]
+fn those_that_may_be_overtaken_are_woken_when_another_gives_up() {
+    model_with_one_less(OVERTAKEN, [&[WriteCancellable(BOTH)], &[Write(LOW), Cancel]]);
+    model_with_one_less(OVERTAKEN, [&[Write(BOTH)], &[TryWrite(HIGH)], &[Write(LOW)]]);
+}
+
 #[test]
 fn waits_with_a_deadline() {
     each_policy([&[WriteFor(BOTH)], &[Write(LOW)]]);

@@ -462,7 +462,7 @@ fn who_looks_at_a_slot_late_sees_a_holder_that_left_it_for_the_tree() {
     let next = lock.write(11..=11).unwrap();
     assert_eq!(next.hold, slot);
     assert!(lock.look_at_rivals(seen, slot_bits(own, kind), mine, kind, false).is_err());
-    lock.release_slot(own, mine, kind);
+    lock.release_slot(own, kind);
     drop((high, next));
     assert_free(lock);
 }

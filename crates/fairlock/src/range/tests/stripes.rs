@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 use super::{Lock, WriteGuard, assert_free};
 use crate::range::Place;
 use crate::range::span::Span;
-use crate::range::striping::Next;
 use crate::range::word::STRIPED;
 
 fn is_striped(lock: &Lock) -> bool {
@@ -30,11 +29,10 @@ fn a_crowd_of_ranges_that_are_apart_gets_stripes() {
     let few: Vec<_> = (0..9).map(|number| lock.write(block(number)).unwrap()).collect();
     let arrive = |number| lock.with_queue(|q| lock.begin_stripes_if_useful(q, span(block(number))));
     let next = |from| (from..20).find_map(|number| Some(number).zip(arrive(number)));
-    assert_eq!(next(0), Some((15, Next::Make(12))));
+    assert_eq!(next(0), Some((15, 12)));
     assert_eq!(next(16), None);
-    lock.go_on(Next::Make(12));
-    assert_eq!(next(0), Some((0, Next::Poke)));
-    assert!(is_striped(lock) && next(1).is_none());
+    lock.make_stripes(12);
+    assert!(next(0).is_none() && is_striped(lock));
     let many: Vec<_> = (9..50).map(|number| lock.write(block(number)).unwrap()).collect();
     assert!(many.iter().any(is_in_a_stripe));
     assert_eq!(lock.ranges().len(), 50);

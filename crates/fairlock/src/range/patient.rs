@@ -1,0 +1,469 @@
+//! How those that may be overtaken learn that their range is free.
+//!
+//! They sleep, and running threads use what they wait for. None of them is to sleep at a
+//! range that is free for longer than a wake-up takes; and a range that is used all the
+//! time is not to pay for a wake-up whenever it is left. Hence:
+//!
+//! * While all of them sleep, whoever leaves a range that they wait for wakes those that
+//!   can go on now. If nobody can, and that was so a moment ago, ranges are in use, and the
+//!   first is woken instead.
+//! * While one of them is awake, leaving a range wakes nobody: that one looks around, and
+//!   wakes who can go on, before it sleeps again or goes its way.
+//! * If ranges were left again and again since it was woken, and it did not get its own,
+//!   they are in use: it looks again by itself a moment later. If not, it sleeps until it
+//!   is woken.
+//!
+//! So a range in use pays for a wake-up each time one of them gets its range, and for a
+//! look of one of them now and then, and one that is out of use for a wake-up.
+//!
+//! `RangeRwLock::patient` shows how things stand:
+//!
+//! | shown | meaning | set by |
+//! |---|---|---|
+//! | `NOBODY` | nobody may be overtaken | a holder of the tree lock |
+//! | `ASLEEP` | all that may be are asleep, or about to be: who leaves a range wakes | a holder of the tree lock |
+//! | `AWAKE` | some are awake | a holder of the tree lock |
+//! | more, to `BUSY` | the same, and so many ranges were left since the last look | whoever leaves a range, one more |
+//!
+//! Most of those who leave a range need not even look there. Who sleeps does so for one
+//! that is in its way, whoever that is: a range in the tree, a slot, or one in a stripe.
+//! Slots that somebody sleeps for are *watched*: their bits are set in
+//! `RangeRwLock::watched`, or `WATCHED` in the word of their stripe.
+//!
+//! **Why nobody sleeps at a free range.** Who leaves a slot first leaves it, then looks
+//! whether it is watched, and who is awake. Who goes to sleep for a slot, or lets others
+//! sleep for it, first shows that, then looks whether the slot is still in the way; all of
+//! it under the tree lock. One of the two sees the other: who leaves changes the word with
+//! Acquire, and between the showing and the look there is a change of that word, too, with
+//! Release. If that comes first, what is shown is seen; if it comes second, the look sees
+//! the slot left. What leaves the tree does so under its lock, and `settle` looks for it.
+//!
+//! What cannot be told, as a slot is just being taken or left, is looked at again soon.
+
+use core::sync::atomic::Ordering;
+
+use super::RangeRwLock;
+use super::queue::{NOTHING, Queue};
+use super::span::Span;
+use super::stripes::STRIPE_SLOTS;
+use super::waiter::RangeWaiter;
+use super::word::{Packed, SLOTS, WATCHED, rivals};
+use crate::events::Event;
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, Platform};
+use crate::wait::WakeList;
+
+pub(super) const NOBODY: u32 = 0;
+pub(super) const ASLEEP: u32 = 1;
+pub(super) const AWAKE: u32 = 2;
+/// Ranges that were left since the last look are counted so far.
+pub(super) const BUSY: u32 = AWAKE + 8;
+
+/// Ranges are in use if one is left so often: more often than it is worth to look, or to
+/// wake a thread.
+const IN_USE_NS: u64 = 25_000;
+/// How long the one that is awake sleeps while they are: about as long as it takes to wake
+/// a thread, which is what it saves others.
+const NAP_NS: u64 = 50_000;
+/// One that has not looked for so long has not got a CPU: others are woken beside it.
+const LATE_NS: u64 = 500_000;
+/// A waiter that should have queued this long ago is queued by whoever notices:
+/// it has not got a CPU.
+const OVERDUE_NS: u64 = 500_000;
+/// How many are woken at once, at most: the next ones by these.
+const MOST_WOKEN: usize = 16;
+/// Looks at a slot that is just being taken, or left.
+const LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
+
+/// Who is in a waiter's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InWay {
+    Nobody,
+    /// Nobody that can be seen, but a slot is just being taken.
+    Unknown,
+    /// Somebody in the tree.
+    Tree,
+    /// The holder of this slot of the lock itself.
+    Slot(usize),
+    /// The holder of a slot in this stripe.
+    Stripe(usize),
+}
+
+/// Whom to look for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    All,
+    /// Those that sleep for this.
+    For(InWay),
+    /// Those that wait for a part of this, as somebody has left the tree.
+    At(Span),
+    /// All, those who wait for others that are awake among them.
+    Late,
+}
+
+/// Until when a waiter that may be overtaken sleeps.
+pub(super) enum Rest {
+    Until(Option<u64>),
+    /// Its time is over: it is queued instead.
+    Queued,
+}
+
+impl<P: Platform> RangeRwLock<P> {
+    // ---- who leaves a range ----
+
+    /// Whether somebody sleeps for this slot of the lock itself. To be asked after it was
+    /// left.
+    #[inline(always)]
+    pub(super) fn is_watched(&self, slot: usize) -> bool {
+        self.watched() & (1 << slot) != 0
+    }
+
+    /// A watched slot was left or downgraded.
+    #[cold]
+    pub(super) fn tell_patient(&self, slot: usize) {
+        loop {
+            // Relaxed: see the module.
+            match self.patient.load(Ordering::Relaxed) {
+                NOBODY => return self.stop_telling(slot),
+                ASLEEP => return self.wake_patient(slot),
+                BUSY => {
+                    if let Some(look) = P::thread().steals.tick::<P>() {
+                        self.wake_if_late(look.now);
+                    }
+                    return;
+                }
+                shown => {
+                    // Release: who swaps it sees that the slot was left.
+                    let counted = self.patient.compare_exchange(
+                        shown,
+                        shown + 1,
+                        Ordering::Release,
+                        Ordering::Relaxed,
+                    );
+                    if counted.is_ok() {
+                        return self.wake_if_late(P::now());
+                    }
+                }
+            }
+        }
+    }
+
+    /// All sleep: wakes those that can go on.
+    fn wake_patient(&self, slot: usize) {
+        self.with_queue_and_wakes(|q, wakes| {
+            let left = self.unwatch(slot);
+            let (_, blocked) = self.wake_free(q, Look::For(left), wakes);
+            let in_use = self.note_look(P::now()) < IN_USE_NS;
+            // Somebody else may have been quicker.
+            if q.patient.awake() == 0
+                && in_use
+                && let Some(blocked) = blocked
+            {
+                self.wake(q, blocked, wakes);
+            }
+            if q.patient.awake() > 0
+                && let InWay::Slot(slot) = left
+            {
+                // That it is in use is seen by how often it is left from now on.
+                self.show_watched(self.watched() | 1 << slot);
+            }
+        });
+    }
+
+    /// Nobody waits any more who may be overtaken: who leaves a slot of this stripe need not
+    /// come here.
+    fn stop_telling(&self, slot: usize) {
+        self.with_queue(|q| {
+            if q.patient.is_empty() {
+                self.unwatch(slot);
+            }
+        });
+    }
+
+    /// Under the tree lock: nobody sleeps for this slot any more, or for any of its stripe.
+    /// What they did sleep for.
+    fn unwatch(&self, slot: usize) -> InWay {
+        match slot.checked_sub(SLOTS) {
+            None => {
+                self.show_watched(self.watched() & !(1 << slot));
+                InWay::Slot(slot)
+            }
+            Some(slot) => {
+                let stripe = slot / STRIPE_SLOTS;
+                // Relaxed: those who leave a slot too early for it look in vain.
+                self.stripes()[stripe].word.fetch_and(!WATCHED, Ordering::Relaxed);
+                InWay::Stripe(stripe)
+            }
+        }
+    }
+
+    /// Ranges are left, and the one that is awake does not look: once in a while others
+    /// are woken, and queued, beside it.
+    fn wake_if_late(&self, now: u64) {
+        // Relaxed: how often is a matter of speed.
+        if now.saturating_sub(self.looked.load(Ordering::Relaxed)) < LATE_NS {
+            return;
+        }
+        self.with_queue_and_wakes(|q, wakes| {
+            self.note_look(now);
+            self.enqueue_overdue(q, now, wakes);
+            self.wake_free(q, Look::Late, wakes);
+        });
+    }
+
+    /// Under the tree lock: a look at those that may be overtaken. How long after the last.
+    fn note_look(&self, now: u64) -> u64 {
+        // Relaxed: guarded by the lock, or a guess.
+        let before = self.looked.load(Ordering::Relaxed);
+        self.looked.store(now, Ordering::Relaxed);
+        now.saturating_sub(before)
+    }
+
+    /// Queues those whose time is long over: they have not got a CPU.
+    fn enqueue_overdue(&self, q: &mut Queue<P>, now: u64, wakes: &mut WakeList<P>) {
+        let is_overdue = |first: &RangeWaiter<P>, waiters| {
+            let end = self.policy.patience_end(first.arrived, waiters);
+            end.is_some_and(|end| now > end.saturating_add(OVERDUE_NS))
+        };
+        while let Some(first) = q.patient.first()
+            && is_overdue(first, q.patient.len())
+        {
+            let first = core::ptr::from_ref(first);
+            self.enqueue_up_to(q, first, wakes);
+        }
+    }
+
+    // ---- who may be overtaken ----
+
+    /// Lists a waiter: as awake if it may have its range already.
+    ///
+    /// # Safety
+    /// The waiter stays where it is until it is granted or taken out.
+    pub(super) unsafe fn list_patient(&self, q: &mut Queue<P>, waiter: &RangeWaiter<P>) {
+        // SAFETY: the caller's promise.
+        unsafe { q.patient.push(waiter) };
+        if matches!(self.watch(q, waiter), InWay::Nobody | InWay::Unknown) {
+            q.patient.note_awake(waiter);
+        }
+    }
+
+    /// A listed waiter did not get its range: until when it sleeps.
+    pub(super) fn rest(&self, waiter: &RangeWaiter<P>) -> Rest {
+        self.with_queue_and_wakes(|q, wakes| {
+            let now = P::now();
+            let end = self.policy.patience_end(waiter.arrived, q.patient.len());
+            if end.is_some_and(|end| now >= end) {
+                self.enqueue_up_to(q, waiter, wakes);
+                return Rest::Queued;
+            }
+            if !waiter.is_awake() {
+                return Rest::Until(end);
+            }
+            if q.patient.awake() == 1 {
+                let since = self.note_look(now);
+                // Acquire: what was left is seen.
+                let shown = self.patient.swap(AWAKE, Ordering::Acquire);
+                let in_use =
+                    shown == BUSY || u64::from(shown.saturating_sub(AWAKE)) * IN_USE_NS > since;
+                let woken = if in_use { self.wake_free(q, Look::All, wakes).0 } else { 0 };
+                let looks_again = in_use || self.in_way(q, waiter) == InWay::Unknown;
+                if woken == 0 && looks_again {
+                    self.watch(q, waiter);
+                    let nap = now.saturating_add(NAP_NS);
+                    return Rest::Until(Some(end.map_or(nap, |end| end.min(nap))));
+                }
+            }
+            // If no other one is awake, `settle` shows it, and looks.
+            q.patient.note_asleep(waiter);
+            Rest::Until(end)
+        })
+    }
+
+    // ---- under the tree lock ----
+
+    /// Makes what is shown follow who is listed and awake, and wakes who can go on if
+    /// nobody else would.
+    #[inline]
+    pub(super) fn settle_patient(&self, q: &mut Queue<P>, wakes: &mut WakeList<P>) {
+        let left = core::mem::replace(&mut q.left, NOTHING);
+        if !q.patient.is_empty() || q.shows_patient != NOBODY {
+            let left = (left != NOTHING).then(|| Span::closed(left.0, left.1));
+            self.settle_listed(q, left, wakes);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_listed(&self, q: &mut Queue<P>, left: Option<Span>, wakes: &mut WakeList<P>) {
+        if q.patient.is_empty() {
+            self.show_patient(q, NOBODY);
+            self.show_watched(0);
+            return;
+        }
+        if q.patient.awake() == 0 && q.shows_patient != ASLEEP {
+            self.show_patient(q, ASLEEP);
+            self.order_look();
+            if !active(Fault::RestsBlindly) {
+                self.wake_free(q, Look::All, wakes);
+            }
+        } else if let Some(left) = left {
+            self.wake_free(q, Look::At(left), wakes);
+        }
+        if q.patient.awake() > 0 && q.shows_patient != AWAKE {
+            self.show_patient(q, AWAKE);
+        }
+    }
+
+    fn show_patient(&self, q: &mut Queue<P>, shown: u32) {
+        q.shows_patient = shown;
+        // Relaxed: see the module.
+        self.patient.store(shown, Ordering::Relaxed);
+    }
+
+    /// The slots of the lock itself that are watched.
+    fn watched(&self) -> u32 {
+        // Relaxed: changed under the tree lock; without it, see the module.
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    fn show_watched(&self, watched: u32) {
+        if self.watched() != watched {
+            // Relaxed: see the module.
+            self.watched.store(watched, Ordering::Relaxed);
+        }
+    }
+
+    /// Between what is shown to those who leave slots and a look at these: see the module.
+    fn order_look(&self) {
+        #[cfg(all(test, fairlock_loom))]
+        if self.fault == super::faults::Fault::LooksUnordered as u8 {
+            return;
+        }
+        self.word.fetch_or(0, Ordering::AcqRel);
+    }
+
+    /// Wakes those that can go on now and do not wait for each other, nor for one that is
+    /// awake. How many, and the first that cannot.
+    fn wake_free<'q>(
+        &self,
+        q: &'q Queue<P>,
+        look: Look,
+        wakes: &mut WakeList<P>,
+    ) -> (usize, Option<&'q RangeWaiter<P>>) {
+        let mut ahead: [Option<&RangeWaiter<P>>; MOST_WOKEN] = [None; MOST_WOKEN];
+        let (mut count, mut woken, mut watched) = (0, 0, 0);
+        let (mut first_blocked, mut blocked) = (None, None::<&RangeWaiter<P>>);
+        for waiter in q.patient.iter() {
+            if count == MOST_WOKEN {
+                break;
+            }
+            if waiter.is_awake() {
+                if look != Look::Late {
+                    ahead[count] = Some(waiter);
+                    count += 1;
+                }
+                continue;
+            }
+            let concerned = match look {
+                Look::All | Look::Late => true,
+                Look::For(left) => waiter.sleeps_for() == left,
+                Look::At(span) => waiter.span.overlaps(&span),
+            };
+            if !concerned || ahead[..count].iter().flatten().any(|other| other.conflicts(waiter)) {
+                continue;
+            }
+            let in_way = match blocked {
+                Some(other) if waiter.asks_for_more_than(other) => {
+                    waiter.sleep_for(other.sleeps_for());
+                    other.sleeps_for()
+                }
+                _ => self.watch(q, waiter),
+            };
+            if let InWay::Slot(slot) = in_way {
+                watched |= 1 << slot;
+            }
+            if !matches!(in_way, InWay::Nobody | InWay::Unknown) {
+                blocked = Some(waiter);
+                first_blocked = first_blocked.or(blocked);
+                continue;
+            }
+            self.wake(q, waiter, wakes);
+            ahead[count] = Some(waiter);
+            count += 1;
+            woken += 1;
+        }
+        if look == Look::All {
+            // Others sleep for somebody in the tree, or until one that is awake has looked.
+            self.show_watched(watched);
+        }
+        (woken, first_blocked)
+    }
+
+    fn wake(&self, q: &Queue<P>, waiter: &RangeWaiter<P>, wakes: &mut WakeList<P>) {
+        q.patient.note_awake(waiter);
+        wakes.push(waiter.thread);
+        self.count(Event::wake(waiter.kind));
+    }
+
+    /// Who is in the way of a waiter; from now on that one tells when it leaves.
+    fn watch(&self, q: &Queue<P>, waiter: &RangeWaiter<P>) -> InWay {
+        loop {
+            let in_way = self.in_way(q, waiter);
+            let is_there = match in_way {
+                InWay::Slot(slot) => {
+                    let watched = self.watched();
+                    let is_watched = watched & (1 << slot) != 0;
+                    if !is_watched {
+                        self.show_watched(watched | 1 << slot);
+                        self.order_look();
+                    }
+                    is_watched
+                }
+                InWay::Stripe(stripe) => {
+                    // AcqRel: see the module.
+                    let word = self.stripes()[stripe].word.fetch_or(WATCHED, Ordering::AcqRel);
+                    self.look_at_stripe(stripe, word, waiter.span, waiter.kind).is_err()
+                }
+                InWay::Nobody | InWay::Unknown | InWay::Tree => true,
+            };
+            if is_there {
+                waiter.sleep_for(in_way);
+                return in_way;
+            }
+        }
+    }
+
+    /// Who is in the way of a waiter that is in no tree.
+    fn in_way(&self, q: &Queue<P>, waiter: &RangeWaiter<P>) -> InWay {
+        let (span, kind) = (waiter.span, waiter.kind);
+        if q.ranges.conflicts(span, kind) {
+            return InWay::Tree;
+        }
+        let mut found = InWay::Nobody;
+        // Acquire: for the ranges in the slots.
+        let word = self.word.load(Ordering::Acquire);
+        for slot in rivals(word, kind) {
+            let mut looks = LOOKS;
+            // Acquire: pairs with the Release of the range.
+            let mut packed = self.slots[slot].load(Ordering::Acquire);
+            while packed == 0 && looks > 0 {
+                P::pause();
+                looks -= 1;
+                packed = self.slots[slot].load(Ordering::Acquire);
+            }
+            if packed == 0 {
+                found = InWay::Unknown;
+            } else if Packed(packed).overlaps(span) {
+                return InWay::Slot(slot);
+            }
+        }
+        let Some(regions) = &q.ranges.regions else { return found };
+        for stripe in regions.stripes(span) {
+            // Acquire: for the ranges in the slots.
+            let word = self.stripes()[stripe].word.load(Ordering::Acquire);
+            if self.look_at_stripe(stripe, word, span, kind).is_err() {
+                return InWay::Stripe(stripe);
+            }
+        }
+        found
+    }
+}
