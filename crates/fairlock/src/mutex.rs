@@ -19,7 +19,8 @@ const _: () = assert!(size_of::<RawMutex>() == 96);
 /// Mutual exclusion that starves nobody and is fast with more threads than CPUs.
 ///
 /// A waiter is overtaken by at most 65,535 later ones, in practice by as many
-/// as take the lock in a few milliseconds; see [`AdaptiveTicketLock`] for how
+/// as take the lock in a few milliseconds, and in about as long again as the system
+/// kept it from running; see [`Adaptive`](crate::ticket::Adaptive) for how
 /// the bound is found. It counts from the waiter's ticket: a thread that met
 /// another here less than a microsecond ago first stands back, once, for 16. There is no order among those that wait at the same
 /// time. Not promised: timed locking (a place in the order cannot be given

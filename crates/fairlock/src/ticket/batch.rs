@@ -6,7 +6,8 @@ use super::word::{BATCH_LIMIT, Word};
 ///
 /// Sealed: the sizes are part of the lock's word.
 pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
-    /// The largest batch: no waiter is overtaken by this many later ones.
+    /// The largest batch, however it comes to be that large: no waiter is overtaken by this
+    /// many later ones.
     const MAX: u32;
     /// Whether a batch lasts much longer than a wake-up. Then threads that wait for
     /// the next one do well to yield their CPUs to this one's stragglers. With short
@@ -27,6 +28,17 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     /// about to release.
     #[doc(hidden)]
     fn pace(pace: &mut Self::Pace, word: u64, now: impl Fn() -> u64) -> Step;
+    /// What the current batch has served; of [`LONG`](Self::LONG) ones.
+    #[doc(hidden)]
+    fn served(_pace: &Self::Pace) -> u32 {
+        0
+    }
+    /// The current batch, of those that are [`LONG`](Self::LONG), goes on for so many
+    /// nanoseconds: with how many tickets.
+    #[doc(hidden)]
+    fn reopen(_pace: &mut Self::Pace, _ns: u64, _now: impl Fn() -> u64) -> u32 {
+        0
+    }
 }
 
 /// What a release does to the batch.
@@ -72,8 +84,11 @@ impl<const BATCH: u32> BatchSize for Fixed<BATCH> {
 /// were not running when its last ticket was taken). The lock measures that
 /// cost and the length of a section, and makes the batches so long that the
 /// cost is a fortieth of the time, but no shorter than a millisecond and no longer
-/// than six: a waiter is served within about two batches. A batch that lasts longer than planned, because the sections have
-/// become longer, is closed early.
+/// than six: a waiter is served within about two batches. A batch that lasts longer than
+/// planned, because the sections have become longer, is closed early. One whose stragglers
+/// have no CPU goes on without them, for 1 ms, then 2, 4, 8 and 16, but serves no more
+/// than `MAX` altogether: so a waiter that the system keeps from running does not keep the
+/// others waiting, and is served about as much later as it was kept.
 #[derive(Debug)]
 pub struct Adaptive<const MAX: u32>;
 
@@ -119,6 +134,14 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
         }
         Step::Continue
     }
+
+    fn served(pace: &Pace) -> u32 {
+        pace.served
+    }
+
+    fn reopen(pace: &mut Pace, ns: u64, now: impl Fn() -> u64) -> u32 {
+        pace.reopen(ns, now())
+    }
 }
 
 /// The current batch of an adaptive lock, and what the last ones cost.
@@ -135,6 +158,14 @@ pub struct Pace {
     lost: u64,
     /// How long a batch is to last.
     planned: u64,
+}
+
+#[cfg(test)]
+impl<const MAX: u32> Adaptive<MAX> {
+    /// As if the batch had served so many.
+    pub(super) fn set_served(pace: &mut Pace, served: u32) {
+        pace.served = served;
+    }
 }
 
 impl Pace {
@@ -160,11 +191,28 @@ impl Pace {
         self.served_open = 0;
     }
 
+    /// How long a section was, before the batch closed.
+    fn section(&self) -> u64 {
+        (self.closed.wrapping_sub(self.opened) / u64::from(self.served_open.max(1))).max(1)
+    }
+
+    /// The batch is closed, and goes on for so long all the same; with how many tickets.
+    #[cold]
+    fn reopen(&mut self, ns: u64, now: u64) -> u32 {
+        if self.closed == 0 {
+            // Its last ticket was taken since the last release.
+            (self.closed, self.served_open) = (now, self.served);
+        }
+        let section = self.section();
+        self.closed = 0;
+        self.planned = now.wrapping_sub(self.opened).saturating_add(ns);
+        u32::try_from(ns / section).unwrap_or(u32::MAX)
+    }
+
     /// The batch is over; how many tickets the next one gets.
     #[cold]
     fn end(&mut self, now: u64) -> u32 {
-        let open = self.closed.wrapping_sub(self.opened);
-        let section = (open / u64::from(self.served_open.max(1))).max(1);
+        let section = self.section();
         let stragglers = u64::from(self.served - self.served_open);
         let lost = now.wrapping_sub(self.closed).saturating_sub(stragglers * section);
         // Small steps towards it: what was typical counts, not how long a thread

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 
 use super::batch::BatchSize;
 use super::lock::TicketLock;
+use super::reopen::HEIR;
 use super::word::Word;
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
@@ -25,7 +26,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if self.load() != Word::IDLE || self.solo.is_held() {
             return Err("the lock is not idle after everybody has left");
         }
-        if !self.inbox.is_empty() || self.heir.load(Ordering::Relaxed) != 0 {
+        if !self.inbox.is_empty() || self.hints.load(Ordering::Relaxed) & HEIR != 0 {
             return Err("somebody is still parked after everybody has left");
         }
         Ok(())
@@ -38,7 +39,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             (offset_of!(Self, word), size_of_val(&self.word), "word"),
             (offset_of!(Self, solo), size_of_val(&self.solo), "solo"),
             (offset_of!(Self, inbox), size_of_val(&self.inbox), "inbox"),
-            (offset_of!(Self, heir), size_of_val(&self.heir), "heir"),
+            (offset_of!(Self, hints), size_of_val(&self.hints), "hints"),
         ];
         inspect::field_at(self, address, &fields)
     }

@@ -1,6 +1,7 @@
 //! Negative controls: locks with one mistake each, which the checks must catch.
 
 use super::batch::{BatchSize, Fixed, Step, sealed};
+use super::word::Word;
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,5 +41,45 @@ impl<const BATCH: u32, const FAULT: usize> BatchSize for Broken<BATCH, FAULT> {
 
     fn pace(pace: &mut (), word: u64, now: impl Fn() -> u64) -> Step {
         Fixed::<BATCH>::pace(pace, word, now)
+    }
+}
+
+/// Batches that close at once, and may be reopened. (No mistake.)
+#[derive(Debug)]
+pub(super) struct Reopened;
+
+/// Whether one was.
+pub(super) static WAS_REOPENED: std::sync::atomic::AtomicBool =
+    std::sync::atomic::AtomicBool::new(false);
+
+impl sealed::Sealed for Reopened {}
+
+impl BatchSize for Reopened {
+    const MAX: u32 = 4;
+    const LONG: bool = true;
+    /// What the batch has served.
+    type Pace = u32;
+    const START: u32 = 0;
+
+    fn pace(served: &mut u32, word: u64, _now: impl Fn() -> u64) -> Step {
+        if Word(word).head() == 0 {
+            *served = 0;
+        }
+        assert!(*served + Word(word).left(Self::MAX) <= Self::MAX, "a batch is too large");
+        *served += 1;
+        if Word(word).left(Self::MAX) > 1 {
+            return Step::Close;
+        }
+        *served = 0;
+        Step::Next(1)
+    }
+
+    fn served(served: &u32) -> u32 {
+        *served
+    }
+
+    fn reopen(_served: &mut u32, _ns: u64, _now: impl Fn() -> u64) -> u32 {
+        WAS_REOPENED.store(true, core::sync::atomic::Ordering::Relaxed);
+        1
     }
 }

@@ -20,10 +20,11 @@ pub struct TicketLock<P: Platform, S: BatchSize> {
     /// Who holds the lock without a ticket, as long as nobody takes one.
     pub(super) solo: Solo<P>,
     pub(super) inbox: Inbox<P>,
-    /// Non-zero while one of the waiters is the *heir*: it was overtaken time
-    /// and again, so it sleeps on a timer and need not be kicked while the
-    /// batch is open. A kick would cost the busy threads more than they gain.
-    pub(super) heir: P::AtomicU32,
+    /// [`HEIR`](super::reopen::HEIR) while one of the waiters is the *heir*: it was
+    /// overtaken time and again, so it sleeps on a timer and need not be kicked while the
+    /// batch is open. A kick would cost the busy threads more than they gain. And how often
+    /// the batch may be reopened: see `reopen`.
+    pub(super) hints: P::AtomicU32,
     /// Whether the holder has a ticket. Belongs to the holder.
     pub(super) ticketed: Cell<bool>,
     /// Belongs to the holder.
@@ -72,7 +73,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         Self::with(ConstZero::ZERO, Solo::new_const(), Inbox::new_const(), ConstZero::ZERO)
     }
 
-    const fn with(word: P::AtomicU64, solo: Solo<P>, inbox: Inbox<P>, heir: P::AtomicU32) -> Self {
+    const fn with(word: P::AtomicU64, solo: Solo<P>, inbox: Inbox<P>, hints: P::AtomicU32) -> Self {
         let own = Own {
             lot: Lot::new(),
             pace: S::START,
@@ -80,7 +81,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             served: super::Served::NEW,
         };
         let ticketed = Cell::new(false);
-        Self { word, solo, inbox, heir, ticketed, own: UnsafeCell::new(own), size: PhantomData }
+        Self { word, solo, inbox, hints, ticketed, own: UnsafeCell::new(own), size: PhantomData }
     }
 
     /// A free lock that has already served `tickets`.
@@ -221,7 +222,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
     /// One attempt to become the holder, with `ticket`.
     #[inline]
-    fn exchange(&self, word: Word, locked: Word, ticket: u32) -> Result<(), Word> {
+    pub(super) fn exchange(&self, word: Word, locked: Word, ticket: u32) -> Result<(), Word> {
         // Acquire: every way to own the lock is one (rule 3).
         match self.word.compare_exchange(word.0, locked.0, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
@@ -277,7 +278,7 @@ impl<S: BatchSize> TicketLock<crate::platform::loom::Loom, S> {
     pub(crate) fn access_mut(&mut self) {
         self.word.with_mut(|_| ());
         self.solo.access_mut();
-        self.heir.with_mut(|_| ());
+        self.hints.with_mut(|_| ());
         self.inbox.access_mut();
     }
 }

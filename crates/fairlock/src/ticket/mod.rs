@@ -18,7 +18,9 @@
 //! sparingly while the batch still takes new tickets, since then whoever runs
 //! can take the lock without a wake-up; together, as many as can run, once it
 //! takes no more and its stragglers are all that keeps the next batch waiting.
-//! The first of those that wait for the next one yield their CPUs to them.
+//! The first of those that wait for the next one yield their CPUs to them. If the
+//! stragglers do not come all the same, since the system runs something else, the
+//! batch goes on without them for a while: see `reopen`.
 //!
 //! There is no timed form: a ticket cannot be given back.
 //!
@@ -46,6 +48,7 @@ mod fault;
 mod lock;
 mod park;
 mod release;
+mod reopen;
 mod solo;
 mod wait;
 mod word;

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use super::batch::{BatchSize, Step};
 use super::lock::TicketLock;
 use super::park::Lot;
+use super::reopen::MOST_TIMES;
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::platform::{Atomic, Platform};
@@ -54,6 +55,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 if fair || step == Step::Close {
                     next = next.closed(S::MAX);
                 }
+                if S::LONG {
+                    self.say_whether_to_reopen(word, next, fair, step, S::served(&own.pace));
+                }
                 if !own.lot.is_empty() {
                     if matches!(step, Step::Next(_)) {
                         own.lot.count_ready(next, S::MAX);
@@ -83,8 +87,23 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         kicks.send();
     }
 
+    /// Whether the batch may be reopened once the word, now `word`, is `next`.
+    #[inline]
+    fn say_whether_to_reopen(&self, word: Word, next: Word, fair: bool, step: Step, served: u32) {
+        let left = next.left(S::MAX);
+        match step {
+            _ if fair => self.say_times_left(0, served, left),
+            Step::Close => self.say_times_left(MOST_TIMES, served, left),
+            Step::Next(_) => self.say_times_left(MOST_TIMES, 0, left),
+            // The first batch after IDLE is as large as can be, until it is closed.
+            Step::Continue if word.head() == 0 => self.say_times_left(0, 0, S::MAX),
+            Step::Continue => {}
+        }
+    }
+
     /// For a holder without a ticket: the batch takes no tickets but those already taken.
     fn close_batch(&self) {
+        self.say_times_left(0, 0, 0);
         let mut word = self.load();
         // Relaxed: who may go first is nothing that others read on the strength of.
         while let Err(now) = self.word.compare_exchange_weak(

@@ -5,6 +5,7 @@
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
+use super::fault::{Reopened, WAS_REOPENED};
 use super::{Adaptive, BatchSize, Fixed, TicketLock};
 use crate::platform::loom::{Loom, assert_fails};
 
@@ -99,6 +100,15 @@ fn three_threads_share_an_adaptive_batch() {
 fn three_threads_park_and_kick_with_tickets_only() {
     contend::<Fixed<1>>(2, 1, 2);
     contend::<Adaptive<4>>(2, 1, 2);
+}
+
+/// Those that wait for the next batch do not wait for stragglers.
+#[test]
+fn three_threads_reopen_a_batch() {
+    for served in [0, 2] {
+        contend::<Reopened>(2, 1, served);
+    }
+    assert!(WAS_REOPENED.load(core::sync::atomic::Ordering::Relaxed));
 }
 
 #[test]

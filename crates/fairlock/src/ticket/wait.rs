@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use super::batch::BatchSize;
 use super::lock::{TicketLock, can_take};
 use super::park::Parked;
+use super::reopen::HEIR;
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::platform::{Atomic, Platform};
@@ -149,13 +150,15 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 patience(hot, sections, word.left(S::MAX), spun)
             } else if yields && word.rank(ticket, S::MAX) >= P::cpus() as u32 {
                 (0, InVain::WAITING)
-            } else if !mine && !yields && word.distance(ticket) > P::cpus() as u32 {
+            } else if yields {
+                (self.reopens_after().unwrap_or(0).max(SPIN_NS), InVain::WAITING)
+            } else if !mine && word.distance(ticket) > P::cpus() as u32 {
                 (SPIN_FAR_NS, InVain::WAITING)
             } else {
                 (SPIN_NS, InVain::WAITING)
             };
             if spun >= bound {
-                return Err(why);
+                return self.give_up(mine, ticket, first, spun, why);
             }
             if why.is_overtaken() {
                 // The holder keeps its cache lines while we look only now and
@@ -185,7 +188,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     continue;
                 }
                 if !racing && !yields {
-                    return Err(why);
+                    return self.give_up(mine, ticket, first, spun, why);
                 }
             }
             // A clock that stands still is a model checker's: one look is all.
@@ -195,6 +198,18 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
+    /// The end of a spin, unless the lock has been free all along, and may be taken for that.
+    fn give_up(
+        &self,
+        mine: bool,
+        ticket: u32,
+        first: Word,
+        spun: u64,
+        why: InVain,
+    ) -> Result<(), InVain> {
+        if S::LONG && !mine && self.reopen(ticket, first, spun) { Ok(()) } else { Err(why) }
+    }
+
     /// Parks until kicked, spins again, and so on until the lock is taken.
     #[cold]
     fn lock_parked(&self, ticket: u32, mut why: InVain) {
@@ -202,11 +217,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let entry = Parked::new(ticket, thread);
         loop {
             // Relaxed: who is heir is a matter of speed.
-            let heir = why.is_overtaken() && self.heir.swap(1, Ordering::Relaxed) == 0;
+            let heir =
+                why.is_overtaken() && self.hints.fetch_or(HEIR, Ordering::Relaxed) & HEIR == 0;
             let taken = self.park(&entry, heir.then_some(why));
             if heir {
                 // Before the release that lets the lock be freed, if taken.
-                self.heir.store(0, Ordering::Relaxed);
+                self.hints.fetch_and(!HEIR, Ordering::Relaxed);
             }
             if taken {
                 // SAFETY: the lock was taken.

@@ -1,0 +1,199 @@
+//! A batch goes on without its stragglers while they have no CPU.
+//!
+//! Once a batch takes no more tickets, its stragglers are all that may take the lock. One
+//! of them that was preempted, or woken behind other programs, would keep everybody else
+//! waiting for as long as the system pleases. So a waiter of the next batch that has a CPU
+//! and has seen the lock free for [`FREE_NS`] *reopens* the batch: it takes the lock, as do
+//! those before it in the line, and after them whoever comes, for [`GOES_ON_NS`]. Then the
+//! batch closes again. Each time the lock must have been free for twice as long, and the
+//! batch goes on for twice as long: a straggler that was away for a while waits about as
+//! long again, and what is lost waiting for it is a small part of the time.
+//!
+//! *The bound.* All that a batch serves is less than the largest batch, however often it was
+//! reopened, so no waiter is overtaken by as many. That takes [`MOST_TIMES`] into account,
+//! too: where sections are long, time is what runs out first. And after a fair release a
+//! batch is not reopened: those that wait are to go first, whether they have a CPU or not.
+//!
+//! *How waiters know.* The holder says in the lock's `hints` how often the batch may still
+//! be reopened, before the release after which that counts. A waiter reads the word with
+//! Acquire, and then the hints. If the word is the same when it takes the lock, no holder was
+//! there in between who could have changed them.
+
+use core::sync::atomic::Ordering;
+
+use super::batch::BatchSize;
+use super::lock::TicketLock;
+use super::word::Word;
+use crate::platform::{Atomic, Platform};
+
+/// In the hints: one of the waiters is the heir.
+pub(super) const HEIR: u32 = 1;
+/// In the hints: how often the batch may still be reopened.
+const TIMES_SHIFT: u32 = 1;
+
+/// How long the lock must have been free: about as long as a wake-up takes. (Time stands
+/// still in model checks.)
+const FREE_NS: u64 = if cfg!(fairlock_loom) { 0 } else { 40_000 };
+/// For how long the batch goes on.
+const GOES_ON_NS: u64 = 1_000_000;
+/// How often a batch is reopened at most: for 31 ms altogether.
+pub(super) const MOST_TIMES: u32 = 5;
+
+impl<P: Platform, S: BatchSize> TicketLock<P, S> {
+    /// Tickets of the next batch that one reopening may serve before the holder counts them.
+    const RESERVE: u32 = if S::MAX < 4_096 { S::MAX / 4 } else { 1_024 };
+
+    fn times_left(&self) -> u32 {
+        // Relaxed: see the module.
+        self.hints.load(Ordering::Relaxed) >> TIMES_SHIFT
+    }
+
+    /// The calling holder says how often the batch may still be reopened, of which `served`
+    /// have been served, and `left` may be.
+    pub(super) fn say_times_left(&self, times: u32, served: u32, left: u32) {
+        let has_room = served.saturating_add(left).saturating_add(Self::RESERVE) <= S::MAX;
+        let times = if has_room { times } else { 0 };
+        let before = self.times_left();
+        if times != before {
+            // Relaxed: see the module. Nobody else changes this part of the hints.
+            self.hints.fetch_add(times.wrapping_sub(before) << TIMES_SHIFT, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the lock must be free until the batch may be reopened, if it may be.
+    pub(super) fn reopens_after(&self) -> Option<u64> {
+        let times = self.times_left();
+        (S::LONG && times > 0).then(|| FREE_NS << (MOST_TIMES - times))
+    }
+
+    /// For a waiter of a later batch, that saw the word as `before` so long ago: takes the
+    /// lock if it has been free since, and the stragglers have been waited for long enough.
+    pub(super) fn reopen(&self, ticket: u32, before: Word, ns: u64) -> bool {
+        // Acquire: for the hints.
+        let word = Word(self.word.load(Ordering::Acquire));
+        let was_free = !before.is_locked() && !word.is_locked() && before.head() == word.head();
+        if !was_free || word.is_eligible(ticket, S::MAX) {
+            return false;
+        }
+        let Some(after) = self.reopens_after() else { return false };
+        let served_early = word.rank(ticket, S::MAX) + 1;
+        if ns < after || served_early > Self::RESERVE {
+            return false;
+        }
+        let reopened = word.with_left(word.left(S::MAX) + served_early, S::MAX);
+        if self.exchange(word, reopened.locked(), ticket).is_err() {
+            return false;
+        }
+        // SAFETY: the lock was taken.
+        unsafe { self.go_on() };
+        true
+    }
+
+    /// The batch that was just reopened gets its tickets.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    #[cold]
+    unsafe fn go_on(&self) {
+        // SAFETY: the caller holds the lock.
+        let own = unsafe { &mut *self.own.get() };
+        let times = self.times_left();
+        let mut word = self.load();
+        // Nobody else changes what is left.
+        let left = word.left(S::MAX);
+        let goes_on_ns = GOES_ON_NS << (MOST_TIMES - times);
+        let served = S::served(&own.pace);
+        let tickets = S::reopen(&mut own.pace, goes_on_ns, P::now);
+        let left = left + tickets.min(S::MAX.saturating_sub(served + left));
+        loop {
+            let next = word.with_left(left, S::MAX);
+            // Relaxed: who may go first is nothing that others read on the strength of.
+            match self.word.compare_exchange_weak(
+                word.0,
+                next.0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break word = next,
+                Err(now) => word = Word(now),
+            }
+        }
+        own.lot.count_ready(word, S::MAX);
+        self.say_times_left(times - 1, served, left);
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use crate::ticket::batch::Adaptive;
+    use crate::ticket::park::Parked;
+
+    const MAX: u32 = 16;
+    type Lock = TicketLock<Native, Adaptive<MAX>>;
+
+    /// A free lock with so many stragglers in its batch, which has `served` so many, and two
+    /// tickets of the next one.
+    fn closed(served: u32, stragglers: u32) -> Lock {
+        let mut lock = Lock::after(100);
+        let mut word = lock.load();
+        for _ in 0..stragglers + 2 {
+            word = word.with_ticket();
+        }
+        lock.word = <Native as Platform>::AtomicU64::new(word.with_left(stragglers, MAX).0);
+        Adaptive::<MAX>::set_served(&mut lock.own.get_mut().pace, served);
+        lock.say_times_left(MOST_TIMES, served, stragglers);
+        lock
+    }
+
+    #[test]
+    fn a_batch_is_reopened_when_its_lock_has_been_free_for_long_enough() {
+        let lock = closed(1, 1);
+        let word = lock.load();
+        assert!(!lock.reopen(101, word, FREE_NS - 1));
+        assert!(!lock.reopen(100, word, u64::MAX), "it is of the batch itself");
+        assert!(!lock.reopen(101, word.with_ticket().locked(), u64::MAX), "it was not free");
+        assert!(lock.reopen(101, word, FREE_NS));
+        let word = lock.load();
+        assert!(word.is_locked() && [100, 101].iter().all(|&ticket| word.is_eligible(ticket, MAX)));
+        assert_eq!(lock.times_left(), MOST_TIMES - 1);
+        assert_eq!(lock.reopens_after(), Some(2 * FREE_NS));
+    }
+
+    #[test]
+    fn those_that_a_reopened_batch_serves_are_kicked_in_their_turn() {
+        let lock = closed(1, 1);
+        let entry = Parked::new(101, Native::thread());
+        // SAFETY: the lists are not used any more when the entry goes.
+        unsafe { lock.inbox.push(&entry, false) };
+        // SAFETY: nobody else is there.
+        let own = unsafe { &mut *lock.own.get() };
+        own.lot.collect(&lock.inbox, lock.load(), MAX);
+        assert_eq!(own.lot.ready(), 0);
+        assert!(lock.reopen(102, lock.load(), u64::MAX));
+        assert_eq!(own.lot.ready(), 1);
+    }
+
+    #[test]
+    fn a_batch_serves_no_more_than_the_largest_one_however_often_it_is_reopened() {
+        for served in 0..MAX {
+            let lock = closed(served, 1);
+            if lock.reopen(101, lock.load(), u64::MAX) {
+                assert!(served + lock.load().left(MAX) <= MAX);
+            } else {
+                assert!(served + 1 + Lock::RESERVE > MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_goes_before_those_that_were_let_go_first() {
+        let lock = closed(1, 2);
+        assert!(lock.take(lock.load(), 100));
+        // SAFETY: taken above.
+        unsafe { lock.unlock_fair() };
+        assert!(!lock.load().is_locked() && lock.times_left() == 0);
+        assert!(!lock.reopen(102, lock.load(), u64::MAX));
+    }
+}
