@@ -30,7 +30,7 @@
 //!   0.96 by column and seed. So do the levels with sections of 20 and 100 pauses,
 //!   most of them within 1.5 times. Those with one pause do not: what a lock does
 //!   within 200 ns there hangs on which of its words share a line, and on rules of the
-//!   published ones that fairlock's policies do not have (README).
+//!   published ones that fairlock's policies do not have (docs/simulator.md).
 //! * *Where threads are matters*: two threads with sections of one pause do 2.7 times as
 //!   much in one socket as in two.
 //! * *Latencies vary* about what the machine file says ([`machine::Scheduler::spread`]).

@@ -6,7 +6,7 @@
 
 use crate::wait::Kind;
 
-/// A mistake. The numbers of rules are those of the specification's table of bugs that
+/// A mistake. The numbers of rules are those of `docs/rules.md`, a table of bugs that
 /// others shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
@@ -74,7 +74,7 @@ pub enum Fault {
     /// Tickets of later batches are served, too.
     ServesAnyBatch,
 
-    // Range locks. The numbers are those of the specification's defects.
+    // Range locks. The numbers are those of the defects in `docs/rules.md`.
     /// Defect 2: who gives up is taken off the counts as what it is not.
     ForgetsKind,
     /// Defect 3: in the hull is taken for in the way.

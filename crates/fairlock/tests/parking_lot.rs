@@ -1,4 +1,4 @@
-//! What README and the crate say of programs written for `parking_lot`: here is one, for
+//! What the guide and the crate say of programs written for `parking_lot`: here is one, for
 //! both, that differs in its `use` lines only.
 #![cfg(feature = "std")]
 

@@ -1,4 +1,4 @@
-//! The rules of `shared/SPEC.md` 1.6 that can be tried from outside, under load
+//! The rules of `docs/rules.md` that can be tried from outside, under load
 //! and on both disciplines. Those that need a look inside are in
 //! `src/rwsem/tests/rules.rs`, and every interleaving of two or three threads
 //! is in `src/rwsem/loom_tests.rs`.

@@ -1,4 +1,4 @@
-//! The sizes that README and the crate state.
+//! The sizes that the guide and the crate state.
 #![cfg(all(feature = "std", target_pointer_width = "64"))]
 
 use fairlock::{Mutex, RangeRwLock, RecursiveRwLock, RwLock};
@@ -23,7 +23,7 @@ fn the_documentation_states_them() {
         format!("| `Mutex<u64>` | {} |", MUTEX + 8),
         "| `RangeRwLock` | 1,408 |".into(),
     ];
-    let documents = [include_str!("../src/lib.rs"), include_str!("../../../README.md")];
+    let documents = [include_str!("../src/lib.rs"), include_str!("../../../docs/guide/memory.md")];
     for (row, text) in rows.iter().flat_map(|row| documents.map(|text| (row, text))) {
         assert!(text.contains(row.as_str()), "{row} is not there");
     }

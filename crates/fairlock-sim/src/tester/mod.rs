@@ -13,7 +13,7 @@
 //!
 //! # What it finds
 //!
-//! The bugs that others shipped, by their numbers in the specification, each as a
+//! The bugs that others shipped, by their numbers in `docs/rules.md`, each as a
 //! mistake that `fairlock::fault` makes on purpose, and the first schedule that failed
 //! (`.ci/faults` prints them, with those of ticket and range locks):
 //!

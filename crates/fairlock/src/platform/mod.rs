@@ -114,7 +114,7 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     fn wake_one(word: &Self::AtomicU32);
 
     /// The calling thread's record. Records are never freed while the process
-    /// lives (rules 11 and 12 of the specification).
+    /// lives (rules 11 and 12 of `docs/rules.md`).
     fn thread() -> &'static Thread<Self>;
 
     /// A cheap name of the calling thread for hints: zero, or the address of

@@ -23,7 +23,7 @@ macro_rules! faulty_lock {
 }
 pub(super) use faulty_lock;
 
-/// A mistake, by the number of the defect in the specification, or beyond.
+/// A mistake, by the number of the defect in `docs/rules.md`, or beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(dead_code, reason = "made by tests and model checks only, each some of them")]

@@ -82,6 +82,8 @@
 //! forgotten: a forgotten guard leaves its range locked for good, and nothing else
 //! (defect 9). Waiters are in the frames of the threads that wait. Tree nodes and stripes
 //! are reused, and freed with the lock.
+//!
+//! Comments cite the rules and defects of `docs/rules.md`.
 
 mod acquire;
 mod block;

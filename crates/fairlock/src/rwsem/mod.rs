@@ -6,7 +6,7 @@
 //! Of the latter, `spin` and `osq` are optimistic spinning, `owner` what spinners know of who is inside;
 //! `adaptive` says which side may go past the queue, and `stream` how its readers do;
 //! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
-//! `priority` has what real-time threads are owed.
+//! `priority` has what real-time threads are owed. Comments cite the rules of `docs/rules.md`.
 
 mod adaptive;
 mod adopt;

@@ -1,4 +1,4 @@
-//! The fifteen rules (`shared/SPEC.md` 1.6), as far as one needs to look inside.
+//! The fifteen rules (`docs/rules.md`), as far as one needs to look inside.
 //! `tests/rules.rs` tries them from outside, `loom_tests` in every interleaving.
 
 use std::cell::UnsafeCell;
