@@ -7,11 +7,11 @@ use crate::row::Row;
 /// A published table: comments, a line of names, lines of values.
 struct Csv(&'static str);
 
-const HANDOFF: Csv = Csv(include_str!("../../../../data/reference/handoff.csv"));
-const READER_SPIN: Csv = Csv(include_str!("../../../../data/reference/reader_spin.csv"));
-const RANGE: Csv = Csv(include_str!("../../../../data/reference/range_lock.csv"));
-const BATCH: Csv = Csv(include_str!("../../../../data/reference/batched_ticket.csv"));
-const DIRECT_IO: Csv = Csv(include_str!("../../../../data/reference/writer_phase.csv"));
+const HANDOFF: Csv = Csv(include_str!("../../data/reference/handoff.csv"));
+const READER_SPIN: Csv = Csv(include_str!("../../data/reference/reader_spin.csv"));
+const RANGE: Csv = Csv(include_str!("../../data/reference/range_lock.csv"));
+const BATCH: Csv = Csv(include_str!("../../data/reference/batched_ticket.csv"));
+const DIRECT_IO: Csv = Csv(include_str!("../../data/reference/writer_phase.csv"));
 
 impl Csv {
     fn lines(&self) -> impl Iterator<Item = Vec<&'static str>> {
