@@ -13,6 +13,8 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    fairlock: "crates/fairlock/README.md",
+    fairlock_sim: "crates/fairlock-sim/README.md",
     starving_writer: "docs/guide/starving-writer.md",
     rust: "docs/guide/rust.md",
     migrating: "docs/guide/migrating.md",
