@@ -39,6 +39,8 @@
 //!   again and again. How many threads starve under an unfair lock still hangs on it;
 //!   nobody starves under a fair policy either way.
 
+#![warn(missing_docs)]
+
 mod cpu_set;
 mod engine;
 mod error;

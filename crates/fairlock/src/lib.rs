@@ -114,6 +114,7 @@
 //!
 //! See [`events`]: off at first, and then nearly free.
 #![cfg_attr(not(any(test, fairlock_loom)), no_std)]
+#![warn(missing_docs)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;

@@ -18,14 +18,29 @@ const _: () = assert!(size_of::<RawMutex>() == 96);
 
 /// Mutual exclusion that starves nobody and is fast with more threads than CPUs.
 ///
-/// A waiter is overtaken by at most 65,535 later ones, in practice by as many
-/// as take the lock in a few milliseconds, and in about as long again as the system
-/// kept it from running; see [`Adaptive`](crate::ticket::Adaptive) for how
-/// the bound is found. It counts from the waiter's ticket: a thread that met
-/// another here less than a microsecond ago first stands back, once, for 16. There is no order among those that wait at the same
-/// time. Not promised: timed locking (a place in the order cannot be given
-/// back) and priority inheritance. A guard may be sent to another thread.
-/// Locking a mutex that the thread already holds blocks for ever.
+/// # Fairness
+///
+/// Waiters take tickets, and tickets form batches: a batch is served before any later one, in
+/// any order among themselves. So a waiter is overtaken by at most 65,535 later ones, in
+/// practice by as many as take the lock in the 6 milliseconds that a batch may last, and in about as long again as the system kept the waiter from running; see
+/// [`AdaptiveTicketLock`] for how the lock finds the size of its batches. The bound counts from the
+/// moment the waiter takes its ticket. A thread that has met another thread at this mutex
+/// twice within a microsecond stands back for 16 microseconds before it takes one, once in
+/// each wait: what the mutex guards then stays in one CPU's caches for a while.
+///
+/// Not promised: any order among those that wait at the same time, and priority inheritance.
+///
+/// # Blocking
+///
+/// `lock` waits for as long as it takes: it spins for some microseconds, then the thread sleeps.
+/// There is no timed form, as a ticket cannot be given back. A thread that locks a mutex it
+/// holds waits for itself, for ever.
+///
+/// # Panics
+///
+/// Nothing here panics. A panic while a guard is alive releases the mutex as the guard is
+/// dropped; there is no poisoning. A guard may be sent to another thread; one that is
+/// forgotten keeps the mutex locked for good.
 ///
 /// ```
 /// static COUNT: fairlock::Mutex<u32> = fairlock::Mutex::new(0);

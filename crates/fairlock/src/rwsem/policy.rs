@@ -46,6 +46,25 @@ pub enum ReaderSpin {
 /// * **Tenure** (`handoff_after` and `handoff_budget` both set): for a while whoever runs
 ///   may take the lock when it is free, and a release wakes one waiter at a time; then the
 ///   lock is closed and goes to the queue, the other side first. See [`Policy::DEFAULT`].
+///   The fields below that are for the published discipline only do not matter then.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fairlock::{Policy, RawRwLock, RwLock, RwLockExt};
+///
+/// // Waits of a whole queue of about a millisecond, if a fifth of the time is enough for the
+/// // handoffs that this takes.
+/// const QUICK: Policy = Policy {
+///     handoff_after: Some(Duration::from_millis(1)),
+///     handoff_budget: Some(20),
+///     ..Policy::DEFAULT
+/// };
+///
+/// static NAMES: RwLock<Vec<String>> = RwLock::from_raw(RawRwLock::with_policy(QUICK), Vec::new());
+/// let ages = RwLock::with_policy(QUICK, vec![7]);
+/// assert_eq!(NAMES.policy(), ages.policy());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// How long a waiter is passed over before the lock is handed to it.
@@ -53,8 +72,8 @@ pub struct Policy {
     /// acquisition). Under tenure this is the wait the lock aims at for the
     /// whole queue, as far as the budget allows.
     pub handoff_after: Option<Duration>,
-    /// The share of time, in percent, that handoffs may cost; `None` is the
-    /// published behaviour, without a limit.
+    /// The share of time, in percent, that handoffs may cost (0 counts as 1). `None`
+    /// is the published behaviour, without a limit.
     pub handoff_budget: Option<u8>,
     /// Whether writers spin before they sleep (published discipline only).
     pub writer_spin: bool,
@@ -96,7 +115,8 @@ impl Policy {
     pub const NO_READER_SPIN: Self = Self { reader_spin: ReaderSpin::Off, ..Self::HANDOFF };
     /// Proposal 5: readers may not steal from a writer at the head of the queue.
     pub const WRITER_PHASE: Self = Self { writer_phase: true, ..Self::NO_READER_SPIN };
-    /// Tenure: bounded waits at nearly the throughput of an unfair lock.
+    /// Tenure, with an aim of 4 milliseconds for the whole queue, and at most a tenth of the time
+    /// for handoffs: bounded waits at nearly the throughput of an unfair lock.
     pub const DEFAULT: Self =
         Self { handoff_budget: Some(10), reader_spin: ReaderSpin::Adaptive, ..Self::HANDOFF };
 

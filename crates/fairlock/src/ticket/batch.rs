@@ -78,7 +78,7 @@ impl<const BATCH: u32> BatchSize for Fixed<BATCH> {
     }
 }
 
-/// Batches of 1 to `MAX` tickets, as large as pays.
+/// Batches of 1 to `MAX` tickets, whose size follows what the end of a batch costs.
 ///
 /// A batch costs what it takes to bring its stragglers in (the waiters that
 /// were not running when its last ticket was taken). The lock measures that

@@ -8,9 +8,9 @@
 //! each gets its turn before the next batch starts.
 //!
 //! * [`BatchedTicketLock`]: batches of a fixed size; 1 is a ticket lock.
-//! * [`AdaptiveTicketLock`]: batches as large as pays ([`Adaptive`]), up to a
-//!   maximum. Nearly as fast as an unfair lock, and still nobody waits much
-//!   longer than a batch takes.
+//! * [`AdaptiveTicketLock`]: batches whose size follows what the end of a batch costs
+//!   ([`Adaptive`]), up to a maximum. Nearly as fast as an unfair lock, and still nobody waits
+//!   much longer than a batch takes.
 //!
 //! As long as nobody waits, nobody takes a ticket: see `solo`.
 //!
@@ -59,7 +59,27 @@ pub use lock::TicketLock;
 /// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
 pub type BatchedTicketLock<P, const BATCH: u32 = 8> = TicketLock<P, Fixed<BATCH>>;
 
-/// A ticket lock with batches of 1 to `MAX` tickets, as many as pays.
+/// A ticket lock whose batches have 1 to `MAX` tickets: as many as take 40 times as long as the
+/// end of a batch was measured to cost, but at least 1 and at most 6 milliseconds.
+///
+/// The end of a batch is expensive: each of its tickets must be served before the next batch
+/// begins, also those of threads that sleep or have lost their CPU. So a batch should last much
+/// longer than its end. Short sections make large batches, long ones small batches; a lock
+/// without waiters has none.
+///
+/// A waiter is overtaken by fewer than `MAX` later ones.
+///
+/// ```
+/// use fairlock::platform::Native;
+/// use fairlock::ticket::AdaptiveTicketLock;
+///
+/// static LOCK: AdaptiveTicketLock<Native> = AdaptiveTicketLock::new_const();
+///
+/// LOCK.lock();
+/// assert!(!LOCK.try_lock());
+/// // SAFETY: locked above.
+/// unsafe { LOCK.unlock() };
+/// ```
 pub type AdaptiveTicketLock<P, const MAX: u32 = 65_536> = TicketLock<P, Adaptive<MAX>>;
 
 /// Whose turn it is: for tests that count how often a waiter is overtaken.

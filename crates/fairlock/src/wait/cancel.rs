@@ -40,7 +40,30 @@ const TOLD: u32 = 1 << 1;
 /// [`cancel`](CancelToken::cancel) was called.
 ///
 /// A token may be shared by any number of threads, waits and locks. A wait
-/// that is granted the lock and cancelled at the same instant keeps the lock.
+/// that is granted the lock and cancelled at the same instant keeps the lock. A lock that can be
+/// had at once is taken without a look at the token, so who must stop when it is cancelled asks
+/// [`is_cancelled`](CancelToken::is_cancelled) too.
+///
+/// Nothing makes a cancelled token new: make another one.
+///
+/// ```
+/// use std::thread;
+///
+/// use fairlock::{CancelToken, RwLock, RwLockExt, WaitError};
+///
+/// static SHUTDOWN: CancelToken = CancelToken::new_const();
+/// static JOBS: RwLock<Vec<u32>> = RwLock::new(Vec::new());
+///
+/// let in_the_way = JOBS.write();
+/// let worker = thread::spawn(|| match JOBS.read_cancellable(&SHUTDOWN) {
+///     Ok(jobs) => jobs.len(),
+///     Err(WaitError::Cancelled) => 0, // as here: nobody else ends this wait
+///     Err(error) => panic!("{error}"),
+/// });
+/// SHUTDOWN.cancel();
+/// assert_eq!(worker.join().unwrap(), 0);
+/// drop(in_the_way);
+/// ```
 #[repr(C)] // zero bytes are a new token, for those who have C's memory
 pub struct CancelToken<P: Platform> {
     state: P::AtomicU32,
