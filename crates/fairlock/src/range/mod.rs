@@ -64,11 +64,14 @@
 //! For full ranges under the default policy the turns of `RwSem` apply instead, as
 //! long as nothing else is asked for: see [`RwLock`](crate::RwLock).
 //!
-//! Two things are the price of first come, first served, and documented rather
+//! Three things are the price of first come, first served, and documented rather
 //! than solved:
 //!
 //! * A wide range that waits in the tree delays the later ranges that overlap
 //!   nothing but it.
+//! * A thread that holds a range and asks for another one may wait behind a wide range that
+//!   waits for the first, hence for itself, in whatever order ranges are asked for: take both
+//!   as one range, or [`try_write`](RangeRwLock::try_write) the second.
 //! * A thread that reads a range again that it holds waits behind a writer that
 //!   waits for that range, hence for itself:
 //!   [`read_recursive`](RangeRwLock::read_recursive) goes past all that wait, and
