@@ -309,6 +309,15 @@ pub struct SideReport {
     pub bytes: Option<u64>,
 }
 
+/// Shares of the measured time: see `sim::free`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Free {
+    /// In which the lock was free and waited for.
+    pub while_waited: f64,
+    /// The part of it in which another waiter was awake, and had no CPU.
+    pub without_cpu: f64,
+}
+
 /// What a child measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellReport {
@@ -318,6 +327,9 @@ pub struct CellReport {
     pub write: Option<SideReport>,
     /// Nanoseconds for one acquire and release.
     pub ns_per_op: Option<f64>,
+    /// How much of the time the lock was free and waited for, where that is known.
+    #[serde(default)]
+    pub free: Option<Free>,
 }
 
 impl CellReport {

@@ -132,6 +132,13 @@ pub struct Figures {
     pub ns_per_op: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mb_per_s: Option<f64>,
+    /// Simulated: the share of the time in which the lock was free and waited for, of both
+    /// sides together,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_while_waited: Option<f64>,
+    /// and the part of it in which another waiter was awake, and had no CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_without_cpu: Option<f64>,
 }
 
 impl Row {
@@ -201,6 +208,12 @@ pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
             rows.push(row(m, single, Figures { ns_per_op, ..Figures::default() }));
         }
         _ => {}
+    }
+    // Of the cell, in the row that stands for all of it.
+    if let Some(row) = rows.last_mut() {
+        let free = || m.reports.iter().filter_map(|report| report.free);
+        row.figures.free_while_waited = median(free().map(|free| free.while_waited));
+        row.figures.free_without_cpu = median(free().map(|free| free.without_cpu));
     }
     rows
 }
@@ -432,8 +445,12 @@ mod tests {
         let side = |ops: Option<[u64; 2]>| {
             ops.map(|ops| SideReport { ops: ops.to_vec(), ..SideReport::default() })
         };
-        let report =
-            CellReport { elapsed_secs: 1.0, read: side(read), write: side(write), ns_per_op: None };
+        let report = CellReport {
+            elapsed_secs: 1.0,
+            read: side(read),
+            write: side(write),
+            ..CellReport::default()
+        };
         Measured { cell: cell(lock, case), reports: vec![report], failure: None }
     }
 

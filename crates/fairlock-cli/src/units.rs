@@ -25,6 +25,11 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// A share in percent, exact to a tenth.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// Seconds as whole nanoseconds.
 pub fn ns(secs: f64) -> u64 {
     (secs * 1e9).round() as u64

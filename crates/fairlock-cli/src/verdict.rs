@@ -162,7 +162,7 @@ mod tests {
             outside_ns: 0,
         };
         let write = Some(SideReport { ops: ops.to_vec(), ..SideReport::default() });
-        let report = CellReport { elapsed_secs: 1.0, read: None, write, ns_per_op: None };
+        let report = CellReport { elapsed_secs: 1.0, write, ..CellReport::default() };
         Measured { cell, reports: vec![report], failure: None }
     }
 

@@ -218,6 +218,45 @@ fn a_wait_is_a_section_and_what_the_free_lock_is_waited_for() {
     }
 }
 
+#[test]
+fn every_cell_says_how_long_its_lock_was_free_and_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "all", "--quick", "--duration", "1ms", "--threads", "4", "--locks"];
+    let locks = "default,adaptive,range,ref:rwsem_2017";
+    let (printed, document) = run_json(&[&args[..], &[locks]].concat(), &dir.path().join("o.json"));
+    let rows = document["rows"].as_array().unwrap();
+    let cells = document["grid"]["cells"].as_u64().unwrap();
+    let free = |row: &&Value| row["free_while_waited"].as_f64();
+    let of_cells: std::collections::BTreeSet<_> =
+        rows.iter().filter(|row| free(row).is_some()).map(|row| row["cell"].as_u64()).collect();
+    assert_eq!(of_cells.len() as u64, cells);
+    for row in rows.iter().filter(|row| free(row).is_some()) {
+        let without_cpu = row["free_without_cpu"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&free(&row).unwrap()), "{row}");
+        assert!((0.0..=free(&row).unwrap()).contains(&without_cpu), "{row}");
+    }
+    assert!(
+        printed.contains("free while waited for, fairlock:default: more than 1 %"),
+        "{printed}"
+    );
+}
+
+/// The same, seen from the machine and from the two threads.
+#[test]
+fn the_time_that_a_lock_was_free_and_waited_for_is_the_sum_of_its_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "idle", "--machine", "opteron_4", "--duration", "400ms", "--section"];
+    let cells = ["300000", "--form", "mutex", "--locks", "mcs_park", "--holder", "away"];
+    let (_, document) = run_json(&[&args[..], &cells].concat(), &dir.path().join("out.json"));
+    for row in document["rows"].as_array().unwrap() {
+        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"));
+        // Two microseconds of each wait do not count.
+        let sum = number("min_ops") * (number("free_p50_ns") - 2e3) / 400e6;
+        let ratio = number("free_while_waited") / sum;
+        assert!((0.8..1.25).contains(&ratio), "{ratio}: {row}");
+    }
+}
+
 /// The grid of the tests of `merge`: several workloads, and more cells than parts.
 const GRID: [&str; 9] =
     ["sim", "handoff", "direct-io", "--duration", "2ms", "--seeds", "2", "--seed", "3"];

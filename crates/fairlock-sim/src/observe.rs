@@ -7,7 +7,9 @@ pub enum ThreadState {
     Running,
     /// It has a CPU and spins on a word.
     Spinning,
-    /// It could run and has no CPU: it was preempted, or has been woken.
+    /// It has been woken, and is on its way to a CPU.
+    Woken,
+    /// It could run, and others have the CPUs: it was preempted, or waits for its turn.
     Runnable,
     /// It has the CPU of its guest, which has none of the host.
     Stalled,

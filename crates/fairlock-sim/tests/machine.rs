@@ -378,6 +378,33 @@ impl Times {
 }
 
 #[test]
+fn a_woken_thread_is_on_its_way_and_then_waits_if_another_has_the_cpu() {
+    let machine = |cores: usize| {
+        let mut description = one_cpu().description().clone();
+        description.topology.cores_per_cluster = cores;
+        description.scheduler.wake_preempt_ns = 1e9;
+        Machine::new("few", description).unwrap()
+    };
+    for (cores, waits) in [(1, true), (2, false)] {
+        let times = Times::default();
+        let mut simulation = Simulation::new(&machine(cores), 1);
+        simulation.observe(times.clone());
+        simulation.spawn(|| {
+            sleep(10 * MS);
+            busy(1_000);
+        });
+        simulation.spawn(|| busy(50 * MS));
+        simulation.run().unwrap();
+        let states: Vec<ThreadState> =
+            times.0.borrow().iter().filter(|e| e.1 == 0).map(|e| e.2).collect();
+        let woken = states.iter().position(|&state| state == ThreadState::Woken).unwrap();
+        assert_eq!(states[woken - 1], ThreadState::Sleeping);
+        let next = if waits { ThreadState::Runnable } else { ThreadState::Running };
+        assert_eq!(states[woken + 1], next, "{states:?}");
+    }
+}
+
+#[test]
 fn guests_share_a_cpu_and_threads_stall_meanwhile() {
     let times = Times::default();
     let mut simulation = Simulation::new(&two_guests(), 1);

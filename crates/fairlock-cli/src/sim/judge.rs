@@ -6,6 +6,7 @@ use super::{order, published};
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 use crate::stats::spearman;
+use crate::{table, units};
 
 /// A cell agrees if its relation to the baseline is within this factor of the
 /// published one; of the measured one.
@@ -189,6 +190,9 @@ fn is_within(within: f64, ours: f64, published: f64) -> bool {
 
 /// The configuration of a row, in words.
 pub fn describe(row: &Row) -> String {
+    if row.range.form.is_some() {
+        return table::program::describe(row);
+    }
     let mut words = vec![];
     if row.workload == Workload::Range {
         words.extend(row.machine.clone());
@@ -321,6 +325,27 @@ fn of_the_unfair(rows: &[Row], out: &mut String) {
                 ));
             }
         }
+    }
+}
+
+/// For how much of the time the lock was free and waited for, by lock.
+pub fn free_while_waited(rows: &[Row], out: &mut String) {
+    const LITTLE: f64 = 0.01;
+    for lock in locks(rows) {
+        let of_lock = rows.iter().filter(|row| row.lock == lock);
+        let cells: Vec<(f64, &Row)> =
+            of_lock.filter_map(|row| Some((row.figures.free_while_waited?, row))).collect();
+        let Some((most, worst)) = cells.iter().max_by(|a, b| a.0.total_cmp(&b.0)) else {
+            continue;
+        };
+        let much = cells.iter().filter(|(share, _)| *share > LITTLE).count();
+        out.push_str(&format!(
+            "free while waited for, {lock}: more than 1 % of the time in {much} of {} cells, at most \
+             {} ({})\n",
+            cells.len(),
+            units::percent(*most),
+            describe(worst),
+        ));
     }
 }
 

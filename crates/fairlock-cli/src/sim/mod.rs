@@ -5,6 +5,7 @@
 mod compare;
 mod document;
 pub mod flags;
+mod free;
 mod grid;
 mod judge;
 pub mod locks;

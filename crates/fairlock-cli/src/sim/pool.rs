@@ -65,5 +65,6 @@ pub fn run(
 fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<CellReport, Error> {
     let lock = locks::find(&cell.cell.lock)?;
     let testbed = Simulated::new(cell, recorder.cloned());
-    lock.run(&Cell { seed, ..cell.cell.clone() }, &testbed)
+    let report = lock.run(&Cell { seed, ..cell.cell.clone() }, &testbed)?;
+    Ok(CellReport { free: Some(testbed.free()), ..report })
 }

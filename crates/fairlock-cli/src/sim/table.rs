@@ -1,13 +1,13 @@
 //! Simulated results as tables for people.
 
 use super::compare::{is_real, is_relative, of_lock};
-use super::judge::{judgement, locks};
+use super::judge::{free_while_waited, judgement, locks};
 use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::Row;
 use crate::table::{or_dash, program};
-use crate::units::{count, digits, kops, time};
+use crate::units::{count, digits, kops, percent, time};
 
 /// The tables of all workloads in `rows`, so wide at most, each with its judgement.
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
@@ -31,6 +31,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         });
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
+        free_while_waited(&rows, &mut out);
         if rows.len() < all.len() {
             out.push_str(&summary(&all));
         }
@@ -90,6 +91,7 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
         Column::figure("most").rank(3),
         Column::figure("Jain").rank(2),
         Column::figure("longest").rank(5),
+        Column::figure("free").rank(4),
     ]);
     for row in rows {
         let (f, c) = (&row.figures, &row.comparison);
@@ -128,6 +130,7 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
             or_dash(f.max_ops, count),
             or_dash(f.jain, |jain| format!("{jain:.3}")),
             or_dash(f.wait_max_ns, time),
+            or_dash(f.free_while_waited, percent),
         ]);
     }
     // What is the same everywhere, or nowhere, says nothing in a column.
@@ -162,6 +165,7 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
         table.leave_out(whose);
         note.push_str("; x base: in relation to the baseline");
     }
+    note.push_str("; free: the share of time in which the lock was free and waited for");
     table.titled(title, &note, width)
 }
 

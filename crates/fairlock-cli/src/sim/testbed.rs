@@ -5,16 +5,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairlock::platform::{Atomic, Platform};
-use fairlock_sim::{Machine, Mark, Sim, SimU64, Simulation, SimulationError, mark};
+use fairlock_sim::{
+    Machine, Mark, Observer, Sim, SimU64, Simulation, SimulationError, ThreadState, mark,
+};
 
+use super::free::FreeTime;
 use super::plan::SimCell;
 use super::trace::Recorder;
-use crate::cell::{Cell, Side};
+use crate::cell::{Cell, Free, Side};
 use crate::direct_file::Block;
 use crate::error::Error;
 use crate::units::ns;
 use crate::workload::Phase;
-use crate::workload::testbed::{BlockFile, Testbed};
+use crate::workload::testbed::{BlockFile, Testbed, Wanted};
 
 /// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
 pub struct Simulated {
@@ -24,13 +27,41 @@ pub struct Simulated {
     /// Threads go on and halt by turns, for so many nanoseconds each; zero: they go on.
     halt_ns: u64,
     recorder: Option<Recorder>,
+    free: FreeTime,
+}
+
+/// Who is told about everything.
+struct Watchers {
+    recorder: Option<Recorder>,
+    free: FreeTime,
+}
+
+impl Observer for Watchers {
+    fn thread(&mut self, now: u64, thread: usize, cpu: usize, state: ThreadState) {
+        self.free.state(now, thread, state);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.thread(now, thread, cpu, state);
+        }
+    }
+
+    fn mark(&mut self, now: u64, thread: usize, mark: Mark) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.mark(now, thread, mark);
+        }
+    }
 }
 
 impl Simulated {
     /// The cell's machine, watched by the recorder if there is one.
     pub fn new(cell: &SimCell, recorder: Option<Recorder>) -> Self {
         let SimCell { gap_ns, halt_ns, .. } = *cell;
-        Self { machine: Arc::clone(&cell.machine), gap_ns, halt_ns, recorder }
+        let free = FreeTime::default();
+        Self { machine: Arc::clone(&cell.machine), gap_ns, halt_ns, recorder, free }
+    }
+
+    /// How much of the time the lock was free and waited for, once the cell has been run.
+    pub fn free(&self) -> Free {
+        self.free.finish()
     }
 
     /// Sleeps through a halt that has begun.
@@ -66,9 +97,8 @@ impl Testbed for Simulated {
         let window = Window { begins_ns: ns(cell.secs * WARM_UP) };
         let (window, body) = (&window, &body);
         let mut simulation = Simulation::new(&self.machine, cell.seed);
-        if let Some(recorder) = &self.recorder {
-            simulation.observe(recorder.clone());
-        }
+        let (recorder, free) = (self.recorder.clone(), self.free.clone());
+        simulation.observe(Watchers { recorder, free });
         let team: Vec<_> = (0..threads)
             .map(|index| {
                 let name = format!("thread {index}");
@@ -76,6 +106,7 @@ impl Testbed for Simulated {
             })
             .collect();
         let measured_ns = ns(cell.secs);
+        self.free.measure(window.begins_ns, window.begins_ns + measured_ns);
         simulation.run_for(window.begins_ns + measured_ns).map_err(|error| match error {
             SimulationError::NoMemory { .. } => {
                 Error::failed(format!("{error}; use fewer --threads"))
@@ -151,17 +182,26 @@ impl Testbed for Simulated {
     }
 
     fn asks(&self, side: Side) -> u64 {
+        self.asks_for(side, Wanted::Lock(fairlock_sim::thread() % self.groups()))
+    }
+
+    fn asks_for(&self, side: Side, wanted: Wanted<'_>) -> u64 {
+        let now = fairlock_sim::now();
         mark(Mark::Waiting(side.name()));
-        fairlock_sim::now()
+        self.free.asks(now, fairlock_sim::thread(), wanted);
+        now
     }
 
     fn acquired(&self, side: Side) -> u64 {
+        let now = fairlock_sim::now();
         mark(Mark::Holding(side.name()));
-        fairlock_sim::now()
+        self.free.acquired(now, fairlock_sim::thread());
+        now
     }
 
     fn released(&self, side: Side) {
         mark(Mark::Released(side.name()));
+        self.free.released(fairlock_sim::now(), fairlock_sim::thread());
         if self.gap_ns > 0 {
             fairlock_sim::busy(self.gap_ns);
         }

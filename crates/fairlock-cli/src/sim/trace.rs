@@ -75,7 +75,8 @@ impl Trace {
         let name = match state {
             ThreadState::Running => "running",
             ThreadState::Spinning => "spinning",
-            ThreadState::Runnable => "preempted or woken, without a CPU",
+            ThreadState::Woken => "woken, on its way to a CPU",
+            ThreadState::Runnable => "without a CPU, which others have",
             ThreadState::Stalled => "preempted with its virtual CPU",
             ThreadState::Sleeping => "sleeping",
             ThreadState::Ended => return None,

@@ -7,7 +7,7 @@ use crate::cell::{Case, Form, Side, Workload};
 use crate::layout::{Column, NOTHING, Table};
 use crate::locks::is_peer;
 use crate::row::Row;
-use crate::units::{count, kops, time};
+use crate::units::{count, kops, percent, time};
 use crate::workload::idle::Holder;
 
 /// One column: its head, what it may lose, and what it shows of a row.
@@ -44,6 +44,8 @@ const INSIDE: Shown =
 const LOCK: Shown =
     Shown { head: "lock", column: |_| Column::lock(), cell: |row| row.lock.clone() };
 
+const FREE: Shown = figure("free", |row| or_dash(row.figures.free_while_waited, percent));
+
 /// `think` and `spread`: what a cell is, beside its machine and form,
 const DRAWN: [Shown; 5] = [
     INSIDE,
@@ -53,7 +55,7 @@ const DRAWN: [Shown; 5] = [
     shared("threads", |row| row.threads.to_string()),
 ];
 /// and what it came to.
-const SPEED_AND_WAITS: [Shown; 10] = [
+const SPEED_AND_WAITS: [Shown; 11] = [
     figure("kop/s", |row| or_dash(row.figures.ops_per_s, kops)),
     minor("min-max", spread),
     figure("x best", ratio),
@@ -64,13 +66,15 @@ const SPEED_AND_WAITS: [Shown; 10] = [
     less("p99", |row| or_dash(row.figures.wait_p99_ns, time)),
     figure("p99.9", |row| or_dash(row.figures.wait_p999_ns, time)),
     figure("longest", |row| or_dash(row.figures.wait_max_ns, time)),
+    FREE,
 ];
 const DRAWN_NOTE: &str = "outside: work outside in relation to that inside; among: locks of which \
      each operation is on one;\nwaits: of the worse side";
 const TO_PEERS: &str = "x best: speed in relation to the fastest peer of this run that starves \
      nobody; x any: to the fastest";
 const TO_BASE: &str = "x base: speed in relation to fairlock:unfair; mutexes to \
-     ref:queue_unfair_park, ranges to\nfairlock:default around all of them";
+     ref:queue_unfair_park, ranges to\nfairlock:default around all of them; free: the share of time \
+     in which the lock was free and waited for";
 
 /// `idle`: what a cell is,
 const IDLE: [Shown; 4] = [
@@ -80,7 +84,7 @@ const IDLE: [Shown; 4] = [
     shared("waits to", |row| row.side.name().to_owned()),
 ];
 /// and what it came to.
-const FREE: [Shown; 8] = [
+const WAITED: [Shown; 9] = [
     minor("waits", |row| or_dash(row.figures.min_ops, count)),
     figure("free p50", |row| or_dash(row.figures.free_p50_ns, time)),
     figure("x best", |row| times(row.free_p50_ratio_to_best_peer)),
@@ -89,6 +93,7 @@ const FREE: [Shown; 8] = [
     figure("longest", |row| or_dash(row.figures.free_max_ns, time)),
     less("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
     less("longest", |row| or_dash(row.figures.wait_max_ns, time)),
+    FREE,
 ];
 const IDLE_NOTE: &str = "then: the holder is gone for 6 ms, or back after 20 us of work; free: how \
      long the lock was free during a wait,\nuntil the waiter had it; x best: in relation to the \
@@ -126,7 +131,7 @@ fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize
             &SPEED_AND_WAITS,
             &drawn,
         ),
-        _ => ("idle: how long a free lock is waited for", &IDLE, &FREE, IDLE_NOTE),
+        _ => ("idle: how long a free lock is waited for", &IDLE, &WAITED, IDLE_NOTE),
     };
     let all = [&[MACHINE, FORM][..], cell, &[LOCK], figures].concat();
     // A column that no row has anything in says nothing.
@@ -180,14 +185,21 @@ fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
             judged.len(),
             slow.iter().filter(|(_, row)| is_on_the_front(rows, row)).count(),
             slow.iter().filter(|(ratio, _)| *ratio < FALLS_BEHIND).count(),
-            describe(worst),
+            details(worst),
         ));
     }
     out
 }
 
 /// A cell in words.
-fn describe(row: &Row) -> String {
+pub fn describe(row: &Row) -> String {
+    let lead = [MACHINE, FORM].map(|shown| (shown.cell)(row));
+    let lead = lead.into_iter().filter(|value| value != NOTHING);
+    lead.chain([details(row)]).collect::<Vec<_>>().join(", ")
+}
+
+/// The same without its machine and form.
+fn details(row: &Row) -> String {
     let columns: &[Shown] = if row.workload == Workload::Idle { &IDLE } else { &DRAWN };
     let shown = columns.iter().map(|shown| (shown.head, (shown.cell)(row)));
     let words = shown.filter(|(_, value)| value != NOTHING);
@@ -231,7 +243,7 @@ fn waiting(rows: &[&Row]) -> String {
             judged.len(),
             SOON.1,
             judged.iter().filter(|(_, p99, _)| *p99 <= SOON.1).count(),
-            describe(worst),
+            details(worst),
         ));
     }
     out

@@ -45,7 +45,7 @@ pub fn contend<L: BenchLock, T: Testbed>(
         elapsed_secs: window.as_secs_f64(),
         read: side(readers),
         write: side(writers),
-        ns_per_op: None,
+        ..CellReport::default()
     })
 }
 

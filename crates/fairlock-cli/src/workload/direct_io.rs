@@ -78,7 +78,7 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
         elapsed_secs: window.as_secs_f64(),
         read: report(readers, testbed.ns_per_tick()),
         write: report(writers, testbed.ns_per_tick()),
-        ns_per_op: None,
+        ..CellReport::default()
     })
 }
 

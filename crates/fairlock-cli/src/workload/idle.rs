@@ -202,7 +202,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let report = Tally::report(vec![waits.tally], ns_per_tick);
     let report = report.map(|report| SideReport { free, ..report });
     let (read, write) = if side == Side::Read { (report, None) } else { (None, report) };
-    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ns_per_op: None })
+    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ..CellReport::default() })
 }
 
 /// The one that holds: `write` runs a section.

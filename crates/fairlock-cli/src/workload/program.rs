@@ -6,7 +6,7 @@ use super::range::{SLOTS, Shape};
 use super::setup::{Configuration, Setup};
 use super::tally::Both;
 use super::team::{Padded, Phase};
-use super::testbed::Testbed;
+use super::testbed::{Testbed, Wanted};
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, Range};
@@ -104,7 +104,11 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
                 testbed.work(operation.section_ns);
                 acquired
             };
-            let asked = testbed.asks(side);
+            let wanted = match operation.shape {
+                Some(_) => Wanted::Range(&range),
+                None => Wanted::Lock(*range.start() as usize),
+            };
+            let asked = testbed.asks_for(side, wanted);
             let acquired = if reads {
                 lock.0.read(user, &range, section)
             } else {
@@ -124,5 +128,5 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     })?;
     let (reads, writes) = (cell.readers > 0, cell.writers > 0);
     let (read, write) = Both::report(tallies, (reads, writes), testbed.ns_per_tick());
-    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ns_per_op: None })
+    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ..CellReport::default() })
 }

@@ -56,6 +56,6 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
         elapsed_secs: window.as_secs_f64(),
         read: Tally::report(reads, testbed.ns_per_tick()),
         write: Tally::report(writes, testbed.ns_per_tick()),
-        ns_per_op: None,
+        ..CellReport::default()
     })
 }

@@ -12,6 +12,7 @@ use crate::cell::{Cell, Side};
 use crate::clock::{Clock, busy, pauses};
 use crate::direct_file::{Block, DirectFile};
 use crate::error::Error;
+use crate::locks::range::Range;
 
 /// Where the threads of a workload run, and what their time is.
 pub trait Testbed: Sync {
@@ -73,9 +74,15 @@ pub trait Testbed: Sync {
         body()
     }
 
-    /// This thread asks for the lock: the time.
+    /// This thread asks for the lock, or that of its group: the time.
     #[inline(always)]
     fn asks(&self, _side: Side) -> u64 {
+        self.now()
+    }
+
+    /// This thread asks for one of many locks, or for a part of one: the time.
+    #[inline(always)]
+    fn asks_for(&self, _side: Side, _wanted: Wanted<'_>) -> u64 {
         self.now()
     }
 
@@ -88,6 +95,15 @@ pub trait Testbed: Sync {
     /// This thread has given the lock back.
     #[inline(always)]
     fn released(&self, _side: Side) {}
+}
+
+/// What a thread asks for, where that is not always the same.
+#[derive(Clone, Copy)]
+pub enum Wanted<'a> {
+    /// The lock of this number.
+    Lock(usize),
+    /// A range, of a lock on ranges.
+    Range(&'a Range),
 }
 
 /// A file that is read and written a block at a time.

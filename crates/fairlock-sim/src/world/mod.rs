@@ -323,7 +323,8 @@ impl<'env> World<'env> {
         match task.state {
             _ if self.threads[thread].ended => ThreadState::Ended,
             TaskState::Blocked => ThreadState::Sleeping,
-            TaskState::Waking | TaskState::Queued => ThreadState::Runnable,
+            TaskState::Waking => ThreadState::Woken,
+            TaskState::Queued => ThreadState::Runnable,
             TaskState::Running if !self.has_cpu(THREADS, task.cpu) => ThreadState::Stalled,
             TaskState::Running if self.threads[thread].spin.is_some() => ThreadState::Spinning,
             TaskState::Running => ThreadState::Running,

@@ -12,7 +12,7 @@ impl World<'_> {
         let latency = self.vary(level, usual);
         self.events.push(self.now + latency, Event::Arrive(level, task));
         if level == THREADS {
-            self.observe(task, ThreadState::Runnable);
+            self.observe(task, ThreadState::Woken);
         }
     }
 
@@ -27,6 +27,9 @@ impl World<'_> {
             self.preempt(level, cpu);
         } else {
             self.plan_tick(level, cpu);
+        }
+        if level == THREADS && self.levels[level].tasks[task as usize].state == TaskState::Queued {
+            self.observe(task, ThreadState::Runnable);
         }
     }
 

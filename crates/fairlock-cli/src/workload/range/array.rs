@@ -7,7 +7,7 @@ use crate::locks::range::{BenchRange, EVERYTHING, Range};
 use crate::workload::random::Random;
 use crate::workload::tally::{Both, Tally};
 use crate::workload::team::{Padded, Phase};
-use crate::workload::testbed::Testbed;
+use crate::workload::testbed::{Testbed, Wanted};
 
 /// Slots of a narrow range in `wide`.
 const NARROW: u64 = 16;
@@ -36,7 +36,11 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
                 }
                 acquired
             };
-            let asked = testbed.asks(side);
+            let asked = if range == EVERYTHING {
+                testbed.asks(side)
+            } else {
+                testbed.asks_for(side, Wanted::Range(&range))
+            };
             let acquired = if reads {
                 lock.0.read(user, &range, section)
             } else {
@@ -66,7 +70,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         elapsed_secs: window.as_secs_f64(),
         read: Tally::report(readers, testbed.ns_per_tick()),
         write: Tally::report(writers, testbed.ns_per_tick()),
-        ns_per_op: None,
+        ..CellReport::default()
     })
 }
 

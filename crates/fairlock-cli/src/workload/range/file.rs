@@ -109,7 +109,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         elapsed_secs: window.as_secs_f64(),
         read: Tally::report(reads, testbed.ns_per_tick()),
         write: Tally::report(writes, testbed.ns_per_tick()),
-        ns_per_op: None,
+        ..CellReport::default()
     })
 }
 

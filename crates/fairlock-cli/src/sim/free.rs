@@ -1,0 +1,393 @@
+//! For how long a lock was free and somebody waited for it: exactly, as a simulated machine
+//! knows both.
+//!
+//! Time counts in which *nobody is inside*, and *somebody waits who is not merely short of
+//! a CPU*: who sleeps, is being woken, or has a CPU and does not take the lock. Both must
+//! have been so for [`GRACE_NS`], or what an operation itself takes would count: a lock that
+//! goes from hand to hand is free, strictly speaking, for as long as it travels. Who was
+//! preempted, or woken behind others that run, is not the lock's to help; it counts
+//! for nothing by itself. If another waiter sleeps meanwhile, time does count, and it is
+//! said of how much of it that is so ([`Free::without_cpu`]).
+//!
+//! Of many locks it is the time of all of them, in relation to as many as threads could wait
+//! for at once. A lock on ranges is one: it counts while somebody waits for a range of which
+//! nobody is inside of any part.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fairlock_sim::ThreadState;
+
+use crate::cell::Free;
+use crate::locks::range::Range;
+use crate::workload::testbed::Wanted;
+
+/// What operations may take: more than any of one or two transfers of a cache line, and
+/// less than a wake-up.
+const GRACE_NS: u64 = 2_000;
+
+/// Watches the locks of one simulation.
+#[derive(Clone, Default)]
+pub struct FreeTime(Arc<Mutex<Locks>>);
+
+impl FreeTime {
+    fn with<R>(&self, body: impl FnOnce(&mut Locks) -> R) -> R {
+        body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What counts is measured from `begin` to `end`.
+    pub fn measure(&self, begin: u64, end: u64) {
+        self.with(|locks| locks.window = (begin, end));
+    }
+
+    /// A thread asks for a lock.
+    pub fn asks(&self, now: u64, thread: usize, wanted: Wanted<'_>) {
+        self.with(|locks| locks.asks(now, thread, wanted));
+    }
+
+    /// It has the lock.
+    pub fn acquired(&self, now: u64, thread: usize) {
+        self.with(|locks| locks.acquired(now, thread));
+    }
+
+    /// It has given the lock back.
+    pub fn released(&self, now: u64, thread: usize) {
+        self.with(|locks| locks.released(now, thread));
+    }
+
+    /// The machine does something else with a thread.
+    pub fn state(&self, now: u64, thread: usize, state: ThreadState) {
+        self.with(|locks| locks.state(now, thread, state));
+    }
+
+    /// What it came to.
+    pub fn finish(&self) -> Free {
+        self.with(Locks::finish)
+    }
+}
+
+#[derive(Default)]
+struct Locks {
+    window: (u64, u64),
+    threads: Vec<Thread>,
+    /// By number.
+    locks: Vec<Lock>,
+    /// The lock on ranges, if it is one.
+    ranges: Lock,
+}
+
+/// What a thread is about.
+#[derive(Clone, Default)]
+struct Thread {
+    /// What it asked for, until it has given it back.
+    asked: Option<Place>,
+    /// Since when it waits; for a range, since when nobody has been inside of a part of it.
+    since: u64,
+    /// Of a range: how many are inside of a part of it.
+    in_the_way: usize,
+    is_inside: bool,
+    /// Awake, and without a CPU.
+    is_short_of_cpu: bool,
+    has_asked: bool,
+}
+
+#[derive(Clone)]
+enum Place {
+    Lock(usize),
+    Range(Range),
+}
+
+/// One lock, or all ranges of one.
+#[derive(Clone, Default)]
+struct Lock {
+    /// How many are inside; of a lock on ranges this is asked for each waiter.
+    inside: usize,
+    free_since: u64,
+    /// Up to when time has been counted.
+    counted_until: u64,
+    free_ns: u64,
+    without_cpu_ns: u64,
+}
+
+impl Locks {
+    fn thread(&mut self, thread: usize) -> &mut Thread {
+        if self.threads.len() <= thread {
+            self.threads.resize(thread + 1, Thread::default());
+        }
+        &mut self.threads[thread]
+    }
+
+    fn asks(&mut self, now: u64, thread: usize, wanted: Wanted<'_>) {
+        let place = match wanted {
+            Wanted::Lock(number) => {
+                if self.locks.len() <= number {
+                    self.locks.resize(number + 1, Lock::default());
+                }
+                Place::Lock(number)
+            }
+            Wanted::Range(range) => Place::Range(range.clone()),
+        };
+        let in_the_way = match &place {
+            Place::Lock(_) => 0,
+            Place::Range(range) => self.overlapping(range, true).count(),
+        };
+        let this = self.thread(thread);
+        (this.asked, this.since, this.in_the_way) = (Some(place), now, in_the_way);
+        (this.is_inside, this.has_asked) = (false, true);
+    }
+
+    fn acquired(&mut self, now: u64, thread: usize) {
+        let Some(place) = self.thread(thread).asked.clone() else { return };
+        self.count(now, &place);
+        self.thread(thread).is_inside = true;
+        match place {
+            Place::Lock(number) => self.locks[number].inside += 1,
+            Place::Range(range) => {
+                for waiter in self.waiting_for(&range) {
+                    self.threads[waiter].in_the_way += 1;
+                }
+            }
+        }
+    }
+
+    fn released(&mut self, now: u64, thread: usize) {
+        let this = self.thread(thread);
+        this.is_inside = false;
+        match this.asked.take() {
+            Some(Place::Lock(number)) => {
+                let lock = &mut self.locks[number];
+                lock.inside -= 1;
+                lock.free_since = now;
+            }
+            Some(Place::Range(range)) => {
+                for waiter in self.waiting_for(&range) {
+                    let waiter = &mut self.threads[waiter];
+                    waiter.in_the_way -= 1;
+                    waiter.since = now;
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn state(&mut self, now: u64, thread: usize, state: ThreadState) {
+        let is_short = matches!(state, ThreadState::Runnable | ThreadState::Stalled);
+        let this = self.thread(thread);
+        if this.is_short_of_cpu == is_short {
+            return;
+        }
+        if let Some(place) = this.asked.clone().filter(|_| !this.is_inside) {
+            self.count(now, &place);
+        }
+        self.thread(thread).is_short_of_cpu = is_short;
+    }
+
+    /// The threads that are inside of a part of a range, or that wait for one.
+    fn overlapping<'a>(
+        &'a self,
+        range: &'a Range,
+        is_inside: bool,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let overlaps = move |thread: &Thread| match &thread.asked {
+            Some(Place::Range(other)) if thread.is_inside == is_inside => {
+                range.start() <= other.end() && other.start() <= range.end()
+            }
+            _ => false,
+        };
+        (0..self.threads.len()).filter(move |&thread| overlaps(&self.threads[thread]))
+    }
+
+    fn waiting_for(&self, range: &Range) -> Vec<usize> {
+        self.overlapping(range, false).collect()
+    }
+
+    /// Counts what has passed, before something changes.
+    fn count(&mut self, now: u64, place: &Place) {
+        let lock = match place {
+            Place::Lock(number) => &self.locks[*number],
+            Place::Range(_) => &self.ranges,
+        };
+        // Nearly always: it was not free for long.
+        let uncounted = lock.counted_until.max(lock.free_since + GRACE_NS);
+        if lock.inside > 0 || uncounted >= now {
+            return;
+        }
+        let mut since = now;
+        let mut another_is_short_of_cpu = false;
+        for thread in self.threads.iter().filter(|thread| !thread.is_inside) {
+            let waits_here = match (&thread.asked, place) {
+                (Some(Place::Lock(other)), Place::Lock(number)) => other == number,
+                (Some(Place::Range(_)), Place::Range(_)) => thread.in_the_way == 0,
+                _ => false,
+            };
+            if waits_here && thread.is_short_of_cpu {
+                another_is_short_of_cpu = true;
+            } else if waits_here {
+                since = since.min(thread.since + GRACE_NS);
+            }
+        }
+        let (begin, end) = self.window;
+        let ns = now.min(end).saturating_sub(since.max(uncounted).max(begin));
+        let lock = match place {
+            Place::Lock(number) => &mut self.locks[*number],
+            Place::Range(_) => &mut self.ranges,
+        };
+        lock.counted_until = now;
+        lock.free_ns += ns;
+        if another_is_short_of_cpu {
+            lock.without_cpu_ns += ns;
+        }
+    }
+
+    fn finish(&mut self) -> Free {
+        let (begin, end) = self.window;
+        for number in 0..self.locks.len() {
+            self.count(end, &Place::Lock(number));
+        }
+        self.count(end, &Place::Range(0..=0));
+        let locks = self.locks.iter().chain([&self.ranges]);
+        let (free, without_cpu) = locks.fold((0, 0), |(free, without_cpu), lock| {
+            (free + lock.free_ns, without_cpu + lock.without_cpu_ns)
+        });
+        let threads = self.threads.iter().filter(|thread| thread.has_asked).count();
+        let of = self.locks.len().min(threads).max(1) as u64 * (end - begin).max(1);
+        let share = |ns: u64| ns as f64 / of as f64;
+        Free { while_waited: share(free), without_cpu: share(without_cpu) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    /// A lock that is watched for 100 us.
+    fn watched() -> FreeTime {
+        let free = FreeTime::default();
+        free.measure(0, 100 * US);
+        free
+    }
+
+    fn enters(free: &FreeTime, now: u64, thread: usize, wanted: Wanted<'_>) {
+        free.asks(now, thread, wanted);
+        free.acquired(now, thread);
+    }
+
+    fn share(free: &FreeTime) -> f64 {
+        free.finish().while_waited
+    }
+
+    const ONE: Wanted<'static> = Wanted::Lock(0);
+
+    #[test]
+    fn a_free_lock_that_somebody_sleeps_at_counts_but_for_the_grace() {
+        let free = watched();
+        enters(&free, 0, 0, ONE);
+        free.asks(10 * US, 1, ONE);
+        free.state(11 * US, 1, ThreadState::Sleeping);
+        free.released(30 * US, 0);
+        free.acquired(52 * US, 1);
+        free.released(60 * US, 1);
+        assert_eq!(share(&free), 0.20);
+    }
+
+    #[test]
+    fn a_lock_from_hand_to_hand_is_not_free() {
+        let free = watched();
+        for now in (0..50).map(|turn| turn * 2 * US) {
+            enters(&free, now, 0, ONE);
+            free.asks(now, 1, ONE);
+            free.released(now + 50, 0);
+            free.acquired(now + 1_900, 1);
+            free.released(now + 1_950, 1);
+        }
+        assert_eq!(share(&free), 0.0);
+    }
+
+    #[test]
+    fn a_lock_that_nobody_waits_for_is_not_waited_for() {
+        let free = watched();
+        enters(&free, 0, 0, ONE);
+        free.released(10 * US, 0);
+        enters(&free, 90 * US, 0, ONE);
+        free.asks(91 * US, 1, ONE);
+        assert_eq!(share(&free), 0.0);
+    }
+
+    #[test]
+    fn who_has_no_cpu_counts_for_nothing_unless_another_sleeps() {
+        let free = watched();
+        enters(&free, 0, 0, ONE);
+        free.asks(0, 1, ONE);
+        free.state(10 * US, 1, ThreadState::Runnable);
+        free.released(10 * US, 0);
+        assert_eq!(share(&free), 0.0);
+
+        let free = watched();
+        enters(&free, 0, 0, ONE);
+        free.asks(0, 1, ONE);
+        free.asks(0, 2, ONE);
+        free.state(US, 1, ThreadState::Sleeping);
+        free.state(US, 2, ThreadState::Sleeping);
+        free.released(10 * US, 0);
+        free.state(12 * US, 1, ThreadState::Woken);
+        free.state(22 * US, 1, ThreadState::Runnable);
+        free.state(62 * US, 1, ThreadState::Running);
+        free.acquired(72 * US, 1);
+        assert_eq!(free.finish(), Free { while_waited: 0.60, without_cpu: 0.40 });
+    }
+
+    #[test]
+    fn readers_are_inside_together() {
+        let free = watched();
+        enters(&free, 0, 0, ONE);
+        enters(&free, 0, 1, ONE);
+        free.asks(0, 2, ONE);
+        free.released(10 * US, 1);
+        free.released(48 * US, 0);
+        free.acquired(100 * US, 2);
+        assert_eq!(share(&free), 0.50);
+    }
+
+    #[test]
+    fn many_locks_are_as_many_as_threads_can_wait_for() {
+        let free = watched();
+        enters(&free, 0, 0, Wanted::Lock(999));
+        free.asks(0, 1, Wanted::Lock(999));
+        free.released(10 * US, 0);
+        free.acquired(52 * US, 1);
+        assert_eq!(share(&free), 0.20);
+    }
+
+    #[test]
+    fn a_range_is_free_when_no_part_of_it_is_held() {
+        let free = watched();
+        enters(&free, 0, 0, Wanted::Range(&(0..=9)));
+        enters(&free, 0, 1, Wanted::Range(&(20..=29)));
+        free.asks(0, 2, Wanted::Range(&(5..=25)));
+        free.released(10 * US, 0);
+        // Nobody is there, and the other waiter has not got it: from 32 to 38.
+        free.asks(30 * US, 3, Wanted::Range(&(0..=4)));
+        free.acquired(38 * US, 3);
+        // From 42 to 62.
+        free.released(40 * US, 1);
+        free.acquired(62 * US, 2);
+        assert_eq!(share(&free), 0.26);
+    }
+
+    #[test]
+    fn only_what_is_measured_counts() {
+        let free = FreeTime::default();
+        free.measure(50 * US, 100 * US);
+        enters(&free, 0, 0, ONE);
+        free.asks(0, 1, ONE);
+        free.released(10 * US, 0);
+        // From 50 to 60,
+        free.acquired(60 * US, 1);
+        free.released(70 * US, 1);
+        // and from 72 to 100.
+        free.asks(70 * US, 0, ONE);
+        free.acquired(200 * US, 0);
+        assert_eq!(share(&free), 0.76);
+    }
+}
