@@ -97,7 +97,8 @@ pub enum MachinesCommand {
 #[derive(Args, Clone, Default)]
 pub struct ProgramFlags {
     /// As what locks are used (think, spread, idle: rwlock,mutex,range)
-    #[arg(long, value_name = "FORM", value_delimiter = ',')]
+    #[arg(long, value_name = "FORM", value_delimiter = ',', value_parser = names::form(),
+          hide_possible_values = true)]
     pub form: Vec<String>,
     /// Work outside in relation to that inside (think: 0,1,10,100,1000)
     #[arg(long, value_name = "X", value_delimiter = ',')]
@@ -106,7 +107,8 @@ pub struct ProgramFlags {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub among: Vec<usize>,
     /// What the holder does after its section (idle: away,back)
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = names::holder(),
+          hide_possible_values = true)]
     pub holder: Vec<String>,
 }
 

@@ -7,9 +7,10 @@ use clap::{Arg, Command, Error};
 use fairlock_sim::Machine;
 use fairlock_sim::tester::Lock;
 
-use crate::cell::{Case, Workload};
+use crate::cell::{Case, Form, Workload};
 use crate::locks::registry;
 use crate::sim;
+use crate::workload::idle::Holder;
 use crate::workload::range::Shape;
 
 /// Takes any word, and knows those that make sense. What is wrong with another one is said
@@ -72,4 +73,14 @@ pub fn case() -> Name {
 /// A part of an array.
 pub fn shape() -> Name {
     Name(|| Shape::ALL.map(Shape::name).into())
+}
+
+/// As what a lock is used.
+pub fn form() -> Name {
+    Name(|| Form::ALL.map(Form::name).into())
+}
+
+/// What a holder does after its section.
+pub fn holder() -> Name {
+    Name(|| Holder::ALL.map(Holder::name).into())
 }
