@@ -14,6 +14,10 @@ pub(crate) enum Event {
     Arrive(usize, u32),
     /// A CPU of a level should look whether another task is due.
     Tick(usize, u32),
+    /// The host takes a CPU away.
+    Steal(u32),
+    /// It gives one back.
+    Return(u32),
     /// Threads are asked to end.
     Stop,
     /// A look whether anybody gets anywhere.
@@ -36,7 +40,7 @@ pub(crate) struct Events {
     arrivals: u64,
 }
 
-const KIND_BITS: u32 = 3;
+const KIND_BITS: u32 = 4;
 const INDEX_BITS: u32 = 20;
 const EVENT_BITS: u32 = KIND_BITS + INDEX_BITS;
 
@@ -115,6 +119,8 @@ fn encode(event: Event) -> u64 {
         Event::Tick(level, cpu) => (4 + level as u64, cpu),
         Event::Stop => (6, 0),
         Event::Watch => (7, 0),
+        Event::Steal(cpu) => (8, cpu),
+        Event::Return(cpu) => (9, cpu),
     };
     kind << INDEX_BITS | u64::from(index)
 }
@@ -127,7 +133,9 @@ fn decode(ticket: Ticket) -> Event {
         kind @ (2 | 3) => Event::Arrive(kind as usize - 2, index),
         kind @ (4 | 5) => Event::Tick(kind as usize - 4, index),
         6 => Event::Stop,
-        _ => Event::Watch,
+        7 => Event::Watch,
+        8 => Event::Steal(index),
+        _ => Event::Return(index),
     }
 }
 
@@ -143,6 +151,8 @@ mod tests {
             Event::Arrive(1, Events::MOST as u32 - 1),
             Event::Tick(0, 0),
             Event::Tick(1, 2),
+            Event::Steal(3),
+            Event::Return(Events::MOST as u32 - 1),
             Event::Stop,
             Event::Watch,
         ];

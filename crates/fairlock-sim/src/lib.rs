@@ -20,8 +20,8 @@
 //! * Hardware threads of a core share its caches, and do not slow each other.
 //! * Only atomics of `Sim` cost anything, and plain memory that is said to be [`fill`]ed.
 //! * Run queues per CPU, slices, wake-up placement and preemption, pulling by idle
-//!   CPUs; virtual CPUs on a host. Wake-ups and context switches vary by chance.
-//!   No priorities, no frequency scaling.
+//!   CPUs; virtual CPUs on a host; a host that takes CPUs away now and then. Wake-ups and
+//!   context switches vary by chance. No priorities, no frequency scaling.
 //!
 //! # How far to trust it
 //!

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairlock::platform::{Atomic, Platform};
 use fairlock::rwsem::{Policy, RwSem};
-use fairlock_sim::machine::{Description, Guests, Placement};
+use fairlock_sim::machine::{Description, Guests, Placement, Stolen};
 use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU32, SimU64, Simulation, SimulationError, Stuck, StuckKind,
     ThreadState, busy, fill, mark, now, sleep, stopped, yield_now,
@@ -345,6 +345,101 @@ fn yielding_lets_the_others_run() {
     simulation.run().unwrap();
     let turns: String = turns.borrow().iter().collect();
     assert!(turns.contains("babababa") || turns.contains("abababab"), "{turns}");
+}
+
+// ---- stolen CPUs ----
+
+/// One CPU, of which the host takes such a share, 5 ms at a time.
+fn stolen(share: f64) -> Machine {
+    let mut description = one_cpu().description().clone();
+    description.stolen = Some(Stolen { share, slice_ns: 5e6 });
+    Machine::new("stolen", description).unwrap()
+}
+
+#[test]
+fn a_thread_gets_what_the_host_leaves() {
+    for (share, left) in [(0.0, 1.0), (0.5, 0.5), (0.8, 0.2)] {
+        let times = Times::default();
+        let mut simulation = Simulation::new(&stolen(share), 1);
+        simulation.observe(times.clone());
+        simulation.spawn(|| {
+            while !stopped() {
+                busy(10_000);
+            }
+        });
+        simulation.run_for(2_000 * MS).unwrap();
+        let ran = times.of(0, ThreadState::Running) as f64 / (2_000 * MS) as f64;
+        assert!((ran - left).abs() < 0.05, "{share}: {ran}");
+        let stalled = times.of(0, ThreadState::Stalled) as f64 / (2_000 * MS) as f64;
+        assert!((stalled - share).abs() < 0.05, "{share}: {stalled}");
+    }
+}
+
+#[test]
+fn what_a_thread_was_doing_when_its_cpu_was_taken_takes_as_long_as_ever() {
+    let mut simulation = Simulation::new(&stolen(0.5), 1);
+    let took = simulation.spawn(|| {
+        let began = now();
+        busy(100 * MS);
+        now() - began
+    });
+    let times = Times::default();
+    simulation.observe(times.clone());
+    simulation.run().unwrap();
+    let took = took.join();
+    let stalled = times.of(0, ThreadState::Stalled);
+    // A context switch at most beside it.
+    assert!(took > 150 * MS && took - stalled - 100 * MS < 10_000, "{took}, {stalled}");
+}
+
+#[test]
+fn two_threads_of_a_stolen_cpu_still_take_turns() {
+    let times = Times::default();
+    let mut simulation = Simulation::new(&stolen(0.3), 1);
+    simulation.observe(times.clone());
+    for _ in 0..2 {
+        simulation.spawn(|| {
+            while !stopped() {
+                busy(10_000);
+            }
+        });
+    }
+    simulation.run_for(2_000 * MS).unwrap();
+    let ran = [0, 1].map(|thread| times.of(thread, ThreadState::Running) / MS);
+    assert!(ran.iter().all(|ran| (600..800).contains(ran)), "{ran:?}");
+}
+
+#[test]
+fn a_thread_that_is_woken_on_a_stolen_cpu_runs_when_it_is_there_again() {
+    let mut simulation = Simulation::new(&stolen(0.5), 1);
+    let late = simulation.spawn(|| {
+        let mut longest = 0;
+        while !stopped() {
+            let began = now();
+            sleep(MS);
+            longest = longest.max(now() - began);
+        }
+        longest
+    });
+    simulation.run_for(1_000 * MS).unwrap();
+    // For as long as the CPU is gone at a time, and never for longer.
+    let late = late.join();
+    assert!((4 * MS..7 * MS).contains(&late), "{late}");
+}
+
+#[test]
+fn stolen_cpus_are_the_same_with_the_same_seed() {
+    let run = |seed| {
+        let mut simulation = Simulation::new(&stolen(0.5), seed);
+        let took = simulation.spawn(|| {
+            busy(100 * MS);
+            now()
+        });
+        simulation.run().unwrap();
+        took.join()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
 }
 
 // ---- guests ----

@@ -10,6 +10,9 @@ const LONGEST_NS: f64 = 3.6e12;
 /// Beyond it the slowest in a thousand take 500 times what is usual.
 const MOST_SPREAD: f64 = 2.0;
 
+/// Beyond it hardly anything happens.
+const MOST_STOLEN: f64 = 0.95;
+
 /// Sockets at most: each line counts its sharers in each.
 pub(crate) const MAX_SOCKETS: usize = 16;
 
@@ -88,6 +91,18 @@ pub(super) fn check(file: &str, d: &Description) -> Result<(), MachineError> {
         checker.count("guests.cpus", guests.cpus)?;
         checker.limit("guests.count", "virtual CPUs", guests.count.saturating_mul(guests.cpus))?;
         checker.scheduler("guests.scheduler", &guests.scheduler)?;
+    }
+    if let Some(stolen) = &d.stolen {
+        if d.guests.is_some() {
+            let mend = "remove [stolen] or [guests]";
+            let problem = "is beside [guests], which have their host's CPUs taken anyway";
+            return Err(checker.error("stolen", problem, mend));
+        }
+        if !(0.0..=MOST_STOLEN).contains(&stolen.share) {
+            let mend = format!("give a share, 0 to {MOST_STOLEN}");
+            return Err(checker.error("stolen.share", format!("is {}", stolen.share), &mend));
+        }
+        checker.positive("stolen.slice_ns", stolen.slice_ns)?;
     }
     Ok(())
 }

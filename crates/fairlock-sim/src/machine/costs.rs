@@ -1,6 +1,6 @@
 //! A description in the units of the simulation: picoseconds, and CPUs by number.
 
-use super::description::{Description, Scheduler, Topology};
+use super::description::{Description, Scheduler, Stolen, Topology};
 
 /// Nanoseconds as picoseconds.
 pub(crate) fn ps(ns: f64) -> u64 {
@@ -132,6 +132,22 @@ impl Tunables {
             timer_slack: ps(s.timer_slack_ns),
             spread: Spread::new(s.spread),
         }
+    }
+}
+
+/// For how long CPUs are taken away, and how long they stay in between, on average; in
+/// picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StolenTimes {
+    pub(crate) gone: u64,
+    pub(crate) there: u64,
+}
+
+impl StolenTimes {
+    /// None if nothing is taken.
+    pub(crate) fn new(stolen: &Stolen) -> Option<Self> {
+        let there = stolen.slice_ns * (1.0 - stolen.share) / stolen.share;
+        (stolen.share > 0.0).then(|| Self { gone: ps(stolen.slice_ns), there: ps(there) })
     }
 }
 

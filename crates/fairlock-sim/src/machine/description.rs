@@ -20,6 +20,20 @@ pub struct Description {
     pub calls: Calls,
     /// Virtual machines on top of it, if there are any.
     pub guests: Option<Guests>,
+    /// What a host takes from it, if it is itself a virtual machine that gets to feel that.
+    pub stolen: Option<Stolen>,
+}
+
+/// A host that takes CPUs away now and then, one at a time, and gives them back. The threads
+/// on them go nowhere meanwhile, and their scheduler does not know.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stolen {
+    /// The share of the time in which each CPU is gone.
+    pub share: f64,
+    /// How long it is gone at a time, in nanoseconds. It then stays for half to one and a half
+    /// times as long as the share leaves.
+    pub slice_ns: f64,
 }
 
 /// The CPUs and how they hang together. A CPU's number is

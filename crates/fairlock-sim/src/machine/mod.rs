@@ -8,9 +8,9 @@ mod error;
 use std::path::Path;
 
 pub(crate) use check::MAX_SOCKETS;
-pub(crate) use costs::{Costs, Place, Tunables, places};
+pub(crate) use costs::{Costs, Place, StolenTimes, Tunables, places};
 pub use description::{
-    Calls, Description, Guests, Instructions, Lines, Placement, Scheduler, Topology,
+    Calls, Description, Guests, Instructions, Lines, Placement, Scheduler, Stolen, Topology,
 };
 pub use error::MachineError;
 

@@ -137,6 +137,22 @@ fn a_spread_is_a_standard_deviation() {
 }
 
 #[test]
+fn what_a_host_takes_is_a_share_in_slices() {
+    let with = |stolen: &str| {
+        let text = format!("{TWO_CPU}\n[stolen]\n{stolen}");
+        Machine::parse("mine.toml", &text)
+    };
+    assert!(with("share = 0.3\nslice_ns = 5e6").is_ok());
+    assert_eq!(with("share = 1.0\nslice_ns = 5e6").unwrap_err().key, "stolen.share");
+    assert_eq!(with("share = nan\nslice_ns = 5e6").unwrap_err().key, "stolen.share");
+    assert_eq!(with("share = 0.3\nslice_ns = 0.0").unwrap_err().key, "stolen.slice_ns");
+    assert_eq!(with("share = 0.3").unwrap_err().key, "slice_ns");
+    let mut description = Machine::builtin("guests_32").unwrap().description().clone();
+    description.stolen = Some(Stolen { share: 0.3, slice_ns: 5e6 });
+    assert_eq!(Machine::new("guests", description).unwrap_err().key, "stolen");
+}
+
+#[test]
 fn a_placement_is_one_of_those_there_are() {
     let error = error_with("placement", "placement = \"anywhere\"");
     assert!(error.problem.contains("`spread` or `packed`"), "{error}");

@@ -8,6 +8,7 @@
 mod level;
 mod operations;
 mod schedule;
+mod steal;
 mod waits;
 
 use fairlock::platform::WaitOutcome;
@@ -16,9 +17,10 @@ use level::{Level, TaskState};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::cpu_set::CpuSet;
 use crate::engine::Look;
 use crate::events::{Event, Events, Ticket};
-use crate::machine::{Costs, Machine, Place, Placement, Tunables, places};
+use crate::machine::{Costs, Machine, Place, Placement, StolenTimes, Tunables, places};
 use crate::memory::Memory;
 use crate::observe::{Mark, Observer, ThreadState};
 use crate::platform::Sim;
@@ -91,6 +93,9 @@ pub(crate) struct World<'env> {
     events: Events,
     memory: Memory,
     levels: Vec<Level>,
+    /// What the host takes, and the CPUs that it has taken.
+    stolen: Option<StolenTimes>,
+    gone: CpuSet,
     threads: Vec<Thread>,
     /// The thread that runs, and where.
     running: u32,
@@ -140,6 +145,8 @@ impl<'env> World<'env> {
             memory: Memory::new(),
             here: levels[THREADS].place(0),
             levels,
+            stolen: d.stolen.as_ref().and_then(StolenTimes::new),
+            gone: CpuSet::default(),
             threads: Vec::new(),
             running: 0,
             live: 0,
@@ -198,6 +205,7 @@ impl<'env> World<'env> {
             let latency = level.send(thread as u32, None, 0);
             self.events.push(latency + spread, Event::Arrive(THREADS, thread as u32));
         }
+        self.begin_stealing();
         if let Some(stop) = stop {
             self.events.push(stop, Event::Stop);
         }
@@ -228,6 +236,14 @@ impl<'env> World<'env> {
                     if self.levels[level].cpus[cpu as usize].tick == ticket {
                         self.tick(level, cpu as usize);
                     }
+                    None
+                }
+                Event::Steal(cpu) => {
+                    self.steal(cpu as usize);
+                    None
+                }
+                Event::Return(cpu) => {
+                    self.give_back(cpu as usize);
                     None
                 }
                 Event::Stop => {

@@ -97,7 +97,7 @@ impl World<'_> {
                 self.thaw(task);
             } else {
                 self.observe(task, ThreadState::Stalled);
-                if self.levels[HOST].tasks[cpu].state == TaskState::Blocked {
+                if self.has_host() && self.levels[HOST].tasks[cpu].state == TaskState::Blocked {
                     // The kick.
                     self.wake_task(HOST, cpu as u32, None);
                 }
@@ -119,7 +119,7 @@ impl World<'_> {
     }
 
     /// Plans the next look whether another task is due, if any waits.
-    fn plan_tick(&mut self, level: usize, cpu: usize) {
+    pub(super) fn plan_tick(&mut self, level: usize, cpu: usize) {
         let l = &mut self.levels[level];
         if l.cpus[cpu].tick == 0 && !l.cpus[cpu].queue.is_empty() {
             let time = l.next_tick(cpu, self.now);
@@ -149,10 +149,13 @@ impl World<'_> {
         self.levels.len() > HOST
     }
 
-    /// Whether a CPU of a level can run anything: virtual ones need a real one.
+    /// Whether a CPU of a level can run anything: virtual ones need a real one, and a host
+    /// may have taken it.
     pub(super) fn has_cpu(&self, level: usize, cpu: usize) -> bool {
-        level == HOST
-            || !self.has_host()
-            || self.levels[HOST].tasks[cpu].state == TaskState::Running
+        if level == THREADS && self.has_host() {
+            self.levels[HOST].tasks[cpu].state == TaskState::Running
+        } else {
+            !self.gone.contains(cpu)
+        }
     }
 }
