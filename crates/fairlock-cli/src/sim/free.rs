@@ -2,12 +2,16 @@
 //! knows both.
 //!
 //! Time counts in which *nobody is inside*, and *somebody waits who is not merely short of
-//! a CPU*: who sleeps, is being woken, or has a CPU and does not take the lock. Both must
-//! have been so for [`GRACE_NS`], or what an operation itself takes would count: a lock that
-//! goes from hand to hand is free, strictly speaking, for as long as it travels. Who was
-//! preempted, or woken behind others that run, is not the lock's to help; it counts
-//! for nothing by itself. If another waiter sleeps meanwhile, time does count, and it is
-//! said of how much of it that is so ([`Free::without_cpu`]).
+//! a CPU*: who sleeps, is being woken, or has a CPU and does not take the lock. The lock must
+//! have been free, and have been asked for, for [`GRACE_NS`], or what an operation itself takes
+//! would count: a lock that goes from hand to hand is free, strictly speaking, for as long as
+//! it travels. Who was preempted, or woken behind others that run, is not the lock's to help;
+//! it counts for nothing by itself. If another waiter sleeps meanwhile, time does count, and it
+//! is said of how much of it that is so ([`Free::without_cpu`]).
+//!
+//! A thread is inside until the end of its section: the wake-ups in the call that gives the
+//! lock back are what others wait for. If it loses its CPU in that call, nobody outside of the
+//! lock can tell whether it has let go, and it counts as inside meanwhile.
 //!
 //! Of many locks it is the time of all of them, in relation to as many as threads could wait
 //! for at once. A lock on ranges is one: it counts while somebody waits for a range of which
@@ -49,9 +53,14 @@ impl FreeTime {
         self.with(|locks| locks.acquired(now, thread));
     }
 
+    /// It is done inside, and about to give the lock back.
+    pub fn leaves(&self, now: u64, thread: usize) {
+        self.with(|locks| locks.leaves(now, thread));
+    }
+
     /// It has given the lock back.
-    pub fn released(&self, now: u64, thread: usize) {
-        self.with(|locks| locks.released(now, thread));
+    pub fn released(&self, thread: usize) {
+        self.with(|locks| locks.released(thread));
     }
 
     /// The machine does something else with a thread.
@@ -84,10 +93,22 @@ struct Thread {
     since: u64,
     /// Of a range: how many are inside of a part of it.
     in_the_way: usize,
+    stage: Stage,
+    /// It counts as one that has the lock.
     is_inside: bool,
     /// Awake, and without a CPU.
     is_short_of_cpu: bool,
     has_asked: bool,
+}
+
+/// How far a thread has come with what it asked for.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Stage {
+    #[default]
+    Waits,
+    Inside,
+    /// Its section is over, and the call that gives the lock back is not.
+    Leaves,
 }
 
 #[derive(Clone)]
@@ -128,44 +149,45 @@ impl Locks {
         };
         let in_the_way = match &place {
             Place::Lock(_) => 0,
-            Place::Range(range) => self.overlapping(range, true).count(),
+            Place::Range(range) => self.overlapping(range, |thread| thread.is_inside).len(),
         };
         let this = self.thread(thread);
         (this.asked, this.since, this.in_the_way) = (Some(place), now, in_the_way);
-        (this.is_inside, this.has_asked) = (false, true);
+        (this.stage, this.has_asked) = (Stage::Waits, true);
     }
 
     fn acquired(&mut self, now: u64, thread: usize) {
-        let Some(place) = self.thread(thread).asked.clone() else { return };
-        self.count(now, &place);
-        self.thread(thread).is_inside = true;
-        match place {
-            Place::Lock(number) => self.locks[number].inside += 1,
-            Place::Range(range) => {
-                for waiter in self.waiting_for(&range) {
-                    self.threads[waiter].in_the_way += 1;
-                }
-            }
-        }
+        self.moves(now, thread, Stage::Inside, true);
     }
 
-    fn released(&mut self, now: u64, thread: usize) {
-        let this = self.thread(thread);
-        this.is_inside = false;
-        match this.asked.take() {
-            Some(Place::Lock(number)) => {
+    fn leaves(&mut self, now: u64, thread: usize) {
+        self.moves(now, thread, Stage::Leaves, false);
+    }
+
+    fn released(&mut self, thread: usize) {
+        self.thread(thread).asked = None;
+    }
+
+    /// The thread counts as one that has the lock, or as one that does not, from now on.
+    fn moves(&mut self, now: u64, thread: usize, stage: Stage, is_inside: bool) {
+        let Some(place) = self.thread(thread).asked.clone() else { return };
+        self.count(now, &place);
+        let this = &mut self.threads[thread];
+        (this.stage, this.is_inside) = (stage, is_inside);
+        let change = |inside: usize| if is_inside { inside + 1 } else { inside - 1 };
+        match place {
+            Place::Lock(number) => {
                 let lock = &mut self.locks[number];
-                lock.inside -= 1;
+                lock.inside = change(lock.inside);
                 lock.free_since = now;
             }
-            Some(Place::Range(range)) => {
+            Place::Range(range) => {
                 for waiter in self.waiting_for(&range) {
                     let waiter = &mut self.threads[waiter];
-                    waiter.in_the_way -= 1;
+                    waiter.in_the_way = change(waiter.in_the_way);
                     waiter.since = now;
                 }
             }
-            None => {}
         }
     }
 
@@ -175,29 +197,34 @@ impl Locks {
         if this.is_short_of_cpu == is_short {
             return;
         }
-        if let Some(place) = this.asked.clone().filter(|_| !this.is_inside) {
+        if let (Some(place), Stage::Waits) = (&this.asked, this.stage) {
+            let place = place.clone();
             self.count(now, &place);
         }
-        self.thread(thread).is_short_of_cpu = is_short;
+        let this = self.thread(thread);
+        this.is_short_of_cpu = is_short;
+        if this.asked.is_some() && this.stage == Stage::Leaves {
+            self.moves(now, thread, Stage::Leaves, is_short);
+        }
     }
 
-    /// The threads that are inside of a part of a range, or that wait for one.
-    fn overlapping<'a>(
-        &'a self,
-        range: &'a Range,
-        is_inside: bool,
-    ) -> impl Iterator<Item = usize> + 'a {
-        let overlaps = move |thread: &Thread| match &thread.asked {
-            Some(Place::Range(other)) if thread.is_inside == is_inside => {
+    /// The threads of a kind that asked for a part of a range.
+    fn overlapping(&self, range: &Range, are: impl Fn(&Thread) -> bool) -> Vec<usize> {
+        let overlaps = |thread: &Thread| match &thread.asked {
+            Some(Place::Range(other)) => {
                 range.start() <= other.end() && other.start() <= range.end()
             }
             _ => false,
         };
-        (0..self.threads.len()).filter(move |&thread| overlaps(&self.threads[thread]))
+        let is_one = |&thread: &usize| {
+            let thread = &self.threads[thread];
+            are(thread) && overlaps(thread)
+        };
+        (0..self.threads.len()).filter(is_one).collect()
     }
 
     fn waiting_for(&self, range: &Range) -> Vec<usize> {
-        self.overlapping(range, false).collect()
+        self.overlapping(range, |thread| thread.stage == Stage::Waits)
     }
 
     /// Counts what has passed, before something changes.
@@ -213,7 +240,7 @@ impl Locks {
         }
         let mut since = now;
         let mut another_is_short_of_cpu = false;
-        for thread in self.threads.iter().filter(|thread| !thread.is_inside) {
+        for thread in self.threads.iter().filter(|thread| thread.stage == Stage::Waits) {
             let waits_here = match (&thread.asked, place) {
                 (Some(Place::Lock(other)), Place::Lock(number)) => other == number,
                 (Some(Place::Range(_)), Place::Range(_)) => thread.in_the_way == 0,
@@ -273,6 +300,11 @@ mod tests {
         free.acquired(now, thread);
     }
 
+    fn releases(free: &FreeTime, now: u64, thread: usize) {
+        free.leaves(now, thread);
+        free.released(thread);
+    }
+
     fn share(free: &FreeTime) -> f64 {
         free.finish().while_waited
     }
@@ -285,9 +317,9 @@ mod tests {
         enters(&free, 0, 0, ONE);
         free.asks(10 * US, 1, ONE);
         free.state(11 * US, 1, ThreadState::Sleeping);
-        free.released(30 * US, 0);
+        releases(&free, 30 * US, 0);
         free.acquired(52 * US, 1);
-        free.released(60 * US, 1);
+        releases(&free, 60 * US, 1);
         assert_eq!(share(&free), 0.20);
     }
 
@@ -297,9 +329,9 @@ mod tests {
         for now in (0..50).map(|turn| turn * 2 * US) {
             enters(&free, now, 0, ONE);
             free.asks(now, 1, ONE);
-            free.released(now + 50, 0);
+            releases(&free, now + 50, 0);
             free.acquired(now + 1_900, 1);
-            free.released(now + 1_950, 1);
+            releases(&free, now + 1_950, 1);
         }
         assert_eq!(share(&free), 0.0);
     }
@@ -308,7 +340,7 @@ mod tests {
     fn a_lock_that_nobody_waits_for_is_not_waited_for() {
         let free = watched();
         enters(&free, 0, 0, ONE);
-        free.released(10 * US, 0);
+        releases(&free, 10 * US, 0);
         enters(&free, 90 * US, 0, ONE);
         free.asks(91 * US, 1, ONE);
         assert_eq!(share(&free), 0.0);
@@ -320,7 +352,7 @@ mod tests {
         enters(&free, 0, 0, ONE);
         free.asks(0, 1, ONE);
         free.state(10 * US, 1, ThreadState::Runnable);
-        free.released(10 * US, 0);
+        releases(&free, 10 * US, 0);
         assert_eq!(share(&free), 0.0);
 
         let free = watched();
@@ -329,12 +361,39 @@ mod tests {
         free.asks(0, 2, ONE);
         free.state(US, 1, ThreadState::Sleeping);
         free.state(US, 2, ThreadState::Sleeping);
-        free.released(10 * US, 0);
+        releases(&free, 10 * US, 0);
         free.state(12 * US, 1, ThreadState::Woken);
         free.state(22 * US, 1, ThreadState::Runnable);
         free.state(62 * US, 1, ThreadState::Running);
         free.acquired(72 * US, 1);
         assert_eq!(free.finish(), Free { while_waited: 0.60, without_cpu: 0.40 });
+    }
+
+    /// The first draft had the releaser inside until its call was over, with the wake-ups in it.
+    #[test]
+    fn a_lock_is_free_from_the_end_of_the_section() {
+        let free = watched();
+        enters(&free, 0, 0, ONE);
+        free.asks(0, 1, ONE);
+        free.state(US, 1, ThreadState::Sleeping);
+        free.leaves(10 * US, 0);
+        free.state(15 * US, 1, ThreadState::Woken);
+        free.released(0);
+        free.acquired(42 * US, 1);
+        assert_eq!(share(&free), 0.30);
+    }
+
+    #[test]
+    fn who_loses_its_cpu_while_it_lets_go_counts_as_inside() {
+        let free = watched();
+        enters(&free, 0, 0, ONE);
+        free.asks(0, 1, ONE);
+        free.leaves(10 * US, 0);
+        free.state(10 * US, 0, ThreadState::Runnable);
+        free.state(60 * US, 0, ThreadState::Running);
+        free.released(0);
+        free.acquired(72 * US, 1);
+        assert_eq!(share(&free), 0.10);
     }
 
     #[test]
@@ -343,8 +402,8 @@ mod tests {
         enters(&free, 0, 0, ONE);
         enters(&free, 0, 1, ONE);
         free.asks(0, 2, ONE);
-        free.released(10 * US, 1);
-        free.released(48 * US, 0);
+        releases(&free, 10 * US, 1);
+        releases(&free, 48 * US, 0);
         free.acquired(100 * US, 2);
         assert_eq!(share(&free), 0.50);
     }
@@ -354,7 +413,7 @@ mod tests {
         let free = watched();
         enters(&free, 0, 0, Wanted::Lock(999));
         free.asks(0, 1, Wanted::Lock(999));
-        free.released(10 * US, 0);
+        releases(&free, 10 * US, 0);
         free.acquired(52 * US, 1);
         assert_eq!(share(&free), 0.20);
     }
@@ -365,12 +424,12 @@ mod tests {
         enters(&free, 0, 0, Wanted::Range(&(0..=9)));
         enters(&free, 0, 1, Wanted::Range(&(20..=29)));
         free.asks(0, 2, Wanted::Range(&(5..=25)));
-        free.released(10 * US, 0);
+        releases(&free, 10 * US, 0);
         // Nobody is there, and the other waiter has not got it: from 32 to 38.
         free.asks(30 * US, 3, Wanted::Range(&(0..=4)));
         free.acquired(38 * US, 3);
         // From 42 to 62.
-        free.released(40 * US, 1);
+        releases(&free, 40 * US, 1);
         free.acquired(62 * US, 2);
         assert_eq!(share(&free), 0.26);
     }
@@ -381,10 +440,10 @@ mod tests {
         free.measure(50 * US, 100 * US);
         enters(&free, 0, 0, ONE);
         free.asks(0, 1, ONE);
-        free.released(10 * US, 0);
+        releases(&free, 10 * US, 0);
         // From 50 to 60,
         free.acquired(60 * US, 1);
-        free.released(70 * US, 1);
+        releases(&free, 70 * US, 1);
         // and from 72 to 100.
         free.asks(70 * US, 0, ONE);
         free.acquired(200 * US, 0);

@@ -199,9 +199,13 @@ impl Testbed for Simulated {
         now
     }
 
+    fn leaves(&self, _side: Side) {
+        self.free.leaves(fairlock_sim::now(), fairlock_sim::thread());
+    }
+
     fn released(&self, side: Side) {
         mark(Mark::Released(side.name()));
-        self.free.released(fairlock_sim::now(), fairlock_sim::thread());
+        self.free.released(fairlock_sim::thread());
         if self.gap_ns > 0 {
             fairlock_sim::busy(self.gap_ns);
         }

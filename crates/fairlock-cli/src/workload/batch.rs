@@ -48,6 +48,7 @@ fn tiny<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRepor
                 let before = number.0.load(Ordering::Relaxed);
                 testbed.pauses(cell.cs_load);
                 number.0.store(before + 1, Ordering::Relaxed);
+                testbed.leaves(Side::Write);
                 acquired
             })
         });

@@ -89,7 +89,9 @@ fn timed<M: BenchMutex, T: Testbed, R>(
     let asked = testbed.asks(Side::Write);
     let (acquired, result) = mutex.hold(|| {
         let acquired = testbed.acquired(Side::Write);
-        (acquired, section())
+        let result = section();
+        testbed.leaves(Side::Write);
+        (acquired, result)
     });
     testbed.released(Side::Write);
     (acquired.saturating_sub(asked), result)

@@ -23,6 +23,7 @@ pub fn contend<L: BenchLock, T: Testbed>(
                 lock.0.read(|| {
                     let acquired = testbed.acquired(Side::Read);
                     read_section();
+                    testbed.leaves(Side::Read);
                     acquired
                 })
             })
@@ -31,6 +32,7 @@ pub fn contend<L: BenchLock, T: Testbed>(
                 lock.0.write(|| {
                     let acquired = testbed.acquired(Side::Write);
                     write_section();
+                    testbed.leaves(Side::Write);
                     acquired
                 })
             })

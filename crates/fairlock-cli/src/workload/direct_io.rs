@@ -63,11 +63,11 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
             let reads = index < cell.readers;
             let tally = if reads {
                 repeat(testbed, gate, Side::Read, || {
-                    lock.0.read(|| (testbed.acquired(Side::Read), log.read_tail(&mut block)))
+                    lock.0.read(|| section(testbed, Side::Read, || log.read_tail(&mut block)))
                 })
             } else {
                 repeat(testbed, gate, Side::Write, || {
-                    lock.0.write(|| (testbed.acquired(Side::Write), log.append(&block)))
+                    lock.0.write(|| section(testbed, Side::Write, || log.append(&block)))
                 })
             };
             tally.map(|tally| (reads, tally))
@@ -80,6 +80,14 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
         write: report(writers, testbed.ns_per_tick()),
         ..CellReport::default()
     })
+}
+
+/// Does its I/O with the lock: when that was acquired, and what came of it.
+fn section<T: Testbed, R>(testbed: &T, side: Side, io: impl FnOnce() -> R) -> (u64, R) {
+    let acquired = testbed.acquired(side);
+    let done = io();
+    testbed.leaves(side);
+    (acquired, done)
 }
 
 /// One thread: `operate` acquires, does its I/O, releases; it says when it acquired.

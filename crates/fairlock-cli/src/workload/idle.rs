@@ -222,6 +222,7 @@ fn hold<T: Testbed>(
                 Case::Sleep => testbed.sleep(Duration::from_nanos(section_ns)),
                 _ => testbed.work(section_ns),
             }
+            testbed.leaves(Side::Write);
             shared.leaves(was_waited_for, testbed.now());
         });
         testbed.released(Side::Write);
@@ -265,6 +266,7 @@ fn wait<T: Testbed>(
                 let outside = inside.outside.load(Relaxed) - outside_before;
                 free = Some(outside + acquired.saturating_sub(inside.released.load(Relaxed)));
             }
+            testbed.leaves(side);
         });
         testbed.released(side);
         let phase = testbed.phase(gate);

@@ -102,6 +102,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             let section = || {
                 let acquired = testbed.acquired(side);
                 testbed.work(operation.section_ns);
+                testbed.leaves(side);
                 acquired
             };
             let wanted = match operation.shape {

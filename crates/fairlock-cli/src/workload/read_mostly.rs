@@ -23,6 +23,7 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
     let section = |side| {
         let acquired = testbed.acquired(side);
         testbed.pauses(cell.cs_load);
+        testbed.leaves(side);
         acquired
     };
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {

@@ -92,6 +92,10 @@ pub trait Testbed: Sync {
         self.now()
     }
 
+    /// This thread is done in the section, and about to give the lock back.
+    #[inline(always)]
+    fn leaves(&self, _side: Side) {}
+
     /// This thread has given the lock back.
     #[inline(always)]
     fn released(&self, _side: Side) {}

@@ -34,6 +34,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
                 } else {
                     write()
                 }
+                testbed.leaves(side);
                 acquired
             };
             let asked = if range == EVERYTHING {

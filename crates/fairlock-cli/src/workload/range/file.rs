@@ -80,6 +80,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
                 let done =
                     if is_read { read(&file, first, buffer) } else { write(&file, first, buffer) };
                 inside.leave(first, records, is_read);
+                testbed.leaves(side);
                 (acquired, excluded, done)
             };
             let (acquired, excluded, done) = if is_read {
