@@ -163,6 +163,9 @@ pub struct Flags {
     /// Seed of the order in which they are made, and of what is random in them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Beside so many busy loops a CPU, in threads of their own
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub background: usize,
     /// A first impression: measurements of 0.2 s, one of each
     #[arg(long)]
     pub quick: bool,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::disturbance::Disturbance;
 use crate::workload::range;
 use crate::workload::setup::Setup;
 
@@ -262,6 +263,9 @@ pub struct Cell {
     /// What `range` adds.
     #[serde(default)]
     pub range: Setup,
+    /// What it runs beside.
+    #[serde(default)]
+    pub disturbance: Disturbance,
     /// Length of the measured window.
     pub secs: f64,
     pub seed: u64,

@@ -10,6 +10,7 @@ mod cell;
 mod clock;
 mod completions;
 mod direct_file;
+mod disturbance;
 mod error;
 mod json;
 mod layout;

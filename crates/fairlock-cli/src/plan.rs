@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::args::{Flags, ProgramFlags};
 use crate::cell::{Case, Cell, Form, Kind, Workload};
+use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::locks::LockEntry;
 use crate::locks::registry::{self, nearest};
@@ -120,12 +121,13 @@ fn build(
     let locks: Vec<LockEntry> =
         once(&names).into_iter().map(registry::find).collect::<Result<_, _>>()?;
     check(flags)?;
+    let disturbance = Disturbance::background(flags.background)?;
     let only = parse_cases(&flags.case)?;
     let mut cells: Vec<Cell> = Vec::new();
     for part in parts {
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
         if has_setups(part.workload) {
-            add_set_up_cells(&mut cells, part, &only, &locks, flags, secs)?;
+            add_set_up_cells(&mut cells, part, &only, &locks, flags, secs, disturbance)?;
             continue;
         }
         for threads in threads_of(part, flags)? {
@@ -149,6 +151,7 @@ fn build(
                             cs_load,
                             outside_ns: 0,
                             range: Setup::default(),
+                            disturbance,
                             secs,
                             seed: flags.seed,
                             busy_turns_per_us: 0,
@@ -197,6 +200,7 @@ fn add_set_up_cells(
     locks: &[LockEntry],
     flags: &Flags,
     secs: f64,
+    disturbance: Disturbance,
 ) -> Result<(), Error> {
     let shapes = parse_shapes(&flags.shape)?;
     let chosen = Chosen {
@@ -238,6 +242,7 @@ fn add_set_up_cells(
                     cs_load: 0,
                     outside_ns: 0,
                     range: setup,
+                    disturbance,
                     secs,
                     seed: flags.seed,
                     busy_turns_per_us: 0,
@@ -255,7 +260,7 @@ fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs
         _ if flags.secs.is_some() => secs,
         Workload::Range => secs,
         Workload::Idle => secs.max(idle::enough_secs(&configuration.setup)),
-        _ => secs.max(program::enough_secs(configuration, machine::cpus())),
+        _ => secs.max(program::enough_secs(configuration, machine::cpus(), flags.background)),
     }
 }
 

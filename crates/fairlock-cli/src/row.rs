@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
+use crate::disturbance::Disturbance;
 use crate::locks::is_peer;
 use crate::runner::Measured;
 use crate::stats::{balance_score, jain, median, starved};
@@ -28,6 +29,8 @@ pub struct Row {
     pub cs_load: Option<u32>,
     #[serde(flatten)]
     pub range: Setup,
+    #[serde(flatten)]
+    pub disturbance: Disturbance,
     pub side: Side,
     /// Runs that succeeded.
     pub runs: usize,
@@ -246,6 +249,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         overcommit: cell.overcommit,
         cs_load: has_pauses.then_some(cell.cs_load),
         range: cell.range,
+        disturbance: cell.disturbance,
         side,
         runs: m.reports.len(),
         figures,
@@ -429,6 +433,7 @@ mod tests {
             cs_load: 20,
             outside_ns: 0,
             range: Setup::default(),
+            disturbance: Disturbance::default(),
             secs: 1.0,
             seed: 1,
             busy_turns_per_us: 1,

@@ -37,6 +37,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
                 program::measured(workload, &rows, width)
             }
         };
+        out.push_str(&rows[0].disturbance.caption());
         out.push_str(&text);
         for row in rows.iter().filter(|row| row.error.is_some()) {
             let why = row.error.as_deref().unwrap_or_default();

@@ -132,6 +132,7 @@ fn balance(rows: &[Row]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::cell::{Cell, CellReport, SideReport};
+    use crate::disturbance::Disturbance;
     use crate::row::rows;
     use crate::runner::Measured;
     use crate::workload::range::Shape;
@@ -154,6 +155,7 @@ mod tests {
             overcommit: None,
             cs_load: 0,
             range: setup,
+            disturbance: Disturbance::default(),
             secs: 1.0,
             seed: 1,
             busy_turns_per_us: 1,

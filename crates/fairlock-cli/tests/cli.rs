@@ -75,6 +75,8 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "handoff", "--threads", "10001"], "10000"),
         (&["bench", "handoff", "--threads", "many"], "--threads"),
         (&["bench", "handoff", "--threads", "-1"], "--help"),
+        (&["bench", "handoff", "--background", "65"], "64 at most"),
+        (&["bench", "handoff", "--background", "some"], "--background"),
         (&["bench", "reader-spin", "--threads", "1"], "2 or more"),
         (&["bench", "handoff", "--secs", "0"], "--secs"),
         (&["bench", "handoff", "--secs", "inf"], "--secs"),
@@ -186,6 +188,28 @@ fn every_listed_lock_runs() {
             + usize::from(kinds.starts_with("mutex") || kinds.starts_with("rw, mutex"));
         assert_eq!(rows.len(), wanted, "{name}");
         assert!(rows.iter().all(|row| row["ns_per_op"].as_f64() > Some(0.0)), "{name}");
+    }
+}
+
+#[test]
+fn what_a_run_was_beside_is_in_table_and_json() {
+    let args = ["bench", "handoff", "think", "--locks", "std", "--quick", "--form", "rwlock"];
+    let few = ["--case", "busy", "--outside", "1", "--section", "10", "--reads", "90"];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    let json = ["--json", file.to_str().unwrap()];
+    for (background, caption) in [("0", None), ("2", Some("(beside 2 busy loops a CPU)"))] {
+        let beside = ["--background", background];
+        let output = run(&[&args[..], &few, &TINY, &beside, &json].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let captions = stdout(&output).lines().filter(|line| Some(*line) == caption).count();
+        let document: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        let rows = document["rows"].as_array().unwrap();
+        assert_eq!(captions, if caption.is_some() { 2 } else { 0 }, "{}", stdout(&output));
+        for row in rows {
+            let loops = row["background"].as_u64();
+            assert_eq!(loops.unwrap_or(0).to_string(), background, "{row}");
+        }
     }
 }
 
@@ -603,7 +627,11 @@ fn a_closed_stdout_is_no_panic() {
 #[allow(clippy::zombie_processes)] // the caller waits for it
 fn endless() -> (Child, Pid) {
     let args = ["bench", "handoff", "--locks", "broken:stuck", "--patience", "600"];
-    let mut parent = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut parent = command(&[&args[..], &["--background", "1"]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let pid = parent.id();
     let children = format!("/proc/{pid}/task/{pid}/children");
     let begin = Instant::now();

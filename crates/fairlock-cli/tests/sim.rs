@@ -47,6 +47,11 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim", "handoff", "--duration", "300"], "--duration"),
         (&["sim", "handoff", "--duration=-3s"], "--duration"),
         (&["sim", "handoff", "--seeds", "0"], "--seeds"),
+        (&["sim", "handoff", "--background", "65"], "64 at most"),
+        (&["sim", "handoff", "--background", "60"], "for 4000 at most"),
+        (&["sim", "handoff", "--stolen", "96"], "use 0 to 95"),
+        (&["sim", "handoff", "--stolen", "nan"], "use 0 to 95"),
+        (&["sim", "batch", "--stolen", "30"], "another --machine"),
         (&["sim", "handoff", "--unknowns", "--real", "x"], "cannot be used with"),
     ] {
         let output = run(args);
@@ -254,6 +259,31 @@ fn the_time_that_a_lock_was_free_and_waited_for_is_the_sum_of_its_waits() {
         let sum = number("min_ops") * (number("free_p50_ns") - 2e3) / 400e6;
         let ratio = number("free_while_waited") / sum;
         assert!((0.8..1.25).contains(&ratio), "{ratio}: {row}");
+    }
+}
+
+#[test]
+fn busy_loops_and_the_host_take_their_share_of_the_cpus() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    let args = ["sim", "think", "--machine", "opteron_4", "--form", "mutex", "--threads", "4"];
+    let cell = ["--section", "1000", "--outside", "100", "--reads", "0", "--duration", "300ms"];
+    let rate = |flags: &[&str], caption: &str| {
+        let locks = ["--locks", "adaptive"];
+        let (printed, document) = run_json(&[&args[..], &cell, &locks, flags].concat(), &file);
+        assert!(printed.starts_with(caption), "{printed}");
+        document["rows"][0].clone()
+    };
+    let speed = |row: &Value| row["ops_per_s"].as_f64().unwrap();
+    let alone = rate(&[], "think");
+    assert!(alone["background"].is_null() && alone["stolen_percent"].is_null(), "{alone}");
+    let beside = rate(&["--background", "1"], "(beside 1 busy loop a CPU)\n");
+    assert_eq!(beside["background"], 1);
+    let stolen = rate(&["--stolen", "40"], "(40 % of each CPU stolen)\n");
+    assert_eq!(stolen["stolen_percent"], 40.0);
+    for (row, left) in [(beside, 0.5), (stolen, 0.6)] {
+        let ratio = speed(&row) / speed(&alone);
+        assert!((ratio / left - 1.0).abs() < 0.15, "{ratio}, not {left}: {row}");
     }
 }
 

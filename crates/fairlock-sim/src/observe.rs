@@ -11,7 +11,7 @@ pub enum ThreadState {
     Woken,
     /// It could run, and others have the CPUs: it was preempted, or waits for its turn.
     Runnable,
-    /// It has the CPU of its guest, which has none of the host.
+    /// It has its CPU, and a host has that one.
     Stalled,
     /// It sleeps.
     Sleeping,

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::background::Background;
 use super::events::{Event, Events};
 use crate::cell::{Cell, CellReport};
 use crate::error::{Error, INTERRUPTED};
 use crate::locks::registry;
+use crate::machine;
 use crate::workload::testbed::Real;
 
 /// The hidden subcommand that makes this program a child.
@@ -140,16 +142,21 @@ pub fn serve() -> Result<(), Error> {
     let cell: Cell = serde_json::from_str(&request).map_err(|error| {
         Error::usage(format!("`{SUBCOMMAND}` is for internal use; use `bench` ({error})"))
     })?;
-    let reply =
-        match registry::find(&cell.lock).and_then(|entry| entry.run(&cell, &Real::new(&cell))) {
-            Ok(report) => Reply::Report(report),
-            Err(error) => Reply::Error(error.to_string()),
-        };
+    let reply = match measure(&cell) {
+        Ok(report) => Reply::Report(report),
+        Err(error) => Reply::Error(error.to_string()),
+    };
     let reply = serde_json::to_string(&reply)
         .map_err(|error| Error::failed(format!("cannot write the report: {error}")))?;
     // The parent may be gone, or have given up.
     let _ = writeln!(io::stdout(), "{reply}");
     Ok(())
+}
+
+fn measure(cell: &Cell) -> Result<CellReport, Error> {
+    let lock = registry::find(&cell.lock)?;
+    let _background = Background::begin(cell.disturbance.loops(machine::cpus()))?;
+    lock.run(cell, &Real::new(cell))
 }
 
 /// Nobody is left to take the result if the parent dies.

@@ -1,5 +1,6 @@
 //! Runs cells: each in a child process of its own, in shuffled order, several times.
 
+mod background;
 mod child;
 mod events;
 pub mod pool;

@@ -60,6 +60,13 @@ pub struct SimFlags {
     /// wake-up latencies, the gap between operations), and the judgement over all of them
     #[arg(long, conflicts_with = "real")]
     pub unknowns: bool,
+    /// Beside so many busy loops a CPU, in threads of their own
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub background: usize,
+    /// On a host that takes each CPU away for so many percent of the time, 5 ms at once (or as
+    /// long as the machine file says)
+    #[arg(long, value_name = "PERCENT")]
+    pub stolen: Option<f64>,
     /// A first impression: short, and fewer cells
     #[arg(long)]
     pub quick: bool,

@@ -222,8 +222,10 @@ impl Grid {
             let new = Configuration::new(case, (c.readers, c.writers), SECS.max(secs));
             Configuration { threads: c.threads, range: c.setup, ..new }
         };
-        let drawn =
-            |c: setup::Configuration| with(Case::Busy, program::enough_secs(&c, machine.cpus()), c);
+        let drawn = |c: setup::Configuration| {
+            let secs = program::enough_secs(&c, machine.cpus(), flags.background);
+            with(Case::Busy, secs, c)
+        };
         Ok(match self.workload {
             Workload::Think => {
                 think::configurations(&chosen, flags.quick).into_iter().map(drawn).collect()

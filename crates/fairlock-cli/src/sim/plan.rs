@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairlock_sim::Machine;
+use fairlock_sim::machine::Stolen;
 
 use super::flags::SimFlags;
 use super::grid::{self, Configuration, Grid};
@@ -13,6 +14,7 @@ use super::machines;
 use super::real::RealRun;
 use super::unknowns;
 use crate::cell::Cell;
+use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::plan::{check_program, once, parse_cases, unknown};
 
@@ -43,6 +45,9 @@ pub struct SimCell {
 pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> Result<Plan, Error> {
     let grids = parse_workloads(workloads)?;
     check(flags)?;
+    if let Some(real) = real {
+        real.check_background(flags.background)?;
+    }
     let cases = parse_cases(&flags.case)?;
     let mut cells = Vec::new();
     for grid in &grids {
@@ -51,6 +56,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         }
         let default = if real.is_some() { grid::REAL_MACHINE } else { grid.machine };
         let machine = find_machine(flags.machine.as_deref().unwrap_or(default))?;
+        let machine = on_its_host(machine, flags)?;
         match real {
             Some(real) => {
                 let machine = Arc::new(machine);
@@ -78,6 +84,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
         }
     }
     check_all_are_used(&cells, flags)?;
+    check_all_fit(&cells)?;
     if cells.is_empty() {
         return Err(Error::usage(match real {
             Some(_) => {
@@ -89,6 +96,31 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     }
     let seeds = (0..u64::from(flags.seeds)).map(|n| flags.seed.wrapping_add(n)).collect();
     Ok(Plan { cells, seeds })
+}
+
+/// The machine, with what the command line says that its host takes.
+fn on_its_host(machine: Machine, flags: &SimFlags) -> Result<Machine, Error> {
+    const SLICE_NS: f64 = 5e6;
+    let Some(percent) = flags.stolen else { return Ok(machine) };
+    let mut description = machine.description().clone();
+    if description.guests.is_some() {
+        return Err(Error::usage(format!(
+            "--stolen is not for {}: its guests take each other's CPUs; choose another --machine",
+            machine.name()
+        )));
+    }
+    let slice_ns = description.stolen.map_or(SLICE_NS, |stolen| stolen.slice_ns);
+    description.stolen = Some(Stolen { share: percent / 100.0, slice_ns });
+    Machine::new(machine.name(), description).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// What the threads of a workload run beside.
+fn disturbance(machine: &Machine, flags: &SimFlags) -> Disturbance {
+    let stolen = machine.description().stolen.as_ref().filter(|stolen| stolen.share > 0.0);
+    Disturbance {
+        stolen_percent: stolen.map(|stolen| (stolen.share * 1e6).round() / 1e4),
+        background: (flags.background > 0).then_some(flags.background),
+    }
 }
 
 /// The machine, and what else to simulate in its place, with the gap between operations.
@@ -126,6 +158,7 @@ fn cell(
         cs_load: configuration.cs_load,
         outside_ns: configuration.outside_ns,
         range: configuration.range,
+        disturbance: disturbance(machine, flags),
         secs,
         seed: flags.seed,
         busy_turns_per_us: 0,
@@ -157,6 +190,22 @@ fn check_all_are_used(cells: &[SimCell], flags: &SimFlags) -> Result<(), Error> 
             return Err(Error::usage(format!(
                 "none of these workloads can use the lock '{}': leave it out",
                 lock.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Threads and busy loops together are no more than the simulated machine takes.
+fn check_all_fit(cells: &[SimCell]) -> Result<(), Error> {
+    for SimCell { cell, machine, .. } in cells {
+        let loops = cell.disturbance.loops(machine.cpus() * machine.guests());
+        if loops > 0 && cell.threads + loops > MOST_THREADS {
+            return Err(Error::usage(format!(
+                "{} threads beside {loops} busy loops on {} are too many: use a lower \
+                 --background, for {MOST_THREADS} at most",
+                cell.threads,
+                machine.name()
             )));
         }
     }
@@ -198,6 +247,10 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
         return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
     }
     check_program(&flags.program, &flags.section)?;
+    Disturbance::background(flags.background)?;
+    if let Some(percent) = flags.stolen.filter(|percent| !(0.0..=95.0).contains(percent)) {
+        return Err(Error::usage(format!("--stolen {percent} makes no sense: use 0 to 95")));
+    }
     if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
     }

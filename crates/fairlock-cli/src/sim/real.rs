@@ -41,6 +41,17 @@ impl RealRun {
         Ok(Self { rows: document.rows })
     }
 
+    /// What is simulated must run beside as much as what it is compared with.
+    pub fn check_background(&self, loops: usize) -> Result<(), Error> {
+        let measured = |row: &Row| row.disturbance.background.unwrap_or(0);
+        match self.rows.iter().map(measured).find(|&measured| measured != loops) {
+            None => Ok(()),
+            Some(measured) => Err(Error::usage(format!(
+                "the run of --real was made with --background {measured}: simulate it with the same"
+            ))),
+        }
+    }
+
     /// What of it can be simulated, of one workload: configurations, each with a lock.
     pub fn cells(&self, workload: Workload) -> Vec<(Configuration, &str)> {
         let is_simulated = |row: &&Row| {

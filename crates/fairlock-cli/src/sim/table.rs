@@ -22,6 +22,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         machines.dedup();
         let title = format!("{} on {}", workload.name(), machines.join(" and "));
         let by_column = workload == Workload::ReaderSpin && !rows.iter().any(is_real);
+        out.push_str(&rows[0].disturbance.caption());
         out.push_str(&match workload {
             Workload::Think | Workload::Spread | Workload::Idle => {
                 program::simulated(workload, &rows.iter().collect::<Vec<_>>(), width)

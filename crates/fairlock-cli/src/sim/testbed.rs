@@ -77,6 +77,9 @@ impl Simulated {
 /// here, so short ones need no longer one.
 const WARM_UP: f64 = 0.2;
 
+/// Between two looks of a busy loop whether the run has ended.
+const BUSY_NS: u64 = 1_000_000;
+
 /// Tells a team's threads where the run is: from here on it is measured.
 pub struct Window {
     begins_ns: u64,
@@ -105,6 +108,14 @@ impl Testbed for Simulated {
                 simulation.spawn_in(index % self.groups(), &name, move || body(index, window))
             })
             .collect();
+        let groups = self.groups();
+        for index in 0..cell.disturbance.loops(self.machine.cpus() * groups) {
+            simulation.spawn_in(index % groups, "busy loop", || {
+                while !fairlock_sim::stopped() {
+                    fairlock_sim::busy(BUSY_NS);
+                }
+            });
+        }
         let measured_ns = ns(cell.secs);
         self.free.measure(window.begins_ns, window.begins_ns + measured_ns);
         simulation.run_for(window.begins_ns + measured_ns).map_err(|error| match error {

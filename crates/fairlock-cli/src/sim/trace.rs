@@ -77,7 +77,7 @@ impl Trace {
             ThreadState::Spinning => "spinning",
             ThreadState::Woken => "woken, on its way to a CPU",
             ThreadState::Runnable => "without a CPU, which others have",
-            ThreadState::Stalled => "preempted with its virtual CPU",
+            ThreadState::Stalled => "its CPU is taken by the host",
             ThreadState::Sleeping => "sleeping",
             ThreadState::Ended => return None,
         };

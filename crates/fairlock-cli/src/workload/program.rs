@@ -25,8 +25,8 @@ pub fn sides(threads: usize, reads: u8) -> (usize, usize) {
 
 /// How long a measurement must be at least, for a thread that is starved to be starved by
 /// the lock: if all share the CPUs evenly, each has them more than once, for more than one
-/// operation. Not for ever.
-pub fn enough_secs(configuration: &Configuration, cpus: usize) -> f64 {
+/// operation. Beside so many busy loops a CPU. Not for ever.
+pub fn enough_secs(configuration: &Configuration, cpus: usize, background: usize) -> f64 {
     const OPERATIONS: f64 = 12.0;
     const TURNS: f64 = 2.0;
     /// A thread has a CPU for about as long before another one gets it.
@@ -34,7 +34,7 @@ pub fn enough_secs(configuration: &Configuration, cpus: usize) -> f64 {
     const LONGEST: f64 = 0.6;
     let Setup { section_ns, outside, .. } = configuration.setup;
     let operation_ns = f64::from(section_ns.unwrap_or(0)) * f64::from(1 + outside.unwrap_or(0));
-    let threads_a_cpu = (configuration.threads as f64 / cpus as f64).max(1.0);
+    let threads_a_cpu = (configuration.threads as f64 / cpus as f64).max(1.0) + background as f64;
     let enough_ns = (OPERATIONS * operation_ns).max(TURNS * TURN_NS);
     (threads_a_cpu * enough_ns / 1e9).min(LONGEST)
 }

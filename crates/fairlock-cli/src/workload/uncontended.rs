@@ -72,6 +72,7 @@ pub fn measure<T: Testbed, O: FnMut()>(
 mod tests {
     use super::*;
     use crate::cell::Workload;
+    use crate::disturbance::Disturbance;
     use crate::workload::setup::Setup;
     use crate::workload::testbed::Real;
 
@@ -89,6 +90,7 @@ mod tests {
             cs_load: 0,
             outside_ns: 0,
             range: Setup::default(),
+            disturbance: Disturbance::default(),
             secs: 0.0,
             seed: 1,
             busy_turns_per_us: 1,
