@@ -18,6 +18,8 @@ const MAX_COST_NS: u64 = 20_000;
 const MAX_OVERRUN_NS: u64 = 50_000;
 /// A timer that was later than this was held up by something else.
 const MAX_LATENESS_NS: u64 = 200_000;
+/// One part in so many of what is measured is the last sample.
+const SMOOTHING: u32 = 8;
 
 /// Who waits, as far as the length of a tenure depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -241,14 +243,14 @@ impl TenureClock {
     }
 }
 
-/// Moves a smoothed value an eighth of the way.
+/// Moves a smoothed value towards a sample.
 fn smooth(value: &mut u32, sample: u64) {
     // What is smoothed here is less than a millisecond.
     let sample = sample as u32;
     if sample > *value {
-        *value += (sample - *value) / 8;
+        *value += (sample - *value) / SMOOTHING;
     } else {
-        *value -= (*value - sample) / 8;
+        *value -= (*value - sample) / SMOOTHING;
     }
 }
 

@@ -38,6 +38,9 @@ pub(in crate::rwsem) struct Modes {
 const SAMPLE_NS: u32 = 250_000;
 const INTERVAL: u16 = 32;
 const LONGEST_INTERVAL: u16 = 1_024;
+/// Turns are worth so many eighths of what they yield: waits are shorter, and CPUs are left to
+/// others.
+const WORTH_IN_EIGHTHS: u32 = 9;
 
 impl Modes {
     pub(in crate::rwsem) const fn new() -> Self {
@@ -113,11 +116,14 @@ impl Modes {
         self.settles = true;
     }
 
-    /// The mode that yields more. A ninth less is worth it where threads take turns: waits are
-    /// shorter, and CPUs are left to others.
+    /// The mode that is worth more.
     fn better(&self) -> Mode {
         let [shared, turns] = self.rates;
-        if turns.saturating_add(turns / 8) >= shared { Mode::InTurns } else { Mode::Shared }
+        if (turns / 8).saturating_mul(WORTH_IN_EIGHTHS) >= shared {
+            Mode::InTurns
+        } else {
+            Mode::Shared
+        }
     }
 }
 
