@@ -284,8 +284,9 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     pub unsafe fn unlock_write(&self) {
         // Release: what was written is seen by whoever takes the lock next.
-        // The load is nearly free, as the line is here; a failed exchange is not.
-        if self.word.load(Ordering::Relaxed) != WRITER_LOCKED
+        // A failed exchange is not free, nor is a load of the word right after the locked
+        // operation that took it: another line knows whether anybody waits.
+        if self.holder.is_awaited()
             || self
                 .word
                 .compare_exchange(WRITER_LOCKED, 0, Ordering::Release, Ordering::Relaxed)

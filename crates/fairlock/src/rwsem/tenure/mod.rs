@@ -106,6 +106,8 @@ pub(super) struct Holder<P: Platform> {
     cpu: Hint,
     /// Whether threads take turns at the lock (1): see [`mode`].
     in_turns: Hint,
+    /// Whether anybody is queued (1).
+    awaited: Hint,
 }
 
 impl<P: Platform> Holder<P> {
@@ -127,6 +129,7 @@ impl<P: Platform> Holder<P> {
             thread: Hint::new(0),
             cpu: Hint::new(0),
             in_turns: Hint::new(0),
+            awaited: Hint::new(0),
         }
     }
 
@@ -148,6 +151,16 @@ impl<P: Platform> Holder<P> {
 
     fn is_in_turns(&self) -> bool {
         self.in_turns.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether anybody is queued, most likely.
+    #[inline(always)]
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) != 0
+    }
+
+    fn set_awaited(&self, awaited: bool) {
+        set(&self.awaited, awaited.into());
     }
 
     fn set_in_turns(&self, in_turns: bool) {

@@ -38,6 +38,7 @@ impl<P: Platform> InTenure<'_, P> {
         let (result, watched) = self.queue.with(|q| {
             let result = f(q);
             self.holder.set_end(q.clock.end());
+            self.holder.set_awaited(!q.waiters.is_empty());
             let checked = cfg!(any(debug_assertions, fairlock_loom));
             (result, !checked || q.waiters.is_empty() || !q.next.is_null())
         });
