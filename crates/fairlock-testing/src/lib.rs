@@ -9,7 +9,7 @@
 //! program that links this crate. One that uses nothing of it says
 //! `use fairlock_testing as _;`.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod stacks;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod watchdog;
@@ -42,7 +42,7 @@ pub fn patience() -> Duration {
 pub fn end(why: &str) -> ! {
     // Written at once: the test harness keeps what is printed to itself.
     let _ = writeln!(io::stderr(), "\n{}: {why}", name());
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     stacks::print();
     // The harness gives out what it kept when a panic cannot unwind.
     ENDS.store(true, Ordering::Relaxed);
@@ -55,9 +55,9 @@ pub fn end(why: &str) -> ! {
 
 /// The calling thread's, or that of the one that started it.
 fn name() -> String {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     let inherited = || stacks::name(stacks::this_thread());
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     let inherited = || String::from("a thread of a test");
     thread::current().name().map_or_else(inherited, String::from)
 }
@@ -81,9 +81,18 @@ pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// So many rounds of a test, or a hundredth of them under Miri, which is that much slower.
+pub fn rounds(rounds: usize) -> usize {
+    if cfg!(miri) { rounds.div_ceil(100) } else { rounds }
+}
+
 /// Runs the calling test in a process of its own, for one that looks at what the whole
-/// process shares. To be called by the test's own thread, first of all.
+/// process shares. To be called by the test's own thread, first of all. Left out under Miri,
+/// which starts no processes.
 pub fn alone(test: impl FnOnce()) {
+    if cfg!(miri) {
+        return;
+    }
     const IS_ALONE: &str = "FAIRLOCK_TEST_IS_ALONE";
     if std::env::var_os(IS_ALONE).is_some() {
         return test();

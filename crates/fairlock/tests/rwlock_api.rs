@@ -629,7 +629,7 @@ fn the_lock_and_its_errors_have_the_usual_traits() {
 
 // ---- signals ----
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod signals {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;

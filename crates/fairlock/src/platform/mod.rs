@@ -161,11 +161,11 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 /// cycles, so this is at most about half a microsecond.
 const SPINS_PER_CLOCK: u32 = 8;
 
-/// The platform of this target: Linux futexes where there are any.
-#[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
+/// The platform of this target: Linux futexes where there are any, but not under Miri.
+#[cfg(all(feature = "std", target_os = "linux", not(any(miri, fairlock_loom))))]
 pub type Native = linux::Linux;
 /// The platform of this target: the standard library.
-#[cfg(all(feature = "std", not(target_os = "linux"), not(fairlock_loom)))]
+#[cfg(all(feature = "std", any(not(target_os = "linux"), miri), not(fairlock_loom)))]
 pub type Native = portable::Portable;
 /// The platform of a model check.
 #[cfg(fairlock_loom)]

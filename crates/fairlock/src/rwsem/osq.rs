@@ -162,7 +162,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::thread;
 
-    use fairlock_testing::{scope, until};
+    use fairlock_testing::{rounds, scope, until};
 
     type Queue = SpinnerQueue<Native>;
 
@@ -248,7 +248,7 @@ mod tests {
                 s.spawn(move || {
                     let me = me();
                     start.wait();
-                    for round in 0..20_000 {
+                    for round in 0..rounds(20_000) {
                         let bound = if (i + round) % 3 == 0 { 0 } else { 20_000 };
                         if queue.enter(me, bound) {
                             assert!(!inside.swap(true, Ordering::Relaxed));

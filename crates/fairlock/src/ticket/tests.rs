@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use fairlock_testing::{scope, until};
+use fairlock_testing::{rounds, scope, until};
 
 use super::{Adaptive, BatchSize, Fixed, Served, TicketLock};
 use crate::platform::Native;
@@ -35,7 +35,8 @@ unsafe impl<S: BatchSize> Sync for Audited<S> {}
 
 /// Runs `threads` threads with sections of random length, which sometimes
 /// sleep or yield, and returns the services.
-fn services<S: BatchSize>(threads: u64, sections: u64, first: u32) -> Vec<Served> {
+fn services<S: BatchSize>(threads: u64, sections: usize, first: u32) -> Vec<Served> {
+    let sections = rounds(sections);
     let audited =
         Audited { lock: TicketLock::<Native, S>::after(first), services: UnsafeCell::new(vec![]) };
     let shared = &audited;
@@ -60,7 +61,7 @@ fn services<S: BatchSize>(threads: u64, sections: u64, first: u32) -> Vec<Served
         }
     });
     let services = audited.services.into_inner();
-    assert_eq!(services.len() as u64, threads * sections);
+    assert_eq!(services.len(), threads as usize * sections);
     services
 }
 
@@ -101,10 +102,13 @@ fn overtaken_by_less_than_a_batch<S: BatchSize>() {
     overtaken_by_less_than_a_batch_in::<S>(2_000);
 }
 
-/// With 12 threads of this many sections each.
-fn overtaken_by_less_than_a_batch_in<S: BatchSize>(sections: u64) {
+/// More threads than run at once.
+const THREADS: u64 = if cfg!(miri) { 3 } else { 12 };
+
+/// With that many threads of this many sections each.
+fn overtaken_by_less_than_a_batch_in<S: BatchSize>(sections: usize) {
     for first in [0, TICKETS - 1_000] {
-        let most = most_overtaken(&services::<S>(12, sections, first));
+        let most = most_overtaken(&services::<S>(THREADS, sections, first));
         assert!(most < S::MAX as usize, "overtaken by {most} with batches of {}", S::MAX);
     }
 }
@@ -192,7 +196,7 @@ fn nothing_writes_to_the_lock_after_its_last_release() {
             unsafe { lock.cast::<u8>().write_bytes(PATTERN, SIZE) };
         }
     }
-    for _ in 0..300 {
+    for _ in 0..rounds(300) {
         let lock =
             Box::into_raw(Box::new((TicketLock::<Native, Fixed<1>>::new(), UnsafeCell::new(0u32))));
         let address = lock as usize;
@@ -219,7 +223,7 @@ fn excludes_on_the_portable_platform() {
     scope(|s| {
         for _ in 0..8 {
             s.spawn(move || {
-                for _ in 0..500 {
+                for _ in 0..rounds(500) {
                     lock.lock();
                     *total.try_lock().expect("nobody else is inside") += 1;
                     // SAFETY: the lock is held.
@@ -228,5 +232,5 @@ fn excludes_on_the_portable_platform() {
             });
         }
     });
-    assert_eq!(*total.lock().unwrap(), 4_000);
+    assert_eq!(*total.lock().unwrap(), 8 * rounds(500));
 }

@@ -14,6 +14,8 @@ use core::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use fairlock_testing::rounds;
+
 use super::{Lock, WriteGuard, assert_free, join, scope, until, until_queued};
 use crate::range::word::{Packed, free_slot, slot_bits};
 use crate::range::{Hold, Place, RangeAccess, RangeError, RangePolicy, Span};
@@ -120,7 +122,7 @@ fn defect_5_a_range_taken_by_a_try_can_be_waited_for_and_statics_work() {
 #[test]
 fn defect_6_granted_and_cancelled_at_once_is_held_or_not_but_never_half() {
     let lock = &fifo();
-    for round in 0..300 {
+    for round in 0..rounds(300) {
         let stop = &CancelToken::new();
         let writer = lock.write(0..10).unwrap();
         scope(|s| {
@@ -175,7 +177,7 @@ fn defect_7_downgrade_split_and_shrink_let_in_who_no_longer_conflicts() {
 #[test]
 fn defect_8_waiters_return_and_end_while_the_releaser_still_wakes() {
     let lock = &fifo();
-    for _ in 0..200 {
+    for _ in 0..rounds(200) {
         let writer = lock.write(..).unwrap();
         scope(|s| {
             // Short-lived threads, whose frames are gone as soon as they are granted.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use fairlock_testing::rounds;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 
@@ -169,7 +170,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(Config::with_cases(1_000))]
+    #![proptest_config(Config::with_cases(rounds(1_000) as u32))]
     #[test]
     fn the_tree_does_what_the_naive_model_does(steps in steps()) {
         run::<0>(steps)?;
@@ -203,7 +204,7 @@ fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
         (random >> 33) % below
     };
     let nobody = |_, _| panic!("nobody waits");
-    for round in 0..6_000 {
+    for round in 0..rounds(6_000) {
         let chosen = if held.is_empty() { 0 } else { next(held.len() as u64) as usize };
         match (next(12), held.get_mut(chosen)) {
             (0..3, Some(_)) => ranges.remove(held.swap_remove(chosen).2, nobody),
@@ -240,7 +241,7 @@ fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
             ranges.check_tree();
         }
     }
-    assert!(held.len() > 1_000);
+    assert!(held.len() > rounds(1_000));
     held.into_iter().for_each(|(.., id)| ranges.remove(id, nobody));
     ranges.check_tree();
     assert!(ranges.is_empty());

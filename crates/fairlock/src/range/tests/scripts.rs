@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairlock_testing::patience;
+use fairlock_testing::{patience, rounds};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult};
 
@@ -163,7 +163,7 @@ fn without_waiting(
 }
 
 proptest! {
-    #![proptest_config(Config::with_cases(500))]
+    #![proptest_config(Config::with_cases(rounds(500) as u32))]
     #[test]
     fn one_thread_finds_free_what_is_free(
         steps in proptest::collection::vec(step(), 1..80),
@@ -255,7 +255,7 @@ fn with_waiting(
 }
 
 proptest! {
-    #![proptest_config(Config::with_cases(100))]
+    #![proptest_config(Config::with_cases(rounds(100) as u32))]
     #[test]
     fn waiting_threads_are_granted_in_order_of_arrival(
         steps in proptest::collection::vec(step(), 1..40),
@@ -302,7 +302,7 @@ fn a_waiter_may_be_woken_in_vain_any_number_of_times() {
     super::scope(|s| {
         let waiter = s.spawn(|| drop(lock.write(0..10).unwrap()));
         super::until(|| lock.has_patient());
-        for _ in 0..200 {
+        for _ in 0..rounds(200) {
             drop(lock.read(5..10).unwrap());
             thread::sleep(Duration::from_micros(100));
         }

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use fairlock_testing::rounds;
+
 use super::model::{NEAR, POSITIONS, Places, span};
 use super::{Lock, ReadGuard, WriteGuard, assert_free, join, scope};
 use crate::range::RangePolicy;
@@ -138,7 +140,7 @@ fn torture_lock(
             .map(|seed| {
                 s.spawn(move || {
                     let random = &mut Random(seed);
-                    for turn in 0..turns {
+                    for turn in 0..rounds(turns) {
                         let places = places(random);
                         let wanted = span(places);
                         let stop = CancelToken::new();
@@ -202,7 +204,7 @@ fn the_whole_lock_opens_and_closes_beside_waiters() {
                 .map(|seed| {
                     s.spawn(move || {
                         let random = &mut Random(seed);
-                        for _ in 0..4_000 {
+                        for _ in 0..rounds(4_000) {
                             lock.reopen_at_once();
                             let all = (0, POSITIONS - 1);
                             match random.below(5) {

@@ -13,7 +13,7 @@ use crate::wait::WaitContext;
 #[test]
 fn rule_02_readers_granted_together_are_all_counted() {
     for_each_policy(|lock| {
-        for _ in 0..40 {
+        for _ in 0..rounds(40) {
             lock.write();
             scope(|s| {
                 for i in 0..6 {
@@ -40,7 +40,7 @@ fn rule_02_readers_granted_together_are_all_counted() {
 #[test]
 fn rule_04_handoff_set_twice_leaves_no_other_bit() {
     for_each_policy(|lock| {
-        for _ in 0..40 {
+        for _ in 0..rounds(40) {
             lock.write();
             let token = CancelToken::new();
             scope(|s| {
@@ -205,14 +205,14 @@ fn rule_09_nobody_spins_for_an_unknown_owner() {
 }
 
 /// The state of a thread, as `ps` shows it.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn sleeps(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
     stat.rsplit(") ").next().unwrap().starts_with('S')
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn rule_10_those_behind_the_head_sleep() {
     for_each_policy(|lock| {
         lock.write();
@@ -240,7 +240,7 @@ fn rule_10_those_behind_the_head_sleep() {
 fn rule_11_spinner_nodes_outlive_their_threads_and_locks() {
     for (_, policy) in POLICIES {
         let mut records = Vec::new();
-        for _ in 0..20 {
+        for _ in 0..rounds(20) {
             let lock = Lock::new(policy);
             let start = Barrier::new(4);
             scope(|s| {
@@ -248,7 +248,7 @@ fn rule_11_spinner_nodes_outlive_their_threads_and_locks() {
                     .map(|_| {
                         s.spawn(|| {
                             start.wait();
-                            (0..50).for_each(|_| visit(&lock, Kind::Writer));
+                            (0..rounds(50)).for_each(|_| visit(&lock, Kind::Writer));
                             Native::thread()
                         })
                     })
@@ -288,7 +288,7 @@ fn rule_12_late_wake_up_grants_nothing() {
             });
             let record = record.recv().unwrap();
             until(|| waiters(lock) == 1);
-            for i in 1..=100 {
+            for i in 1..=rounds(100) as u32 {
                 record.parker.unpark();
                 thread::yield_now();
                 assert!(!waiter.is_finished() && waiters(lock) == 1);
@@ -297,7 +297,7 @@ fn rule_12_late_wake_up_grants_nothing() {
             }
             // SAFETY: taken above.
             unsafe { lock.unlock_write() };
-            assert_eq!(join(waiter), 100);
+            assert_eq!(join(waiter), rounds(100) as u32);
             // And when the thread has gone.
             record.parker.unpark();
         });
@@ -344,7 +344,7 @@ fn rule_15_failed_try_read_leaves_no_count() {
             let writer = s.spawn(|| visit(lock, Kind::Writer));
             until(|| waiters(lock) == 1);
             // It neither gets in nor shows.
-            let seen: Vec<_> = (0..1_000)
+            let seen: Vec<_> = (0..rounds(1_000))
                 .map(|_| {
                     assert!(!lock.try_read());
                     readers(word(lock))

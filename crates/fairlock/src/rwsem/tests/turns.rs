@@ -9,12 +9,12 @@ use crate::rwsem::word::HANDOFF;
 /// Rule 7, and more readers than one wake takes: nobody leaves before all are in.
 #[test]
 fn more_readers_than_one_wake_takes_are_all_let_in() {
-    const READERS: usize = 300;
+    let all = rounds(300);
     for_each_policy(|lock| {
-        let all_inside = Barrier::new(READERS);
+        let all_inside = Barrier::new(all);
         lock.write();
         scope(|s| {
-            let readers: Vec<_> = (0..READERS)
+            let readers: Vec<_> = (0..all)
                 .map(|_| {
                     s.spawn(|| {
                         lock.read();
@@ -24,7 +24,7 @@ fn more_readers_than_one_wake_takes_are_all_let_in() {
                     })
                 })
                 .collect();
-            until(|| waiters(lock) == READERS);
+            until(|| waiters(lock) == all);
             // SAFETY: taken above.
             unsafe { lock.unlock_write() };
             readers.into_iter().for_each(|reader| join(reader));
