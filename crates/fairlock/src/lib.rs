@@ -127,6 +127,7 @@ pub mod fault;
 #[cfg(not(fairlock_faults))]
 mod fault;
 mod inspect;
+mod may_dangle;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod mutex;
 pub mod platform;

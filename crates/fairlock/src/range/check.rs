@@ -51,7 +51,7 @@ impl<P: Platform> RangeRwLock<P> {
         for (_, _, _, entry) in q.ranges.iter() {
             if let Some(waiter) = entry.waiter {
                 // SAFETY: who waits in the tree is alive.
-                queued(unsafe { (*waiter).thread }.hint());
+                queued(unsafe { (&*waiter).thread }.hint());
             }
         }
         Ok(true)

@@ -142,11 +142,11 @@ impl<P: Platform> Queue<P> {
 pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes: &mut WakeList<P>) {
     // SAFETY: as below.
     #[cfg(all(test, fairlock_loom))]
-    let frame = unsafe { (*waiter).frame.clone() };
+    let frame = unsafe { (&*waiter).frame.clone() };
     // SAFETY: the waiter was waiting in the tree up to now, so it is alive, and
     // stays so until `enter` has stored GRANTED. Not used after that (defect 8);
     // the thread record outlives it.
-    let thread: &'static Thread<P> = unsafe { (*waiter).thread };
+    let thread: &'static Thread<P> = unsafe { (&*waiter).thread };
     // SAFETY: as above.
     unsafe { (*waiter).enter(node, waiter::GRANTED) };
     if active(Fault::TouchesGranted) {

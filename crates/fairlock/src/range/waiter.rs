@@ -1,11 +1,13 @@
 //! A thread that waits for a range, and the list of those that may be overtaken.
 
 use core::cell::Cell;
+use core::ops::Deref;
 use core::sync::atomic::Ordering;
 
 use super::patient::InWay;
 use super::span::Span;
 use super::tree::{Id, NIL};
+use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, Thread};
 
@@ -22,7 +24,10 @@ use crate::wait::{Kind, Thread};
 ///
 /// Only a holder of the tree lock stores the state; the waiter reads it without.
 /// Once GRANTED is stored nobody else touches the waiter.
-pub(super) struct RangeWaiter<P: Platform> {
+pub(super) struct RangeWaiter<P: Platform>(MayDangle<Frame<P>>);
+
+/// What others see of the waiter's frame.
+pub(super) struct Frame<P: Platform> {
     pub(super) thread: &'static Thread<P>,
     pub(super) span: Span,
     pub(super) kind: Kind,
@@ -41,6 +46,15 @@ pub(super) struct RangeWaiter<P: Platform> {
     pub(super) frame: loom::sync::Arc<loom::cell::UnsafeCell<()>>,
 }
 
+impl<P: Platform> Deref for RangeWaiter<P> {
+    type Target = Frame<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Frame<P> {
+        &self.0
+    }
+}
+
 #[cfg(all(test, fairlock_loom))]
 impl<P: Platform> Drop for RangeWaiter<P> {
     fn drop(&mut self) {
@@ -55,7 +69,7 @@ pub(super) const GRANTED: u32 = 3;
 
 impl<P: Platform> RangeWaiter<P> {
     pub(super) fn new(thread: &'static Thread<P>, span: Span, kind: Kind, arrived: u64) -> Self {
-        Self {
+        Self(MayDangle::new(Frame {
             thread,
             span,
             kind,
@@ -67,7 +81,7 @@ impl<P: Platform> RangeWaiter<P> {
             prev: Cell::new(core::ptr::null()),
             #[cfg(all(test, fairlock_loom))]
             frame: loom::sync::Arc::new(loom::cell::UnsafeCell::new(())),
-        }
+        }))
     }
 
     /// Whether the two exclude each other.

@@ -5,9 +5,9 @@ use core::fmt;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
 use super::queued::Queued;
 use super::word::{HANDOFF, QUEUE_FLAGS, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers};
+use super::{Parts, RwSem};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
 use crate::wait::{GRANTED, Kind};
@@ -133,12 +133,12 @@ impl<P: Platform> RwSem<P> {
     #[doc(hidden)]
     pub fn field_at(&self, address: usize) -> Option<&'static str> {
         let fields = [
-            (offset_of!(Self, word), size_of_val(&self.word), "word"),
-            (offset_of!(Self, owner), size_of_val(&self.owner), "owner"),
-            (offset_of!(Self, favour), size_of_val(&self.favour), "favour"),
-            (offset_of!(Self, holder), size_of_val(&self.holder), "holder"),
-            (offset_of!(Self, queue), size_of_val(&self.queue), "queue"),
-            (offset_of!(Self, spinners), size_of_val(&self.spinners), "spinners"),
+            (offset_of!(Parts<P>, word), size_of_val(&self.word), "word"),
+            (offset_of!(Parts<P>, owner), size_of_val(&self.owner), "owner"),
+            (offset_of!(Parts<P>, favour), size_of_val(&self.favour), "favour"),
+            (offset_of!(Parts<P>, holder), size_of_val(&self.holder), "holder"),
+            (offset_of!(Parts<P>, queue), size_of_val(&self.queue), "queue"),
+            (offset_of!(Parts<P>, spinners), size_of_val(&self.spinners), "spinners"),
         ];
         inspect::field_at(self, address, &fields)
     }

@@ -39,6 +39,7 @@ mod word;
 mod write;
 
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
 #[doc(hidden)]
@@ -49,13 +50,18 @@ use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
 
 use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};
+use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::{WaitContext, WaitError};
 
 /// A sleeping reader/writer lock without data; see [`RwLock`](crate::RwLock)
 /// for the one with data.
+pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
+
+/// What a lock consists of.
+#[doc(hidden)]
 #[repr(align(64))]
-pub struct RwSem<P: Platform> {
+pub struct Parts<P: Platform> {
     /// The state: see [`word`].
     word: P::AtomicUsize,
     /// Who wrote last: a thread hint, plus flags: see [`owner`]. Never dereferenced.
@@ -70,10 +76,28 @@ pub struct RwSem<P: Platform> {
     events: events::Sink,
 }
 
+#[doc(hidden)] // its parts are its own
+impl<P: Platform> Deref for RwSem<P> {
+    type Target = Parts<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Parts<P> {
+        &self.0
+    }
+}
+
+#[doc(hidden)]
+impl<P: Platform> DerefMut for RwSem<P> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Parts<P> {
+        &mut self.0
+    }
+}
+
 impl<P: Platform> RwSem<P> {
     /// A free lock that follows `policy`.
     pub fn new(policy: Policy) -> Self {
-        Self {
+        Self(MayDangle::new(Parts {
             word: P::AtomicUsize::new(0),
             owner: P::AtomicUsize::new(0),
             favour: favour::Favour::new(),
@@ -82,7 +106,7 @@ impl<P: Platform> RwSem<P> {
             spinners: spin::Spinners::new(),
             policy,
             events: events::Sink::new(),
-        }
+        }))
     }
 
     /// The same, for statics, where the platform's atomics can be constants.
@@ -92,7 +116,7 @@ impl<P: Platform> RwSem<P> {
         P::AtomicU32: ConstZero,
         P::AtomicU64: ConstZero,
     {
-        Self {
+        Self(MayDangle::new(Parts {
             word: ConstZero::ZERO,
             owner: ConstZero::ZERO,
             favour: favour::Favour::new_const(),
@@ -101,12 +125,12 @@ impl<P: Platform> RwSem<P> {
             spinners: spin::Spinners::new_const(),
             policy,
             events: events::Sink::new(),
-        }
+        }))
     }
 
     /// The policy this lock was made with.
     pub const fn policy(&self) -> &Policy {
-        &self.policy
+        &self.0.get().policy
     }
 
     /// Counts this lock's [events](events::Event) in `counts` too, or no

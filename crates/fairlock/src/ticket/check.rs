@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::batch::BatchSize;
-use super::lock::TicketLock;
+use super::lock::{Parts, TicketLock};
 use super::reopen::HEIR;
 use super::word::Word;
 use crate::inspect;
@@ -36,10 +36,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     #[doc(hidden)]
     pub fn field_at(&self, address: usize) -> Option<&'static str> {
         let fields = [
-            (offset_of!(Self, word), size_of_val(&self.word), "word"),
-            (offset_of!(Self, solo), size_of_val(&self.solo), "solo"),
-            (offset_of!(Self, inbox), size_of_val(&self.inbox), "inbox"),
-            (offset_of!(Self, hints), size_of_val(&self.hints), "hints"),
+            (offset_of!(Parts<P, S>, word), size_of_val(&self.word), "word"),
+            (offset_of!(Parts<P, S>, solo), size_of_val(&self.solo), "solo"),
+            (offset_of!(Parts<P, S>, inbox), size_of_val(&self.inbox), "inbox"),
+            (offset_of!(Parts<P, S>, hints), size_of_val(&self.hints), "hints"),
         ];
         inspect::field_at(self, address, &fields)
     }

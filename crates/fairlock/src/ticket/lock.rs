@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
 use super::batch::BatchSize;
@@ -9,13 +10,19 @@ use super::park::{Inbox, Lot};
 use super::solo::Solo;
 use super::word::Word;
 use crate::fault::{Fault, active};
+use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, Platform};
 
 /// A ticket lock whose tickets are served in batches of a size `S`.
 ///
 /// See the [module](super) for what it promises.
+#[repr(transparent)]
+pub struct TicketLock<P: Platform, S: BatchSize>(MayDangle<Parts<P, S>>);
+
+/// What a lock consists of.
+#[doc(hidden)]
 #[repr(C)] // the words first: what follows is touched with them
-pub struct TicketLock<P: Platform, S: BatchSize> {
+pub struct Parts<P: Platform, S: BatchSize> {
     pub(super) word: P::AtomicU64,
     /// Who holds the lock without a ticket, as long as nobody takes one.
     pub(super) solo: Solo<P>,
@@ -30,6 +37,24 @@ pub struct TicketLock<P: Platform, S: BatchSize> {
     /// Belongs to the holder.
     pub(super) own: UnsafeCell<Own<P, S>>,
     size: PhantomData<S>,
+}
+
+#[doc(hidden)] // its parts are its own
+impl<P: Platform, S: BatchSize> Deref for TicketLock<P, S> {
+    type Target = Parts<P, S>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Parts<P, S> {
+        &self.0
+    }
+}
+
+#[doc(hidden)]
+impl<P: Platform, S: BatchSize> DerefMut for TicketLock<P, S> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Parts<P, S> {
+        &mut self.0
+    }
 }
 
 /// What only the holder of the lock touches.
@@ -81,7 +106,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             served: super::Served::NEW,
         };
         let ticketed = Cell::new(false);
-        Self { word, solo, inbox, hints, ticketed, own: UnsafeCell::new(own), size: PhantomData }
+        let own = UnsafeCell::new(own);
+        Self(MayDangle::new(Parts { word, solo, inbox, hints, ticketed, own, size: PhantomData }))
     }
 
     /// A free lock that has already served `tickets`.

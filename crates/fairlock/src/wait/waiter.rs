@@ -1,10 +1,12 @@
 //! A waiter: a frame's place in a lock's queue.
 
 use core::cell::Cell;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
 use super::{Thread, WakeList};
 use crate::fault::{Fault, active};
+use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, Platform};
 
 /// Which way a waiter wants the lock.
@@ -35,7 +37,10 @@ impl Kind {
 ///
 /// Only a holder of the queue lock stores the state; the waiter reads it
 /// without. Once GRANTED is stored nobody else touches the waiter.
-pub(crate) struct Waiter<P: Platform> {
+pub(crate) struct Waiter<P: Platform>(MayDangle<Frame<P>>);
+
+/// What others see of the waiter's frame.
+pub(crate) struct Frame<P: Platform> {
     pub(crate) kind: Kind,
     pub(crate) thread: &'static Thread<P>,
     /// When it arrived; of several attempts, the first.
@@ -60,9 +65,24 @@ pub(crate) const NEXT: u32 = 1;
 pub(crate) const INVITED: u32 = 2;
 pub(crate) const GRANTED: u32 = 3;
 
+impl<P: Platform> Deref for Waiter<P> {
+    type Target = Frame<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Frame<P> {
+        &self.0
+    }
+}
+
+impl<P: Platform> DerefMut for Waiter<P> {
+    fn deref_mut(&mut self) -> &mut Frame<P> {
+        &mut self.0
+    }
+}
+
 impl<P: Platform> Waiter<P> {
     pub(crate) fn new(kind: Kind, thread: &'static Thread<P>, arrived: u64, priority: u8) -> Self {
-        Self {
+        Self(MayDangle::new(Frame {
             kind,
             thread,
             arrived,
@@ -74,7 +94,7 @@ impl<P: Platform> Waiter<P> {
             passes: Cell::new(0),
             missed: Cell::new(0),
             state: P::AtomicU32::new(WAITING),
-        }
+        }))
     }
 
     /// Acquire: with GRANTED comes everything the granter did under the lock.
