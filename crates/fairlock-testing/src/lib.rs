@@ -20,7 +20,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The process ends.
 static ENDS: AtomicBool = AtomicBool::new(false);
@@ -32,10 +32,24 @@ pub fn limit() -> Duration {
     Duration::from_secs(seconds.unwrap_or(600))
 }
 
-/// How long to wait for what must happen: a fifth of the [`limit`]. It is only used up by
-/// what never happens, as no machine is so busy.
+/// How long to wait for what must happen, as [`within`] counts: a fifth of the [`limit`]. It
+/// is only used up by what never happens.
 pub fn patience() -> Duration {
     limit() / 5
+}
+
+/// Waits for what should happen, so long at most; tells whether it did. Counted in sleeps and
+/// not by a clock: nothing of it is used up while the machine has no CPU for this process, or
+/// has stopped it.
+pub fn within(time: Duration, mut what: impl FnMut() -> bool) -> bool {
+    let sleep = Duration::from_micros(100);
+    for _ in 0..time.as_micros() / sleep.as_micros() {
+        if what() {
+            return true;
+        }
+        thread::sleep(sleep);
+    }
+    what()
 }
 
 /// Ends the process, and says why: with the stacks of all threads, and what the test printed.
@@ -64,13 +78,10 @@ fn name() -> String {
 
 /// Waits for what must happen, and ends the process if it does not ([`patience`]).
 #[track_caller]
-pub fn until(mut what: impl FnMut() -> bool) {
-    let (caller, started) = (Location::caller(), Instant::now());
-    while !what() {
-        if started.elapsed() > patience() {
-            end(&format!("{caller}: what must happen did not, in {:?}", patience()));
-        }
-        thread::sleep(Duration::from_micros(100));
+pub fn until(what: impl FnMut() -> bool) {
+    let caller = Location::caller();
+    if !within(patience(), what) {
+        end(&format!("{caller}: what must happen did not, in {:?}", patience()));
     }
 }
 
@@ -157,13 +168,10 @@ impl Drop for Member {
             return;
         }
         // By a thread of its own, as whoever waits for this one may end with it.
-        let (members, started) = (self.0.clone(), Instant::now());
+        let members = self.0.clone();
         thread::spawn(move || {
-            while members.load(Ordering::SeqCst) > 0 {
-                if started.elapsed() > patience() / 12 {
-                    end("a thread has failed, and others of its scope do not end");
-                }
-                thread::sleep(Duration::from_millis(1));
+            if !within(patience() / 12, || members.load(Ordering::SeqCst) == 0) {
+                end("a thread has failed, and others of its scope do not end");
             }
         });
     }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{ENDS, end, limit, stacks};
 
@@ -30,16 +30,21 @@ extern "C" fn start() {
 
 fn watch() {
     let (limit, own) = (limit(), stacks::this_thread());
-    let mut since: HashMap<libc::pid_t, Instant> = HashMap::new();
+    let sleep = Duration::from_millis(10);
+    const SLEEPS: u32 = 50;
+    let mut lived: HashMap<libc::pid_t, Duration> = HashMap::new();
     loop {
         let threads = stacks::threads();
-        since.retain(|thread, _| threads.contains(thread));
+        lived.retain(|thread, _| threads.contains(thread));
         for thread in threads.into_iter().filter(|&thread| thread != own) {
-            if since.entry(thread).or_insert_with(Instant::now).elapsed() > limit {
+            let lived = lived.entry(thread).or_default();
+            if *lived > limit {
                 let name = stacks::name(thread);
                 end(&format!("`{name}` (thread {thread}) has not ended in {limit:?}"));
             }
+            *lived += SLEEPS * sleep;
         }
-        thread::sleep(Duration::from_millis(500));
+        // As `within` counts.
+        (0..SLEEPS).for_each(|_| thread::sleep(sleep));
     }
 }

@@ -86,6 +86,21 @@ fn what_does_not_happen_is_not_waited_for_for_ever() {
     is_ended("a_test_that_waits_in_vain", LONG, &["what must happen did not", "before it waits"]);
 }
 
+/// Time in which the process did not run.
+#[test]
+#[ignore = "is slow"]
+fn a_test_that_is_stopped() {
+    let script = "kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.2";
+    let mut stops = Command::new("sh").args(["-c", script]).spawn().unwrap();
+    until(|| stops.try_wait().unwrap().is_some());
+}
+
+#[test]
+fn patience_is_not_used_up_while_the_process_is_stopped() {
+    let (output, said) = run("a_test_that_is_stopped", LONG);
+    assert!(output.status.success(), "{said}");
+}
+
 #[test]
 #[ignore = "fails"]
 fn a_failure_that_nobody_waits_for() {

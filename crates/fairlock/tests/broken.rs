@@ -7,11 +7,11 @@ mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use common::{Complaint, excludes_and_wakes, patience, serves_everybody};
 use fairlock::lock_api::{GuardSend, RawRwLock};
+use fairlock_testing::within;
 
 // What is wrong with [`Broken`].
 const ADMITS_WRITERS: u32 = 1;
@@ -78,12 +78,13 @@ unsafe impl<const FAULT: u32> RawRwLock for Broken<FAULT> {
 
     fn lock_exclusive(&self) -> GuardSend {
         if FAULT == SERVES_READERS_ONLY {
-            // Looks now and then: it has no place in a queue.
+            // Looks now and then: it has no place in a queue. As the check counts time, too.
+            let pause = || within(Duration::from_millis(100), || false);
             while !self.take(false, |inside| inside == 0, |_| WRITER) {
-                thread::sleep(Duration::from_millis(100));
+                pause();
             }
             // And then as often as a patient check allows: not 20 times.
-            thread::sleep(Duration::from_millis(100));
+            pause();
         } else {
             let admits = |inside| inside == 0 || (FAULT == ADMITS_WRITERS && inside == WRITER);
             self.take(true, admits, |_| WRITER);

@@ -1,17 +1,11 @@
 //! The fair release of the ticket locks, and of `Mutex`.
 
-use fairlock_testing as _; // the watchdog
 use std::sync::Mutex as Order;
 
 use fairlock::platform::Native;
 use fairlock::ticket::{Adaptive, BatchSize, Fixed, TicketLock};
 use fairlock::{Mutex, MutexGuard};
-
-fn wait_until(what: impl Fn() -> bool) {
-    while !what() {
-        std::thread::yield_now();
-    }
-}
+use fairlock_testing::{rounds, scope, until};
 
 /// Takes the lock, with a ticket, while another thread waits for it; releases it fairly, and
 /// takes it again. Whether the other one was before the second time, or the first.
@@ -22,10 +16,10 @@ fn waiter_goes_first<S: BatchSize>() {
         lock.lock();
         order.lock().unwrap().push(name);
     };
-    let tickets = |count| wait_until(|| lock.tickets().0 == count);
+    let tickets = |count| until(|| lock.tickets().0 == count);
     // Without a ticket: as long as it has the lock, nobody is served.
     lock.lock();
-    std::thread::scope(|scope| {
+    scope(|scope| {
         // SAFETY: each releases what it has taken.
         scope.spawn(|| unsafe {
             turn("first in line");
@@ -58,7 +52,7 @@ fn waiter_goes_first<S: BatchSize>() {
 /// Of two the batch ends with the fair release, and the waiter is of the next one.
 #[test]
 fn who_waits_goes_before_who_comes_after_a_fair_release() {
-    for _ in 0..200 {
+    for _ in 0..rounds(200) {
         waiter_goes_first::<Fixed<1>>();
         waiter_goes_first::<Fixed<2>>();
         waiter_goes_first::<Fixed<8>>();
@@ -68,13 +62,13 @@ fn who_waits_goes_before_who_comes_after_a_fair_release() {
 
 #[test]
 fn a_fair_release_of_a_mutex_goes_to_the_waiter() {
-    for _ in 0..200 {
+    for _ in 0..rounds(200) {
         let mutex = Mutex::new(vec![]);
-        std::thread::scope(|scope| {
+        scope(|scope| {
             let mut guard = mutex.lock();
             scope.spawn(|| mutex.lock().push("waiter"));
             // SAFETY: only looked at.
-            wait_until(|| unsafe { mutex.raw() }.is_contended());
+            until(|| unsafe { mutex.raw() }.is_contended());
             guard.push("holder");
             MutexGuard::bump(&mut guard);
             guard.push("holder");

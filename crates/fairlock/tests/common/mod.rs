@@ -10,9 +10,10 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fairlock::lock_api::RawRwLock;
+use fairlock_testing::within;
 
 /// What is wrong with a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,18 +120,12 @@ pub(crate) fn excludes_and_wakes<L: RawRwLock + Send + Sync + 'static>(
             run.done.fetch_add(1, Ordering::Release);
         });
     }
-    let started = Instant::now();
-    while run.done.load(Ordering::Acquire) < threads {
-        if run.inside.broken.load(Ordering::Relaxed) {
-            return Err(Complaint::Excludes);
-        }
-        if started.elapsed() > patience {
-            return Err(Complaint::LosesWakeUps);
-        }
-        thread::sleep(Duration::from_millis(1));
+    let is_broken = || run.inside.broken.load(Ordering::Relaxed);
+    if !within(patience, || is_broken() || run.done.load(Ordering::Acquire) == threads) {
+        return Err(Complaint::LosesWakeUps);
     }
     let value = run.inside.value.load(Ordering::Relaxed);
-    if run.inside.broken.load(Ordering::Relaxed) || value != writers * turns {
+    if is_broken() || value != writers * turns {
         return Err(Complaint::Excludes);
     }
     is_free(&run.lock)
@@ -173,19 +168,10 @@ pub(crate) fn serves_everybody<L: RawRwLock + Send + Sync + 'static>(
             })
         })
         .collect();
-    let started = Instant::now();
-    let mut served = false;
-    while !served && started.elapsed() < patience {
-        thread::sleep(Duration::from_millis(1));
-        served = run.done.load(Ordering::Acquire) == threads;
-    }
+    let served = within(patience, || run.done.load(Ordering::Acquire) == threads);
     stop.store(true, Ordering::Relaxed);
-    let stopped = Instant::now();
-    while !workers.iter().all(|worker| worker.is_finished()) {
-        if stopped.elapsed() > self::patience() {
-            return Err(Complaint::LosesWakeUps);
-        }
-        thread::sleep(Duration::from_millis(1));
+    if !within(self::patience(), || workers.iter().all(|worker| worker.is_finished())) {
+        return Err(Complaint::LosesWakeUps);
     }
     if run.inside.broken.load(Ordering::Relaxed) {
         return Err(Complaint::Excludes);
