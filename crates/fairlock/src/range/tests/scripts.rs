@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use fairlock_testing::{patience, rounds};
+use fairlock_testing::rounds;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseResult};
 
