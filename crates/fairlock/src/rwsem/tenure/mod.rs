@@ -239,7 +239,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         self.take_count_back();
         if gives_way {
-            self.give_way();
+            Self::give_way();
         }
         false
     }
@@ -326,11 +326,9 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// The calling thread has left the lock: the CPU it ran on may be what the one who is next
     /// is late for. Cheap where it is not, and the lock stays open, unlike by closing it.
-    fn give_way(&self) {
-        if self.gives_way() {
-            P::thread().gives_way.set(0);
-            P::yield_now();
-        }
+    fn give_way() {
+        P::thread().gives_way.set(0);
+        P::yield_now();
     }
 
     /// Whoever has just come tries for a while, awake: most sections are over sooner than a
@@ -401,6 +399,7 @@ impl<P: Platform> InTenure<'_, P> {
                 self.wake_next()
             };
         }
+        let gives_way = self.gives_way();
         if !self.let_go() {
             let mut wakes = WakeList::new();
             // Another may be next, and ask, once one is listed.
@@ -409,7 +408,9 @@ impl<P: Platform> InTenure<'_, P> {
             }
             wake(&mut wakes);
         }
-        self.give_way();
+        if gives_way {
+            Self::give_way();
+        }
     }
 
     /// Lets the lock go, unless somebody is to be woken then. By compare-exchange: whoever
