@@ -6,9 +6,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use fairlock_testing as _; // the watchdog
+use fairlock_testing::until;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -254,7 +253,13 @@ fn json_has_the_documented_schema() {
     assert_eq!(spin.len(), 2 * 2 * (3 + 1 + 1));
     for row in spin.iter().filter(|row| row["side"] == "all") {
         assert_eq!(row["case"], "mixed");
-        assert!(row["balance_score"].is_number(), "{row}");
+        let alone = spin.iter().filter(|other| {
+            other["case"] != "mixed"
+                && ["lock", "cs_load"].iter().all(|&key| other[key] == row[key])
+        });
+        // In so short a time a thread may have had no CPU; then there is nothing to compare.
+        let is_comparable = alone.clone().all(|other| other["ops_per_s"].as_f64() > Some(0.0));
+        assert_eq!((alone.count(), row["balance_score"].is_number()), (2, is_comparable), "{row}");
     }
     assert_eq!(rows(&document, "workload", "read-mostly").len(), 2 * 2 * 3);
 }
@@ -565,12 +570,15 @@ fn json_that_cannot_be_written_is_exit_1() {
 #[test]
 fn a_lock_that_starves_is_counted() {
     let args = ["bench", "handoff", "--case", "busy", "--locks", "broken:unfair"];
-    let document =
-        run_json(&[&args[..], &["--threads", "16", "--secs", "0.1", "--runs", "1"]].concat(), 0);
-    let row = &document["rows"][0];
-    assert!(row["starved_threads"].as_u64() >= Some(8), "{row}");
-    // The starved threads waited through the whole window.
-    assert!(row["wait_max_ns"].as_u64() >= Some(50_000_000), "{row}");
+    let args = [&args[..], &["--threads", "16", "--secs", "0.1", "--runs", "1"]].concat();
+    until(|| {
+        let document = run_json(&args, 0);
+        let row = &document["rows"][0];
+        assert!(row["starved_threads"].as_u64() >= Some(15), "{row}");
+        // The starved threads waited through the whole window, but for those that had no CPU
+        // for most of it: then it is tried again.
+        row["wait_max_ns"].as_u64() >= Some(50_000_000)
+    });
 }
 
 #[test]
@@ -634,35 +642,22 @@ fn endless() -> (Child, Pid) {
         .unwrap();
     let pid = parent.id();
     let children = format!("/proc/{pid}/task/{pid}/children");
-    let begin = Instant::now();
-    loop {
+    let mut child = None;
+    until(|| {
         let listed = fs::read_to_string(&children).unwrap_or_default();
-        if let Some(child) = listed.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
-            return (parent, Pid::from_raw(child).unwrap());
-        }
-        if begin.elapsed() > Duration::from_secs(60) {
-            let _ = parent.kill();
-            let _ = parent.wait();
-            panic!("no child process appeared");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        child = listed.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        child.is_some()
+    });
+    (parent, child.and_then(Pid::from_raw).unwrap())
 }
 
 /// Waits until the process is gone (or a zombie that only init has yet to reap).
-fn gone(pid: Pid) -> bool {
+fn until_gone(pid: Pid) {
     let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(60) {
-        match fs::read_to_string(&stat) {
-            Err(_) => return true,
-            Ok(stat) if stat.rsplit(") ").next().is_some_and(|s| s.starts_with('Z')) => {
-                return true;
-            }
-            Ok(_) => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-    false
+    until(|| match fs::read_to_string(&stat) {
+        Err(_) => true,
+        Ok(stat) => stat.rsplit(") ").next().is_some_and(|s| s.starts_with('Z')),
+    });
 }
 
 #[test]
@@ -672,27 +667,19 @@ fn ctrl_c_ends_the_children_and_exits_130() {
     let output = parent.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert!(stderr(&output).contains("interrupted"));
-    assert!(gone(child));
+    until_gone(child);
 }
 
 /// Runs until it has taken over Ctrl-C, for which it has a thread, and then presses that.
 fn interrupted(args: &[&str]) -> Output {
-    let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let tasks = format!("/proc/{}/task", child.id());
     let has_thread = || {
         let comms = fs::read_dir(&tasks).into_iter().flatten().flatten();
         let mut comms = comms.map(|task| fs::read_to_string(task.path().join("comm")));
         comms.any(|comm| comm.is_ok_and(|comm| comm.trim() == "ctrl-c"))
     };
-    let begin = Instant::now();
-    while !has_thread() {
-        if begin.elapsed() > Duration::from_secs(60) {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("Ctrl-C was not taken over: {args:?}");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(has_thread);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait_with_output().unwrap()
 }
@@ -716,12 +703,8 @@ fn children_die_with_a_killed_parent() {
     // Not before the child has tied itself to its parent: it does so first of all,
     // then it starts the threads of its workload.
     let tasks = format!("/proc/{}/task", child.as_raw_nonzero());
-    let begin = Instant::now();
-    while fs::read_dir(&tasks).map_or(0, Iterator::count) < 3 {
-        assert!(begin.elapsed() < Duration::from_secs(60), "the child did not start its threads");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(|| fs::read_dir(&tasks).map_or(0, Iterator::count) >= 3);
     parent.kill().unwrap();
     parent.wait().unwrap();
-    assert!(gone(child));
+    until_gone(child);
 }

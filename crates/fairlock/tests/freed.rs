@@ -1,92 +1,199 @@
 //! A lock's next owner may free it although the release that let it in has not returned yet.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
-use fairlock::lock_api::{GuardSend, RawMutex as _, RawRwLock as _};
-use fairlock::platform::Native;
+use fairlock::Policy;
+use fairlock::platform::{Native, Platform, WaitOutcome};
 use fairlock::rwsem::RwSem;
 use fairlock::ticket::{Adaptive, BatchSize, Fixed, TicketLock};
-use fairlock::{Policy, RawMutex, RawRwLock};
-use fairlock_testing::rounds;
+use fairlock::wait::Thread;
+use fairlock_testing::{rounds, until, within};
 
-const OWNERS: usize = 3;
+/// This target, but a release that wakes another thread does not return before that one has
+/// freed the lock.
+struct Lingering;
 
-/// A lock, and how many of its owners are still to come.
-struct Owned<L> {
-    lock: L,
-    left: UnsafeCell<usize>,
+thread_local! {
+    /// Whether the lock is freed that this thread releases next.
+    static FREED: Cell<Option<Arc<AtomicBool>>> = const { Cell::new(None) };
+}
+
+// SAFETY: one record a thread, never freed; the rest is another platform's.
+unsafe impl Platform for Lingering {
+    type AtomicUsize = AtomicUsize;
+    type AtomicU32 = AtomicU32;
+    type AtomicU64 = AtomicU64;
+
+    fn pause() {
+        Native::pause();
+    }
+
+    fn now() -> u64 {
+        Native::now()
+    }
+
+    fn wait(word: &AtomicU32, expected: u32, until: Option<u64>, signals: bool) -> WaitOutcome {
+        Native::wait(word, expected, until, signals)
+    }
+
+    fn wake_one(word: &AtomicU32) {
+        Native::wake_one(word);
+        if let Some(freed) = FREED.take() {
+            // For a while: if the lock is not yet released, nobody can free it.
+            within(Duration::from_secs(1), || freed.load(Ordering::SeqCst));
+        }
+    }
+
+    fn thread() -> &'static Thread<Self> {
+        static ALL: Mutex<Vec<&Thread<Lingering>>> = Mutex::new(Vec::new());
+        thread_local!(static RECORD: &'static Thread<Lingering> = {
+            let record = Box::leak(Box::new(Thread::new()));
+            ALL.lock().unwrap().push(record);
+            record
+        });
+        RECORD.with(|record| *record)
+    }
+
+    fn thread_hint() -> usize {
+        std::ptr::from_ref(Self::thread()).expose_provenance()
+    }
+
+    fn cpus() -> usize {
+        Native::cpus()
+    }
 }
 
 /// Not an address: of a pointer that was one Miri knows less.
-struct Pointer<L>(*mut Owned<L>);
+struct Pointer<T>(*mut T);
 
 // SAFETY: who uses it says why.
-unsafe impl<L> Send for Pointer<L> {}
+unsafe impl<T> Send for Pointer<T> {}
 
-impl<L> Clone for Pointer<L> {
-    fn clone(&self) -> Self {
+impl<T> Pointer<T> {
+    fn new(value: T) -> Self {
+        Self(Box::into_raw(Box::new(value)))
+    }
+
+    fn share(&self) -> Self {
         Self(self.0)
     }
-}
 
-/// Takes the lock, releases it, and frees it if it was the last one to do so.
-fn own<L>(owned: Pointer<L>, acquire: fn(&L), release: fn(&L)) {
-    let Pointer(owned) = owned;
-    // SAFETY: the last owner frees it, and this one is still to come. `left` is used with the
-    // lock held.
-    let is_last = unsafe {
-        acquire(&(*owned).lock);
-        *(*owned).left.get() -= 1;
-        let is_last = *(*owned).left.get() == 0;
-        release(&(*owned).lock);
-        is_last
-    };
-    if is_last {
-        // SAFETY: from a box; all others have had the lock before.
-        drop(unsafe { Box::from_raw(owned) });
+    /// # Safety
+    /// Nobody uses it any more.
+    unsafe fn free(self) {
+        // SAFETY: from a box; the caller's promise.
+        drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
-/// Threads that take the lock once each; the last of them frees it, right after its release.
-fn last_owner_frees<L: 'static>(make: impl Fn() -> L, acquire: fn(&L), release: fn(&L)) {
-    for _ in 0..rounds(2_000) {
-        let owned = Owned { lock: make(), left: UnsafeCell::new(OWNERS) };
-        let owned = Pointer(Box::into_raw(Box::new(owned)));
-        let owners = [(); OWNERS].map(|()| {
-            let owned = owned.clone();
-            thread::spawn(move || own(owned, acquire, release))
+/// What is tried of a lock.
+struct Subject<L> {
+    make: fn() -> L,
+    acquire: fn(&L),
+    release: fn(&L),
+    is_waited_for: fn(&L) -> bool,
+}
+
+impl<L: 'static> Subject<L> {
+    /// The next owner frees the lock while the release that woke it is on its way out.
+    fn is_freed_by_its_next_owner(&'static self) {
+        until(|| {
+            let lock = Pointer::new((self.make)());
+            // SAFETY: the next owner frees it, and waits.
+            unsafe { (self.acquire)(&*lock.0) };
+            let (freed, next) = (Arc::new(AtomicBool::new(false)), lock.share());
+            let frees = {
+                let freed = freed.clone();
+                thread::spawn(move || {
+                    let lock = next;
+                    // SAFETY: the owner before does not use it once it is released.
+                    unsafe {
+                        (self.acquire)(&*lock.0);
+                        (self.release)(&*lock.0);
+                        lock.free();
+                    }
+                    freed.store(true, Ordering::SeqCst);
+                })
+            };
+            // SAFETY: held.
+            until(|| (self.is_waited_for)(unsafe { &*lock.0 }));
+            // Long enough to fall asleep; if not, it is not woken, and all is tried again.
+            thread::sleep(Duration::from_millis(20));
+            FREED.set(Some(freed.clone()));
+            // SAFETY: held; not used after that.
+            unsafe { (self.release)(&*lock.0) };
+            let has_lingered = FREED.take().is_none() && freed.load(Ordering::SeqCst);
+            frees.join().unwrap();
+            has_lingered
         });
-        owners.into_iter().for_each(|owner| owner.join().unwrap());
+    }
+
+    /// Threads that take the lock once each; the last of them frees it, right after its
+    /// release.
+    fn is_freed_by_its_last_owner(&'static self) {
+        const OWNERS: usize = 3;
+        for _ in 0..rounds(500) {
+            let shared = Pointer::new(((self.make)(), UnsafeCell::new(OWNERS)));
+            let owners = [(); OWNERS].map(|()| {
+                let shared = shared.share();
+                thread::spawn(move || {
+                    let shared = shared;
+                    let (lock, left) = {
+                        // SAFETY: the last owner frees it, and this one is still to come.
+                        unsafe { (&(*shared.0).0, (*shared.0).1.get()) }
+                    };
+                    (self.acquire)(lock);
+                    // SAFETY: under the lock.
+                    let is_last = unsafe {
+                        *left -= 1;
+                        *left == 0
+                    };
+                    (self.release)(lock);
+                    if is_last {
+                        // SAFETY: all others have released it before.
+                        unsafe { shared.free() };
+                    }
+                })
+            });
+            owners.into_iter().for_each(|owner| owner.join().unwrap());
+        }
+    }
+
+    fn is_freed(&'static self) {
+        self.is_freed_by_its_next_owner();
+        self.is_freed_by_its_last_owner();
     }
 }
 
-fn ticket_lock<S: BatchSize + 'static>() {
-    // SAFETY: its owner's.
-    let release = |lock: &TicketLock<Native, S>| unsafe { lock.unlock() };
-    last_owner_frees(TicketLock::new, TicketLock::lock, release);
+const fn ticket_lock<S: BatchSize>() -> Subject<TicketLock<Lingering, S>> {
+    Subject {
+        make: TicketLock::new,
+        acquire: TicketLock::lock,
+        // SAFETY: by its owner.
+        release: |lock| unsafe { lock.unlock() },
+        is_waited_for: TicketLock::is_contended,
+    }
 }
 
 #[test]
-fn a_ticket_lock_is_freed_by_its_last_owner() {
-    ticket_lock::<Fixed<1>>();
-    ticket_lock::<Fixed<8>>();
-    ticket_lock::<Adaptive<65_536>>();
+fn a_ticket_lock_may_be_freed_by_its_next_owner() {
+    const { &ticket_lock::<Fixed<1>>() }.is_freed();
+    const { &ticket_lock::<Fixed<8>>() }.is_freed();
+    const { &ticket_lock::<Adaptive<65_536>>() }.is_freed();
 }
 
 #[test]
-fn a_mutex_is_freed_by_its_last_owner() {
-    // SAFETY: its owner's.
-    let release = |lock: &RawMutex| unsafe { lock.unlock(GuardSend::new()) };
-    last_owner_frees(|| RawMutex::INIT, |lock| _ = lock.lock(), release);
-}
-
-#[test]
-fn a_lock_held_for_writing_is_freed_by_its_last_owner() {
-    // SAFETY: its owner's.
-    let release = |lock: &RwSem<Native>| unsafe { lock.unlock_write() };
-    last_owner_frees(|| RwSem::with_policy(Policy::DEFAULT), RwSem::write, release);
-    // SAFETY: its owner's.
-    let release = |lock: &RawRwLock| unsafe { lock.unlock_exclusive(GuardSend::new()) };
-    last_owner_frees(|| RawRwLock::INIT, |lock| _ = lock.lock_exclusive(), release);
+fn a_lock_held_for_writing_may_be_freed_by_its_next_owner() {
+    const SEM: &Subject<RwSem<Lingering>> = &Subject {
+        make: || RwSem::new(Policy::DEFAULT),
+        acquire: RwSem::write,
+        // SAFETY: by its owner.
+        release: |lock| unsafe { lock.unlock_write() },
+        is_waited_for: RwSem::has_waiters,
+    };
+    SEM.is_freed();
 }

@@ -1,49 +1,38 @@
 //! Locks that are wrong on purpose: what the benchmark must notice. They are run
 //! when named, and never listed.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::range::{BenchRange, Range};
 use super::{BenchMutex, LockEntry, RwBench};
 use crate::error::Error;
 
-/// Whoever has had the lock keeps it: others get it only after it was idle for a
-/// while. Excludes correctly, starves everybody else.
+/// Whoever gets the lock first keeps all others from it for as long as its thread lives.
+/// Excludes correctly, starves everybody else.
 struct Favourite {
     locked: AtomicBool,
-    /// Which thread had it last; 0 for none.
-    favourite: AtomicUsize,
-    released_us: AtomicU64,
-    origin: Instant,
+    /// The thread that had it last, which has the other end.
+    favourite: Mutex<Weak<()>>,
 }
 
 impl Favourite {
-    const IDLE: Duration = Duration::from_millis(40);
-
-    fn try_acquire(&self, me: usize) -> bool {
-        let favourite = self.favourite.load(Ordering::Relaxed);
-        let now_us = self.origin.elapsed().as_micros() as u64;
-        let idle_us = now_us.saturating_sub(self.released_us.load(Ordering::Relaxed));
-        let allowed =
-            favourite == 0 || favourite == me || u128::from(idle_us) > Self::IDLE.as_micros();
-        if !allowed || self.locked.swap(true, Ordering::Acquire) {
+    fn try_acquire(&self, me: &Arc<()>) -> bool {
+        let mut favourite = self.favourite.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_mine = favourite.upgrade().is_none_or(|thread| Arc::ptr_eq(&thread, me));
+        if !is_mine || self.locked.swap(true, Ordering::Acquire) {
             return false;
         }
-        self.favourite.store(me, Ordering::Relaxed);
+        *favourite = Arc::downgrade(me);
         true
     }
 }
 
 impl RwBench for Favourite {
     fn new() -> Self {
-        Self {
-            locked: AtomicBool::new(false),
-            favourite: AtomicUsize::new(0),
-            released_us: AtomicU64::new(0),
-            origin: Instant::now(),
-        }
+        Self { locked: AtomicBool::new(false), favourite: Mutex::default() }
     }
 
     fn read_lock(&self) {
@@ -56,15 +45,15 @@ impl RwBench for Favourite {
     }
 
     fn write_lock(&self) {
-        thread_local!(static ME: u8 = const { 0 });
-        let me = ME.with(|me| std::ptr::from_ref(me).addr());
-        while !self.try_acquire(me) {
-            thread::sleep(Duration::from_millis(2));
-        }
+        thread_local!(static ME: Arc<()> = Arc::default());
+        ME.with(|me| {
+            while !self.try_acquire(me) {
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
     }
 
     unsafe fn write_unlock(&self) {
-        self.released_us.store(self.origin.elapsed().as_micros() as u64, Ordering::Relaxed);
         self.locked.store(false, Ordering::Release);
     }
 }
