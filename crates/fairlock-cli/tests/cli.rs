@@ -635,7 +635,7 @@ fn a_closed_stdout_is_no_panic() {
 #[allow(clippy::zombie_processes)] // the caller waits for it
 fn endless() -> (Child, Pid) {
     let args = ["bench", "handoff", "--locks", "broken:stuck", "--patience", "600"];
-    let mut parent = command(&[&args[..], &["--background", "1"]].concat())
+    let parent = command(&[&args[..], &["--background", "1"]].concat())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -10,8 +10,7 @@ use fairlock::rwsem::RwSem;
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock::{Mutex, Policy, ReaderSpin};
 
-use super::{BenchLock, BenchMutex, LockEntry};
-use crate::workload::testbed::Testbed;
+use super::{BenchLock, BenchMutex, LockEntry, Runs};
 
 /// A policy known at compile time, so that a lock with it is a type.
 trait Preset: Send + Sync + 'static {
@@ -53,7 +52,7 @@ macro_rules! presets {
         )*
 
         /// The lock with each preset.
-        fn presets<P: Platform, T: Testbed>() -> Vec<LockEntry<T>>
+        fn presets<P: Platform, T: Runs>() -> Vec<LockEntry<T>>
         where
             RwSem<P>: lock_api::RawRwLock,
         {
@@ -124,7 +123,7 @@ impl BenchMutex for Mutex<()> {
 }
 
 /// The locks of this family on a platform; `M` is its adaptive mutex.
-pub fn entries<P: Platform, T: Testbed, M: BenchMutex>() -> Vec<LockEntry<T>>
+pub fn entries<P: Platform, T: Runs, M: BenchMutex>() -> Vec<LockEntry<T>>
 where
     RwSem<P>: lock_api::RawRwLock,
 {

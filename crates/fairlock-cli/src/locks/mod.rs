@@ -3,11 +3,13 @@
 //! A reader/writer lock implements [`RwBench`] (separate acquire and release
 //! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
 //! `std` has them), a mutex [`BenchMutex`]. Workloads are generic over
-//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`], so the hot loops are compiled once per lock
-//! and no call in them is indirect. A [`LockEntry`] packs the compiled workloads of
-//! one lock on one testbed; the [`registry`] finds it by name.
+//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`]. On real threads the hot loops are compiled
+//! once per lock, so that no call in them is indirect; on simulated machines, where nothing
+//! depends on that, once for all ([`erased`]; the testbed says which: [`Runs`]). A [`LockEntry`]
+//! packs the workloads of one lock on one testbed; the [`registry`] finds it by name.
 
 mod broken;
+pub mod erased;
 pub mod fairlock;
 pub mod many;
 pub mod range;
@@ -96,6 +98,30 @@ impl<L: BenchLock> BenchMutex for WriteSide<L> {
     }
 }
 
+/// How a testbed runs one cell with a lock.
+pub trait Runs: Testbed {
+    /// With a reader/writer lock.
+    fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error>;
+    /// With a mutex.
+    fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error>;
+    /// With a range lock.
+    fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error>;
+}
+
+impl Runs for Real {
+    fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
+        workload::run_cell::<L, Self>(cell, testbed)
+    }
+
+    fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
+        workload::run_mutex_cell::<M, Self>(cell, testbed)
+    }
+
+    fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
+        workload::run_range_cell::<L, Self>(cell, testbed)
+    }
+}
+
 type Run<T> = fn(&Cell, &T) -> Result<CellReport, Error>;
 
 /// One lock the command can run, on one kind of testbed.
@@ -116,21 +142,21 @@ struct RangeRun<T> {
     most_held: usize,
 }
 
-impl<T: Testbed> RangeRun<T> {
+impl<T: Runs> RangeRun<T> {
     fn of<L: BenchRange>() -> Self {
-        Self { run: workload::run_range_cell::<L, T>, shares: L::SHARES, most_held: L::MOST_HELD }
+        Self { run: T::range::<L>, shares: L::SHARES, most_held: L::MOST_HELD }
     }
 }
 
-impl<T: Testbed> LockEntry<T> {
-    /// The entry of a reader/writer lock, with every workload compiled for it.
+impl<T: Runs> LockEntry<T> {
+    /// The entry of a reader/writer lock.
     pub fn rw<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rw: Some(workload::run_cell::<L, T>), mutex: None, range: None }
+        Self { name, about, rw: Some(T::lock::<L>), mutex: None, range: None }
     }
 
     /// The entry of a lock that is a mutex only.
     pub fn mutex<M: BenchMutex>(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rw: None, mutex: Some(workload::run_mutex_cell::<M, T>), range: None }
+        Self { name, about, rw: None, mutex: Some(T::mutex::<M>), range: None }
     }
 
     /// The entry of a range lock.
@@ -145,7 +171,7 @@ impl<T: Testbed> LockEntry<T> {
 
     /// Adds the mutex of the same name.
     pub fn with_mutex<M: BenchMutex>(mut self) -> Self {
-        self.mutex = Some(workload::run_mutex_cell::<M, T>);
+        self.mutex = Some(T::mutex::<M>);
         self
     }
 
@@ -165,7 +191,7 @@ impl<T: Testbed> LockEntry<T> {
         self.runner(kind).is_some()
     }
 
-    /// Runs one cell with this lock, compiled for it.
+    /// Runs one cell with this lock.
     pub fn run(&self, cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
         let kind = cell.kind();
         let run = self

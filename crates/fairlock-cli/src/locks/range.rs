@@ -7,9 +7,8 @@ use std::ops::RangeInclusive;
 use fairlock::platform::{ConstZero, Platform};
 use fairlock::range::{RangePolicy, RangeRwLock};
 
-use super::{BenchLock, LockEntry};
+use super::{BenchLock, LockEntry, Runs};
 use crate::error::Error;
-use crate::workload::testbed::Testbed;
 
 /// A closed range of positions.
 pub type Range = RangeInclusive<u64>;
@@ -35,6 +34,15 @@ pub trait BenchRange: Send + Sync + Sized + 'static {
     fn write<R>(&self, user: &Self::User, range: &Range, section: impl FnOnce() -> R) -> R;
     /// Locks `range` for writing, for good.
     fn keep(&self, user: &Self::User, range: &Range);
+}
+
+/// What so many threads need to use it.
+pub fn users<L: BenchRange>(lock: &L, threads: usize) -> Result<Vec<L::User>, Error> {
+    let mut users = Vec::with_capacity(threads);
+    for _ in 0..threads {
+        users.push(lock.user()?);
+    }
+    Ok(users)
 }
 
 /// A lock of this project that follows the policy it is named for.
@@ -105,7 +113,7 @@ impl<L: BenchLock> BenchRange for OneLock<L> {
 }
 
 /// The locks of this family on a platform.
-pub fn entries<P: Platform, T: Testbed>() -> Vec<LockEntry<T>>
+pub fn entries<P: Platform, T: Runs>() -> Vec<LockEntry<T>>
 where
     P::AtomicUsize: ConstZero,
     P::AtomicU32: ConstZero,

@@ -14,8 +14,7 @@ mod ticket;
 use fairlock::platform::{Atomic, Platform};
 use fairlock::wait::Thread;
 
-use crate::locks::LockEntry;
-use crate::workload::testbed::Testbed;
+use crate::locks::{LockEntry, Runs};
 use mcs::Mcs;
 use queue_unfair::UnfairQueue;
 use rwsem_2017::Rwsem2017;
@@ -42,7 +41,7 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 }
 
 /// The locks of this family on a platform.
-pub fn entries<P: Platform, T: Testbed>() -> Vec<LockEntry<T>> {
+pub fn entries<P: Platform, T: Runs>() -> Vec<LockEntry<T>> {
     vec![
         LockEntry::mutex::<Ticket<P>>("ref:ticket", "ticket lock: in order of arrival"),
         LockEntry::mutex::<Mcs<P, false>>(
@@ -66,7 +65,7 @@ pub fn entries<P: Platform, T: Testbed>() -> Vec<LockEntry<T>> {
 }
 
 /// The plain lock that the published range lock was compared with, around everything.
-pub fn plain_for_ranges<P: Platform, T: Testbed>() -> LockEntry<T> {
+pub fn plain_for_ranges<P: Platform, T: Runs>() -> LockEntry<T> {
     LockEntry::rw::<Rwsem2017<P>>("ref:rwsem_2017", "writers spin and steal, no handoff")
         .around_everything::<Rwsem2017<P>>()
 }

@@ -5,10 +5,27 @@ use ::fairlock::ticket::AdaptiveTicketLock;
 use fairlock_sim::Sim;
 
 use super::testbed::Simulated;
+use crate::cell::{Cell, CellReport};
 use crate::error::Error;
+use crate::locks::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
+use crate::locks::range::BenchRange;
 use crate::locks::registry::nearest;
-use crate::locks::{LockEntry, fairlock, range};
-use crate::reference;
+use crate::locks::{BenchLock, BenchMutex, LockEntry, Runs, fairlock, range};
+use crate::{reference, workload};
+
+impl Runs for Simulated {
+    fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
+        erased::with_lock::<L, _>(|| workload::run_cell::<ErasedLock, Self>(cell, testbed))
+    }
+
+    fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
+        erased::with_mutex::<M, _>(|| workload::run_mutex_cell::<ErasedMutex, Self>(cell, testbed))
+    }
+
+    fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
+        erased::with_range::<L, _>(|| workload::run_range_cell::<ErasedRange, Self>(cell, testbed))
+    }
+}
 
 /// Every lock of this build that can be simulated.
 pub fn all() -> Vec<LockEntry<Simulated>> {

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::heap::{Heap, UNIT};
-use super::tally::Tally;
+use super::tally::{Tally, all};
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
 use crate::cell::{Cell, CellReport, Side};
@@ -64,7 +64,7 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             }
         }
     })?;
-    let tallies = results.into_iter().collect::<Result<Vec<_>, _>>();
+    let tallies = all(results);
     let tallies = match tallies {
         Ok(tallies) if groups.iter().all(|(_, heap)| heap.0.is_as_new()) => tallies,
         other => {

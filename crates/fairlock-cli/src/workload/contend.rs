@@ -1,5 +1,7 @@
 //! Readers and writers that do nothing but take one lock, again and again.
 
+use std::time::Duration;
+
 use super::tally::Tally;
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
@@ -39,16 +41,21 @@ pub fn contend<L: BenchLock, T: Testbed>(
         };
         (reads, tally)
     })?;
+    Ok(report(window, tallies, testbed.ns_per_tick()))
+}
+
+/// Of threads that read or not. Not part of what is compiled for each lock.
+fn report(window: Duration, tallies: Vec<(bool, Tally)>, ns_per_tick: f64) -> CellReport {
     let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
     let side = |tallies: Vec<(bool, Tally)>| {
-        Tally::report(tallies.into_iter().map(|(_, tally)| tally).collect(), testbed.ns_per_tick())
+        Tally::report(tallies.into_iter().map(|(_, tally)| tally).collect(), ns_per_tick)
     };
-    Ok(CellReport {
+    CellReport {
         elapsed_secs: window.as_secs_f64(),
         read: side(readers),
         write: side(writers),
         ..CellReport::default()
-    })
+    }
 }
 
 /// One thread: `operate` acquires, works, releases, and says when it acquired.

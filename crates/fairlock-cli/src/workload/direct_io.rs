@@ -3,8 +3,9 @@
 //! across the I/O. Does the reader shut the writer out, or the writer the reader?
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use super::tally::{Durations, Tally};
+use super::tally::{Durations, Tally, all};
 use super::team::{Padded, Phase};
 use super::testbed::{BlockFile, Testbed};
 use crate::cell::{Case, Cell, CellReport, Side, SideReport};
@@ -62,24 +63,28 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
             let mut block = Block::new();
             let reads = index < cell.readers;
             let tally = if reads {
-                repeat(testbed, gate, Side::Read, || {
+                repeat(testbed, gate, Side::Read, &mut || {
                     lock.0.read(|| section(testbed, Side::Read, || log.read_tail(&mut block)))
                 })
             } else {
-                repeat(testbed, gate, Side::Write, || {
+                repeat(testbed, gate, Side::Write, &mut || {
                     lock.0.write(|| section(testbed, Side::Write, || log.append(&block)))
                 })
             };
             tally.map(|tally| (reads, tally))
         })?;
-    let tallies = tallies.into_iter().collect::<Result<Vec<_>, Error>>()?;
+    Ok(report(window, all(tallies)?, testbed.ns_per_tick()))
+}
+
+/// Not part of what is compiled for each lock.
+fn report(window: Duration, tallies: Vec<(bool, IoTally)>, ns_per_tick: f64) -> CellReport {
     let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
-    Ok(CellReport {
+    CellReport {
         elapsed_secs: window.as_secs_f64(),
-        read: report(readers, testbed.ns_per_tick()),
-        write: report(writers, testbed.ns_per_tick()),
+        read: side(readers, ns_per_tick),
+        write: side(writers, ns_per_tick),
         ..CellReport::default()
-    })
+    }
 }
 
 /// Does its I/O with the lock: when that was acquired, and what came of it.
@@ -95,7 +100,7 @@ fn repeat<T: Testbed>(
     testbed: &T,
     gate: &T::Gate,
     side: Side,
-    mut operate: impl FnMut() -> (u64, Result<(), Error>),
+    operate: &mut dyn FnMut() -> (u64, Result<(), Error>),
 ) -> Result<IoTally, Error> {
     let mut all = IoTally { tally: Tally::new(), latency: Durations::new() };
     loop {
@@ -115,7 +120,7 @@ fn repeat<T: Testbed>(
     }
 }
 
-fn report(side: Vec<(bool, IoTally)>, ns_per_tick: f64) -> Option<SideReport> {
+fn side(side: Vec<(bool, IoTally)>, ns_per_tick: f64) -> Option<SideReport> {
     let (tallies, latencies): (Vec<_>, Vec<_>) =
         side.into_iter().map(|(_, io)| (io.tally, io.latency)).unzip();
     let mut report = Tally::report(tallies, ns_per_tick)?;

@@ -15,7 +15,7 @@ use super::team::{Padded, Phase};
 use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport, Form, Side, SideReport};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, Range};
+use crate::locks::range::{BenchRange, Range, users};
 
 /// The holder is busy inside, or sleeps.
 pub const CASES: [Case; 2] = [Case::Busy, Case::Sleep];
@@ -176,23 +176,32 @@ fn ranges(form: Option<Form>) -> (u64, [Range; 2]) {
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let (positions, [held, wanted]) = ranges(cell.range.form);
     let lock = Padded(L::create(positions)?);
-    let users: Vec<_> = (0..THREADS).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
+    let users = users(&lock.0, THREADS)?;
     let shared = Shared::<T::Word>::new();
     let side = if cell.readers > 0 { Side::Read } else { Side::Write };
     let (window, results) = testbed.run_team(cell, THREADS, |index, gate| {
         if index == 0 {
-            hold(cell, testbed, gate, &shared, |section| {
+            hold(cell, testbed, gate, &shared, &|section| {
                 lock.0.write(&users[0], &held, section);
             });
             return None;
         }
-        Some(wait(testbed, gate, &shared, side, |section| match side {
+        Some(wait(testbed, gate, &shared, side, &|section| match side {
             Side::Read => lock.0.read(&users[1], &wanted, section),
             _ => lock.0.write(&users[1], &wanted, section),
         }))
     })?;
+    Ok(report(window, side, results, testbed.ns_per_tick()))
+}
+
+/// Not part of what is compiled for each lock.
+fn report(
+    window: Duration,
+    side: Side,
+    results: Vec<Option<Waits>>,
+    ns_per_tick: f64,
+) -> CellReport {
     let waits = results.into_iter().flatten().next().expect("one of the two waits");
-    let ns_per_tick = testbed.ns_per_tick();
     let free = (!waits.free.is_empty()).then(|| {
         let mut durations = Durations::new();
         waits.free.iter().for_each(|&ticks| durations.record(ticks));
@@ -202,7 +211,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let report = Tally::report(vec![waits.tally], ns_per_tick);
     let report = report.map(|report| SideReport { free, ..report });
     let (read, write) = if side == Side::Read { (report, None) } else { (None, report) };
-    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ..CellReport::default() })
+    CellReport { elapsed_secs: window.as_secs_f64(), read, write, ..CellReport::default() }
 }
 
 /// The one that holds: `write` runs a section.
@@ -211,7 +220,7 @@ fn hold<T: Testbed>(
     testbed: &T,
     gate: &T::Gate,
     shared: &Shared<T::Word>,
-    write: impl Fn(&dyn Fn()),
+    write: &dyn Fn(&dyn Fn()),
 ) {
     let section_ns = u64::from(cell.range.section_ns.unwrap_or(0));
     loop {
@@ -242,7 +251,7 @@ fn wait<T: Testbed>(
     gate: &T::Gate,
     shared: &Shared<T::Word>,
     side: Side,
-    acquire: impl Fn(&mut dyn FnMut()),
+    acquire: &dyn Fn(&mut dyn FnMut()),
 ) -> Waits {
     let mut waits = Waits { tally: Tally::new(), free: Vec::new() };
     let inside = &shared.inside.0;

@@ -9,7 +9,7 @@ use super::team::{Padded, Phase};
 use super::testbed::{Testbed, Wanted};
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, Range};
+use crate::locks::range::{BenchRange, Range, users};
 
 /// One with so many reads in a hundred operations.
 pub fn configuration(threads: usize, reads: u8, setup: Setup) -> Configuration {
@@ -90,7 +90,7 @@ impl Operation {
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let operation = Operation::of(cell);
     let lock = Padded(L::create(operation.positions)?);
-    let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
+    let users = users(&lock.0, cell.threads)?;
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let user = &users[index];
         let mut random = Random::new(cell.seed, index);
@@ -128,6 +128,5 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         }
     })?;
     let (reads, writes) = (cell.readers > 0, cell.writers > 0);
-    let (read, write) = Both::report(tallies, (reads, writes), testbed.ns_per_tick());
-    Ok(CellReport { elapsed_secs: window.as_secs_f64(), read, write, ..CellReport::default() })
+    Ok(Both::report(window, tallies, (reads, writes), testbed.ns_per_tick()))
 }

@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::tally::Tally;
+use super::tally::Both;
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
 use crate::cell::{Cell, CellReport, Side};
@@ -28,7 +28,7 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
     };
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let mut rng = StdRng::seed_from_u64(cell.seed.wrapping_add(index as u64));
-        let (mut reads, mut writes) = (Tally::new(), Tally::new());
+        let mut both = Both::new();
         loop {
             // How many reads until the next write: drawn once, so that the loop
             // itself needs no random number.
@@ -37,26 +37,20 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
                 let acquired = lock.0.read(|| section(Side::Read));
                 testbed.released(Side::Read);
                 let phase = testbed.phase(gate);
-                reads.count(phase, acquired.saturating_sub(asked));
+                both.read.count(phase, acquired.saturating_sub(asked));
                 if phase == Phase::Stop {
-                    return (reads, writes);
+                    return both;
                 }
             }
             let asked = testbed.asks(Side::Write);
             let acquired = lock.0.write(|| section(Side::Write));
             testbed.released(Side::Write);
             let phase = testbed.phase(gate);
-            writes.count(phase, acquired.saturating_sub(asked));
+            both.write.count(phase, acquired.saturating_sub(asked));
             if phase == Phase::Stop {
-                return (reads, writes);
+                return both;
             }
         }
     })?;
-    let (reads, writes) = tallies.into_iter().unzip();
-    Ok(CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        read: Tally::report(reads, testbed.ns_per_tick()),
-        write: Tally::report(writes, testbed.ns_per_tick()),
-        ..CellReport::default()
-    })
+    Ok(Both::report(window, tallies, (true, true), testbed.ns_per_tick()))
 }

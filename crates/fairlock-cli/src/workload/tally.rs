@@ -1,9 +1,11 @@
 //! What one thread counts: operations, and how long each acquire took.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 
 use super::team::Phase;
-use crate::cell::{SideReport, Times};
+use crate::cell::{CellReport, SideReport, Times};
 
 /// Times of one thread, in clock ticks. Recording must cost next to nothing, as
 /// it happens between two operations: short times, which are nearly all, go to
@@ -111,6 +113,11 @@ impl Tally {
     }
 }
 
+/// What the threads counted, or why one of them failed.
+pub fn all<C, E>(results: Vec<Result<C, E>>) -> Result<Vec<C>, E> {
+    results.into_iter().collect()
+}
+
 /// The operations of a thread that reads and writes.
 pub struct Both {
     pub read: Tally,
@@ -128,16 +135,22 @@ impl Both {
         if reads { &mut self.read } else { &mut self.write }
     }
 
-    /// The reports of the sides (reads, writes) that threads are on, both in the order of
+    /// The report of the sides (reads, writes) that threads are on, both in the order of
     /// the threads.
     pub fn report(
+        window: Duration,
         all: Vec<Self>,
         (reads, writes): (bool, bool),
         ns_per_tick: f64,
-    ) -> (Option<SideReport>, Option<SideReport>) {
+    ) -> CellReport {
         let (read, write) = all.into_iter().map(|both| (both.read, both.write)).unzip();
         let side = |is_there, tallies| Tally::report(tallies, ns_per_tick).filter(|_| is_there);
-        (side(reads, read), side(writes, write))
+        CellReport {
+            elapsed_secs: window.as_secs_f64(),
+            read: side(reads, read),
+            write: side(writes, write),
+            ..CellReport::default()
+        }
     }
 }
 

@@ -98,15 +98,50 @@ pub fn run_team<T: Send>(
     threads: usize,
     body: impl Fn(usize, &Gate) -> T + Sync,
 ) -> Result<(Duration, Vec<T>), Error> {
+    let results = Results::new(threads);
+    let window = run_threads(cell, threads, &|index, gate| results.put(index, body(index, gate)))?;
+    Ok((window, results.into_vec()))
+}
+
+/// What threads return, each into its place.
+struct Results<T>(Vec<Mutex<Option<T>>>);
+
+impl<T> Results<T> {
+    fn new(threads: usize) -> Self {
+        Self((0..threads).map(|_| Mutex::new(None)).collect())
+    }
+
+    fn put(&self, index: usize, result: T) {
+        *self.0[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+
+    fn into_vec(self) -> Vec<T> {
+        let taken = self.0.into_iter().map(|result| {
+            let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+            result.expect("each thread has returned")
+        });
+        taken.collect()
+    }
+}
+
+/// The same without results: compiled once, and not for each lock and workload.
+fn run_threads(
+    cell: &Cell,
+    threads: usize,
+    body: &(dyn Fn(usize, &Gate) + Sync),
+) -> Result<Duration, Error> {
     let gate = Gate::new();
-    let (gate, body) = (&gate, &body);
+    let gate = &gate;
     thread::scope(|scope| {
         let mut team = Vec::with_capacity(threads);
         for index in 0..threads {
             // The hot loops need next to no stack, and thousands may be asked for.
-            let spawned = thread::Builder::new()
-                .stack_size(256 << 10)
-                .spawn_scoped(scope, move || gate.enter().then(|| body(index, gate)));
+            let spawned =
+                thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, move || {
+                    if gate.enter() {
+                        body(index, gate);
+                    }
+                });
             match spawned {
                 Ok(handle) => team.push(handle),
                 Err(error) => {
@@ -127,11 +162,12 @@ pub fn run_team<T: Send>(
         thread::sleep(Duration::from_secs_f64(cell.secs));
         gate.set_phase(Phase::Stop);
         let window = begin.elapsed();
-        let joined: Option<Vec<T>> =
-            team.into_iter().map(|thread| thread.join().ok().flatten()).collect();
-        match joined {
-            Some(results) => Ok((window, results)),
-            None => Err(Error::failed("a thread of the workload panicked")),
+        // All of them, or one that panicked would be reported by the scope.
+        let joined: Vec<_> = team.into_iter().map(|thread| thread.join()).collect();
+        if joined.iter().all(Result::is_ok) {
+            Ok(window)
+        } else {
+            Err(Error::failed("a thread of the workload panicked"))
         }
     })
 }

@@ -1,5 +1,7 @@
 //! `uncontended`: what one acquire and release costs when nobody else wants the lock.
 
+use std::time::Duration;
+
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport};
@@ -59,13 +61,18 @@ pub fn measure<T: Testbed, O: FnMut()>(
             }
         }
     })?;
+    Ok(report(window, batches, testbed.ns_per_tick() / f64::from(batch)))
+}
+
+/// Not part of what is compiled for each lock.
+fn report(window: Duration, batches: Vec<Vec<u64>>, ns_per_tick: f64) -> CellReport {
     let ticks = median(batches.into_iter().flatten().map(|ticks| ticks as f64))
         .expect("each thread has a batch");
-    Ok(CellReport {
+    CellReport {
         elapsed_secs: window.as_secs_f64(),
-        ns_per_op: Some(ticks * testbed.ns_per_tick() / f64::from(batch)),
+        ns_per_op: Some(ticks * ns_per_tick),
         ..CellReport::default()
-    })
+    }
 }
 
 #[cfg(test)]

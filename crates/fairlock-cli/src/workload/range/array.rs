@@ -1,9 +1,11 @@
 //! `full_*`, `array` and `wide`: threads that lock ranges of 256 slots and compute.
 
+use std::time::Duration;
+
 use super::SLOTS;
 use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, EVERYTHING, Range};
+use crate::locks::range::{BenchRange, EVERYTHING, Range, users};
 use crate::workload::random::Random;
 use crate::workload::tally::{Both, Tally};
 use crate::workload::team::{Padded, Phase};
@@ -19,7 +21,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let section_ns = cell.range.section_ns.unwrap_or(0);
     let write = testbed.busy_section(u64::from(section_ns));
     let read = testbed.busy_section(u64::from(cell.range.read_ns.unwrap_or(section_ns)));
-    let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
+    let users = users(&lock.0, cell.threads)?;
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let user = &users[index];
         let mut random = Random::new(cell.seed, index);
@@ -57,6 +59,11 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             }
         }
     })?;
+    Ok(report(cell, window, tallies, testbed.ns_per_tick()))
+}
+
+/// Not part of what is compiled for each lock.
+fn report(cell: &Cell, window: Duration, tallies: Vec<Both>, ns_per_tick: f64) -> CellReport {
     let (mut readers, mut writers) = (Vec::new(), Vec::new());
     for (index, both) in tallies.into_iter().enumerate() {
         let (reads, writes) = sides(cell, index);
@@ -67,12 +74,12 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             writers.push(both.write);
         }
     }
-    Ok(CellReport {
+    CellReport {
         elapsed_secs: window.as_secs_f64(),
-        read: Tally::report(readers, testbed.ns_per_tick()),
-        write: Tally::report(writers, testbed.ns_per_tick()),
+        read: Tally::report(readers, ns_per_tick),
+        write: Tally::report(writers, ns_per_tick),
         ..CellReport::default()
-    })
+    }
 }
 
 /// Whether a thread is on the side `read`, and on the side `write`.

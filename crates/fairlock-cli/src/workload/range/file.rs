@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
-use crate::locks::range::BenchRange;
+use crate::locks::range::{BenchRange, users};
 use crate::workload::random::Random;
-use crate::workload::tally::Tally;
+use crate::workload::tally::{Both, all};
 use crate::workload::team::{Padded, Phase};
 use crate::workload::testbed::Testbed;
 
@@ -54,13 +54,13 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         write(&file, record, &vec![0; RECORD])?;
     }
     let lock = Padded(L::create(RECORDS * RECORD as u64)?);
-    let users: Vec<_> = (0..cell.threads).map(|_| lock.0.user()).collect::<Result<_, _>>()?;
+    let users = users(&lock.0, cell.threads)?;
     let inside = Inside((0..RECORDS).map(|_| AtomicI32::new(0)).collect());
     let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
         let user = &users[index];
         let mut random = Random::new(cell.seed, index);
         let mut buffer = vec![0; MOST as usize * RECORD];
-        let (mut reads, mut writes) = (Tally::new(), Tally::new());
+        let mut both = Both::new();
         let mut stamp = 0_u8;
         loop {
             let records = 1 + random.below(MOST);
@@ -97,21 +97,14 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             }
             testbed.released(side);
             let phase = testbed.phase(gate);
-            let tally = if is_read { &mut reads } else { &mut writes };
-            tally.count(phase, acquired.saturating_sub(asked));
+            both.side(is_read).count(phase, acquired.saturating_sub(asked));
             if phase == Phase::Stop {
-                return Ok((reads, writes));
+                return Ok(both);
             }
         }
     })?;
-    let results = results.into_iter().collect::<Result<Vec<_>, Error>>()?;
-    let (reads, writes): (Vec<_>, Vec<_>) = results.into_iter().unzip();
-    Ok(CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        read: Tally::report(reads, testbed.ns_per_tick()),
-        write: Tally::report(writes, testbed.ns_per_tick()),
-        ..CellReport::default()
-    })
+    let tallies = all(results)?;
+    Ok(Both::report(window, tallies, (true, true), testbed.ns_per_tick()))
 }
 
 fn is_torn(record: &[u8]) -> bool {
