@@ -4,10 +4,10 @@
 use core::ops::RangeBounds;
 use core::time::Duration;
 
+use super::gate::{Patience, Shut};
 use super::guard::{RangeReadGuard, RangeWriteGuard};
 use super::slots::Missed;
 use super::span::{RangeError, Span};
-use super::whole::{Patience, Shut};
 use super::{Hold, RangeRwLock};
 use crate::fault::{Fault, active};
 use crate::platform::Platform;

@@ -5,9 +5,9 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
-use super::patient::ASLEEP;
-use super::striping::Made;
-use super::word::{CLOSED, QUEUED, STRIPED, TREE};
+use super::slots::word::{CLOSED, QUEUED, STRIPED, TREE};
+use super::stripes::striping::Made;
+use super::wait::patient::ASLEEP;
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
 

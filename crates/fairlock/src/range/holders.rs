@@ -5,9 +5,9 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use super::RangeRwLock;
+use super::slots::word::{self, DRAIN, Packed, SLOTS, TRACED, WHOLE, kind_of, rivals};
 use super::span::Span;
 use super::stripes::{STRIPE_SLOTS, Stripe};
-use super::word::{self, DRAIN, Packed, SLOTS, TRACED, WHOLE, kind_of, rivals};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 

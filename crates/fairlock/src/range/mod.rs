@@ -11,7 +11,7 @@
 //!
 //! **The tree proper** is the published lock: held *and* waiting ranges are in one
 //! interval tree, each new range counts the conflicting ones that are there before
-//! it, and is held when that count is zero (`ranges`, `tree`). It is under one
+//! it, and is held when that count is zero (`tree`). It is under one
 //! lock, the *tree lock*, a batched ticket lock. There, ranges that overlap are
 //! granted strictly in the order in which they came. A cost of
 //! O((1 + overlapping) log all).
@@ -20,23 +20,23 @@
 //! at its lock. Hence four ways around it, which all end in the tree when there is
 //! something to wait for:
 //!
-//! 1. **Slots** (`word`, `slots`). One state word and 24 slots, each of one word,
+//! 1. **Slots** (`slots`). One state word and 24 slots, each of one word,
 //!    hold ranges that met nobody: one compare-exchange to take a slot, one
 //!    subtraction to leave it. The word shows who was there before, and so orders everybody: of
 //!    two conflicting ranges the second sees the first. Disjoint ranges on two
 //!    CPUs share a cache line, as the readers of any reader/writer lock do, and
 //!    no lock. When somebody has to wait for a slot, its range is entered into the
-//!    tree (`enter`), and its holder tells the tree when it leaves.
+//!    tree (`tree::enter`), and its holder tells the tree when it leaves.
 //! 2. **The hull.** A range outside of everything in the tree needs no look at it;
 //!    it takes a slot. A range in a gap is looked up under the tree lock, and then
 //!    takes a slot as well, if ranges that are taken now leave soon: so beside
 //!    50,000 ranges held for long, a short one costs one search and changes nothing
 //!    in the tree.
-//! 3. **Stripes** (`stripes`, `striping`, `regions`, `crowd`). On many CPUs the one word is what
+//! 3. **Stripes** (`stripes`). On many CPUs the one word is what
 //!    disjoint ranges wait for. When a crowd shows, the lock gets slots by address, each
 //!    few with a cache line of their own, and ranges that lie in one region of the size
 //!    that was seen to be in use, or in two neighbours, meet those of the same lines only.
-//! 4. **The gate** (`whole`). While everybody asks for the full range the lock *is*
+//! 4. **The gate** (`gate`). While everybody asks for the full range the lock *is*
 //!    a [`RwSem`], with its turns. The first that asks for a
 //!    part ends that.
 //!
@@ -51,7 +51,7 @@
 //! past it (`wait`). As long as it is awake and sections are not too short for that,
 //! it waits there from the start: order among threads that run costs next to nothing,
 //! and lets more of them run beside each other. When it sleeps and its range falls free,
-//! it is woken, unless another one that waits and is awake goes first (`patient`). So the
+//! it is woken, unless another one that waits and is awake goes first (`wait::patient`). So the
 //! wait for a range is at most
 //!
 //! > *overtaken_for* + the sections of those that are inside then, and of those
@@ -89,33 +89,22 @@
 //! Comments cite the rules and defects of `docs/rules.md`.
 
 mod acquire;
-mod block;
-mod change;
 mod check;
-mod crowd;
-mod enter;
 mod faults;
+mod gate;
 mod guard;
 mod holders;
-mod patient;
 mod policy;
-mod queue;
 #[cfg(all(test, fairlock_loom))]
 mod range_loom;
-mod ranges;
-mod regions;
 mod slice;
 mod slots;
 mod span;
 mod stripes;
-mod striping;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 mod tree;
 mod wait;
-mod waiter;
-mod whole;
-mod word;
 
 /// The range locks of this target's platform.
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -145,12 +134,13 @@ use core::sync::atomic::Ordering;
 pub use guard::{RangeReadGuard, RangeWriteGuard};
 pub use holders::{RangeAccess, RangeInfo};
 pub use policy::RangePolicy;
-use queue::Queue;
 pub use slice::{RangeSlice, SliceReadGuard, SliceWriteGuard};
+use slots::word::{self, SLOTS};
 pub use span::{RangeError, Span};
 use stripes::{MOST_STRIPED, Stripes};
 use tree::Id;
-use word::SLOTS;
+use tree::queue::Queue;
+use wait::patient;
 
 use crate::events::{self, Event, EventCounts};
 use crate::platform::{Atomic, ConstZero, Platform};
@@ -235,7 +225,7 @@ use crate::ticket::AdaptiveTicketLock;
 /// crate's.
 #[repr(C, align(64))] // the word and the first slots share a cache line
 pub struct RangeRwLock<P: Platform> {
-    /// The state: see [`word`].
+    /// The state: see [`slots::word`].
     word: P::AtomicU64,
     /// Ranges that are held, packed; meaningful while their bits are set.
     slots: [P::AtomicU64; SLOTS],

@@ -9,8 +9,8 @@ use proptest::test_runner::{Config, TestCaseResult, TestRunner};
 
 use super::model::{Model, POSITIONS, Places, span};
 use crate::range::faults::Fault;
-use crate::range::ranges::Ranges;
 use crate::range::span::Span;
+use crate::range::tree::ranges::Ranges;
 use crate::range::tree::{Id, name};
 use crate::range::{Hold, Place};
 use crate::wait::Kind;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{Lock, WriteGuard, assert_free, join, scope, until};
 use crate::range::RangePolicy;
-use crate::range::ranges::Ranges;
 use crate::range::span::Span;
 use crate::range::tree::LOOKS;
+use crate::range::tree::ranges::Ranges;
 use crate::wait::Kind;
 
 /// A hundred times as many ranges: two levels more of a tree of sixteen a block.

@@ -10,18 +10,20 @@
 //! the first never has to look twice. The second takes its slot back, which is a
 //! release like any other.
 
+pub(super) mod word;
+
 use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
 use super::span::Span;
 use super::stripes::STRIPE_SLOTS;
-use super::word::{
-    CLOSED, NOT_ALONE, NOT_FAST, Packed, SLOTS, TELLS, TREE, WATCHED, free_slot, has_rivals,
-    is_gated, rivals, slot_bits, writer_bit,
-};
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
+use word::{
+    CLOSED, NOT_ALONE, NOT_FAST, Packed, SLOTS, TELLS, TREE, WATCHED, free_slot, has_rivals,
+    is_gated, rivals, slot_bits, writer_bit,
+};
 
 /// Looks at a slot whose holder has not written its range yet, or has begun to
 /// leave: a matter of nanoseconds, unless the thread was interrupted right there.

@@ -16,17 +16,31 @@
 //! no pointer to go stale, and nothing here is unsafe. Ranges with equal starts
 //! stand in order of insertion.
 //!
+//! | beside it | |
+//! |---|---|
+//! | `block` | a block of the tree |
+//! | `ranges` | who waits for whom: the published lock, without its lock |
+//! | `queue` | all that the tree lock guards, and how the state word follows it |
+//! | `enter` | how ranges enter, to be held or to wait |
+//! | `change` | how they leave, or become others |
+//!
 //! B+ trees (Bayer and McCreight; Comer, *The Ubiquitous B-Tree*) and the furthest
 //! end as what a search tree keeps for intervals (Cormen et al., *Introduction to
 //! Algorithms*) are textbook.
+
+pub(super) mod block;
+mod change;
+mod enter;
+pub(super) mod queue;
+pub(super) mod ranges;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use super::Hold;
-use super::block::{B, Block, BlockId, Item};
 use super::span::Span;
 use crate::wait::Kind;
+use block::{B, Block, BlockId, Item};
 
 /// A range's name. Names of removed ranges are used again.
 pub(super) type Id = u32;

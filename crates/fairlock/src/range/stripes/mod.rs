@@ -31,21 +31,25 @@
 //!
 //! When the lock is striped, and for how long, is in `striping`.
 
+pub(super) mod crowd;
+pub(super) mod regions;
+pub(super) mod striping;
+
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
-use super::queue::Queue;
-use super::regions::stripe_of;
 use super::slots::Missed;
-use super::span::Span;
-use super::word::{
+use super::slots::word::{
     CLOSED, Packed, SLOTS, WATCHED, free_slots, has_rivals, open_for, rivals, slot_bits,
     stripe_flags,
 };
+use super::span::Span;
+use super::tree::queue::Queue;
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
+use regions::stripe_of;
 
 /// Slots in a stripe: with the word, what else is in a cache line.
 pub(super) const STRIPE_SLOTS: usize = 6;

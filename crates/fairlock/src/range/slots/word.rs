@@ -1,4 +1,4 @@
-//! The state word of [`RangeRwLock`](super::RangeRwLock), and how a range is
+//! The state word of [`RangeRwLock`](crate::range::RangeRwLock), and how a range is
 //! packed into a slot.
 //!
 //! | bits | name | meaning | set by | cleared by |
@@ -38,65 +38,65 @@
 //! its bit is; so whoever sees the bit sees the content, or zero, never that of
 //! an earlier holder.
 
-use super::span::Span;
+use crate::range::span::Span;
 use crate::wait::Kind;
 
 /// Slots in a lock.
-pub(super) const SLOTS: usize = 24;
+pub(in crate::range) const SLOTS: usize = 24;
 /// Slots for writers that find the tree empty: each has to be looked at by whoever
 /// comes next.
-pub(super) const WRITER_SLOTS: usize = 8;
+pub(in crate::range) const WRITER_SLOTS: usize = 8;
 /// Slots for readers that find it empty, which only writers look at: enough for
 /// those that lost their CPU inside. The rest is for short stays beside a tree full
 /// of long ones.
 const READER_SLOTS: usize = 20;
 
 /// The tree is not empty.
-pub(super) const TREE: u64 = 1 << 48;
+pub(in crate::range) const TREE: u64 = 1 << 48;
 /// The tree has waiters.
-pub(super) const QUEUED: u64 = 1 << 49;
+pub(in crate::range) const QUEUED: u64 = 1 << 49;
 /// Everybody takes everything.
-pub(super) const WHOLE: u64 = 1 << 50;
+pub(in crate::range) const WHOLE: u64 = 1 << 50;
 /// Readers of everything may still be inside by the gate.
-pub(super) const DRAIN: u64 = 1 << 51;
+pub(in crate::range) const DRAIN: u64 = 1 << 51;
 /// Every range goes to the tree.
-pub(super) const TRACED: u64 = 1 << 52;
+pub(in crate::range) const TRACED: u64 = 1 << 52;
 
 /// Ranges go to the stripes.
-pub(super) const STRIPED: u64 = 1 << 53;
+pub(in crate::range) const STRIPED: u64 = 1 << 53;
 
 /// With one of these a slot cannot be had by looking at slots alone.
-pub(super) const NOT_FAST: u64 = TREE | WHOLE | DRAIN | TRACED | STRIPED;
+pub(in crate::range) const NOT_FAST: u64 = TREE | WHOLE | DRAIN | TRACED | STRIPED;
 /// With one of these a slot is taken under the tree lock only: the last holder may
 /// not have told yet that it has left, or slots are not used at all.
-pub(super) const NOT_ALONE: u64 = TRACED | QUEUED | STRIPED;
+pub(in crate::range) const NOT_ALONE: u64 = TRACED | QUEUED | STRIPED;
 /// With one of these somebody may have to be told when a slot is left.
-pub(super) const TELLS: u64 = QUEUED | STRIPED;
+pub(in crate::range) const TELLS: u64 = QUEUED | STRIPED;
 
 /// Of a stripe: its ranges are in the tree.
-pub(super) const CLOSED: u64 = 1 << 48;
+pub(in crate::range) const CLOSED: u64 = 1 << 48;
 /// Of a stripe: somebody sleeps for a range there.
-pub(super) const WATCHED: u64 = 1 << 55;
+pub(in crate::range) const WATCHED: u64 = 1 << 55;
 /// Of a stripe: what its ranges were shifted by to find it.
 const REGION_SHIFT: u32 = 49;
 
 /// The flags in the word of a stripe in which ranges of regions of 2^`shift`
 /// positions can be held.
 #[inline(always)]
-pub(super) const fn open_for(shift: u32) -> u64 {
+pub(in crate::range) const fn open_for(shift: u32) -> u64 {
     (shift as u64) << REGION_SHIFT
 }
 
 /// The flags in the word of a stripe that say which ranges can be held there.
 #[inline(always)]
-pub(super) const fn stripe_flags(word: u64) -> u64 {
+pub(in crate::range) const fn stripe_flags(word: u64) -> u64 {
     word & !(USED | WRITERS | WATCHED)
 }
 
 /// Whether a range of this kind has to go by the gate, or to see to it that it
 /// need not.
 #[inline(always)]
-pub(super) const fn is_gated(word: u64, kind: Kind) -> bool {
+pub(in crate::range) const fn is_gated(word: u64, kind: Kind) -> bool {
     match kind {
         Kind::Reader => word & WHOLE != 0,
         Kind::Writer => word & (WHOLE | DRAIN) != 0,
@@ -108,7 +108,7 @@ const WRITERS: u64 = USED << SLOTS;
 
 /// What a holder of slot `slot` adds to the word.
 #[inline(always)]
-pub(super) const fn slot_bits(slot: usize, kind: Kind) -> u64 {
+pub(in crate::range) const fn slot_bits(slot: usize, kind: Kind) -> u64 {
     match kind {
         Kind::Reader => 1 << slot,
         Kind::Writer => 1 << slot | 1 << (slot + SLOTS),
@@ -117,13 +117,13 @@ pub(super) const fn slot_bits(slot: usize, kind: Kind) -> u64 {
 
 /// The bit that says that the holder of slot `slot` writes.
 #[inline(always)]
-pub(super) const fn writer_bit(slot: usize) -> u64 {
+pub(in crate::range) const fn writer_bit(slot: usize) -> u64 {
     1 << (slot + SLOTS)
 }
 
 /// The slot for the next range of this kind.
 #[inline(always)]
-pub(super) const fn free_slot(word: u64, kind: Kind) -> Option<usize> {
+pub(in crate::range) const fn free_slot(word: u64, kind: Kind) -> Option<usize> {
     let slot = (!word & USED).trailing_zeros() as usize;
     let most = match kind {
         Kind::Reader => READER_SLOTS,
@@ -134,31 +134,31 @@ pub(super) const fn free_slot(word: u64, kind: Kind) -> Option<usize> {
 
 /// The slots that are free.
 #[inline(always)]
-pub(super) const fn free_slots(word: u64) -> Slots {
+pub(in crate::range) const fn free_slots(word: u64) -> Slots {
     Slots(!word & USED)
 }
 
 /// Whether this slot is taken.
 #[inline(always)]
-pub(super) const fn has_slot(word: u64, slot: usize) -> bool {
+pub(in crate::range) const fn has_slot(word: u64, slot: usize) -> bool {
     word & (1 << slot) != 0
 }
 
 /// Whether any slot is taken.
 #[inline(always)]
-pub(super) const fn has_slots(word: u64) -> bool {
+pub(in crate::range) const fn has_slots(word: u64) -> bool {
     word & USED != 0
 }
 
 /// Whether any slot is taken that concerns a range of this kind.
 #[inline(always)]
-pub(super) const fn has_rivals(word: u64, kind: Kind) -> bool {
+pub(in crate::range) const fn has_rivals(word: u64, kind: Kind) -> bool {
     rivals(word, kind).0 != 0
 }
 
 /// The taken slots whose holders concern a range of this kind.
 #[inline(always)]
-pub(super) const fn rivals(word: u64, kind: Kind) -> Slots {
+pub(in crate::range) const fn rivals(word: u64, kind: Kind) -> Slots {
     Slots(match kind {
         Kind::Reader => (word & WRITERS) >> SLOTS,
         Kind::Writer => word & USED,
@@ -167,13 +167,13 @@ pub(super) const fn rivals(word: u64, kind: Kind) -> Slots {
 
 /// The kind of the holder of slot `slot`.
 #[inline(always)]
-pub(super) const fn kind_of(word: u64, slot: usize) -> Kind {
+pub(in crate::range) const fn kind_of(word: u64, slot: usize) -> Kind {
     if word & writer_bit(slot) == 0 { Kind::Reader } else { Kind::Writer }
 }
 
 /// A set of slots.
 #[derive(Clone, Copy)]
-pub(super) struct Slots(u64);
+pub(in crate::range) struct Slots(u64);
 
 impl Iterator for Slots {
     type Item = usize;
@@ -196,7 +196,7 @@ impl Iterator for Slots {
 /// | 7-28 | length in units, less one; all ones: up to the last position there is |
 /// | 29-63 | start in units |
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packed(pub(super) u64);
+pub(in crate::range) struct Packed(pub(in crate::range) u64);
 
 const LENGTH_BITS: u32 = 22;
 const START_BITS: u32 = 35;
@@ -210,7 +210,7 @@ impl Packed {
     /// are multiples of a power of two that makes up for it (pages of an address
     /// space of 47 bits); and what reaches to the last position, likewise.
     #[inline(always)]
-    pub(super) fn pack(span: Span) -> Option<Self> {
+    pub(in crate::range) fn pack(span: Span) -> Option<Self> {
         let less_one = span.last() - span.start();
         if span.start() >> START_BITS == 0 && less_one < TO_THE_END {
             return Some(Self(1 | less_one << LENGTH_SHIFT | span.start() << START_SHIFT));
@@ -243,7 +243,7 @@ impl Packed {
 
     /// Whether the range overlaps `other`: without a branch on what is in the slot.
     #[inline(always)]
-    pub(super) fn overlaps(self, other: Span) -> bool {
+    pub(in crate::range) fn overlaps(self, other: Span) -> bool {
         let unit = (self.0 >> 1) & 63;
         let start = (self.0 >> START_SHIFT) << unit;
         let less_one = (self.0 >> LENGTH_SHIFT) & TO_THE_END;
@@ -257,7 +257,7 @@ impl Packed {
 
     /// The range.
     #[inline(always)]
-    pub(super) fn span(self) -> Span {
+    pub(in crate::range) fn span(self) -> Span {
         let unit = (self.0 >> 1) & 63;
         let start = (self.0 >> START_SHIFT) << unit;
         let less_one = (self.0 >> LENGTH_SHIFT) & TO_THE_END;

@@ -6,54 +6,54 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use super::RangeRwLock;
-use super::crowd::Crowd;
-use super::patient::NOBODY;
 use super::ranges::Ranges;
-use super::slots::Missed;
-use super::span::Span;
-use super::stripes::STRIPE_SLOTS;
-use super::striping::{Made, Striping};
-use super::tree::{Id, NIL};
-use super::waiter::{self, PatientList, RangeWaiter};
-use super::word::{QUEUED, SLOTS, STRIPED, TREE, WHOLE};
+use super::{Id, NIL};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
+use crate::range::RangeRwLock;
+use crate::range::slots::Missed;
+use crate::range::slots::word::{QUEUED, SLOTS, STRIPED, TREE, WHOLE};
+use crate::range::span::Span;
+use crate::range::stripes::STRIPE_SLOTS;
+use crate::range::stripes::crowd::Crowd;
+use crate::range::stripes::striping::{Made, Striping};
+use crate::range::wait::patient::NOBODY;
+use crate::range::wait::waiter::{self, PatientList, RangeWaiter};
 use crate::wait::{Thread, WakeList};
 
 /// What the tree lock guards.
-pub(super) struct Queue<P: Platform> {
-    pub(super) ranges: Ranges<*const RangeWaiter<P>>,
+pub(in crate::range) struct Queue<P: Platform> {
+    pub(in crate::range) ranges: Ranges<*const RangeWaiter<P>>,
     /// Those that may be overtaken.
-    pub(super) patient: PatientList<P>,
+    pub(in crate::range) patient: PatientList<P>,
     /// The entry in the tree of each slot that has one,
     moved: [Id; SLOTS],
     any_moved: bool,
     /// and of each slot in a stripe.
-    pub(super) striped_moved: Vec<Id>,
-    pub(super) made: Made,
+    pub(in crate::range) striped_moved: Vec<Id>,
+    pub(in crate::range) made: Made,
     // Boxed: most locks are never striped, nor crowded.
-    pub(super) striping: Option<Box<Striping>>,
-    pub(super) crowd: Option<Box<Crowd>>,
+    pub(in crate::range) striping: Option<Box<Striping>>,
+    pub(in crate::range) crowd: Option<Box<Crowd>>,
     /// What the lock shows as the hull of the tree.
     hull: (u64, u64),
     /// What the lock shows of those that may be overtaken: see `patient`.
-    pub(super) shows_patient: u32,
+    pub(in crate::range) shows_patient: u32,
     /// The extent of what has left the tree, or is less in the way there, since the last
     /// look for those that this lets go on.
-    pub(super) left: (u64, u64),
+    pub(in crate::range) left: (u64, u64),
     /// Which of `TREE`, `QUEUED` and `STRIPED` are set.
     flags: u64,
     /// The last range that was held after a look at the tree.
-    pub(super) last: Last,
+    pub(in crate::range) last: Last,
 }
 
 /// The hull of an empty tree: overlaps nothing.
-pub(super) const NOTHING: (u64, u64) = (u64::MAX, 0);
+pub(in crate::range) const NOTHING: (u64, u64) = (u64::MAX, 0);
 
 /// Where a range went that was held after a look at the tree, if it is still there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(in crate::range) enum Last {
     Gone,
     Slot(u32),
     Node(Id),
@@ -64,7 +64,7 @@ pub(super) enum Last {
 unsafe impl<P: Platform> Send for Queue<P> {}
 
 impl<P: Platform> Queue<P> {
-    pub(super) const fn new() -> Self {
+    pub(in crate::range) const fn new() -> Self {
         Self {
             ranges: Ranges::new(),
             patient: PatientList::new(),
@@ -83,16 +83,16 @@ impl<P: Platform> Queue<P> {
     }
 
     /// Whether the slot's holder also has an entry in the tree.
-    pub(super) fn is_moved(&self, slot: usize) -> bool {
+    pub(in crate::range) fn is_moved(&self, slot: usize) -> bool {
         self.moved(slot) != NIL
     }
 
     /// The entry in the tree of the slot's holder, or none.
-    pub(super) fn moved(&self, slot: usize) -> Id {
+    pub(in crate::range) fn moved(&self, slot: usize) -> Id {
         if slot < SLOTS { self.moved[slot] } else { self.striped_moved[slot - SLOTS] }
     }
 
-    pub(super) fn set_moved(&mut self, slot: usize, node: Id) {
+    pub(in crate::range) fn set_moved(&mut self, slot: usize, node: Id) {
         match slot.checked_sub(SLOTS) {
             None => {
                 self.moved[slot] = node;
@@ -106,7 +106,7 @@ impl<P: Platform> Queue<P> {
     }
 
     /// The same; from now on it has none.
-    pub(super) fn take_moved(&mut self, slot: usize) -> Id {
+    pub(in crate::range) fn take_moved(&mut self, slot: usize) -> Id {
         let node = self.moved(slot);
         match slot.checked_sub(SLOTS) {
             None => self.moved[slot] = NIL,
@@ -121,7 +121,7 @@ impl<P: Platform> Queue<P> {
 
     /// `span` has left the tree, or is less in the way there: those that wait for it and
     /// may be overtaken are told at the end.
-    pub(super) fn note_left(&mut self, span: Span) {
+    pub(in crate::range) fn note_left(&mut self, span: Span) {
         if !self.patient.is_empty() && !active(Fault::LeavesTreeQuietly) {
             let (start, last) = self.left;
             self.left = (start.min(span.start()), last.max(span.last()));
@@ -129,7 +129,7 @@ impl<P: Platform> Queue<P> {
     }
 
     /// Takes an entry out of the tree and grants what that lets in.
-    pub(super) fn remove(&mut self, id: Id, wakes: &mut WakeList<P>) {
+    pub(in crate::range) fn remove(&mut self, id: Id, wakes: &mut WakeList<P>) {
         if self.last == Last::Node(id) {
             self.last = Last::Gone;
         }
@@ -139,7 +139,11 @@ impl<P: Platform> Queue<P> {
 }
 
 /// The range of `waiter` is held from now on. Rule 1: published first, woken after.
-pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes: &mut WakeList<P>) {
+pub(in crate::range) fn grant<P: Platform>(
+    waiter: *const RangeWaiter<P>,
+    node: Id,
+    wakes: &mut WakeList<P>,
+) {
     // SAFETY: as below.
     #[cfg(all(test, fairlock_loom))]
     let frame = unsafe { (&*waiter).frame.clone() };
@@ -154,7 +158,7 @@ pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes:
         unsafe { (*waiter).state() };
     }
     #[cfg(all(test, fairlock_loom))]
-    if super::range_loom::granters_touch() {
+    if crate::range::range_loom::granters_touch() {
         frame.with(|_| ());
     }
     wakes.push(thread);
@@ -162,12 +166,12 @@ pub(super) fn grant<P: Platform>(waiter: *const RangeWaiter<P>, node: Id, wakes:
 
 impl<P: Platform> RangeRwLock<P> {
     /// Runs `f` under the tree lock, then makes the lock show what is in the tree.
-    pub(super) fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<P>) -> R) -> R {
+    pub(in crate::range) fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<P>) -> R) -> R {
         self.with_queue_and_wakes(|q, _| f(q))
     }
 
     /// The same, with a list of threads to be woken when the lock is free again.
-    pub(super) fn with_queue_and_wakes<R>(
+    pub(in crate::range) fn with_queue_and_wakes<R>(
         &self,
         f: impl FnOnce(&mut Queue<P>, &mut WakeList<P>) -> R,
     ) -> R {
@@ -238,7 +242,12 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Sets `flags` and says what the word was. If the lock is taken as a whole the
     /// flags are taken back: nothing may enter the tree then.
-    pub(super) fn publish(&self, q: &mut Queue<P>, span: Span, flags: u64) -> Result<u64, Missed> {
+    pub(in crate::range) fn publish(
+        &self,
+        q: &mut Queue<P>,
+        span: Span,
+        flags: u64,
+    ) -> Result<u64, Missed> {
         if flags & TREE != 0 {
             let (start, last) = q.hull;
             self.show_hull(q, (start.min(span.start()), last.max(span.last())));

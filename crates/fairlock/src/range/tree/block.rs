@@ -1,47 +1,47 @@
 //! A block of the interval tree: up to sixteen ranges, or blocks below, side by
 //! side, each with how far it reaches.
 
-use super::span::Span;
-use super::tree::NIL;
+use super::NIL;
+use crate::range::span::Span;
 use crate::wait::Kind;
 
 /// A block's name.
-pub(super) type BlockId = u32;
+pub(in crate::range) type BlockId = u32;
 
 /// Entries in a block.
-pub(super) const B: usize = 16;
+pub(in crate::range) const B: usize = 16;
 
 /// What a block has for each range, or for each block below it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Item {
+pub(in crate::range) struct Item {
     /// The (smallest) start.
-    pub(super) start: u64,
+    pub(in crate::range) start: u64,
     /// The furthest end.
-    pub(super) reach: u64,
+    pub(in crate::range) reach: u64,
     /// The furthest end of a writer; zero if there is none, which for blocks below
     /// only ever costs a useless look.
-    pub(super) write_reach: u64,
+    pub(in crate::range) write_reach: u64,
     /// The range, or the block.
-    pub(super) name: u32,
+    pub(in crate::range) name: u32,
 }
 
 #[repr(align(64))] // whole cache lines
-pub(super) struct Block {
-    pub(super) starts: [u64; B],
-    pub(super) reaches: [u64; B],
-    pub(super) write_reaches: [u64; B],
-    pub(super) names: [u32; B],
+pub(in crate::range) struct Block {
+    pub(in crate::range) starts: [u64; B],
+    pub(in crate::range) reaches: [u64; B],
+    pub(in crate::range) write_reaches: [u64; B],
+    pub(in crate::range) names: [u32; B],
     /// The block above; the next free one.
-    pub(super) parent: BlockId,
-    pub(super) len: u8,
-    pub(super) is_leaf: bool,
+    pub(in crate::range) parent: BlockId,
+    pub(in crate::range) len: u8,
+    pub(in crate::range) is_leaf: bool,
     /// Which of a leaf's ranges are writers.
-    pub(super) writers: u16,
+    pub(in crate::range) writers: u16,
 }
 
 impl Item {
     /// The entry of a range in its leaf.
-    pub(super) fn of(span: Span, kind: Kind, name: u32) -> Self {
+    pub(in crate::range) fn of(span: Span, kind: Kind, name: u32) -> Self {
         let write_reach = if kind == Kind::Writer { span.last() } else { 0 };
         Self { start: span.start(), reach: span.last(), write_reach, name }
     }
@@ -49,7 +49,7 @@ impl Item {
 
 impl Block {
     /// A block without entries.
-    pub(super) fn new(is_leaf: bool) -> Self {
+    pub(in crate::range) fn new(is_leaf: bool) -> Self {
         Self {
             starts: [0; B],
             reaches: [0; B],
@@ -63,12 +63,12 @@ impl Block {
     }
 
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::range) fn len(&self) -> usize {
         self.len as usize
     }
 
     #[inline]
-    pub(super) fn item(&self, at: usize) -> Item {
+    pub(in crate::range) fn item(&self, at: usize) -> Item {
         Item {
             start: self.starts[at],
             reach: self.reaches[at],
@@ -78,7 +78,7 @@ impl Block {
     }
 
     #[inline]
-    pub(super) fn set(&mut self, at: usize, item: Item) {
+    pub(in crate::range) fn set(&mut self, at: usize, item: Item) {
         self.starts[at] = item.start;
         self.reaches[at] = item.reach;
         self.write_reaches[at] = item.write_reach;
@@ -86,13 +86,13 @@ impl Block {
     }
 
     /// The entry of this block in the one above.
-    pub(super) fn summary(&self, name: BlockId) -> Item {
+    pub(in crate::range) fn summary(&self, name: BlockId) -> Item {
         let max = |reaches: &[u64; B]| reaches[..self.len()].iter().fold(0, |a, &b| a.max(b));
         let (reach, write_reach) = (max(&self.reaches), max(&self.write_reaches));
         Item { start: self.starts[0], reach, write_reach, name }
     }
 
-    pub(super) fn insert(&mut self, at: usize, item: Item, is_writer: bool) {
+    pub(in crate::range) fn insert(&mut self, at: usize, item: Item, is_writer: bool) {
         let len = self.len();
         self.starts.copy_within(at..len, at + 1);
         self.reaches.copy_within(at..len, at + 1);
@@ -106,7 +106,7 @@ impl Block {
         self.len += 1;
     }
 
-    pub(super) fn remove(&mut self, at: usize) -> Item {
+    pub(in crate::range) fn remove(&mut self, at: usize) -> Item {
         let item = self.item(at);
         let len = self.len();
         self.starts.copy_within(at + 1..len, at);
@@ -122,20 +122,20 @@ impl Block {
 
     /// Where a name stands.
     #[inline]
-    pub(super) fn find(&self, name: u32) -> usize {
+    pub(in crate::range) fn find(&self, name: u32) -> usize {
         let at = self.names[..self.len()].iter().position(|&other| other == name);
         at.expect("the tree is consistent")
     }
 
     /// The entries that start at `start` or before: the new one goes behind them.
     #[inline]
-    pub(super) fn count_up_to(&self, start: u64) -> usize {
+    pub(in crate::range) fn count_up_to(&self, start: u64) -> usize {
         self.starts[..self.len()].iter().filter(|&&other| other <= start).count()
     }
 
     /// A bit for every entry below which something may overlap `span`.
     #[inline]
-    pub(super) fn candidates<const WRITERS: bool>(&self, span: Span) -> u32 {
+    pub(in crate::range) fn candidates<const WRITERS: bool>(&self, span: Span) -> u32 {
         let reaches = if WRITERS { &self.write_reaches } else { &self.reaches };
         let mut found = 0;
         let items = self.starts.iter().zip(reaches).take(self.len()).enumerate();

@@ -28,8 +28,8 @@
 use core::sync::atomic::Ordering;
 
 use super::slots::Missed;
+use super::slots::word::{DRAIN, Packed, TRACED, WHOLE, slot_bits};
 use super::span::Span;
-use super::word::{DRAIN, Packed, TRACED, WHOLE, slot_bits};
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, WaitContext, WaitError};

@@ -25,26 +25,26 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use super::faults::faulty;
-use super::regions::Regions;
-use super::span::Span;
-use super::tree::{Id, NIL, Tree};
+use super::{Id, NIL, Tree};
 use crate::fault::{Fault, active};
+use crate::range::faults::faulty;
+use crate::range::span::Span;
+use crate::range::stripes::regions::Regions;
 use crate::wait::Kind;
 
 /// What is known of a range beside what the search needs.
-pub(super) struct Entry<W> {
+pub(in crate::range) struct Entry<W> {
     /// When it came, in relation to others. Those that came past the waiters, by
     /// a recursive read, have zero: before everybody.
     seq: u64,
     /// Conflicting ranges ahead of it.
     blocking: u32,
     /// Who waits. The kind is not in here, and is not touched with it (defect 1).
-    pub(super) waiter: Option<W>,
+    pub(in crate::range) waiter: Option<W>,
     /// Who asked for it; zero if that was not noted.
-    pub(super) who: usize,
+    pub(in crate::range) who: usize,
     /// Since when it is held, or waited for; zero if that was not noted.
-    pub(super) since: u64,
+    pub(in crate::range) since: u64,
 }
 
 /// What of a range says who waits for it.
@@ -68,12 +68,12 @@ impl<W> Entry<W> {
 
 /// The held and the waiting ranges. `W` is what it takes to tell a waiter that it
 /// has its range.
-pub(super) struct Ranges<W, const FAULT: u8 = 0> {
+pub(in crate::range) struct Ranges<W, const FAULT: u8 = 0> {
     tree: Tree,
     /// By the number of the node.
     entries: Vec<Entry<W>>,
     /// How many are in which regions, while the lock is striped.
-    pub(super) regions: Option<Box<Regions>>,
+    pub(in crate::range) regions: Option<Box<Regions>>,
     next_seq: u64,
     waiting: usize,
     /// The number of the waiter that came last; it may have left.
@@ -81,7 +81,7 @@ pub(super) struct Ranges<W, const FAULT: u8 = 0> {
 }
 
 impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
-    pub(super) const fn new() -> Self {
+    pub(in crate::range) const fn new() -> Self {
         Self {
             tree: Tree::new(),
             entries: Vec::new(),
@@ -92,26 +92,26 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::range) fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
 
     /// How many wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::range) fn waiting(&self) -> usize {
         self.waiting
     }
 
     #[inline]
-    pub(super) fn hull(&self) -> Option<Span> {
+    pub(in crate::range) fn hull(&self) -> Option<Span> {
         self.tree.hull()
     }
 
-    pub(super) fn span(&self, id: Id) -> Span {
+    pub(in crate::range) fn span(&self, id: Id) -> Span {
         self.tree.span(id)
     }
 
     /// From now on counts what is in which of these regions, or nothing.
-    pub(super) fn set_regions(&mut self, regions: Option<Regions>) {
+    pub(in crate::range) fn set_regions(&mut self, regions: Option<Regions>) {
         self.regions = regions.map(Box::new);
         if let Some(regions) = &mut self.regions {
             for id in self.tree.in_order() {
@@ -121,7 +121,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     }
 
     /// From now on the stripe is closed, for the holder of one of its slots too.
-    pub(super) fn keep_closed(&mut self, stripe: usize) {
+    pub(in crate::range) fn keep_closed(&mut self, stripe: usize) {
         if let Some(regions) = &mut self.regions
             && !active(Fault::OpensBesideHolder)
         {
@@ -130,7 +130,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     }
 
     /// One less in the stripe.
-    pub(super) fn let_open(&mut self, stripe: usize) {
+    pub(in crate::range) fn let_open(&mut self, stripe: usize) {
         if let Some(regions) = &mut self.regions
             && !active(Fault::OpensBesideHolder)
         {
@@ -139,7 +139,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     }
 
     /// Every range, by start.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Id, Span, Kind, &Entry<W>)> {
+    pub(in crate::range) fn iter(&self) -> impl Iterator<Item = (Id, Span, Kind, &Entry<W>)> {
         self.tree
             .in_order()
             .into_iter()
@@ -149,7 +149,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     /// Whether a new range would have to wait. In a gap of the tree it would not
     /// (defect 3).
     #[inline]
-    pub(super) fn conflicts(&self, span: Span, kind: Kind) -> bool {
+    pub(in crate::range) fn conflicts(&self, span: Span, kind: Kind) -> bool {
         let Some(hull) = self.tree.hull() else { return false };
         if !hull.overlaps(&span) {
             return false; // the hull is good for that, and for nothing else
@@ -166,7 +166,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Whether more than so many ranges are in the way of a new one. No more of them are
     /// looked at than it takes to know.
-    pub(super) fn has_more_in_way(&self, span: Span, kind: Kind, most: usize) -> bool {
+    pub(in crate::range) fn has_more_in_way(&self, span: Span, kind: Kind, most: usize) -> bool {
         let mut left = most;
         let found = self.tree.overlapping(span, kind == Kind::Reader, |_| {
             if left == 0 {
@@ -179,7 +179,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     }
 
     /// Whether a *held* range is in the way.
-    pub(super) fn conflicts_with_holder(&self, span: Span, kind: Kind) -> bool {
+    pub(in crate::range) fn conflicts_with_holder(&self, span: Span, kind: Kind) -> bool {
         let found = self.tree.overlapping(span, kind == Kind::Reader, |id| {
             if self.entries[id as usize].waiter.is_some() {
                 ControlFlow::Continue(())
@@ -191,7 +191,13 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     }
 
     /// Adds a range that is held: the caller knows that nothing is in its way.
-    pub(super) fn insert_held(&mut self, span: Span, kind: Kind, who: usize, since: u64) -> Id {
+    pub(in crate::range) fn insert_held(
+        &mut self,
+        span: Span,
+        kind: Kind,
+        who: usize,
+        since: u64,
+    ) -> Id {
         let seq = self.next_seq();
         let id = self.put(span, kind);
         self.set_entry(id, Entry { seq, blocking: 0, waiter: None, who, since });
@@ -203,7 +209,13 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Adds a range that is held, ahead of those that wait for it: they wait for
     /// this one too.
-    pub(super) fn insert_ahead(&mut self, span: Span, kind: Kind, who: usize, since: u64) -> Id {
+    pub(in crate::range) fn insert_ahead(
+        &mut self,
+        span: Span,
+        kind: Kind,
+        who: usize,
+        since: u64,
+    ) -> Id {
         let id = self.put(span, kind);
         self.set_entry(id, Entry { seq: 0, blocking: 0, waiter: None, who, since });
         self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
@@ -213,7 +225,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Adds a range to be read, ahead of those that wait for it: it counts only those
     /// that hold a part of it, and is held if nobody does. Returns whether it is.
-    pub(super) fn insert_waiting_ahead(
+    pub(in crate::range) fn insert_waiting_ahead(
         &mut self,
         span: Span,
         waiter: W,
@@ -238,7 +250,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Adds a range and counts who is in its way; it is held if nobody is.
     /// Returns whether it is.
-    pub(super) fn insert(
+    pub(in crate::range) fn insert(
         &mut self,
         span: Span,
         kind: Kind,
@@ -265,7 +277,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Takes out a range, held or waiting: the only way out. `granted` is told
     /// whom that lets in.
-    pub(super) fn remove(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
+    pub(in crate::range) fn remove(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
         let (span, mut kind) = (self.tree.span(id), self.tree.kind(id));
         let waited = self.entries[id as usize].waiter.is_some();
         if faulty!(FAULT, ForgetsKind) && waited {
@@ -288,7 +300,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     }
 
     /// Turns a held writer into a reader.
-    pub(super) fn downgrade(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
+    pub(in crate::range) fn downgrade(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
         let span = self.tree.span(id);
         self.tree.set_kind(id, Kind::Reader);
         if !faulty!(FAULT, ChangesQuietly) {
@@ -299,7 +311,12 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Gives up all of a held range but `span`, which is part of it. Returns its
     /// new name.
-    pub(super) fn shrink(&mut self, id: Id, span: Span, mut granted: impl FnMut(W, Id)) -> Id {
+    pub(in crate::range) fn shrink(
+        &mut self,
+        id: Id,
+        span: Span,
+        mut granted: impl FnMut(W, Id),
+    ) -> Id {
         let (before, kind) = (self.tree.span(id), self.tree.kind(id));
         debug_assert!(before.contains(&span));
         if !faulty!(FAULT, ChangesQuietly) {
@@ -312,7 +329,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Splits a held range before `mid`, which is in it and not its start.
     /// Returns the name of the second part; the first keeps its own.
-    pub(super) fn split(&mut self, id: Id, mid: u64) -> Id {
+    pub(in crate::range) fn split(&mut self, id: Id, mid: u64) -> Id {
         let (span, kind) = (self.tree.span(id), self.tree.kind(id));
         debug_assert!(span.start() < mid && mid <= span.last());
         let (low, high) = span.split_before(mid);
@@ -332,7 +349,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
 
     /// Makes two held ranges one, of which the second starts where the first ends; it
     /// has the name of the first.
-    pub(super) fn join(&mut self, id: Id, second: Id) {
+    pub(in crate::range) fn join(&mut self, id: Id, second: Id) {
         let (low, high, kind) = (self.tree.span(id), self.tree.span(second), self.tree.kind(id));
         debug_assert!(low.last() + 1 == high.start() && kind == self.tree.kind(second));
         // Who waited for both waits for one.
@@ -467,12 +484,12 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     }
 
     #[cfg(all(test, not(fairlock_loom)))]
-    pub(super) fn check_tree(&self) {
+    pub(in crate::range) fn check_tree(&self) {
         self.tree.check();
     }
 
     #[cfg(any(all(test, not(fairlock_loom)), debug_assertions, fairlock_faults))]
-    pub(super) fn check_all(&self) {
+    pub(in crate::range) fn check_all(&self) {
         self.tree.check();
         let mut waiting = 0;
         for (id, span, kind, entry) in self.iter() {

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::regions::least_shift;
-use super::span::Span;
+use crate::range::span::Span;
 
 /// Ranges that are looked at together.
 const SAMPLE: usize = 16;
@@ -20,7 +20,7 @@ const LONG_NS: u64 = 10_000_000;
 
 /// Those that came when slots had run out.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(in crate::range) struct Crowd {
     sample: Vec<Span>,
     /// Ranges until the next one is looked at.
     skip: u32,
@@ -31,7 +31,7 @@ pub(super) struct Crowd {
 impl Crowd {
     /// Another one came. Returns the size of regions, as a shift, that would have kept
     /// it and those before it apart.
-    pub(super) fn arrive(&mut self, span: Span) -> Option<u32> {
+    pub(in crate::range) fn arrive(&mut self, span: Span) -> Option<u32> {
         if self.skip > 0 {
             self.skip -= 1;
             return None;
@@ -49,7 +49,7 @@ impl Crowd {
     }
 
     /// Striping ended as it was of no use any more, after so long.
-    pub(super) fn count_end(&mut self, lasted_ns: u64) {
+    pub(in crate::range) fn count_end(&mut self, lasted_ns: u64) {
         if lasted_ns > LONG_NS {
             self.skipped = 0;
         }

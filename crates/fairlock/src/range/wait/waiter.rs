@@ -5,10 +5,10 @@ use core::ops::Deref;
 use core::sync::atomic::Ordering;
 
 use super::patient::InWay;
-use super::span::Span;
-use super::tree::{Id, NIL};
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, Platform};
+use crate::range::span::Span;
+use crate::range::tree::{Id, NIL};
 use crate::wait::{Kind, Thread};
 
 /// Lives in the acquiring thread's frame. Its parker, in the thread record,
@@ -24,15 +24,15 @@ use crate::wait::{Kind, Thread};
 ///
 /// Only a holder of the tree lock stores the state; the waiter reads it without.
 /// Once GRANTED is stored nobody else touches the waiter.
-pub(super) struct RangeWaiter<P: Platform>(MayDangle<Frame<P>>);
+pub(in crate::range) struct RangeWaiter<P: Platform>(MayDangle<Frame<P>>);
 
 /// What others see of the waiter's frame.
-pub(super) struct Frame<P: Platform> {
-    pub(super) thread: &'static Thread<P>,
-    pub(super) span: Span,
-    pub(super) kind: Kind,
+pub(in crate::range) struct Frame<P: Platform> {
+    pub(in crate::range) thread: &'static Thread<P>,
+    pub(in crate::range) span: Span,
+    pub(in crate::range) kind: Kind,
     /// When it arrived.
-    pub(super) arrived: u64,
+    pub(in crate::range) arrived: u64,
     /// Its range in the tree, once it has one.
     node: Cell<Id>,
     state: P::AtomicU32,
@@ -43,7 +43,7 @@ pub(super) struct Frame<P: Platform> {
     /// For the model checker: others read it when they touch the waiter, its frame
     /// writes it when it returns.
     #[cfg(all(test, fairlock_loom))]
-    pub(super) frame: loom::sync::Arc<loom::cell::UnsafeCell<()>>,
+    pub(in crate::range) frame: loom::sync::Arc<loom::cell::UnsafeCell<()>>,
 }
 
 impl<P: Platform> Deref for RangeWaiter<P> {
@@ -62,13 +62,18 @@ impl<P: Platform> Drop for RangeWaiter<P> {
     }
 }
 
-pub(super) const ASLEEP: u32 = 0;
-pub(super) const AWAKE: u32 = 1;
-pub(super) const QUEUED: u32 = 2;
-pub(super) const GRANTED: u32 = 3;
+pub(in crate::range) const ASLEEP: u32 = 0;
+pub(in crate::range) const AWAKE: u32 = 1;
+pub(in crate::range) const QUEUED: u32 = 2;
+pub(in crate::range) const GRANTED: u32 = 3;
 
 impl<P: Platform> RangeWaiter<P> {
-    pub(super) fn new(thread: &'static Thread<P>, span: Span, kind: Kind, arrived: u64) -> Self {
+    pub(in crate::range) fn new(
+        thread: &'static Thread<P>,
+        span: Span,
+        kind: Kind,
+        arrived: u64,
+    ) -> Self {
         Self(MayDangle::new(Frame {
             thread,
             span,
@@ -85,53 +90,53 @@ impl<P: Platform> RangeWaiter<P> {
     }
 
     /// Whether the two exclude each other.
-    pub(super) fn conflicts(&self, other: &Self) -> bool {
+    pub(in crate::range) fn conflicts(&self, other: &Self) -> bool {
         let shared = self.kind == Kind::Reader && other.kind == Kind::Reader;
         !shared && self.span.overlaps(&other.span)
     }
 
     /// Whether it waits for whatever `other` waits for: if that is in vain, so is this.
-    pub(super) fn asks_for_more_than(&self, other: &Self) -> bool {
+    pub(in crate::range) fn asks_for_more_than(&self, other: &Self) -> bool {
         (self.kind == other.kind || self.kind == Kind::Writer) && self.span.contains(&other.span)
     }
 
     /// Under the tree lock: whether it was woken, and has not gone to sleep since.
-    pub(super) fn is_awake(&self) -> bool {
+    pub(in crate::range) fn is_awake(&self) -> bool {
         // Relaxed: guarded by the lock.
         self.state.load(Ordering::Relaxed) == AWAKE
     }
 
     /// Under the tree lock: who was in its way at the last look.
-    pub(super) fn sleeps_for(&self) -> InWay {
+    pub(in crate::range) fn sleeps_for(&self) -> InWay {
         self.sleeps_for.get()
     }
 
     /// Under the tree lock: who is in its way, as was just seen.
-    pub(super) fn sleep_for(&self, in_way: InWay) {
+    pub(in crate::range) fn sleep_for(&self, in_way: InWay) {
         self.sleeps_for.set(in_way);
     }
 
     /// Acquire: with GRANTED comes everything the granter did under the tree
     /// lock, and everything its predecessors did under their ranges (rule 3).
     #[inline]
-    pub(super) fn state(&self) -> u32 {
+    pub(in crate::range) fn state(&self) -> u32 {
         self.state.load(Ordering::Acquire)
     }
 
     /// The word itself, for [`Platform::spin_until`].
-    pub(super) fn state_word(&self) -> &P::AtomicU32 {
+    pub(in crate::range) fn state_word(&self) -> &P::AtomicU32 {
         &self.state
     }
 
     /// The name of its range in the tree; of use from QUEUED on.
-    pub(super) fn node(&self) -> Id {
+    pub(in crate::range) fn node(&self) -> Id {
         self.node.get()
     }
 
     /// Under the tree lock: its range is in the tree as `node`, held or not.
     /// Release: pairs with [`state`](Self::state). With GRANTED this is the last
     /// touch (rule 1, defect 8): the caller has copied what it still needs.
-    pub(super) fn enter(&self, node: Id, state: u32) {
+    pub(in crate::range) fn enter(&self, node: Id, state: u32) {
         #[cfg(all(test, fairlock_loom))]
         self.frame.with(|_| ());
         self.node.set(node);
@@ -143,7 +148,7 @@ impl<P: Platform> RangeWaiter<P> {
 ///
 /// Invariant: a listed waiter is alive and stays in its frame until it is taken
 /// out; everything here happens under the tree lock.
-pub(super) struct PatientList<P: Platform> {
+pub(in crate::range) struct PatientList<P: Platform> {
     head: *const RangeWaiter<P>,
     tail: *const RangeWaiter<P>,
     len: u32,
@@ -152,25 +157,25 @@ pub(super) struct PatientList<P: Platform> {
 }
 
 impl<P: Platform> PatientList<P> {
-    pub(super) const fn new() -> Self {
+    pub(in crate::range) const fn new() -> Self {
         Self { head: core::ptr::null(), tail: core::ptr::null(), len: 0, awake: Cell::new(0) }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::range) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::range) fn len(&self) -> usize {
         self.len as usize
     }
 
     /// How many of them are awake.
-    pub(super) fn awake(&self) -> u32 {
+    pub(in crate::range) fn awake(&self) -> u32 {
         self.awake.get()
     }
 
     /// A listed waiter is awake from now on.
-    pub(super) fn note_awake(&self, waiter: &RangeWaiter<P>) {
+    pub(in crate::range) fn note_awake(&self, waiter: &RangeWaiter<P>) {
         if !waiter.is_awake() {
             // Relaxed: what it may do now is look.
             waiter.state.store(AWAKE, Ordering::Relaxed);
@@ -179,7 +184,7 @@ impl<P: Platform> PatientList<P> {
     }
 
     /// A listed waiter is about to sleep, or to leave.
-    pub(super) fn note_asleep(&self, waiter: &RangeWaiter<P>) {
+    pub(in crate::range) fn note_asleep(&self, waiter: &RangeWaiter<P>) {
         if waiter.is_awake() {
             // Relaxed: guarded by the lock.
             waiter.state.store(ASLEEP, Ordering::Relaxed);
@@ -188,13 +193,13 @@ impl<P: Platform> PatientList<P> {
     }
 
     /// The waiter that arrived first.
-    pub(super) fn first(&self) -> Option<&RangeWaiter<P>> {
+    pub(in crate::range) fn first(&self) -> Option<&RangeWaiter<P>> {
         // SAFETY: a listed waiter is alive (see the type).
         unsafe { self.head.as_ref() }
     }
 
     /// In order of arrival.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &RangeWaiter<P>> {
+    pub(in crate::range) fn iter(&self) -> impl Iterator<Item = &RangeWaiter<P>> {
         // SAFETY: a listed waiter is alive (see the type).
         core::iter::successors(self.first(), |waiter| unsafe { waiter.next.get().as_ref() })
     }
@@ -203,7 +208,7 @@ impl<P: Platform> PatientList<P> {
     ///
     /// # Safety
     /// The waiter stays where it is until [`remove`](Self::remove) has taken it out.
-    pub(super) unsafe fn push(&mut self, waiter: &RangeWaiter<P>) {
+    pub(in crate::range) unsafe fn push(&mut self, waiter: &RangeWaiter<P>) {
         let this = core::ptr::from_ref(waiter);
         waiter.prev.set(self.tail);
         waiter.next.set(core::ptr::null());
@@ -217,7 +222,7 @@ impl<P: Platform> PatientList<P> {
     }
 
     /// Takes a listed waiter out, wherever it stands.
-    pub(super) fn remove(&mut self, waiter: &RangeWaiter<P>) {
+    pub(in crate::range) fn remove(&mut self, waiter: &RangeWaiter<P>) {
         let (prev, next) = (waiter.prev.get(), waiter.next.get());
         // SAFETY: neighbours of a listed waiter are listed, so alive (see the type).
         match unsafe { prev.as_ref() } {

@@ -19,17 +19,20 @@
 //! With [`RangePolicy::FIFO`](super::RangePolicy::FIFO) there is only 3, and so for a
 //! recursive read, which is queued ahead of all others.
 
+pub(super) mod patient;
+pub(super) mod waiter;
+
 use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
-use super::patient::Rest;
 use super::slots::Missed;
 use super::span::Span;
-use super::waiter::{self, RangeWaiter};
 use super::{Hold, RangeRwLock};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{Kind, Thread, WaitContext, WaitError};
+use patient::Rest;
+use waiter::RangeWaiter;
 
 /// How long a new waiter tries while sections are short: two or three times.
 const SPIN_NS: u64 = 10_000;

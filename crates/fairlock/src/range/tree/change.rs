@@ -5,23 +5,23 @@
 use core::sync::atomic::Ordering;
 
 use super::queue::{Queue, grant};
-use super::span::Span;
-use super::tree::{Id, NIL};
-use super::word::{Packed, SLOTS, TREE, has_slot, slot_bits, writer_bit};
-use super::{Hold, Place, RangeRwLock};
+use super::{Id, NIL};
 use crate::platform::{Atomic, Platform};
+use crate::range::slots::word::{Packed, SLOTS, TREE, has_slot, slot_bits, writer_bit};
+use crate::range::span::Span;
+use crate::range::{Hold, Place, RangeRwLock};
 use crate::wait::{Kind, WakeList};
 
 impl<P: Platform> RangeRwLock<P> {
     /// Gives back a range that is in the tree.
-    pub(super) fn release_node(&self, id: Id) {
+    pub(in crate::range) fn release_node(&self, id: Id) {
         self.with_queue_and_wakes(|q, wakes| q.remove(id, wakes));
     }
 
     /// A slot was left that somebody in the tree may count.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_that_slot_was_left(&self, slot: usize) {
+    pub(in crate::range) fn tell_that_slot_was_left(&self, slot: usize) {
         self.with_queue_and_wakes(|q, wakes| {
             // If it was taken again since, and entered into the tree by somebody who
             // saw that, this is seen here too. Acquire: that one may have left as
@@ -39,7 +39,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Turns the writer in a slot, which somebody in the tree may count, into a reader.
     #[inline(never)]
-    pub(super) fn downgrade_slot_queued(&self, slot: usize, span: Span) {
+    pub(in crate::range) fn downgrade_slot_queued(&self, slot: usize, span: Span) {
         self.with_queue_and_wakes(|q, wakes| {
             let node = q.moved(slot);
             if node != NIL {
@@ -53,7 +53,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Turns a writer in the tree into a reader.
-    pub(super) fn downgrade_node(&self, id: Id, span: Span) {
+    pub(in crate::range) fn downgrade_node(&self, id: Id, span: Span) {
         self.with_queue_and_wakes(|q, wakes| {
             q.ranges.downgrade(id, |waiter, node| grant(waiter, node, wakes));
             q.note_left(span);
@@ -61,7 +61,13 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Gives up all of a held range but `span`. Returns the new name of the hold.
-    pub(super) fn shrink_hold(&self, hold: Hold, from: Span, span: Span, kind: Kind) -> Hold {
+    pub(in crate::range) fn shrink_hold(
+        &self,
+        hold: Hold,
+        from: Span,
+        span: Span,
+        kind: Kind,
+    ) -> Hold {
         self.with_queue_and_wakes(|q, wakes| {
             let id = self.move_to_tree(q, hold, from, kind, wakes);
             q.note_left(from);
@@ -70,7 +76,13 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Splits a held range before `mid`.
-    pub(super) fn split_hold(&self, hold: Hold, span: Span, kind: Kind, mid: u64) -> [Hold; 2] {
+    pub(in crate::range) fn split_hold(
+        &self,
+        hold: Hold,
+        span: Span,
+        kind: Kind,
+        mid: u64,
+    ) -> [Hold; 2] {
         self.with_queue_and_wakes(|q, wakes| {
             let id = self.move_to_tree(q, hold, span, kind, wakes);
             [Hold::node(id), Hold::node(q.ranges.split(id, mid))]

@@ -21,18 +21,18 @@
 
 use core::sync::atomic::Ordering;
 
+use super::Id;
 use super::queue::{Last, Queue, grant};
-use super::slots::Missed;
-use super::span::Span;
-use super::stripes::STRIPE_SLOTS;
-use super::tree::Id;
-use super::waiter::{self, RangeWaiter};
-use super::word::{
+use crate::platform::{Atomic, Platform};
+use crate::range::slots::Missed;
+use crate::range::slots::word::{
     Packed, QUEUED, SLOTS, STRIPED, TRACED, TREE, free_slots, has_slot, is_gated, kind_of, rivals,
     slot_bits,
 };
-use super::{Hold, RangeRwLock};
-use crate::platform::{Atomic, Platform};
+use crate::range::span::Span;
+use crate::range::stripes::STRIPE_SLOTS;
+use crate::range::wait::waiter::{self, RangeWaiter};
+use crate::range::{Hold, RangeRwLock};
 use crate::wait::{Kind, WakeList};
 
 /// The range of `waiter` has entered the tree, to be held or to wait.
@@ -57,7 +57,7 @@ impl<P: Platform> RangeRwLock<P> {
     // ---- without waiting ----
 
     /// Asks the tree, and takes the range if nothing is in its way.
-    pub(super) fn try_beside_tree(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
+    pub(in crate::range) fn try_beside_tree(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
         if self.awaits_stripes()
             && let result @ (Ok(_) | Err(Missed::Slot(_))) = self.try_slot(span, kind)
         {
@@ -172,12 +172,12 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Who and when, if that is to be noted.
-    pub(super) fn trace(&self, word: u64) -> (usize, u64) {
+    pub(in crate::range) fn trace(&self, word: u64) -> (usize, u64) {
         if word & TRACED == 0 { (0, 0) } else { (P::thread().hint(), P::now()) }
     }
 
     /// Reads past those that wait: only holders count.
-    pub(super) fn try_ahead(&self, span: Span) -> Result<Hold, Missed> {
+    pub(in crate::range) fn try_ahead(&self, span: Span) -> Result<Hold, Missed> {
         self.with_queue(|q| {
             if q.ranges.conflicts_with_holder(span, Kind::Reader) {
                 return Err(Missed::Tree);
@@ -196,7 +196,7 @@ impl<P: Platform> RangeRwLock<P> {
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
-    pub(super) unsafe fn list(
+    pub(in crate::range) unsafe fn list(
         &self,
         q: &mut Queue<P>,
         waiter: &RangeWaiter<P>,
@@ -213,7 +213,7 @@ impl<P: Platform> RangeRwLock<P> {
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
-    pub(super) unsafe fn enqueue(
+    pub(in crate::range) unsafe fn enqueue(
         &self,
         q: &mut Queue<P>,
         waiter: &RangeWaiter<P>,
@@ -232,7 +232,7 @@ impl<P: Platform> RangeRwLock<P> {
     ///
     /// # Safety
     /// As [`enqueue`](Self::enqueue).
-    pub(super) unsafe fn enqueue_ahead(
+    pub(in crate::range) unsafe fn enqueue_ahead(
         &self,
         q: &mut Queue<P>,
         waiter: &RangeWaiter<P>,
@@ -265,7 +265,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Enters the range in a slot, which is taken in its `word`, into the tree, if it
     /// overlaps `span` or cannot be read.
-    pub(super) fn migrate(&self, q: &mut Queue<P>, slot: usize, word: u64, span: Span) {
+    pub(in crate::range) fn migrate(&self, q: &mut Queue<P>, slot: usize, word: u64, span: Span) {
         if q.is_moved(slot) {
             return;
         }
@@ -284,7 +284,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Nobody may overtake the listed waiter `last` any longer, nor those that came
     /// before it. They may be granted by that, so `last` may be gone afterwards.
-    pub(super) fn enqueue_up_to(
+    pub(in crate::range) fn enqueue_up_to(
         &self,
         q: &mut Queue<P>,
         last: *const RangeWaiter<P>,
@@ -308,7 +308,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Takes a waiter out, wherever it is. `Ok` with its range if that was granted:
     /// then it is held (defect 6).
-    pub(super) fn take_out(
+    pub(in crate::range) fn take_out(
         &self,
         q: &mut Queue<P>,
         waiter: &RangeWaiter<P>,

@@ -4,12 +4,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::span::Span;
+use crate::range::span::Span;
 
 /// The stripe of a region. Neighbours are far from each other, and so are most regions
 /// at a regular distance (Fibonacci hashing: Knuth, volume 3, section 6.4).
 #[inline(always)]
-pub(super) fn stripe_of(region: u64, stripes: usize) -> usize {
+pub(in crate::range) fn stripe_of(region: u64, stripes: usize) -> usize {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     // The high half of a product is the fraction of the number of stripes.
     let hash = region.wrapping_mul(GOLDEN) >> 32;
@@ -17,12 +17,12 @@ pub(super) fn stripe_of(region: u64, stripes: usize) -> usize {
 }
 
 /// The smallest shift for which the range is no longer than a region.
-pub(super) fn least_shift(span: Span) -> u32 {
+pub(in crate::range) fn least_shift(span: Span) -> u32 {
     u64::BITS - (span.last() - span.start()).leading_zeros()
 }
 
 /// What the tree has in the regions of each stripe.
-pub(super) struct Regions {
+pub(in crate::range) struct Regions {
     shift: u32,
     /// How many ranges, counted once for each of their regions, and slots whose holders
     /// have an entry in the tree.
@@ -35,7 +35,7 @@ pub(super) struct Regions {
 
 impl Regions {
     /// All stripes open, or all closed.
-    pub(super) fn new(shift: u32, stripes: usize, are_open: bool) -> Self {
+    pub(in crate::range) fn new(shift: u32, stripes: usize, are_open: bool) -> Self {
         Self {
             shift,
             touching: vec![0; stripes],
@@ -44,12 +44,12 @@ impl Regions {
         }
     }
 
-    pub(super) fn shift(&self) -> u32 {
+    pub(in crate::range) fn shift(&self) -> u32 {
         self.shift
     }
 
     /// The stripes of a range. One that has several of its regions may come again.
-    pub(super) fn stripes(&self, span: Span) -> impl Iterator<Item = usize> + use<> {
+    pub(in crate::range) fn stripes(&self, span: Span) -> impl Iterator<Item = usize> + use<> {
         let stripes = self.touching.len();
         let (first, last) = (span.start() >> self.shift, span.last() >> self.shift);
         let is_all = last - first >= stripes as u64;
@@ -62,14 +62,14 @@ impl Regions {
     }
 
     /// A range has entered the tree.
-    pub(super) fn add(&mut self, span: Span) {
+    pub(in crate::range) fn add(&mut self, span: Span) {
         for stripe in self.stripes(span) {
             self.touching[stripe] += 1;
         }
     }
 
     /// A range has left the tree.
-    pub(super) fn remove(&mut self, span: Span) {
+    pub(in crate::range) fn remove(&mut self, span: Span) {
         for stripe in self.stripes(span) {
             self.let_open(stripe);
         }
@@ -78,35 +78,35 @@ impl Regions {
     /// The holder of a slot there has an entry in the tree, and has to tell when it
     /// leaves. Most often that entry is in a region of this stripe; not if the regions had
     /// another size when it came.
-    pub(super) fn keep_closed(&mut self, stripe: usize) {
+    pub(in crate::range) fn keep_closed(&mut self, stripe: usize) {
         self.touching[stripe] += 1;
     }
 
     /// One less in the stripe.
-    pub(super) fn let_open(&mut self, stripe: usize) {
+    pub(in crate::range) fn let_open(&mut self, stripe: usize) {
         self.touching[stripe] -= 1;
         if self.touching[stripe] == 0 {
             self.unsettled.push(stripe);
         }
     }
 
-    pub(super) fn is_closed(&self, stripe: usize) -> bool {
+    pub(in crate::range) fn is_closed(&self, stripe: usize) -> bool {
         self.closed[stripe]
     }
 
     /// Whether the tree has a range there.
-    pub(super) fn is_touched(&self, stripe: usize) -> bool {
+    pub(in crate::range) fn is_touched(&self, stripe: usize) -> bool {
         self.touching[stripe] > 0
     }
 
     /// Notes that a stripe is closed, which lasts if a range enters the tree there.
-    pub(super) fn note_closed(&mut self, stripe: usize) {
+    pub(in crate::range) fn note_closed(&mut self, stripe: usize) {
         self.closed[stripe] = true;
         self.unsettled.push(stripe);
     }
 
     /// The next stripe that is closed for nobody; it is noted as open.
-    pub(super) fn next_to_open(&mut self) -> Option<usize> {
+    pub(in crate::range) fn next_to_open(&mut self) -> Option<usize> {
         while let Some(stripe) = self.unsettled.pop() {
             if self.touching[stripe] == 0 && self.closed[stripe] {
                 self.closed[stripe] = false;

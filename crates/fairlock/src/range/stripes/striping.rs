@@ -14,17 +14,17 @@
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 
-use super::RangeRwLock;
-use super::queue::Queue;
 use super::regions::Regions;
-use super::span::Span;
-use super::stripes::{MOST_STRIPES, STRIPE_SLOTS, Stripe};
-use super::tree::NIL;
-use super::word::{
+use super::{MOST_STRIPES, STRIPE_SLOTS, Stripe};
+use crate::platform::{Atomic, Platform};
+use crate::range::RangeRwLock;
+use crate::range::slots::word::{
     CLOSED, DRAIN, NOT_FAST, SLOTS, STRIPED, TRACED, TREE, WRITER_SLOTS, has_slot, open_for,
     rivals, stripe_flags,
 };
-use crate::platform::{Atomic, Platform};
+use crate::range::span::Span;
+use crate::range::tree::NIL;
+use crate::range::tree::queue::Queue;
 use crate::wait::Kind;
 
 /// A range that goes to the tree closes up to two stripes, and who meets one of these
@@ -44,7 +44,7 @@ const TAKING_NS: u64 = 10_000;
 
 /// What has become of the stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Made {
+pub(in crate::range) enum Made {
     No,
     /// They are made, or just being made, and are open for regions of that shift.
     For(u32),
@@ -53,9 +53,9 @@ pub(super) enum Made {
 }
 
 /// What goes on for as long as the lock is striped.
-pub(super) struct Striping {
+pub(in crate::range) struct Striping {
     /// When it began.
-    pub(super) since: u64,
+    pub(in crate::range) since: u64,
     /// Ranges that met a closed stripe or closed one, since the last look.
     misses: u64,
     /// Ranges that were had by stripes, as of the last look.
@@ -66,7 +66,7 @@ impl<P: Platform> RangeRwLock<P> {
     // ---- crowds ----
 
     /// Whether those that find no slot are many: they meet at the tree lock.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(in crate::range) fn is_crowded(&self) -> bool {
         // With fewer CPUs slots run out when their holders have lost theirs, and room
         // for more of those helps nobody.
         P::cpus() > WRITER_SLOTS && self.tree_lock.is_contended()
@@ -74,7 +74,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// In a crowd: waits a little whether the lock is striped. Whoever queues for the
     /// tree lock will find that done, but late: it is slow with all of them there.
-    pub(super) fn awaits_stripes(&self) -> bool {
+    pub(in crate::range) fn awaits_stripes(&self) -> bool {
         self.is_crowded()
             // Relaxed: a guess.
             && self.word.load(Ordering::Relaxed) & NOT_FAST & !TREE == 0
@@ -84,7 +84,11 @@ impl<P: Platform> RangeRwLock<P> {
     /// In a crowd, of which `span` is one: stripes the lock if that keeps them apart. If
     /// the stripes have to be made first, for regions of which size, as a shift.
     #[cold]
-    pub(super) fn begin_stripes_if_useful(&self, q: &mut Queue<P>, span: Span) -> Option<u32> {
+    pub(in crate::range) fn begin_stripes_if_useful(
+        &self,
+        q: &mut Queue<P>,
+        span: Span,
+    ) -> Option<u32> {
         if q.striping.is_some() {
             return None;
         }
@@ -105,7 +109,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// Without the tree lock: with it, all the others would fall asleep meanwhile. Only for
     /// who has set `made`, to this shift. They are open, but nobody comes: if they had to be
     /// opened, each line would have to come from here under the tree lock.
-    pub(super) fn make_stripes(&self, shift: u32) {
+    pub(in crate::range) fn make_stripes(&self, shift: u32) {
         let count = (STRIPES_A_CPU * P::cpus()).min(MOST_STRIPES);
         let made = self.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
         debug_assert!(made.is_ok(), "made once");
@@ -117,7 +121,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Begins to use the stripes, which have been made, for regions of 2^`shift` positions. False if that
     /// cannot be now.
-    pub(super) fn begin_stripes(&self, q: &mut Queue<P>, shift: u32) -> bool {
+    pub(in crate::range) fn begin_stripes(&self, q: &mut Queue<P>, shift: u32) -> bool {
         if q.striping.is_some() {
             return false;
         }
@@ -167,7 +171,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// No range is had by a stripe any more; those that are go to the tree.
-    pub(super) fn end_stripes(&self, q: &mut Queue<P>) {
+    pub(in crate::range) fn end_stripes(&self, q: &mut Queue<P>) {
         if q.striping.take().is_none() {
             return; // else `settle` clears `STRIPED`
         }
@@ -185,7 +189,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Ends striping if too few had a range by it, every so often.
-    pub(super) fn judge_stripes(&self, q: &mut Queue<P>) {
+    pub(in crate::range) fn judge_stripes(&self, q: &mut Queue<P>) {
         let most = MISSES * self.stripes().len() as u64;
         let Some(striping) = q.striping.as_mut().filter(|s| s.misses >= most) else { return };
         let uses = self.uses();
@@ -199,7 +203,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Ranges that were had by stripes; roughly.
-    pub(super) fn uses(&self) -> u64 {
+    pub(in crate::range) fn uses(&self) -> u64 {
         let uses = |stripe: &Stripe<P>| stripe.uses.load(Ordering::Relaxed);
         self.stripes().iter().map(uses).fold(0, u64::wrapping_add)
     }
@@ -207,7 +211,7 @@ impl<P: Platform> RangeRwLock<P> {
 
 impl<P: Platform> Queue<P> {
     /// A range goes to the tree that might have been had by a stripe.
-    pub(super) fn count_miss(&mut self) {
+    pub(in crate::range) fn count_miss(&mut self) {
         if let Some(striping) = &mut self.striping {
             striping.misses += 1;
         }

@@ -42,22 +42,22 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RangeRwLock;
-use super::queue::{NOTHING, Queue};
-use super::span::Span;
-use super::stripes::STRIPE_SLOTS;
 use super::waiter::RangeWaiter;
-use super::word::{Packed, SLOTS, WATCHED, rivals};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
+use crate::range::RangeRwLock;
+use crate::range::slots::word::{Packed, SLOTS, WATCHED, rivals};
+use crate::range::span::Span;
+use crate::range::stripes::STRIPE_SLOTS;
+use crate::range::tree::queue::{NOTHING, Queue};
 use crate::wait::WakeList;
 
-pub(super) const NOBODY: u32 = 0;
-pub(super) const ASLEEP: u32 = 1;
-pub(super) const AWAKE: u32 = 2;
+pub(in crate::range) const NOBODY: u32 = 0;
+pub(in crate::range) const ASLEEP: u32 = 1;
+pub(in crate::range) const AWAKE: u32 = 2;
 /// Ranges that were left since the last look are counted so far.
-pub(super) const BUSY: u32 = AWAKE + 8;
+pub(in crate::range) const BUSY: u32 = AWAKE + 8;
 
 /// Ranges are in use if one is left so often: more often than it is worth to look, or to
 /// wake a thread.
@@ -77,7 +77,7 @@ const LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 
 /// Who is in a waiter's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InWay {
+pub(in crate::range) enum InWay {
     Nobody,
     /// Nobody that can be seen, but a slot is just being taken.
     Unknown,
@@ -102,7 +102,7 @@ enum Look {
 }
 
 /// Until when a waiter that may be overtaken sleeps.
-pub(super) enum Rest {
+pub(in crate::range) enum Rest {
     Until(Option<u64>),
     /// Its time is over: it is queued instead.
     Queued,
@@ -114,13 +114,13 @@ impl<P: Platform> RangeRwLock<P> {
     /// Whether somebody sleeps for this slot of the lock itself. To be asked after it was
     /// left.
     #[inline(always)]
-    pub(super) fn is_watched(&self, slot: usize) -> bool {
+    pub(in crate::range) fn is_watched(&self, slot: usize) -> bool {
         self.watched() & (1 << slot) != 0
     }
 
     /// A watched slot was left or downgraded.
     #[cold]
-    pub(super) fn tell_patient(&self, slot: usize) {
+    pub(in crate::range) fn tell_patient(&self, slot: usize) {
         loop {
             // Relaxed: see the module.
             match self.patient.load(Ordering::Relaxed) {
@@ -239,7 +239,7 @@ impl<P: Platform> RangeRwLock<P> {
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
-    pub(super) unsafe fn list_patient(&self, q: &mut Queue<P>, waiter: &RangeWaiter<P>) {
+    pub(in crate::range) unsafe fn list_patient(&self, q: &mut Queue<P>, waiter: &RangeWaiter<P>) {
         // SAFETY: the caller's promise.
         unsafe { q.patient.push(waiter) };
         if matches!(self.watch(q, waiter), InWay::Nobody | InWay::Unknown) {
@@ -248,7 +248,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// A listed waiter did not get its range: until when it sleeps.
-    pub(super) fn rest(&self, waiter: &RangeWaiter<P>) -> Rest {
+    pub(in crate::range) fn rest(&self, waiter: &RangeWaiter<P>) -> Rest {
         self.with_queue_and_wakes(|q, wakes| {
             let now = P::now();
             let end = self.policy.patience_end(waiter.arrived, q.patient.len());
@@ -284,7 +284,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// Makes what is shown follow who is listed and awake, and wakes who can go on if
     /// nobody else would.
     #[inline]
-    pub(super) fn settle_patient(&self, q: &mut Queue<P>, wakes: &mut WakeList<P>) {
+    pub(in crate::range) fn settle_patient(&self, q: &mut Queue<P>, wakes: &mut WakeList<P>) {
         let left = core::mem::replace(&mut q.left, NOTHING);
         if !q.patient.is_empty() || q.shows_patient != NOBODY {
             let left = (left != NOTHING).then(|| Span::closed(left.0, left.1));
@@ -335,7 +335,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// Between what is shown to those who leave slots and a look at these: see the module.
     fn order_look(&self) {
         #[cfg(all(test, fairlock_loom))]
-        if self.fault == super::faults::Fault::LooksUnordered as u8 {
+        if self.fault == crate::range::faults::Fault::LooksUnordered as u8 {
             return;
         }
         self.word.fetch_or(0, Ordering::AcqRel);
