@@ -73,6 +73,14 @@ pub enum Fault {
     OvertakesSolo,
     /// Tickets of later batches are served, too.
     ServesAnyBatch,
+    /// A waiter that gives up leaves its ticket to nobody.
+    GivesUpQuietly,
+    /// A waiter gives up without another look at the lock after it made that known.
+    GivesUpBlindly,
+    /// A release takes a waiter that gave up for one that it has kicked.
+    KicksGivenUp,
+    /// A first in line that gives up kicks nobody.
+    WithdrawsQuietly,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.
     /// Defect 2: who gives up is taken off the counts as what it is not.

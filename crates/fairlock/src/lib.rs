@@ -26,7 +26,6 @@
 //! and nothing else; the names are those of its version 0.13. It does not get far if it uses
 //! what is not here:
 //!
-//! * `try_lock_for` and `try_lock_until` of a mutex: a ticket cannot be given back;
 //! * upgradable reads: take the write lock and
 //!   [downgrade](lock_api::RwLockWriteGuard::downgrade) it;
 //! * `Condvar`, `Once`, `FairMutex`, `ReentrantMutex`, deadlock detection.

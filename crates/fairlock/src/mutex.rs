@@ -1,14 +1,20 @@
-//! The typed mutex, through `lock_api`.
+//! The typed mutex, through `lock_api`, and what that lacks.
+
+use core::time::Duration;
+use std::time::Instant;
 
 use lock_api::GuardSend;
 
-use crate::platform::Native;
+use crate::CancelToken;
+use crate::platform::{Native, deadline_after};
 use crate::ticket::AdaptiveTicketLock;
+use crate::wait::{WaitContext, WaitError};
 
 /// The raw mutex: an [`AdaptiveTicketLock`] on this platform. 96 bytes.
 ///
-/// It implements `lock_api`'s `RawMutex` and `RawMutexFair`: after a fair release those that
-/// wait already, as far as their batch goes, have the lock before anyone who comes later.
+/// It implements `lock_api`'s `RawMutex`, `RawMutexTimed` and `RawMutexFair`: after a fair
+/// release those that wait already, as far as their batch goes, have the lock before anyone
+/// who comes later.
 #[derive(Debug)]
 pub struct RawMutex(AdaptiveTicketLock<Native>);
 
@@ -28,13 +34,18 @@ const _: () = assert!(size_of::<RawMutex>() == 96);
 /// twice within a microsecond stands back for 16 microseconds before it takes one, once in
 /// each wait: what the mutex guards then stays in one CPU's caches for a while.
 ///
+/// A waiter that gives up is skipped, and its ticket still counts in its batch: nobody is
+/// overtaken by more for it. A thread that comes again before its turn has come still has it,
+/// so short attempts in a loop come to the lock like one long wait, if there is next to no
+/// time between them.
+///
 /// Not promised: any order among those that wait at the same time, and priority inheritance.
 ///
 /// # Blocking
 ///
 /// `lock` waits for as long as it takes: it spins for some microseconds, then the thread sleeps.
-/// There is no timed form, as a ticket cannot be given back. A thread that locks a mutex it
-/// holds waits for itself, for ever.
+/// Waits may end at a deadline (`try_lock_for`, `try_lock_until`), by a signal or by a token
+/// ([`MutexExt`]). A thread that locks a mutex it holds waits for itself, for ever.
 ///
 /// # Panics
 ///
@@ -54,9 +65,22 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
 impl RawMutex {
-    /// Whether a thread waits for the lock.
+    /// Whether a thread waits for the lock, or has given up since the lock was last
+    /// released.
     pub fn is_contended(&self) -> bool {
         self.0.is_contended()
+    }
+
+    fn lock_within(&self, until: &WaitContext<'_, Native>) -> Result<GuardSend, WaitError> {
+        self.0.lock_with_backoff_within(until).map(|()| GuardSend::new())
+    }
+
+    fn lock_for(&self, timeout: Duration) -> Result<GuardSend, WaitError> {
+        // A lock that is free is taken without a look at the clock.
+        if self.0.try_lock() {
+            return Ok(GuardSend::new());
+        }
+        self.lock_within(&WaitContext::until(deadline_after::<Native>(timeout)))
     }
 }
 
@@ -97,4 +121,98 @@ unsafe impl lock_api::RawMutexFair for RawMutex {
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock_fair() }
     }
+}
+
+// SAFETY: as for `RawMutex`.
+unsafe impl lock_api::RawMutexTimed for RawMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
+        self.lock_for(timeout).ok()
+    }
+
+    fn try_lock_until(&self, deadline: Instant) -> Option<GuardSend> {
+        self.try_lock_for(deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// What a [`Mutex`] can do beyond `lock_api`.
+///
+/// A wait that can end without the lock returns a [`WaitError`] that says why. All of them
+/// are *cancel safe*: a wait that ends without the lock leaves nothing that others wait for,
+/// and never the lock itself. A wait that comes to the lock and ends at the same instant
+/// keeps the lock and returns the guard. A lock that can be had at once is taken without a
+/// look at the deadline or the token.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fairlock::{Mutex, MutexExt, WaitError};
+///
+/// let mutex = Mutex::new(7);
+/// let guard = mutex.lock();
+/// let in_vain = mutex.lock_for(Duration::from_millis(1));
+/// assert_eq!(in_vain.err(), Some(WaitError::TimedOut));
+/// drop(guard);
+/// assert_eq!(*mutex.lock_for(Duration::ZERO)?, 7);
+/// # Ok::<(), WaitError>(())
+/// ```
+pub trait MutexExt<T: ?Sized> {
+    /// Takes the lock; gives up after `timeout`, of any length. Zero waits for nobody.
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
+    fn lock_for(&self, timeout: Duration) -> Result<MutexGuard<'_, T>, WaitError>;
+
+    /// Takes the lock; gives up at `deadline`.
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
+    fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError>;
+
+    /// Takes the lock; gives up when a signal handler has run in this thread, with or
+    /// without `SA_RESTART`, while it slept. On platforms that cannot tell (all but
+    /// Linux) this is `lock`. As
+    /// [`read_interruptible`](crate::RwLockExt::read_interruptible).
+    ///
+    /// # Errors
+    /// [`Interrupted`](WaitError::Interrupted).
+    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, WaitError>;
+
+    /// Takes the lock; gives up when `token` is cancelled.
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
+    /// before and the lock cannot be had without waiting.
+    fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError>;
+}
+
+impl<T: ?Sized> MutexExt<T> for Mutex<T> {
+    fn lock_for(&self, timeout: Duration) -> Result<MutexGuard<'_, T>, WaitError> {
+        guard(self, |raw| raw.lock_for(timeout))
+    }
+
+    fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError> {
+        self.lock_for(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, WaitError> {
+        guard(self, |raw| raw.lock_within(&WaitContext::interruptible()))
+    }
+
+    fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError> {
+        guard(self, |raw| raw.lock_within(&WaitContext::cancellable(token)))
+    }
+}
+
+/// The guard of the lock that `take` takes.
+fn guard<T: ?Sized>(
+    mutex: &Mutex<T>,
+    take: impl FnOnce(&RawMutex) -> Result<GuardSend, WaitError>,
+) -> Result<MutexGuard<'_, T>, WaitError> {
+    // SAFETY: nothing here releases a lock that a live guard holds.
+    let taken = take(unsafe { mutex.raw() })?;
+    // SAFETY: `take` took the lock, for this guard alone.
+    Ok(unsafe { mutex.make_guard_unchecked(taken) })
 }

@@ -28,6 +28,8 @@ macro_rules! program {
                 let mut guard: MutexGuard<'_, Vec<&str>> = NAMES.lock();
                 guard.push("a");
                 assert!(NAMES.is_locked() && NAMES.try_lock().is_none());
+                assert!(NAMES.try_lock_for(SHORT).is_none());
+                assert!(NAMES.try_lock_until(Instant::now() + SHORT).is_none());
                 MutexGuard::bump(&mut guard);
                 MutexGuard::unlocked(&mut guard, || NAMES.lock().push("b"));
                 MutexGuard::unlocked_fair(&mut guard, || assert!(NAMES.try_lock().is_some()));

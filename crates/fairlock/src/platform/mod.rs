@@ -171,6 +171,12 @@ pub type Native = portable::Portable;
 #[cfg(fairlock_loom)]
 pub type Native = loom::Loom;
 
+/// When `timeout` ends, on the platform's clock. What lies beyond the clock's
+/// range (centuries) is its last instant.
+pub(crate) fn deadline_after<P: Platform>(timeout: core::time::Duration) -> u64 {
+    P::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// Implements [`Atomic`] by forwarding to the inherent methods of the type.
 macro_rules! forward_atomic {
     ($atomic:ty, $int:ty) => {

@@ -6,7 +6,7 @@ use lock_api::{GuardSend, RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
 
 use crate::events::EventCounts;
-use crate::platform::Platform;
+use crate::platform::{Platform, deadline_after};
 use crate::rwsem::{Policy, RwSem};
 use crate::wait::{self, WaitError};
 
@@ -353,24 +353,22 @@ where
 
 // A lock that is free is taken without a look at the clock.
 pub(super) fn read_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
-    if sem.try_read() { Ok(()) } else { sem.read_until(deadline::<P>(timeout)) }
+    if sem.try_read() { Ok(()) } else { sem.read_until(deadline_after::<P>(timeout)) }
 }
 
 pub(super) fn read_recursive_for<P: Platform>(
     sem: &RwSem<P>,
     timeout: Duration,
 ) -> Result<(), WaitError> {
-    if sem.try_read_recursive() { Ok(()) } else { sem.read_recursive_until(deadline::<P>(timeout)) }
+    if sem.try_read_recursive() {
+        Ok(())
+    } else {
+        sem.read_recursive_until(deadline_after::<P>(timeout))
+    }
 }
 
 pub(super) fn write_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
-    if sem.try_write() { Ok(()) } else { sem.write_until(deadline::<P>(timeout)) }
-}
-
-/// When `timeout` ends, on the platform's clock. What lies beyond the clock's
-/// range (centuries) is its last instant.
-fn deadline<P: Platform>(timeout: Duration) -> u64 {
-    P::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
+    if sem.try_write() { Ok(()) } else { sem.write_until(deadline_after::<P>(timeout)) }
 }
 
 /// The two clocks may differ, but not in how long is left.

@@ -24,13 +24,14 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     #[cfg(all(test, fairlock_loom))]
     #[doc(hidden)]
     const FAULT: super::fault::Fault = super::fault::Fault::None;
-    /// Called once per release in company, by the holder, with the word it is
-    /// about to release.
+    /// Called in each release in company, by the holder, with the word it is about to
+    /// release; once more if waiters give up meanwhile, and leave its service the last.
     #[doc(hidden)]
     fn pace(pace: &mut Self::Pace, word: u64, now: impl Fn() -> u64) -> Step;
-    /// What the current batch has served; of [`LONG`](Self::LONG) ones.
+    /// How many tickets of the current batch have been served or given up, at most, when the
+    /// word is `word`; of [`LONG`](Self::LONG) ones.
     #[doc(hidden)]
-    fn served(_pace: &Self::Pace) -> u32 {
+    fn spent(_pace: &Self::Pace, _word: u64) -> u32 {
         0
     }
     /// The current batch, of those that are [`LONG`](Self::LONG), goes on for so many
@@ -107,16 +108,18 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
         closed: 0,
         served: 0,
         served_open: 0,
+        first: 0,
         lost: 0,
-        planned: Pace::SHORTEST_NS,
+        planned: Pace::SHORTEST_NS as u32,
     };
 
     #[inline]
     fn pace(pace: &mut Pace, word: u64, now: impl Fn() -> u64) -> Step {
         let word = Word(word);
-        if word.head() == 0 {
+        if !word.is_serving() {
             // The first release in company after the lock was idle.
             pace.begin(now());
+            pace.first = 0;
         }
         pace.served += 1;
         if pace.closed == 0 && !word.is_open(MAX) {
@@ -124,19 +127,21 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
             pace.served_open = pace.served;
         }
         if word.left(MAX) == 1 {
+            // Or a later one, if tickets of the next batch were given up.
+            pace.first = word.released().head();
             return Step::Next(pace.end(now()).clamp(1, MAX));
         }
         if pace.closed == 0
             && (pace.served.is_power_of_two() || pace.served.is_multiple_of(Pace::LOOK_EVERY))
-            && now().wrapping_sub(pace.opened) > pace.planned
+            && now().wrapping_sub(pace.opened) > u64::from(pace.planned)
         {
             return Step::Close;
         }
         Step::Continue
     }
 
-    fn served(pace: &Pace) -> u32 {
-        pace.served
+    fn spent(pace: &Pace, word: u64) -> u32 {
+        Word(word).head_since(pace.first)
     }
 
     fn reopen(pace: &mut Pace, ns: u64, now: impl Fn() -> u64) -> u32 {
@@ -154,17 +159,21 @@ pub struct Pace {
     /// Services so far, and those of them before `closed`.
     served: u32,
     served_open: u32,
+    /// No ticket of the batch is before this one.
+    first: u32,
+    /// How long a batch is to last, in nanoseconds.
+    planned: u32,
     /// What bringing the stragglers in typically costs beyond their sections.
     lost: u64,
-    /// How long a batch is to last.
-    planned: u64,
 }
 
 #[cfg(test)]
 impl<const MAX: u32> Adaptive<MAX> {
-    /// As if the batch had served so many.
-    pub(super) fn set_served(pace: &mut Pace, served: u32) {
-        pace.served = served;
+    /// As if so many tickets of a batch that is closed had been served, with such sections.
+    pub(super) fn set_spent(pace: &mut Pace, head: u32, spent: u32, section_ns: u64) {
+        (pace.opened, pace.closed) = (1, 1 + u64::from(spent) * section_ns);
+        (pace.served, pace.served_open) = (spent, spent);
+        pace.first = head - spent;
     }
 }
 
@@ -205,7 +214,8 @@ impl Pace {
         }
         let section = self.section();
         self.closed = 0;
-        self.planned = now.wrapping_sub(self.opened).saturating_add(ns);
+        let planned = now.wrapping_sub(self.opened).saturating_add(ns);
+        self.planned = u32::try_from(planned).unwrap_or(u32::MAX);
         u32::try_from(ns / section).unwrap_or(u32::MAX)
     }
 
@@ -219,9 +229,10 @@ impl Pace {
         // was preempted on the way.
         let step = self.lost / 8 + Self::STEP_NS;
         self.lost = lost.clamp(self.lost.saturating_sub(step), self.lost + step);
-        self.planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
+        let planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
+        self.planned = planned as u32;
         self.begin(now);
-        u32::try_from(self.planned / section).unwrap_or(u32::MAX)
+        u32::try_from(planned / section).unwrap_or(u32::MAX)
     }
 }
 
@@ -239,9 +250,9 @@ mod tests {
             (pace.served_open, pace.served) = (1_000, 1_010);
             pace.closed = 1_000 * SECTION_NS;
             let tickets = pace.end(pace.closed + 10 * SECTION_NS + lost);
-            assert_eq!(u64::from(tickets), pace.planned / SECTION_NS);
+            assert_eq!(u64::from(tickets), u64::from(pace.planned) / SECTION_NS);
         }
-        pace.planned
+        u64::from(pace.planned)
     }
 
     #[test]

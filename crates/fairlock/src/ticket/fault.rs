@@ -18,6 +18,12 @@ pub enum Fault {
     EntersBlindly,
     /// The first in line does not wait for a solo holder.
     OvertakesSolo,
+    /// A waiter that gives up leaves its ticket to nobody.
+    GivesUpQuietly,
+    /// A waiter gives up without another look at the lock after it made that known.
+    GivesUpBlindly,
+    /// A first in line that gives up kicks nobody.
+    WithdrawsQuietly,
 }
 
 /// `Fixed<BATCH>` with the mistake number `FAULT`.
@@ -37,6 +43,9 @@ impl<const BATCH: u32, const FAULT: usize> BatchSize for Broken<BATCH, FAULT> {
         Fault::TouchesReleased,
         Fault::EntersBlindly,
         Fault::OvertakesSolo,
+        Fault::GivesUpQuietly,
+        Fault::GivesUpBlindly,
+        Fault::WithdrawsQuietly,
     ][FAULT];
 
     fn pace(pace: &mut (), word: u64, now: impl Fn() -> u64) -> Step {
@@ -57,28 +66,29 @@ impl sealed::Sealed for Reopened {}
 impl BatchSize for Reopened {
     const MAX: u32 = 4;
     const LONG: bool = true;
-    /// What the batch has served.
+    /// Where the batch began.
     type Pace = u32;
     const START: u32 = 0;
 
-    fn pace(served: &mut u32, word: u64, _now: impl Fn() -> u64) -> Step {
-        if Word(word).head() == 0 {
-            *served = 0;
+    fn pace(first: &mut u32, word: u64, _now: impl Fn() -> u64) -> Step {
+        let word = Word(word);
+        if !word.is_serving() {
+            *first = 0;
         }
-        assert!(*served + Word(word).left(Self::MAX) <= Self::MAX, "a batch is too large");
-        *served += 1;
-        if Word(word).left(Self::MAX) > 1 {
+        let tickets = word.head_since(*first) + word.left(Self::MAX);
+        assert!(tickets <= Self::MAX, "a batch is too large");
+        if word.left(Self::MAX) > 1 {
             return Step::Close;
         }
-        *served = 0;
+        *first = word.released().head();
         Step::Next(1)
     }
 
-    fn served(served: &u32) -> u32 {
-        *served
+    fn spent(first: &u32, word: u64) -> u32 {
+        Word(word).head_since(*first)
     }
 
-    fn reopen(_served: &mut u32, _ns: u64, _now: impl Fn() -> u64) -> u32 {
+    fn reopen(_first: &mut u32, _ns: u64, _now: impl Fn() -> u64) -> u32 {
         WAS_REOPENED.store(true, core::sync::atomic::Ordering::Relaxed);
         1
     }

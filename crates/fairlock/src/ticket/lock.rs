@@ -12,6 +12,7 @@ use super::word::Word;
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::{WaitContext, WaitError};
 
 /// A ticket lock whose tickets are served in batches of a size `S`.
 ///
@@ -30,7 +31,7 @@ pub struct Parts<P: Platform, S: BatchSize> {
     /// [`HEIR`](super::reopen::HEIR) while one of the waiters is the *heir*: it was
     /// overtaken time and again, so it sleeps on a timer and need not be kicked while the
     /// batch is open. A kick would cost the busy threads more than they gain. And how often
-    /// the batch may be reopened: see `reopen`.
+    /// the batch may be reopened: see `reopen`; and the lock's name: see `give_up`.
     pub(super) hints: P::AtomicU32,
     /// Whether the holder has a ticket. Belongs to the holder.
     pub(super) ticketed: Cell<bool>,
@@ -64,6 +65,10 @@ pub(super) struct Own<P: Platform, S: BatchSize> {
     #[cfg(test)]
     served: super::Served,
 }
+
+/// LOCK was taken, and with it the lock; or the wait for the solo holder has ended
+/// without the lock: then the caller has LOCK, and has to withdraw.
+pub(super) type Taken = Result<(), WaitError>;
 
 // SAFETY: `own` and `ticketed` are touched by the holder of the lock only, which
 // takes it with Acquire and gives it away with Release; the pointers in it are to entries
@@ -149,7 +154,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         // Not as the first in line, who may have to wait for a solo holder.
         let word = self.load();
-        word.head() != 0 && self.barge(word)
+        word.is_serving() && self.barge(word, &WaitContext::FOREVER) == Some(Ok(()))
     }
 
     /// Releases the lock.
@@ -220,7 +225,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     #[inline]
     pub(super) fn take_solo(&self) -> bool {
         if Self::tickets_only() {
-            return self.exchange(Word::IDLE, Word::SOLE, 0).is_ok();
+            return self.exchange(Word::IDLE, Word::SOLE, 0, &WaitContext::FOREVER) == Ok(Ok(()));
         }
         if self.load() != Word::IDLE || !self.solo.enter() {
             return false;
@@ -237,46 +242,59 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         true
     }
 
-    /// Takes a ticket and the lock together, if the lock is free and the
+    /// Takes a ticket and LOCK together, if that is free and the
     /// ticket would be of the current batch, as seen in `word`.
     #[inline]
-    pub(super) fn barge(&self, word: Word) -> bool {
-        !word.is_locked()
-            && word.is_open(S::MAX)
-            && self.exchange(word, word.with_ticket().locked(), word.tail()).is_ok()
-    }
-
-    /// One attempt to become the holder, with `ticket`.
-    #[inline]
-    pub(super) fn exchange(&self, word: Word, locked: Word, ticket: u32) -> Result<(), Word> {
-        // Acquire: every way to own the lock is one (rule 3).
-        match self.word.compare_exchange(word.0, locked.0, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => {
-                if word.head() == 0 {
-                    if !Self::tickets_only() && !faulty!(S, OvertakesSolo) {
-                        self.solo.wait_until_free();
-                    }
-                    self.ticketed.set(true);
-                }
-                #[cfg(test)]
-                self.note(ticket);
-                let _ = ticket;
-                Ok(())
-            }
-            Err(now) => Err(Word(now)),
+    pub(super) fn barge(&self, word: Word, until: &WaitContext<'_, P>) -> Option<Taken> {
+        if word.is_locked() || !word.is_open(S::MAX) {
+            return None;
         }
+        self.exchange(word, word.with_ticket().locked(), word.tail(), until).ok()
     }
 
-    /// Takes the lock with `ticket` if it is free and the ticket's turn has
+    /// One attempt to have LOCK, with `ticket`.
+    #[inline]
+    pub(super) fn exchange(
+        &self,
+        word: Word,
+        locked: Word,
+        ticket: u32,
+        until: &WaitContext<'_, P>,
+    ) -> Result<Taken, Word> {
+        // Acquire: every way to own the lock is one (rule 3).
+        self.word
+            .compare_exchange(word.0, locked.0, Ordering::Acquire, Ordering::Relaxed)
+            .map_err(Word)?;
+        if !word.is_serving() {
+            if !Self::tickets_only()
+                && !faulty!(S, OvertakesSolo)
+                && let Err(why) = self.solo.wait_until_free(until)
+            {
+                return Ok(Err(why));
+            }
+            self.ticketed.set(true);
+        }
+        #[cfg(test)]
+        self.note(ticket);
+        let _ = ticket;
+        Ok(Ok(()))
+    }
+
+    /// Takes LOCK with `ticket` if it is free and the ticket's turn has
     /// come, as seen in `word`.
-    pub(super) fn take(&self, mut word: Word, ticket: u32) -> bool {
+    pub(super) fn take(
+        &self,
+        mut word: Word,
+        ticket: u32,
+        until: &WaitContext<'_, P>,
+    ) -> Option<Taken> {
         while can_take::<S>(word, ticket) {
-            match self.exchange(word, word.locked(), ticket) {
-                Ok(()) => return true,
+            match self.exchange(word, word.locked(), ticket, until) {
+                Ok(taken) => return Some(taken),
                 Err(now) => word = now,
             }
         }
-        false
+        None
     }
 
     /// Records, under the lock just taken, whose turn it was.

@@ -22,7 +22,8 @@
 //! stragglers do not come all the same, since the system runs something else, the
 //! batch goes on without them for a while: see `reopen`.
 //!
-//! There is no timed form: a ticket cannot be given back.
+//! A wait may end at a deadline, by a signal or by a token (feature `alloc`): `give_up` says
+//! what becomes of the ticket.
 //!
 //! `word` says what the bits are and why no fence is needed; `park` where
 //! waiters sleep and why nothing touches the lock after its release; `solo` why
@@ -45,6 +46,8 @@ mod batch;
 mod check;
 #[cfg(all(test, fairlock_loom))]
 mod fault;
+#[cfg(feature = "alloc")]
+mod give_up;
 mod lock;
 mod park;
 mod release;
@@ -54,6 +57,8 @@ mod wait;
 mod word;
 
 pub use batch::{Adaptive, BatchSize, Fixed};
+#[cfg(feature = "alloc")]
+pub(crate) use give_up::Places;
 pub use lock::TicketLock;
 
 /// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
@@ -95,6 +100,8 @@ impl Served {
     const NEW: Self = Self { ticket: 0, head: 0 };
 }
 
+#[cfg(all(test, fairlock_loom))]
+mod give_up_loom;
 #[cfg(all(test, not(fairlock_loom)))]
 mod tests;
 #[cfg(all(test, fairlock_loom))]

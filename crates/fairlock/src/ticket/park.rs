@@ -11,52 +11,113 @@
 //! the next owner may free the lock at once.
 //!
 //! Invariants:
-//! 1. A [`Parked`] stays in its waiter's frame, which is not left before the
-//!    waiter owns the lock and the entry is out of inbox and lot. (There is no
-//!    other way out: a ticket cannot be given back.)
-//! 2. Inbox and lot hold waiters with outstanding tickets only.
+//! 1. A [`Parked`] is in its waiter's frame, which is not left before the
+//!    waiter has LOCK and the entry is out of inbox and lot; or, if the wait may
+//!    end otherwise, in a place that is never freed (see `give_up`).
+//! 2. Inbox and lot hold entries of outstanding tickets only.
 //! 3. Who raised INBOX after a push saw the lock held, or saw a batch that was
 //!    not its own, in that same operation; so there is a release to come that
 //!    sees INBOX, or a lot that has the waiter in it.
-//! 4. While the lock is free and somebody waits, a waiter of the current batch
-//!    is awake, or has been kicked, or sleeps on a timer.
+//! 4. While LOCK is free and somebody waits, a waiter of the current batch
+//!    is awake, or has been kicked, or sleeps on the heir's timer; it does not
+//!    give up but takes LOCK, if it looks before anybody else.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::word::{Word, is_before};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::wait::Thread;
+use crate::wait::Parker;
 
 /// A waiter's entry in inbox and lot.
-pub(super) struct Parked<P: Platform> {
-    pub(super) ticket: u32,
-    pub(super) thread: &'static Thread<P>,
+///
+/// | state | meaning | who leaves it |
+/// |---|---|---|
+/// | OUT | in no list | its waiter, which then pushes it |
+/// | LISTED | in inbox or lot | the holder, which takes it out; its waiter, which gives up |
+/// | GIVEN_UP | the same, and nobody waits | the holder, which takes it out; its waiter, which is back |
+/// | BURIED | the same, and nobody will wait with this ticket | the holder, which takes it out |
+///
+/// OUT is the last thing anybody but the waiter writes here.
+pub(crate) struct Parked<P: Platform> {
+    /// Set by the waiter while the entry is OUT.
+    pub(crate) ticket: Cell<u32>,
+    /// Where the waiter sleeps.
+    pub(crate) parker: &'static Parker<P>,
     /// Sleeps on a timer: need not be kicked while the batch is open.
     naps: Cell<bool>,
     next: Cell<*const Parked<P>>,
     prev: Cell<*const Parked<P>>,
-    /// Non-zero while in inbox or lot. Zero is the last thing anybody but the
-    /// waiter writes here.
-    linked: P::AtomicU32,
+    state: P::AtomicU32,
 }
 
+const OUT: u32 = 0;
+const LISTED: u32 = 1;
+const GIVEN_UP: u32 = 2;
+const BURIED: u32 = 3;
+
 impl<P: Platform> Parked<P> {
-    pub(super) fn new(ticket: u32, thread: &'static Thread<P>) -> Self {
+    pub(crate) fn new(ticket: u32, parker: &'static Parker<P>) -> Self {
         Self {
-            ticket,
-            thread,
+            ticket: Cell::new(ticket),
+            parker,
             naps: Cell::new(false),
             next: Cell::new(core::ptr::null()),
             prev: Cell::new(core::ptr::null()),
-            linked: P::AtomicU32::new(0),
+            state: P::AtomicU32::new(OUT),
         }
     }
 
     /// Acquire: whoever took the entry out is done with it.
-    pub(super) fn is_linked(&self) -> bool {
-        self.linked.load(Ordering::Acquire) != 0
+    pub(super) fn is_out(&self) -> bool {
+        self.state.load(Ordering::Acquire) == OUT
     }
+
+    /// Its waiter gives up. False if the holder has just taken it out, and kicks the waiter.
+    pub(super) fn give_up(&self) -> bool {
+        self.change(LISTED, GIVEN_UP)
+    }
+
+    /// Its waiter is back. False if the holder has just taken it out, and retired the ticket.
+    pub(super) fn take_up(&self) -> bool {
+        self.change(GIVEN_UP, LISTED)
+    }
+
+    fn change(&self, from: u32, to: u32) -> bool {
+        // Relaxed: the state says whether somebody waits, and nothing is read on the
+        // strength of that. Acquire: as in `is_out`.
+        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Acquire).is_ok()
+    }
+
+    /// The holder is done with it: whether somebody waits. It may be gone now.
+    fn leave(&self) -> bool {
+        // Release: pairs with `is_out`; the waiter may use the entry again.
+        self.state.swap(OUT, Ordering::Release) == LISTED
+    }
+
+    /// The same if somebody waits; otherwise it stays what it is.
+    fn leave_to_waiter(&self) -> bool {
+        // Release: as above. Relaxed: nothing is read on the strength of it.
+        self.state.compare_exchange(LISTED, OUT, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// The holder takes it out, if nobody waits.
+    fn bury(&self) -> bool {
+        self.change(GIVEN_UP, BURIED)
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == GIVEN_UP
+    }
+}
+
+/// What came out of the lot.
+pub(super) enum Popped<P: Platform> {
+    /// Somebody to kick.
+    Waiter(&'static Parker<P>),
+    /// A ticket to retire.
+    GivenUp,
 }
 
 /// Waiters that have parked since the holder last looked: a stack that anybody
@@ -84,7 +145,7 @@ impl<P: Platform> Inbox<P> {
     pub(super) unsafe fn push(&self, entry: &Parked<P>, naps: bool) {
         entry.naps.set(naps);
         // Relaxed: published by the exchange below.
-        entry.linked.store(1, Ordering::Relaxed);
+        entry.state.store(LISTED, Ordering::Relaxed);
         let mut newest = self.newest.load(Ordering::Relaxed);
         loop {
             entry.next.set(newest as *const Parked<P>);
@@ -163,7 +224,7 @@ impl<P: Platform> Lot<P> {
         while let Some(this) = unsafe { oldest.as_ref() } {
             oldest = this.next.get();
             self.insert(this);
-            self.ready += u32::from(word.is_eligible(this.ticket, max));
+            self.ready += u32::from(word.is_eligible(this.ticket.get(), max));
         }
     }
 
@@ -171,7 +232,7 @@ impl<P: Platform> Lot<P> {
         let mut after = self.last;
         // SAFETY: entries of the lot are alive (invariant 1).
         while let Some(this) = unsafe { after.as_ref() } {
-            if is_before(this.ticket, entry.ticket) {
+            if is_before(this.ticket.get(), entry.ticket.get()) {
                 break;
             }
             after = this.prev.get();
@@ -197,7 +258,7 @@ impl<P: Platform> Lot<P> {
         let mut entry = self.first;
         // SAFETY: entries of the lot are alive (invariant 1).
         while let Some(this) = unsafe { entry.as_ref() } {
-            if !word.is_eligible(this.ticket, max) {
+            if !word.is_eligible(this.ticket.get(), max) {
                 break;
             }
             self.ready += 1;
@@ -205,21 +266,56 @@ impl<P: Platform> Lot<P> {
         }
     }
 
-    /// Takes out the waiter of the current batch that has the first ticket.
-    pub(super) fn pop_ready(&mut self) -> Option<&'static Thread<P>> {
-        if self.ready == 0 {
-            return None;
+    /// Takes out the waiter of the current batch that has the first ticket. Tickets
+    /// that were given up come out too, but those of a batch that is `fresh`, not in the
+    /// word yet, which are passed over.
+    pub(super) fn pop_ready(&mut self, fresh: bool) -> Option<Popped<P>> {
+        let mut next = self.first;
+        for _ in 0..self.ready {
+            // SAFETY: `ready` entries are at the front, alive (invariant 1).
+            let entry = unsafe { &*next };
+            next = entry.next.get();
+            if fresh && entry.is_given_up() {
+                continue;
+            }
+            let parker = entry.parker;
+            if !fresh {
+                let waits = self.remove(entry) || active(Fault::KicksGivenUp);
+                return Some(if waits { Popped::Waiter(parker) } else { Popped::GivenUp });
+            }
+            self.unlink(entry);
+            if entry.leave_to_waiter() {
+                self.ready -= 1;
+                return Some(Popped::Waiter(parker));
+            }
+            // Given up since the look.
+            self.insert(entry);
         }
-        // SAFETY: `ready` entries are at the front, alive (invariant 1).
-        let entry = unsafe { &*self.first };
-        let thread = entry.thread;
-        self.remove(entry);
-        Some(thread)
+        None
     }
 
-    /// Takes out an entry of the current batch. The entry may be gone when
-    /// this returns, unless the caller is its waiter.
-    pub(super) fn remove(&mut self, entry: &Parked<P>) {
+    /// When a batch is over: takes out the first entry if it is of the ticket at the
+    /// head of `word`, and was given up. To be followed by [`count_ready`](Self::count_ready).
+    pub(super) fn pop_given_up(&mut self, word: Word) -> bool {
+        // SAFETY: entries of the lot are alive (invariant 1).
+        let Some(first) = (unsafe { self.first.as_ref() }) else { return false };
+        let given_up = first.ticket.get() == word.head() && first.bury();
+        if given_up {
+            self.unlink(first);
+            first.leave();
+        }
+        given_up
+    }
+
+    /// Takes out an entry of the current batch: whether somebody waits with it. It may
+    /// be gone when this returns, unless the caller is its waiter.
+    pub(super) fn remove(&mut self, entry: &Parked<P>) -> bool {
+        self.ready -= 1;
+        self.unlink(entry);
+        entry.leave()
+    }
+
+    fn unlink(&mut self, entry: &Parked<P>) {
         let (prev, next) = (entry.prev.get(), entry.next.get());
         // SAFETY: neighbours are in the lot, so alive (invariant 1).
         match unsafe { prev.as_ref() } {
@@ -231,9 +327,6 @@ impl<P: Platform> Lot<P> {
             Some(next) => next.prev.set(prev),
             None => self.last = prev,
         }
-        self.ready -= 1;
         self.napping -= u32::from(entry.naps.get());
-        // Release: pairs with `is_linked`; the waiter may use the entry again.
-        entry.linked.store(0, Ordering::Release);
     }
 }

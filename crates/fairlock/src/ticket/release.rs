@@ -5,67 +5,110 @@ use core::sync::atomic::Ordering;
 
 use super::batch::{BatchSize, Step};
 use super::lock::TicketLock;
-use super::park::Lot;
-use super::reopen::MOST_TIMES;
+use super::park::{Lot, Popped};
+use super::reopen::{HEIR, MOST_TIMES};
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::platform::{Atomic, Platform};
-use crate::wait::Thread;
+use crate::wait::Parker;
+
+/// How LOCK is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passes {
+    /// By a holder of the lock.
+    Release { fair: bool },
+    /// By one that waited in vain for the solo holder.
+    Withdrawal,
+}
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// # Safety
     /// The caller holds the lock; `word` is a value it had since.
     #[inline(never)]
-    pub(super) unsafe fn unlock_contended(&self, mut word: Word, fair: bool) {
-        // SAFETY: the caller holds the lock; not used after the release.
-        let own = unsafe { &mut *self.own.get() };
-        if !self.ticketed.get() {
-            if fair {
-                self.close_batch();
-            }
-            return self.solo.leave_to_waiter();
+    pub(super) unsafe fn unlock_contended(&self, word: Word, fair: bool) {
+        if self.ticketed.get() {
+            // SAFETY: the caller holds the lock, with a ticket.
+            return unsafe { self.pass_on(word, Passes::Release { fair }) };
         }
-        let step = S::pace(&mut own.pace, word.0, P::now);
+        if fair {
+            self.close_batch();
+        }
+        self.solo.leave_to_waiter();
+    }
+
+    /// Gives up LOCK, with the ticket that it was taken with.
+    ///
+    /// # Safety
+    /// The caller has LOCK; `word` is a value that the lock's word had since.
+    pub(super) unsafe fn pass_on(&self, mut word: Word, how: Passes) {
+        // SAFETY: the caller has LOCK; not used after it is given up.
+        let own = unsafe { &mut *self.own.get() };
+        let mut step = Step::Continue;
+        if let Passes::Release { .. } = how {
+            step = S::pace(&mut own.pace, word.0, P::now);
+        }
         let mut kicks = Kicks::new();
+        // Tickets given up, the first ones of the next batch.
+        let mut skipped = 0;
         loop {
-            let released = if word.outstanding() == 1 {
-                // Nobody waits, so nobody is in the lists (invariant 2).
-                self.ticketed.set(false);
-                Word::IDLE
-            } else {
-                self.ticketed.set(true);
-                if word.has_inbox() {
-                    // The flag first, then the inbox: who pushes after the
-                    // inbox was emptied raises the flag again, and the
-                    // exchange below fails. Acquire: pairs with the waiter's
-                    // raising of the flag.
-                    if faulty!(S, CollectsTooEarly) {
-                        own.lot.collect(&self.inbox, word, S::MAX);
-                    }
-                    let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
-                    word = Word(flagged).without_inbox();
-                    if !faulty!(S, CollectsTooEarly) {
-                        own.lot.collect(&self.inbox, word, S::MAX);
-                    }
+            if word.has_inbox() {
+                // The flag first, then the inbox: who pushes after the
+                // inbox was emptied raises the flag again, and the
+                // exchange below fails. Acquire: pairs with the waiter's
+                // raising of the flag.
+                if faulty!(S, CollectsTooEarly) {
+                    own.lot.collect(&self.inbox, word, S::MAX);
                 }
-                let mut next = word.released();
+                let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
+                word = Word(flagged).without_inbox();
+                if !faulty!(S, CollectsTooEarly) {
+                    own.lot.collect(&self.inbox, word, S::MAX);
+                }
+            }
+            // From here on by this word: the exchange below fails if it has changed.
+            if word.left(S::MAX) == 1 && !matches!(step, Step::Next(_)) {
+                step = S::pace(&mut own.pace, word.0, P::now);
+            }
+            let mut released = Word::IDLE;
+            // If it is, nobody waits, so nobody is in the lists (invariant 2).
+            if word.outstanding() > 1 {
+                let mut next = match how {
+                    Passes::Release { .. } => word.released(),
+                    Passes::Withdrawal => word.withdrawn(),
+                };
                 if let Step::Next(size) = step {
-                    next = next.with_left(size, S::MAX);
-                }
-                if fair || step == Step::Close {
-                    next = next.closed(S::MAX);
-                }
-                if S::LONG {
-                    self.say_whether_to_reopen(word, next, fair, step, S::served(&own.pace));
-                }
-                if !own.lot.is_empty() {
-                    if matches!(step, Step::Next(_)) {
-                        own.lot.count_ready(next, S::MAX);
+                    while own.lot.pop_given_up(next.skipped(skipped)) {
+                        skipped += 1;
                     }
-                    choose::<P, S>(&mut own.lot, next, &mut kicks);
+                    next = next.skipped(skipped).with_left(size, S::MAX);
+                    own.lot.count_ready(next, S::MAX);
                 }
-                next.with_parked(!own.lot.is_empty())
-            };
+                if next.outstanding() > 0 {
+                    let fair = how == Passes::Release { fair: true };
+                    if fair || step == Step::Close {
+                        next = next.closed(S::MAX);
+                    }
+                    if S::LONG && how != Passes::Withdrawal {
+                        self.say_whether_to_reopen(word, next, fair, step, &own.pace);
+                    }
+                    if !own.lot.is_empty() {
+                        let fresh = matches!(step, Step::Next(_));
+                        let has_heir = self.hints.load(Ordering::Relaxed) & HEIR != 0;
+                        match choose::<P, S>(&mut own.lot, next, fresh, has_heir, &mut kicks) {
+                            Chosen::Enough => {}
+                            Chosen::GivenUp => {
+                                word = self.retire(word);
+                                continue;
+                            }
+                            Chosen::Nobody => continue,
+                        }
+                    }
+                    released = next.with_parked(!own.lot.is_empty());
+                }
+            }
+            if let Passes::Release { .. } = how {
+                self.ticketed.set(released != Word::IDLE);
+            }
             // Release: the section, and what was done to `own`, happen before
             // the next holder's. From here on the lock may be gone.
             match self.word.compare_exchange(
@@ -84,35 +127,46 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if word.has_parked() {
             events::count(Event::ReleasedSlow);
         }
-        kicks.send();
+        if how != Passes::Withdrawal || !faulty!(S, WithdrawsQuietly) {
+            kicks.send();
+        }
     }
 
     /// Whether the batch may be reopened once the word, now `word`, is `next`.
     #[inline]
-    fn say_whether_to_reopen(&self, word: Word, next: Word, fair: bool, step: Step, served: u32) {
-        let left = next.left(S::MAX);
+    fn say_whether_to_reopen(
+        &self,
+        word: Word,
+        next: Word,
+        fair: bool,
+        step: Step,
+        pace: &S::Pace,
+    ) {
         match step {
-            _ if fair => self.say_times_left(0, served, left),
-            Step::Close => self.say_times_left(MOST_TIMES, served, left),
-            Step::Next(_) => self.say_times_left(MOST_TIMES, 0, left),
+            _ if fair => self.forbid_reopening(),
+            Step::Close | Step::Next(_) => self.allow_reopening(MOST_TIMES, next, pace),
             // The first batch after IDLE is as large as can be, until it is closed.
-            Step::Continue if word.head() == 0 => self.say_times_left(0, 0, S::MAX),
+            Step::Continue if !word.is_serving() => self.forbid_reopening(),
             Step::Continue => {}
         }
     }
 
     /// For a holder without a ticket: the batch takes no tickets but those already taken.
     fn close_batch(&self) {
-        self.say_times_left(0, 0, 0);
+        self.forbid_reopening();
         let mut word = self.load();
-        // Relaxed: who may go first is nothing that others read on the strength of.
-        while let Err(now) = self.word.compare_exchange_weak(
-            word.0,
-            word.closed(S::MAX).0,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            word = Word(now);
+        // IDLE again if those who waited have given up.
+        while word != Word::IDLE {
+            // Relaxed: who may go first is nothing that others read on the strength of.
+            match self.word.compare_exchange_weak(
+                word.0,
+                word.closed(S::MAX).0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => word = Word(now),
+            }
         }
     }
 }
@@ -123,23 +177,48 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 /// only slow them down: one waiter of the batch awake, or waking by its timer,
 /// is enough for a lock that falls idle to be taken. Once the batch is closed
 /// nobody but its stragglers may take the lock: as many as can run.
-fn choose<P: Platform, S: BatchSize>(lot: &mut Lot<P>, next: Word, kicks: &mut Kicks<P>) {
+///
+/// A `fresh` batch is not in the word yet.
+fn choose<P: Platform, S: BatchSize>(
+    lot: &mut Lot<P>,
+    next: Word,
+    fresh: bool,
+    has_heir: bool,
+    kicks: &mut Kicks<P>,
+) -> Chosen {
     let waiting = next.outstanding_eligible(S::MAX);
     let Some(mut awake) = waiting.checked_sub(lot.ready()) else {
         // Somebody took a ticket and parked since the word was read: the release
         // will fail, and come here again.
-        return;
+        return Chosen::Enough;
     };
     let wanted = if !next.is_open(S::MAX) {
         waiting.min(P::cpus() as u32 + 1)
     } else {
-        u32::from(!lot.has_napping())
+        u32::from(!(lot.has_napping() && has_heir))
     };
-    while awake < wanted && !kicks.is_full() {
-        let Some(thread) = lot.pop_ready() else { break };
-        kicks.push(thread);
+    // One at least: those of an earlier attempt may have given up.
+    while awake < wanted && (awake == 0 || !kicks.is_full()) {
+        match lot.pop_ready(fresh) {
+            Some(Popped::Waiter(parker)) => kicks.push(parker),
+            Some(Popped::GivenUp) => return Chosen::GivenUp,
+            None if awake == 0 => return Chosen::Nobody,
+            None => break,
+        }
         awake += 1;
     }
+    Chosen::Enough
+}
+
+/// Whether the release may be done.
+#[derive(Debug, PartialEq, Eq)]
+enum Chosen {
+    /// It may.
+    Enough,
+    /// A ticket came out that was given up, and has to be retired first.
+    GivenUp,
+    /// All of the batch have given up: it has to begin behind them.
+    Nobody,
 }
 
 /// Kicks of one release at most. The rest is left to those that were kicked:
@@ -149,29 +228,35 @@ const MOST_KICKS: usize = 8;
 /// Threads to kick once the lock is released.
 struct Kicks<P: Platform> {
     len: usize,
-    threads: [Option<&'static Thread<P>>; MOST_KICKS],
+    parkers: [Option<&'static Parker<P>>; MOST_KICKS],
 }
 
 impl<P: Platform> Kicks<P> {
     fn new() -> Self {
-        Self { len: 0, threads: [None; MOST_KICKS] }
+        Self { len: 0, parkers: [None; MOST_KICKS] }
     }
 
     fn is_full(&self) -> bool {
         self.len == MOST_KICKS
     }
 
-    fn push(&mut self, thread: &'static Thread<P>) {
-        self.threads[self.len] = Some(thread);
-        self.len += 1;
+    /// One too many is kicked at once.
+    fn push(&mut self, parker: &'static Parker<P>) {
+        match self.parkers.get_mut(self.len) {
+            Some(place) => {
+                *place = Some(parker);
+                self.len += 1;
+            }
+            None => parker.unpark(),
+        }
     }
 
     /// Thread records are never freed (rules 11 and 12): a kick that comes
     /// late is one spurious wake-up.
     fn send(self) {
-        for thread in self.threads.into_iter().take(self.len).flatten() {
+        for parker in self.parkers.into_iter().take(self.len).flatten() {
             events::count(Event::ReleasedSlowKicked);
-            thread.ticket_parker.unpark();
+            parker.unpark();
         }
     }
 }
@@ -185,14 +270,16 @@ mod tests {
 
     #[test]
     fn who_parks_while_a_release_looks_is_left_to_its_next_attempt() {
-        let entry = Parked::new(1, Native::thread());
+        let entry = Parked::new(1, &Native::thread().ticket_parker);
         let (inbox, mut lot) = (Inbox::<Native>::new(), Lot::new());
         // SAFETY: the lists are not used any more when the entry goes.
         unsafe { inbox.push(&entry, false) };
         // Read when only the holder had a ticket.
         lot.collect(&inbox, Word::SOLE, 8);
         let mut kicks = Kicks::new();
-        choose::<Native, Fixed<8>>(&mut lot, Word::SOLE.released(), &mut kicks);
+        let next = Word::SOLE.released();
+        let chosen = choose::<Native, Fixed<8>>(&mut lot, next, false, false, &mut kicks);
+        assert_eq!(chosen, Chosen::Enough);
         assert_eq!((lot.ready(), kicks.len), (1, 0));
     }
 }

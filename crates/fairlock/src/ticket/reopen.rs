@@ -9,10 +9,11 @@
 //! batch goes on for twice as long: a straggler that was away for a while waits about as
 //! long again, and what is lost waiting for it is a small part of the time.
 //!
-//! *The bound.* All that a batch serves is less than the largest batch, however often it was
-//! reopened, so no waiter is overtaken by as many. That takes [`MOST_TIMES`] into account,
-//! too: where sections are long, time is what runs out first. And after a fair release a
-//! batch is not reopened: those that wait are to go first, whether they have a CPU or not.
+//! *The bound.* All tickets of a batch, served or given up, are no more than the largest batch
+//! has, however often it was reopened, so no waiter is overtaken by as many. That takes
+//! [`MOST_TIMES`] into account, too: where sections are long, time is what runs out first. And
+//! after a fair release a batch is not reopened: those that wait are to go first, whether they
+//! have a CPU or not.
 //!
 //! *How waiters know.* The holder says in the lock's `hints` how often the batch may still
 //! be reopened, before the release after which that counts. A waiter reads the word with
@@ -25,11 +26,15 @@ use super::batch::BatchSize;
 use super::lock::TicketLock;
 use super::word::Word;
 use crate::platform::{Atomic, Platform};
+use crate::wait::WaitContext;
 
 /// In the hints: one of the waiters is the heir.
 pub(super) const HEIR: u32 = 1;
 /// In the hints: how often the batch may still be reopened.
 const TIMES_SHIFT: u32 = 1;
+const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
+/// In the hints: from here on they are the lock's name (see `give_up`).
+pub(super) const NAME_SHIFT: u32 = 4;
 
 /// How long the lock must have been free: about as long as a wake-up takes. (Time stands
 /// still in model checks.)
@@ -45,14 +50,22 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
     fn times_left(&self) -> u32 {
         // Relaxed: see the module.
-        self.hints.load(Ordering::Relaxed) >> TIMES_SHIFT
+        (self.hints.load(Ordering::Relaxed) & TIMES_MASK) >> TIMES_SHIFT
     }
 
-    /// The calling holder says how often the batch may still be reopened, of which `served`
-    /// have been served, and `left` may be.
-    pub(super) fn say_times_left(&self, times: u32, served: u32, left: u32) {
-        let has_room = served.saturating_add(left).saturating_add(Self::RESERVE) <= S::MAX;
-        let times = if has_room { times } else { 0 };
+    /// The calling holder says how often the batch may still be reopened, if it is not too
+    /// large for that already: `word` says what is left of it.
+    pub(super) fn allow_reopening(&self, times: u32, word: Word, pace: &S::Pace) {
+        let has_room = S::spent(pace, word.0) + word.left(S::MAX) + Self::RESERVE <= S::MAX;
+        self.say_times_left(if has_room { times } else { 0 });
+    }
+
+    /// The calling holder says that the batch may not be reopened.
+    pub(super) fn forbid_reopening(&self) {
+        self.say_times_left(0);
+    }
+
+    fn say_times_left(&self, times: u32) {
         let before = self.times_left();
         if times != before {
             // Relaxed: see the module. Nobody else changes this part of the hints.
@@ -72,7 +85,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // Acquire: for the hints.
         let word = Word(self.word.load(Ordering::Acquire));
         let was_free = !before.is_locked() && !word.is_locked() && before.head() == word.head();
-        if !was_free || word.is_eligible(ticket, S::MAX) {
+        // Without SERVING it may be held solo.
+        if !was_free || !word.is_serving() || word.is_eligible(ticket, S::MAX) {
             return false;
         }
         let Some(after) = self.reopens_after() else { return false };
@@ -81,7 +95,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             return false;
         }
         let reopened = word.with_left(word.left(S::MAX) + served_early, S::MAX);
-        if self.exchange(word, reopened.locked(), ticket).is_err() {
+        if self.exchange(word, reopened.locked(), ticket, &WaitContext::FOREVER).is_err() {
             return false;
         }
         // SAFETY: the lock was taken.
@@ -102,9 +116,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // Nobody else changes what is left.
         let left = word.left(S::MAX);
         let goes_on_ns = GOES_ON_NS << (MOST_TIMES - times);
-        let served = S::served(&own.pace);
+        let spent = S::spent(&own.pace, word.0);
         let tickets = S::reopen(&mut own.pace, goes_on_ns, P::now);
-        let left = left + tickets.min(S::MAX.saturating_sub(served + left));
+        let left = left + tickets.min(S::MAX.saturating_sub(spent + left));
         loop {
             let next = word.with_left(left, S::MAX);
             // Relaxed: who may go first is nothing that others read on the strength of.
@@ -119,7 +133,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
         }
         own.lot.count_ready(word, S::MAX);
-        self.say_times_left(times - 1, served, left);
+        self.allow_reopening(times - 1, word, &own.pace);
     }
 }
 
@@ -135,21 +149,23 @@ mod tests {
 
     /// A free lock with so many stragglers in its batch, which has `served` so many, and two
     /// tickets of the next one.
-    fn closed(served: u32, stragglers: u32) -> Lock {
+    fn closed(section_ns: u64, served: u32, stragglers: u32) -> Lock {
         let mut lock = Lock::after(100);
         let mut word = lock.load();
         for _ in 0..stragglers + 2 {
             word = word.with_ticket();
         }
         lock.word = <Native as Platform>::AtomicU64::new(word.with_left(stragglers, MAX).0);
-        Adaptive::<MAX>::set_served(&mut lock.own.get_mut().pace, served);
-        lock.say_times_left(MOST_TIMES, served, stragglers);
+        let word = lock.load();
+        Adaptive::<MAX>::set_spent(&mut lock.own.get_mut().pace, word.head(), served, section_ns);
+        // SAFETY: nobody else is there.
+        lock.allow_reopening(MOST_TIMES, word, unsafe { &(*lock.own.get()).pace });
         lock
     }
 
     #[test]
     fn a_batch_is_reopened_when_its_lock_has_been_free_for_long_enough() {
-        let lock = closed(1, 1);
+        let lock = closed(GOES_ON_NS, 1, 1);
         let word = lock.load();
         assert!(!lock.reopen(101, word, FREE_NS - 1));
         assert!(!lock.reopen(100, word, u64::MAX), "it is of the batch itself");
@@ -163,8 +179,8 @@ mod tests {
 
     #[test]
     fn those_that_a_reopened_batch_serves_are_kicked_in_their_turn() {
-        let lock = closed(1, 1);
-        let entry = Parked::new(101, Native::thread());
+        let lock = closed(GOES_ON_NS, 1, 1);
+        let entry = Parked::new(101, &Native::thread().ticket_parker);
         // SAFETY: the lists are not used any more when the entry goes.
         unsafe { lock.inbox.push(&entry, false) };
         // SAFETY: nobody else is there.
@@ -178,9 +194,9 @@ mod tests {
     #[test]
     fn a_batch_serves_no_more_than_the_largest_one_however_often_it_is_reopened() {
         for served in 0..MAX {
-            let lock = closed(served, 1);
+            let lock = closed(0, served, 1);
             if lock.reopen(101, lock.load(), u64::MAX) {
-                assert!(served + lock.load().left(MAX) <= MAX);
+                assert_eq!(served + lock.load().left(MAX), MAX);
             } else {
                 assert!(served + 1 + Lock::RESERVE > MAX);
             }
@@ -188,9 +204,24 @@ mod tests {
     }
 
     #[test]
+    fn a_ticket_given_up_counts_in_its_batch_when_that_is_reopened() {
+        let lock = closed(0, 1, 9);
+        assert_eq!(lock.take(lock.load(), 100, &WaitContext::FOREVER), Some(Ok(())));
+        for _ in 0..7 {
+            lock.retire(lock.load());
+        }
+        // SAFETY: taken above.
+        unsafe { lock.unlock() };
+        assert_eq!(lock.load().left(MAX), 1);
+        assert!(lock.reopen(109, lock.load(), u64::MAX));
+        let word = lock.load();
+        assert!(word.head_since(99) + word.left(MAX) <= MAX, "{} are left", word.left(MAX));
+    }
+
+    #[test]
     fn nobody_goes_before_those_that_were_let_go_first() {
-        let lock = closed(1, 2);
-        assert!(lock.take(lock.load(), 100));
+        let lock = closed(0, 1, 2);
+        assert_eq!(lock.take(lock.load(), 100, &WaitContext::FOREVER), Some(Ok(())));
         // SAFETY: taken above.
         unsafe { lock.unlock_fair() };
         assert!(!lock.load().is_locked() && lock.times_left() == 0);

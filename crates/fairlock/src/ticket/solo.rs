@@ -26,7 +26,7 @@
 //! for the store, and with that the order is certain.)
 //!
 //! *Wake-up.* The first in line spins, then leaves its address in `solo` and
-//! sleeps. A solo holder that finds the word not IDLE takes the address out as it
+//! sleeps. (If it gives up it takes the address back.) A solo holder that finds the word not IDLE takes the address out as it
 //! releases, and wakes it. One that found it IDLE releases with a plain store,
 //! which may wipe an address away that came in the instant between its look and
 //! its store: a store cannot tell. Hence the first in line always sleeps on a
@@ -40,14 +40,14 @@
 use core::sync::atomic::Ordering;
 
 use crate::events::{self, Event};
-use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::Thread;
+use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
+use crate::wait::{Parker, WaitContext, WaitError};
 
 /// Nobody holds the lock without a ticket.
 const FREE: usize = 0;
 /// Somebody does, or tries to.
 const HELD: usize = 1;
-// Anything else: somebody does, and the thread record at this address is to be
+// Anything else: somebody does, and who sleeps in the parker at this address is to be
 // woken when it is free.
 
 /// How long to spin for a solo holder before sleeping.
@@ -103,41 +103,62 @@ impl<P: Platform> Solo<P> {
         if holder != HELD {
             events::count(Event::ReleasedSlow);
             events::count(Event::ReleasedSlowKicked);
-            // SAFETY: the address of a thread record, which is never freed.
-            unsafe { &*(holder as *const Thread<P>) }.ticket_parker.unpark();
+            // SAFETY: the address of a parker in a thread record, which is never freed.
+            unsafe { &*(holder as *const Parker<P>) }.unpark();
         }
     }
 
     /// For the first in line, with LOCK set: waits until nobody holds the lock
     /// without a ticket.
-    pub(super) fn wait_until_free(&self) {
+    pub(super) fn wait_until_free(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         // AcqRel: see *Exclusion*; the section of the solo holder happened before.
         while self.holder.fetch_or(FREE, Ordering::AcqRel) != FREE {
-            if !P::spin_until(&self.holder, SPIN_NS, |holder: usize| holder == FREE) {
-                self.sleep_until_free();
+            let spin = if until.can_end() { SPIN_NS.min(until.left(P::now())) } else { SPIN_NS };
+            if !P::spin_until(&self.holder, spin, |holder: usize| holder == FREE) {
+                self.sleep_until_free(until)?;
             }
         }
+        Ok(())
     }
 
     #[cold]
-    fn sleep_until_free(&self) {
+    fn sleep_until_free(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if let Some(why) = until.expired(P::now) {
+            return Err(why);
+        }
         events::count(Event::TakenSlow);
-        let thread = P::thread();
+        let parker = until.parker(P::thread());
+        let address = core::ptr::from_ref(parker) as usize;
         let mut nap = NAP_NS.0;
+        let mut ended = None;
         while self.is_held() {
+            ended = ended.or_else(|| until.expired(P::now));
+            if let Some(why) = ended {
+                // Relaxed: it takes back what the compare-exchange below left.
+                match self.holder.compare_exchange(
+                    address,
+                    HELD,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                ) {
+                    Err(FREE) => break,
+                    _ => return Err(why),
+                }
+            }
             // Nobody else leaves an address: one at a time is first in line.
             // Release: pairs with the Acquire of whoever takes it out.
-            let before = self.holder.compare_exchange(
-                HELD,
-                thread.hint(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
+            let before =
+                self.holder.compare_exchange(HELD, address, Ordering::Release, Ordering::Relaxed);
             if before != Err(FREE) {
-                thread.ticket_parker.park(Some(P::now() + nap), false);
+                let now = P::now();
+                let wake = now + nap.min(until.left(now));
+                if parker.park(Some(wake), until.interruptible) == WaitOutcome::Interrupted {
+                    ended = Some(WaitError::Interrupted);
+                }
                 nap = (2 * nap).min(NAP_NS.1);
             }
         }
+        Ok(())
     }
 
     #[cfg(all(test, fairlock_loom))]
@@ -155,7 +176,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
     use super::*;
-    use crate::platform::WaitOutcome;
+    use crate::wait::Thread;
 
     /// A machine with one thread, where a sleep takes as long as it is to take.
     struct Alone;
@@ -214,7 +235,7 @@ mod tests {
         for held in [100_000, 10_000_000, 60_000_000_000] {
             assert!(SOLO.enter());
             LEAVES_AT.set(NOW.get() + held);
-            SOLO.wait_until_free();
+            SOLO.wait_until_free(&WaitContext::FOREVER).unwrap();
             let late = NOW.get() - LEAVES_AT.get();
             assert!(late <= NAP_NS.1, "asleep beside a free lock for {late} ns after {held}");
             assert!(!SOLO.is_held());

@@ -11,8 +11,8 @@ use crate::platform::loom::{Loom, assert_fails};
 
 /// A lock and what it guards: loom reports two threads inside at once, and a
 /// section that does not see the one before.
-struct Guarded<S: BatchSize> {
-    lock: TicketLock<Loom, S>,
+pub(super) struct Guarded<S: BatchSize> {
+    pub(super) lock: TicketLock<Loom, S>,
     value: UnsafeCell<u32>,
 }
 
@@ -22,11 +22,11 @@ unsafe impl<S: BatchSize> Sync for Guarded<S> {}
 unsafe impl<S: BatchSize> Send for Guarded<S> {}
 
 impl<S: BatchSize> Guarded<S> {
-    fn new(served: u32) -> Arc<Self> {
+    pub(super) fn new(served: u32) -> Arc<Self> {
         Arc::new(Self { lock: TicketLock::after(served), value: UnsafeCell::new(0) })
     }
 
-    fn add(&self) {
+    pub(super) fn add(&self) {
         self.lock.lock();
         self.add_held();
     }
@@ -39,14 +39,14 @@ impl<S: BatchSize> Guarded<S> {
         u32::from(taken)
     }
 
-    fn add_held(&self) {
+    pub(super) fn add_held(&self) {
         // SAFETY: the lock is held.
         self.value.with_mut(|value| unsafe { *value += 1 });
         // SAFETY: the lock is held.
         unsafe { self.lock.unlock() };
     }
 
-    fn check(&self, sections: u32) {
+    pub(super) fn check(&self, sections: u32) {
         assert!(!self.lock.is_locked() && !self.lock.is_contended());
         // SAFETY: the other threads have ended.
         assert_eq!(self.value.with(|value| unsafe { *value }), sections);

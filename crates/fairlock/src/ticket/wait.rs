@@ -3,12 +3,14 @@
 use core::sync::atomic::Ordering;
 
 use super::batch::BatchSize;
-use super::lock::{TicketLock, can_take};
+use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
+use super::release::Passes;
 use super::reopen::HEIR;
 use super::word::Word;
 use crate::events::{self, Event};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::wait::{WaitContext, WaitError};
 
 /// How long a waiter spins before it parks, and after each kick: about what a
 /// wake-up costs.
@@ -57,7 +59,7 @@ const NAP_NS: (u64, u64) = (200_000, 1_600_000);
 /// enum the compiler may look at a field that is not there, if that changes nothing, and
 /// memcheck tells.
 #[derive(Clone, Copy)]
-struct InVain(u64);
+pub(super) struct InVain(u64);
 
 impl InVain {
     const WAITING: Self = Self(u64::MAX);
@@ -72,56 +74,113 @@ impl InVain {
     }
 }
 
+/// How a sleep ended.
+enum Slept {
+    /// LOCK was taken meanwhile; the entry may still be listed.
+    Taken(Taken),
+    /// The entry is out of all lists.
+    Kicked,
+    /// The wait is to end. The entry may still be listed.
+    Ended(WaitError),
+}
+
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
-    /// Stands back first if the thread has just done this before.
     #[inline(never)]
-    pub(super) fn lock_contended_with_backoff(&self) {
-        let word = self.load();
-        if word != Word::IDLE && self.barge(word) {
-            return;
-        }
-        if word == Word::IDLE || word.is_open(S::MAX) {
-            let now = P::now();
-            let since = now.wrapping_sub(P::thread().contended.replace(now));
-            if since < HURRIED_NS {
-                P::spin_until(&P::AtomicU32::new(0), STAND_BACK_NS, |_: u32| false);
-                if self.take_solo() {
-                    return;
-                }
-            }
-        }
-        self.lock_contended();
+    pub(super) fn lock_contended(&self) {
+        let taken = self.wait_for_lock(&WaitContext::FOREVER);
+        debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 
     #[inline(never)]
-    pub(super) fn lock_contended(&self) {
-        if self.barge(self.load()) {
-            return;
+    pub(super) fn lock_contended_with_backoff(&self) {
+        let taken = self.wait_for_lock_with_backoff(&WaitContext::FOREVER);
+        debug_assert!(taken.is_ok(), "a wait for ever has ended");
+    }
+
+    /// Stands back first if the thread has just done this before.
+    pub(super) fn wait_for_lock_with_backoff(
+        &self,
+        until: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let word = self.load();
+        let free = word != Word::IDLE && !word.is_locked();
+        if (word == Word::IDLE || word.is_open(S::MAX)) && !free {
+            let now = P::now();
+            let since = now.wrapping_sub(P::thread().contended.replace(now));
+            if since < HURRIED_NS {
+                let pause = STAND_BACK_NS.min(until.left(now));
+                P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);
+                if self.take_solo() {
+                    return Ok(());
+                }
+            }
+        }
+        self.wait_for_lock(until)
+    }
+
+    #[inline(never)]
+    pub(super) fn wait_for_lock(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let taken = match self.barge(self.load(), until) {
+            Some(taken) => taken,
+            None => self.wait_with_ticket(until)?,
+        };
+        if taken.is_err() {
+            // SAFETY: LOCK was taken.
+            unsafe { self.pass_on(self.load(), Passes::Withdrawal) };
+        }
+        taken
+    }
+
+    fn wait_with_ticket(&self, until: &WaitContext<'_, P>) -> Result<Taken, WaitError> {
+        if let Some(why) = until.expired(P::now) {
+            return Err(why);
+        }
+        #[cfg(feature = "alloc")]
+        if let Some(place) = self.place_given_up(P::thread()) {
+            return match self.spin(place.entry.ticket.get(), until) {
+                Ok(taken) => {
+                    // SAFETY: LOCK was taken.
+                    unsafe { self.unlist(&place.entry) };
+                    Ok(taken)
+                }
+                Err(why) => self.lock_parked(&place.entry, why, until),
+            };
         }
         // Relaxed: a ticket gives nothing yet.
         let before = Word(self.word.fetch_add(Word::TICKET, Ordering::Relaxed));
         let ticket = before.tail();
-        if self.take(before.with_ticket(), ticket) {
-            return;
+        if let Some(taken) = self.take(before.with_ticket(), ticket, until) {
+            return Ok(taken);
         }
-        if let Err(why) = self.spin(ticket) {
-            events::count(Event::TakenSlow);
-            self.lock_parked(ticket, why);
+        let why = match self.spin(ticket, until) {
+            Ok(taken) => return Ok(taken),
+            Err(why) => why,
+        };
+        events::count(Event::TakenSlow);
+        let thread = P::thread();
+        #[cfg(feature = "alloc")]
+        if until.can_end() {
+            return self.lock_parked(&self.new_place(thread, ticket).entry, why, until);
         }
+        self.lock_parked(&Parked::new(ticket, &thread.ticket_parker), why, until)
     }
 
     /// Waits awake for a bounded time.
-    fn spin(&self, ticket: u32) -> Result<(), InVain> {
+    pub(super) fn spin(&self, ticket: u32, until: &WaitContext<'_, P>) -> Result<Taken, InVain> {
         let still = P::AtomicU32::new(0);
         let mut started = P::now();
         let mut first = self.load();
         let mut raced = false;
         loop {
             let word = self.load();
-            if self.take(word, ticket) {
-                return Ok(());
+            if let Some(taken) = self.take(word, ticket, until) {
+                return Ok(taken);
             }
             let now = P::now();
+            let left = until.left(now);
+            if until.expired(|| now).is_some() {
+                return Err(InVain::WAITING);
+            }
             let crowd = (CROWD..=P::cpus() as u32).contains(&word.outstanding());
             if crowd && word.served_since(first) > 0 && word.overtook(ticket) == 0 {
                 // The line moves, with a CPU for everybody in it: who went to sleep
@@ -158,13 +217,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 (SPIN_NS, InVain::WAITING)
             };
             if spun >= bound {
-                return self.give_up(mine, ticket, first, spun, why);
+                return self.end_spin(mine, ticket, first, spun, why);
             }
             if why.is_overtaken() {
                 // The holder keeps its cache lines while we look only now and
                 // then; more often towards the end.
                 let pause = (why.0 / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
-                P::spin_until(&still, pause, |_| false);
+                P::spin_until(&still, pause.min(left), |_| false);
             } else if yields && spun > YIELD_AFTER_NS {
                 P::yield_now();
             } else {
@@ -184,11 +243,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     let word = Word(word);
                     can_take::<S>(word, ticket) && ahead(word) == 0
                 };
-                if P::spin_until(&self.word, bound, can_take) {
+                if P::spin_until(&self.word, bound.min(left), can_take) {
                     continue;
                 }
                 if !racing && !yields {
-                    return self.give_up(mine, ticket, first, spun, why);
+                    return self.end_spin(mine, ticket, first, spun, why);
                 }
             }
             // A clock that stands still is a model checker's: one look is all.
@@ -199,89 +258,126 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// The end of a spin, unless the lock has been free all along, and may be taken for that.
-    fn give_up(
+    fn end_spin(
         &self,
         mine: bool,
         ticket: u32,
         first: Word,
         spun: u64,
         why: InVain,
-    ) -> Result<(), InVain> {
-        if S::LONG && !mine && self.reopen(ticket, first, spun) { Ok(()) } else { Err(why) }
+    ) -> Result<Taken, InVain> {
+        if S::LONG && !mine && self.reopen(ticket, first, spun) { Ok(Ok(())) } else { Err(why) }
     }
 
-    /// Parks until kicked, spins again, and so on until the lock is taken.
+    /// Parks until kicked, spins again, and so on until LOCK is taken or the wait ends.
     #[cold]
-    fn lock_parked(&self, ticket: u32, mut why: InVain) {
-        let thread = P::thread();
-        let entry = Parked::new(ticket, thread);
+    pub(super) fn lock_parked(
+        &self,
+        entry: &Parked<P>,
+        mut why: InVain,
+        until: &WaitContext<'_, P>,
+    ) -> Result<Taken, WaitError> {
         loop {
             // Relaxed: who is heir is a matter of speed.
-            let heir =
-                why.is_overtaken() && self.hints.fetch_or(HEIR, Ordering::Relaxed) & HEIR == 0;
-            let taken = self.park(&entry, heir.then_some(why));
+            let heir = why.is_overtaken()
+                && entry.is_out()
+                && self.hints.fetch_or(HEIR, Ordering::Relaxed) & HEIR == 0;
+            let slept = self.park(entry, heir.then_some(why), until);
             if heir {
-                // Before the release that lets the lock be freed, if taken.
+                // Before the release that lets the lock be freed, if taken; and before the
+                // holder is told, if the wait has ended.
                 self.hints.fetch_and(!HEIR, Ordering::Relaxed);
             }
-            if taken {
-                // SAFETY: the lock was taken.
-                return unsafe { self.unlist(&entry) };
+            match slept {
+                Slept::Taken(taken) => {
+                    // SAFETY: LOCK was taken.
+                    unsafe { self.unlist(entry) };
+                    return Ok(taken);
+                }
+                Slept::Kicked => {}
+                #[cfg(feature = "alloc")]
+                Slept::Ended(error) => return self.give_up(entry, error, until),
+                #[cfg(not(feature = "alloc"))]
+                Slept::Ended(_) => unreachable!("a wait for ever has ended"),
             }
-            match self.spin(ticket) {
-                Ok(()) => return,
+            match self.spin(entry.ticket.get(), until) {
+                Ok(taken) => return Ok(taken),
                 Err(again) => why = again,
             }
         }
     }
 
-    /// Sleeps until kicked: false. True if the lock was taken meanwhile; the
-    /// entry may still be listed then. The heir says how its last spin went.
-    fn park(&self, entry: &Parked<P>, mut heir: Option<InVain>) -> bool {
-        // SAFETY: the entry is in no list, and `lock_parked` keeps its frame
-        // until it is out of them again, with the lock held (invariant 1).
-        unsafe { self.inbox.push(entry, heir.is_some()) };
-        // AcqRel: the release publishes the push to the holder that sees
-        // INBOX; the acquire is `take`'s.
-        let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
-        if !faulty!(S, ParksBlindly) && self.take(word, entry.ticket) {
-            events::count(Event::TakenSlowPickup);
-            return true;
+    /// Sleeps until kicked, or until the wait ends. The heir says how its last spin went.
+    fn park(
+        &self,
+        entry: &Parked<P>,
+        mut heir: Option<InVain>,
+        until: &WaitContext<'_, P>,
+    ) -> Slept {
+        let ticket = entry.ticket.get();
+        if let Some(why) = until.expired(P::now) {
+            return Slept::Ended(why);
+        }
+        if entry.is_out() {
+            // SAFETY: the entry is in no list, and in the frame of `wait_with_ticket`, which
+            // keeps it until it is out of them again, with LOCK taken; or in a place
+            // (invariant 1).
+            unsafe { self.inbox.push(entry, heir.is_some()) };
+            // AcqRel: the release publishes the push to the holder that sees
+            // INBOX; the acquire is `take`'s.
+            let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
+            if !faulty!(S, ParksBlindly)
+                && let Some(taken) = self.take(word, ticket, until)
+            {
+                events::count(Event::TakenSlowPickup);
+                return Slept::Taken(taken);
+            }
         }
         // The lock was held, or serving another batch, after INBOX was up: a
         // release will look for us (invariant 3).
         let mut nap = NAP_NS.0;
-        while entry.is_linked() {
-            let until = heir.map(|why| P::now() + nap.min(why.until_closing()));
-            entry.thread.ticket_parker.park(until, false);
-            if !entry.is_linked() {
+        while !entry.is_out() {
+            let wake = heir.map(|why| P::now() + nap.min(why.until_closing()));
+            let wake = wake.into_iter().chain(until.deadline).min();
+            let outcome = entry.parker.park(wake, until.interruptible);
+            if entry.is_out() {
                 break;
+            }
+            let ended = match outcome {
+                WaitOutcome::Interrupted => Some(WaitError::Interrupted),
+                _ => until.expired(P::now),
+            };
+            if let Some(why) = ended {
+                return Slept::Ended(why);
             }
             // The timer, or a kick meant for an earlier wait.
             if heir.is_none() {
-                if self.take(self.load(), entry.ticket) {
-                    return true;
+                if let Some(taken) = self.take(self.load(), ticket, until) {
+                    return Slept::Taken(taken);
                 }
                 continue;
             }
-            match self.spin(entry.ticket) {
-                Ok(()) => return true,
+            match self.spin(ticket, until) {
+                Ok(taken) => return Slept::Taken(taken),
                 Err(why) => heir = Some(why),
             }
             nap = (2 * nap).min(NAP_NS.1);
         }
-        false
+        Slept::Kicked
     }
 
-    /// Takes the calling holder's own entry out of inbox and lot.
+    /// Takes the entry of the caller, who has LOCK, out of inbox and lot.
     ///
     /// # Safety
-    /// The caller holds the lock.
-    unsafe fn unlist(&self, entry: &Parked<P>) {
-        // SAFETY: the caller holds the lock.
+    /// The caller has LOCK.
+    pub(super) unsafe fn unlist(&self, entry: &Parked<P>) {
+        if entry.is_out() {
+            return;
+        }
+        // SAFETY: the caller has LOCK.
         let own = unsafe { &mut *self.own.get() };
         own.lot.collect(&self.inbox, self.load(), S::MAX);
-        if entry.is_linked() {
+        if !entry.is_out() {
             own.lot.remove(entry);
         }
     }

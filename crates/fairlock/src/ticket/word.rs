@@ -8,7 +8,8 @@
 /// | 1-22 | head | tickets served, modulo 2^22 |
 /// | 23 | SLOWPATH | the list of parked waiters is not empty |
 /// | 24 | INBOX | somebody parked since the holder last emptied the inbox |
-/// | 25-41 | spent | the lock's largest batch less what is left of the current one |
+/// | 25-40 | spent | the lock's largest batch less what is left of the current one |
+/// | 41 | SERVING | a ticket has been served since the lock was idle: nobody holds it solo |
 /// | 42-63 | tail | tickets taken, modulo 2^22 |
 ///
 /// * A ticket is the tail before its taker added one. `tail - head` tickets
@@ -20,7 +21,9 @@
 /// * The batch is *open* while its last ticket has not been taken.
 /// * A lock without tickets is [`IDLE`](Word::IDLE): free, or held solo (see
 ///   `solo`). The release that leaves nobody behind starts the tickets again at
-///   zero, so head 0 says that the first in line may meet a solo holder.
+///   zero, without SERVING: the next one that has LOCK may meet a solo holder.
+/// * A ticket whose waiter has given up is *retired* (see `give_up`): counted in the
+///   head, and in what its batch has spent, as if it had been served.
 ///
 /// Everything that makes a waiter eligible or a releaser look for parked
 /// waiters is in this one word. All changes of the word are read-modify-writes,
@@ -29,8 +32,9 @@
 /// release. No fence is needed.
 ///
 /// Twenty-two bits are enough: Linux has at most 2^22 threads
-/// (`PID_MAX_LIMIT`), a thread waits for one ticket at a time, and the tickets
-/// compared lie between a batch below `head` and a thread count above it.
+/// (`PID_MAX_LIMIT`), of which not all are at one lock, a thread waits for one ticket at a
+/// time and has given up one more at most, and the tickets compared lie between a batch
+/// below `head` and the outstanding ones above it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 
@@ -46,7 +50,8 @@ const HEAD_SHIFT: u32 = 1;
 const SLOWPATH: u64 = 1 << 23;
 const INBOX: u64 = 1 << 24;
 const SPENT_SHIFT: u32 = 25;
-const SPENT_MASK: u64 = ((1 << 17) - 1) << SPENT_SHIFT;
+const SPENT_MASK: u64 = ((1 << 16) - 1) << SPENT_SHIFT;
+const SERVING: u64 = 1 << 41;
 const TAIL_SHIFT: u32 = 42;
 const HEAD_MASK: u64 = (TICKETS as u64 - 1) << HEAD_SHIFT;
 
@@ -64,12 +69,18 @@ impl Word {
     #[cfg(test)]
     pub(super) fn after(tickets: u32) -> Self {
         let n = u64::from(tickets % TICKETS);
-        Self(n << HEAD_SHIFT | n << TAIL_SHIFT)
+        let serving = if n == 0 { 0 } else { SERVING };
+        Self(n << HEAD_SHIFT | n << TAIL_SHIFT | serving)
     }
 
     #[inline]
     pub(super) fn is_locked(self) -> bool {
         self.0 & LOCK != 0
+    }
+
+    #[inline]
+    pub(super) fn is_serving(self) -> bool {
+        self.0 & SERVING != 0
     }
 
     #[inline]
@@ -152,7 +163,13 @@ impl Word {
     /// Tickets served since the word was `earlier`.
     #[inline]
     pub(super) fn served_since(self, earlier: Self) -> u32 {
-        self.head().wrapping_sub(earlier.head()) % TICKETS
+        self.head_since(earlier.head())
+    }
+
+    /// Tickets served since the head was `earlier`.
+    #[inline]
+    pub(super) fn head_since(self, earlier: u32) -> u32 {
+        self.head().wrapping_sub(earlier) % TICKETS
     }
 
     /// Outstanding tickets of the current batch.
@@ -171,6 +188,12 @@ impl Word {
         Self(self.0.wrapping_add(Self::TICKET))
     }
 
+    /// The same once the holder has a ticket and needs nobody's leave.
+    #[cfg(test)]
+    pub(super) fn serving(self) -> Self {
+        Self(self.0 | SERVING)
+    }
+
     #[inline]
     pub(super) fn with_inbox(self) -> Self {
         Self(self.0 | INBOX)
@@ -186,14 +209,32 @@ impl Word {
         Self(if parked { self.0 | SLOWPATH } else { self.0 & !SLOWPATH })
     }
 
-    /// The holder's ticket served: LOCK falls, and the carry of the addition
-    /// counts it in the head. The batch may be used up now.
+    /// The holder's ticket served: LOCK falls. The batch may be used up now: then what is
+    /// left of it has to be set.
     #[inline]
     pub(super) fn released(self) -> Self {
+        Self((self.retired().0 & !LOCK) | SERVING)
+    }
+
+    /// The same for who has LOCK, but gave up waiting for the solo holder.
+    #[inline]
+    pub(super) fn withdrawn(self) -> Self {
+        Self(self.retired().0 & !LOCK)
+    }
+
+    /// A ticket of the batch given up.
+    #[inline]
+    pub(super) fn retired(self) -> Self {
+        let spent = (self.0.wrapping_add(1 << SPENT_SHIFT)) & SPENT_MASK;
+        Self((self.skipped(1).0 & !SPENT_MASK) | spent)
+    }
+
+    /// That many tickets given up, the first ones of a batch that has not begun.
+    #[inline]
+    pub(super) fn skipped(self, tickets: u32) -> Self {
         // Only the head's own bits: its wrap must not reach SLOWPATH.
-        let half = LOCK | HEAD_MASK;
-        let head = ((self.0 & half) + LOCK) & half;
-        Self(((self.0 & !half) | head) + (1 << SPENT_SHIFT))
+        let head = (self.0 + (u64::from(tickets) << HEAD_SHIFT)) & HEAD_MASK;
+        Self((self.0 & !HEAD_MASK) | head)
     }
 
     /// The same with `left` services left in the batch.
@@ -230,6 +271,7 @@ mod tests {
         locked: bool,
         parked: bool,
         inbox: bool,
+        serving: bool,
     }
 
     impl Model {
@@ -245,6 +287,9 @@ mod tests {
             if self.inbox {
                 word = word.with_inbox();
             }
+            if self.serving {
+                word = word.serving();
+            }
             word
         }
     }
@@ -258,9 +303,10 @@ mod tests {
             locked in any::<bool>(),
             parked in any::<bool>(),
             inbox in any::<bool>(),
+            serving in any::<bool>(),
         ) -> (Model, u32) {
             let outstanding = outstanding.max(u64::from(locked));
-            (Model { head, tail: head + outstanding, left, locked, parked, inbox }, 1 << max_bits)
+            (Model { head, tail: head + outstanding, left, locked, parked, inbox, serving }, 1 << max_bits)
         }
     }
 
@@ -275,6 +321,7 @@ mod tests {
             prop_assert_eq!(word.is_locked(), m.locked);
             prop_assert_eq!(word.has_parked(), m.parked);
             prop_assert_eq!(word.has_inbox(), m.inbox);
+            prop_assert_eq!(word.is_serving(), m.serving);
         }
 
         #[test]
@@ -285,9 +332,29 @@ mod tests {
 
         #[test]
         fn a_release_moves_the_head_and_spends_one_service((m, max) in model()) {
-            prop_assume!(m.locked);
+            prop_assume!(m.locked && m.left > 1);
             let after = Model { head: m.head + 1, left: m.left - 1, locked: false, ..m };
+            prop_assert!(m.word(max).withdrawn() == after.word(max));
+            let after = Model { serving: true, ..after };
             prop_assert!(m.word(max).released() == after.word(max));
+        }
+
+        #[test]
+        fn the_last_release_of_a_batch_leaves_the_other_fields((m, max) in model(), left in 1..=1u32 << 16) {
+            prop_assume!(m.locked);
+            let left = left.min(max);
+            let after = Model { head: m.head + 1, left, locked: false, serving: true, ..m };
+            let m = Model { left: 1, ..m };
+            prop_assert!(m.word(max).released().with_left(left, max) == after.word(max));
+        }
+
+        #[test]
+        fn a_ticket_given_up_moves_the_head_only((m, max) in model(), tickets in 0..100u32) {
+            let after = Model { head: m.head + u64::from(tickets), tail: m.tail, ..m };
+            prop_assert!(m.word(max).skipped(tickets) == after.word(max));
+            prop_assume!(m.left > 1);
+            let after = Model { head: m.head + 1, left: m.left - 1, ..m };
+            prop_assert!(m.word(max).retired() == after.word(max));
         }
 
         #[test]

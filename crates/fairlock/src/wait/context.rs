@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::CancelToken;
+use super::{CancelToken, Parker, Thread};
 use crate::platform::Platform;
 
 /// Why a wait ended without the lock.
@@ -55,6 +55,22 @@ impl<'a, P: Platform> WaitContext<'a, P> {
 
     pub(crate) const fn cancellable(token: &'a CancelToken<P>) -> Self {
         Self { deadline: None, interruptible: false, cancel: Some(token) }
+    }
+
+    /// Whether the wait may end without the lock.
+    pub(crate) fn can_end(&self) -> bool {
+        self.deadline.is_some() || self.interruptible || self.cancel.is_some()
+    }
+
+    /// Where `thread`, the calling one, sleeps for a ticket lock. Not where its queue locks
+    /// put it if the wait may end: a token wakes the other one.
+    pub(crate) fn parker(&self, thread: &'static Thread<P>) -> &'static Parker<P> {
+        if self.can_end() { &thread.parker } else { &thread.ticket_parker }
+    }
+
+    /// Nanoseconds until the deadline.
+    pub(crate) fn left(&self, now: u64) -> u64 {
+        self.deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(now))
     }
 
     /// The reason to give up now, if there is one.

@@ -29,6 +29,9 @@ pub struct Thread<P: Platform> {
     pub(crate) contended: Cell<u64>,
     /// The wait that it gave up last.
     pub(crate) given_up: GivenUp,
+    /// Where it waits for ticket locks, if that may end.
+    #[cfg(feature = "alloc")]
+    pub(crate) places: crate::ticket::Places<P>,
     /// What it cost the thread to wake others the last time, in nanoseconds.
     pub(crate) wake_cost: Cell<u64>,
     /// Reads past a queue that no lock was told of.
@@ -38,7 +41,8 @@ pub struct Thread<P: Platform> {
 }
 
 // SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
-// `contended`, `given_up`, `wake_cost` and `past_queue` are used by the record's own thread only.
+// `contended`, `given_up`, `places`, `wake_cost` and `past_queue` are used by the record's own
+// thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -54,6 +58,8 @@ impl<P: Platform> Thread<P> {
             gives_way: Cell::new(0),
             contended: Cell::new(0),
             given_up: GivenUp::new(),
+            #[cfg(feature = "alloc")]
+            places: crate::ticket::Places::new(),
             wake_cost: Cell::new(0),
             past_queue: Cell::new(0),
             cpu: Hint::new(0),

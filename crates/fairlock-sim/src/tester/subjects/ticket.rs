@@ -2,15 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 
+use fairlock::platform::Platform;
 use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
+use fairlock::wait::CancelToken;
 
 use super::{Complaint, Room, Subject, SubjectKind, stay};
 use crate::platform::Sim;
 use crate::tester::failure::Kind;
-use crate::tester::script::{Abilities, Action, How, Script, Then};
+use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
 const CAN: Abilities =
-    Abilities { shared: false, timed: false, fair: true, ranges: false, priorities: false };
+    Abilities { shared: false, timed: true, fair: true, ranges: false, priorities: false };
 
 macro_rules! kind {
     ($name:literal, $about:literal, $lock:expr, $backoff:expr) => {
@@ -42,6 +44,8 @@ struct Waiter {
     asks: bool,
     /// Which ticket it has, counted from the first.
     ticket: Option<u64>,
+    /// The one that it gave up last, and has again when it comes back in time.
+    given_up: Option<u64>,
     /// By how many later ones it was overtaken.
     overtaken: u32,
 }
@@ -49,6 +53,7 @@ struct Waiter {
 struct Tickets<S: BatchSize> {
     lock: TicketLock<Sim, S>,
     backoff: bool,
+    tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
     waiters: RefCell<Vec<Waiter>>,
     /// Tickets taken as the word showed them last, and altogether.
@@ -66,6 +71,7 @@ impl<S: BatchSize> Tickets<S> {
         Self {
             lock,
             backoff,
+            tokens: std::array::from_fn(|_| CancelToken::new()),
             room: Room::default(),
             waiters: RefCell::new(vec![Waiter::default(); script.len()]),
             tail: Cell::new(0),
@@ -79,45 +85,51 @@ impl<S: BatchSize> Tickets<S> {
     fn count_overtaken(&self, me: usize) {
         let mut waiters = self.waiters.borrow_mut();
         // One that takes ticket and lock in one step has the latest; one without a
-        // ticket met nobody who had one.
-        let mine = waiters[me].ticket.unwrap_or(u64::MAX);
+        // ticket met nobody who had one; one that has not taken a ticket since it gave one
+        // up may have that again.
+        let mine = waiters[me].ticket.or(waiters[me].given_up).unwrap_or(u64::MAX);
+        let (by, batch) = (waiters[me].overtaken, S::MAX);
+        // Only now: others may be known to have given up before they return.
+        if by >= batch {
+            let what = format!("thread {me} was overtaken {by} times, in a batch of {batch}");
+            self.room.complain(Kind::Order, what);
+        }
         waiters[me] = Waiter::default();
-        let batch = S::MAX;
-        for (thread, waiter) in waiters.iter_mut().enumerate() {
-            if waiter.ticket.is_some_and(|ticket| ticket < mine) {
-                waiter.overtaken += 1;
-                if waiter.overtaken >= batch {
-                    let by = waiter.overtaken;
-                    let what =
-                        format!("thread {thread} was overtaken {by} times, in a batch of {batch}");
-                    self.room.complain(Kind::Order, what);
-                }
-            }
+        for waiter in waiters.iter_mut() {
+            waiter.overtaken += u32::from(waiter.ticket.is_some_and(|ticket| ticket < mine));
         }
     }
 }
 
 impl<S: BatchSize> Subject for Tickets<S> {
     fn act(&self, action: &Action) {
-        let Action::Visit { how, section, then, .. } = *action else {
-            if let Action::Away(section) = *action {
-                stay(section);
-            }
-            return;
+        let (how, section, then) = match *action {
+            Action::Visit { how, section, then, .. } => (how, section, then),
+            Action::Away(section) => return stay(section),
+            Action::Cancel(token) => return self.tokens[token].cancel(),
+            Action::Priority(_) => return,
         };
         let me = crate::thread();
         let over = || self.to_come.set(self.to_come.get() - 1);
-        if how == How::Try {
-            if !self.lock.try_lock() {
-                return over();
-            }
-        } else {
-            self.waiters.borrow_mut()[me].asks = true;
-            if self.backoff {
+        self.waiters.borrow_mut()[me].asks = how != How::Try;
+        let taken = match how {
+            How::Try => self.lock.try_lock(),
+            How::For(ns) => self.lock.lock_until(Sim::now() + ns).is_ok(),
+            How::Cancellable(token) => self.lock.lock_cancellable(&self.tokens[token]).is_ok(),
+            How::Wait if self.backoff => {
                 self.lock.lock_with_backoff();
-            } else {
-                self.lock.lock();
+                true
             }
+            How::Wait => {
+                self.lock.lock();
+                true
+            }
+        };
+        if !taken {
+            let waiter = &mut self.waiters.borrow_mut()[me];
+            let given_up = waiter.ticket.or(waiter.given_up);
+            *waiter = Waiter { given_up, ..Waiter::default() };
+            return over();
         }
         self.count_overtaken(me);
         self.room.enter(true);
@@ -147,8 +159,9 @@ impl<S: BatchSize> Subject for Tickets<S> {
             self.taken.set(self.taken.get() + 1);
             waiters[ran].ticket = Some(self.taken.get());
         }
-        if tail.wrapping_sub(head) as usize > waiters.len() {
-            return Err(Complaint::new(Kind::Word, "there are more tickets than threads"));
+        // One to wait with, and one given up.
+        if tail.wrapping_sub(head) as usize > 2 * waiters.len() {
+            return Err(Complaint::new(Kind::Word, "there are more tickets than threads have"));
         }
         Ok(())
     }

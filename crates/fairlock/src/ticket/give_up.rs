@@ -1,0 +1,264 @@
+//! Giving up a ticket: waits that end at a deadline, by a signal or by a token.
+//!
+//! A ticket cannot be given back, as later ones have been counted from it. But it need not
+//! be served: it is *retired*, which counts it in the head and in what its batch has spent,
+//! as a service does. So the other tickets stay what they are, in the batches they are of,
+//! and nobody is overtaken by more than without the one that gave up.
+//!
+//! Who retires it:
+//!
+//! * *The waiter itself*, if it is awake and its ticket is of the current batch. LOCK must be
+//!   taken: then the holder's release is to come, and goes by what is left. If LOCK is free
+//!   the waiter takes it: it has the lock.
+//! * *The holder*, if the waiter is parked. The entry stays listed and says that nobody
+//!   waits. Where a release would kick the waiter, it retires the ticket and looks on.
+//! * *The holder that begins a batch*, if the ticket is of a later one than the current. The
+//!   waiter leaves an entry (its own, or one that it pushes now). A batch begins behind
+//!   the tickets at the head that were given up, so its first ticket has somebody who waits.
+//!   Others of the batch are retired later, as above.
+//!
+//! *The first in line* has LOCK while it waits for a solo holder (see `solo`), and withdraws:
+//! a release that does not set SERVING, so that the next one that has LOCK looks at `solo`
+//! again.
+//!
+//! *Nothing is lost.* A release leaves LOCK free only if somebody of the current batch is
+//! awake, kicked or the heir (invariant 4 of `park`), or if nobody waits at all. Whoever that
+//! is, and gives up, looks at the word in the step that retires its ticket, or that announces
+//! its entry: if LOCK is free and its turn has come, it does not give up. Otherwise there is
+//! a release to come, which finds the entry: as one to kick, and then its waiter is awake and
+//! looks again, or as one given up.
+//!
+//! *Places.* The entry outlives the wait, so it is in a place that belongs to the thread's
+//! record and is never freed. A thread that comes again for the same lock finds its place
+//! there, with its ticket, as long as the batch is not over: who waits in a loop of short
+//! attempts has its turn as if it waited all the time, but for the instants between two of
+//! them. It has one place a lock, so the tickets given up are no more than the threads.
+//! The place knows the lock by its name, a number that the lock gets when somebody first
+//! gives up, and by its address: a lock that was moved, or made where another one was, is
+//! not taken for it.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use alloc::boxed::Box;
+
+use super::batch::BatchSize;
+use super::lock::{Taken, TicketLock, can_take};
+use super::park::Parked;
+use super::reopen::NAME_SHIFT;
+use super::word::Word;
+use crate::platform::{Atomic, Platform};
+use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
+
+impl<P: Platform, S: BatchSize> TicketLock<P, S> {
+    /// Takes the lock; gives up at `deadline`, on the platform's clock. A lock that can be
+    /// had at once is taken without a look at the clock.
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
+    pub fn lock_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::until(deadline))
+    }
+
+    /// Takes the lock; gives up when a signal handler has run in this thread while it slept.
+    ///
+    /// # Errors
+    /// [`Interrupted`](WaitError::Interrupted).
+    pub fn lock_interruptible(&self) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::interruptible())
+    }
+
+    /// Takes the lock; gives up when `token` is cancelled.
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
+    /// before and the lock cannot be had without waiting.
+    pub fn lock_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::cancellable(token))
+    }
+
+    /// Like [`lock_with_backoff`](Self::lock_with_backoff), as long as `until` says.
+    pub(crate) fn lock_with_backoff_within(
+        &self,
+        until: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        self.registered(until, || self.wait_for_lock_with_backoff(until))
+    }
+
+    fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        self.registered(until, || self.wait_for_lock(until))
+    }
+
+    /// Takes the lock if nobody is there, or waits where the token finds the thread.
+    fn registered(
+        &self,
+        until: &WaitContext<'_, P>,
+        wait: impl FnOnce() -> Result<(), WaitError>,
+    ) -> Result<(), WaitError> {
+        if self.take_solo() {
+            return Ok(());
+        }
+        match until.cancel {
+            Some(token) => token.with_registered(P::thread(), wait),
+            None => wait(),
+        }
+    }
+
+    /// The waiter of `entry`, a place's, does not want its ticket any more.
+    pub(super) fn give_up(
+        &self,
+        entry: &Parked<P>,
+        why: WaitError,
+        until: &WaitContext<'_, P>,
+    ) -> Result<Taken, WaitError> {
+        let ticket = entry.ticket.get();
+        loop {
+            let word = self.load();
+            if let Some(taken) = self.take(word, ticket, until) {
+                // SAFETY: LOCK was taken.
+                unsafe { self.unlist(entry) };
+                return Ok(taken);
+            }
+            if entry.is_out() {
+                if word.is_eligible(ticket, S::MAX) {
+                    if self.retire_own(word) || faulty!(S, GivesUpQuietly) {
+                        return Err(why);
+                    }
+                    continue;
+                }
+                // SAFETY: the entry is out of all lists, and in a place that is never freed.
+                unsafe { self.inbox.push(entry, false) };
+            }
+            // While the ticket is outstanding, or the lock might be idle. AcqRel: as in
+            // `park`.
+            let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel));
+            let free = can_take::<S>(word, ticket) && !faulty!(S, GivesUpBlindly);
+            // Otherwise it is to take the lock, or was just kicked, and looks again.
+            if !free && entry.give_up() {
+                return Err(why);
+            }
+        }
+    }
+
+    /// For an awake waiter of the current batch: retires its ticket, if LOCK is taken in
+    /// `word`, and nothing has changed.
+    fn retire_own(&self, word: Word) -> bool {
+        // Relaxed, here and in `retire`: it gives nothing, and takes nothing.
+        word.is_locked()
+            && self
+                .word
+                .compare_exchange(word.0, word.retired().0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// For who has LOCK: retires a ticket of the current batch, other than its own.
+    pub(super) fn retire(&self, mut word: Word) -> Word {
+        while let Err(now) = self.word.compare_exchange_weak(
+            word.0,
+            word.retired().0,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            word = Word(now);
+        }
+        word.retired()
+    }
+
+    /// The calling thread's place in this lock, if it gave up here and its turn has not
+    /// been since.
+    pub(super) fn place_given_up(&self, thread: &'static Thread<P>) -> Option<&'static Place<P>> {
+        if thread.places.is_empty() {
+            return None;
+        }
+        thread.places.find(|place| place.lock.get() == self.id() && place.entry.take_up())
+    }
+
+    /// A place for the calling thread, which has `ticket`.
+    pub(super) fn new_place(&self, thread: &'static Thread<P>, ticket: u32) -> &'static Place<P> {
+        let place = thread.places.find(|place| place.entry.is_out());
+        let place = place.unwrap_or_else(|| thread.places.add(thread));
+        place.lock.set(self.id());
+        place.entry.ticket.set(ticket);
+        place
+    }
+
+    fn id(&self) -> LockId {
+        LockId { name: self.name(), address: core::ptr::from_ref(self) as usize }
+    }
+
+    fn name(&self) -> u32 {
+        /// Not one of the platform's atomics: nothing is decided by which name it is.
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        // Relaxed, all of it: a name says nothing but itself.
+        let mut hints = self.hints.load(Ordering::Relaxed);
+        let mut new = 0;
+        while hints >> NAME_SHIFT == 0 {
+            while new == 0 {
+                new = LAST.fetch_add(1 << NAME_SHIFT, Ordering::Relaxed) >> NAME_SHIFT;
+            }
+            let named = hints | new << NAME_SHIFT;
+            match self.hints.compare_exchange(hints, named, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return new,
+                Err(now) => hints = now,
+            }
+        }
+        hints >> NAME_SHIFT
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LockId {
+    name: u32,
+    address: usize,
+}
+
+/// Where a thread waits, and leaves its ticket if it gives up. Belongs to the thread, but
+/// for what [`Parked`] says.
+pub(super) struct Place<P: Platform> {
+    pub(super) entry: Parked<P>,
+    lock: Cell<LockId>,
+    next: *const Place<P>,
+}
+
+/// The places of a thread, never freed: as many as there are locks in which it has given
+/// up at a time, and one more.
+pub(crate) struct Places<P: Platform> {
+    first: Cell<*const Place<P>>,
+}
+
+// SAFETY: they belong to whoever has the record; what a lock may do with them meanwhile, it may
+// do beside any thread.
+unsafe impl<P: Platform> Send for Places<P> {}
+
+impl<P: Platform> Places<P> {
+    pub(crate) const fn new() -> Self {
+        Self { first: Cell::new(core::ptr::null()) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.get().is_null()
+    }
+
+    fn find(&self, wanted: impl Fn(&Place<P>) -> bool) -> Option<&'static Place<P>> {
+        let mut next = self.first.get();
+        // SAFETY: places are never freed.
+        while let Some(place) = unsafe { next.as_ref() } {
+            if wanted(place) {
+                return Some(place);
+            }
+            next = place.next;
+        }
+        None
+    }
+
+    #[cold]
+    fn add(&self, thread: &'static Thread<P>) -> &'static Place<P> {
+        let place = Box::leak(Box::new(Place {
+            entry: Parked::new(0, &thread.parker),
+            lock: Cell::new(LockId { name: 0, address: 0 }),
+            next: self.first.get(),
+        }));
+        self.first.set(place);
+        place
+    }
+}
