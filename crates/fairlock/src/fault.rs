@@ -81,6 +81,16 @@ pub enum Fault {
     KicksGivenUp,
     /// A first in line that gives up kicks nobody.
     WithdrawsQuietly,
+    /// Nobody is told of waiters that were moved in from elsewhere.
+    MovesQuietly,
+
+    // Condition variables.
+    /// A waiter that gives up does not look whether it was notified meanwhile.
+    TakesNotification,
+    /// Who was woken does not bring along those that were notified with it.
+    ForgetsFollowers,
+    /// A waiter lets the mutex go and then queues.
+    QueuesTooLate,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.
     /// Defect 2: who gives up is taken off the counts as what it is not.

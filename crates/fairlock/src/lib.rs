@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | [`RwLock<T>`](RwLock) | readers together or one writer alone; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | many read and some write, or waits must be bounded or ended |
 //! | [`Mutex<T>`](Mutex) | one holder; tickets in batches as large as pays | everybody writes |
+//! | [`Condvar`] | the condition variable of `Mutex`; first come, first notified | threads wait for what others do |
 //! | [`RangeRwLock`](range::RangeRwLock) | readers together or one writer alone, *at each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most users want different parts |
 //! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
 //! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build your own lock, or have no standard library |
@@ -19,16 +20,17 @@
 //! # In place of another lock
 //!
 //! [`RwLock`], [`RecursiveRwLock`] and [`Mutex`] are `lock_api`'s types (0.5): code generic
-//! over `lock_api` takes [`RawRwLock`], [`RawRwLockRecursive`] and [`RawMutex`]. Code written
+//! over `lock_api` takes [`RawRwLock`], [`RawRwLockRecursive`] and [`RawMutex`]; [`Condvar`]
+//! is `lock_api`'s, too. Code written
 //! for `std` loses its `unwrap()`s, since there is no poisoning.
 //!
-//! Code written for `parking_lot` needs another `use` line for these three and their guards,
+//! Code written for `parking_lot` needs another `use` line for these four and their guards,
 //! and nothing else; the names are those of its version 0.13. It does not get far if it uses
 //! what is not here:
 //!
 //! * upgradable reads: take the write lock and
 //!   [downgrade](lock_api::RwLockWriteGuard::downgrade) it;
-//! * `Condvar`, `Once`, `FairMutex`, `ReentrantMutex`, deadlock detection.
+//! * `Once`, `FairMutex`, `ReentrantMutex`, deadlock detection.
 //!
 //! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …) and `serde` are features of
 //! `lock_api` itself: depend on that with them, too. Guards may be sent to other threads, as
@@ -120,6 +122,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod condvar;
 pub mod events;
 #[cfg(fairlock_faults)]
 pub mod fault;
@@ -137,6 +140,8 @@ pub mod rwsem;
 pub mod ticket;
 pub mod wait;
 
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use condvar::{Condvar, CondvarExt, RawCondvar, WaitTimeoutResult};
 pub use lock_api;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use mutex::*;

@@ -71,6 +71,10 @@ impl RawMutex {
         self.0.is_contended()
     }
 
+    pub(crate) fn ticket_lock(&self) -> &AdaptiveTicketLock<Native> {
+        &self.0
+    }
+
     fn lock_within(&self, until: &WaitContext<'_, Native>) -> Result<GuardSend, WaitError> {
         self.0.lock_with_backoff_within(until).map(|()| GuardSend::new())
     }

@@ -11,10 +11,11 @@ macro_rules! program {
 
             use $library::lock_api::{RawMutex as _, RawRwLock as _};
             use $library::{
-                MappedMutexGuard, MappedRecursiveRwLockReadGuard, MappedRecursiveRwLockWriteGuard,
-                MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, MutexGuard, RawMutex,
-                RawRwLock, RawRwLockRecursive, RecursiveRwLock, RecursiveRwLockReadGuard,
-                RecursiveRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+                Condvar, MappedMutexGuard, MappedRecursiveRwLockReadGuard,
+                MappedRecursiveRwLockWriteGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard,
+                Mutex, MutexGuard, RawMutex, RawRwLock, RawRwLockRecursive, RecursiveRwLock,
+                RecursiveRwLockReadGuard, RecursiveRwLockWriteGuard, RwLock, RwLockReadGuard,
+                RwLockWriteGuard, WaitTimeoutResult,
             };
 
             const SHORT: Duration = Duration::from_millis(1);
@@ -46,6 +47,31 @@ macro_rules! program {
                 assert_eq!((format!("{own:?}"), own.into_inner()), ("Mutex { data: 2 }".into(), 2));
                 assert_eq!(*NAMES.lock(), ["c", "b"]);
                 assert_eq!(*Mutex::from_raw(RawMutex::INIT, 3).lock(), 3);
+            }
+
+            #[test]
+            fn condvar() {
+                static STAGE: Mutex<u32> = Mutex::new(0);
+                static CHANGED: Condvar = Condvar::new();
+                assert!(!CHANGED.notify_one() && CHANGED.notify_all() == 0);
+                let mut stage = STAGE.lock();
+                let late: WaitTimeoutResult = CHANGED.wait_for(&mut stage, SHORT);
+                assert!(late.timed_out());
+                assert!(CHANGED.wait_until(&mut stage, Instant::now()).timed_out());
+                assert!(CHANGED.wait_while_for(&mut stage, |stage| *stage == 0, SHORT).timed_out());
+                std::thread::scope(|s| {
+                    s.spawn(|| {
+                        let mut stage = STAGE.lock();
+                        *stage = 1;
+                        CHANGED.notify_one();
+                        CHANGED.wait_while(&mut stage, |stage| *stage == 1);
+                    });
+                    CHANGED.wait(&mut stage);
+                    assert_eq!(*stage, 1);
+                    *stage = 2;
+                    CHANGED.notify_all();
+                    drop(stage);
+                });
             }
 
             #[test]

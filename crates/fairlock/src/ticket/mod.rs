@@ -49,6 +49,7 @@ mod fault;
 #[cfg(feature = "alloc")]
 mod give_up;
 mod lock;
+mod move_in;
 mod park;
 mod release;
 mod reopen;
@@ -60,6 +61,8 @@ pub use batch::{Adaptive, BatchSize, Fixed};
 #[cfg(feature = "alloc")]
 pub(crate) use give_up::Places;
 pub use lock::TicketLock;
+pub(crate) use move_in::Movers;
+pub(crate) use park::Parked;
 
 /// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
 pub type BatchedTicketLock<P, const BATCH: u32 = 8> = TicketLock<P, Fixed<BATCH>>;

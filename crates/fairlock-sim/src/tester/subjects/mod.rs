@@ -1,6 +1,7 @@
 //! Locks under test: how to use them, what must hold of them at any time, and what
 //! may be left of them in the end.
 
+mod condvar;
 mod range;
 mod ranks;
 mod rwsem;
@@ -59,7 +60,8 @@ pub(super) struct SubjectKind {
 }
 
 /// All of them.
-pub(super) const ALL: &[&[SubjectKind]] = &[rwsem::KINDS, ticket::KINDS, range::KINDS];
+pub(super) const ALL: &[&[SubjectKind]] =
+    &[rwsem::KINDS, ticket::KINDS, condvar::KINDS, range::KINDS];
 
 /// Spends the time inside. Others can meet it there, however short it is.
 fn stay(section: Section) {

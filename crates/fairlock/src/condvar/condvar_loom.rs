@@ -1,0 +1,167 @@
+//! The condition variable in every interleaving: notifications against waits that come,
+//! time out and are cancelled, while the mutex is free, held and contended:
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib condvar_loom`
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+
+use super::TicketCondvar;
+use crate::platform::Platform;
+use crate::platform::loom::Loom;
+use crate::ticket::{Fixed, TicketLock};
+use crate::wait::CancelToken;
+
+/// Long enough to park.
+const TIMEOUT_NS: u64 = 10_000_000;
+
+/// A number that threads wait for.
+struct Stage {
+    mutex: TicketLock<Loom, Fixed<1>>,
+    changed: TicketCondvar<Loom, Fixed<1>>,
+    token: CancelToken<Loom>,
+    stage: UnsafeCell<u32>,
+}
+
+// SAFETY: `stage` is touched under `mutex` only (loom checks that).
+unsafe impl Sync for Stage {}
+// SAFETY: as above.
+unsafe impl Send for Stage {}
+
+impl Stage {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            mutex: TicketLock::new(),
+            changed: TicketCondvar::new(),
+            token: CancelToken::new(),
+            stage: UnsafeCell::new(0),
+        })
+    }
+
+    fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.mutex.lock();
+        let result = f();
+        // SAFETY: taken above.
+        unsafe { self.mutex.unlock() };
+        result
+    }
+
+    fn is_set(&self) -> bool {
+        // SAFETY: the mutex is held.
+        self.stage.with(|stage| unsafe { *stage > 0 })
+    }
+
+    fn set(&self) {
+        // SAFETY: the mutex is held.
+        self.stage.with_mut(|stage| unsafe { *stage += 1 });
+    }
+
+    fn wait(&self) -> usize {
+        let mut came = 0;
+        self.locked(|| {
+            while !self.is_set() {
+                // SAFETY: the mutex is held.
+                unsafe { self.changed.wait(&self.mutex) };
+                came += 1;
+            }
+        });
+        came
+    }
+
+    /// Once, and whether it was notified.
+    fn wait_timed(&self) -> usize {
+        self.locked(|| {
+            let deadline = Loom::now() + TIMEOUT_NS;
+            // SAFETY: the mutex is held.
+            !self.is_set() && unsafe { self.changed.wait_until(&self.mutex, deadline) }.is_ok()
+        })
+        .into()
+    }
+
+    fn wait_cancellable(&self) -> usize {
+        self.locked(|| {
+            // SAFETY: the mutex is held.
+            let wait = || unsafe { self.changed.wait_cancellable(&self.mutex, &self.token) };
+            !self.is_set() && wait().is_ok()
+        })
+        .into()
+    }
+}
+
+/// Each in a thread of its own, the last in the model's; the others return how many waits of
+/// theirs were notified, it how many waits it notified.
+fn check<const N: usize>(waiters: [fn(&Stage) -> usize; N], notify: fn(&Stage) -> usize) {
+    loom::model(move || {
+        let stage = Stage::new();
+        let waiters: Vec<_> = waiters
+            .iter()
+            .map(|&waiter| {
+                let stage = stage.clone();
+                loom::thread::spawn(move || waiter(&stage))
+            })
+            .collect();
+        let notified = notify(&stage);
+        let came: usize = waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum();
+        assert_eq!(notified, came);
+        stage.mutex.check_idle().unwrap();
+    });
+}
+
+fn set_and_notify_one(stage: &Stage) -> usize {
+    stage.locked(|| {
+        stage.set();
+        stage.changed.notify_one().into()
+    })
+}
+
+fn set_then_notify_all(stage: &Stage) -> usize {
+    stage.locked(|| stage.set());
+    stage.changed.notify_all()
+}
+
+#[test]
+fn notify_under_the_mutex() {
+    check([Stage::wait], set_and_notify_one);
+}
+
+#[test]
+fn notify_without_the_mutex() {
+    check([Stage::wait], set_then_notify_all);
+}
+
+#[test]
+fn two_that_wait() {
+    check([Stage::wait, Stage::wait], |stage| {
+        stage.locked(|| {
+            stage.set();
+            stage.changed.notify_all()
+        })
+    });
+}
+
+#[test]
+fn a_notification_against_a_timeout() {
+    check([Stage::wait_timed], set_and_notify_one);
+    check([Stage::wait_timed], set_then_notify_all);
+}
+
+/// Whoever times out leaves the notification to the other.
+#[test]
+fn a_notification_against_a_timeout_beside_another_wait() {
+    check([Stage::wait_timed, Stage::wait], |stage| {
+        stage.locked(|| stage.set());
+        usize::from(stage.changed.notify_one()) + usize::from(stage.changed.notify_one())
+    });
+}
+
+#[test]
+fn a_notification_against_a_cancel() {
+    check([Stage::wait_cancellable], |stage| {
+        let notified = set_and_notify_one(stage);
+        stage.token.cancel();
+        notified
+    });
+    check([Stage::wait_cancellable], |stage| {
+        stage.token.cancel();
+        set_then_notify_all(stage)
+    });
+}

@@ -1,0 +1,166 @@
+//! The typed condition variable, through `lock_api`, and what that lacks.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use lock_api::GuardSend;
+
+use super::TicketCondvar;
+use crate::platform::{Native, deadline_after};
+use crate::ticket::Adaptive;
+use crate::wait::{WaitContext, WaitError};
+use crate::{CancelToken, MutexGuard, RawMutex};
+
+/// The raw condition variable. 72 bytes.
+///
+/// It implements `lock_api`'s `RawCondvar` and `RawCondvarTimed`. Waits do not end for no
+/// reason, and notifications are counted exactly.
+#[derive(Debug)]
+pub struct RawCondvar(TicketCondvar<Native, Adaptive<65_536>>);
+
+// Stated above; the test build's lock is larger.
+#[cfg(all(not(test), target_pointer_width = "64"))]
+const _: () = assert!(size_of::<RawCondvar>() == 72);
+
+/// A condition variable for [`Mutex`](crate::Mutex): first come, first notified.
+///
+/// A thread that is notified has the mutex again when its wait returns. If the mutex is
+/// contended the thread moves to its queue without being woken, in the order of the
+/// notifications, and `notify_all` wakes one thread only: each of the others is woken when
+/// its turn has come. Waits do not end for no reason, and a wait that ends by its deadline
+/// or by a token has not used a notification up.
+///
+/// Several mutexes may be waited for with it at the same time.
+///
+/// ```
+/// use fairlock::{Condvar, Mutex};
+///
+/// static READY: Mutex<bool> = Mutex::new(false);
+/// static CHANGED: Condvar = Condvar::new();
+///
+/// std::thread::scope(|s| {
+///     s.spawn(|| {
+///         let mut ready = READY.lock();
+///         CHANGED.wait_while(&mut ready, |ready| !*ready);
+///     });
+///     *READY.lock() = true;
+///     CHANGED.notify_one();
+/// });
+/// ```
+pub type Condvar = lock_api::Condvar<RawCondvar>;
+
+pub use lock_api::WaitTimeoutResult;
+
+// SAFETY: a waiter is queued before the mutex is let go (`condvar::waiters`), and holds
+// it again when the wait returns; a `GuardSend` holds no state.
+unsafe impl lock_api::RawCondvar for RawCondvar {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
+    const INIT: Self = Self(TicketCondvar::new_const());
+    type RawMutex = RawMutex;
+
+    unsafe fn wait(&self, mutex: &RawMutex, _guard: &mut GuardSend) {
+        // SAFETY: the guard stands for an acquisition of the mutex.
+        unsafe { self.0.wait(mutex.ticket_lock()) }
+    }
+
+    fn notify_one(&self) -> bool {
+        self.0.notify_one()
+    }
+
+    fn notify_all(&self) -> usize {
+        self.0.notify_all()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawCondvarTimed for RawCondvar {
+    fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
+        Instant::now().checked_add(*timeout)
+    }
+
+    unsafe fn wait_until(
+        &self,
+        mutex: &RawMutex,
+        guard: &mut GuardSend,
+        deadline: &Instant,
+    ) -> bool {
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_for(mutex, guard, &timeout) }
+    }
+
+    unsafe fn wait_for(
+        &self,
+        mutex: &RawMutex,
+        _guard: &mut GuardSend,
+        timeout: &Duration,
+    ) -> bool {
+        let deadline = deadline_after::<Native>(*timeout);
+        // SAFETY: the guard stands for an acquisition of the mutex.
+        unsafe { self.0.wait_until(mutex.ticket_lock(), deadline) }.is_err()
+    }
+}
+
+/// What a [`Condvar`] can do beyond `lock_api`.
+pub trait CondvarExt {
+    /// Waits for a notification; gives up when `token` is cancelled. The mutex is held again
+    /// in either case.
+    ///
+    /// ```
+    /// use fairlock::{CancelToken, Condvar, CondvarExt, Mutex, WaitError};
+    ///
+    /// let (mutex, changed, stop) = (Mutex::new(()), Condvar::new(), CancelToken::new());
+    /// std::thread::scope(|s| {
+    ///     let waiter = s.spawn(|| changed.wait_cancellable(&mut mutex.lock(), &stop));
+    ///     stop.cancel();
+    ///     assert_eq!(waiter.join().unwrap(), Err(WaitError::Cancelled));
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled): it was not notified.
+    fn wait_cancellable<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        token: &CancelToken,
+    ) -> Result<(), WaitError>;
+
+    /// Waits for a notification; gives up when a signal handler has run in this thread while
+    /// it slept, with or without `SA_RESTART`. On platforms that cannot tell (all but Linux)
+    /// this is `wait`. The mutex is held again in either case.
+    ///
+    /// # Errors
+    /// [`Interrupted`](WaitError::Interrupted): it was not notified.
+    fn wait_interruptible<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>)
+    -> Result<(), WaitError>;
+}
+
+impl CondvarExt for Condvar {
+    fn wait_cancellable<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        token: &CancelToken,
+    ) -> Result<(), WaitError> {
+        wait(self, guard, &WaitContext::cancellable(token))
+    }
+
+    fn wait_interruptible<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+    ) -> Result<(), WaitError> {
+        wait(self, guard, &WaitContext::interruptible())
+    }
+}
+
+fn wait<T: ?Sized>(
+    condvar: &Condvar,
+    guard: &mut MutexGuard<'_, T>,
+    until: &WaitContext<'_, Native>,
+) -> Result<(), WaitError> {
+    // SAFETY: the wait holds the mutex again when it returns, and nobody looks at what the
+    // guard guards before that, as it is borrowed.
+    unsafe {
+        let mutex = MutexGuard::mutex(guard).raw();
+        condvar.raw().0.wait_within(mutex.ticket_lock(), until)
+    }
+}
