@@ -32,8 +32,8 @@
 //!   [downgrade](lock_api::RwLockWriteGuard::downgrade) it;
 //! * `Once`, `FairMutex`, `ReentrantMutex`, deadlock detection.
 //!
-//! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …) and `serde` are features of
-//! `lock_api` itself: depend on that with them, too. Guards may be sent to other threads, as
+//! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …), `serde` and `owning_ref` are features
+//! of the same names. Guards may be sent to other threads, as
 //! with `parking_lot`'s `send_guard`. Of `parking_lot` 0.12, which has `lock_api` 0.4, there
 //! is less:
 //!
