@@ -203,7 +203,7 @@ impl<P: Platform> Head<P> {
             match self.install(word, address, slot) {
                 Ok(()) => return Ok(()),
                 Err(now) => {
-                    slot.sem.forget_holders();
+                    slot.sem().forget_holders();
                     word = now;
                 }
             }

@@ -38,6 +38,7 @@
 //! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.
+//!   Fork handlers may use locks, in whatever order they run (`process::fork`).
 //!   A reader of another thread that came to a held lock in the very microsecond of the
 //!   fork may stay counted (glibc keeps every waiting reader).
 //! * No memory is taken from the program's allocator. If the system has none left, the

@@ -40,7 +40,8 @@ programs! {
     recursion: writer_waits every_kind many_locks others_wait;
     lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied;
     stress: exclusion new_locks writer_is_not_starved;
-    process: signals fork_with_waiters fork_while_busy priorities process_shared;
+    process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
+        priorities process_shared;
 }
 
 /// Whether there is a C++ compiler. What needs one is left out without, and that is said past

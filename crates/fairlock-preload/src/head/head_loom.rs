@@ -58,7 +58,7 @@ impl Guarded {
 
     /// The inflated lock: each thread comes with a slot of its own, and one is first.
     fn inflated(&self) -> &'static Slot<Loom> {
-        let slot: &'static Slot<Loom> = Box::leak(Box::new(Slot::new(POLICY)));
+        let slot: &'static Slot<Loom> = Box::leak(Box::new(Slot::new(POLICY, 1)));
         if self.inflation == Inflation::Right {
             return self.head.inflate(self.address(), slot).err().unwrap_or(slot);
         }
@@ -84,8 +84,8 @@ impl Guarded {
     fn enter(&self, entry: Entry<Loom>, take: impl Fn(&RwSem<Loom>)) {
         match entry {
             Entry::Entered => {}
-            Entry::Inflated(slot) => take(&slot.sem),
-            _ => take(&self.inflated().sem),
+            Entry::Inflated(slot) => take(slot.sem()),
+            _ => take(self.inflated().sem()),
         }
     }
 
@@ -93,9 +93,9 @@ impl Guarded {
         if let Exit::Inflated(slot) = self.head.leave(self.address(), || ()) {
             // SAFETY: the caller holds the lock, that way.
             unsafe {
-                match slot.sem.is_write_locked() {
-                    true => slot.sem.unlock_write(),
-                    false => slot.sem.unlock_read(),
+                match slot.sem().is_write_locked() {
+                    true => slot.sem().unlock_write(),
+                    false => slot.sem().unlock_read(),
                 }
             }
         }
@@ -152,7 +152,7 @@ fn check(inflation: Inflation, threads: &'static [&'static [Visit]]) {
         let writes = visits.filter(|visit| matches!(visit, Visit::Write)).count();
         // Nobody is left inside.
         match lock.head.slot(lock.address()) {
-            Some(slot) => assert!(!slot.sem.is_locked() && !slot.sem.has_waiters()),
+            Some(slot) => assert!(!slot.sem().is_locked() && !slot.sem().has_waiters()),
             None => assert_eq!(lock.head.load(), 0),
         }
         lock.visit(Visit::Write);

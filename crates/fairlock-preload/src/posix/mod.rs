@@ -176,18 +176,21 @@ impl Lock {
         match self.head.leave(address, || self.set_writer(0)) {
             Exit::Reader => me.held().remove(address),
             Exit::Writer | Exit::Free => {}
-            Exit::Inflated(slot) if slot.sem.is_write_locked() => {
-                self.set_writer(0);
-                slot.stats.note_writer(0);
-                // SAFETY: held for writing, so the caller holds it that way.
-                unsafe { slot.sem.unlock_write() };
-            }
-            Exit::Inflated(slot) if slot.sem.is_locked() => {
-                // SAFETY: held, and not for writing.
-                unsafe { slot.sem.unlock_read() };
-                me.held().remove(address);
-            }
-            Exit::Inflated(_) => {}
+            Exit::Inflated(slot) => self.leave_slot(me, registry::here(slot)),
+        }
+    }
+
+    fn leave_slot(&self, me: &State, slot: &Slot<Preload>) {
+        let address = self.address();
+        if slot.sem().is_write_locked() {
+            self.set_writer(0);
+            slot.stats.note_writer(0);
+            // SAFETY: held for writing, so the caller holds it that way.
+            unsafe { slot.sem().unlock_write() };
+        } else if slot.sem().is_locked() {
+            // SAFETY: held, and not for writing.
+            unsafe { slot.sem().unlock_read() };
+            me.held().remove(address);
         }
     }
 
@@ -245,7 +248,7 @@ impl Lock {
             Entry::Full => return Err(EAGAIN),
             Entry::Conflict if !waits => return Err(EBUSY),
             Entry::Conflict | Entry::Crowded => self.inflate(),
-            Entry::Inflated(slot) => slot,
+            Entry::Inflated(slot) => registry::here(slot),
         };
         take(slot).map(|()| Some(slot))
     }
@@ -287,35 +290,35 @@ fn read(slot: &Slot<Preload>, me: &State, again: bool, until: &Until) -> Result<
         }
     }
     timed(slot, me, || match until {
-        Until::Forever => slot.sem.checked_read().map_err(errno),
-        until => until.wait(|deadline| slot.sem.read_until(deadline)),
+        Until::Forever => slot.sem().checked_read().map_err(errno),
+        until => until.wait(|deadline| slot.sem().read_until(deadline)),
     })
 }
 
 fn try_read(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
-    let taken = if again { slot.sem.try_read_recursive() } else { slot.sem.try_read() };
+    let taken = if again { slot.sem().try_read_recursive() } else { slot.sem().try_read() };
     match taken {
         true => Ok(()),
-        false if slot.sem.is_saturated() => Err(EAGAIN),
+        false if slot.sem().is_saturated() => Err(EAGAIN),
         false => Err(EBUSY),
     }
 }
 
 fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
-    if me.observes() && slot.sem.try_write() {
+    if me.observes() && slot.sem().try_write() {
         return Ok(());
     }
     timed(slot, me, || match until {
         Until::Forever => {
-            slot.sem.write();
+            slot.sem().write();
             Ok(())
         }
-        until => until.wait(|deadline| slot.sem.write_until(deadline)),
+        until => until.wait(|deadline| slot.sem().write_until(deadline)),
     })
 }
 
 fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
-    if slot.sem.try_write() { Ok(()) } else { Err(EBUSY) }
+    if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
 }
 
 /// Looks until there is a result, for a moment: most waits are short, and not worth an
@@ -394,7 +397,7 @@ mod tests {
         let mut lock = libc::PTHREAD_RWLOCK_INITIALIZER;
         // SAFETY: initialised, and here to the end.
         let lock = unsafe { Lock::at(&mut lock) };
-        lock.inflate().sem.adopt_readers(usize::MAX);
+        lock.inflate().sem().adopt_readers(usize::MAX);
         let far = Preload::now() + 1_000_000_000_000;
         let fails = || {
             let timed = [Until::Monotonic(far), Until::Realtime(u64::MAX / 2)];

@@ -1,33 +1,93 @@
-//! What the child of a fork has of the locks.
+//! Which process this is, counted in forks.
 //!
-//! The program's locks are as they were: held by whoever held them, be it a thread that
-//! does not exist in the child. The library's own mutexes are held across the fork, so
-//! its lists are whole; those that waited for a lock do not wait in the child.
+//! Nothing is held across a fork: the fork handlers of other libraries, which may wait for
+//! locks, run before and after ours in any order, and need not run at all (`_Fork`). So the
+//! lists of the library are whole between any two stores, which is how the child finds them,
+//! and what its parent's other threads were about is told from what its own threads are about
+//! by the number of forks: a mutex that was held before the last one is free, and a slot
+//! that was used before it has waiters that do not exist.
 
-use super::{registry, report};
-use crate::thread::{self, RECORDS};
+use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Registered early, so that the program's own handlers, which may use locks, run before
-/// these ahead of the fork, and after them behind it.
+use crate::thread;
+
+const PAGE: usize = 4096;
+/// So the others have two bits of a word for themselves.
+const MOST: u32 = u32::MAX >> 2;
+
+/// A page that the kernel fills with zeros when the process forks.
+#[repr(C, align(4096))]
+struct Forks {
+    number: AtomicU32,
+    _rest: [u8; PAGE - 4],
+}
+
+static FORKS: Forks = Forks { number: AtomicU32::new(0), _rest: [0; PAGE - 4] };
+/// The highest number that was given to this process or to one it comes from.
+static LAST: AtomicU32 = AtomicU32::new(0);
+/// The process that forks.
+static PARENT: AtomicU32 = AtomicU32::new(0);
+
+/// The number of this process, not zero: another one than that of any process it comes from.
+#[inline(always)]
+pub(crate) fn number() -> u32 {
+    // Relaxed, in all of this: whoever has seen a number was in that process.
+    match FORKS.number.load(Ordering::Relaxed) {
+        0 => new_number(),
+        number => number,
+    }
+}
+
+#[cold]
+fn new_number() -> u32 {
+    let page = (&raw const FORKS).cast_mut().cast();
+    // SAFETY: the page is in use for nothing else. An old kernel refuses; see `start`.
+    unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) };
+    let new = (LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & MOST).max(1);
+    match FORKS.number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => new,
+        Err(number) => number,
+    }
+}
+
+/// Where the kernel does not wipe the page, a handler does; it may come after others that use
+/// locks. In either case it has the child's thread know its own number at once.
 pub(super) fn start() {
     // SAFETY: the functions are there as long as the library is. If it fails there is no
     // memory, and the program will not fork.
-    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    unsafe { libc::pthread_atfork(Some(before), None, Some(in_child)) };
 }
 
 extern "C" fn before() {
-    registry::before_fork();
-    core::mem::forget(RECORDS.mutex().lock());
-}
-
-extern "C" fn in_parent() {
-    RECORDS.mutex().unlock();
-    registry::after_fork_in_parent();
+    PARENT.store(number(), Ordering::Relaxed);
 }
 
 extern "C" fn in_child() {
-    RECORDS.mutex().reset();
-    registry::after_fork_in_child();
-    report::after_fork_in_child();
+    let parent = PARENT.load(Ordering::Relaxed);
+    // Not if somebody has used a lock in the child: then it has a number.
+    let _ = FORKS.number.compare_exchange(parent, 0, Ordering::Relaxed, Ordering::Relaxed);
     thread::enter_child();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_has_another_number_without_any_handler() {
+        let parent = number();
+        assert_eq!(number(), parent);
+        // SAFETY: the child makes system calls only.
+        unsafe {
+            match libc::syscall(libc::SYS_fork) {
+                0 => libc::_exit((number() == parent || number() != number()).into()),
+                child => {
+                    let mut status = -1;
+                    assert_eq!(libc::waitpid(child as _, &mut status, 0) as i64, child);
+                    assert_eq!(status, 0);
+                }
+            }
+        }
+        assert_eq!(number(), parent);
+    }
 }

@@ -1,7 +1,7 @@
 //! What the process has once.
 
 pub(crate) mod config;
-mod fork;
+pub(crate) mod fork;
 pub(crate) mod memory;
 mod mutex;
 pub(crate) mod pool;

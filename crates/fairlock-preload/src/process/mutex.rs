@@ -1,11 +1,16 @@
 //! A mutex for the library's own lists. Waiting for it takes no thread record, as those
-//! are in one of the lists.
+//! are in one of the lists. In the child of a fork it is free, whoever held it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::Platform;
 use fairlock::platform::linux::Linux;
 
+use super::fork;
+
+/// The state: the low bits of the word. The others are the holder's process: see
+/// [`fork::number`].
+const STATE: u32 = 0b11;
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 /// Held, and somebody may sleep on the word.
@@ -24,32 +29,35 @@ impl Mutex {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_> {
-        // Acquire, here and below: what the last holder did is seen.
-        if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            while self.word.swap(WANTED, Ordering::Acquire) != FREE {
-                Linux::wait(&self.word, WANTED, None, false);
+        let here = fork::number() << STATE.count_ones();
+        let mut state = HELD;
+        loop {
+            let word = self.word.load(Ordering::Relaxed);
+            if word & STATE == FREE || word & !STATE != here {
+                // Acquire: what the last holder did is seen.
+                if self.exchange(word, here | state, Ordering::Acquire) {
+                    return Guard(self);
+                }
+            } else if word == here | WANTED || self.exchange(word, here | WANTED, Ordering::Relaxed)
+            {
+                Linux::wait(&self.word, here | WANTED, None, false);
+                // Others may still sleep.
+                state = WANTED;
             }
         }
-        Guard(self)
     }
 
-    /// Gives up what [`core::mem::forget`] kept.
-    pub(crate) fn unlock(&self) {
-        // Release: pairs with the Acquire of the next holder.
-        if self.word.swap(FREE, Ordering::Release) == WANTED {
-            Linux::wake_one(&self.word);
-        }
-    }
-
-    /// In the child of a fork: nobody else is there to wait for it.
-    pub(crate) fn reset(&self) {
-        self.word.store(FREE, Ordering::Relaxed);
+    fn exchange(&self, word: u32, next: u32, success: Ordering) -> bool {
+        self.word.compare_exchange(word, next, success, Ordering::Relaxed).is_ok()
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.0.unlock();
+        // Release: pairs with the Acquire of the next holder.
+        if self.0.word.swap(FREE, Ordering::Release) & STATE == WANTED {
+            Linux::wake_one(&self.0.word);
+        }
     }
 }
 
@@ -76,5 +84,16 @@ mod tests {
             }
         });
         assert_eq!(shared.1.get(), 40_000);
+    }
+
+    #[test]
+    fn what_another_process_holds_is_free() {
+        let mutex = Mutex::new();
+        let parent = fork::number().wrapping_sub(1) << STATE.count_ones();
+        for state in [HELD, WANTED] {
+            mutex.word.store(parent | state, Ordering::Relaxed);
+            drop(mutex.lock());
+            assert_eq!(mutex.word.load(Ordering::Relaxed), FREE);
+        }
     }
 }

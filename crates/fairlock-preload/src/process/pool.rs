@@ -15,7 +15,9 @@ pub(crate) trait Pooled: Sized + 'static {
 }
 
 pub(crate) struct Pool<T> {
-    /// Guards the rest; what is read without it is said below.
+    /// Guards the rest; what is read without it is said below. Between any two stores the
+    /// list is whole, and all that is missing from it is what is just taken or given: a fork
+    /// loses no more.
     mutex: Mutex,
     free: AtomicPtr<T>,
     newest: AtomicPtr<Chunk<T>>,
@@ -48,11 +50,6 @@ impl<T: Pooled> Pool<T> {
             free: AtomicPtr::new(ptr::null_mut()),
             newest: AtomicPtr::new(ptr::null_mut()),
         }
-    }
-
-    /// Against forks.
-    pub(super) fn mutex(&self) -> &Mutex {
-        &self.mutex
     }
 
     /// A free item, as it was when it was given back; or a new one.
@@ -102,12 +99,14 @@ impl<T: Pooled> Pool<T> {
     }
 
     /// All items that were ever made, in the pool or not. Takes no lock.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = *mut T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static T> {
         // SAFETY: null, or a chunk, and those are never freed. Acquire: see above.
         let newest = unsafe { self.newest.load(Ordering::Acquire).as_ref::<'static>() };
         // SAFETY: as above.
         core::iter::successors(newest, |chunk| unsafe { chunk.older.as_ref() })
             .flat_map(|chunk| (0..chunk.len.load(Ordering::Acquire)).map(|index| chunk.item(index)))
+            // SAFETY: made, as it is counted, and never freed.
+            .map(|item| unsafe { &*item })
     }
 }
 
@@ -139,7 +138,7 @@ mod tests {
         };
         let made = addresses(&items);
         assert!(made.windows(2).all(|pair| pair[1] - pair[0] >= size_of::<Item>()));
-        let mut all: Vec<_> = POOL.iter().map(|item| item as usize).collect();
+        let mut all: Vec<_> = POOL.iter().map(|item| ptr::from_ref(item) as usize).collect();
         all.sort_unstable();
         assert_eq!(all, made);
         items.into_iter().for_each(|item| POOL.give(item));

@@ -7,6 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::config::{self, Mode};
+use super::fork;
 use super::mutex::{Guard, Mutex};
 use super::pool::{Pool, Pooled};
 use crate::head::Head;
@@ -26,7 +27,7 @@ pub(crate) static SLOTS: Pool<Slot> = Pool::new();
 static TABLE: Table =
     Table { mutex: Mutex::new(), buckets: [const { AtomicPtr::new(ptr::null_mut()) }; BUCKETS] };
 
-/// Lists of slots, linked by their `next`. A slot is in a list exactly while it has the
+/// Lists of slots, linked by their `next`. Each changes by one store, so a fork finds it whole. A slot is in a list exactly while it has the
 /// address of a lock, or of one that was given up without `destroy`.
 struct Table {
     mutex: Mutex,
@@ -43,9 +44,9 @@ pub(crate) fn inflate(head: &Head<Preload>, address: usize) -> &'static Slot {
     }
     let slot = TABLE.find(&guard, address).filter(|slot| recover(slot)).unwrap_or_else(|| {
         TABLE.remove(&guard, address);
-        let slot = SLOTS.take(|| Slot::new(config::policy()));
+        let slot = here(SLOTS.take(|| Slot::new(config::policy(), fork::number())));
         if config::mode() == Mode::Stats {
-            slot.sem.set_events(Some(&slot.stats.events));
+            slot.sem().set_events(Some(&slot.stats.events));
         }
         TABLE.insert(&guard, address, slot);
         slot
@@ -72,14 +73,25 @@ pub(crate) fn retire(head: &Head<Preload>, address: usize) {
     head.clear();
 }
 
+/// The slot, as it is in this process.
+#[inline(always)]
+pub(crate) fn here(slot: &'static Slot) -> &'static Slot {
+    let process = fork::number();
+    if !slot.is_of_process(process) {
+        slot.enter_process(process);
+    }
+    slot
+}
+
 /// Makes a slot fit for the next lock, if its last one is gone. Not if somebody still
 /// waits for that, against all rules: they would wait for the next.
-fn recover(slot: &Slot) -> bool {
-    if slot.sem.has_waiters() {
+fn recover(slot: &'static Slot) -> bool {
+    let slot = here(slot);
+    if slot.sem().has_waiters() {
         return false;
     }
-    if slot.sem.is_locked() {
-        slot.sem.forget_holders();
+    if slot.sem().is_locked() {
+        slot.sem().forget_holders();
     }
     true
 }
@@ -127,31 +139,6 @@ impl Table {
     }
 }
 
-/// Nobody changes anything until the process has forked.
-pub(super) fn before_fork() {
-    core::mem::forget(TABLE.mutex.lock());
-    core::mem::forget(SLOTS.mutex().lock());
-}
-
-pub(super) fn after_fork_in_parent() {
-    SLOTS.mutex().unlock();
-    TABLE.mutex.unlock();
-}
-
-/// The calling thread is the only one, and uses no lock.
-pub(super) fn after_fork_in_child() {
-    SLOTS.mutex().reset();
-    TABLE.mutex.reset();
-    for slot in SLOTS.iter() {
-        // SAFETY: the other threads are gone, and this one is in none of a lock's methods.
-        let slot = unsafe { &mut *slot };
-        slot.sem.forget_waiters();
-        if config::mode() == Mode::Stats {
-            slot.stats.reset();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,23 +158,23 @@ mod tests {
         let head = &heads(1)[0];
         assert!(head.read_at_once() && head.read_at_once());
         let slot = inflate(head, address(head));
-        assert_eq!(slot.sem.snapshot().readers, 2);
+        assert_eq!(slot.sem().snapshot().readers, 2);
         assert!(ptr::eq(slot, inflate(head, address(head))));
-        assert_eq!(slot.sem.snapshot().readers, 2);
+        assert_eq!(slot.sem().snapshot().readers, 2);
     }
 
     #[test]
     fn an_abandoned_lock_leaves_its_slot_to_the_next_at_its_address() {
         let head = &heads(1)[0];
         let slot = inflate(head, address(head));
-        slot.sem.write();
+        slot.sem().write();
         head.clear(); // the program uses its memory for another lock
         assert!(head.write_at_once());
         assert!(ptr::eq(slot, inflate(head, address(head))));
-        assert!(slot.sem.is_write_locked());
+        assert!(slot.sem().is_write_locked());
         head.clear();
         assert!(ptr::eq(slot, inflate(head, address(head))));
-        assert!(!slot.sem.is_locked());
+        assert!(!slot.sem().is_locked());
     }
 
     #[test]
@@ -213,7 +200,7 @@ mod tests {
             ptr::copy(&raw const heads[0], (&raw const heads[1]).cast_mut(), 1);
         }
         assert!(heads[1].slot(address(&heads[1])).is_none());
-        slot.sem.write();
+        slot.sem().write();
         assert!(matches!(heads[1].write(address(&heads[1])), crate::head::Entry::Entered));
     }
 }

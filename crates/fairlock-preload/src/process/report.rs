@@ -9,16 +9,17 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt::{self, Write};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::config;
+use super::fork;
 use super::registry::{SLOTS, Slot};
 
 /// What the writer of a report needs. Nothing here is on a stack: that of a signal
 /// handler may be small.
 struct Workshop {
-    /// Somebody writes a report.
-    busy: AtomicBool,
+    /// The process (see [`fork::number`]) in which somebody writes a report.
+    busy: AtomicU32,
     /// The process that was given the file's name; others write to another.
     owner: AtomicU32,
     tools: UnsafeCell<Tools>,
@@ -36,7 +37,7 @@ struct Tools {
 }
 
 static WORKSHOP: Workshop = Workshop {
-    busy: AtomicBool::new(false),
+    busy: AtomicU32::new(0),
     owner: AtomicU32::new(0),
     tools: UnsafeCell::new(Tools {
         path: Text::EMPTY,
@@ -81,11 +82,6 @@ fn find_owner(path: &CStr) -> u32 {
     pid
 }
 
-/// Whoever was writing a report when the process forked is not in the child.
-pub(super) fn after_fork_in_child() {
-    WORKSHOP.busy.store(false, Ordering::Relaxed);
-}
-
 /// SIGUSR2 asks for a report, if it does not mean anything else to the program: that may
 /// have been told to ignore it, and may set a handler of its own at any time.
 fn listen() {
@@ -128,7 +124,8 @@ pub(super) fn at_exit() {
 /// writing one.
 fn write_report(symbols: bool) -> bool {
     // Acquire and Release: the tools change hands.
-    if WORKSHOP.busy.swap(true, Ordering::Acquire) {
+    let here = fork::number();
+    if WORKSHOP.busy.swap(here, Ordering::Acquire) == here {
         return false;
     }
     // SAFETY: `busy` was set by this thread.
@@ -136,8 +133,6 @@ fn write_report(symbols: bool) -> bool {
     tools.name_file();
     tools.file.open(tools.name.as_c_str());
     for slot in SLOTS.iter() {
-        // SAFETY: slots are never freed.
-        let slot = unsafe { &*slot };
         if slot.address.load(Ordering::Relaxed) != 0 {
             let _ = write_slot(&mut tools.file, slot, symbols);
         }
@@ -145,12 +140,15 @@ fn write_report(symbols: bool) -> bool {
     if !tools.file.close() {
         super::say("fairlock: cannot write the file that FAIRLOCK_STATS names\n");
     }
-    WORKSHOP.busy.store(false, Ordering::Release);
+    WORKSHOP.busy.store(0, Ordering::Release);
     true
 }
 
 fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
     let stats = &slot.stats;
+    // Else it has not been used in this process.
+    let counts = slot.is_of_process(fork::number());
+    let counted = |count: &AtomicU64| if counts { count.load(Ordering::Relaxed) } else { 0 };
     let address = slot.address.load(Ordering::Relaxed);
     write!(file, r#"{{"pid":{},"policy":""#, pid())?;
     file.text(config::policy_name().to_bytes())?;
@@ -163,15 +161,16 @@ fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
         ("wait_total_ns", &stats.waited_ns),
         ("wait_max_ns", &stats.longest_ns),
     ] {
-        write!(file, r#","{key}":{}"#, count.load(Ordering::Relaxed))?;
+        write!(file, r#","{key}":{}"#, counted(count))?;
     }
-    let now = slot.sem.snapshot();
+    let now = slot.sem().snapshot();
     let writer = if now.writer { stats.writer.load(Ordering::Relaxed) } else { 0 };
     let destroyed = stats.destroyed.load(Ordering::Relaxed);
     write!(file, r#","readers":{},"writer":{writer},"waiting":{}"#, now.readers, now.waiters)?;
     write!(file, r#","destroyed":{destroyed},"events":{{"#)?;
     let mut comma = "";
-    for (event, count) in stats.events.snapshot().iter().filter(|&(_, count)| count != 0) {
+    let events = stats.events.snapshot();
+    for (event, count) in events.iter().filter(|&(_, count)| counts && count != 0) {
         write!(file, r#"{comma}"{}":{count}"#, event.name())?;
         comma = ",";
     }

@@ -13,6 +13,7 @@ use fairlock::wait::Thread;
 use self::held::Held;
 use self::platform::Preload;
 use crate::process::config::{self, Mode};
+use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
 
 /// A thread's own variables. All zero at first.
@@ -22,6 +23,8 @@ pub(crate) struct State {
     /// Its number in the kernel, as glibc stores it in a lock; zero before it has
     /// [entered](enter).
     tid: Cell<u32>,
+    /// The process in which it has: see [`fork::number`].
+    process: Cell<u32>,
     record: Cell<*const Record>,
     held: Held,
 }
@@ -87,31 +90,35 @@ pub(crate) fn state() -> &'static State {
     unsafe { &*state }
 }
 
-/// The same, after the first call in a thread that uses a lock.
+/// The same, after the first call in a thread that uses a lock, or in a process whose first
+/// thread it is.
 #[inline]
 pub(crate) fn enter() -> &'static State {
     let state = state();
-    if state.tid.get() == 0 {
-        first(state);
+    let process = fork::number();
+    if state.process.get() != process {
+        first(state, process);
     }
     state
 }
 
 #[cold]
-fn first(state: &State) {
+fn first(state: &State, process: u32) {
     let plain = config::mode() == Mode::On;
-    state.held.init(plain);
+    if state.tid.get() == 0 {
+        state.held.init(plain);
+    }
     state.tid.set(gettid());
+    // In a child a new one: queues that are gone may have kept the old one's node.
+    state.record.set(ptr::null());
+    state.process.set(process);
     state.plain.set(plain);
 }
 
 /// The calling thread is the only one of a new process.
 pub(crate) fn enter_child() {
-    let state = state();
-    if state.tid.get() != 0 {
-        state.tid.set(gettid());
-        // A new one: queues that are gone may have kept the old one's node.
-        state.record.set(ptr::null());
+    if state().tid.get() != 0 {
+        enter();
     }
 }
 

@@ -157,6 +157,96 @@ static void fork_while_busy(void) {
         pthread_join(threads[i], NULL);
 }
 
+/* Handlers that take `lock` for the time of a fork, as a library does that has one. They are
+   registered before any library is initialised, so they run inside of all others. */
+static bool handlers_lock;
+
+static void lock_before_fork(void) {
+    if (handlers_lock)
+        EXPECT(pthread_rwlock_wrlock(&lock), 0);
+}
+
+static void unlock_after_fork(void) {
+    if (!handlers_lock)
+        return;
+    alarm(20);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+}
+
+static void register_handlers(void) {
+    pthread_atfork(lock_before_fork, unlock_after_fork, unlock_after_fork);
+}
+__attribute__((section(".preinit_array"), used)) static void (*preinit)(void) = register_handlers;
+
+/* Holds `lock` until the thread that forks waits for it; and before it gives it up, it waits for
+   another one, which nobody has waited for before. */
+static pid_t forking;
+static _Atomic bool held;
+
+static void *hold_while_others_fork(void *unused) {
+    pthread_rwlock_t mine = PTHREAD_RWLOCK_INITIALIZER;
+    struct caller main_thread = {.tid = forking}, waiter;
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    held = true;
+    wait_until_asleep(&main_thread);
+    start(&waiter, read_and_unlock, &lock);
+    wait_until_asleep(&waiter);
+    inflate(&mine);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    EXPECT(result(&waiter), 0);
+    return unused;
+}
+
+static void fork_handlers_wait(void) {
+    if (!ours)
+        return; /* glibc's child finds its readers waiting for ever */
+    alarm(20);
+    handlers_lock = true;
+    forking = gettid();
+    for (int i = 0; i < 20; i++) {
+        pthread_t holder;
+        held = false;
+        EXPECT(pthread_create(&holder, NULL, hold_while_others_fork, NULL), 0);
+        while (!held)
+            sched_yield();
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(10);
+            EXPECT(elsewhere(write_and_unlock, &lock), 0);
+            _exit(0);
+        }
+        join_child(child);
+        pthread_join(holder, NULL);
+    }
+}
+
+/* A child that no handler knows of. */
+static void fork_without_handlers(void) {
+    if (!ours)
+        return; /* glibc's child finds its readers waiting for ever */
+    struct caller waiters[2];
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    start(&waiters[0], write_and_unlock, &lock);
+    start(&waiters[1], read_and_unlock, &lock);
+    for (int i = 0; i < 2; i++)
+        wait_until_asleep(&waiters[i]);
+    pid_t child = _Fork();
+    if (child == 0) {
+        alarm(10);
+        EXPECT(pthread_rwlock_unlock(&lock), 0);
+        EXPECT(pthread_rwlock_trywrlock(&lock), 0);
+        EXPECT(pthread_rwlock_unlock(&lock), 0);
+        EXPECT(read_and_unlock(&lock), 0);
+        _exit(0);
+    }
+    join_child(child);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    for (int i = 0; i < 2; i++)
+        EXPECT(result(&waiters[i]), 0);
+}
+
 /* Threads of different priorities, in the order in which they had the lock. */
 static _Atomic int entered;
 static int order[6];
@@ -249,5 +339,6 @@ static void process_shared(void) {
 }
 
 TESTS({"signals", signals}, {"fork_with_waiters", fork_with_waiters},
-      {"fork_while_busy", fork_while_busy}, {"priorities", priorities},
+      {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
+      {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"process_shared", process_shared})
