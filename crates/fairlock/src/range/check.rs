@@ -42,8 +42,8 @@ impl<P: Platform> RangeRwLock<P> {
                 }
             }
         }
-        let shows_asleep = self.patient.load(Ordering::Relaxed) == ASLEEP;
-        if self.has_patient() == q.patient.is_empty()
+        let shows_asleep = self.shown.patient.load(Ordering::Relaxed) == ASLEEP;
+        if self.shown.has_patient() == q.patient.is_empty()
             || shows_asleep != (!q.patient.is_empty() && q.patient.awake() == 0)
         {
             return Err("what is shown of those that may be overtaken is not so");
@@ -71,7 +71,7 @@ impl<P: Platform> RangeRwLock<P> {
             self.make_stripes(shift);
         }
         // Acquire: they are there, if it is not another one that makes them.
-        self.has_stripes.load(Ordering::Acquire) != 0
+        self.striped.made.load(Ordering::Acquire) != 0
             && self.with_queue(|q| self.begin_stripes(q, shift))
     }
 
@@ -84,14 +84,14 @@ impl<P: Platform> RangeRwLock<P> {
         // SAFETY: the caller's promise.
         unsafe {
             self.check(|_| ())?;
-            self.gate.check_idle()?;
+            self.gate.lock.check_idle()?;
         }
         self.tree_lock.check_idle()?;
         if self.is_locked() || self.word.load(Ordering::Relaxed) & (TREE | QUEUED) != 0 {
             return Err("a range is held after everybody has left");
         }
         // SAFETY: nobody runs.
-        if !unsafe { &*self.queue.get() }.patient.is_empty() || self.has_patient() {
+        if !unsafe { &*self.queue.get() }.patient.is_empty() || self.shown.has_patient() {
             return Err("somebody is listed after everybody has left");
         }
         Ok(())
@@ -103,8 +103,7 @@ impl<P: Platform> RangeRwLock<P> {
         let fields = [
             (offset_of!(Self, word), size_of_val(&self.word), "word"),
             (offset_of!(Self, slots), size_of_val(&self.slots), "slots"),
-            (offset_of!(Self, hull_start), size_of_val(&self.hull_start), "hull start"),
-            (offset_of!(Self, hull_last), size_of_val(&self.hull_last), "hull last"),
+            (offset_of!(Self, hull), size_of_val(&self.hull), "hull"),
             (offset_of!(Self, tree_lock), size_of_val(&self.tree_lock), "tree lock"),
             (offset_of!(Self, gate), size_of_val(&self.gate), "gate"),
             (0, size_of::<Self>(), "hints"),

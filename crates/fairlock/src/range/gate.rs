@@ -31,7 +31,8 @@ use super::slots::Missed;
 use super::slots::word::{DRAIN, Packed, TRACED, WHOLE, slot_bits};
 use super::span::Span;
 use super::{Hold, RangeRwLock};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::rwsem::{Policy, RwSem};
 use crate::wait::{Kind, WaitContext, WaitError};
 
 /// Full ranges in a row before the lock is taken as a whole again, at first and
@@ -54,6 +55,116 @@ pub(super) enum Shut {
 /// How a caller is ready to wait for the gate: not at all, or how.
 pub(super) type Patience<'a, 'b, P> = Option<&'a WaitContext<'b, P>>;
 
+pub(super) struct Gate<P: Platform> {
+    /// The full range, while that is all that is asked for.
+    pub(super) lock: RwSem<P>,
+    /// Full ranges until the lock is taken as a whole again.
+    until_open: P::AtomicUsize,
+    /// How many it will be next time.
+    reopen: P::AtomicUsize,
+    /// When that was last done.
+    opened: P::AtomicU64,
+    /// Who last wrote by the gate: a thread hint.
+    last_writer: P::AtomicUsize,
+    /// How often that one read next.
+    mixed: P::AtomicUsize,
+}
+
+/// Relaxed, all of it: guesses about what pays.
+impl<P: Platform> Gate<P> {
+    pub(super) fn new() -> Self {
+        let zero = || P::AtomicUsize::new(0);
+        Self {
+            lock: RwSem::new(Policy::DEFAULT),
+            until_open: zero(),
+            reopen: zero(),
+            opened: P::AtomicU64::new(0),
+            last_writer: zero(),
+            mixed: zero(),
+        }
+    }
+
+    pub(super) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+        P::AtomicU32: ConstZero,
+        P::AtomicU64: ConstZero,
+    {
+        Self {
+            lock: RwSem::with_policy(Policy::DEFAULT),
+            until_open: ConstZero::ZERO,
+            reopen: ConstZero::ZERO,
+            opened: ConstZero::ZERO,
+            last_writer: ConstZero::ZERO,
+            mixed: ConstZero::ZERO,
+        }
+    }
+
+    /// Whether threads read and write by turns, as far as this thread, inside the
+    /// gate as `kind`, can tell: it was the last to write, and now it reads. The
+    /// gate has turns for readers and turns for writers, and such threads would end
+    /// each other's all the time.
+    #[inline]
+    fn mixes(&self, kind: Kind) -> bool {
+        let me = P::thread_hint();
+        // Loads before stores, to leave the line alone.
+        let last = self.last_writer.load(Ordering::Relaxed);
+        if kind == Kind::Writer {
+            if last != me {
+                self.last_writer.store(me, Ordering::Relaxed);
+            }
+            return false;
+        }
+        if last != me || me == 0 {
+            return false;
+        }
+        let mixed = self.mixed.load(Ordering::Relaxed) + 1;
+        self.mixed.store(mixed, Ordering::Relaxed);
+        mixed > MIXED
+    }
+
+    /// A full range is asked for: whether there have been enough of them for the lock to be
+    /// taken as a whole. A load and a store, not one step: a count that is roughly right will
+    /// do.
+    fn is_due(&self) -> bool {
+        let left = self.until_open.load(Ordering::Relaxed);
+        if left > 0 {
+            self.until_open.store(left - 1, Ordering::Relaxed);
+        }
+        left == 0
+    }
+
+    /// Not for a long time, as threads mix.
+    fn put_off(&self) {
+        self.mixed.store(0, Ordering::Relaxed);
+        self.reopen.store(REOPEN.1, Ordering::Relaxed);
+        self.until_open.store(REOPEN.1, Ordering::Relaxed);
+    }
+
+    /// Somebody asks for a part: full ranges in a row count from here, and it
+    /// takes more of them each time.
+    fn count_closing(&self) {
+        let lasted = P::now().saturating_sub(self.opened.load(Ordering::Relaxed));
+        let before = self.reopen.load(Ordering::Relaxed);
+        let next = if lasted > LONG_NS { REOPEN.0 } else { (2 * before).clamp(REOPEN.0, REOPEN.1) };
+        self.reopen.store(next, Ordering::Relaxed);
+        self.until_open.store(next, Ordering::Relaxed);
+    }
+
+    /// # Safety
+    /// The caller holds the gate as `kind`.
+    #[inline]
+    pub(super) unsafe fn leave(&self, kind: Kind) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match kind {
+                Kind::Reader => self.lock.unlock_read(),
+                Kind::Writer => self.lock.unlock_write(),
+            }
+        }
+    }
+}
+
 impl<P: Platform> RangeRwLock<P> {
     /// The full range by the gate, if the lock is taken as a whole, or can be.
     /// `Ok(None)`: it is not.
@@ -69,13 +180,13 @@ impl<P: Platform> RangeRwLock<P> {
             // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
             // done under ranges before that is seen.
             if self.word.load(Ordering::Acquire) & WHOLE != 0 {
-                if self.mixes(kind) {
+                if self.gate.mixes(kind) {
                     return Ok(Some(self.stop_whole(kind)));
                 }
                 return Ok(Some(Hold::GATE));
             }
             // SAFETY: just taken.
-            unsafe { self.leave_gate(kind) };
+            unsafe { self.gate.leave(kind) };
         }
         Ok(None)
     }
@@ -85,15 +196,15 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline]
     pub(super) fn enter_whole_forever(&self, kind: Kind) -> Result<bool, WaitError> {
         match kind {
-            Kind::Reader => self.gate.checked_read()?,
-            Kind::Writer => self.gate.write(),
+            Kind::Reader => self.gate.lock.checked_read()?,
+            Kind::Writer => self.gate.lock.write(),
         }
         // Acquire: as above.
-        if self.word.load(Ordering::Acquire) & WHOLE != 0 && !self.mixes(kind) {
+        if self.word.load(Ordering::Acquire) & WHOLE != 0 && !self.gate.mixes(kind) {
             return Ok(true);
         }
         // SAFETY: just taken.
-        unsafe { self.leave_gate(kind) };
+        unsafe { self.gate.leave(kind) };
         Ok(false)
     }
 
@@ -113,39 +224,14 @@ impl<P: Platform> RangeRwLock<P> {
     /// The next full range may take the lock as a whole.
     #[cfg(all(test, not(fairlock_loom)))]
     pub(super) fn reopen_at_once(&self) {
-        self.until_open.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether threads read and write by turns, as far as this thread, inside the
-    /// gate as `kind`, can tell: it was the last to write, and now it reads. The
-    /// gate has turns for readers and turns for writers, and such threads would end
-    /// each other's all the time.
-    #[inline]
-    fn mixes(&self, kind: Kind) -> bool {
-        let me = P::thread_hint();
-        // Relaxed, all of it: a guess. Loads before stores, to leave the line alone.
-        let last = self.last_writer.load(Ordering::Relaxed);
-        if kind == Kind::Writer {
-            if last != me {
-                self.last_writer.store(me, Ordering::Relaxed);
-            }
-            return false;
-        }
-        if last != me || me == 0 {
-            return false;
-        }
-        let mixed = self.mixed.load(Ordering::Relaxed) + 1;
-        self.mixed.store(mixed, Ordering::Relaxed);
-        mixed > MIXED
+        self.gate.until_open.store(0, Ordering::Relaxed);
     }
 
     /// Ends the whole lock from inside the gate, for a long time.
     #[cold]
     fn stop_whole(&self, kind: Kind) -> Hold {
-        self.mixed.store(0, Ordering::Relaxed);
         let hold = self.out_of_gate(kind);
-        self.reopen.store(REOPEN.1, Ordering::Relaxed);
-        self.until_open.store(REOPEN.1, Ordering::Relaxed);
+        self.gate.put_off();
         hold
     }
 
@@ -159,13 +245,7 @@ impl<P: Platform> RangeRwLock<P> {
         if self.word.load(Ordering::Relaxed) != 0 {
             return false;
         }
-        // A load and a store, not one step: a count that is roughly right will do.
-        let left = self.until_open.load(Ordering::Relaxed);
-        if left > 0 {
-            self.until_open.store(left - 1, Ordering::Relaxed);
-            return false;
-        }
-        self.raise()
+        self.gate.is_due() && self.raise()
     }
 
     #[cold]
@@ -180,20 +260,10 @@ impl<P: Platform> RangeRwLock<P> {
                     .compare_exchange(0, WHOLE, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
             if raised {
-                self.opened.store(P::now(), Ordering::Relaxed);
+                self.gate.opened.store(P::now(), Ordering::Relaxed);
             }
             raised
         })
-    }
-
-    /// Somebody asks for a part: full ranges in a row count from here, and it
-    /// takes more of them each time.
-    fn count_closing(&self) {
-        let lasted = P::now().saturating_sub(self.opened.load(Ordering::Relaxed));
-        let before = self.reopen.load(Ordering::Relaxed);
-        let next = if lasted > LONG_NS { REOPEN.0 } else { (2 * before).clamp(REOPEN.0, REOPEN.1) };
-        self.reopen.store(next, Ordering::Relaxed);
-        self.until_open.store(next, Ordering::Relaxed);
     }
 
     /// The lock was found to be taken as a whole, or readers may still be inside
@@ -210,7 +280,7 @@ impl<P: Platform> RangeRwLock<P> {
         self.enter_gate(kind, recursive, patience)?;
         let hold = self.close(span, kind);
         // SAFETY: just taken.
-        unsafe { self.leave_gate(kind) };
+        unsafe { self.gate.leave(kind) };
         Ok(hold)
     }
 
@@ -232,7 +302,7 @@ impl<P: Platform> RangeRwLock<P> {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {
-                    self.count_closing();
+                    self.gate.count_closing();
                     // Release: who reads the range comes after who took the slot.
                     return packed.map(|packed| {
                         self.slots[0].store(packed.0, Ordering::Release);
@@ -265,7 +335,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
         });
         // SAFETY: the caller held the gate so far.
-        unsafe { self.leave_gate(kind) };
+        unsafe { self.gate.leave(kind) };
         hold
     }
 
@@ -276,7 +346,7 @@ impl<P: Platform> RangeRwLock<P> {
         recursive: bool,
         patience: Patience<'_, '_, P>,
     ) -> Result<(), Shut> {
-        let gate = &self.gate;
+        let gate = &self.gate.lock;
         let waited = match (kind, patience) {
             (Kind::Reader, None) => {
                 let had = if recursive { gate.try_read_recursive() } else { gate.try_read() };
@@ -292,18 +362,5 @@ impl<P: Platform> RangeRwLock<P> {
             (Kind::Writer, Some(context)) => gate.write_with(context),
         };
         waited.map_err(Shut::Wait)
-    }
-
-    /// # Safety
-    /// The caller holds the gate as `kind`.
-    #[inline]
-    pub(super) unsafe fn leave_gate(&self, kind: Kind) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match kind {
-                Kind::Reader => self.gate.unlock_read(),
-                Kind::Writer => self.gate.unlock_write(),
-            }
-        }
     }
 }

@@ -134,7 +134,7 @@ impl<P: Platform> RangeRwLock<P> {
             Place::Pair(first, second) => self.release_pair(first, second, kind),
             Place::Node(id) => self.release_node(id),
             // SAFETY: the hold is by the gate.
-            Place::Gate => unsafe { self.leave_gate(kind) },
+            Place::Gate => unsafe { self.gate.leave(kind) },
         }
     }
 
@@ -151,7 +151,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
             Place::Node(id) => self.downgrade_node(id, span),
             // SAFETY: the hold is by the gate.
-            Place::Gate => unsafe { self.gate.downgrade() },
+            Place::Gate => unsafe { self.gate.lock.downgrade() },
         }
     }
 

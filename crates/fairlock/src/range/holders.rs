@@ -56,7 +56,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         let word = self.word.load(Ordering::Relaxed);
         word::has_slots(word)
-            || (word & (WHOLE | DRAIN) != 0 && self.gate.is_locked())
+            || (word & (WHOLE | DRAIN) != 0 && self.gate.lock.is_locked())
             || (word & word::TREE != 0 && self.ranges().iter().any(|range| !range.waiting))
     }
 
@@ -64,7 +64,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// not striped what is still there is in the tree.
     pub(super) fn striped_words(&self) -> impl Iterator<Item = (usize, u64)> {
         // Acquire: the stripes are there.
-        let is_striped = self.striping.load(Ordering::Acquire) != 0;
+        let is_striped = self.striped.shift.load(Ordering::Acquire) != 0;
         let stripes = if is_striped { self.stripes() } else { &[] };
         let word = |(at, stripe): (usize, &Stripe<P>)| {
             (SLOTS + at * STRIPE_SLOTS, stripe.word.load(Ordering::Acquire))
@@ -129,8 +129,8 @@ impl<P: Platform> RangeRwLock<P> {
                     }
                 }
             }
-            if word & (WHOLE | DRAIN) != 0 && self.gate.is_locked() {
-                let writes = self.gate.is_write_locked();
+            if word & (WHOLE | DRAIN) != 0 && self.gate.lock.is_locked() {
+                let writes = self.gate.lock.is_write_locked();
                 held(Span::FULL, if writes { Kind::Writer } else { Kind::Reader });
             }
             for waiter in q.patient.iter() {
@@ -143,7 +143,7 @@ impl<P: Platform> RangeRwLock<P> {
                 });
             }
         });
-        self.gate.for_each_waiter(|kind, who, since| {
+        self.gate.lock.for_each_waiter(|kind, who, since| {
             all.push(RangeInfo {
                 span: Span::FULL,
                 access: kind.into(),

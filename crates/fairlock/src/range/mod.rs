@@ -37,7 +37,7 @@
 //!    few with a cache line of their own, and ranges that lie in one region of the size
 //!    that was seen to be in use, or in two neighbours, meet those of the same lines only.
 //! 4. **The gate** (`gate`). While everybody asks for the full range the lock *is*
-//!    a [`RwSem`], with its turns. The first that asks for a
+//!    a [`RwSem`](crate::rwsem::RwSem), with its turns. The first that asks for a
 //!    part ends that.
 //!
 //! # Order, and who may overtake whom
@@ -127,24 +127,25 @@ pub(crate) mod native {
     pub type SliceWriteGuard<'a, T> = super::SliceWriteGuard<'a, Native, T>;
 }
 
-use core::cell::{OnceCell, UnsafeCell};
+use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
+use gate::Gate;
 pub use guard::{RangeReadGuard, RangeWriteGuard};
 pub use holders::{RangeAccess, RangeInfo};
 pub use policy::RangePolicy;
 pub use slice::{RangeSlice, SliceReadGuard, SliceWriteGuard};
 use slots::word::{self, SLOTS};
 pub use span::{RangeError, Span};
-use stripes::{MOST_STRIPED, Stripes};
+use stripes::MOST_STRIPED;
+use stripes::striping::Striped;
 use tree::Id;
-use tree::queue::Queue;
-use wait::patient;
+use tree::queue::{Hull, Queue};
+use wait::patient::Shown;
 
 use crate::events::{self, Event, EventCounts};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::{Policy, RwSem};
 use crate::ticket::AdaptiveTicketLock;
 
 /// A sleeping reader/writer lock on ranges.
@@ -229,50 +230,26 @@ pub struct RangeRwLock<P: Platform> {
     word: P::AtomicU64,
     /// Ranges that are held, packed; meaningful while their bits are set.
     slots: [P::AtomicU64; SLOTS],
-    /// Complement of the smallest start in the tree, so that zero is none.
-    hull_start: P::AtomicU64,
-    /// The furthest end in the tree.
-    hull_last: P::AtomicU64,
+    hull: Hull<P>,
     tree_lock: AdaptiveTicketLock<P>,
     /// Guarded by `tree_lock`.
     queue: UnsafeCell<Queue<P>>,
-    /// When one of those that may be overtaken last looked.
-    looked: P::AtomicU64,
-    /// How things stand with them,
-    patient: P::AtomicU32,
-    /// and which slots they sleep for: whoever leaves a slot looks here, so it is not in
-    /// the word, which would never be what they guess.
-    watched: P::AtomicU32,
-    /// The shift of regions plus one, while the lock is striped.
-    striping: P::AtomicU32,
-    /// Set once,
-    stripes: OnceCell<Stripes<P>>,
-    /// and then this is not zero.
-    has_stripes: P::AtomicU32,
-    /// The full range, while that is all that is asked for.
-    gate: RwSem<P>,
-    /// Full ranges until the lock is taken as a whole again.
-    until_open: P::AtomicUsize,
-    /// How many it will be next time.
-    reopen: P::AtomicUsize,
-    /// When that was last done.
-    opened: P::AtomicU64,
-    /// Who last wrote by the gate: a thread hint.
-    last_writer: P::AtomicUsize,
-    /// How often that one read next.
-    mixed: P::AtomicUsize,
+    /// How things stand with those that may be overtaken.
+    shown: Shown<P>,
+    striped: Striped<P>,
     policy: RangePolicy,
     events: events::Sink,
+    gate: Gate<P>,
     /// A negative control's mistake.
     #[cfg(all(test, fairlock_loom))]
     fault: u8,
 }
 
-// SAFETY: everything but `queue` and `stripes` is atomic, constant or a lock. `queue` is
+// SAFETY: everything but `queue` and `striped.stripes` is atomic, constant or a lock. `queue` is
 // reached under `tree_lock` only; the pointers in it are to waiters in frames that
-// cannot return before they are taken out. `stripes` is set once, by who has set
-// `Queue::made`, and looked at only by who has seen `has_stripes` or `striping` set
-// after that (with Acquire), or has the name of a slot in it.
+// cannot return before they are taken out. Those are set once, by who has set
+// `Queue::made`, and looked at only by who has seen `made` or `shift` beside them set
+// after that (with Acquire), or has the name of a slot in them.
 unsafe impl<P: Platform> Send for RangeRwLock<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for RangeRwLock<P> {}
@@ -359,22 +336,12 @@ impl<P: Platform> RangeRwLock<P> {
         Self {
             word: ConstZero::ZERO,
             slots: [const { <P::AtomicU64 as ConstZero>::ZERO }; SLOTS],
-            hull_start: ConstZero::ZERO,
-            hull_last: ConstZero::ZERO,
+            hull: Hull::new_const(),
             tree_lock: AdaptiveTicketLock::new_const(),
             queue: UnsafeCell::new(Queue::new()),
-            looked: ConstZero::ZERO,
-            patient: ConstZero::ZERO,
-            watched: ConstZero::ZERO,
-            striping: ConstZero::ZERO,
-            stripes: OnceCell::new(),
-            has_stripes: ConstZero::ZERO,
-            gate: RwSem::with_policy(Policy::DEFAULT),
-            until_open: ConstZero::ZERO,
-            reopen: ConstZero::ZERO,
-            opened: ConstZero::ZERO,
-            last_writer: ConstZero::ZERO,
-            mixed: ConstZero::ZERO,
+            shown: Shown::new_const(),
+            striped: Striped::new_const(),
+            gate: Gate::new_const(),
             policy,
             events: events::Sink::new(),
             #[cfg(all(test, fairlock_loom))]
@@ -387,22 +354,12 @@ impl<P: Platform> RangeRwLock<P> {
         Self {
             word: P::AtomicU64::new(0),
             slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
-            hull_start: P::AtomicU64::new(0),
-            hull_last: P::AtomicU64::new(0),
+            hull: Hull::new(),
             tree_lock: AdaptiveTicketLock::new(),
             queue: UnsafeCell::new(Queue::new()),
-            looked: P::AtomicU64::new(0),
-            patient: P::AtomicU32::new(0),
-            watched: P::AtomicU32::new(0),
-            striping: P::AtomicU32::new(0),
-            stripes: OnceCell::new(),
-            has_stripes: P::AtomicU32::new(0),
-            gate: RwSem::new(Policy::DEFAULT),
-            until_open: P::AtomicUsize::new(0),
-            reopen: P::AtomicUsize::new(0),
-            opened: P::AtomicU64::new(0),
-            last_writer: P::AtomicUsize::new(0),
-            mixed: P::AtomicUsize::new(0),
+            shown: Shown::new(),
+            striped: Striped::new(),
+            gate: Gate::new(),
             policy,
             events: events::Sink::new(),
             #[cfg(all(test, fairlock_loom))]
@@ -418,12 +375,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// Counts this lock's [events](events::Event) in `counts` too, or no longer.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.events.set(counts);
-        self.gate.set_events(counts);
-    }
-
-    /// Whether threads wait that may be overtaken.
-    fn has_patient(&self) -> bool {
-        self.patient.load(Ordering::Relaxed) != patient::NOBODY
+        self.gate.lock.set_events(counts);
     }
 
     #[inline]
@@ -443,7 +395,7 @@ impl<P: Platform> fmt::Debug for RangeRwLock<P> {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("RangeRwLock")
             .field("locked", &self.is_locked())
-            .field("waiters", &(word & word::QUEUED != 0 || self.has_patient()))
+            .field("waiters", &(word & word::QUEUED != 0 || self.shown.has_patient()))
             .field("policy", &self.policy)
             .finish_non_exhaustive()
     }

@@ -183,7 +183,7 @@ impl Guarded {
         let is_left = |(_, word)| has_slots(word);
         assert!(!self.lock.striped_words().any(is_left));
         self.lock.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
-        assert!(!self.lock.gate.is_locked());
+        assert!(!self.lock.gate.lock.is_locked());
         // SAFETY: the other threads have ended.
         let sum: u32 = self.values.iter().map(|v| v.with(|v| unsafe { *v })).sum();
         assert_eq!(sum, written);

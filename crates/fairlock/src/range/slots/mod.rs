@@ -68,7 +68,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(always)]
     pub(super) fn try_slot(&self, span: Span, kind: Kind) -> Result<Hold, Missed> {
         // Acquire: the stripes are there.
-        let striping = self.striping.load(Ordering::Acquire);
+        let striping = self.striped.shift.load(Ordering::Acquire);
         if striping != 0 {
             return self.try_striped(striping - 1, span, kind, false);
         }
@@ -153,11 +153,8 @@ impl<P: Platform> RangeRwLock<P> {
             return Err(Missed::Unknown);
         }
         // What entered the tree before the word came to be `word` has extended the
-        // hull before; see `publish`. Each end by itself is a bound for everything
-        // that still is in the tree. Acquire: what was done under the ranges that
-        // left, and so let the hull shrink, is seen.
-        let outside = span.last() < !self.hull_start.load(Ordering::Acquire)
-            || span.start() > self.hull_last.load(Ordering::Acquire);
+        // hull before; see `publish`.
+        let outside = self.hull.is_outside(span);
         if word & TREE == 0 || outside { Ok(()) } else { Err(Missed::Unknown) }
     }
 

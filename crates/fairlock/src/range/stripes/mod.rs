@@ -230,10 +230,10 @@ impl<P: Platform> RangeRwLock<P> {
         before
     }
 
-    /// The stripes. They are there once `striping` has been seen to be set, or a hold has
+    /// The stripes. They are there once `Striped::shift` has been seen to be set, or a hold has
     /// the name of one of their slots.
     pub(super) fn stripes(&self) -> &[Stripe<P>] {
-        self.stripes.get().expect("made before anybody is told of them")
+        self.striped.stripes.get().expect("made before anybody is told of them")
     }
 
     // ---- the tree, under its lock ----

@@ -12,11 +12,12 @@
 //! closed one, there must have been several times as many that met an open one.
 
 use alloc::boxed::Box;
+use core::cell::OnceCell;
 use core::sync::atomic::Ordering;
 
 use super::regions::Regions;
-use super::{MOST_STRIPES, STRIPE_SLOTS, Stripe};
-use crate::platform::{Atomic, Platform};
+use super::{MOST_STRIPES, STRIPE_SLOTS, Stripe, Stripes};
+use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
 use crate::range::slots::word::{
     CLOSED, DRAIN, NOT_FAST, SLOTS, STRIPED, TRACED, TREE, WRITER_SLOTS, has_slot, open_for,
@@ -41,6 +42,30 @@ const MISSES: u64 = 8;
 const CROWD_NS: u64 = 20_000;
 /// Within that a thread that has taken a slot says what for, if it has a CPU.
 const TAKING_NS: u64 = 10_000;
+
+/// The stripes as all see them.
+pub(in crate::range) struct Striped<P: Platform> {
+    /// The shift of regions plus one, while the lock is striped.
+    pub(in crate::range) shift: P::AtomicU32,
+    /// Set once,
+    pub(in crate::range) stripes: OnceCell<Stripes<P>>,
+    /// and then this is not zero.
+    pub(in crate::range) made: P::AtomicU32,
+}
+
+impl<P: Platform> Striped<P> {
+    pub(in crate::range) fn new() -> Self {
+        let zero = || P::AtomicU32::new(0);
+        Self { shift: zero(), stripes: OnceCell::new(), made: zero() }
+    }
+
+    pub(in crate::range) const fn new_const() -> Self
+    where
+        P::AtomicU32: ConstZero,
+    {
+        Self { shift: ConstZero::ZERO, stripes: OnceCell::new(), made: ConstZero::ZERO }
+    }
+}
 
 /// What has become of the stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +103,7 @@ impl<P: Platform> RangeRwLock<P> {
         self.is_crowded()
             // Relaxed: a guess.
             && self.word.load(Ordering::Relaxed) & NOT_FAST & !TREE == 0
-            && P::spin_until(&self.striping, CROWD_NS, |shift| shift != 0)
+            && P::spin_until(&self.striped.shift, CROWD_NS, |shift| shift != 0)
     }
 
     /// In a crowd, of which `span` is one: stripes the lock if that keeps them apart. If
@@ -94,7 +119,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         let shift = q.crowd.get_or_insert_default().arrive(span)?;
         // Acquire: the stripes are there.
-        if self.has_stripes.load(Ordering::Acquire) == 0 {
+        if self.striped.made.load(Ordering::Acquire) == 0 {
             if q.made != Made::No {
                 return None; // by another one, just now
             }
@@ -111,10 +136,10 @@ impl<P: Platform> RangeRwLock<P> {
     /// opened, each line would have to come from here under the tree lock.
     pub(in crate::range) fn make_stripes(&self, shift: u32) {
         let count = (STRIPES_A_CPU * P::cpus()).min(MOST_STRIPES);
-        let made = self.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
+        let made = self.striped.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
         debug_assert!(made.is_ok(), "made once");
         // Release: they are there.
-        self.has_stripes.store(1, Ordering::Release);
+        self.striped.made.store(1, Ordering::Release);
     }
 
     // ---- under the tree lock ----
@@ -166,7 +191,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
         }
         // Release: the stripes are there.
-        self.striping.store(shift + 1, Ordering::Release);
+        self.striped.shift.store(shift + 1, Ordering::Release);
         true
     }
 
@@ -178,7 +203,7 @@ impl<P: Platform> RangeRwLock<P> {
         // For what follows; cannot fail, as the lock is not taken as a whole.
         let _ = self.publish(q, Span::FULL, TREE);
         // Who still sees it set finds the stripes closed. Release: who does not, `TREE`.
-        self.striping.store(0, Ordering::Release);
+        self.striped.shift.store(0, Ordering::Release);
         let _ = self.close_stripes(q, Span::FULL, |q, stripe, word| {
             for slot in rivals(word, Kind::Writer) {
                 self.migrate(q, SLOTS + stripe * STRIPE_SLOTS + slot, word, Span::FULL);

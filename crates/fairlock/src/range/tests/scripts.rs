@@ -313,7 +313,7 @@ fn a_waiter_may_be_woken_in_vain_any_number_of_times() {
     let guard = lock.write(0..5).unwrap();
     super::scope(|s| {
         let waiter = s.spawn(|| drop(lock.write(0..10).unwrap()));
-        super::until(|| lock.has_patient());
+        super::until(|| lock.shown.has_patient());
         for _ in 0..rounds(200) {
             drop(lock.read(5..10).unwrap());
             thread::sleep(Duration::from_micros(100));

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use super::ranges::Ranges;
 use super::{Id, NIL};
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
 use crate::range::slots::Missed;
 use crate::range::slots::word::{QUEUED, SLOTS, STRIPED, TREE, WHOLE};
@@ -20,6 +20,37 @@ use crate::range::stripes::striping::{Made, Striping};
 use crate::range::wait::patient::NOBODY;
 use crate::range::wait::waiter::{self, PatientList, RangeWaiter};
 use crate::wait::{Thread, WakeList};
+
+/// What everything in the tree lies within: each end by itself is a bound. Changed under the
+/// tree lock, looked at without.
+pub(in crate::range) struct Hull<P: Platform> {
+    /// Complement of the smallest start in the tree, so that zero is none.
+    not_start: P::AtomicU64,
+    /// The furthest end in the tree.
+    last: P::AtomicU64,
+}
+
+impl<P: Platform> Hull<P> {
+    pub(in crate::range) fn new() -> Self {
+        Self { not_start: P::AtomicU64::new(0), last: P::AtomicU64::new(0) }
+    }
+
+    pub(in crate::range) const fn new_const() -> Self
+    where
+        P::AtomicU64: ConstZero,
+    {
+        Self { not_start: ConstZero::ZERO, last: ConstZero::ZERO }
+    }
+
+    /// Whether a range touches nothing in the tree.
+    #[inline(always)]
+    pub(in crate::range) fn is_outside(&self, span: Span) -> bool {
+        // Acquire: what was done under the ranges that left, and so let the hull shrink, is
+        // seen.
+        span.last() < !self.not_start.load(Ordering::Acquire)
+            || span.start() > self.last.load(Ordering::Acquire)
+    }
+}
 
 /// What the tree lock guards.
 pub(in crate::range) struct Queue<P: Platform> {
@@ -222,8 +253,8 @@ impl<P: Platform> RangeRwLock<P> {
             q.hull = hull;
             // Release: what was done under the ranges that let it shrink. When it
             // has to be seen that it has grown, `publish` sees to.
-            self.hull_start.store(!hull.0, Ordering::Release);
-            self.hull_last.store(hull.1, Ordering::Release);
+            self.hull.not_start.store(!hull.0, Ordering::Release);
+            self.hull.last.store(hull.1, Ordering::Release);
         }
     }
 

@@ -16,7 +16,7 @@
 //! So a range in use pays for a wake-up each time one of them gets its range, and for a
 //! look of one of them now and then, and one that is out of use for a wake-up.
 //!
-//! `RangeRwLock::patient` shows how things stand:
+//! `Shown::patient` shows how things stand:
 //!
 //! | shown | meaning | set by |
 //! |---|---|---|
@@ -28,7 +28,7 @@
 //! Most of those who leave a range need not even look there. Who sleeps does so for one
 //! that is in its way, whoever that is: a range in the tree, a slot, or one in a stripe.
 //! Slots that somebody sleeps for are *watched*: their bits are set in
-//! `RangeRwLock::watched`, or `WATCHED` in the word of their stripe.
+//! `Shown::watched`, or `WATCHED` in the word of their stripe.
 //!
 //! **Why nobody sleeps at a free range.** Who leaves a slot first leaves it, then looks
 //! whether it is watched, and who is awake. Who goes to sleep for a slot, or lets others
@@ -45,7 +45,7 @@ use core::sync::atomic::Ordering;
 use super::waiter::RangeWaiter;
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
 use crate::range::slots::word::{Packed, SLOTS, WATCHED, rivals};
 use crate::range::span::Span;
@@ -108,6 +108,37 @@ pub(in crate::range) enum Rest {
     Queued,
 }
 
+/// What those that may be overtaken show to whoever leaves a range.
+pub(in crate::range) struct Shown<P: Platform> {
+    /// When one of them last looked.
+    looked: P::AtomicU64,
+    /// How things stand with them,
+    pub(in crate::range) patient: P::AtomicU32,
+    /// and which slots they sleep for: whoever leaves a slot looks here, so it is not in
+    /// the word, which would never be what they guess.
+    watched: P::AtomicU32,
+}
+
+impl<P: Platform> Shown<P> {
+    pub(in crate::range) fn new() -> Self {
+        let zero = || P::AtomicU32::new(0);
+        Self { looked: P::AtomicU64::new(0), patient: zero(), watched: zero() }
+    }
+
+    pub(in crate::range) const fn new_const() -> Self
+    where
+        P::AtomicU32: ConstZero,
+        P::AtomicU64: ConstZero,
+    {
+        Self { looked: ConstZero::ZERO, patient: ConstZero::ZERO, watched: ConstZero::ZERO }
+    }
+
+    /// Whether threads wait that may be overtaken.
+    pub(in crate::range) fn has_patient(&self) -> bool {
+        self.patient.load(Ordering::Relaxed) != NOBODY
+    }
+}
+
 impl<P: Platform> RangeRwLock<P> {
     // ---- who leaves a range ----
 
@@ -123,7 +154,7 @@ impl<P: Platform> RangeRwLock<P> {
     pub(in crate::range) fn tell_patient(&self, slot: usize) {
         loop {
             // Relaxed: see the module.
-            match self.patient.load(Ordering::Relaxed) {
+            match self.shown.patient.load(Ordering::Relaxed) {
                 NOBODY => return self.stop_telling(slot),
                 ASLEEP => return self.wake_patient(slot),
                 BUSY => {
@@ -134,7 +165,7 @@ impl<P: Platform> RangeRwLock<P> {
                 }
                 shown => {
                     // Release: who swaps it sees that the slot was left.
-                    let counted = self.patient.compare_exchange(
+                    let counted = self.shown.patient.compare_exchange(
                         shown,
                         shown + 1,
                         Ordering::Release,
@@ -201,7 +232,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// are woken, and queued, beside it.
     fn wake_if_late(&self, now: u64) {
         // Relaxed: how often is a matter of speed.
-        if now.saturating_sub(self.looked.load(Ordering::Relaxed)) < LATE_NS {
+        if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < LATE_NS {
             return;
         }
         self.with_queue_and_wakes(|q, wakes| {
@@ -214,8 +245,8 @@ impl<P: Platform> RangeRwLock<P> {
     /// Under the tree lock: a look at those that may be overtaken. How long after the last.
     fn note_look(&self, now: u64) -> u64 {
         // Relaxed: guarded by the lock, or a guess.
-        let before = self.looked.load(Ordering::Relaxed);
-        self.looked.store(now, Ordering::Relaxed);
+        let before = self.shown.looked.load(Ordering::Relaxed);
+        self.shown.looked.store(now, Ordering::Relaxed);
         now.saturating_sub(before)
     }
 
@@ -262,7 +293,7 @@ impl<P: Platform> RangeRwLock<P> {
             if q.patient.awake() == 1 {
                 let since = self.note_look(now);
                 // Acquire: what was left is seen.
-                let shown = self.patient.swap(AWAKE, Ordering::Acquire);
+                let shown = self.shown.patient.swap(AWAKE, Ordering::Acquire);
                 let in_use =
                     shown == BUSY || u64::from(shown.saturating_sub(AWAKE)) * IN_USE_NS > since;
                 let woken = if in_use { self.wake_free(q, Look::All, wakes).0 } else { 0 };
@@ -316,19 +347,19 @@ impl<P: Platform> RangeRwLock<P> {
     fn show_patient(&self, q: &mut Queue<P>, shown: u32) {
         q.shows_patient = shown;
         // Relaxed: see the module.
-        self.patient.store(shown, Ordering::Relaxed);
+        self.shown.patient.store(shown, Ordering::Relaxed);
     }
 
     /// The slots of the lock itself that are watched.
     fn watched(&self) -> u32 {
         // Relaxed: changed under the tree lock; without it, see the module.
-        self.watched.load(Ordering::Relaxed)
+        self.shown.watched.load(Ordering::Relaxed)
     }
 
     fn show_watched(&self, watched: u32) {
         if self.watched() != watched {
             // Relaxed: see the module.
-            self.watched.store(watched, Ordering::Relaxed);
+            self.shown.watched.store(watched, Ordering::Relaxed);
         }
     }
 
