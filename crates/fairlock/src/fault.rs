@@ -1,8 +1,8 @@
 //! Mistakes on purpose: negative controls of the concurrency tester
 //! (`fairlock_sim::tester`), each of which it has to find.
 //!
-//! Only a build with `--cfg fairlock_faults` can make them, and there only threads
-//! that run inside `with_fault`; in every other build [`active`] is `false`.
+//! Only a build with `--cfg fairlock_faults` can make them, or a model check, and there only
+//! threads that run inside `with_fault`; in every other build [`active`] is `false`.
 
 use crate::wait::Kind;
 
@@ -59,6 +59,16 @@ pub enum Fault {
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.
     OpensTooEarly,
+
+    // Thin locks.
+    /// A full lock is taken without a look whether it is still this one's.
+    TakesAnySlot,
+    /// A full lock is waited for without that look.
+    PinsAnySlot,
+    /// A lock becomes thin although somebody has pinned its full one.
+    DeflatesPinned,
+    /// A lock that has become thin is looked at once more.
+    LooksAfterDeflation,
 
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.
@@ -140,24 +150,24 @@ impl Fault {
 }
 
 /// Whether the caller is to make this mistake.
-#[cfg(not(fairlock_faults))]
+#[cfg(not(any(fairlock_faults, all(test, fairlock_loom))))]
 #[inline(always)]
 pub(crate) const fn active(_: Fault) -> bool {
     false
 }
 
-#[cfg(fairlock_faults)]
+#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
 std::thread_local! {
     static ACTIVE: core::cell::Cell<Option<Fault>> = const { core::cell::Cell::new(None) };
 }
 
-#[cfg(fairlock_faults)]
+#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
 pub(crate) fn active(fault: Fault) -> bool {
     ACTIVE.get() == Some(fault)
 }
 
 /// Runs `f` with locks that make this mistake, if any, on this OS thread.
-#[cfg(fairlock_faults)]
+#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
 pub fn with_fault<R>(fault: Option<Fault>, f: impl FnOnce() -> R) -> R {
     let before = ACTIVE.replace(fault);
     let result = f();

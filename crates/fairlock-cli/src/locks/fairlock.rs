@@ -8,7 +8,7 @@ use fairlock::lock_api;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
-use fairlock::{Mutex, Policy, ReaderSpin};
+use fairlock::{Mutex, Policy, ReaderSpin, RwLock};
 
 use super::{BenchLock, BenchMutex, LockEntry, Runs};
 
@@ -18,7 +18,7 @@ trait Preset: Send + Sync + 'static {
 }
 
 /// The lock with a preset, on a platform.
-struct Fairlock<S, P: Platform>(lock_api::RwLock<RwSem<P>, ()>, PhantomData<S>);
+pub struct Fairlock<S, P: Platform>(lock_api::RwLock<RwSem<P>, ()>, PhantomData<S>);
 
 impl<S: Preset, P: Platform> BenchLock for Fairlock<S, P>
 where
@@ -41,11 +41,32 @@ where
     }
 }
 
+impl BenchLock for RwLock<()> {
+    fn create() -> Self {
+        RwLock::new(())
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.read();
+        section()
+    }
+
+    #[inline(always)]
+    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.write();
+        section()
+    }
+}
+
+/// The lock that is an [`RwLock`] where there is one, for platforms that have none.
+pub type FullDefault<P> = Fairlock<Full, P>;
+
 /// One type a preset, and the entries of all of them.
 macro_rules! presets {
     ($($type:ident: $name:literal, $about:literal, $policy:expr;)*) => {
         $(
-            struct $type;
+            pub struct $type;
             impl Preset for $type {
                 const POLICY: Policy = $policy;
             }
@@ -62,7 +83,7 @@ macro_rules! presets {
 }
 
 presets! {
-    Default: "default", "what you get without asking", Policy::DEFAULT;
+    Full: "full", "the default, full also while nobody waits", Policy::DEFAULT;
     Unfair: "unfair", "no handoff: writers may steal for ever", Policy::UNFAIR;
     Handoff: "handoff", "handoff to a waiter past its deadline, every reader may spin", Policy::HANDOFF;
     HandoffImmediate: "handoff_immediate", "handoff to every waiter at once",
@@ -122,14 +143,15 @@ impl BenchMutex for Mutex<()> {
     }
 }
 
-/// The locks of this family on a platform; `M` is its adaptive mutex.
-pub fn entries<P: Platform, T: Runs, M: BenchMutex>() -> Vec<LockEntry<T>>
+/// The locks of this family on a platform; `L` and `M` are what it has for an [`RwLock`] and
+/// for a [`Mutex`].
+pub fn entries<P: Platform, T: Runs, L: BenchLock, M: BenchMutex>() -> Vec<LockEntry<T>>
 where
     RwSem<P>: lock_api::RawRwLock,
 {
-    let mut entries = presets::<P, T>();
-    let default = entries.remove(0);
-    entries.insert(0, default.around_everything::<Fairlock<Default, P>>());
+    let default = LockEntry::rw::<L>("fairlock:default", "RwLock: what you get without asking");
+    let mut entries = vec![default.around_everything::<L>()];
+    entries.extend(presets::<P, T>());
     entries.extend([
         LockEntry::mutex::<M>("fairlock:adaptive", "Mutex: tickets in batches as large as pays"),
         LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1", "tickets one by one"),

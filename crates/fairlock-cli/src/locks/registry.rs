@@ -1,7 +1,7 @@
 //! Locks by name.
 
-use ::fairlock::Mutex;
 use ::fairlock::platform::Native;
+use ::fairlock::{Mutex, RwLock};
 
 use super::{LockEntry, broken, fairlock, range};
 use crate::error::Error;
@@ -17,7 +17,7 @@ const LINUX_FAMILIES: [&str; 2] = ["pthread", "fcntl"];
 /// Every lock of this build, ours first, then the references and the peers;
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
-    let mut locks = fairlock::entries::<Native, Real, Mutex<()>>();
+    let mut locks = fairlock::entries::<Native, Real, RwLock<()>, Mutex<()>>();
     locks.extend(range::entries::<Native, Real>());
     locks.extend(reference::entries::<Native, Real>());
     locks.extend(peers::std::entries());

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::{Platform, WaitOutcome, threads};
+use super::{Platform, WaitOutcome, pools, threads};
 use crate::wait::Thread;
 
 /// The Linux platform.
@@ -15,6 +15,7 @@ use crate::wait::Thread;
 pub struct Linux;
 
 threads::thread_records!(Linux);
+pools!(Linux);
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 

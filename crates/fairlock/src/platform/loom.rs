@@ -29,7 +29,9 @@ use std::sync::OnceLock;
 use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use loom::sync::{Condvar, Mutex};
 
-use super::{Atomic, Platform, WaitOutcome, forward_atomic};
+use super::{Atomic, Platform, PooledPlatform, WaitOutcome, forward_atomic};
+use crate::rwsem::RwSem;
+use crate::thin::Slots;
 use crate::wait::Thread;
 
 /// The platform of a model check.
@@ -52,6 +54,17 @@ const STEP_NS: u64 = 30_000;
 loom::lazy_static! {
     static ref CLOCK: Clock = Clock::new(0);
     static ref SLEEPERS: Sleepers = Sleepers { lock: Mutex::new(()), changed: Condvar::new() };
+}
+
+loom::lazy_static! {
+    static ref RWSEM_SLOTS: Slots<Loom, RwSem<Loom>> = Slots::new();
+}
+
+// SAFETY: one pool a model, and all of a model's locks are in it.
+unsafe impl PooledPlatform for Loom {
+    fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
+        RWSEM_SLOTS.get()
+    }
 }
 
 loom::thread_local! {

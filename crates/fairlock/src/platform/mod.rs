@@ -157,6 +157,17 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     }
 }
 
+/// A [`Platform`] that thin locks are on: it has the pool of their full ones.
+///
+/// # Safety
+///
+/// Each function returns the same pool at every call.
+#[cfg(any(feature = "std", fairlock_loom))]
+pub unsafe trait PooledPlatform: Platform {
+    /// The pool of [`ThinRwSem`](crate::thin::ThinRwSem).
+    fn rwsem_slots() -> &'static crate::thin::Slots<Self, crate::rwsem::RwSem<Self>>;
+}
+
 /// Pauses between two looks at the clock while spinning: a pause is 10 to 140
 /// cycles, so this is at most about half a microsecond.
 const SPINS_PER_CLOCK: u32 = 8;
@@ -238,6 +249,24 @@ macro_rules! forward_atomic {
 }
 #[cfg(fairlock_loom)]
 pub(crate) use forward_atomic;
+
+/// Gives the platform type `$platform`, whose atomics can be constants, its pools.
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+macro_rules! pools {
+    ($platform:ty) => {
+        // SAFETY: it is one.
+        unsafe impl $crate::platform::PooledPlatform for $platform {
+            #[inline(always)]
+            fn rwsem_slots() -> &'static $crate::thin::Slots<Self, $crate::rwsem::RwSem<Self>> {
+                static SLOTS: $crate::thin::Slots<$platform, $crate::rwsem::RwSem<$platform>> =
+                    $crate::thin::Slots::new_const();
+                &SLOTS
+            }
+        }
+    };
+}
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+use pools;
 
 mod core_atomics {
     use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::{Platform, WaitOutcome, threads};
+use super::{Platform, WaitOutcome, pools, threads};
 use crate::wait::Thread;
 
 /// The portable platform.
@@ -17,6 +17,7 @@ use crate::wait::Thread;
 pub struct Portable;
 
 threads::thread_records!(Portable);
+pools!(Portable);
 
 struct Bucket {
     lock: Mutex<()>,

@@ -6,9 +6,13 @@ use lock_api::{GuardSend, RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
 
 use crate::events::EventCounts;
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::platform::PooledPlatform;
 use crate::platform::{Platform, deadline_after};
 use crate::rwsem::{Policy, RwSem};
-use crate::wait::{self, WaitError};
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::thin::ThinRwSem;
+use crate::wait::{self, WaitContext, WaitError};
 
 /// What a [`RwLock`](TypedLock) of this crate can do beyond `lock_api`.
 ///
@@ -37,10 +41,7 @@ use crate::wait::{self, WaitError};
 /// assert_eq!(*lock.read_for(Duration::ZERO)?, 7);
 /// # Ok::<(), WaitError>(())
 /// ```
-pub trait RwLockExt<P: Platform, T: ?Sized>
-where
-    RwSem<P>: RawLock,
-{
+pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// A free lock that follows `policy`.
     ///
     /// For a `static`, which needs a `const`, put the raw lock in by hand:
@@ -73,34 +74,28 @@ where
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+    fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for writing; gives up after `timeout`, of any length.
     /// Zero waits for nobody.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError>;
+    fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for reading; gives up at `deadline`.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
     #[cfg(feature = "std")]
-    fn read_until(
-        &self,
-        deadline: std::time::Instant,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+    fn read_until(&self, deadline: std::time::Instant) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for writing; gives up at `deadline`.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
     #[cfg(feature = "std")]
-    fn write_until(
-        &self,
-        deadline: std::time::Instant,
-    ) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError>;
+    fn write_until(&self, deadline: std::time::Instant) -> Result<WriteGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for reading; gives up when a signal handler has run in
     /// this thread, with or without `SA_RESTART`.
@@ -113,14 +108,14 @@ where
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
-    fn read_interruptible(&self) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+    fn read_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for writing; gives up when a signal handler has run in
     /// this thread. As [`read_interruptible`](Self::read_interruptible).
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
-    fn write_interruptible(&self) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError>;
+    fn write_interruptible(&self) -> Result<WriteGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for reading; gives up when `token` is cancelled.
     ///
@@ -141,8 +136,8 @@ where
     /// before and the lock cannot be had without waiting.
     fn read_cancellable(
         &self,
-        token: &wait::CancelToken<P>,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+        token: &wait::CancelToken<R::Platform>,
+    ) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for writing; gives up when `token` is cancelled.
     ///
@@ -151,8 +146,8 @@ where
     /// before and the lock cannot be had without waiting.
     fn write_cancellable(
         &self,
-        token: &wait::CancelToken<P>,
-    ) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError>;
+        token: &wait::CancelToken<R::Platform>,
+    ) -> Result<WriteGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for reading, past all waiters if readers hold it
     /// already: for a thread that may hold a read guard of this lock itself.
@@ -160,21 +155,18 @@ where
     /// Readers that never let go at the same time can starve a writer this
     /// way; use it only where it is needed. A thread that holds the *write*
     /// guard waits for itself for ever.
-    fn read_recursive(&self) -> ReadGuard<'_, RwSem<P>, T>;
+    fn read_recursive(&self) -> ReadGuard<'_, R, T>;
 
     /// As [`read_recursive`](Self::read_recursive), without waiting: `None` if
     /// that would be needed.
-    fn try_read_recursive(&self) -> Option<ReadGuard<'_, RwSem<P>, T>>;
+    fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>>;
 
     /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, of
     /// any length. Zero waits for nobody.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn read_recursive_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+    fn read_recursive_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// As [`read_recursive`](Self::read_recursive); gives up at `deadline`.
     ///
@@ -184,14 +176,14 @@ where
     fn read_recursive_until(
         &self,
         deadline: std::time::Instant,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+    ) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// As [`read_recursive`](Self::read_recursive); gives up when a signal handler
     /// has run in this thread, as [`read_interruptible`](Self::read_interruptible).
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
-    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// As [`read_recursive`](Self::read_recursive); gives up when `token` is
     /// cancelled.
@@ -201,174 +193,155 @@ where
     /// before and the lock cannot be had without waiting.
     fn read_recursive_cancellable(
         &self,
-        token: &wait::CancelToken<P>,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>;
+        token: &wait::CancelToken<R::Platform>,
+    ) -> Result<ReadGuard<'_, R, T>, WaitError>;
 }
 
-impl<P: Platform, T: ?Sized> RwLockExt<P, T> for TypedLock<RwSem<P>, T>
-where
-    RwSem<P>: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
-{
+impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
     fn with_policy(policy: Policy, value: T) -> Self
     where
         T: Sized,
     {
-        Self::from_raw(RwSem::new(policy), value)
+        Self::from_raw(R::with_policy(policy), value)
     }
 
     fn policy(&self) -> &Policy {
-        sem(self).policy()
+        raw(self).policy()
     }
 
     fn has_waiters(&self) -> bool {
-        sem(self).has_waiters()
+        raw(self).has_waiters()
     }
 
     fn set_events(&self, counts: Option<&'static EventCounts>) {
-        sem(self).set_events(counts);
+        raw(self).set_events(counts);
     }
 
-    fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, |sem| read_for(sem, timeout))
+    fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| read_for(raw, timeout))
     }
 
-    fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError> {
-        write_guard(self, |sem| write_for(sem, timeout))
-    }
-
-    #[cfg(feature = "std")]
-    fn read_until(
-        &self,
-        deadline: std::time::Instant,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, |sem| read_for(sem, time_until(deadline)))
+    fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        write_guard(self, |raw| write_for(raw, timeout))
     }
 
     #[cfg(feature = "std")]
-    fn write_until(
-        &self,
-        deadline: std::time::Instant,
-    ) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError> {
-        write_guard(self, |sem| write_for(sem, time_until(deadline)))
+    fn read_until(&self, deadline: std::time::Instant) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| read_for(raw, time_until(deadline)))
     }
 
-    fn read_interruptible(&self) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, RwSem::read_interruptible)
+    #[cfg(feature = "std")]
+    fn write_until(&self, deadline: std::time::Instant) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        write_guard(self, |raw| write_for(raw, time_until(deadline)))
     }
 
-    fn write_interruptible(&self) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError> {
-        write_guard(self, RwSem::write_interruptible)
+    fn read_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| raw.read_with(&WaitContext::interruptible()))
+    }
+
+    fn write_interruptible(&self) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        write_guard(self, |raw| raw.write_with(&WaitContext::interruptible()))
     }
 
     fn read_cancellable(
         &self,
-        token: &wait::CancelToken<P>,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, |sem| sem.read_cancellable(token))
+        token: &wait::CancelToken<R::Platform>,
+    ) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| raw.read_with(&WaitContext::cancellable(token)))
     }
 
     fn write_cancellable(
         &self,
-        token: &wait::CancelToken<P>,
-    ) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError> {
-        write_guard(self, |sem| sem.write_cancellable(token))
+        token: &wait::CancelToken<R::Platform>,
+    ) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        write_guard(self, |raw| raw.write_with(&WaitContext::cancellable(token)))
     }
 
-    fn read_recursive(&self) -> ReadGuard<'_, RwSem<P>, T> {
-        sem(self).read_recursive();
-        // SAFETY: the lock was just taken for reading, for this guard alone.
-        unsafe { self.make_read_guard_unchecked(GuardSend::new()) }
+    fn read_recursive(&self) -> ReadGuard<'_, R, T> {
+        match read_guard(self, |raw| raw.read_recursive_with(&WaitContext::FOREVER)) {
+            Ok(guard) => guard,
+            Err(error) => panic!("{error}"),
+        }
     }
 
-    fn try_read_recursive(&self) -> Option<ReadGuard<'_, RwSem<P>, T>> {
-        sem(self).try_read_recursive().then(|| {
+    fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>> {
+        raw(self).try_read_recursive().then(|| {
             // SAFETY: the lock was just taken for reading, for this guard alone.
             unsafe { self.make_read_guard_unchecked(GuardSend::new()) }
         })
     }
 
-    fn read_recursive_for(
-        &self,
-        timeout: Duration,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, |sem| read_recursive_for(sem, timeout))
+    fn read_recursive_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| read_recursive_for(raw, timeout))
     }
 
     #[cfg(feature = "std")]
     fn read_recursive_until(
         &self,
         deadline: std::time::Instant,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, |sem| read_recursive_for(sem, time_until(deadline)))
+    ) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| read_recursive_for(raw, time_until(deadline)))
     }
 
-    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, RwSem::read_recursive_interruptible)
+    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| raw.read_recursive_with(&WaitContext::interruptible()))
     }
 
     fn read_recursive_cancellable(
         &self,
-        token: &wait::CancelToken<P>,
-    ) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError> {
-        read_guard(self, |sem| sem.read_recursive_cancellable(token))
+        token: &wait::CancelToken<R::Platform>,
+    ) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        read_guard(self, |raw| raw.read_recursive_with(&WaitContext::cancellable(token)))
     }
 }
 
 /// The lock inside: to look at it, or to take it for a guard.
-fn sem<P: Platform, T: ?Sized>(lock: &TypedLock<RwSem<P>, T>) -> &RwSem<P>
-where
-    RwSem<P>: RawLock,
-{
+fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
     // SAFETY: nothing in this file releases a lock that a live guard holds.
     unsafe { lock.raw() }
 }
 
 /// The guard of the read lock that `take` takes.
 #[inline]
-fn read_guard<P: Platform, T: ?Sized>(
-    lock: &TypedLock<RwSem<P>, T>,
-    take: impl FnOnce(&RwSem<P>) -> Result<(), WaitError>,
-) -> Result<ReadGuard<'_, RwSem<P>, T>, WaitError>
-where
-    RwSem<P>: RawLock<SharedGuard = GuardSend>,
-{
-    take(sem(lock))?;
+fn read_guard<R: RawRwLockExt, T: ?Sized>(
+    lock: &TypedLock<R, T>,
+    take: impl FnOnce(&R) -> Result<(), WaitError>,
+) -> Result<ReadGuard<'_, R, T>, WaitError> {
+    take(raw(lock))?;
     // SAFETY: `take` took the lock for reading, for this guard alone.
     Ok(unsafe { lock.make_read_guard_unchecked(GuardSend::new()) })
 }
 
 /// The guard of the write lock that `take` takes.
 #[inline]
-fn write_guard<P: Platform, T: ?Sized>(
-    lock: &TypedLock<RwSem<P>, T>,
-    take: impl FnOnce(&RwSem<P>) -> Result<(), WaitError>,
-) -> Result<WriteGuard<'_, RwSem<P>, T>, WaitError>
-where
-    RwSem<P>: RawLock<ExclusiveGuard = GuardSend>,
-{
-    take(sem(lock))?;
+fn write_guard<R: RawRwLockExt, T: ?Sized>(
+    lock: &TypedLock<R, T>,
+    take: impl FnOnce(&R) -> Result<(), WaitError>,
+) -> Result<WriteGuard<'_, R, T>, WaitError> {
+    take(raw(lock))?;
     // SAFETY: `take` took the lock for writing, for this guard alone.
     Ok(unsafe { lock.make_write_guard_unchecked(GuardSend::new()) })
 }
 
 // A lock that is free is taken without a look at the clock.
-pub(super) fn read_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
-    if sem.try_read() { Ok(()) } else { sem.read_until(deadline_after::<P>(timeout)) }
+pub(super) fn read_for<R: RawRwLockExt>(raw: &R, timeout: Duration) -> Result<(), WaitError> {
+    if raw.try_lock_shared().is_some() { Ok(()) } else { raw.read_with(&until::<R>(timeout)) }
 }
 
-pub(super) fn read_recursive_for<P: Platform>(
-    sem: &RwSem<P>,
+pub(super) fn read_recursive_for<R: RawRwLockExt>(
+    raw: &R,
     timeout: Duration,
 ) -> Result<(), WaitError> {
-    if sem.try_read_recursive() {
-        Ok(())
-    } else {
-        sem.read_recursive_until(deadline_after::<P>(timeout))
-    }
+    if raw.try_read_recursive() { Ok(()) } else { raw.read_recursive_with(&until::<R>(timeout)) }
 }
 
-pub(super) fn write_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Result<(), WaitError> {
-    if sem.try_write() { Ok(()) } else { sem.write_until(deadline_after::<P>(timeout)) }
+pub(super) fn write_for<R: RawRwLockExt>(raw: &R, timeout: Duration) -> Result<(), WaitError> {
+    if raw.try_lock_exclusive().is_some() { Ok(()) } else { raw.write_with(&until::<R>(timeout)) }
+}
+
+/// Until `timeout` ends, on the platform's clock.
+fn until<R: RawRwLockExt>(timeout: Duration) -> WaitContext<'static, R::Platform> {
+    WaitContext::until(deadline_after::<R::Platform>(timeout))
 }
 
 /// The two clocks may differ, but not in how long is left.
@@ -376,3 +349,88 @@ pub(super) fn write_for<P: Platform>(sem: &RwSem<P>, timeout: Duration) -> Resul
 pub(super) fn time_until(deadline: std::time::Instant) -> Duration {
     deadline.saturating_duration_since(std::time::Instant::now())
 }
+
+/// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`] and
+/// [`RawRwLock`](crate::RawRwLock). Nobody else can implement it.
+pub trait RawRwLockExt:
+    RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend> + sealed::Sealed
+{
+    /// What the lock is on.
+    type Platform: Platform;
+    #[doc(hidden)]
+    fn with_policy(policy: Policy) -> Self;
+    #[doc(hidden)]
+    fn policy(&self) -> &Policy;
+    #[doc(hidden)]
+    fn has_waiters(&self) -> bool;
+    #[doc(hidden)]
+    fn set_events(&self, counts: Option<&'static EventCounts>);
+    #[doc(hidden)]
+    fn try_read_recursive(&self) -> bool;
+    #[doc(hidden)]
+    fn read_with(&self, context: &WaitContext<'_, Self::Platform>) -> Result<(), WaitError>;
+    #[doc(hidden)]
+    fn write_with(&self, context: &WaitContext<'_, Self::Platform>) -> Result<(), WaitError>;
+    #[doc(hidden)]
+    fn read_recursive_with(
+        &self,
+        context: &WaitContext<'_, Self::Platform>,
+    ) -> Result<(), WaitError>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// By the methods of these names.
+macro_rules! raw_rwlock_ext {
+    ($lock:ident on $platform:ident) => {
+        impl<P: $platform> sealed::Sealed for $lock<P> {}
+
+        impl<P: $platform> RawRwLockExt for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            type Platform = P;
+
+            fn with_policy(policy: Policy) -> Self {
+                $lock::new(policy)
+            }
+
+            fn policy(&self) -> &Policy {
+                $lock::policy(self)
+            }
+
+            fn has_waiters(&self) -> bool {
+                $lock::has_waiters(self)
+            }
+
+            fn set_events(&self, counts: Option<&'static EventCounts>) {
+                $lock::set_events(self, counts);
+            }
+
+            fn try_read_recursive(&self) -> bool {
+                $lock::try_read_recursive(self)
+            }
+
+            #[inline]
+            fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+                $lock::read_with(self, context)
+            }
+
+            #[inline]
+            fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+                $lock::write_with(self, context)
+            }
+
+            #[inline]
+            fn read_recursive_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+                $lock::read_recursive_with(self, context)
+            }
+        }
+    };
+}
+
+raw_rwlock_ext!(RwSem on Platform);
+#[cfg(any(feature = "std", fairlock_loom))]
+raw_rwlock_ext!(ThinRwSem on PooledPlatform);

@@ -5,20 +5,23 @@ mod raw;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod recursive;
 
-pub use ext::RwLockExt;
+pub use ext::{RawRwLockExt, RwLockExt};
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use recursive::*;
 
 #[cfg(any(feature = "std", fairlock_loom))]
 mod native {
     use crate::platform::Native;
-    use crate::rwsem::RwSem;
+    use crate::thin::ThinRwSem;
 
-    /// The raw reader/writer lock of this platform, without data.
+    /// The raw reader/writer lock of this platform, without data. 8 bytes.
     ///
     /// It implements `lock_api`'s `RawRwLock`, `RawRwLockFair`,
     /// `RawRwLockDowngrade` and `RawRwLockTimed`.
-    pub type RawRwLock = RwSem<Native>;
+    pub type RawRwLock = ThinRwSem<Native>;
+
+    // Stated above.
+    const _: () = assert!(size_of::<RawRwLock>() == 8 || cfg!(fairlock_loom));
 
     /// A sleeping reader/writer lock that starves nobody.
     ///
@@ -45,7 +48,7 @@ mod native {
     ///
     /// `read` blocks while a writer holds the lock, or while the turn is
     /// somebody else's; `write` blocks while anybody holds it, likewise. The
-    /// `try_` methods never block; `try_read` fails while anybody is queued,
+    /// `try_` methods never block; `try_read` fails while anybody is queued, or about to be,
     /// even if readers hold the lock. Blocked threads sleep, after at most a
     /// short spin. `downgrade` and the release of a guard wait for no holder.
     ///
@@ -77,6 +80,13 @@ mod native {
     /// 0.1 ms, then the others go on and it keeps its place, twice at most. The
     /// other presets of [`Policy`](crate::Policy) promise less; `UNFAIR`
     /// promises nothing and starves.
+    ///
+    /// # Size
+    ///
+    /// 8 bytes and what it guards. While threads wait it has 640 more, from a pool, and gives
+    /// them back when it was found free often enough, or is dropped; not those that a
+    /// forgotten guard holds. A lock with another policy than the default one, or with events
+    /// of its own, has them from its first use on until it is dropped.
     ///
     /// # Fork
     ///

@@ -1,123 +1,136 @@
-//! `lock_api`'s raw traits, on [`RwSem`].
+//! `lock_api`'s raw traits, on [`RwSem`] and [`ThinRwSem`].
 
 use lock_api::{GuardSend, RawRwLock as RawLock};
 
 #[cfg(feature = "std")]
 use super::ext::{read_for, time_until, write_for};
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::platform::PooledPlatform;
 use crate::platform::{ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::thin::ThinRwSem;
 
-// SAFETY: `RwSem` excludes writers from everybody and readers from writers;
-// acquisitions are Acquire and releases Release (see `rwsem::word`). A guard
-// that is forgotten leaves the lock held. A lock that is held and has no
-// waiters is not pointed to by anybody, so its owner may move or drop it.
-unsafe impl<P: Platform> RawLock for RwSem<P>
-where
-    P::AtomicUsize: ConstZero,
-    P::AtomicU32: ConstZero,
-    P::AtomicU64: ConstZero,
-{
-    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
-    const INIT: Self = Self::with_policy(Policy::DEFAULT);
-    type SharedGuard = GuardSend;
-    type ExclusiveGuard = GuardSend;
+/// `$lock`, whose free one is `$init`, on platforms that are a `$platform` and have `$atomic`s
+/// that can be constants.
+macro_rules! raw_rwlock {
+    ($lock:ident on $platform:ident with [$($atomic:ident),*]: $init:expr) => {
+        // SAFETY: the lock excludes writers from everybody and readers from writers;
+        // acquisitions are Acquire and releases Release (see `rwsem::word` and `thin::rwsem`). A
+        // guard that is forgotten leaves the lock held. A lock that is held and has no
+        // waiters is not pointed to by anybody, so its owner may move or drop it.
+        unsafe impl<P: $platform> RawLock for $lock<P>
+        where
+            $(P::$atomic: ConstZero,)*
+        {
+            #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
+            const INIT: Self = $init;
+            type SharedGuard = GuardSend;
+            type ExclusiveGuard = GuardSend;
 
-    #[inline]
-    fn lock_shared(&self) -> GuardSend {
-        self.read();
-        GuardSend::new()
-    }
+            #[inline]
+            fn lock_shared(&self) -> GuardSend {
+                self.read();
+                GuardSend::new()
+            }
 
-    #[inline]
-    fn try_lock_shared(&self) -> Option<GuardSend> {
-        self.try_read().then(GuardSend::new)
-    }
+            #[inline]
+            fn try_lock_shared(&self) -> Option<GuardSend> {
+                self.try_read().then(GuardSend::new)
+            }
 
-    #[inline]
-    unsafe fn unlock_shared(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.unlock_read() }
-    }
+            #[inline]
+            unsafe fn unlock_shared(&self, _guard: GuardSend) {
+                // SAFETY: the guard stands for a read acquisition.
+                unsafe { self.unlock_read() }
+            }
 
-    #[inline]
-    fn lock_exclusive(&self) -> GuardSend {
-        self.write();
-        GuardSend::new()
-    }
+            #[inline]
+            fn lock_exclusive(&self) -> GuardSend {
+                self.write();
+                GuardSend::new()
+            }
 
-    #[inline]
-    fn try_lock_exclusive(&self) -> Option<GuardSend> {
-        self.try_write().then(GuardSend::new)
-    }
+            #[inline]
+            fn try_lock_exclusive(&self) -> Option<GuardSend> {
+                self.try_write().then(GuardSend::new)
+            }
 
-    #[inline]
-    unsafe fn unlock_exclusive(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a write acquisition.
-        unsafe { self.unlock_write() }
-    }
+            #[inline]
+            unsafe fn unlock_exclusive(&self, _guard: GuardSend) {
+                // SAFETY: the guard stands for a write acquisition.
+                unsafe { self.unlock_write() }
+            }
 
-    #[inline]
-    fn is_locked(&self) -> bool {
-        RwSem::is_locked(self)
-    }
+            #[inline]
+            fn is_locked(&self) -> bool {
+                $lock::is_locked(self)
+            }
 
-    #[inline]
-    fn is_locked_exclusive(&self) -> bool {
-        self.is_write_locked()
-    }
+            #[inline]
+            fn is_locked_exclusive(&self) -> bool {
+                self.is_write_locked()
+            }
+        }
+
+        // SAFETY: as for `RawRwLock`.
+        unsafe impl<P: $platform> lock_api::RawRwLockFair for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            unsafe fn unlock_shared_fair(&self, _guard: GuardSend) {
+                // SAFETY: the guard stands for a read acquisition.
+                unsafe { self.unlock_read_fair() }
+            }
+
+            unsafe fn unlock_exclusive_fair(&self, _guard: GuardSend) {
+                // SAFETY: the guard stands for a write acquisition.
+                unsafe { self.unlock_write_fair() }
+            }
+        }
+
+        // SAFETY: as for `RawRwLock`; the downgrade is one step in the word, so no
+        // writer gets in between, and it releases what was written.
+        unsafe impl<P: $platform> lock_api::RawRwLockDowngrade for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            unsafe fn downgrade(&self, guard: GuardSend) -> GuardSend {
+                // SAFETY: the guard stands for a write acquisition.
+                unsafe { $lock::downgrade(self) };
+                guard
+            }
+        }
+
+        // SAFETY: as for `RawRwLock`.
+        #[cfg(feature = "std")]
+        unsafe impl<P: $platform> lock_api::RawRwLockTimed for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            type Duration = core::time::Duration;
+            type Instant = std::time::Instant;
+
+            fn try_lock_shared_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
+                read_for(self, timeout).is_ok().then(GuardSend::new)
+            }
+
+            fn try_lock_shared_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
+                self.try_lock_shared_for(time_until(deadline))
+            }
+
+            fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
+                write_for(self, timeout).is_ok().then(GuardSend::new)
+            }
+
+            fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
+                self.try_lock_exclusive_for(time_until(deadline))
+            }
+        }
+    };
 }
 
-// SAFETY: as for `RawRwLock`.
-unsafe impl<P: Platform> lock_api::RawRwLockFair for RwSem<P>
-where
-    Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
-{
-    unsafe fn unlock_shared_fair(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a read acquisition.
-        unsafe { self.unlock_read_fair() }
-    }
-
-    unsafe fn unlock_exclusive_fair(&self, _guard: GuardSend) {
-        // SAFETY: the guard stands for a write acquisition.
-        unsafe { self.unlock_write_fair() }
-    }
-}
-
-// SAFETY: as for `RawRwLock`; the downgrade is one step in the word, so no
-// writer gets in between, and it releases what was written.
-unsafe impl<P: Platform> lock_api::RawRwLockDowngrade for RwSem<P>
-where
-    Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
-{
-    unsafe fn downgrade(&self, guard: GuardSend) -> GuardSend {
-        // SAFETY: the guard stands for a write acquisition.
-        unsafe { RwSem::downgrade(self) };
-        guard
-    }
-}
-
-// SAFETY: as for `RawRwLock`.
-#[cfg(feature = "std")]
-unsafe impl<P: Platform> lock_api::RawRwLockTimed for RwSem<P>
-where
-    Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
-{
-    type Duration = core::time::Duration;
-    type Instant = std::time::Instant;
-
-    fn try_lock_shared_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
-        read_for(self, timeout).is_ok().then(GuardSend::new)
-    }
-
-    fn try_lock_shared_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
-        self.try_lock_shared_for(time_until(deadline))
-    }
-
-    fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
-        write_for(self, timeout).is_ok().then(GuardSend::new)
-    }
-
-    fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
-        self.try_lock_exclusive_for(time_until(deadline))
-    }
-}
+raw_rwlock!(RwSem on Platform with [AtomicUsize, AtomicU32, AtomicU64]:
+    Self::with_policy(Policy::DEFAULT));
+#[cfg(any(feature = "std", fairlock_loom))]
+raw_rwlock!(ThinRwSem on PooledPlatform with [AtomicU64]: Self::new_const());

@@ -6,7 +6,8 @@
 //! Of the latter, `spin` and `osq` are optimistic spinning, `owner` what spinners know of who is inside;
 //! `adaptive` says which side may go past the queue, and `stream` how its readers do;
 //! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
-//! `priority` has what real-time threads are owed. Comments cite the rules of `docs/rules.md`.
+//! `priority` has what real-time threads are owed; `pooled` what a lock needs that thin locks
+//! share one after the other. Comments cite the rules of `docs/rules.md`.
 
 mod adaptive;
 mod adopt;
@@ -20,6 +21,8 @@ mod loom_tests;
 mod osq;
 mod owner;
 mod policy;
+#[cfg(any(feature = "std", fairlock_loom))]
+mod pooled;
 mod priority;
 mod published;
 #[cfg(all(test, fairlock_loom))]
@@ -46,6 +49,8 @@ use core::sync::atomic::Ordering;
 pub use check::Snapshot;
 pub use policy::{Policy, ReaderSpin};
 use queued::{LockedQueue, Queued};
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use word::MOST_READERS;
 use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
 
 use crate::events::{self, Event, EventCounts};
@@ -97,8 +102,12 @@ impl<P: Platform> DerefMut for RwSem<P> {
 impl<P: Platform> RwSem<P> {
     /// A free lock that follows `policy`.
     pub fn new(policy: Policy) -> Self {
+        Self::with_word(policy, 0)
+    }
+
+    fn with_word(policy: Policy, word: usize) -> Self {
         Self(MayDangle::new(Parts {
-            word: P::AtomicUsize::new(0),
+            word: P::AtomicUsize::new(word),
             owner: P::AtomicUsize::new(0),
             favour: favour::Favour::new(),
             holder: tenure::Holder::new(),

@@ -33,7 +33,7 @@ impl fmt::Display for WaitError {
 impl core::error::Error for WaitError {}
 
 /// One slow path serves every way to wait: this says which one it is.
-pub(crate) struct WaitContext<'a, P: Platform> {
+pub struct WaitContext<'a, P: Platform> {
     /// Give up at this time.
     pub(crate) deadline: Option<u64>,
     /// Give up when a signal handler ran.

@@ -108,6 +108,9 @@ pub(super) struct Holder<P: Platform> {
     in_turns: Hint,
     /// Whether anybody is queued (1).
     awaited: Hint,
+    /// How often in a row the lock was found free: see `pooled`.
+    #[cfg_attr(not(feature = "std"), allow(dead_code))]
+    pub(super) calm: Hint,
 }
 
 impl<P: Platform> Holder<P> {
@@ -130,6 +133,7 @@ impl<P: Platform> Holder<P> {
             cpu: Hint::new(0),
             in_turns: Hint::new(0),
             awaited: Hint::new(0),
+            calm: Hint::new(0),
         }
     }
 

@@ -1,0 +1,40 @@
+//! Thin locks: eight bytes that are the whole lock while nobody waits, and say where the full
+//! one is while somebody does.
+//!
+//! A full lock is in a [`Slot`] of a pool, and slots are never freed: whoever is late may
+//! still touch one. Of a lock nothing is touched after the step that lets its next owner
+//! free it, and its address means nothing: it may be moved.
+//!
+//! ```text
+//! thin --> inflated   a slot adopts exactly whom the thin word counts; then the word names it
+//! inflated --> thin   in place of a release, by a holder who is alone and whom nobody waits for
+//! ```
+//!
+//! What makes this safe:
+//!
+//! 1. *A slot that no word names is held*, by nobody in particular: no attempt on it succeeds.
+//!    It is let go (`SEALED`) when a word names it already.
+//! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only who holds
+//!    it alone, with nobody pinned (`CLOSED` keeps them out), has the word name it no longer.
+//! 3. So who has taken or pinned a slot, and *then* finds that the word names it
+//!    (*verifies*), is at the right lock, and stays there. Otherwise it lets go, and begins again.
+//! 4. *Who is to wait pins first*: nobody waits at another lock. An attempt may hold another
+//!    lock for a moment, as any passing thread might.
+//!
+//! | what | where |
+//! |---|---|
+//! | a full lock that locks share one after the other | [`slot`] |
+//! | all of them, and which are in nobody's use | [`pool`] |
+//! | a policy in the word of a lock that was not used yet | [`nascent`] |
+//! | the reader/writer lock | [`rwsem`] |
+
+mod nascent;
+mod pool;
+mod rwsem;
+mod slot;
+#[cfg(all(test, fairlock_loom))]
+mod thin_loom;
+
+pub use pool::Slots;
+pub use rwsem::ThinRwSem;
+pub use slot::Slot;

@@ -1,0 +1,213 @@
+//! All slots of a platform, and which of them are in nobody's use.
+//!
+//! In chunks that double in size and are never freed. A list of the free ones, by index with
+//! a count of its changes (so that one who is late does not take it for what it was), is all that
+//! becoming full and thin again touches: there is no lock around it.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::boxed::Box;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::vec::Vec;
+
+use super::slot::{NONE, Slot};
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::rwsem::{Policy, RwSem};
+
+/// In the first chunk.
+const FIRST: u32 = 16;
+/// Room for nearly 2^29 slots.
+const CHUNKS: usize = 25;
+const MOST: u32 = FIRST * ((1 << CHUNKS) - 1);
+
+/// The first free slot, as its index plus one (zero if there is none), and how often that
+/// has changed.
+const INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
+const CHANGES_SHIFT: u32 = 29;
+const _: () = assert!((MOST as u64) < INDEX);
+
+/// Room for slots, of which those whose index was given out are made.
+type Chunk<P, F> = Box<[UnsafeCell<MaybeUninit<Slot<P, F>>>]>;
+
+/// The pool of the locks of type `F`. See [`thin`](super).
+#[doc(hidden)]
+pub struct Slots<P: Platform, F: 'static> {
+    chunks: [OnceLock<Chunk<P, F>>; CHUNKS],
+    /// How many indices have been given out.
+    made: AtomicU32,
+    free: P::AtomicU64,
+    /// Slots that are not sealed: see [`set_aside`](Self::set_aside).
+    aside: Mutex<Vec<u32>>,
+}
+
+// SAFETY: a slot is written before its index is known to anybody else, and shared then.
+unsafe impl<P: Platform, F: Send + Sync> Sync for Slots<P, F> {}
+
+impl<P: Platform, F> Slots<P, F> {
+    /// No slots yet.
+    #[allow(clippy::new_without_default)] // made by platforms, on purpose
+    pub fn new() -> Self {
+        Self::with_list(P::AtomicU64::new(0))
+    }
+
+    /// The same, for statics.
+    pub const fn new_const() -> Self
+    where
+        P::AtomicU64: ConstZero,
+    {
+        Self::with_list(ConstZero::ZERO)
+    }
+
+    const fn with_list(free: P::AtomicU64) -> Self {
+        Self {
+            chunks: [const { OnceLock::new() }; CHUNKS],
+            made: AtomicU32::new(0),
+            free,
+            aside: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A free slot, as it was given back.
+    pub(super) fn take(&self) -> Option<&Slot<P, F>> {
+        // Acquire, here and below: whoever gave the slot back is done with it.
+        let mut free = self.free.load(Ordering::Acquire);
+        while let Some(slot) = self.first(free) {
+            // Relaxed: if it is not the slot's next one any more, the list has changed.
+            let next = slot.next.load(Ordering::Relaxed);
+            match self.change(free, next) {
+                Ok(()) => return Some(slot),
+                Err(now) => free = now,
+            }
+        }
+        None
+    }
+
+    /// A new slot.
+    #[cold]
+    pub(super) fn make(&self, slot: impl FnOnce(u32) -> Slot<P, F>) -> &Slot<P, F> {
+        // Relaxed: only a number. Whoever learns it from this thread finds the slot made.
+        let index = self.made.fetch_add(1, Ordering::Relaxed);
+        assert!(index < MOST, "too many locks are waited for");
+        let (chunk, place) = place(index);
+        let chunk = self.chunks[chunk].get_or_init(|| {
+            let room = Box::new_uninit_slice((FIRST as usize) << chunk);
+            // SAFETY: what it is room for may be anything.
+            unsafe { room.assume_init() }
+        });
+        // SAFETY: nobody else has this index.
+        unsafe { (*chunk[place].get()).write(slot(index)) }
+    }
+
+    /// Nobody's any more, and held.
+    pub(super) fn give(&self, slot: &Slot<P, F>) {
+        let mut free = self.free.load(Ordering::Acquire);
+        loop {
+            let next = self.first(free).map_or(NONE, |first| first.index);
+            // Relaxed: published by the exchange.
+            slot.next.store(next, Ordering::Relaxed);
+            match self.change(free, slot.index) {
+                Ok(()) => return,
+                Err(now) => free = now,
+            }
+        }
+    }
+
+    fn first(&self, free: u64) -> Option<&Slot<P, F>> {
+        ((free & INDEX) as u32).checked_sub(1).map(|index| self.get(index))
+    }
+
+    /// Makes this slot the first one of a list that nobody has changed.
+    fn change(&self, free: u64, first: u32) -> Result<(), u64> {
+        let changes = (free >> CHANGES_SHIFT).wrapping_add(1) << CHANGES_SHIFT;
+        let new = changes | u64::from(first.wrapping_add(1));
+        // Release: what was done to the slot comes before what is done to it next.
+        self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    }
+
+    /// The slot of this index, which was given out.
+    #[inline(always)]
+    pub(super) fn get(&self, index: u32) -> &Slot<P, F> {
+        let (chunk, place) = place(index);
+        match self.chunks[chunk].get() {
+            // SAFETY: indices are in words and lists, all from slots that were made before.
+            Some(slots) => unsafe { (*slots[place].get()).assume_init_ref() },
+            None => unmade(),
+        }
+    }
+
+    /// A slot that cannot go into the list, nobody's any more: its lock follows another policy,
+    /// or was dropped while a forgotten guard held it.
+    pub(super) fn set_aside(&self, slot: &Slot<P, F>) {
+        self.aside().push(slot.index);
+    }
+
+    /// One of those set aside, if `fits` takes one. It looks at a few: forgotten guards may
+    /// have made many useless.
+    pub(super) fn from_aside(&self, fits: impl Fn(&Slot<P, F>) -> bool) -> Option<&Slot<P, F>> {
+        const LOOKS: usize = 64;
+        let mut aside = self.aside();
+        let first = aside.len().saturating_sub(LOOKS);
+        let at = (first..aside.len()).rev().find(|&at| fits(self.get(aside[at])))?;
+        Some(self.get(aside.swap_remove(at)))
+    }
+
+    fn aside(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many slots were made.
+    #[doc(hidden)]
+    pub fn made(&self) -> u32 {
+        self.made.load(Ordering::Relaxed)
+    }
+}
+
+impl<P: Platform> Slots<P, RwSem<P>> {
+    /// A sealed slot of a lock that follows the default policy.
+    pub(super) fn take_sealed(&self) -> &Slot<P, RwSem<P>> {
+        self.take().unwrap_or_else(|| {
+            let is_free = |slot: &Slot<P, RwSem<P>>| {
+                *slot.full.policy() == Policy::DEFAULT && slot.full.try_write()
+            };
+            if let Some(slot) = self.from_aside(is_free) {
+                slot.seal();
+                return slot;
+            }
+            self.make(|index| Slot::sealed(RwSem::held(Policy::DEFAULT), index))
+        })
+    }
+
+    /// A slot of a lock that follows another policy, and has nobody inside. No thread is late
+    /// at it: each lock that had it kept it to its end.
+    pub(super) fn take_for(&self, policy: Policy) -> &Slot<P, RwSem<P>> {
+        self.from_aside(|slot| *slot.full.policy() == policy && !slot.full.is_locked())
+            .unwrap_or_else(|| self.make(|index| Slot::open(RwSem::new(policy), index)))
+    }
+
+    /// The lock whose slot it was is no more.
+    #[cold]
+    pub(super) fn give_up(&self, slot: &Slot<P, RwSem<P>>) {
+        slot.full.set_events(None);
+        // A forgotten guard may hold it, or for a moment somebody who is late.
+        if *slot.full.policy() == Policy::DEFAULT && slot.full.try_write() {
+            slot.seal();
+            self.give(slot);
+        } else {
+            self.set_aside(slot);
+        }
+    }
+}
+
+/// The chunk of a slot, and where it is there.
+#[inline(always)]
+fn place(index: u32) -> (usize, usize) {
+    let from_first = index + FIRST;
+    let chunk = from_first.ilog2() - FIRST.ilog2();
+    (chunk as usize, (from_first - (FIRST << chunk)) as usize)
+}
+
+#[cold]
+fn unmade() -> ! {
+    unreachable!("a lock's word names a slot that was not made")
+}
