@@ -67,8 +67,6 @@ pub enum Fault {
     PinsAnySlot,
     /// A lock becomes thin although somebody has pinned its full one.
     DeflatesPinned,
-    /// A lock that has become thin is looked at once more.
-    LooksAfterDeflation,
 
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.

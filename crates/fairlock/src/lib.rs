@@ -125,9 +125,9 @@ extern crate std;
 
 pub mod condvar;
 pub mod events;
-#[cfg(fairlock_faults)]
+#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
 pub mod fault;
-#[cfg(not(fairlock_faults))]
+#[cfg(not(any(fairlock_faults, all(test, fairlock_loom))))]
 mod fault;
 mod inspect;
 mod may_dangle;

@@ -63,7 +63,7 @@ loom::lazy_static! {
 // SAFETY: one pool a model, and all of a model's locks are in it.
 unsafe impl PooledPlatform for Loom {
     fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
-        RWSEM_SLOTS.get()
+        &RWSEM_SLOTS
     }
 }
 

@@ -161,7 +161,8 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 ///
 /// # Safety
 ///
-/// Each function returns the same pool at every call.
+/// Each function returns the same pool at every call, and
+/// [`thread_hint`](Platform::thread_hint) zero or the address of the calling thread's record.
 #[cfg(any(feature = "std", fairlock_loom))]
 pub unsafe trait PooledPlatform: Platform {
     /// The pool of [`ThinRwSem`](crate::thin::ThinRwSem).

@@ -50,6 +50,8 @@ pub use check::Snapshot;
 pub use policy::{Policy, ReaderSpin};
 use queued::{LockedQueue, Queued};
 #[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use tenure::{YIELDS, yield_to_others};
+#[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::MOST_READERS;
 use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
 

@@ -3,51 +3,114 @@
 
 use core::sync::atomic::Ordering;
 
-use super::word::{READ_BLOCKED, READER, WRITER_LOCKED, has_room};
+use super::word::{READ_BLOCKED, READER, SEALED, WRITER_LOCKED, has_room};
 use super::{Policy, RwSem};
 use crate::platform::{Atomic, Platform};
-use crate::wait::Kind;
+use crate::wait::{Kind, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
-    /// A lock that is held for writing.
-    pub(crate) fn held(policy: Policy) -> Self {
-        Self::with_word(policy, WRITER_LOCKED)
+    /// A sealed lock: held for writing, by nobody in particular.
+    pub(crate) fn sealed(policy: Policy) -> Self {
+        Self::with_word(policy, WRITER_LOCKED | SEALED)
     }
 
-    /// Takes the lock for reading if that needs no waiting, past the queue too; then, whether
-    /// it was free.
-    #[inline(always)]
-    pub(crate) fn steal_read(&self) -> Option<bool> {
-        match self.read_fast_found() {
-            Ok(before) => Some(before == 0),
-            Err(before) => self.steal_read_slow(before).then_some(false),
+    /// The caller, which has the lock for writing, has it no longer; nobody does.
+    pub(crate) fn seal(&self) {
+        // Release: its section comes before whatever is done to the lock next.
+        self.word.fetch_or(SEALED, Ordering::Release);
+    }
+
+    /// A writer has the sealed lock.
+    pub(crate) fn adopt_sealed_writer(&self) {
+        // Relaxed: as readers are adopted.
+        self.word.fetch_and(!SEALED, Ordering::Relaxed);
+    }
+
+    /// If the lock is sealed, it is free then, or its readers'. Nobody waits for it before this.
+    pub(crate) fn unseal(&self) {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & SEALED != 0 {
+            let open = word & !(SEALED | WRITER_LOCKED);
+            // Both bits in one step: a reader that comes again finds no writer. Release: as
+            // by a writer.
+            match self.word.compare_exchange_weak(word, open, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
         }
     }
 
-    fn steal_read_slow(&self, before: usize) -> bool {
-        if let Some(tenure) = self.in_tenure()
-            && has_room(before)
+    /// Takes the lock for reading if nothing is in the way but those that wait; then, whether
+    /// it was free.
+    #[inline(always)]
+    pub(crate) fn read_past_queue(&self) -> Option<bool> {
+        // Acquire: owns the lock if nothing was in the way (rule 3).
+        let before = self.word.fetch_add(READER, Ordering::Acquire);
+        if before & READ_BLOCKED == 0 {
+            return Some(before == 0);
+        }
+        if has_room(before)
+            && let Some(tenure) = self.in_tenure()
         {
             if !tenure.keeps_count(before) {
-                return false;
+                return None;
             }
             // As in `read_slow`.
             if has_room(self.word.load(Ordering::Relaxed)) {
-                return true;
+                return Some(false);
             }
         }
         // SAFETY: it gives up a count as a reader inside does, which may be the last.
         unsafe { self.unlock_read() };
-        false
+        None
     }
 
     /// The same for writing.
     #[inline(always)]
-    pub(crate) fn steal_write(&self) -> Option<bool> {
+    pub(crate) fn write_past_queue(&self) -> Option<bool> {
+        // Without a look: that would fetch the line twice, to read it and to write it.
         if self.try_write() {
             return Some(true);
         }
         self.in_tenure()?.steal_at_once(Kind::Writer).then_some(false)
+    }
+
+    /// Takes the lock for reading without going to sleep for it.
+    #[cold]
+    pub(crate) fn read_awake(&self, context: &WaitContext<'_, P>) -> bool {
+        let Some(tenure) = self.in_tenure() else { return self.try_read() };
+        tenure.compete(Kind::Reader, context) && self.keep_if_room().is_ok()
+    }
+
+    /// The rest of `read`: sleeps.
+    pub(crate) fn read_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        match self.in_tenure() {
+            Some(tenure) if has_room(self.word.load(Ordering::Relaxed)) => {
+                tenure.wait(Kind::Reader, context)?;
+                self.keep_if_room()
+            }
+            _ => self.read_with(context),
+        }
+    }
+
+    /// As [`read_awake`](Self::read_awake), for writing.
+    #[cold]
+    pub(crate) fn write_awake(&self, context: &WaitContext<'_, P>) -> bool {
+        match self.in_tenure() {
+            Some(tenure) => {
+                tenure.steal_at_once(Kind::Writer) || tenure.compete(Kind::Writer, context)
+            }
+            None => self.try_write(),
+        }
+    }
+
+    /// The rest of `write`: sleeps.
+    pub(crate) fn write_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        match self.in_tenure() {
+            Some(tenure) => tenure.wait(Kind::Writer, context),
+            None => self.write_with(context),
+        }
     }
 
     /// From the only reader to a writer, without a gap; not if anybody waits.
@@ -66,29 +129,5 @@ impl<P: Platform> RwSem<P> {
     pub(crate) fn disown_readers(&self, count: usize) {
         // Relaxed: as they were adopted. By subtraction: who is late may be counted, too.
         self.word.fetch_sub(count * READER, Ordering::Relaxed);
-    }
-
-    /// The caller, which has the lock now, found it free, or not.
-    #[inline(always)]
-    pub(crate) fn note_calm(&self, found_free: bool, enough: usize) {
-        let calm = self.holder.calm.load(Ordering::Relaxed);
-        let now = if found_free { enough.min(calm + 1) } else { 0 };
-        if now != calm {
-            self.holder.calm.store(now, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the lock was found free so often in a row.
-    #[inline(always)]
-    pub(crate) fn is_calm(&self, enough: usize) -> bool {
-        self.holder.calm.load(Ordering::Relaxed) >= enough
-    }
-
-    /// As [`read_fast`](Self::read_fast), with the word it found in both cases.
-    #[inline(always)]
-    fn read_fast_found(&self) -> Result<usize, usize> {
-        // Acquire: owns the lock if nothing was in the way (rule 3).
-        let before = self.word.fetch_add(READER, Ordering::Acquire);
-        if before & READ_BLOCKED == 0 { Ok(before) } else { Err(before) }
     }
 }

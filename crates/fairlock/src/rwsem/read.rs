@@ -34,7 +34,11 @@ impl<P: Platform> RwSem<P> {
             }
             None => self.read_published(before, P::thread(), context)?,
         }
-        // It was counted, by itself or by who granted to it, without a look for room.
+        self.keep_if_room()
+    }
+
+    /// A reader was counted, by itself or by who granted to it, without a look for room.
+    pub(super) fn keep_if_room(&self) -> Result<(), WaitError> {
         // Relaxed: this thread knows of its own count, so it sees the word with it.
         if has_room(self.word.load(Ordering::Relaxed)) { Ok(()) } else { self.refuse_reader() }
     }

@@ -8,7 +8,8 @@
 //! | 3 | 3 | `WRITER_PHASE` | a writer heads the queue: readers may not steal | under the queue lock | under the queue lock |
 //! | 4 | 4 | `READERS_TURN` | tenure: readers may join readers inside past the queue | under the queue lock | under the queue lock |
 //! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; who leaves the lock free wakes it | that waiter, or who makes it next | whoever wakes it |
-//! | 6-7 | 6-7 | | reserved | | |
+//! | 6 | 6 | `SEALED` | with `WRITER_LOCKED`: that belongs to nobody (see `pooled`) | who keeps a lock in a pool | whoever may use it |
+//! | 7 | 7 | | reserved | | |
 //! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
@@ -64,6 +65,9 @@ pub(crate) const WRITER_PHASE: usize = 1 << 3;
 pub(crate) const READERS_TURN: usize = 1 << 4;
 /// The waiter that is next sleeps: whoever leaves the lock free wakes it.
 pub(crate) const WAKE_NEXT: usize = 1 << 5;
+/// The lock is held, by nobody in particular.
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) const SEALED: usize = 1 << 6;
 /// One reader.
 pub(crate) const READER: usize = 1 << READER_SHIFT;
 /// The count is full.

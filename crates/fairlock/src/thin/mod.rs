@@ -12,8 +12,10 @@
 //!
 //! What makes this safe:
 //!
-//! 1. *A slot that no word names is held*, by nobody in particular: no attempt on it succeeds.
-//!    It is let go (`SEALED`) when a word names it already.
+//! 1. *A full lock that no word names is sealed*: held, by nobody in particular, so no attempt
+//!    on it succeeds. It is unsealed when a word names it already, by whoever comes to wait for
+//!    it first, so that nobody waits for a sealed one: a thread that reads already, and comes
+//!    again, would wait for a writer that waits for it.
 //! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only who holds
 //!    it alone, with nobody pinned (`CLOSED` keeps them out), has the word name it no longer.
 //! 3. So who has taken or pinned a slot, and *then* finds that the word names it
@@ -25,9 +27,11 @@
 //! |---|---|
 //! | a full lock that locks share one after the other | [`slot`] |
 //! | all of them, and which are in nobody's use | [`pool`] |
+//! | what a thread remembers, to guess whether a lock is inflated | [`marks`] |
 //! | a policy in the word of a lock that was not used yet | [`nascent`] |
 //! | the reader/writer lock | [`rwsem`] |
 
+mod marks;
 mod nascent;
 mod pool;
 mod rwsem;
@@ -35,6 +39,7 @@ mod slot;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 
+pub(crate) use marks::Marks;
 pub use pool::Slots;
 pub use rwsem::ThinRwSem;
 pub use slot::Slot;

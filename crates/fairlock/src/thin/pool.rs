@@ -144,7 +144,7 @@ impl<P: Platform, F> Slots<P, F> {
 
     /// One of those set aside, if `fits` takes one. It looks at a few: forgotten guards may
     /// have made many useless.
-    pub(super) fn from_aside(&self, fits: impl Fn(&Slot<P, F>) -> bool) -> Option<&Slot<P, F>> {
+    pub(super) fn aside_that(&self, fits: impl Fn(&Slot<P, F>) -> bool) -> Option<&Slot<P, F>> {
         const LOOKS: usize = 64;
         let mut aside = self.aside();
         let first = aside.len().saturating_sub(LOOKS);
@@ -170,19 +170,19 @@ impl<P: Platform> Slots<P, RwSem<P>> {
             let is_free = |slot: &Slot<P, RwSem<P>>| {
                 *slot.full.policy() == Policy::DEFAULT && slot.full.try_write()
             };
-            if let Some(slot) = self.from_aside(is_free) {
-                slot.seal();
+            if let Some(slot) = self.aside_that(is_free) {
+                slot.full.seal();
                 return slot;
             }
-            self.make(|index| Slot::sealed(RwSem::held(Policy::DEFAULT), index))
+            self.make(|index| Slot::new(RwSem::sealed(Policy::DEFAULT), index))
         })
     }
 
     /// A slot of a lock that follows another policy, and has nobody inside. No thread is late
     /// at it: each lock that had it kept it to its end.
     pub(super) fn take_for(&self, policy: Policy) -> &Slot<P, RwSem<P>> {
-        self.from_aside(|slot| *slot.full.policy() == policy && !slot.full.is_locked())
-            .unwrap_or_else(|| self.make(|index| Slot::open(RwSem::new(policy), index)))
+        self.aside_that(|slot| *slot.full.policy() == policy && !slot.full.is_locked())
+            .unwrap_or_else(|| self.make(|index| Slot::new(RwSem::new(policy), index)))
     }
 
     /// The lock whose slot it was is no more.
@@ -191,7 +191,7 @@ impl<P: Platform> Slots<P, RwSem<P>> {
         slot.full.set_events(None);
         // A forgotten guard may hold it, or for a moment somebody who is late.
         if *slot.full.policy() == Policy::DEFAULT && slot.full.try_write() {
-            slot.seal();
+            slot.full.seal();
             self.give(slot);
         } else {
             self.set_aside(slot);

@@ -20,12 +20,12 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::nascent;
 use super::slot::Slot;
+use super::{marks, nascent};
 use crate::events::EventCounts;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, PooledPlatform};
-use crate::rwsem::{MOST_READERS, Policy, RwSem};
+use crate::rwsem::{MOST_READERS, Policy, RwSem, YIELDS, yield_to_others};
 use crate::wait::{CancelToken, WaitContext, WaitError};
 
 const INFLATED: u64 = 1 << 0;
@@ -41,15 +41,16 @@ const ELSEWHERE: u64 = INFLATED | NASCENT;
 
 /// How often a thread looks again at a thin lock that is taken before it inflates it,
 const LOOKS: u32 = 3;
-/// and how long for the first time; each look is twice as long as the one before.
+/// and how long for the first time; each look is twice as long as the one before. Then it gives
+/// its CPU to others, as at a full lock ([`YIELDS`]).
 const LOOK_NS: u64 = 200;
 /// How often a thread tries before it takes the others for a crowd, which is better off with
 /// a full lock's `fetch_add`.
 const ATTEMPTS: u32 = 4;
-/// After so many acquisitions in a row that found nobody, a lock becomes thin again.
-const CALM: usize = if cfg!(fairlock_loom) { 1 } else { 64 };
+/// A thread that found inflated locks free so often in a row makes the next one thin.
+const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 256 };
 /// The same for a lock whose slot is beyond the first [`MANY`].
-const CALM_OF_MANY: usize = 0;
+const CALM_OF_MANY: u32 = 0;
 const MANY: u32 = 1 << 10;
 
 /// A sleeping reader/writer lock of eight bytes, without data; see
@@ -136,7 +137,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Where [`checked_read`](Self::checked_read) fails.
     #[inline]
     pub fn read(&self) {
-        if !self.read_at_once() {
+        if !self.read_at_once() && !self.read_full_at_once() {
             self.enter_for_ever(Access::Read);
         }
     }
@@ -179,11 +180,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// same time.
     #[inline(always)]
     fn read_at_once(&self) -> bool {
-        // Relaxed: only a guess. Acquire: owns the lock on success (rule 3).
-        let word = self.word.load(Ordering::Relaxed);
-        word & (ELSEWHERE | WRITER) == 0
-            && word < FULL
-            && self.exchange(word, word + READER, Ordering::Acquire).is_ok()
+        // Acquire: owns the lock on success (rule 3).
+        let count = |word| self.exchange(word, word + READER, Ordering::Acquire);
+        let word = self.expected(0);
+        may_count(word)
+            && match count(word) {
+                Ok(()) => true,
+                Err(word) => may_count(word) && count(word).is_ok(),
+            }
+    }
+
+    /// Enters an inflated lock as a reader, if nothing is in the way but those that wait.
+    fn read_full_at_once(&self) -> bool {
+        self.full_at_once(Access::Read, RwSem::read_past_queue)
     }
 
     /// Gives up the lock held for reading.
@@ -192,9 +201,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for reading.
     #[inline]
     pub unsafe fn unlock_read(&self) {
-        let word = self.word.load(Ordering::Relaxed);
-        // Release: what was read under the lock stays before the next writer.
-        if word & INFLATED != 0 || self.exchange(word, word - READER, Ordering::Release).is_err() {
+        let word = self.expected(READER);
+        if word & INFLATED != 0 {
+            self.leave_full_read(word);
+        } else if self.exchange(word, word - READER, Ordering::Release).is_err() {
+            // Release: what was read under the lock stays before the next writer.
             self.leave_read();
         }
     }
@@ -231,7 +242,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Takes the lock for writing; blocks until it has it.
     #[inline]
     pub fn write(&self) {
-        if !self.write_at_once() {
+        if !self.write_at_once() && !self.write_full_at_once() {
             self.enter_for_ever(Access::Write);
         }
     }
@@ -267,9 +278,31 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters a free thin lock as a writer.
     #[inline(always)]
     fn write_at_once(&self) -> bool {
-        // A look at first: where the lock is inflated, all read the word and nobody writes it.
-        self.word.load(Ordering::Relaxed) == 0
-            && self.exchange(0, WRITER, Ordering::Acquire).is_ok()
+        self.expected(0) == 0 && self.exchange(0, WRITER, Ordering::Acquire).is_ok()
+    }
+
+    /// Enters an inflated lock as a writer, if nobody is inside.
+    fn write_full_at_once(&self) -> bool {
+        self.full_at_once(Access::Write, RwSem::write_past_queue)
+    }
+
+    /// One attempt of `take` at the full lock: it says whether that was free.
+    #[inline(always)]
+    fn full_at_once(&self, access: Access, take: impl Fn(&RwSem<P>) -> Option<bool>) -> bool {
+        let word = self.load();
+        if word & INFLATED == 0 {
+            return false;
+        }
+        let slot = self.slot(word);
+        let Some(found_free) = take(&slot.full) else { return false };
+        if !self.names(word) && !active(Fault::TakesAnySlot) {
+            // SAFETY: just taken: another lock's.
+            unsafe { access.leave(&slot.full) };
+            return false;
+        }
+        marks::note_calm::<P>(found_free);
+        marks::mark::<P, _>(self);
+        true
     }
 
     /// Gives up the lock held for writing. Nothing touches it after another thread can
@@ -280,10 +313,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub unsafe fn unlock_write(&self) {
         // Release: what was written is seen by whoever takes the lock next.
-        if self.word.load(Ordering::Relaxed) != WRITER
-            || self.exchange(WRITER, 0, Ordering::Release).is_err()
-        {
-            self.leave_write();
+        let word = self.expected(WRITER);
+        if word & INFLATED != 0 {
+            self.leave_full_write(word);
+        } else if let Err(word) = self.exchange(WRITER, 0, Ordering::Release) {
+            self.leave_full_write(word);
         }
     }
 
@@ -401,27 +435,30 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn enter(&self, access: Access, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut looks = 0;
         loop {
-            match self.attempt(access, Access::steal_full) {
+            match self.attempt(access, false, |access, sem| access.awake(sem, context)) {
                 Entry::Entered => return Ok(()),
                 Entry::Full => return Err(WaitError::TooManyReaders),
                 Entry::Taken if looks < LOOKS => {
                     P::spin_until(&self.word, LOOK_NS << looks, |word| !is_taken(access, word));
                     looks += 1;
                 }
-                _ => break,
+                Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
+                Entry::Taken | Entry::TakenElsewhere => break,
+                // More readers at once than a word of its own can take, or another policy.
+                Entry::Crowded | Entry::Nascent => _ = self.inflated(),
             }
         }
         self.on_full(|sem| match access {
-            Access::Read => sem.read_with(context),
+            Access::Read => sem.read_asleep(context),
             Access::ReadRecursive => sem.read_recursive_with(context),
-            Access::Write => sem.write_with(context),
+            Access::Write => sem.write_asleep(context),
         })
     }
 
     /// Enters without waiting; only a nascent lock is inflated for that.
     fn try_enter(&self, access: Access) -> bool {
         loop {
-            match self.attempt(access, Access::try_full) {
+            match self.attempt(access, true, Access::at_once) {
                 Entry::Entered => return true,
                 Entry::Taken | Entry::TakenElsewhere | Entry::Full => return false,
                 // Lock-free: others were quicker.
@@ -431,25 +468,31 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Enters if that needs no waiting. `full` is the attempt at a full lock: whether
-    /// nobody was there, if it has it.
+    /// Enters if that needs no waiting. `full` is the attempt at a full lock, and `is_calm`
+    /// whether that lock was free if it succeeds.
     #[inline(always)]
-    fn attempt(&self, access: Access, full: fn(Access, &RwSem<P>) -> Option<bool>) -> Entry {
+    fn attempt(
+        &self,
+        access: Access,
+        is_calm: bool,
+        full: impl Fn(Access, &RwSem<P>) -> bool,
+    ) -> Entry {
         let mut word = self.load();
         for _ in 0..ATTEMPTS {
             if word & INFLATED != 0 {
                 let slot = self.slot(word);
-                let found = full(access, &slot.full);
+                let taken = full(access, &slot.full);
                 let is_mine = self.names(word) || active(Fault::TakesAnySlot);
-                match found {
-                    Some(found_free) if is_mine => {
-                        slot.full.note_calm(found_free, CALM);
+                match taken {
+                    true if is_mine => {
+                        marks::note_calm::<P>(is_calm);
+                        marks::mark::<P, _>(self);
                         return Entry::Entered;
                     }
                     // SAFETY: just taken: another lock's.
-                    Some(_) => unsafe { access.leave(&slot.full) },
-                    None if is_mine => return Entry::TakenElsewhere,
-                    None => {}
+                    true => unsafe { access.leave(&slot.full) },
+                    false if is_mine => return Entry::TakenElsewhere,
+                    false => {}
                 }
                 word = self.load();
                 continue;
@@ -466,7 +509,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 Access::Read | Access::ReadRecursive => word + READER,
             };
             match self.exchange(word, next, Ordering::Acquire) {
-                Ok(()) => return Entry::Entered,
+                Ok(()) => {
+                    marks::unmark::<P, _>(self);
+                    return Entry::Entered;
+                }
                 Err(now) => word = now,
             }
         }
@@ -475,15 +521,23 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     // ---- the ways out ----
 
+    #[cold]
     fn leave_read(&self) {
         let mut word = self.load();
         while word & INFLATED == 0 {
+            marks::unmark::<P, _>(self);
             // Release: as on the fast path.
             match self.exchange(word, word - READER, Ordering::Release) {
                 Ok(()) => return,
                 Err(now) => word = now,
             }
         }
+        self.leave_full_read(word);
+    }
+
+    /// The caller is inside, so the slot that `word` names is the lock's, and made: it has been
+    /// there before.
+    fn leave_full_read(&self, word: u64) {
         let slot = self.slot(word);
         let may_deflate = word & STICKY == 0 && is_calm(slot);
         // SAFETY: the caller holds the lock for reading, and then, if it was alone, for writing.
@@ -496,8 +550,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    fn leave_write(&self) {
-        let word = self.load();
+    /// As [`leave_full_read`](Self::leave_full_read).
+    fn leave_full_write(&self, word: u64) {
         debug_assert!(word & INFLATED != 0);
         let slot = self.slot(word);
         if word & STICKY != 0 || !is_calm(slot) || !self.deflate(word, slot) {
@@ -513,13 +567,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if !slot.close() && !active(Fault::DeflatesPinned) {
             return false;
         }
+        marks::unmark::<P, _>(self);
         // Fails if somebody has made it sticky.
         let thin = self.exchange(word, 0, Ordering::Release).is_ok();
         if thin {
-            if active(Fault::LooksAfterDeflation) {
-                self.load();
-            }
-            slot.seal();
+            slot.full.seal();
         }
         slot.reopen();
         if thin {
@@ -538,7 +590,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word & STICKY != 0 {
                 return f(&slot.full);
             }
-            let Some(pin) = slot.pin() else {
+            let Some(_pin) = slot.pin() else {
                 // Whoever is alone inside is on its way out.
                 P::pause();
                 continue;
@@ -546,11 +598,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if !self.names(word) && !active(Fault::PinsAnySlot) {
                 continue;
             }
-            if pin.sealed && slot.unseal() {
-                // SAFETY: it was held by nobody in particular.
-                unsafe { slot.full.unlock_write() };
-            }
-            slot.full.note_calm(false, CALM);
+            slot.full.unseal();
+            marks::note_calm::<P>(false);
+            marks::mark::<P, _>(self);
             return f(&slot.full);
         }
     }
@@ -605,6 +655,20 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         (self.load() ^ word) & !STICKY == 0
     }
 
+    /// The word, if the thread remembers that the lock is inflated: then all read it, and
+    /// nobody should take the line. Otherwise `thin`, without a look. Relaxed: only a guess.
+    #[inline(always)]
+    fn expected(&self, thin: u64) -> u64 {
+        if !marks::is_marked::<P, _>(self) {
+            return thin;
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        if word & INFLATED == 0 {
+            marks::unmark::<P, _>(self);
+        }
+        word
+    }
+
     /// Acquire: whoever finds an index may follow it.
     #[inline(always)]
     fn load(&self) -> u64 {
@@ -618,6 +682,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 }
 
+/// A thin lock, and nothing is in a reader's way.
+#[inline(always)]
+fn may_count(word: u64) -> bool {
+    word & (ELSEWHERE | WRITER) == 0 && word < FULL
+}
+
 /// Somebody is in the way in a thin lock.
 fn is_taken(access: Access, word: u64) -> bool {
     word & ELSEWHERE == 0
@@ -627,16 +697,16 @@ fn is_taken(access: Access, word: u64) -> bool {
         }
 }
 
-/// The lock was found free often enough to become thin.
-fn is_calm<P: Platform>(slot: &Slot<P, RwSem<P>>) -> bool {
-    slot.full.is_calm(if slot.index < MANY { CALM } else { CALM_OF_MANY })
+/// The lock may become thin, as far as the calling thread has seen.
+#[inline(always)]
+fn is_calm<P: PooledPlatform>(slot: &Slot<P, RwSem<P>>) -> bool {
+    marks::is_calm::<P>(if slot.index < MANY { CALM } else { CALM_OF_MANY })
 }
 
 /// The slot, which no word names, has the holders of a thin lock.
 fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     if word & WRITER != 0 {
-        // That it is held is the writer's.
-        slot.unseal();
+        slot.full.adopt_sealed_writer();
     } else {
         slot.full.adopt_readers((word >> READER_SHIFT) as usize);
     }
@@ -645,7 +715,7 @@ fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
 /// The slot, which no word names, does not have them any more.
 fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     if word & WRITER != 0 {
-        slot.seal();
+        slot.full.seal();
     } else {
         slot.full.disown_readers((word >> READER_SHIFT) as usize);
     }
@@ -653,22 +723,20 @@ fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
 
 impl Access {
     /// Takes the full lock without waiting, or a trace of it.
-    fn try_full<P: Platform>(self, sem: &RwSem<P>) -> Option<bool> {
+    fn at_once<P: Platform>(self, sem: &RwSem<P>) -> bool {
         match self {
             Self::Read => sem.try_read(),
             Self::ReadRecursive => sem.try_read_recursive(),
             Self::Write => sem.try_write(),
         }
-        .then_some(true)
     }
 
-    /// Takes the full lock if that needs no waiting, past the queue too.
-    #[inline(always)]
-    fn steal_full<P: Platform>(self, sem: &RwSem<P>) -> Option<bool> {
+    /// Takes the full lock without going to sleep for it.
+    fn awake<P: Platform>(self, sem: &RwSem<P>, context: &WaitContext<'_, P>) -> bool {
         match self {
-            Self::Read => sem.steal_read(),
-            Self::ReadRecursive => sem.try_read_recursive().then_some(false),
-            Self::Write => sem.steal_write(),
+            Self::Read => sem.read_awake(context),
+            Self::ReadRecursive => sem.try_read_recursive(),
+            Self::Write => sem.write_awake(context),
         }
     }
 

@@ -6,9 +6,6 @@ use crate::platform::{Atomic, Platform};
 
 /// Whoever is alone in the lock is about to make it thin: too late to pin.
 const CLOSED: u32 = 1 << 31;
-/// The full lock is held by nobody in particular, until somebody who has pinned the slot, and
-/// verified that it is its lock's, lets it go.
-const SEALED: u32 = 1 << 30;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -24,27 +21,17 @@ pub struct Slot<P: Platform, F> {
 }
 
 impl<P: Platform, F> Slot<P, F> {
-    /// With a lock that is held by nobody in particular.
-    pub(super) fn sealed(full: F, index: u32) -> Self {
-        Self::new(full, SEALED, index)
-    }
-
-    /// With a lock that is free.
-    pub(super) fn open(full: F, index: u32) -> Self {
-        Self::new(full, 0, index)
-    }
-
-    fn new(full: F, users: u32, index: u32) -> Self {
-        Self { full, users: P::AtomicU32::new(users), next: P::AtomicU32::new(NONE), index }
+    pub(super) fn new(full: F, index: u32) -> Self {
+        Self { full, users: P::AtomicU32::new(0), next: P::AtomicU32::new(NONE), index }
     }
 
     /// The slot stays with the lock whose word names it *after* this; unless it is just taken
     /// from it.
     pub(super) fn pin(&self) -> Option<Pin<'_, P, F>> {
-        // Acquire: who finds the flags as they were left after an earlier lock finds that
-        // lock's word as it was left, too.
+        // Acquire: who comes after an earlier lock has left the slot finds that lock's word as
+        // it was left, too.
         let before = self.users.fetch_add(1, Ordering::Acquire);
-        let pin = Pin { slot: self, sealed: before & SEALED != 0 };
+        let pin = Pin(self);
         (before & CLOSED == 0).then_some(pin)
     }
 
@@ -61,31 +48,14 @@ impl<P: Platform, F> Slot<P, F> {
         // Release: see `pin`.
         self.users.fetch_and(!CLOSED, Ordering::Release);
     }
-
-    /// No word names the slot, and the full lock is held by nobody in particular.
-    pub(super) fn seal(&self) {
-        // Release: see `pin`.
-        self.users.fetch_or(SEALED, Ordering::Release);
-    }
-
-    /// Whether it was sealed; then the caller has the full lock. No word names the slot, or
-    /// the caller has pinned it and verified that.
-    pub(super) fn unseal(&self) -> bool {
-        // Acquire and Release: between whoever held the lock and whoever will.
-        self.users.fetch_and(!SEALED, Ordering::AcqRel) & SEALED != 0
-    }
 }
 
 /// Keeps a slot with its lock.
-pub(super) struct Pin<'a, P: Platform, F> {
-    slot: &'a Slot<P, F>,
-    /// As it was found.
-    pub(super) sealed: bool,
-}
+pub(super) struct Pin<'a, P: Platform, F>(&'a Slot<P, F>);
 
 impl<P: Platform, F> Drop for Pin<'_, P, F> {
     fn drop(&mut self) {
         // Release: comes before whatever is done to the slot next.
-        self.slot.users.fetch_sub(1, Ordering::Release);
+        self.0.users.fetch_sub(1, Ordering::Release);
     }
 }

@@ -32,6 +32,9 @@ pub struct Thread<P: Platform> {
     /// Where it waits for ticket locks, if that may end.
     #[cfg(feature = "alloc")]
     pub(crate) places: crate::ticket::Places<P>,
+    /// Which thin locks it found inflated.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) marks: crate::thin::Marks,
     /// What it cost the thread to wake others the last time, in nanoseconds.
     pub(crate) wake_cost: Cell<u64>,
     /// Reads past a queue that no lock was told of.
@@ -41,7 +44,7 @@ pub struct Thread<P: Platform> {
 }
 
 // SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
-// `contended`, `given_up`, `places`, `wake_cost` and `past_queue` are used by the record's own
+// `contended`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the record's own
 // thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
@@ -60,6 +63,8 @@ impl<P: Platform> Thread<P> {
             given_up: GivenUp::new(),
             #[cfg(feature = "alloc")]
             places: crate::ticket::Places::new(),
+            #[cfg(any(feature = "std", fairlock_loom))]
+            marks: crate::thin::Marks::new(),
             wake_cost: Cell::new(0),
             past_queue: Cell::new(0),
             cpu: Hint::new(0),

@@ -84,7 +84,7 @@ const LOST_NS: u64 = 4_000_000;
 const SPINS: u32 = 3;
 /// and giving its CPU to others that want it. Under a model checker, where every look
 /// multiplies what there is to try, not at all.
-const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
+pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
 /// The first pause between two such looks; each is twice as long as the one before.
 const PAUSE_NS: u64 = 200;
 /// A thread that got its CPU back only after so long does not give it away again: whoever
@@ -108,9 +108,6 @@ pub(super) struct Holder<P: Platform> {
     in_turns: Hint,
     /// Whether anybody is queued (1).
     awaited: Hint,
-    /// How often in a row the lock was found free: see `pooled`.
-    #[cfg_attr(not(feature = "std"), allow(dead_code))]
-    pub(super) calm: Hint,
 }
 
 impl<P: Platform> Holder<P> {
@@ -133,7 +130,6 @@ impl<P: Platform> Holder<P> {
             cpu: Hint::new(0),
             in_turns: Hint::new(0),
             awaited: Hint::new(0),
-            calm: Hint::new(0),
         }
     }
 
@@ -369,11 +365,7 @@ impl<P: Platform> InTenure<'_, P> {
             if looks < SPINS {
                 P::spin_until(self.word, PAUSE_NS << looks, is_free);
             } else {
-                let before = P::now();
-                P::yield_now();
-                let now = P::now();
-                let late = context.deadline.is_some_and(|deadline| now >= deadline);
-                if late || now.saturating_sub(before) > LONG_YIELD_NS {
+                if !yield_to_others(context) {
                     break;
                 }
             }
@@ -468,6 +460,16 @@ impl<P: Platform> InTenure<'_, P> {
         let missed = u64::from(MOST_MISSED) * RESERVED_NS;
         self.with_queue(|q| q.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape))
     }
+}
+
+/// The calling thread lets others have its CPU, which may let the holder leave. Whether that is
+/// worth while again.
+pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
+    let before = P::now();
+    P::yield_now();
+    let now = P::now();
+    let late = context.deadline.is_some_and(|deadline| now >= deadline);
+    !late && now.saturating_sub(before) <= LONG_YIELD_NS
 }
 
 /// Wakes them, and notes what that cost the calling thread.
