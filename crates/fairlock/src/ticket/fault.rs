@@ -69,29 +69,30 @@ impl sealed::Sealed for Reopened {}
 impl BatchSize for Reopened {
     const MAX: u32 = 4;
     const LONG: bool = true;
-    /// Where the batch began.
-    type Pace = u32;
-    const START: u32 = 0;
+    /// Where the batch began, once known: a model may begin with tickets served.
+    type Pace = Option<u32>;
+    const START: Option<u32> = None;
 
-    fn pace(first: &mut u32, word: u64, _now: impl Fn() -> u64) -> Step {
+    fn pace(first: &mut Option<u32>, word: u64, _now: impl Fn() -> u64) -> Step {
         let word = Word(word);
         if !word.is_serving() {
-            *first = 0;
+            *first = Some(0);
         }
-        let tickets = word.head_since(*first) + word.left(Self::MAX);
+        first.get_or_insert(word.head());
+        let tickets = Self::spent(first, word.0) + word.left(Self::MAX);
         assert!(tickets <= Self::MAX, "a batch is too large");
         if word.left(Self::MAX) > 1 {
             return Step::Close;
         }
-        *first = word.released().head();
+        *first = Some(word.released().head());
         Step::Next(1)
     }
 
-    fn spent(first: &u32, word: u64) -> u32 {
-        Word(word).head_since(*first)
+    fn spent(first: &Option<u32>, word: u64) -> u32 {
+        first.map_or(0, |first| Word(word).head_since(first))
     }
 
-    fn reopen(_first: &mut u32, _ns: u64, _now: impl Fn() -> u64) -> u32 {
+    fn reopen(_first: &mut Option<u32>, _ns: u64, _now: impl Fn() -> u64) -> u32 {
         WAS_REOPENED.store(true, core::sync::atomic::Ordering::Relaxed);
         1
     }
