@@ -211,6 +211,32 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
         unsafe { self.wait_within(mutex, &WaitContext::cancellable(token)) }
     }
 
+    /// The same until `deadline` on the platform's clock, if the token is not cancelled.
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled) or [`TimedOut`](WaitError::TimedOut): it was not
+    /// notified.
+    ///
+    /// # Safety
+    /// The caller holds `mutex`.
+    pub unsafe fn wait_cancellable_until(
+        &self,
+        mutex: &TicketLock<P, S>,
+        token: &CancelToken<P>,
+        deadline: u64,
+    ) -> Result<(), WaitError> {
+        let until = WaitContext { deadline: Some(deadline), ..WaitContext::cancellable(token) };
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_within(mutex, &until) }
+    }
+
+    /// Whether a thread waits that was not notified yet.
+    pub fn has_waiters(&self) -> bool {
+        // Relaxed: who has to be seen queued before it let the mutex go, and this thread, or
+        // whoever told it, has had the mutex since.
+        self.first.load(Ordering::Relaxed) != 0
+    }
+
     /// # Safety
     /// The caller holds `mutex`.
     pub(super) unsafe fn wait_within(
@@ -279,9 +305,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
 
     /// Notifies the thread that waits longest: whether there was one.
     pub fn notify_one(&self) -> bool {
-        // Relaxed: who has to be seen queued before it let the mutex go, and this thread, or
-        // whoever told it, has had the mutex since.
-        if self.first.load(Ordering::Relaxed) == 0 {
+        if !self.has_waiters() {
             return false;
         }
         let mut wake = None;
@@ -300,8 +324,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
 
     /// Notifies all threads that wait: how many they were.
     pub fn notify_all(&self) -> usize {
-        // Relaxed: as above.
-        if self.first.load(Ordering::Relaxed) == 0 {
+        if !self.has_waiters() {
             return 0;
         }
         let mut wake = None;
@@ -382,7 +405,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
         // SAFETY: as in `first`.
         match unsafe { last.as_ref() } {
             Some(last) => last.next.set(waiter),
-            // Relaxed: see `notify_one`.
+            // Relaxed: see `has_waiters`.
             None => self.first.store(ptr::from_ref(waiter) as usize, Ordering::Relaxed),
         }
     }
@@ -420,7 +443,8 @@ impl<P: Platform, S: BatchSize> Default for TicketCondvar<P, S> {
 
 impl<P: Platform, S: BatchSize> core::fmt::Debug for TicketCondvar<P, S> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let waiting = self.first.load(Ordering::Relaxed) != 0;
-        f.debug_struct("TicketCondvar").field("waiting", &waiting).finish_non_exhaustive()
+        f.debug_struct("TicketCondvar")
+            .field("waiting", &self.has_waiters())
+            .finish_non_exhaustive()
     }
 }
