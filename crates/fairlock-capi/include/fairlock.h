@@ -7,8 +7,8 @@
  *
  * OBJECTS. Locks, tokens and counters are structs of fixed size with room to grow, which
  * the program puts where it likes: in statics, in its own structs, on the heap. A
- * fairlock_rwlock_t has 768 bytes, a fairlock_mutex_t 192, a fairlock_range_lock_t 1536,
- * and a fairlock_range_t, one for each range held, 96. Nothing has to be called before
+ * fairlock_rwlock_t has 768 bytes, a fairlock_mutex_t 192, a fairlock_cond_t 128,
+ * a fairlock_range_lock_t 1536, and a fairlock_range_t, one for each range held, 96. Nothing has to be called before
  * they are used: the macros FAIRLOCK_*_INIT, {0} and zero bytes (calloc, memset) are a free
  * lock with the default policy. An object must not be copied or moved once it was used.
  * What is in it is no part of the interface. Memory that is neither zero nor was initialised
@@ -32,7 +32,8 @@
  * of a fairlock_rwlock_t and the unlock calls of writers, if its policy has a time and a
  * budget, as FAIRLOCK_DEFAULT has. The last reader out still looks after those that wait
  * when it has let the lock go, and so do all under the other presets: these calls must have
- * returned. So must all calls with range locks and ranges, tokens and counters.
+ * returned. So must all calls with condition variables, range locks and ranges,
+ * tokens and counters.
  *
  * CLOCKS are CLOCK_MONOTONIC or CLOCK_REALTIME, and deadlines are absolute times on them.
  * One that is over waits for nobody. A wait for a time on CLOCK_REALTIME that ends looks at
@@ -245,15 +246,31 @@ typedef struct fairlock_events_t {
  * is, whoever runs goes first. So a waiter is overtaken by at most as many later ones as a
  * batch has, and a thread that does not run keeps nobody waiting. With adaptive batches
  * (the default) a batch lasts a few milliseconds; the other sizes are 1 (a ticket lock), 4
- * and 8. A mutex may be released by another thread than took it. There are no waits that
- * end early: a ticket cannot be given back. Locking a mutex that the thread holds blocks
- * for ever.
+ * and 8. A mutex may be released by another thread than took it. Who gives up waiting is
+ * skipped, and has its turn all the same if it comes again before that. Locking a mutex that
+ * the thread holds blocks for ever.
  */
 typedef struct fairlock_mutex_t {
   uint32_t mark;
   uint32_t preset;
   uint64_t memory[23];
 } fairlock_mutex_t;
+
+/**
+ * A condition variable: threads that hold a mutex wait for others to say that what it
+ * guards has changed.
+ *
+ * First come, first notified. Whoever is notified has the mutex again when its wait
+ * returns; while the mutex is contended it gets there without being woken in between. Waits
+ * do not return for no reason, and one that ends by itself or from outside has not used a
+ * notification up. Several mutexes may be waited for with the same condition variable, of
+ * batches of FAIRLOCK_BATCH_ADAPTIVE.
+ */
+typedef struct fairlock_cond_t {
+  uint32_t mark;
+  uint32_t preset;
+  uint64_t memory[15];
+} fairlock_cond_t;
 
 /**
  * A lock on closed ranges of uint64_t: any number of readers together at a position, or
@@ -725,6 +742,47 @@ int fairlock_mutex_try_lock(struct fairlock_mutex_t *mutex)
 FAIRLOCK_NOTHROW;
 
 /**
+ * Takes the mutex; gives up at `deadline`, a time on `clock`.
+ *
+ * * 0: the caller holds the mutex.
+ * * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+ * * EINVAL: not a mutex, an unknown clock, or no valid time.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_mutex_lock_until(struct fairlock_mutex_t *mutex,
+                              int clock,
+                              const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Takes the mutex; gives up when a signal handler has run in this thread while it slept,
+ * with or without SA_RESTART. A handler that ran just before is not noticed.
+ *
+ * * 0: the caller holds the mutex.
+ * * EINTR: a signal handler ran.
+ * * EINVAL: not a mutex.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_mutex_lock_interruptible(struct fairlock_mutex_t *mutex)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Takes the mutex; gives up when `token` is cancelled. A mutex that is free is taken without
+ * a look at the token.
+ *
+ * * 0: the caller holds the mutex.
+ * * ECANCELED: the token was cancelled, and somebody was in the way.
+ * * EINVAL: not a mutex, or not a token.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_mutex_lock_cancellable(struct fairlock_mutex_t *mutex,
+                                    struct fairlock_cancel_t *token)
+FAIRLOCK_NOTHROW;
+
+/**
  * Gives up the mutex.
  *
  * * 0: the caller has given it up.
@@ -732,6 +790,16 @@ FAIRLOCK_NOTHROW;
  * * EINVAL: not a mutex.
  */
 FAIRLOCK_API int fairlock_mutex_unlock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Gives up the mutex; if others wait for it now, those of their batch have it before anyone
+ * who comes later, the caller included. That ends the batch early.
+ *
+ * * 0: the caller has given it up.
+ * * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+ * * EINVAL: not a mutex.
+ */
+FAIRLOCK_API int fairlock_mutex_unlock_fair(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
  * Whether anyone holds the mutex at this instant; false if it is not a mutex.
@@ -746,6 +814,123 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API
 bool fairlock_mutex_is_contended(const struct fairlock_mutex_t *mutex)
 FAIRLOCK_NOTHROW;
+
+/**
+ * Makes `*cond` a condition variable that nobody waits for. Not needed for one that was
+ * initialised statically, or is zero.
+ *
+ * * 0: `*cond` is a condition variable, whatever it was before.
+ * * EINVAL: `cond` is null or misaligned.
+ */
+FAIRLOCK_API int fairlock_cond_init(struct fairlock_cond_t *cond) FAIRLOCK_NOTHROW;
+
+/**
+ * Ends the use of a condition variable. Every later call with it returns EINVAL, until it is
+ * initialised again. It owns nothing outside of itself, so one that is not used any more may
+ * also just be forgotten.
+ *
+ * * 0: it is no condition variable any more.
+ * * EBUSY: somebody waits for it; it is as it was.
+ * * EINVAL: not a condition variable.
+ */
+FAIRLOCK_API int fairlock_cond_destroy(struct fairlock_cond_t *cond) FAIRLOCK_NOTHROW;
+
+/**
+ * Gives up the mutex, which the caller holds, waits for a notification, and takes the mutex
+ * again.
+ *
+ * * 0: the caller was notified, and holds the mutex.
+ * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * ENOTSUP: the mutex has batches of a fixed size.
+ * * EINVAL: not a condition variable, or not a mutex.
+ */
+FAIRLOCK_API
+int fairlock_cond_wait(struct fairlock_cond_t *cond,
+                       struct fairlock_mutex_t *mutex)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_cond_wait; gives up at `deadline`, a time on `clock`. If CLOCK_REALTIME was set
+ * back meanwhile, the wait may return 0 without a notification.
+ *
+ * * 0: the caller was notified, and holds the mutex.
+ * * ETIMEDOUT: it was not, and the deadline has passed; it holds the mutex.
+ * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * ENOTSUP: the mutex has batches of a fixed size.
+ * * EINVAL: not a condition variable, not a mutex, an unknown clock, or no valid time.
+ */
+FAIRLOCK_API
+int fairlock_cond_wait_until(struct fairlock_cond_t *cond,
+                             struct fairlock_mutex_t *mutex,
+                             int clock,
+                             const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_cond_wait; gives up when a signal handler has run in this thread while it
+ * slept, with or without SA_RESTART.
+ *
+ * * 0: the caller was notified, and holds the mutex.
+ * * EINTR: it was not, and a signal handler ran; it holds the mutex.
+ * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * ENOTSUP: the mutex has batches of a fixed size.
+ * * EINVAL: not a condition variable, or not a mutex.
+ */
+FAIRLOCK_API
+int fairlock_cond_wait_interruptible(struct fairlock_cond_t *cond,
+                                     struct fairlock_mutex_t *mutex)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_cond_wait; gives up when `token` is cancelled.
+ *
+ * * 0: the caller was notified, and holds the mutex.
+ * * ECANCELED: it was not, and the token was cancelled; it holds the mutex.
+ * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * ENOTSUP: the mutex has batches of a fixed size.
+ * * EINVAL: not a condition variable, not a mutex, or not a token.
+ */
+FAIRLOCK_API
+int fairlock_cond_wait_cancellable(struct fairlock_cond_t *cond,
+                                   struct fairlock_mutex_t *mutex,
+                                   struct fairlock_cancel_t *token)
+FAIRLOCK_NOTHROW;
+
+/**
+ * As fairlock_cond_wait_until; gives up when `token` is cancelled, too.
+ *
+ * * 0: the caller was notified, and holds the mutex.
+ * * ECANCELED: it was not, and the token was cancelled; it holds the mutex.
+ * * ETIMEDOUT: it was not, and the deadline has passed; it holds the mutex.
+ * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * ENOTSUP: the mutex has batches of a fixed size.
+ * * EINVAL: not a condition variable, not a mutex, not a token, an unknown clock, or no
+ *   valid time.
+ */
+FAIRLOCK_API
+int fairlock_cond_wait_cancellable_until(struct fairlock_cond_t *cond,
+                                         struct fairlock_mutex_t *mutex,
+                                         struct fairlock_cancel_t *token,
+                                         int clock,
+                                         const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Notifies the thread that waits longest, if there is one. The caller need not hold the
+ * mutex.
+ *
+ * * 0: done.
+ * * EINVAL: not a condition variable.
+ */
+FAIRLOCK_API int fairlock_cond_signal(struct fairlock_cond_t *cond) FAIRLOCK_NOTHROW;
+
+/**
+ * Notifies all threads that wait. The caller need not hold the mutex.
+ *
+ * * 0: done.
+ * * EINVAL: not a condition variable.
+ */
+FAIRLOCK_API int fairlock_cond_broadcast(struct fairlock_cond_t *cond) FAIRLOCK_NOTHROW;
 
 /**
  * Makes `*lock` a free lock that follows `policy`; if that is null, the default.
@@ -1218,6 +1403,7 @@ FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOC
 #define FAIRLOCK_RWLOCK_INIT_POLICY(preset) {0, (preset), {0}}
 #define FAIRLOCK_MUTEX_INIT FAIRLOCK_MUTEX_INIT_BATCH(FAIRLOCK_BATCH_ADAPTIVE)
 #define FAIRLOCK_MUTEX_INIT_BATCH(size) {0, (size), {0}}
+#define FAIRLOCK_COND_INIT {0, 0, {0}}
 #define FAIRLOCK_RANGE_LOCK_INIT FAIRLOCK_RANGE_LOCK_INIT_POLICY(FAIRLOCK_RANGE_DEFAULT)
 #define FAIRLOCK_RANGE_LOCK_INIT_POLICY(preset) {0, (preset), {0}}
 #define FAIRLOCK_RANGE_INIT {0, 0, {0}}
@@ -1238,6 +1424,7 @@ FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOC
 FAIRLOCK_LAYOUT(fairlock_policy_t, 64, 8);
 FAIRLOCK_LAYOUT(fairlock_rwlock_t, 768, 8);
 FAIRLOCK_LAYOUT(fairlock_mutex_t, 192, 8);
+FAIRLOCK_LAYOUT(fairlock_cond_t, 128, 8);
 FAIRLOCK_LAYOUT(fairlock_range_policy_t, 32, 8);
 FAIRLOCK_LAYOUT(fairlock_range_info_t, 40, 8);
 FAIRLOCK_LAYOUT(fairlock_range_lock_t, 1536, 8);

@@ -1,12 +1,19 @@
 /*
  * fairlock.hpp: the locks of fairlock.h for C++17, header only. Link with -lfairlock.
  *
- *   fairlock::shared_mutex   as std::shared_timed_mutex: for std::shared_lock,
- *                            std::unique_lock, std::scoped_lock, condition_variable_any
- *   fairlock::mutex          as std::mutex
- *   fairlock::range_lock     ranges of std::uint64_t, held by guards
- *   fairlock::cancel_token   ends waits from outside
- *   fairlock::downgrade      from std::unique_lock to std::shared_lock, without a gap
+ *   fairlock::shared_mutex         as std::shared_timed_mutex: for std::shared_lock,
+ *                                  std::unique_lock, std::scoped_lock, and
+ *                                  std::condition_variable_any, as all of them
+ *   fairlock::mutex                as std::timed_mutex
+ *   fairlock::recursive_mutex      as std::recursive_timed_mutex
+ *   fairlock::condition_variable   as std::condition_variable, for fairlock::mutex
+ *   fairlock::range_lock           ranges of std::uint64_t, held by guards
+ *   fairlock::range_mutex          one range of a range_lock, for the guards of the standard
+ *   fairlock::cancel_token         ends waits from outside; in C++20 std::stop_token does, too
+ *   fairlock::downgrade            from std::unique_lock to std::shared_lock, without a gap
+ *
+ * timed_mutex, recursive_timed_mutex and shared_timed_mutex are other names of the first
+ * three.
  *
  * Locks are initialised statically (their constructors are constexpr), and, but for the
  * range lock, destroyed trivially: one that is a static may be used until the very end.
@@ -24,9 +31,11 @@
 #error "fairlock.hpp needs C++17: compile with -std=c++17 or later, or use fairlock.h"
 #else
 
+#include <atomic>
 #include <cassert>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +47,12 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#if __cplusplus >= 202002L
+#include <version>
+#endif
+#ifdef __cpp_lib_jthread
+#include <stop_token>
+#endif
 
 #include "fairlock.h"
 
@@ -116,6 +131,15 @@ int wait_until(std::chrono::time_point<Clock, Span> const &time, Wait wait) {
     }
 }
 
+/* The same, once: of an unknown clock a wait that ended too soon was one for no reason. */
+template <class Clock, class Span, class Wait>
+int wait_once_until(std::chrono::time_point<Clock, Span> const &time, Wait wait) {
+    bool waited = false;
+    return wait_until(time, [&](int clock, std::timespec const *deadline) {
+        return std::exchange(waited, true) ? 0 : wait(clock, deadline);
+    });
+}
+
 template <class Rep, class Period, class Wait>
 int wait_for(std::chrono::duration<Rep, Period> const &time, Wait wait) {
     using namespace std::chrono;
@@ -151,6 +175,28 @@ class cancel_token {
   private:
     fairlock_cancel_t native_ = FAIRLOCK_CANCEL_INIT;
 };
+
+#ifdef __cpp_lib_jthread
+namespace detail {
+
+/* A token that is cancelled when a stop is requested. */
+class stop_as_cancel {
+  public:
+    explicit stop_as_cancel(std::stop_token stop) : callback_(std::move(stop), cancel{&token_}) {}
+    cancel_token &token() noexcept { return token_; }
+
+  private:
+    struct cancel {
+        cancel_token *token;
+        void operator()() const noexcept { static_cast<void>(fairlock_cancel(token->native_handle())); }
+    };
+    /* The callback has returned when it is destroyed, and so before the token. */
+    cancel_token token_;
+    std::stop_callback<cancel> callback_;
+};
+
+} // namespace detail
+#endif
 
 /* How a shared_mutex decides who goes next: see fairlock.h. */
 enum class preset : std::uint32_t {
@@ -209,7 +255,7 @@ class shared_mutex {
     }
     void unlock_shared() noexcept { detail::succeeds(fairlock_rwlock_unlock_read(&native_)); }
 
-    /* Beyond the standard. The first four: false if the wait was ended. */
+    /* Beyond the standard. Those that can be ended: false if the wait was ended. */
     bool lock_unless(cancel_token &token) {
         auto const code = fairlock_rwlock_write_cancellable(&native_, token.native_handle());
         return detail::taken(code, ECANCELED);
@@ -218,6 +264,15 @@ class shared_mutex {
         auto const code = fairlock_rwlock_read_cancellable(&native_, token.native_handle());
         return detail::taken(code, ECANCELED);
     }
+#ifdef __cpp_lib_jthread
+    bool lock_unless(std::stop_token stop) {
+        return try_lock() || lock_unless(detail::stop_as_cancel(std::move(stop)).token());
+    }
+    bool lock_shared_unless(std::stop_token stop) {
+        return try_lock_shared() ||
+               lock_shared_unless(detail::stop_as_cancel(std::move(stop)).token());
+    }
+#endif
     bool lock_interruptible() {
         return detail::taken(fairlock_rwlock_write_interruptible(&native_), EINTR);
     }
@@ -238,6 +293,8 @@ class shared_mutex {
     fairlock_rwlock_t native_ = FAIRLOCK_RWLOCK_INIT;
 };
 
+using shared_timed_mutex = shared_mutex;
+
 /* Turns a writer's guard into a reader's, with no other writer in between. Throws
  * std::system_error (operation_not_permitted) if it owns nothing. */
 inline std::shared_lock<shared_mutex> downgrade(std::unique_lock<shared_mutex> &&guard) {
@@ -249,8 +306,14 @@ inline std::shared_lock<shared_mutex> downgrade(std::unique_lock<shared_mutex> &
     return std::shared_lock<shared_mutex>(*mutex, std::adopt_lock);
 }
 
-/* A mutex: Lockable. Batches of tickets as large as pays, or of 1, 4 or 8. */
+/* A mutex: TimedLockable. Batches of tickets as large as pays, or of 1, 4 or 8. */
 class mutex {
+    auto until() noexcept {
+        return [this](int clock, std::timespec const *deadline) {
+            return fairlock_mutex_lock_until(&native_, clock, deadline);
+        };
+    }
+
   public:
     constexpr mutex() noexcept = default;
     explicit mutex(std::uint32_t batch) { detail::check(fairlock_mutex_init(&native_, batch)); }
@@ -259,13 +322,226 @@ class mutex {
 
     void lock() { detail::check(fairlock_mutex_lock(&native_)); }
     bool try_lock() { return detail::taken(fairlock_mutex_try_lock(&native_), EBUSY); }
+    template <class Rep, class Period>
+    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) {
+        return detail::taken(detail::wait_for(time, until()), ETIMEDOUT);
+    }
+    template <class Clock, class Duration>
+    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) {
+        return detail::taken(detail::wait_until(time, until()), ETIMEDOUT);
+    }
     void unlock() noexcept { detail::succeeds(fairlock_mutex_unlock(&native_)); }
+
+    /* Beyond the standard. Those that can be ended: false if the wait was ended. */
+    bool lock_unless(cancel_token &token) {
+        auto const code = fairlock_mutex_lock_cancellable(&native_, token.native_handle());
+        return detail::taken(code, ECANCELED);
+    }
+#ifdef __cpp_lib_jthread
+    bool lock_unless(std::stop_token stop) {
+        return try_lock() || lock_unless(detail::stop_as_cancel(std::move(stop)).token());
+    }
+#endif
+    bool lock_interruptible() {
+        return detail::taken(fairlock_mutex_lock_interruptible(&native_), EINTR);
+    }
+    /* Those that wait now have it before anyone who comes later. */
+    void unlock_fair() noexcept { detail::succeeds(fairlock_mutex_unlock_fair(&native_)); }
 
     using native_handle_type = fairlock_mutex_t *;
     native_handle_type native_handle() noexcept { return &native_; }
 
   private:
     fairlock_mutex_t native_ = FAIRLOCK_MUTEX_INIT;
+};
+
+using timed_mutex = mutex;
+
+/* A mutex that a thread may lock again while it holds it: TimedLockable. It is free when its
+ * owner has unlocked it as often as it locked it. */
+class recursive_mutex {
+  public:
+    constexpr recursive_mutex() noexcept = default;
+    recursive_mutex(recursive_mutex const &) = delete;
+    recursive_mutex &operator=(recursive_mutex const &) = delete;
+
+    /* Throws std::system_error (resource_unavailable_try_again) if it is held too often. */
+    void lock() {
+        if (!is_mine()) {
+            mutex_.lock();
+            first(true);
+        } else if (!again()) {
+            detail::fail(EAGAIN);
+        }
+    }
+    bool try_lock() { return is_mine() ? again() : first(mutex_.try_lock()); }
+    template <class Rep, class Period>
+    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) {
+        return is_mine() ? again() : first(mutex_.try_lock_for(time));
+    }
+    template <class Clock, class Duration>
+    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) {
+        return is_mine() ? again() : first(mutex_.try_lock_until(time));
+    }
+    void unlock() noexcept {
+        assert(is_mine() && "what is given up must be held");
+        if (more_ > 0) {
+            more_--;
+        } else {
+            owner_.store(nullptr, std::memory_order_relaxed);
+            mutex_.unlock();
+        }
+    }
+
+  private:
+    /* An address of the thread's own. */
+    static void const *me() noexcept {
+        static thread_local char const here = 0;
+        return &here;
+    }
+    /* Relaxed: a thread sees what it wrote itself, and nobody else writes its address. */
+    bool is_mine() const noexcept { return owner_.load(std::memory_order_relaxed) == me(); }
+    bool first(bool taken) noexcept {
+        if (taken) {
+            owner_.store(me(), std::memory_order_relaxed);
+        }
+        return taken;
+    }
+    bool again() noexcept {
+        if (more_ == UINT32_MAX) {
+            return false;
+        }
+        more_++;
+        return true;
+    }
+
+    mutex mutex_;
+    std::atomic<void const *> owner_{nullptr};
+    std::uint32_t more_ = 0;
+};
+
+using recursive_timed_mutex = recursive_mutex;
+
+/* As std::condition_variable, for std::unique_lock<fairlock::mutex>: first come, first
+ * notified. A wait does not return for no reason, and one that ends otherwise has not used a
+ * notification up. The mutex has batches as large as pays. All calls must have returned before
+ * it is destroyed; the destructor does nothing. */
+class condition_variable {
+    auto until(mutex &mutex) noexcept {
+        return [this, &mutex](int clock, std::timespec const *deadline) {
+            return fairlock_cond_wait_until(&native_, mutex.native_handle(), clock, deadline);
+        };
+    }
+    auto until(mutex &mutex, cancel_token &token) noexcept {
+        return [this, &mutex, &token](int clock, std::timespec const *deadline) {
+            return fairlock_cond_wait_cancellable_until(&native_, mutex.native_handle(),
+                                                        token.native_handle(), clock, deadline);
+        };
+    }
+    static std::cv_status status(int code) {
+        return detail::taken(code, ETIMEDOUT) ? std::cv_status::no_timeout
+                                              : std::cv_status::timeout;
+    }
+
+  public:
+    constexpr condition_variable() noexcept = default;
+    condition_variable(condition_variable const &) = delete;
+    condition_variable &operator=(condition_variable const &) = delete;
+
+    void notify_one() noexcept { static_cast<void>(fairlock_cond_signal(&native_)); }
+    void notify_all() noexcept { static_cast<void>(fairlock_cond_broadcast(&native_)); }
+
+    void wait(std::unique_lock<mutex> &lock) {
+        detail::check(fairlock_cond_wait(&native_, lock.mutex()->native_handle()));
+    }
+    template <class Predicate> void wait(std::unique_lock<mutex> &lock, Predicate predicate) {
+        while (!predicate()) {
+            wait(lock);
+        }
+    }
+    template <class Clock, class Duration>
+    std::cv_status wait_until(std::unique_lock<mutex> &lock,
+                              std::chrono::time_point<Clock, Duration> const &time) {
+        return status(detail::wait_once_until(time, until(*lock.mutex())));
+    }
+    template <class Clock, class Duration, class Predicate>
+    bool wait_until(std::unique_lock<mutex> &lock,
+                    std::chrono::time_point<Clock, Duration> const &time, Predicate predicate) {
+        while (!predicate()) {
+            if (wait_until(lock, time) == std::cv_status::timeout) {
+                return predicate();
+            }
+        }
+        return true;
+    }
+    template <class Rep, class Period>
+    std::cv_status wait_for(std::unique_lock<mutex> &lock,
+                            std::chrono::duration<Rep, Period> const &time) {
+        return status(detail::wait_for(time, until(*lock.mutex())));
+    }
+    template <class Rep, class Period, class Predicate>
+    bool wait_for(std::unique_lock<mutex> &lock, std::chrono::duration<Rep, Period> const &time,
+                  Predicate predicate) {
+        int const code = detail::wait_for(time, [&](int clock, std::timespec const *deadline) {
+            int code = 0;
+            while (code == 0 && !predicate()) {
+                code = until(*lock.mutex())(clock, deadline);
+            }
+            return code;
+        });
+        return detail::taken(code, ETIMEDOUT) || predicate();
+    }
+
+    /* Beyond the standard: also until the token is cancelled. Whether the predicate holds. */
+    template <class Predicate>
+    bool wait_unless(std::unique_lock<mutex> &lock, cancel_token &token, Predicate predicate) {
+        int code = 0;
+        while (code == 0 && !predicate()) {
+            code = fairlock_cond_wait_cancellable(&native_, lock.mutex()->native_handle(),
+                                                  token.native_handle());
+        }
+        return detail::taken(code, ECANCELED) || predicate();
+    }
+
+#ifdef __cpp_lib_jthread
+    /* As those of std::condition_variable_any: also until a stop is requested. */
+    template <class Predicate>
+    bool wait(std::unique_lock<mutex> &lock, std::stop_token stop, Predicate predicate) {
+        detail::stop_as_cancel cancel(std::move(stop));
+        return wait_unless(lock, cancel.token(), std::move(predicate));
+    }
+    template <class Clock, class Duration, class Predicate>
+    bool wait_until(std::unique_lock<mutex> &lock, std::stop_token stop,
+                    std::chrono::time_point<Clock, Duration> const &time, Predicate predicate) {
+        detail::stop_as_cancel cancel(std::move(stop));
+        while (!predicate()) {
+            int const code = detail::wait_once_until(time, until(*lock.mutex(), cancel.token()));
+            if (code == ECANCELED || !detail::taken(code, ETIMEDOUT)) {
+                return predicate();
+            }
+        }
+        return true;
+    }
+    template <class Rep, class Period, class Predicate>
+    bool wait_for(std::unique_lock<mutex> &lock, std::stop_token stop,
+                  std::chrono::duration<Rep, Period> const &time, Predicate predicate) {
+        detail::stop_as_cancel cancel(std::move(stop));
+        int const code = detail::wait_for(time, [&](int clock, std::timespec const *deadline) {
+            int code = 0;
+            while (code == 0 && !predicate()) {
+                code = until(*lock.mutex(), cancel.token())(clock, deadline);
+            }
+            return code == ECANCELED ? ETIMEDOUT : code;
+        });
+        return detail::taken(code, ETIMEDOUT) || predicate();
+    }
+#endif
+
+    using native_handle_type = fairlock_cond_t *;
+    native_handle_type native_handle() noexcept { return &native_; }
+
+  private:
+    fairlock_cond_t native_ = FAIRLOCK_COND_INIT;
 };
 
 /* A range held for writing, or else for reading; or nothing. The two are types that have
@@ -434,6 +710,57 @@ class range_lock {
 
   private:
     fairlock_range_lock_t native_ = FAIRLOCK_RANGE_LOCK_INIT;
+};
+
+/* One range of a range_lock: SharedTimedLockable, so for std::unique_lock, std::shared_lock and
+ * std::scoped_lock. It holds the range itself, so it is for one user at a time: others, of the
+ * same range too, have one of their own. */
+class range_mutex {
+  public:
+    /* Throws std::system_error (invalid_argument) where it is locked, if `last` is before
+     * `start`. The lock must outlive it. */
+    range_mutex(range_lock &lock, std::uint64_t start, std::uint64_t last) noexcept
+        : lock_(&lock), start_(start), last_(last) {}
+    range_mutex(range_mutex const &) = delete;
+    range_mutex &operator=(range_mutex const &) = delete;
+
+    void lock() { writes_ = lock_->write(start_, last_); }
+    bool try_lock() { return keep(writes_, lock_->try_write(start_, last_)); }
+    template <class Rep, class Period>
+    bool try_lock_for(std::chrono::duration<Rep, Period> const &time) {
+        return keep(writes_, lock_->try_write_for(start_, last_, time));
+    }
+    template <class Clock, class Duration>
+    bool try_lock_until(std::chrono::time_point<Clock, Duration> const &time) {
+        return keep(writes_, lock_->try_write_until(start_, last_, time));
+    }
+    void unlock() { writes_.unlock(); }
+
+    void lock_shared() { reads_ = lock_->read(start_, last_); }
+    bool try_lock_shared() { return keep(reads_, lock_->try_read(start_, last_)); }
+    template <class Rep, class Period>
+    bool try_lock_shared_for(std::chrono::duration<Rep, Period> const &time) {
+        return keep(reads_, lock_->try_read_for(start_, last_, time));
+    }
+    template <class Clock, class Duration>
+    bool try_lock_shared_until(std::chrono::time_point<Clock, Duration> const &time) {
+        return keep(reads_, lock_->try_read_until(start_, last_, time));
+    }
+    void unlock_shared() { reads_.unlock(); }
+
+  private:
+    template <class Range> static bool keep(Range &kept, Range taken) {
+        if (!taken) {
+            return false;
+        }
+        kept = std::move(taken);
+        return true;
+    }
+
+    range_lock *lock_;
+    std::uint64_t start_, last_;
+    write_range writes_;
+    read_range reads_;
 };
 
 } // namespace fairlock

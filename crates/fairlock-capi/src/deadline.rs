@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fairlock::platform::{Native, Platform};
 use libc::{c_int, timespec};
 
 use crate::errno::Errno;
@@ -29,7 +30,7 @@ impl Deadline {
     }
 
     /// How long until then; zero if it is over.
-    fn left(self) -> Duration {
+    pub(crate) fn left(self) -> Duration {
         let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the clock was checked, and there is room for the time. It cannot fail.
         unsafe { libc::clock_gettime(self.clock, &mut now) };
@@ -50,6 +51,11 @@ impl Deadline {
             }
         }
     }
+}
+
+/// When `left` is over, on the locks' clock.
+pub(crate) fn end(left: Duration) -> u64 {
+    Native::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn nanos(time: &timespec) -> i128 {

@@ -17,6 +17,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod cancel;
+mod cond;
 mod deadline;
 mod errno;
 mod events;
@@ -29,6 +30,7 @@ mod rwlock;
 mod version;
 
 pub use cancel::*;
+pub use cond::*;
 pub use events::*;
 pub use mutex::*;
 pub use policy::*;

@@ -2,8 +2,10 @@
 
 use fairlock::platform::Native;
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
-use libc::c_int;
+use libc::{c_int, timespec};
 
+use crate::cancel::fairlock_cancel_t;
+use crate::deadline::{Deadline, end};
 use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::home::{self, Home};
 
@@ -16,9 +18,9 @@ pub const FAIRLOCK_BATCH_ADAPTIVE: u32 = 0;
 /// is, whoever runs goes first. So a waiter is overtaken by at most as many later ones as a
 /// batch has, and a thread that does not run keeps nobody waiting. With adaptive batches
 /// (the default) a batch lasts a few milliseconds; the other sizes are 1 (a ticket lock), 4
-/// and 8. A mutex may be released by another thread than took it. There are no waits that
-/// end early: a ticket cannot be given back. Locking a mutex that the thread holds blocks
-/// for ever.
+/// and 8. A mutex may be released by another thread than took it. Who gives up waiting is
+/// skipped, and has its turn all the same if it comes again before that. Locking a mutex that
+/// the thread holds blocks for ever.
 #[repr(C)]
 pub struct fairlock_mutex_t {
     mark: u32,
@@ -65,6 +67,16 @@ macro_rules! each {
     };
 }
 
+/// An expression on the lock inside, of any kind.
+macro_rules! any {
+    ($mutex:expr, $lock:ident => $do:expr) => {
+        match $mutex {
+            Mutex::Adaptive($lock) => $do,
+            Mutex::Fixed(fixed) => each!(fixed, $lock => $do),
+        }
+    };
+}
+
 impl Mutex {
     /// Does not fail.
     #[inline(always)]
@@ -78,10 +90,7 @@ impl Mutex {
     }
 
     fn try_lock(&self) -> bool {
-        match self {
-            Self::Adaptive(lock) => lock.try_lock(),
-            Self::Fixed(fixed) => each!(fixed, lock => lock.try_lock()),
-        }
+        any!(self, lock => lock.try_lock())
     }
 
     /// Releases it if anyone holds it.
@@ -98,17 +107,27 @@ impl Mutex {
         }
     }
 
+    /// The same for those that wait, as far as the batch goes, before anyone who comes later.
+    fn unlock_fair(&self) -> Result<(), Errno> {
+        not_held_unless(self.is_locked())?;
+        // SAFETY: held; by the caller, or else as the caller's mistake.
+        any!(self, lock => unsafe { lock.unlock_fair() });
+        Ok(())
+    }
+
     fn is_locked(&self) -> bool {
-        match self {
-            Self::Adaptive(lock) => lock.is_locked(),
-            Self::Fixed(fixed) => each!(fixed, lock => lock.is_locked()),
-        }
+        any!(self, lock => lock.is_locked())
     }
 
     fn is_contended(&self) -> bool {
+        any!(self, lock => lock.is_contended())
+    }
+
+    /// What a condition variable can wait with.
+    pub(crate) fn adaptive(&self) -> Option<&AdaptiveTicketLock<Native>> {
         match self {
-            Self::Adaptive(lock) => lock.is_contended(),
-            Self::Fixed(fixed) => each!(fixed, lock => lock.is_contended()),
+            Self::Adaptive(lock) => Some(lock),
+            Self::Fixed(_) => None,
         }
     }
 }
@@ -182,6 +201,66 @@ pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -
     status(unsafe { home::get(mutex) }.and_then(attempt))
 }
 
+/// Takes the mutex; gives up at `deadline`, a time on `clock`.
+///
+/// * 0: the caller holds the mutex.
+/// * ETIMEDOUT: the deadline has passed, and somebody was in the way.
+/// * EINVAL: not a mutex, an unknown clock, or no valid time.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_mutex_lock_until(
+    mutex: *mut fairlock_mutex_t,
+    clock: c_int,
+    deadline: *const timespec,
+) -> c_int {
+    let lock = |mutex: &Mutex| {
+        // SAFETY: the caller provides a time.
+        let deadline = unsafe { Deadline::new(clock, deadline)? };
+        // A mutex that is free is taken without a look at the clock.
+        if mutex.try_lock() {
+            return Ok(());
+        }
+        deadline.wait(|left| any!(mutex, lock => lock.lock_until(end(left))))
+    };
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::get(mutex) }.and_then(lock))
+}
+
+/// Takes the mutex; gives up when a signal handler has run in this thread while it slept,
+/// with or without SA_RESTART. A handler that ran just before is not noticed.
+///
+/// * 0: the caller holds the mutex.
+/// * EINTR: a signal handler ran.
+/// * EINVAL: not a mutex.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_mutex_lock_interruptible(mutex: *mut fairlock_mutex_t) -> c_int {
+    let lock = |mutex: &Mutex| Ok(any!(mutex, lock => lock.lock_interruptible())?);
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::get(mutex) }.and_then(lock))
+}
+
+/// Takes the mutex; gives up when `token` is cancelled. A mutex that is free is taken without
+/// a look at the token.
+///
+/// * 0: the caller holds the mutex.
+/// * ECANCELED: the token was cancelled, and somebody was in the way.
+/// * EINVAL: not a mutex, or not a token.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
+    mutex: *mut fairlock_mutex_t,
+    token: *mut fairlock_cancel_t,
+) -> c_int {
+    let lock = |mutex: &Mutex| {
+        // SAFETY: the caller provides a token.
+        let token = unsafe { home::get(token)? };
+        Ok(any!(mutex, lock => lock.lock_cancellable(token))?)
+    };
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::get(mutex) }.and_then(lock))
+}
+
 /// Gives up the mutex.
 ///
 /// * 0: the caller has given it up.
@@ -191,6 +270,18 @@ pub unsafe extern "C" fn fairlock_mutex_try_lock(mutex: *mut fairlock_mutex_t) -
 pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
     unsafe { home::with(mutex, Mutex::unlock) }
+}
+
+/// Gives up the mutex; if others wait for it now, those of their batch have it before anyone
+/// who comes later, the caller included. That ends the batch early.
+///
+/// * 0: the caller has given it up.
+/// * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+/// * EINVAL: not a mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_unlock_fair(mutex: *mut fairlock_mutex_t) -> c_int {
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::get(mutex) }.and_then(Mutex::unlock_fair))
 }
 
 /// Whether anyone holds the mutex at this instant; false if it is not a mutex.

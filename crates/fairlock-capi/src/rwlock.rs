@@ -1,13 +1,11 @@
 //! The reader/writer lock.
 
-use std::time::Duration;
-
-use fairlock::platform::{Native, Platform};
+use fairlock::platform::Native;
 use fairlock::rwsem::RwSem;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, end};
 use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::events::{self, fairlock_events_t};
 use crate::home::{self, Home};
@@ -517,11 +515,6 @@ unsafe fn until(
             if attempt(sem) { Ok(()) } else { deadline.wait(|left| wait(sem, end(left))) }
         })
     }
-}
-
-/// When `left` is over, on the locks' clock.
-fn end(left: Duration) -> u64 {
-    Native::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -109,6 +109,11 @@ fn mutex() {
 }
 
 #[test]
+fn cond() {
+    c("c/cond.c");
+}
+
+#[test]
 fn range() {
     c("c/range.c");
 }

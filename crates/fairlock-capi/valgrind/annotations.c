@@ -58,10 +58,11 @@ ACQUIRES(fairlock_rwlock_try_write, fairlock_rwlock_t, 1)
 ACQUIRES(fairlock_rwlock_write_interruptible, fairlock_rwlock_t, 1)
 ACQUIRES(fairlock_mutex_lock, fairlock_mutex_t, 1)
 ACQUIRES(fairlock_mutex_try_lock, fairlock_mutex_t, 1)
+ACQUIRES(fairlock_mutex_lock_interruptible, fairlock_mutex_t, 1)
 
-#define ACQUIRES_UNLESS(function, exclusive)                                                 \
-    int OURS(function)(fairlock_rwlock_t *lock, fairlock_cancel_t *token);                   \
-    int OURS(function)(fairlock_rwlock_t *lock, fairlock_cancel_t *token) {                  \
+#define ACQUIRES_UNLESS(function, type, exclusive)                                           \
+    int OURS(function)(type *lock, fairlock_cancel_t *token);                                \
+    int OURS(function)(type *lock, fairlock_cancel_t *token) {                               \
         OrigFn original;                                                                     \
         int result;                                                                          \
         VALGRIND_GET_ORIG_FN(original);                                                      \
@@ -74,13 +75,14 @@ ACQUIRES(fairlock_mutex_try_lock, fairlock_mutex_t, 1)
         return result;                                                                       \
     }
 
-ACQUIRES_UNLESS(fairlock_rwlock_read_cancellable, 0)
-ACQUIRES_UNLESS(fairlock_rwlock_read_recursive_cancellable, 0)
-ACQUIRES_UNLESS(fairlock_rwlock_write_cancellable, 1)
+ACQUIRES_UNLESS(fairlock_rwlock_read_cancellable, fairlock_rwlock_t, 0)
+ACQUIRES_UNLESS(fairlock_rwlock_read_recursive_cancellable, fairlock_rwlock_t, 0)
+ACQUIRES_UNLESS(fairlock_rwlock_write_cancellable, fairlock_rwlock_t, 1)
+ACQUIRES_UNLESS(fairlock_mutex_lock_cancellable, fairlock_mutex_t, 1)
 
-#define ACQUIRES_UNTIL(function, exclusive)                                                  \
-    int OURS(function)(fairlock_rwlock_t *lock, int clock, const struct timespec *deadline); \
-    int OURS(function)(fairlock_rwlock_t *lock, int clock, const struct timespec *deadline) {\
+#define ACQUIRES_UNTIL(function, type, exclusive)                                            \
+    int OURS(function)(type *lock, int clock, const struct timespec *deadline);              \
+    int OURS(function)(type *lock, int clock, const struct timespec *deadline) {             \
         OrigFn original;                                                                     \
         int result;                                                                          \
         VALGRIND_GET_ORIG_FN(original);                                                      \
@@ -91,9 +93,10 @@ ACQUIRES_UNLESS(fairlock_rwlock_write_cancellable, 1)
         return result;                                                                       \
     }
 
-ACQUIRES_UNTIL(fairlock_rwlock_read_until, 0)
-ACQUIRES_UNTIL(fairlock_rwlock_read_recursive_until, 0)
-ACQUIRES_UNTIL(fairlock_rwlock_write_until, 1)
+ACQUIRES_UNTIL(fairlock_rwlock_read_until, fairlock_rwlock_t, 0)
+ACQUIRES_UNTIL(fairlock_rwlock_read_recursive_until, fairlock_rwlock_t, 0)
+ACQUIRES_UNTIL(fairlock_rwlock_write_until, fairlock_rwlock_t, 1)
+ACQUIRES_UNTIL(fairlock_mutex_lock_until, fairlock_mutex_t, 1)
 
 /* Functions that give up what `held` says is held; afterwards somebody else may have it. */
 #define RELEASES(function, type, exclusive, held, then)                                      \
@@ -122,6 +125,46 @@ RELEASES(fairlock_rwlock_unlock_write_fair, fairlock_rwlock_t, 1,
 RELEASES(fairlock_rwlock_downgrade, fairlock_rwlock_t, 1,
          fairlock_rwlock_is_write_locked(lock), ANNOTATE_RWLOCK_ACQUIRED(lock, 0))
 RELEASES(fairlock_mutex_unlock, fairlock_mutex_t, 1, fairlock_mutex_is_locked(lock), )
+RELEASES(fairlock_mutex_unlock_fair, fairlock_mutex_t, 1, fairlock_mutex_is_locked(lock), )
+
+/* A wait gives up a mutex that is held, and has it again, or still, when it returns. */
+#define WAITS(function, parameters, call)                                                    \
+    int OURS(function) parameters;                                                           \
+    int OURS(function) parameters {                                                          \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        int const held = fairlock_mutex_is_locked(mutex);                                    \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        if (held) {                                                                          \
+            ANNOTATE_RWLOCK_RELEASED(mutex, 1);                                              \
+        }                                                                                    \
+        call;                                                                                \
+        if (held) {                                                                          \
+            ANNOTATE_RWLOCK_ACQUIRED(mutex, 1);                                              \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+#define UNLESS_CANCELLED(call)                                                               \
+    call;                                                                                    \
+    if (result == ECANCELED) {                                                               \
+        ANNOTATE_HAPPENS_AFTER(token);                                                       \
+    }
+
+WAITS(fairlock_cond_wait, (fairlock_cond_t * cond, fairlock_mutex_t *mutex),
+      CALL_FN_W_WW(result, original, cond, mutex))
+WAITS(fairlock_cond_wait_interruptible, (fairlock_cond_t * cond, fairlock_mutex_t *mutex),
+      CALL_FN_W_WW(result, original, cond, mutex))
+WAITS(fairlock_cond_wait_until,
+      (fairlock_cond_t * cond, fairlock_mutex_t *mutex, int clock,
+       const struct timespec *deadline),
+      CALL_FN_W_WWWW(result, original, cond, mutex, clock, deadline))
+WAITS(fairlock_cond_wait_cancellable,
+      (fairlock_cond_t * cond, fairlock_mutex_t *mutex, fairlock_cancel_t *token),
+      UNLESS_CANCELLED(CALL_FN_W_WWW(result, original, cond, mutex, token)))
+WAITS(fairlock_cond_wait_cancellable_until,
+      (fairlock_cond_t * cond, fairlock_mutex_t *mutex, fairlock_cancel_t *token, int clock,
+       const struct timespec *deadline),
+      UNLESS_CANCELLED(CALL_FN_W_5W(result, original, cond, mutex, token, clock, deadline)))
 
 /* What the canceller did comes before what the cancelled do. */
 int OURS(fairlock_cancel)(fairlock_cancel_t *token);

@@ -9,8 +9,24 @@ static void use(fairlock_mutex_t *mutex) {
     GIVES(EBUSY, fairlock_mutex_destroy(mutex));
     GIVES(0, fairlock_mutex_unlock(mutex));
     GIVES(0, fairlock_mutex_try_lock(mutex));
-    GIVES(0, fairlock_mutex_unlock(mutex));
+    GIVES(0, fairlock_mutex_unlock_fair(mutex));
     GIVES(EPERM, fairlock_mutex_unlock(mutex));
+    GIVES(EPERM, fairlock_mutex_unlock_fair(mutex));
+    fairlock_cancel_t token = FAIRLOCK_CANCEL_INIT;
+    GIVES(0, fairlock_cancel(&token));
+    /* A free one is taken without a look at time or token. */
+    GIVES(0, fairlock_mutex_lock_until(mutex, CLOCK_REALTIME, &over));
+    GIVES(ECANCELED, fairlock_mutex_lock_cancellable(mutex, &token));
+#define LOCK_UNTIL(clock, time) fairlock_mutex_lock_until(mutex, clock, time)
+    GIVES_UP_IN_TIME(LOCK_UNTIL);
+    REFUSES_BAD_TIMES(LOCK_UNTIL);
+    GIVES(0, fairlock_mutex_unlock(mutex));
+    REFUSES_BAD_TIMES(LOCK_UNTIL);
+    GIVES(EINVAL, fairlock_mutex_lock_cancellable(mutex, NULL));
+    GIVES(0, fairlock_mutex_lock_cancellable(mutex, &token));
+    GIVES(0, fairlock_mutex_unlock(mutex));
+    GIVES(0, fairlock_mutex_lock_interruptible(mutex));
+    GIVES(0, fairlock_mutex_unlock(mutex));
     CHECK(!fairlock_mutex_is_locked(mutex));
 }
 
@@ -40,6 +56,11 @@ static void no_mutex(fairlock_mutex_t *none) {
     GIVES(EINVAL, fairlock_mutex_lock(none));
     GIVES(EINVAL, fairlock_mutex_try_lock(none));
     GIVES(EINVAL, fairlock_mutex_unlock(none));
+    GIVES(EINVAL, fairlock_mutex_unlock_fair(none));
+    GIVES(EINVAL, fairlock_mutex_lock_until(none, CLOCK_MONOTONIC, &over));
+    GIVES(EINVAL, fairlock_mutex_lock_interruptible(none));
+    fairlock_cancel_t token = FAIRLOCK_CANCEL_INIT;
+    GIVES(EINVAL, fairlock_mutex_lock_cancellable(none, &token));
     CHECK(!fairlock_mutex_is_locked(none) && !fairlock_mutex_is_contended(none));
 }
 
@@ -108,11 +129,22 @@ static void one_that_is_waited_for_says_so(void) {
     GIVES(0, fairlock_mutex_destroy(&held));
 }
 
+static int lock_interruptible(void *mutex) { return fairlock_mutex_lock_interruptible(mutex); }
+
+static void a_signal_ends_an_interruptible_wait(void) {
+    GIVES(0, fairlock_mutex_init(&held, FAIRLOCK_BATCH_ADAPTIVE));
+    GIVES(0, fairlock_mutex_lock(&held));
+    GIVES(EINTR, with_signals(lock_interruptible, &held));
+    GIVES(0, fairlock_mutex_unlock(&held));
+    CHECK(!fairlock_mutex_is_locked(&held) && !fairlock_mutex_is_contended(&held));
+}
+
 int main(void) {
     watchdog();
     every_way_to_make_one();
     what_is_no_mutex();
     threads_exclude_each_other();
     one_that_is_waited_for_says_so();
+    a_signal_ends_an_interruptible_wait();
     return 0;
 }

@@ -37,12 +37,17 @@ constexpr bool is_constant() {
     fairlock::shared_mutex b(fairlock::preset::writer_phase);
     fairlock::mutex c;
     fairlock::cancel_token d;
-    (void)a, (void)b, (void)c, (void)d;
+    fairlock::recursive_mutex e;
+    fairlock::condition_variable f;
+    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
     return true;
 }
 static_assert(is_constant());
 static_assert(std::is_trivially_destructible_v<fairlock::shared_mutex>);
 static_assert(std::is_trivially_destructible_v<fairlock::mutex>);
+static_assert(std::is_trivially_destructible_v<fairlock::recursive_mutex>);
+static_assert(std::is_trivially_destructible_v<fairlock::condition_variable>);
+static_assert(std::is_same_v<fairlock::timed_mutex, fairlock::mutex>);
 static_assert(!std::is_copy_constructible_v<fairlock::shared_mutex>);
 static_assert(!std::is_move_constructible_v<fairlock::mutex>);
 static_assert(!std::is_copy_constructible_v<fairlock::read_range>);
@@ -61,24 +66,44 @@ struct hasty_clock {
     }
 };
 
+// `m` is held, and `other` wants the same.
+template <class Mutex> void timed_lock_in_vain(Mutex &other) {
+    CHECK(!other.try_lock());
+    auto const begin = std::chrono::steady_clock::now();
+    CHECK(!other.try_lock_for(5ms));
+    CHECK(std::chrono::steady_clock::now() - begin >= 5ms);
+    CHECK(!other.try_lock_until(std::chrono::system_clock::now() + 5ms));
+    auto const soon = hasty_clock::now() + 50ms;
+    CHECK(!other.try_lock_until(soon));
+    CHECK(hasty_clock::now() >= soon);
+    // Times of every size.
+    CHECK(!other.try_lock_until(hasty_clock::time_point::min()));
+    CHECK(!other.try_lock_for(-std::chrono::hours::max()));
+    CHECK(!other.try_lock_for(std::chrono::duration<double, std::micro>(0.5)));
+    CHECK(!other.try_lock_until(std::chrono::system_clock::time_point::min()));
+}
+
+template <class Mutex> void timed_mutex(Mutex &m) {
+    {
+        std::unique_lock lock(m);
+        std::thread([&] { timed_lock_in_vain(m); }).join();
+    }
+    CHECK(m.try_lock_for(std::chrono::hours::max()));
+    m.unlock();
+    CHECK(m.try_lock_until(hasty_clock::time_point::max()));
+    m.unlock();
+}
+
 template <class Mutex> void shared_timed_mutex(Mutex &m) {
     {
         std::unique_lock writer(m);
-        CHECK(!m.try_lock() && !m.try_lock_shared());
+        timed_lock_in_vain(m);
+        CHECK(!m.try_lock_shared());
         auto const begin = std::chrono::steady_clock::now();
-        CHECK(!m.try_lock_for(5ms) && !m.try_lock_shared_for(5ms));
-        CHECK(std::chrono::steady_clock::now() - begin >= 10ms);
-        CHECK(!m.try_lock_until(std::chrono::system_clock::now() + 5ms));
+        CHECK(!m.try_lock_shared_for(5ms));
+        CHECK(std::chrono::steady_clock::now() - begin >= 5ms);
         CHECK(!m.try_lock_shared_until(std::chrono::steady_clock::now() + 5ms));
-        auto const soon = hasty_clock::now() + 50ms;
-        CHECK(!m.try_lock_until(soon));
-        CHECK(hasty_clock::now() >= soon);
         CHECK(!m.try_lock_shared_until(hasty_clock::now() - 1ms));
-        // Times of every size.
-        CHECK(!m.try_lock_until(hasty_clock::time_point::min()));
-        CHECK(!m.try_lock_for(-std::chrono::hours::max()));
-        CHECK(!m.try_lock_for(std::chrono::duration<double, std::micro>(0.5)));
-        CHECK(!m.try_lock_until(std::chrono::system_clock::time_point::min()));
     }
     {
         std::shared_lock reader(m);
@@ -149,6 +174,107 @@ void condition_variables() {
     writer.join();
 }
 
+fairlock::mutex guard_of_turn;
+fairlock::condition_variable turned;
+
+// As it would be with std::condition_variable.
+void own_condition_variable() {
+    int turn = 0;
+    std::thread other([&] {
+        std::unique_lock lock(guard_of_turn);
+        turned.wait(lock, [&] { return turn == 1; });
+        turn = 2;
+        turned.notify_one();
+        turned.wait(lock);
+        turn = 4;
+        turned.notify_all();
+    });
+    {
+        std::unique_lock lock(guard_of_turn);
+        turn = 1;
+        turned.notify_all();
+        turned.wait(lock, [&] { return turn == 2; });
+        turn = 3;
+        turned.notify_one();
+        CHECK(turned.wait_for(lock, 60s, [&] { return turn == 4; }));
+    }
+    other.join();
+
+    std::unique_lock lock(guard_of_turn);
+    auto const never = [] { return false; };
+    auto const always = [] { return true; };
+    auto const soon = std::chrono::steady_clock::now() + 5ms;
+    CHECK(turned.wait_until(lock, soon) == std::cv_status::timeout);
+    CHECK(std::chrono::steady_clock::now() >= soon);
+    CHECK(turned.wait_for(lock, 1ms) == std::cv_status::timeout);
+    CHECK(!turned.wait_for(lock, 1ms, never) && turned.wait_for(lock, 1h, always));
+    CHECK(!turned.wait_until(lock, std::chrono::system_clock::now() + 1ms, never));
+    CHECK(!turned.wait_until(lock, hasty_clock::now() + 10ms, never));
+    CHECK(turned.wait_until(lock, hasty_clock::now(), always));
+    fairlock::cancel_token token;
+    token.cancel();
+    CHECK(!turned.wait_unless(lock, token, never) && turned.wait_unless(lock, token, always));
+    CHECK(lock.owns_lock());
+
+    fairlock::mutex tickets(1);
+    std::unique_lock other_lock(tickets);
+    CHECK(throws(std::errc::not_supported, [&] { turned.wait(other_lock); }));
+}
+
+void recursive_mutexes() {
+    static fairlock::recursive_mutex recursive;
+    timed_mutex(recursive);
+    std::lock_guard first(recursive);
+    {
+        std::unique_lock second(recursive, std::try_to_lock);
+        std::unique_lock third(recursive, 1ms);
+        std::scoped_lock fourth(recursive, exclusive);
+        CHECK(second && third);
+    }
+    std::thread([] { timed_lock_in_vain(recursive); }).join();
+    std::condition_variable_any changed;
+    CHECK(changed.wait_for(recursive, 1ms) == std::cv_status::timeout);
+    CHECK(recursive.try_lock());
+    recursive.unlock();
+}
+
+#ifdef __cpp_lib_jthread
+void stop_tokens() {
+    std::stop_source source;
+    auto const never = [] { return false; };
+    std::unique_lock lock(guard_of_turn);
+    std::jthread stopper([&] {
+        // Not before the wait below has begun.
+        std::lock_guard guard(guard_of_turn);
+        source.request_stop();
+    });
+    CHECK(!turned.wait(lock, source.get_token(), never));
+    CHECK(lock.owns_lock());
+    std::stop_source other;
+    CHECK(!turned.wait_for(lock, other.get_token(), 1ms, never));
+    CHECK(!turned.wait_until(lock, other.get_token(), hasty_clock::now() + 1ms, never));
+    auto const late = std::chrono::steady_clock::now() + 1h;
+    CHECK(!turned.wait_until(lock, source.get_token(), late, never));
+    CHECK(!turned.wait_for(lock, source.get_token(), 1h, never));
+    CHECK(turned.wait_for(lock, source.get_token(), 1h, [] { return true; }));
+    CHECK(!guard_of_turn.lock_unless(source.get_token()));
+    std::unique_lock writer(shared);
+    CHECK(!shared.lock_unless(source.get_token()));
+    CHECK(!shared.lock_shared_unless(source.get_token()));
+    writer.unlock();
+    // What is free is taken without a look at the token.
+    CHECK(shared.lock_unless(source.get_token()));
+    shared.unlock();
+    CHECK(shared.lock_shared_unless(other.get_token()));
+    shared.unlock_shared();
+    CHECK(exclusive.lock_unless(other.get_token()));
+    exclusive.unlock();
+
+    std::condition_variable_any any;
+    CHECK(!any.wait(lock, source.get_token(), never));
+}
+#endif
+
 void downgrade() {
     std::unique_lock writer(shared);
     auto reader = fairlock::downgrade(std::move(writer));
@@ -198,6 +324,40 @@ void mutexes() {
         CHECK(counted == 6000);
     }
     CHECK(throws(std::errc::invalid_argument, [] { fairlock::mutex bad(3); }));
+    timed_mutex(exclusive);
+    fairlock::cancel_token token;
+    token.cancel();
+    std::unique_lock lock(exclusive);
+    CHECK(!exclusive.lock_unless(token));
+    exclusive.unlock_fair();
+    CHECK(exclusive.lock_unless(token));
+    exclusive.unlock();
+    CHECK(exclusive.lock_interruptible());
+}
+
+void ranges_as_mutexes() {
+    fairlock::range_lock lock;
+    fairlock::range_mutex low(lock, 0, 99), high(lock, 100, 199), same(lock, 50, 60);
+    {
+        std::scoped_lock both(low, high);
+        timed_lock_in_vain(same);
+        CHECK(!same.try_lock_shared() && !same.try_lock_shared_for(1ms));
+    }
+    {
+        std::shared_lock reader(low);
+        std::shared_lock second(same, std::try_to_lock);
+        CHECK(second && !fairlock::range_mutex(lock, 99, 99).try_lock());
+        std::unique_lock other(high, 1h);
+        CHECK(other);
+    }
+    std::condition_variable_any changed;
+    std::unique_lock held(low);
+    CHECK(changed.wait_for(held, 1ms) == std::cv_status::timeout);
+    held.unlock();
+    CHECK(same.try_lock_shared_until(hasty_clock::now() + 1h));
+    same.unlock_shared();
+    fairlock::range_mutex inverted(lock, 2, 1);
+    CHECK(throws(std::errc::invalid_argument, [&] { inverted.lock(); }));
 }
 
 void ranges() {
@@ -257,5 +417,11 @@ int main() {
     downgrade();
     waits_that_are_ended();
     mutexes();
+    recursive_mutexes();
+    own_condition_variable();
+#ifdef __cpp_lib_jthread
+    stop_tokens();
+#endif
     ranges();
+    ranges_as_mutexes();
 }
