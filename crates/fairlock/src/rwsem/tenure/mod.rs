@@ -335,6 +335,9 @@ impl<P: Platform> InTenure<'_, P> {
     /// sleep, and a holder that has lost its CPU gets one. Whether it has the lock.
     pub(super) fn compete(&self, kind: Kind, context: &WaitContext<'_, P>) -> bool {
         let mut reserved = None;
+        let mut urgent = None;
+        // It does not give way to what has a lower priority, be it who holds the lock, but sleeps.
+        let mut is_urgent = || *urgent.get_or_insert_with(|| self.priorities && P::priority() > 0);
         let mut looks = 0;
         let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
         while looks < most {
@@ -347,6 +350,9 @@ impl<P: Platform> InTenure<'_, P> {
                 return true;
             }
             if is_reserved(word) {
+                if is_urgent() {
+                    return false;
+                }
                 // Nobody is inside; whoever it is kept for should be on its way.
                 let now = P::now();
                 if context.deadline.is_some_and(|deadline| now >= deadline) {
@@ -364,6 +370,8 @@ impl<P: Platform> InTenure<'_, P> {
             reserved = None;
             if looks < SPINS {
                 P::spin_until(self.word, PAUSE_NS << looks, is_free);
+            } else if is_urgent() {
+                break;
             } else {
                 if !yield_to_others(context) {
                     break;

@@ -143,7 +143,9 @@ impl<P: Platform> InTenure<'_, P> {
         } else {
             watch.until
         };
-        if now < awake_until {
+        // A real-time thread would keep a holder that was on its CPU from running.
+        let keeps_off = waiter.priority > 0 && self.holder.was_here();
+        if now < awake_until && !keeps_off {
             if over {
                 self.stay_awake(self.word, awake_until - now.min(awake_until), |word| {
                     may_take_next(waiter.kind, word)
