@@ -25,16 +25,17 @@
 //!
 //! # Promises
 //!
-//! * Waits are as fair as `FAIRLOCK_POLICY` says, from the moment the lock is inflated. All kinds of `pthread_rwlockattr_setkind_np`
-//!   mean the same: readers and writers take turns, so neither side starves, and a thread
-//!   that reads already may read again, whoever waits (`thread::held` knows).
+//! * Waits are as fair as `FAIRLOCK_POLICY` says, from the moment the lock is inflated. Readers and
+//!   writers take turns, so neither side starves, unless the lock's kind is one that prefers
+//!   a side (`posix::kind`); and a thread that reads already may read again, whoever waits
+//!   (`thread::held` knows).
 //! * Results are glibc's (`EBUSY`, `EDEADLK`, `EINVAL`, `ETIMEDOUT`, `EAGAIN`), in the
 //!   order in which it looks for them. `pthread_rwlock_destroy` never fails. A `try` fails
 //!   if others wait, even in the moment when nobody holds the lock.
 //! * A wait on `CLOCK_REALTIME` is over when that clock says so. If somebody sets the
 //!   clock forward meanwhile, the wait does not notice before the time it was meant to last.
 //! * Threads under `SCHED_FIFO` and `SCHED_RR` that wait go first, by priority; before them
-//!   those under `SCHED_DEADLINE`.
+//!   those under `SCHED_DEADLINE`. They do not give way while they wait, but sleep.
 //! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.

@@ -55,9 +55,9 @@ impl<P: Platform> Slot<P> {
 
     /// Before a slot is used in a process, which `number` tells from those it comes from:
     /// whoever waited in another one does not exist, nor who was busy in the queue. What was
-    /// counted there does not count.
+    /// counted there does not count. `nap` waits a moment for whoever is at it.
     #[cold]
-    pub(crate) fn enter_process(&self, number: u32) {
+    pub(crate) fn enter_process(&self, number: u32, nap: impl Fn()) {
         /// Somebody is at it, in the process that the other bits say.
         const BUSY: u32 = 1 << 31;
         loop {
@@ -66,7 +66,7 @@ impl<P: Platform> Slot<P> {
                 return;
             }
             if seen == number | BUSY {
-                P::yield_now();
+                nap();
                 continue;
             }
             let ours = (number | BUSY, Ordering::Acquire, Ordering::Relaxed);

@@ -37,11 +37,11 @@ macro_rules! programs {
 
 programs! {
     errors: functions initialisers busy deadlock invalid timeouts overflow writer_is_named misuse;
-    recursion: writer_waits every_kind many_locks others_wait;
+    recursion: writer_waits every_kind many_locks others_wait readers_pass writers_first;
     lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied;
     stress: exclusion new_locks writer_is_not_starved;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
-        priorities process_shared;
+        priorities real_time_threads_sleep process_shared;
 }
 
 /// Whether there is a C++ compiler. What needs one is left out without, and that is said past
@@ -81,6 +81,8 @@ fn every_policy_is_a_lock() {
             (stress::program(), "exclusion"),
             (stress::program(), "new_locks"),
             (recursion::program(), "writer_waits"),
+            (recursion::program(), "readers_pass"),
+            (recursion::program(), "writers_first"),
             (process::program(), "fork_with_waiters"),
         ] {
             let output = succeeds(with_ours(program).env("FAIRLOCK_POLICY", policy).arg(test));

@@ -1,5 +1,6 @@
 //! A `pthread_rwlock_t`, and what POSIX and glibc say about it.
 
+mod kind;
 #[cfg(not(test))] // a test's own locks are libc's
 mod symbols;
 pub(crate) mod until;
@@ -12,6 +13,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock::platform::Platform;
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
+use self::kind::{Announced, Kind};
 use self::until::{Until, errno};
 use crate::head::{Entry, Exit, Head};
 use crate::process::config::{self, Mode};
@@ -42,15 +44,17 @@ pub(crate) struct Lock {
     writer: AtomicU32,
     /// `__shared`: not zero if the lock is used by several processes.
     shared: u32,
-    _elision: [u32; 4],
-    /// The kind. All are the same here.
-    _flags: u32,
+    /// (`__rwelision` and padding)
+    announced: Announced,
+    _padding: [u32; 2],
+    /// The kind. (`__flags`)
+    flags: u32,
 }
 
 const _: () = {
     assert!(size_of::<Lock>() == size_of::<pthread_rwlock_t>());
     assert!(align_of::<Lock>() <= align_of::<pthread_rwlock_t>());
-    assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, _flags) == 48);
+    assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, flags) == 48);
 };
 
 impl Lock {
@@ -61,9 +65,26 @@ impl Lock {
         unsafe { &*lock.cast() }
     }
 
+    /// A lock that is initialised, but left to glibc, is of a kind that glibc knows.
+    ///
+    /// # Safety
+    /// Initialised, and nobody uses it yet.
+    #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
+    unsafe fn forget_wish(lock: *mut pthread_rwlock_t) {
+        // SAFETY: the caller's promise.
+        let lock = unsafe { &mut *lock.cast::<Self>() };
+        if !lock.is_ours() && lock.kind() == Kind::Readers {
+            lock.flags = kind::PREFER_READER as u32;
+        }
+    }
+
     /// Whether the lock is this library's, not glibc's.
     pub(crate) fn is_ours(&self) -> bool {
         self.shared == 0 && config::mode() != Mode::Off
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::of_flags(self.flags)
     }
 
     fn address(&self) -> usize {
@@ -141,16 +162,18 @@ impl Lock {
         if self.is_writer(me) {
             return EDEADLK;
         }
-        let again = || me.held().contains(self.address());
+        self.wait_for_announced(me);
         let entry = self.wait_to_enter(me, Head::read, until);
-        self.note_read(me, self.inside(entry, true, |slot| read(slot, me, again(), until)))
+        self.note_read(me, self.inside(entry, true, |slot| self.read_slot(slot, me, until)))
     }
 
     pub(crate) fn try_read(&self) -> c_int {
         let me = thread::enter();
-        let again = || me.held().contains(self.address());
+        if self.are_announced() && !self.reads_already(me) {
+            return EBUSY;
+        }
         let entry = self.enter(me, Head::read);
-        self.note_read(me, self.inside(entry, false, |slot| try_read(slot, again())))
+        self.note_read(me, self.inside(entry, false, |slot| self.try_read_slot(slot, me)))
     }
 
     pub(crate) fn write(&self, until: &Until) -> c_int {
@@ -158,8 +181,27 @@ impl Lock {
         if self.is_writer(me) {
             return EDEADLK;
         }
-        let entry = self.wait_to_enter(me, Head::write, until);
-        self.note_write(me, self.inside(entry, true, |slot| write(slot, me, until)))
+        let entry = match self.kind() {
+            Kind::Writers => self.enter(me, Head::write),
+            _ => self.wait_to_enter(me, Head::write, until),
+        };
+        let wait = |slot| {
+            let wait = || write(slot, me, until);
+            me.with_more_priority(self.kind().writer_priority(), wait)
+        };
+        let taken = match entry {
+            Entry::Entered => Ok(None),
+            entry if self.kind() == Kind::Writers => {
+                self.announced.add();
+                // So that no reader takes a thin lock meanwhile.
+                self.inflated.store(1, Ordering::Relaxed);
+                let taken = self.inside(entry, true, wait);
+                self.announced.remove();
+                taken
+            }
+            entry => self.inside(entry, true, wait),
+        };
+        self.note_write(me, taken)
     }
 
     pub(crate) fn try_write(&self) -> c_int {
@@ -200,6 +242,50 @@ impl Lock {
             registry::retire(&self.head, address);
             self.inflated.store(0, Ordering::Relaxed);
         }
+    }
+
+    fn reads_already(&self, me: &State) -> bool {
+        me.held().contains(self.address())
+    }
+
+    /// Writers wait, or are about to, and come first.
+    fn are_announced(&self) -> bool {
+        self.kind() == Kind::Writers && self.announced.any()
+    }
+
+    /// Has them queue before the caller, unless it reads already.
+    fn wait_for_announced(&self, me: &State) {
+        if self.are_announced() && !self.reads_already(me) {
+            self.announced.wait(|| {
+                let slot = self.head.slot(self.address());
+                slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
+            });
+        }
+    }
+
+    /// A thread that reads already does not wait for those that wait for it; nor does one whom
+    /// the lock prefers.
+    fn read_slot(&self, slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
+        let again = self.reads_already(me);
+        let preferred = self.kind().reader_priority();
+        me.with_more_priority(preferred, || {
+            if again || preferred > 0 || me.observes() {
+                match try_read(slot, again) {
+                    // Or it was wrong, as another thread has let go what it took: then it waits.
+                    Err(EBUSY) => {}
+                    taken => return taken,
+                }
+            }
+            timed(slot, me, || match until {
+                Until::Forever => slot.sem().checked_read().map_err(errno),
+                until => until.wait(|deadline| slot.sem().read_until(deadline)),
+            })
+        })
+    }
+
+    fn try_read_slot(&self, slot: &Slot<Preload>, me: &State) -> Result<(), c_int> {
+        let again = self.reads_already(me);
+        me.with_more_priority(self.kind().reader_priority(), || try_read(slot, again))
     }
 
     fn inflate(&self) -> &'static Slot<Preload> {
@@ -280,21 +366,6 @@ impl Lock {
     }
 }
 
-/// A thread that reads already (`again`) does not wait for those that wait for it.
-fn read(slot: &Slot<Preload>, me: &State, again: bool, until: &Until) -> Result<(), c_int> {
-    if again || me.observes() {
-        match try_read(slot, again) {
-            // Or it was wrong, as another thread has let go what it took: then it waits.
-            Err(EBUSY) => {}
-            taken => return taken,
-        }
-    }
-    timed(slot, me, || match until {
-        Until::Forever => slot.sem().checked_read().map_err(errno),
-        until => until.wait(|deadline| slot.sem().read_until(deadline)),
-    })
-}
-
 fn try_read(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
     let taken = if again { slot.sem().try_read_recursive() } else { slot.sem().try_read() };
     match taken {
@@ -322,9 +393,11 @@ fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
 }
 
 /// Looks until there is a result, for a moment: most waits are short, and not worth an
-/// inflated lock.
+/// inflated lock. A real-time thread does so only as long as it does not give way, as it would
+/// give way to nobody with a lower priority.
 fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let mut began = None;
+    let mut urgent = None;
     loop {
         let result = look();
         if result.is_some() || until.is_over() {
@@ -339,6 +412,8 @@ fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -
             while Preload::now() - now < LOOK_NS {
                 Preload::pause();
             }
+        } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
+            return None;
         } else {
             Preload::yield_now();
         }

@@ -1,4 +1,5 @@
-//! The functions that take the place of glibc's. `pthread_rwlockattr_*` stay glibc's own.
+//! The functions that take the place of glibc's. Those of the attributes
+//! stay glibc's own, but for the kind.
 //!
 //! Each tries the uncontended case first; then, if the lock is glibc's, calls glibc.
 
@@ -6,8 +7,9 @@ use core::ffi::c_int;
 
 use libc::{CLOCK_REALTIME, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
-use super::Lock;
 use super::until::Until;
+use super::{Lock, kind};
+use crate::process::config::{self, Mode};
 use crate::process::real;
 
 #[unsafe(no_mangle)]
@@ -18,7 +20,42 @@ unsafe extern "C" fn pthread_rwlock_init(
     // glibc's initialised lock is a free thin one.
     // SAFETY: the program's promise, here and in all of these functions: what it gives
     // to glibc's, it gives to these.
-    unsafe { real::init(lock, attributes) }
+    unsafe {
+        let result = real::init(lock, attributes);
+        if result == 0 {
+            Lock::forget_wish(lock);
+        }
+        result
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlockattr_setkind_np(
+    attributes: *mut pthread_rwlockattr_t,
+    wanted: c_int,
+) -> c_int {
+    // SAFETY: see above.
+    let result = unsafe { real::setkind(attributes, wanted) };
+    if result == 0 && wanted == kind::PREFER_READER && config::mode() != Mode::Off {
+        // SAFETY: as above. glibc's attributes begin with the kind.
+        unsafe { attributes.cast::<c_int>().write(kind::ASKED_FOR_READER) };
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlockattr_getkind_np(
+    attributes: *const pthread_rwlockattr_t,
+    found: *mut c_int,
+) -> c_int {
+    // SAFETY: see above.
+    unsafe {
+        let result = real::getkind(attributes, found);
+        if result == 0 && *found == kind::ASKED_FOR_READER {
+            *found = kind::PREFER_READER;
+        }
+        result
+    }
 }
 
 #[unsafe(no_mangle)]

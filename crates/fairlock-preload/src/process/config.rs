@@ -40,9 +40,8 @@ pub(crate) fn mode() -> Mode {
     }
 }
 
-/// How new locks decide who goes next; see `FAIRLOCK_POLICY`. A lock's kind
-/// (`pthread_rwlockattr_setkind_np`) does not matter, as no side starves. Real-time
-/// threads go first, as POSIX wants it.
+/// How new locks decide who goes next; see `FAIRLOCK_POLICY`. Real-time threads go first, as
+/// POSIX wants it, and before them those whom the lock's kind prefers.
 pub(crate) fn policy() -> Policy {
     let (_, policy) = POLICIES[POLICY.load(Ordering::Relaxed) as usize];
     Policy { priorities: true, ..policy }

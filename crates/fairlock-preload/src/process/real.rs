@@ -71,6 +71,10 @@ type Lock = *mut pthread_rwlock_t;
 
 real_functions! {
     init: fn(lock: Lock, attributes: *const pthread_rwlockattr_t) = c"pthread_rwlock_init";
+    setkind: fn(attributes: *mut pthread_rwlockattr_t, kind: c_int)
+        = c"pthread_rwlockattr_setkind_np";
+    getkind: fn(attributes: *const pthread_rwlockattr_t, kind: *mut c_int)
+        = c"pthread_rwlockattr_getkind_np";
     destroy: fn(lock: Lock) = c"pthread_rwlock_destroy";
     rdlock: fn(lock: Lock) = c"pthread_rwlock_rdlock";
     tryrdlock: fn(lock: Lock) = c"pthread_rwlock_tryrdlock";

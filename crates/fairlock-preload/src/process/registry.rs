@@ -78,9 +78,15 @@ pub(crate) fn retire(head: &Head<Preload>, address: usize) {
 pub(crate) fn here(slot: &'static Slot) -> &'static Slot {
     let process = fork::number();
     if !slot.is_of_process(process) {
-        slot.enter_process(process);
+        slot.enter_process(process, nap);
     }
     slot
+}
+
+/// Lets others go on, whatever their priority.
+pub(crate) fn nap() {
+    // SAFETY: a number.
+    unsafe { libc::usleep(50) };
 }
 
 /// Makes a slot fit for the next lock, if its last one is gone. Not if somebody still

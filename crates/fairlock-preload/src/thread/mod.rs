@@ -26,6 +26,8 @@ pub(crate) struct State {
     /// The process in which it has: see [`fork::number`].
     process: Cell<u32>,
     record: Cell<*const Record>,
+    /// What is added to the thread's priority while it waits.
+    more_priority: Cell<u8>,
     held: Held,
 }
 
@@ -44,6 +46,15 @@ impl State {
     #[inline(always)]
     pub(crate) fn tid(&self) -> u32 {
         self.tid.get()
+    }
+
+    /// Has `wait` wait with so much more priority. A signal handler that uses other locks
+    /// meanwhile has its own.
+    pub(crate) fn with_more_priority<T>(&self, more: u8, wait: impl FnOnce() -> T) -> T {
+        let before = self.more_priority.replace(more);
+        let result = wait();
+        self.more_priority.set(before);
+        result
     }
 
     /// What it reads.

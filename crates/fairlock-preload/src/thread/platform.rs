@@ -8,7 +8,7 @@ use fairlock::platform::linux::Linux;
 use fairlock::platform::{Platform, WaitOutcome};
 use fairlock::wait::Thread;
 
-use super::{record, record_hint};
+use super::{record, record_hint, state};
 
 pub(crate) struct Preload;
 
@@ -62,7 +62,7 @@ unsafe impl Platform for Preload {
     }
 
     fn priority() -> u8 {
-        Linux::priority()
+        Linux::priority().saturating_add(state().more_priority.get())
     }
 
     fn cpus() -> usize {

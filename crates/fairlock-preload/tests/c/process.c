@@ -1,6 +1,12 @@
 /* Signals, forks, and locks of several processes. */
 #include "check.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_rwlock_t other = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -292,6 +298,46 @@ static void priorities(void) {
         EXPECT(order[i], i);
 }
 
+/* A real-time thread that gave way would give way to nobody with a lower priority: it sleeps. It
+   is ended if it asks the kernel to let others run. */
+static int without_yields(pthread_rwlock_t *l, int (*call)(pthread_rwlock_t *)) {
+    struct sched_param parameters = {.sched_priority = 3};
+    EXPECT(pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters), 0);
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_yield, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof steps / sizeof *steps, .filter = steps};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    return call(l);
+}
+
+static int write_without_yields(pthread_rwlock_t *l) {
+    return without_yields(l, write_and_unlock);
+}
+
+static int read_without_yields(pthread_rwlock_t *l) { return without_yields(l, read_and_unlock); }
+
+static void real_time_threads_sleep(void) {
+    struct sched_param wanted = {.sched_priority = 3}, normal = {0};
+    if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &wanted) == EPERM)
+        return; /* needs privileges */
+    EXPECT(pthread_setschedparam(pthread_self(), SCHED_OTHER, &normal), 0);
+    for (int i = 0; i < 20; i++) { /* thin at first */
+        struct caller waiter;
+        EXPECT(pthread_rwlock_wrlock(&lock), 0);
+        start(&waiter, i % 2 ? write_without_yields : read_without_yields, &lock);
+        wait_until_asleep(&waiter);
+        EXPECT(pthread_rwlock_unlock(&lock), 0);
+        EXPECT(result(&waiter), 0);
+        if (i % 4 == 0)
+            EXPECT(pthread_rwlock_destroy(&lock), 0);
+    }
+}
+
 /* In memory that two processes share. */
 static void process_shared(void) {
     struct {
@@ -341,4 +387,5 @@ static void process_shared(void) {
 TESTS({"signals", signals}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
+      {"real_time_threads_sleep", real_time_threads_sleep},
       {"process_shared", process_shared})

@@ -46,6 +46,114 @@ static void every_kind(void) {
     }
 }
 
+static pthread_rwlock_t of_kind(int kind) {
+    pthread_rwlockattr_t attributes;
+    pthread_rwlock_t l;
+    int now = -1;
+    EXPECT(pthread_rwlockattr_init(&attributes), 0);
+    EXPECT(pthread_rwlockattr_setkind_np(&attributes, kind), 0);
+    EXPECT(pthread_rwlockattr_getkind_np(&attributes, &now), 0);
+    CHECK(now == kind);
+    EXPECT(pthread_rwlock_init(&l, &attributes), 0);
+    EXPECT(pthread_rwlockattr_destroy(&attributes), 0);
+    return l;
+}
+
+static int timed_read(pthread_rwlock_t *l) {
+    struct timespec t = in_ms(CLOCK_REALTIME, 30000);
+    return pthread_rwlock_timedrdlock(l, &t);
+}
+
+static _Atomic int came;
+static int first_to_come;
+
+static int come(int (*take)(pthread_rwlock_t *), pthread_rwlock_t *l, int who) {
+    int result = take(l);
+    if (result)
+        return result;
+    if (came++ == 0)
+        first_to_come = who;
+    return pthread_rwlock_unlock(l);
+}
+
+static int come_to_read(pthread_rwlock_t *l) { return come(pthread_rwlock_rdlock, l, 'r'); }
+static int come_to_write(pthread_rwlock_t *l) { return come(pthread_rwlock_wrlock, l, 'w'); }
+
+/* A kind that prefers readers, if somebody asks for it: they do not wait for who waits. */
+static void readers_pass(void) {
+    alarm(30);
+    static pthread_rwlock_t l;
+    l = of_kind(PTHREAD_RWLOCK_PREFER_READER_NP);
+    struct caller reader, writer;
+    for (int turn = 0; turn < 10; turn++) {
+        EXPECT(pthread_rwlock_rdlock(&l), 0);
+        start(&writer, write_and_unlock, &l);
+        wait_until_asleep(&writer);
+        EXPECT(elsewhere(pthread_rwlock_rdlock, &l), 0);
+        EXPECT(elsewhere(pthread_rwlock_tryrdlock, &l), 0);
+        EXPECT(elsewhere(timed_read, &l), 0);
+        CHECK(!writer.done);
+        for (int i = 0; i < 4; i++)
+            EXPECT(pthread_rwlock_unlock(&l), 0);
+        EXPECT(result(&writer), 0);
+        /* Behind a writer inside they wait, but before others. */
+        came = 0;
+        EXPECT(pthread_rwlock_wrlock(&l), 0);
+        start(&writer, come_to_write, &l);
+        wait_until_asleep(&writer);
+        start(&reader, come_to_read, &l);
+        wait_until_asleep(&reader);
+        EXPECT(pthread_rwlock_unlock(&l), 0);
+        EXPECT(result(&reader), 0);
+        EXPECT(result(&writer), 0);
+        CHECK(first_to_come == 'r');
+    }
+    EXPECT(pthread_rwlock_destroy(&l), 0);
+    /* Left to glibc, which knows no other kind of that name. */
+    pthread_rwlockattr_t attributes;
+    EXPECT(pthread_rwlockattr_init(&attributes), 0);
+    EXPECT(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_READER_NP), 0);
+    EXPECT(pthread_rwlockattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED), 0);
+    EXPECT(pthread_rwlock_init(&l, &attributes), 0);
+    CHECK(l.__data.__flags == PTHREAD_RWLOCK_PREFER_READER_NP);
+}
+
+/* The kind that prefers writers: where one waits, no reader gets in. */
+static int fails_to_read(pthread_rwlock_t *l) {
+    for (int i = 0; i < 200; i++)
+        EXPECT(pthread_rwlock_tryrdlock(l), EBUSY);
+    struct timespec past = {0}, soon = in_ms(CLOCK_REALTIME, 2);
+    EXPECT(pthread_rwlock_timedrdlock(l, &past), ETIMEDOUT);
+    return pthread_rwlock_timedrdlock(l, &soon);
+}
+
+static void writers_go_first(pthread_rwlock_t *l) {
+    struct caller reader, writer;
+    for (int turn = 0; turn < 25; turn++) {
+        EXPECT(pthread_rwlock_rdlock(l), 0);
+        came = 0;
+        start(&writer, come_to_write, l);
+        wait_until_asleep(&writer);
+        EXPECT(elsewhere(fails_to_read, l), ETIMEDOUT);
+        start(&reader, come_to_read, l);
+        wait_until_asleep(&reader);
+        CHECK(!came);
+        EXPECT(pthread_rwlock_unlock(l), 0);
+        EXPECT(result(&writer), 0);
+        EXPECT(result(&reader), 0);
+        CHECK(first_to_come == 'w');
+    }
+}
+
+static void writers_first(void) {
+    alarm(30);
+    static pthread_rwlock_t l = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+    writers_go_first(&l);
+    EXPECT(pthread_rwlock_destroy(&l), 0);
+    l = of_kind(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    writers_go_first(&l);
+}
+
 /* Many locks at a time, each several times, released in another order. */
 static void many_locks(void) {
     enum { LOCKS = 300 };
@@ -105,4 +213,5 @@ static void others_wait(void) {
 }
 
 TESTS({"writer_waits", writer_waits}, {"every_kind", every_kind}, {"many_locks", many_locks},
-      {"others_wait", others_wait})
+      {"others_wait", others_wait}, {"readers_pass", readers_pass},
+      {"writers_first", writers_first})

@@ -1,0 +1,110 @@
+//! What `pthread_rwlockattr_setkind_np` asks for.
+//!
+//! glibc's default is the number of the kind that prefers readers, so a program that asks for
+//! that kind could not be told from one that does not ask. Hence the attributes' functions
+//! are this library's too, and keep a number of their own for it.
+//!
+//! Whoever a kind prefers waits with more than any real-time priority, and then the rules are
+//! those that a lock has for priorities: such a reader passes all writers that wait, and while
+//! such a writer waits the lock is closed.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use fairlock::platform::Platform;
+
+use crate::process::fork;
+use crate::process::registry::nap;
+use crate::thread::platform::Preload;
+
+/// `PTHREAD_RWLOCK_PREFER_READER_NP`, and nobody's wish: the default.
+pub(super) const PREFER_READER: c_int = 0;
+/// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
+const PREFER_WRITER: u32 = 2;
+/// In attributes, and in a lock that is ours: somebody asked for [`PREFER_READER`].
+pub(super) const ASKED_FOR_READER: c_int = 1 << 16;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Readers and writers take turns.
+    Fair,
+    Readers,
+    Writers,
+}
+
+/// Above all real-time priorities.
+const PREFERRED: u8 = 128;
+
+impl Kind {
+    pub(super) fn of_flags(flags: u32) -> Self {
+        const READER: u32 = ASKED_FOR_READER as u32;
+        match flags {
+            READER => Kind::Readers,
+            PREFER_WRITER => Kind::Writers,
+            _ => Kind::Fair,
+        }
+    }
+
+    /// What a reader's priority is raised by.
+    pub(super) fn reader_priority(self) -> u8 {
+        if self == Kind::Readers { PREFERRED } else { 0 }
+    }
+
+    pub(super) fn writer_priority(self) -> u8 {
+        if self == Kind::Writers { PREFERRED } else { 0 }
+    }
+}
+
+/// How many writers are on their way to the queue or in it, where they come first: from the
+/// moment in which they found the lock taken, no reader gets in before them. In the upper half
+/// the process whose writers these are.
+#[repr(transparent)]
+pub(super) struct Announced(AtomicU64);
+
+const PROCESS_SHIFT: u32 = 32;
+/// How long a reader waits for a writer that has announced itself to be in the queue: then that
+/// one does not run, or is in another copy of the lock.
+const LATE_NS: u64 = 10_000_000;
+/// How long it does so awake.
+const AWAKE_NS: u64 = 1_000;
+
+impl Announced {
+    /// Whether there are any. Relaxed, here and below: a number and nothing else.
+    pub(super) fn any(&self) -> bool {
+        count(self.0.load(Ordering::Relaxed)) > 0
+    }
+
+    pub(super) fn add(&self) {
+        self.change(|count| count + 1);
+    }
+
+    pub(super) fn remove(&self) {
+        self.change(|count| count.saturating_sub(1));
+    }
+
+    fn change(&self, change: impl Fn(u32) -> u32) {
+        let here = u64::from(fork::number()) << PROCESS_SHIFT;
+        let next = |word| Some(here | u64::from(change(count(word))));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Waits until there are none, or `queued` says that they are where readers can queue
+    /// behind them, or it takes too long.
+    pub(super) fn wait(&self, queued: impl Fn() -> bool) {
+        let began = Preload::now();
+        while self.any() && !queued() {
+            let waited = Preload::now() - began;
+            if waited >= LATE_NS {
+                return;
+            } else if waited < AWAKE_NS {
+                Preload::pause();
+            } else {
+                nap();
+            }
+        }
+    }
+}
+
+fn count(word: u64) -> u32 {
+    if word >> PROCESS_SHIFT == u64::from(fork::number()) { word as u32 } else { 0 }
+}
