@@ -1,5 +1,5 @@
 //! For locks that begin as a word of somebody else's, and become an [`RwSem`] when
-//! they are contended; and for the child of a fork. Not part of the interface.
+//! they are contended, and have rules of their own then; and for the child of a fork. Not part of the interface.
 
 use core::sync::atomic::Ordering;
 
@@ -8,6 +8,7 @@ use super::queued::LockedQueue;
 use super::spin::Spinners;
 use super::word::{MOST_READERS, QUEUE_FLAGS, READER, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};
+use crate::wait::{Kind, WaitContext, WaitError};
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with
 /// Release, and no holder is here before.
@@ -34,6 +35,22 @@ impl<P: Platform> RwSem<P> {
     #[doc(hidden)]
     pub fn forget_holders(&self) {
         self.word.fetch_and(QUEUE_FLAGS, Ordering::Relaxed);
+    }
+
+    /// As [`read_until`](Self::read_until), which asks for the deadline only if it has to wait.
+    #[doc(hidden)]
+    #[inline]
+    pub fn read_until_of(&self, deadline: impl FnOnce() -> u64) -> Result<(), WaitError> {
+        match self.read_fast() {
+            Ok(()) => Ok(()),
+            Err(before) => self.read_slow(before, &WaitContext::until(deadline())),
+        }
+    }
+
+    /// When the writer came that is the first of those queued.
+    #[doc(hidden)]
+    pub fn first_writer_since(&self) -> Option<u64> {
+        self.with_queue(|q| q.waiters.first(Kind::Writer).map(|writer| writer.arrived))
     }
 
     /// For the child of a fork, where the threads that wait for this lock, or were
