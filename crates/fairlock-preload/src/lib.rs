@@ -47,9 +47,9 @@
 //!
 //! # Limits
 //!
-//! * A thread that reads, and waits for another thread to read the same lock, waits for
-//!   ever once a writer waits: that other thread reads for the first time, and its turn is
-//!   after the writer. POSIX allows that; glibc's default kind lets it pass.
+//! * A thread that reads, and waits for another thread to read the same lock for the first
+//!   time, waits for 50 ms or longer once a writer waits: only then is that other one let in
+//!   past the writer (`posix::grace`), and never where the lock's kind prefers writers.
 //! * Who calls glibc's functions by another way, a library loaded with `RTLD_DEEPBIND` or
 //!   `dlvsym`, must not share a lock with others.
 //! * Race detectors do not know these locks: helgrind, DRD and, if this library comes
@@ -92,5 +92,7 @@ mod process;
 mod slot;
 #[cfg_attr(fairlock_loom, allow(dead_code, reason = "nothing is counted in model checks"))]
 mod stats;
+#[cfg_attr(fairlock_loom, allow(dead_code, reason = "time stands still in model checks"))]
+mod still;
 #[cfg(not(fairlock_loom))]
 mod thread;

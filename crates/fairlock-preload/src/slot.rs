@@ -9,6 +9,7 @@ use fairlock::rwsem::RwSem;
 
 use crate::head::Holders;
 use crate::stats::Stats;
+use crate::still::Still;
 
 /// A lock that was, or is, contended. Recycled as it is: whoever released it last, and
 /// let its user go on to destroy it, may still be busy in its queue, which does the next
@@ -17,6 +18,7 @@ use crate::stats::Stats;
 pub(crate) struct Slot<P: Platform> {
     sem: UnsafeCell<RwSem<P>>,
     pub(crate) stats: Stats,
+    pub(crate) still: Still,
     /// The address of the program's lock; zero if there is none.
     pub(crate) address: AtomicUsize,
     /// The process in which `sem` was last made sure to have no waiters of another one: see
@@ -34,6 +36,7 @@ impl<P: Platform> Slot<P> {
         Self {
             sem: UnsafeCell::new(RwSem::new(policy)),
             stats: Stats::new(),
+            still: Still::new(),
             address: AtomicUsize::new(0),
             process: AtomicU32::new(process),
             next: AtomicPtr::new(core::ptr::null_mut()),

@@ -37,7 +37,7 @@ macro_rules! programs {
 
 programs! {
     errors: functions initialisers busy deadlock invalid timeouts overflow writer_is_named misuse;
-    recursion: writer_waits every_kind many_locks others_wait readers_pass writers_first;
+    recursion: writer_waits every_kind many_locks others_wait readers_pass writers_first fork_join;
     lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied;
     stress: exclusion new_locks writer_is_not_starved;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
@@ -82,6 +82,7 @@ fn every_policy_is_a_lock() {
             (stress::program(), "new_locks"),
             (recursion::program(), "writer_waits"),
             (recursion::program(), "readers_pass"),
+            (recursion::program(), "fork_join"),
             (recursion::program(), "writers_first"),
             (process::program(), "fork_with_waiters"),
         ] {

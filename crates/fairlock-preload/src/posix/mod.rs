@@ -1,5 +1,6 @@
 //! A `pthread_rwlock_t`, and what POSIX and glibc say about it.
 
+mod grace;
 mod kind;
 #[cfg(not(test))] // a test's own locks are libc's
 mod symbols;
@@ -11,14 +12,16 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::Platform;
+use fairlock::wait::WaitError;
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::kind::{Announced, Kind};
-use self::until::{Until, errno};
+use self::until::Until;
 use crate::head::{Entry, Exit, Head};
 use crate::process::config::{self, Mode};
 use crate::process::registry;
 use crate::slot::Slot;
+use crate::still::Turns;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
@@ -46,7 +49,9 @@ pub(crate) struct Lock {
     shared: u32,
     /// (`__rwelision` and padding)
     announced: Announced,
-    _padding: [u32; 2],
+    /// Of writers in the inflated lock.
+    turns: Turns,
+    _padding: u32,
     /// The kind. (`__flags`)
     flags: u32,
 }
@@ -276,16 +281,48 @@ impl Lock {
                     taken => return taken,
                 }
             }
-            timed(slot, me, || match until {
-                Until::Forever => slot.sem().checked_read().map_err(errno),
-                until => until.wait(|deadline| slot.sem().read_until(deadline)),
+            timed(slot, me, || match self.kind() {
+                Kind::Fair => until.wait(|deadline| self.read_fairly(slot, deadline)),
+                _ => until.wait(|deadline| slot.sem().read_until(deadline)),
             })
         })
     }
 
+    /// Waits for a turn, and looks from time to time whether the caller is waited for.
+    fn read_fairly(&self, slot: &Slot<Preload>, deadline: u64) -> Result<(), WaitError> {
+        let mut look = 0;
+        let mut next_look = || {
+            let now = Preload::now();
+            slot.still.note(&self.turns, now);
+            look = deadline.min(now + grace::LOOK_NS);
+            look
+        };
+        loop {
+            match slot.sem().read_until_of(&mut next_look) {
+                Err(WaitError::TimedOut) if Preload::now() < deadline => {
+                    if self.passes(slot) {
+                        return Ok(());
+                    }
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// A reader that would wait for writers that wait joins those inside, if it may.
+    fn passes(&self, slot: &Slot<Preload>) -> bool {
+        !slot.sem().is_write_locked()
+            && grace::may_pass(slot, &self.turns)
+            && slot.sem().try_read_recursive()
+    }
+
     fn try_read_slot(&self, slot: &Slot<Preload>, me: &State) -> Result<(), c_int> {
         let again = self.reads_already(me);
-        me.with_more_priority(self.kind().reader_priority(), || try_read(slot, again))
+        let taken = me.with_more_priority(self.kind().reader_priority(), || try_read(slot, again));
+        match taken {
+            Err(EBUSY) if self.kind() == Kind::Fair && self.passes(slot) => Ok(()),
+            taken => taken,
+        }
     }
 
     fn inflate(&self) -> &'static Slot<Preload> {
@@ -356,8 +393,11 @@ impl Lock {
         match taken {
             Ok(slot) => {
                 self.set_writer(me.tid());
-                if let Some(slot) = slot.filter(|_| me.observes()) {
-                    slot.stats.note_write(me.tid());
+                if let Some(slot) = slot {
+                    self.turns.count();
+                    if me.observes() {
+                        slot.stats.note_write(me.tid());
+                    }
                 }
                 0
             }

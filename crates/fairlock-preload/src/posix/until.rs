@@ -72,7 +72,7 @@ impl Until {
 }
 
 /// What a wait that got nothing returns.
-pub(crate) fn errno(error: WaitError) -> c_int {
+fn errno(error: WaitError) -> c_int {
     match error {
         WaitError::TooManyReaders => EAGAIN,
         WaitError::TimedOut | WaitError::Interrupted | WaitError::Cancelled => ETIMEDOUT,

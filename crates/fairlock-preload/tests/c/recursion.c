@@ -154,6 +154,47 @@ static void writers_first(void) {
     writers_go_first(&l);
 }
 
+/* A thread that reads waits for others that read for the first time, while a writer waits. */
+static int read_in_turn(pthread_rwlock_t *l) {
+    struct timespec t = in_ms(CLOCK_MONOTONIC, 20000);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(pthread_rwlock_clockrdlock(l, CLOCK_MONOTONIC, &t), 0);
+        EXPECT(pthread_rwlock_unlock(l), 0);
+    }
+    return read_and_unlock(l);
+}
+
+static int try_until_read(pthread_rwlock_t *l) {
+    int result;
+    while ((result = pthread_rwlock_tryrdlock(l)) == EBUSY)
+        usleep(1000);
+    return result ? result : pthread_rwlock_unlock(l);
+}
+
+static void fork_join(void) {
+    alarm(30);
+    static int (*const tasks[])(pthread_rwlock_t *) = {read_and_unlock, try_until_read,
+                                                       read_in_turn};
+    struct caller workers[3], writers[2];
+    for (int turn = 0; turn < 2; turn++) {
+        pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+        if (turn)
+            l = of_kind(PTHREAD_RWLOCK_PREFER_WRITER_NP);
+        EXPECT(pthread_rwlock_rdlock(&l), 0);
+        for (int i = 0; i < 2; i++) {
+            start(&writers[i], write_and_unlock, &l);
+            wait_until_asleep(&writers[i]);
+        }
+        for (int i = 0; i < 3; i++)
+            start(&workers[i], tasks[i], &l);
+        for (int i = 0; i < 3; i++)
+            EXPECT(result(&workers[i]), 0);
+        EXPECT(pthread_rwlock_unlock(&l), 0);
+        for (int i = 0; i < 2; i++)
+            EXPECT(result(&writers[i]), 0);
+    }
+}
+
 /* Many locks at a time, each several times, released in another order. */
 static void many_locks(void) {
     enum { LOCKS = 300 };
@@ -193,9 +234,10 @@ static int try_read(pthread_rwlock_t *l) {
 }
 
 static void others_wait(void) {
+    static pthread_rwlock_t lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+    pthread_rwlock_t other = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
     if (!ours)
-        return; /* glibc lets readers pass */
-    pthread_rwlock_t other = PTHREAD_RWLOCK_INITIALIZER;
+        return; /* glibc does not let a reader in again either */
     struct caller reader, writer;
     EXPECT(pthread_rwlock_rdlock(&lock), 0);
     EXPECT(pthread_rwlock_rdlock(&other), 0);
@@ -214,4 +256,4 @@ static void others_wait(void) {
 
 TESTS({"writer_waits", writer_waits}, {"every_kind", every_kind}, {"many_locks", many_locks},
       {"others_wait", others_wait}, {"readers_pass", readers_pass},
-      {"writers_first", writers_first})
+      {"writers_first", writers_first}, {"fork_join", fork_join})
