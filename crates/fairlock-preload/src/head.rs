@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | 0 | 0 | 1: `INFLATED` |
 //! | 1 | `WRITER`: a writer is inside | |
-//! | 1-41 | | bits 6-46 of the slot's address |
+//! | 1-31 | | the number of the slot |
 //! | 8-62 | how many readers are inside | |
 //! | 63 | `FULL`: no more can be counted | |
-//! | 42-63 | | bits 3-24 of the lock's own address |
+//! | 44-63 | | the nonce |
 //!
 //! Zero is a free lock, as in a static initialiser. Every change is one
 //! compare-exchange:
@@ -21,22 +21,25 @@
 //!
 //! A holder that finds the lock inflated when it leaves was adopted, and leaves the slot.
 //!
-//! A word that names another address than the lock's own is *stray*: the program copied
-//! the bytes of a lock, or uses its memory for a new one. It is a free lock.
+//! A slot knows the address of the lock whose it is, and the nonce of it. A word that names a
+//! slot that does not exist or is not this lock's is *stray*: the program copied or moved the
+//! bytes of a lock, or shares its memory with another process, or uses it for a new lock. It is
+//! a free lock.
 //!
 //! Orderings: entering is an Acquire and leaving a Release, so one section happens
 //! before the next; a section inside the thin lock happens before those in the slot,
 //! as the installing exchange acquires what came before it and whoever follows the
-//! address acquires that. The same pair publishes what was adopted.
+//! number acquires that. The same pair publishes what was adopted.
 
 #[cfg(all(test, fairlock_loom))]
 mod head_loom;
 
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
 
-use crate::slot::Slot;
+use crate::slot::{NONCE_BITS, Slot, Slots};
 
 const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
@@ -44,10 +47,9 @@ const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
 const FULL: u64 = 1 << 63;
 
-const SLOT_SHIFT: u32 = 5;
-const SLOT_MASK: u64 = ((1 << 41) - 1) << 6;
-const TAG_SHIFT: u32 = 42;
-const TAG_MASK: u64 = (1 << 22) - 1;
+const SLOT_SHIFT: u32 = 1;
+const SLOT_MASK: u64 = (1 << 31) - 1;
+const NONCE_SHIFT: u32 = u64::BITS - NONCE_BITS;
 
 /// How often a thread tries before it takes the others for a crowd, which is
 /// better off with an inflated lock's `fetch_add`.
@@ -85,11 +87,12 @@ pub(crate) enum Holders {
 }
 
 #[repr(transparent)]
-pub(crate) struct Head<P: Platform> {
+pub(crate) struct Head<P: Platform, S: Slots<P>> {
     word: P::AtomicU64,
+    slots: PhantomData<S>,
 }
 
-impl<P: Platform> Head<P> {
+impl<P: Platform, S: Slots<P>> Head<P, S> {
     /// Enters as a reader, if the lock is thin and nothing is in the way at once. It is
     /// mostly free: a load to see that would only take time.
     #[inline(always)]
@@ -187,7 +190,7 @@ impl<P: Platform> Head<P> {
         Self::follow(self.load(), address)
     }
 
-    /// Moves the lock, with whoever is inside, to a slot that nobody else knows. If it is
+    /// Moves the lock, with whoever is inside, to a slot that is its, and nobody else knows. If it is
     /// inflated already: where.
     pub(crate) fn inflate(
         &self,
@@ -200,7 +203,7 @@ impl<P: Platform> Head<P> {
                 return Err(other);
             }
             slot.adopt(holders(word));
-            match self.install(word, address, slot) {
+            match self.install(word, slot) {
                 Ok(()) => return Ok(()),
                 Err(now) => {
                     slot.sem().forget_holders();
@@ -210,9 +213,9 @@ impl<P: Platform> Head<P> {
         }
     }
 
-    fn install(&self, word: u64, address: usize, slot: &'static Slot<P>) -> Result<(), u64> {
-        let slot = core::ptr::from_ref(slot).expose_provenance() as u64;
-        let inflated = INFLATED | (slot >> SLOT_SHIFT) | (tag(address) << TAG_SHIFT);
+    fn install(&self, word: u64, slot: &'static Slot<P>) -> Result<(), u64> {
+        let number = u64::from(slot.number) << SLOT_SHIFT;
+        let inflated = INFLATED | number | (slot.nonce() << NONCE_SHIFT);
         self.word.compare_exchange(word, inflated, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
@@ -222,12 +225,12 @@ impl<P: Platform> Head<P> {
         self.word.store(0, Ordering::Release);
     }
 
-    /// Acquire: whoever finds an address may follow it.
+    /// Acquire: whoever finds a number may follow it.
     fn load(&self) -> u64 {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Acquire: it ends in ownership; if it fails, the word may be an address.
+    /// Acquire: it ends in ownership; if it fails, the word may be a number.
     #[inline(always)]
     fn exchange(&self, word: u64, next: u64) -> Result<(), u64> {
         self.word.compare_exchange(word, next, Ordering::Acquire, Ordering::Acquire).map(|_| ())
@@ -241,19 +244,12 @@ impl<P: Platform> Head<P> {
     /// The slot that the word names, unless it is stray.
     #[inline(always)]
     fn follow(word: u64, address: usize) -> Option<&'static Slot<P>> {
-        if word & INFLATED == 0 || word >> TAG_SHIFT != tag(address) {
+        if word & INFLATED == 0 {
             return None;
         }
-        let slot = ((word << SLOT_SHIFT) & SLOT_MASK) as usize;
-        // SAFETY: a word with INFLATED and the lock's own tag was made by `install`, of a
-        // slot; those are never freed. The caller read the word with Acquire.
-        Some(unsafe { &*core::ptr::with_exposed_provenance(slot) })
+        let slot = S::get((word >> SLOT_SHIFT & SLOT_MASK) as u32)?;
+        slot.is_of(address, word >> NONCE_SHIFT).then_some(slot)
     }
-}
-
-#[inline(always)]
-fn tag(address: usize) -> u64 {
-    (address >> 3) as u64 & TAG_MASK
 }
 
 /// A word that names no slot, as a thin lock's: a stray one is free.

@@ -13,7 +13,8 @@
 //! first it is *thin*: a word (`head`) that counts readers or says that a writer is
 //! inside, one compare-exchange each way. When somebody has to wait, and not just for half
 //! a millisecond, the lock is *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool adopts whoever holds it
-//! now, and its address replaces the word. From then on everything goes to that lock,
+//! now, and its number replaces the word, with a nonce: the slot knows the address and the nonce of its
+//! lock, so bytes that the program has copied, moved or overwritten are a free lock, and lead nowhere. From then on everything goes to that lock,
 //! until the program destroys its own.
 //!
 //! The pool's memory is never given back, so nobody minds if the program frees its lock

@@ -1,7 +1,7 @@
 //! An inflated lock, in memory that is never given back.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fairlock::Policy;
 use fairlock::platform::Platform;
@@ -11,35 +11,57 @@ use crate::head::Holders;
 use crate::stats::Stats;
 use crate::still::Still;
 
+/// A lock's address, less the bits that are zero, above its nonce. Addresses have 47 bits unless
+/// the program asks for others.
+const ADDRESS_SHIFT: u32 = 3;
+pub(crate) const NONCE_BITS: u32 = 20;
+const NONCE_MASK: u64 = (1 << NONCE_BITS) - 1;
+
+fn identity(address: usize, nonce: u64) -> u64 {
+    (address as u64 >> ADDRESS_SHIFT << NONCE_BITS) | (nonce & NONCE_MASK)
+}
+
+/// Where slots are found by their numbers.
+pub(crate) trait Slots<P: Platform> {
+    /// None if there is none of that number.
+    fn get(number: u32) -> Option<&'static Slot<P>>;
+}
+
 /// A lock that was, or is, contended. Recycled as it is: whoever released it last, and
 /// let its user go on to destroy it, may still be busy in its queue, which does the next
 /// user no harm.
-#[repr(C, align(64))] // the head of a lock has room for so many bits of its address
+#[repr(C, align(64))] // what is read only is on lines of its own
 pub(crate) struct Slot<P: Platform> {
     sem: UnsafeCell<RwSem<P>>,
     pub(crate) stats: Stats,
     pub(crate) still: Still,
-    /// The address of the program's lock; zero if there is none.
-    pub(crate) address: AtomicUsize,
+    /// Its number in the pool.
+    pub(crate) number: u32,
+    /// Which lock's slot it is; zero if it is none's.
+    identity: AtomicU64,
+    /// How many locks have had it.
+    owners: AtomicU32,
     /// The process in which `sem` was last made sure to have no waiters of another one: see
     /// [`enter_process`](Self::enter_process).
     process: AtomicU32,
     /// The next in its list of the registry, which guards it, or of the pool.
-    pub(crate) next: AtomicPtr<Slot<P>>,
+    pub(crate) next: AtomicU32,
 }
 
 // SAFETY: `sem` is shared as it is made to be; see `sem` and `enter_process`.
 unsafe impl<P: Platform> Sync for Slot<P> {}
 
 impl<P: Platform> Slot<P> {
-    pub(crate) fn new(policy: Policy, process: u32) -> Self {
+    pub(crate) fn new(policy: Policy, process: u32, number: u32) -> Self {
         Self {
             sem: UnsafeCell::new(RwSem::new(policy)),
             stats: Stats::new(),
             still: Still::new(),
-            address: AtomicUsize::new(0),
+            number,
+            identity: AtomicU64::new(0),
+            owners: AtomicU32::new(0),
             process: AtomicU32::new(process),
-            next: AtomicPtr::new(core::ptr::null_mut()),
+            next: AtomicU32::new(0),
         }
     }
 
@@ -47,6 +69,48 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn sem(&self) -> &RwSem<P> {
         // SAFETY: shared, but for `forget_waiters`, which nobody can see at work.
         unsafe { &*self.sem.get() }
+    }
+
+    // Whoever changes whose slot it is has it for themselves, or the registry's mutex.
+
+    /// From now on it is the slot of the lock at `address`, and of no earlier one there.
+    pub(crate) fn assign(&self, address: usize) {
+        let owner = self.owners.load(Ordering::Relaxed).wrapping_add(1);
+        self.owners.store(owner, Ordering::Relaxed);
+        let identity = identity(address, owner.into());
+        // Release: whoever finds it to be theirs finds it as it was prepared.
+        self.identity.store(identity, Ordering::Release);
+    }
+
+    /// It is nobody's slot.
+    pub(crate) fn retire(&self) {
+        self.identity.store(0, Ordering::Release);
+    }
+
+    /// Whether there is a slot, and it is some lock's.
+    ///
+    /// # Safety
+    /// It points to a slot, or to zeros where one is about to be.
+    pub(crate) unsafe fn is_assigned(slot: *const Self) -> bool {
+        // SAFETY: the caller's promise; zeros are such a word, too. Acquire: see `assign`.
+        unsafe { (*slot).identity.load(Ordering::Acquire) != 0 }
+    }
+
+    /// The address of its lock; zero if there is none.
+    pub(crate) fn address(&self) -> usize {
+        (self.identity.load(Ordering::Relaxed) >> NONCE_BITS << ADDRESS_SHIFT) as usize
+    }
+
+    /// What tells its lock from those that had it before, and may have left its number behind.
+    pub(crate) fn nonce(&self) -> u64 {
+        self.identity.load(Ordering::Relaxed) & NONCE_MASK
+    }
+
+    /// Whether it is the slot of the lock at `address` that has this nonce.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, address: usize, nonce: u64) -> bool {
+        // Acquire: see `assign`.
+        self.identity.load(Ordering::Acquire) == identity(address, nonce)
     }
 
     /// Whether the slot has been used in the process of this number.

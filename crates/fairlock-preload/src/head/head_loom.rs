@@ -2,6 +2,8 @@
 //! with every value the memory model lets them read:
 //! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock-preload --release --lib loom`
 
+use std::sync::Mutex;
+
 use fairlock::platform::loom::Loom;
 use fairlock::rwsem::RwSem;
 use fairlock::{Policy, ReaderSpin};
@@ -33,8 +35,27 @@ enum Inflation {
     OfAll,
 }
 
+/// Slots of all runs so far: numbers are not what is checked here.
+static SLOTS: Mutex<Vec<&'static Slot<Loom>>> = Mutex::new(Vec::new());
+
+struct Leaked;
+
+impl Slots<Loom> for Leaked {
+    fn get(number: u32) -> Option<&'static Slot<Loom>> {
+        SLOTS.lock().unwrap().get(number as usize).copied()
+    }
+}
+
+fn new_slot(address: usize) -> &'static Slot<Loom> {
+    let mut slots = SLOTS.lock().unwrap();
+    let slot: &'static _ = Box::leak(Box::new(Slot::new(POLICY, 1, slots.len() as u32)));
+    slots.push(slot);
+    slot.assign(address);
+    slot
+}
+
 struct Guarded {
-    head: Head<Loom>,
+    head: Head<Loom, Leaked>,
     inflation: Inflation,
     value: UnsafeCell<u32>,
 }
@@ -58,14 +79,14 @@ impl Guarded {
 
     /// The inflated lock: each thread comes with a slot of its own, and one is first.
     fn inflated(&self) -> &'static Slot<Loom> {
-        let slot: &'static Slot<Loom> = Box::leak(Box::new(Slot::new(POLICY, 1)));
+        let slot = new_slot(self.address());
         if self.inflation == Inflation::Right {
             return self.head.inflate(self.address(), slot).err().unwrap_or(slot);
         }
         let mut word = self.head.load();
         let mut first = true;
         loop {
-            if let Some(other) = Head::follow(word, self.address()) {
+            if let Some(other) = Head::<Loom, Leaked>::follow(word, self.address()) {
                 return other;
             }
             match self.inflation {
@@ -74,7 +95,7 @@ impl Guarded {
                 _ => {}
             }
             first = false;
-            match self.head.install(word, self.address(), slot) {
+            match self.head.install(word, slot) {
                 Ok(()) => return slot,
                 Err(now) => word = now,
             }
@@ -134,7 +155,7 @@ impl Guarded {
 /// Each thread, this one first, makes its visits.
 fn check(inflation: Inflation, threads: &'static [&'static [Visit]]) {
     loom::model(move || {
-        let head = Head { word: Atomic::new(0) };
+        let head = Head { word: Atomic::new(0), slots: PhantomData };
         let lock = Arc::new(Guarded { head, inflation, value: UnsafeCell::new(0) });
         let [here, others @ ..] = threads else { return };
         let others: Vec<_> = others

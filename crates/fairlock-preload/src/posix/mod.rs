@@ -17,9 +17,9 @@ use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::kind::{Announced, Kind};
 use self::until::Until;
-use crate::head::{Entry, Exit, Head};
+use crate::head::{Entry, Exit};
 use crate::process::config::{self, Mode};
-use crate::process::registry;
+use crate::process::registry::{self, Head};
 use crate::slot::Slot;
 use crate::still::Turns;
 use crate::thread::platform::Preload;
@@ -38,7 +38,7 @@ const LOOK_NS: u64 = 400;
 #[repr(C)]
 pub(crate) struct Lock {
     /// `__readers` and `__writers`.
-    head: Head<Preload>,
+    head: Head,
     /// Not zero once the lock is inflated: a hint not to write to the head in vain, which
     /// all read then. (`__wrphase_futex`)
     inflated: AtomicU32,
@@ -336,7 +336,7 @@ impl Lock {
     fn enter(
         &self,
         me: &State,
-        attempt: impl Fn(&Head<Preload>, usize) -> Entry<Preload>,
+        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
     ) -> Entry<Preload> {
         if me.observes() && self.head.slot(self.address()).is_none() {
             return Entry::Inflated(self.inflate());
@@ -348,7 +348,7 @@ impl Lock {
     fn wait_to_enter(
         &self,
         me: &State,
-        attempt: impl Fn(&Head<Preload>, usize) -> Entry<Preload>,
+        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
         until: &Until,
     ) -> Entry<Preload> {
         let look = || match self.enter(me, &attempt) {

@@ -23,7 +23,7 @@ pub(crate) unsafe fn unmap(memory: *mut c_void, bytes: usize) {
 
 /// Ends the process: a lock cannot go on.
 pub(crate) fn exhausted() -> ! {
-    super::say("fairlock: out of memory for locks: the system refused 64 KiB\n");
+    super::say("fairlock: out of memory for locks: the system refused more\n");
     // SAFETY: ends the process.
     unsafe { libc::abort() }
 }

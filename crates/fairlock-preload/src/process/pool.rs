@@ -1,113 +1,150 @@
 //! Items that are recycled and never freed, so that whoever is late may still touch
-//! them; in memory from the system.
+//! them; in memory from the system. An item has a number, as pointers to it do not belong
+//! where a program may copy them.
+//!
+//! No lock is taken, and each change is one exchange: a fork at any moment leaves the child a
+//! whole pool, less what was just taken or given.
 
-use core::mem::MaybeUninit;
+use core::marker::PhantomData;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::memory;
-use super::mutex::Mutex;
 
 /// An item that can be in a list of free ones.
 pub(crate) trait Pooled: Sized + 'static {
-    /// Where it points to the next one. The pool's while the item is in it.
-    fn next(&self) -> &AtomicPtr<Self>;
+    /// The item behind it in the list: its number and one, or zero. The pool's.
+    fn next(&self) -> &AtomicU32;
 }
+
+/// How many items the first chunk has; each later one has twice as many.
+const FIRST: u32 = 64;
+const CHUNKS: usize = (u32::BITS - FIRST.ilog2()) as usize - 1;
 
 pub(crate) struct Pool<T> {
-    /// Guards the rest; what is read without it is said below. Between any two stores the
-    /// list is whole, and all that is missing from it is what is just taken or given: a fork
-    /// loses no more.
-    mutex: Mutex,
-    free: AtomicPtr<T>,
-    newest: AtomicPtr<Chunk<T>>,
-}
-
-/// Items from one mapping, which is never given back.
-#[repr(C)]
-struct Chunk<T> {
-    older: *const Chunk<T>,
-    /// How many items have been made. Only grows.
-    len: AtomicUsize,
-    items: [MaybeUninit<T>; 0],
-}
-
-impl<T> Chunk<T> {
-    const BYTES: usize = 1 << 16;
-    const CAPACITY: usize = (Self::BYTES - size_of::<Self>()) / size_of::<T>();
-
-    fn item(&self, index: usize) -> *mut T {
-        // SAFETY: `items` is followed by room for CAPACITY of them.
-        unsafe { ptr::from_ref(self).cast::<u8>().add(size_of::<Self>()).cast::<T>().add(index) }
-            .cast_mut()
-    }
+    /// The first free item, as in [`Pooled::next`], and above it a number that grows with each
+    /// change: so an exchange fails if the list is another one that begins as before.
+    free: AtomicU64,
+    /// How many numbers have been given to items.
+    len: AtomicU32,
+    chunks: [AtomicPtr<T>; CHUNKS],
+    items: PhantomData<T>,
 }
 
 impl<T: Pooled> Pool<T> {
     pub(crate) const fn new() -> Self {
         Self {
-            mutex: Mutex::new(),
-            free: AtomicPtr::new(ptr::null_mut()),
-            newest: AtomicPtr::new(ptr::null_mut()),
+            free: AtomicU64::new(0),
+            len: AtomicU32::new(0),
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            items: PhantomData,
         }
     }
 
-    /// A free item, as it was when it was given back; or a new one.
-    pub(crate) fn take(&self, make: impl FnOnce() -> T) -> &'static T {
-        let _guard = self.mutex.lock();
-        // Relaxed, here and below: under the mutex.
-        let free = self.free.load(Ordering::Relaxed);
-        // SAFETY: null, or an item, and those are never freed.
-        if let Some(item) = unsafe { free.as_ref() } {
-            self.free.store(item.next().load(Ordering::Relaxed), Ordering::Relaxed);
-            return item;
+    /// A free item, as it was when it was given back; or a new one, which knows its number.
+    pub(crate) fn take(&self, make: impl FnOnce(u32) -> T) -> &'static T {
+        // Acquire, here and below: the item is as whoever gave it back left it.
+        let mut free = self.free.load(Ordering::Acquire);
+        while let Some(item) = (free as u32).checked_sub(1).and_then(|number| self.get(number)) {
+            let rest = following(free) | u64::from(item.next().load(Ordering::Relaxed));
+            let order = (Ordering::Acquire, Ordering::Acquire);
+            match self.free.compare_exchange_weak(free, rest, order.0, order.1) {
+                Ok(_) => return item,
+                Err(now) => free = now,
+            }
         }
-        let chunk = self.chunk_with_room();
-        let len = chunk.len.load(Ordering::Relaxed);
-        let item = chunk.item(len);
+        // Relaxed: a number for one.
+        let number = self.len.fetch_add(1, Ordering::Relaxed);
+        let Some(item) = self.place(number) else { memory::exhausted() };
         // SAFETY: room for an item that nobody knows yet.
-        unsafe { item.write(make()) };
-        // Release: whoever counts the item finds it made.
-        chunk.len.store(len + 1, Ordering::Release);
-        // SAFETY: made above, and never freed.
-        unsafe { &*item }
-    }
-
-    /// Gives an item back.
-    pub(crate) fn give(&self, item: &'static T) {
-        let _guard = self.mutex.lock();
-        item.next().store(self.free.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.free.store(ptr::from_ref(item).cast_mut(), Ordering::Relaxed);
-    }
-
-    fn chunk_with_room(&self) -> &'static Chunk<T> {
-        let newest = self.newest.load(Ordering::Relaxed);
-        // SAFETY: null, or a chunk, and those are never freed.
-        if let Some(chunk) = unsafe { newest.as_ref() }
-            && chunk.len.load(Ordering::Relaxed) < Chunk::<T>::CAPACITY
-        {
-            return chunk;
+        unsafe {
+            item.write(make(number));
+            &*item
         }
-        let Some(memory) = memory::map(Chunk::<T>::BYTES) else { memory::exhausted() };
-        let chunk = memory.cast::<Chunk<T>>().as_ptr();
-        // SAFETY: large enough, and aligned to a page.
-        unsafe { chunk.write(Chunk { older: newest, len: AtomicUsize::new(0), items: [] }) };
-        // Release: whoever finds the chunk finds it made.
-        self.newest.store(chunk, Ordering::Release);
-        // SAFETY: made above, and never freed.
-        unsafe { &*chunk }
     }
 
-    /// All items that were ever made, in the pool or not. Takes no lock.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static T> {
-        // SAFETY: null, or a chunk, and those are never freed. Acquire: see above.
-        let newest = unsafe { self.newest.load(Ordering::Acquire).as_ref::<'static>() };
-        // SAFETY: as above.
-        core::iter::successors(newest, |chunk| unsafe { chunk.older.as_ref() })
-            .flat_map(|chunk| (0..chunk.len.load(Ordering::Acquire)).map(|index| chunk.item(index)))
-            // SAFETY: made, as it is counted, and never freed.
-            .map(|item| unsafe { &*item })
+    /// Gives an item, which has this number, back.
+    pub(crate) fn give(&self, number: u32, item: &'static T) {
+        let mut free = self.free.load(Ordering::Relaxed);
+        loop {
+            item.next().store(free as u32, Ordering::Relaxed);
+            let list = following(free) | u64::from(number + 1);
+            // Release: see `take`.
+            let order = (Ordering::Release, Ordering::Relaxed);
+            match self.free.compare_exchange_weak(free, list, order.0, order.1) {
+                Ok(_) => return,
+                Err(now) => free = now,
+            }
+        }
     }
+
+    /// The item of this number; none if nobody has been given it. A number that is not from who
+    /// took the item may find zeros, or one in the making.
+    #[inline(always)]
+    pub(crate) fn get(&self, number: u32) -> Option<&'static T> {
+        if number >= self.len.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (chunk, index) = locate(number);
+        // Acquire: the memory is there. SAFETY: null, or a chunk, whose memory is never given
+        // back; items are zeros at first, which are fit to be looked at.
+        unsafe {
+            let items = self.chunks[chunk].load(Ordering::Acquire);
+            (!items.is_null()).then(|| &*items.add(index))
+        }
+    }
+
+    /// Room for the item of this number.
+    fn place(&self, number: u32) -> Option<*mut T> {
+        if number >= MOST {
+            return None;
+        }
+        let (chunk, index) = locate(number);
+        let mut items = self.chunks[chunk].load(Ordering::Acquire);
+        if items.is_null() {
+            let bytes = size_of::<T>() * ((FIRST as usize) << chunk);
+            let new = memory::map(bytes)?.cast::<T>().as_ptr();
+            // Release: who finds the chunk finds memory. Acquire: as above.
+            let order = (Ordering::Release, Ordering::Acquire);
+            items = match self.chunks[chunk].compare_exchange(items, new, order.0, order.1) {
+                Ok(_) => new,
+                Err(others) => {
+                    // SAFETY: mapped above, and nobody has seen it.
+                    unsafe { memory::unmap(new.cast(), bytes) };
+                    others
+                }
+            };
+        }
+        // SAFETY: the chunk has so many.
+        Some(unsafe { items.add(index) })
+    }
+
+    /// Where all items are that were ever taken. Some may be in the making: they are zeros, or
+    /// partly so.
+    pub(crate) fn places(&self) -> impl Iterator<Item = *const T> {
+        (0..self.len.load(Ordering::Relaxed)).filter_map(|number| {
+            let (chunk, index) = locate(number);
+            let items = self.chunks[chunk].load(Ordering::Acquire);
+            // SAFETY: the chunk has so many.
+            (!items.is_null()).then(|| unsafe { items.add(index) }.cast_const())
+        })
+    }
+}
+
+/// Numbers are below this.
+pub(crate) const MOST: u32 = u32::MAX / 2 - FIRST;
+
+/// The chunk of an item, and its place there.
+#[inline(always)]
+fn locate(number: u32) -> (usize, usize) {
+    let place = number + FIRST;
+    let chunk = place.ilog2() - FIRST.ilog2();
+    (chunk as usize, (place - (FIRST << chunk)) as usize)
+}
+
+/// The number above the next state of the list.
+fn following(free: u64) -> u64 {
+    (free >> u32::BITS).wrapping_add(1) << u32::BITS
 }
 
 #[cfg(test)]
@@ -115,12 +152,19 @@ mod tests {
     use super::*;
 
     struct Item {
-        next: AtomicPtr<Item>,
+        number: u32,
+        next: AtomicU32,
         _room: [u8; 1000],
     }
 
+    impl Item {
+        fn new(number: u32) -> Self {
+            Self { number, next: AtomicU32::new(0), _room: [0; 1000] }
+        }
+    }
+
     impl Pooled for Item {
-        fn next(&self) -> &AtomicPtr<Self> {
+        fn next(&self) -> &AtomicU32 {
             &self.next
         }
     }
@@ -128,9 +172,8 @@ mod tests {
     #[test]
     fn items_are_taken_given_and_taken_again() {
         static POOL: Pool<Item> = Pool::new();
-        let make = || Item { next: AtomicPtr::new(ptr::null_mut()), _room: [0; 1000] };
-        // More than a chunk.
-        let items: Vec<_> = (0..100).map(|_| POOL.take(make)).collect();
+        // More than three chunks.
+        let items: Vec<_> = (0..500).map(|_| POOL.take(Item::new)).collect();
         let addresses = |items: &[&Item]| {
             let mut addresses: Vec<_> = items.iter().map(|&i| ptr::from_ref(i) as usize).collect();
             addresses.sort_unstable();
@@ -138,11 +181,52 @@ mod tests {
         };
         let made = addresses(&items);
         assert!(made.windows(2).all(|pair| pair[1] - pair[0] >= size_of::<Item>()));
-        let mut all: Vec<_> = POOL.iter().map(|item| ptr::from_ref(item) as usize).collect();
+        let mut all: Vec<_> = POOL.places().map(|item| item as usize).collect();
         all.sort_unstable();
         assert_eq!(all, made);
-        items.into_iter().for_each(|item| POOL.give(item));
-        let again: Vec<_> = (0..100).map(|_| POOL.take(make)).collect();
+        for item in &items {
+            assert!(ptr::eq(POOL.get(item.number).unwrap(), *item));
+        }
+        assert!(POOL.get(500).is_none() && POOL.get(MOST).is_none());
+        items.into_iter().for_each(|item| POOL.give(item.number, item));
+        let again: Vec<_> = (0..500).map(|_| POOL.take(Item::new)).collect();
         assert_eq!(addresses(&again), made);
+    }
+
+    #[test]
+    fn nobody_has_what_another_one_has() {
+        static POOL: Pool<Item> = Pool::new();
+        static TAKEN: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+        fairlock_testing::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for _ in 0..5_000 {
+                        let items = [(); 3].map(|()| POOL.take(Item::new));
+                        for item in items {
+                            let taken = &TAKEN[item.number as usize];
+                            assert_eq!(taken.swap(1, Ordering::Relaxed), 0);
+                        }
+                        for item in items {
+                            TAKEN[item.number as usize].store(0, Ordering::Relaxed);
+                            POOL.give(item.number, item);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(POOL.places().count() <= 12);
+    }
+
+    #[test]
+    fn every_number_has_its_own_place() {
+        let mut expected = (0, 0);
+        for number in 0..10_000 {
+            assert_eq!(locate(number), expected);
+            expected.1 += 1;
+            if expected.1 == (FIRST as usize) << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert!(locate(MOST - 1).0 < CHUNKS);
     }
 }

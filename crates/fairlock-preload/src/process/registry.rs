@@ -3,20 +3,32 @@
 //! Looked up when a lock is inflated or destroyed, never to use one: its head has the
 //! address of its slot.
 
+#[cfg(test)]
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::config::{self, Mode};
 use super::fork;
 use super::mutex::{Guard, Mutex};
 use super::pool::{Pool, Pooled};
-use crate::head::Head;
+use crate::slot::Slots;
 use crate::thread::platform::Preload;
 
 pub(crate) type Slot = crate::slot::Slot<Preload>;
+pub(crate) type Head = crate::head::Head<Preload, Registered>;
+
+/// The slots of this process.
+pub(crate) struct Registered;
+
+impl Slots<Preload> for Registered {
+    #[inline(always)]
+    fn get(number: u32) -> Option<&'static Slot> {
+        SLOTS.get(number)
+    }
+}
 
 impl Pooled for Slot {
-    fn next(&self) -> &AtomicPtr<Self> {
+    fn next(&self) -> &AtomicU32 {
         &self.next
     }
 }
@@ -25,29 +37,32 @@ const BUCKETS: usize = 1 << 14;
 
 pub(crate) static SLOTS: Pool<Slot> = Pool::new();
 static TABLE: Table =
-    Table { mutex: Mutex::new(), buckets: [const { AtomicPtr::new(ptr::null_mut()) }; BUCKETS] };
+    Table { mutex: Mutex::new(), buckets: [const { AtomicU32::new(0) }; BUCKETS] };
 
 /// Lists of slots, linked by their `next`. Each changes by one store, so a fork finds it whole. A slot is in a list exactly while it has the
 /// address of a lock, or of one that was given up without `destroy`.
 struct Table {
     mutex: Mutex,
-    buckets: [AtomicPtr<Slot>; BUCKETS],
+    /// A slot's number and one; zero at the end.
+    buckets: [AtomicU32; BUCKETS],
 }
 
 /// The slot of the lock at `address`, whose head this is: with whoever is inside now, if
 /// the lock was thin.
 #[cold]
-pub(crate) fn inflate(head: &Head<Preload>, address: usize) -> &'static Slot {
+pub(crate) fn inflate(head: &Head, address: usize) -> &'static Slot {
     let guard = TABLE.mutex.lock();
     if let Some(slot) = head.slot(address) {
         return slot;
     }
-    let slot = TABLE.find(&guard, address).filter(|slot| recover(slot)).unwrap_or_else(|| {
+    let slot = TABLE.find(&guard, address).filter(|slot| recover(slot));
+    let slot = slot.inspect(|slot| slot.assign(address)).unwrap_or_else(|| {
         TABLE.remove(&guard, address);
-        let slot = here(SLOTS.take(|| Slot::new(config::policy(), fork::number())));
+        let slot = here(SLOTS.take(|number| Slot::new(config::policy(), fork::number(), number)));
         if config::mode() == Mode::Stats {
             slot.sem().set_events(Some(&slot.stats.events));
         }
+        slot.assign(address);
         TABLE.insert(&guard, address, slot);
         slot
     });
@@ -58,7 +73,7 @@ pub(crate) fn inflate(head: &Head<Preload>, address: usize) -> &'static Slot {
 
 /// The program destroys the lock at `address`, which is inflated: then it is thin, and free.
 #[cold]
-pub(crate) fn retire(head: &Head<Preload>, address: usize) {
+pub(crate) fn retire(head: &Head, address: usize) {
     let guard = TABLE.mutex.lock();
     if config::mode() == Mode::Stats {
         // What was counted is for the report; so is what the next lock there adds to it.
@@ -68,7 +83,7 @@ pub(crate) fn retire(head: &Head<Preload>, address: usize) {
     } else if let Some(slot) = TABLE.remove(&guard, address)
         && recover(slot)
     {
-        SLOTS.give(slot);
+        SLOTS.give(slot.number, slot);
     }
     head.clear();
 }
@@ -103,7 +118,7 @@ fn recover(slot: &'static Slot) -> bool {
 }
 
 impl Table {
-    fn bucket(&self, address: usize) -> &AtomicPtr<Slot> {
+    fn bucket(&self, address: usize) -> &AtomicU32 {
         // Fibonacci hashing: locks are often at equal distances.
         let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         &self.buckets[(hash >> (u64::BITS - BUCKETS.ilog2())) as usize]
@@ -112,13 +127,12 @@ impl Table {
     // Relaxed, in all of these: under the mutex.
 
     fn find(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
-        let mut next = self.bucket(address).load(Ordering::Relaxed);
-        // SAFETY: null, or a slot, and those are never freed.
-        while let Some(slot) = unsafe { next.as_ref() } {
-            if slot.address.load(Ordering::Relaxed) == address {
+        let mut next = self.bucket(address);
+        while let Some(slot) = follow(next) {
+            if slot.address() == address {
                 return Some(slot);
             }
-            next = slot.next.load(Ordering::Relaxed);
+            next = &slot.next;
         }
         None
     }
@@ -126,17 +140,15 @@ impl Table {
     fn insert(&self, _guard: &Guard<'_>, address: usize, slot: &'static Slot) {
         let bucket = self.bucket(address);
         slot.next.store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
-        slot.address.store(address, Ordering::Relaxed);
-        bucket.store(ptr::from_ref(slot).cast_mut(), Ordering::Relaxed);
+        bucket.store(slot.number + 1, Ordering::Relaxed);
     }
 
     fn remove(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
         let mut link = self.bucket(address);
-        // SAFETY: null, or a slot, and those are never freed.
-        while let Some(slot) = unsafe { link.load(Ordering::Relaxed).as_ref::<'static>() } {
-            if slot.address.load(Ordering::Relaxed) == address {
+        while let Some(slot) = follow(link) {
+            if slot.address() == address {
                 link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                slot.address.store(0, Ordering::Relaxed);
+                slot.retire();
                 return Some(slot);
             }
             link = &slot.next;
@@ -145,17 +157,27 @@ impl Table {
     }
 }
 
+fn follow(link: &AtomicU32) -> Option<&'static Slot> {
+    SLOTS.get(link.load(Ordering::Relaxed).checked_sub(1)?)
+}
+
+/// All slots that are a lock's, for the report.
+pub(super) fn assigned() -> impl Iterator<Item = &'static Slot> {
+    // SAFETY: what is not made yet is zeros, and so it is nobody's; slots are never freed.
+    SLOTS.places().filter(|&slot| unsafe { Slot::is_assigned(slot) }).map(|slot| unsafe { &*slot })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// A lock's head, at its address.
-    fn heads(count: usize) -> Vec<Head<Preload>> {
+    fn heads(count: usize) -> Vec<Head> {
         // SAFETY: an atomic word of zero.
         (0..count).map(|_| unsafe { core::mem::zeroed() }).collect()
     }
 
-    fn address(head: &Head<Preload>) -> usize {
+    fn address(head: &Head) -> usize {
         ptr::from_ref(head) as usize
     }
 

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::config;
 use super::fork;
-use super::registry::{SLOTS, Slot};
+use super::registry::{self, Slot};
 
 /// What the writer of a report needs. Nothing here is on a stack: that of a signal
 /// handler may be small.
@@ -132,10 +132,8 @@ fn write_report(symbols: bool) -> bool {
     let tools = unsafe { &mut *WORKSHOP.tools.get() };
     tools.name_file();
     tools.file.open(tools.name.as_c_str());
-    for slot in SLOTS.iter() {
-        if slot.address.load(Ordering::Relaxed) != 0 {
-            let _ = write_slot(&mut tools.file, slot, symbols);
-        }
+    for slot in registry::assigned() {
+        let _ = write_slot(&mut tools.file, slot, symbols);
     }
     if !tools.file.close() {
         super::say("fairlock: cannot write the file that FAIRLOCK_STATS names\n");
@@ -149,7 +147,7 @@ fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
     // Else it has not been used in this process.
     let counts = slot.is_of_process(fork::number());
     let counted = |count: &AtomicU64| if counts { count.load(Ordering::Relaxed) } else { 0 };
-    let address = slot.address.load(Ordering::Relaxed);
+    let address = slot.address();
     write!(file, r#"{{"pid":{},"policy":""#, pid())?;
     file.text(config::policy_name().to_bytes())?;
     write!(file, r#"","address":"{address:#x}""#)?;

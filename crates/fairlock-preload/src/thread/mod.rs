@@ -6,7 +6,7 @@ pub(crate) mod platform;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::wait::Thread;
 
@@ -142,11 +142,12 @@ fn gettid() -> u32 {
 #[repr(C, align(128))]
 pub(crate) struct Record {
     thread: Thread<Preload>,
-    next: AtomicPtr<Record>,
+    number: u32,
+    next: AtomicU32,
 }
 
 impl Pooled for Record {
-    fn next(&self) -> &AtomicPtr<Self> {
+    fn next(&self) -> &AtomicU32 {
         &self.next
     }
 }
@@ -174,7 +175,7 @@ fn record_hint() -> usize {
 #[cold]
 fn new_record(state: &State) -> &'static Thread<Preload> {
     let record =
-        RECORDS.take(|| Record { thread: Thread::new(), next: AtomicPtr::new(ptr::null_mut()) });
+        RECORDS.take(|number| Record { thread: Thread::new(), number, next: AtomicU32::new(0) });
     state.record.set(record);
     tidy_up_at_exit(state);
     &record.thread
@@ -211,7 +212,7 @@ extern "C" fn tidy_up(state: *mut c_void) {
     let record = state.record.replace(ptr::null());
     // SAFETY: null, or from the pool.
     if let Some(record) = unsafe { record.as_ref() } {
-        RECORDS.give(record);
+        RECORDS.give(record.number, record);
     }
 }
 

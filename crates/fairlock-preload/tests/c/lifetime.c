@@ -143,6 +143,78 @@ static void copied(void) {
     EXPECT(elsewhere(write_and_unlock, &copy), 0);
 }
 
+/* Undefined as well: the bytes of a lock, wherever they are, are a lock of their own. */
+static void copied_far(void) {
+    size_t size = 1ul << 30;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    pthread_rwlock_t *l = (pthread_rwlock_t *)memory;
+    inflate(l);
+    for (size_t distance = 4096; distance < size; distance *= 2) {
+        pthread_rwlock_t *copy = (pthread_rwlock_t *)(memory + distance);
+        memcpy(copy, l, sizeof *l);
+        EXPECT(pthread_rwlock_wrlock(l), 0);
+        EXPECT(elsewhere(write_and_unlock, copy), 0);
+        EXPECT(elsewhere(pthread_rwlock_trywrlock, l), EBUSY);
+        EXPECT(pthread_rwlock_unlock(l), 0);
+    }
+}
+
+/* Memory that two processes share, with a lock that does not know it: what one of them has
+   waited for is a free lock to the other. */
+static int wait_in_vain(pthread_rwlock_t *l) {
+    struct timespec past = {0};
+    return pthread_rwlock_timedwrlock(l, &past);
+}
+
+static void shared_by_mistake(void) {
+    if (!ours)
+        return; /* glibc's is held for ever */
+    enum { LOCKS = 2000 };
+    int flags = MAP_SHARED | MAP_ANONYMOUS;
+    pthread_rwlock_t *locks = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, flags, -1, 0);
+    CHECK(locks != MAP_FAILED && LOCKS * sizeof *locks < 1 << 20);
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < LOCKS; i++) {
+            EXPECT(pthread_rwlock_rdlock(&locks[i]), 0);
+            EXPECT(elsewhere(wait_in_vain, &locks[i]), ETIMEDOUT);
+        }
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    for (int i = 0; i < LOCKS; i++) {
+        EXPECT(pthread_rwlock_unlock(&locks[i]), 0);
+        EXPECT(write_and_unlock(&locks[i]), 0);
+        inflate(&locks[i]);
+        EXPECT(read_and_unlock(&locks[i]), 0);
+    }
+}
+
+/* Its memory holds anything whatever, and then another lock. */
+static void overwritten(void) {
+    if (!ours)
+        return; /* glibc reads its own state in it */
+    pthread_rwlock_t l, other = PTHREAD_RWLOCK_INITIALIZER;
+    uint64_t word = 88172645463325252;
+    inflate(&other);
+    for (int i = 0; i < 100000; i++) {
+        word ^= word << 13, word ^= word >> 7, word ^= word << 17;
+        pthread_rwlock_t new = PTHREAD_RWLOCK_INITIALIZER;
+        l = new;
+        uint64_t stray = i % 2 ? word | 1 : (word & 0xfff0000000000fff) | 1;
+        memcpy(&l, &stray, sizeof stray);
+        EXPECT(pthread_rwlock_unlock(&l), 0);
+        EXPECT(pthread_rwlock_trywrlock(&l), 0);
+        EXPECT(pthread_rwlock_tryrdlock(&l), EBUSY);
+        EXPECT(pthread_rwlock_unlock(&l), 0);
+    }
+}
+
 TESTS({"destroyed_after_unlock", destroyed_after_unlock}, {"abandoned", abandoned},
       {"destroyed", destroyed}, {"threads_end", threads_end},
-      {"readers_of_many_end", readers_of_many_end}, {"copied", copied})
+      {"readers_of_many_end", readers_of_many_end}, {"copied", copied},
+      {"copied_far", copied_far}, {"shared_by_mistake", shared_by_mistake},
+      {"overwritten", overwritten})
