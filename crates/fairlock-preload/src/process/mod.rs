@@ -9,6 +9,7 @@ pub(crate) mod pool;
 pub(crate) mod real;
 pub(crate) mod registry;
 mod report;
+mod table;
 
 use fairlock::platform::Platform;
 

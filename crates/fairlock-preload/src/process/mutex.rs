@@ -1,5 +1,4 @@
-//! A mutex for the library's own lists. Waiting for it takes no thread record, as those
-//! are in one of the lists. In the child of a fork it is free, whoever held it.
+//! A mutex for the library's own lists. Waiting for it takes no thread record. In the child of a fork it is free, whoever held it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

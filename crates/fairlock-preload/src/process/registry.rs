@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::config::{self, Mode};
 use super::fork;
-use super::mutex::{Guard, Mutex};
 use super::pool::{Pool, Pooled};
+use super::table::{Table, table_of};
 use crate::slot::Slots;
 use crate::thread::platform::Preload;
 
@@ -33,54 +33,50 @@ impl Pooled for Slot {
     }
 }
 
-const BUCKETS: usize = 1 << 14;
-
 pub(crate) static SLOTS: Pool<Slot> = Pool::new();
-static TABLE: Table =
-    Table { mutex: Mutex::new(), buckets: [const { AtomicU32::new(0) }; BUCKETS] };
+/// Each has a mutex of its own.
+static TABLES: [Table; 64] = [const { Table::new() }; 64];
 
-/// Lists of slots, linked by their `next`. Each changes by one store, so a fork finds it whole. A slot is in a list exactly while it has the
-/// address of a lock, or of one that was given up without `destroy`.
-struct Table {
-    mutex: Mutex,
-    /// A slot's number and one; zero at the end.
-    buckets: [AtomicU32; BUCKETS],
+fn table(address: usize) -> &'static Table {
+    &TABLES[table_of(address, TABLES.len())]
 }
 
 /// The slot of the lock at `address`, whose head this is: with whoever is inside now, if
 /// the lock was thin.
 #[cold]
 pub(crate) fn inflate(head: &Head, address: usize) -> &'static Slot {
-    let guard = TABLE.mutex.lock();
+    let table = table(address);
+    let guard = table.lock();
     if let Some(slot) = head.slot(address) {
         return slot;
     }
-    let slot = TABLE.find(&guard, address).filter(|slot| recover(slot));
+    let slot = table.find(&guard, address).filter(|slot| recover(slot));
     let slot = slot.inspect(|slot| slot.assign(address)).unwrap_or_else(|| {
-        TABLE.remove(&guard, address);
+        table.remove(&guard, address);
         let slot = here(SLOTS.take(|number| Slot::new(config::policy(), fork::number(), number)));
         if config::mode() == Mode::Stats {
             slot.sem().set_events(Some(&slot.stats.events));
         }
         slot.assign(address);
-        TABLE.insert(&guard, address, slot);
+        table.insert(&guard, slot);
         slot
     });
     slot.stats.destroyed.store(false, Ordering::Relaxed);
-    // Nobody else inflates a lock while this thread has the mutex.
+    // Nobody else inflates this lock while this thread has the mutex.
     head.inflate(address, slot).err().unwrap_or(slot)
 }
 
 /// The program destroys the lock at `address`, which is inflated: then it is thin, and free.
 #[cold]
 pub(crate) fn retire(head: &Head, address: usize) {
-    let guard = TABLE.mutex.lock();
+    let table = table(address);
+    let guard = table.lock();
     if config::mode() == Mode::Stats {
         // What was counted is for the report; so is what the next lock there adds to it.
-        if let Some(slot) = TABLE.find(&guard, address) {
+        if let Some(slot) = table.find(&guard, address) {
             slot.stats.destroyed.store(true, Ordering::Relaxed);
         }
-    } else if let Some(slot) = TABLE.remove(&guard, address)
+    } else if let Some(slot) = table.remove(&guard, address)
         && recover(slot)
     {
         SLOTS.give(slot.number, slot);
@@ -115,50 +111,6 @@ fn recover(slot: &'static Slot) -> bool {
         slot.sem().forget_holders();
     }
     true
-}
-
-impl Table {
-    fn bucket(&self, address: usize) -> &AtomicU32 {
-        // Fibonacci hashing: locks are often at equal distances.
-        let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.buckets[(hash >> (u64::BITS - BUCKETS.ilog2())) as usize]
-    }
-
-    // Relaxed, in all of these: under the mutex.
-
-    fn find(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
-        let mut next = self.bucket(address);
-        while let Some(slot) = follow(next) {
-            if slot.address() == address {
-                return Some(slot);
-            }
-            next = &slot.next;
-        }
-        None
-    }
-
-    fn insert(&self, _guard: &Guard<'_>, address: usize, slot: &'static Slot) {
-        let bucket = self.bucket(address);
-        slot.next.store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
-        bucket.store(slot.number + 1, Ordering::Relaxed);
-    }
-
-    fn remove(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
-        let mut link = self.bucket(address);
-        while let Some(slot) = follow(link) {
-            if slot.address() == address {
-                link.store(slot.next.load(Ordering::Relaxed), Ordering::Relaxed);
-                slot.retire();
-                return Some(slot);
-            }
-            link = &slot.next;
-        }
-        None
-    }
-}
-
-fn follow(link: &AtomicU32) -> Option<&'static Slot> {
-    SLOTS.get(link.load(Ordering::Relaxed).checked_sub(1)?)
 }
 
 /// All slots that are a lock's, for the report.
