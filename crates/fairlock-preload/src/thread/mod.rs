@@ -2,6 +2,7 @@
 
 pub(crate) mod held;
 pub(crate) mod platform;
+mod spilled;
 
 use core::cell::Cell;
 use core::ffi::c_void;
