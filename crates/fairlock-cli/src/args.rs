@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::compare::{Check, CompareFlags};
 use crate::names;
 use crate::preload::RunFlags;
 use crate::sim::flags::SimFlags;
@@ -53,6 +54,11 @@ pub enum Command {
         /// Also write the whole to this file, as JSON; `-` is stdout, and the table goes to stderr
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+    },
+    /// Say what changed between two results, by more than the runs differ anyway
+    Compare {
+        #[command(flatten)]
+        flags: CompareFlags,
     },
     /// Try our locks under many schedules, checked after every step
     Torture {
@@ -172,6 +178,11 @@ pub struct Flags {
     /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Also say what changed since this earlier result of the same command
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub check: Check,
     /// Folder for the files of direct-io and range, on the disk to be measured
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,

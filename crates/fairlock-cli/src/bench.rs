@@ -1,17 +1,19 @@
 //! `fairlock bench`, and the main job: plan, run, show, keep.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use crate::args::Flags;
 use crate::cell::Workload;
 use crate::direct_file::DirectFile;
 use crate::error::{Error, FAILED, INTERRUPTED};
-use crate::json::{Document, SCHEMA, Target};
+use crate::json::{Document, SCHEMA, Target, VERSION};
 use crate::machine::Machine;
 use crate::output::{Page, complain};
+use crate::results::Results;
 use crate::row::{Row, rows};
 use crate::runner::{self, Plan};
-use crate::{command_line, plan, table, verdict, workload};
+use crate::{command_line, compare, plan, table, verdict, workload};
 
 /// Runs the named workloads.
 pub fn bench(workloads: &[String], flags: &Flags) -> Result<ExitCode, Error> {
@@ -30,6 +32,10 @@ fn run(
     flags: &Flags,
     closing: impl Fn(&[Row]) -> String,
 ) -> Result<ExitCode, Error> {
+    if flags.check.fail_on_regression.is_some() && flags.baseline.is_none() {
+        return Err(Error::usage("--fail-on-regression needs the earlier result: --baseline FILE"));
+    }
+    let baseline = flags.baseline.as_deref().map(Results::load).transpose()?;
     let target = flags.json.as_deref().map(|file| Target::new("--json", file)).transpose()?;
     let file_system = try_direct_io(&plan)?;
     let machine = Machine::this();
@@ -49,12 +55,16 @@ fn run(
     if let Some(target) = target {
         target.write(&Document {
             schema: SCHEMA,
+            version: VERSION,
+            made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             machine: &machine,
             command: command_line(),
             interrupted: outcome.interrupted,
             rows: &rows,
         })?;
     }
+    let compared = baseline.map(|baseline| compare::show(&baseline.rows, &rows, flags.check, page));
+    let compared = compared.transpose()?;
     Ok(if outcome.interrupted {
         complain("interrupted; what was finished is shown");
         ExitCode::from(INTERRUPTED)
@@ -62,7 +72,7 @@ fn run(
         complain("some runs failed; see the lines that begin with 'failed:'");
         ExitCode::from(FAILED)
     } else {
-        ExitCode::SUCCESS
+        compared.unwrap_or(ExitCode::SUCCESS)
     })
 }
 

@@ -15,6 +15,10 @@ use crate::row::Row;
 #[derive(Serialize)]
 pub struct Document<'a> {
     pub schema: &'static str,
+    /// Of this program.
+    pub version: &'static str,
+    /// When it was made: the day and the time, UTC.
+    pub made: String,
     pub machine: &'a Machine,
     /// The command line that made it.
     pub command: String,
@@ -25,6 +29,9 @@ pub struct Document<'a> {
 
 /// The schema's name.
 pub const SCHEMA: &str = "fairlock/1";
+
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where the document will go. Made before a run, so that a run whose result could
 /// not be kept is not begun.

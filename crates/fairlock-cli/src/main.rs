@@ -8,6 +8,7 @@ mod args;
 mod bench;
 mod cell;
 mod clock;
+mod compare;
 mod completions;
 mod direct_file;
 mod disturbance;
@@ -23,6 +24,7 @@ mod peers;
 mod plan;
 mod preload;
 mod reference;
+mod results;
 mod row;
 mod runner;
 mod sim;
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Some(Command::Bench { workloads, flags }) => bench::bench(&workloads, &flags),
         Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
         Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),
+        Some(Command::Compare { flags }) => compare::compare(&flags),
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),

@@ -1,5 +1,7 @@
 //! A result row: one lock in one configuration, one side of it, over all runs.
 
+pub mod runs;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
@@ -8,6 +10,7 @@ use crate::locks::is_peer;
 use crate::runner::Measured;
 use crate::stats::{balance_score, jain, median, starved};
 use crate::workload::setup::Setup;
+use runs::ByRun;
 
 /// The keys of a row in schema `fairlock/1`; those that do not apply are left out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,6 +42,9 @@ pub struct Row {
     /// The figures of each run, if it was simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_seed: Vec<Figures>,
+    /// What each run came to, if it was a real one.
+    #[serde(default, skip_serializing_if = "ByRun::is_empty")]
+    pub by_run: ByRun,
     #[serde(flatten)]
     pub comparison: Comparison,
     /// Speed in relation to the best peer of the same run.
@@ -178,7 +184,7 @@ fn rate(figures: &Figures) -> Option<f64> {
 
 /// The rows of all cells, with balance scores and ratios.
 pub fn rows(measured: &[Measured]) -> Vec<Row> {
-    let mut rows: Vec<Row> = measured.iter().flat_map(rows_of_cell).collect();
+    let mut rows: Vec<Row> = measured.iter().flat_map(runs::measured_rows).collect();
     relate(&mut rows);
     rows
 }
@@ -254,6 +260,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         runs: m.reports.len(),
         figures,
         by_seed: Vec::new(),
+        by_run: ByRun::default(),
         comparison: Comparison::default(),
         ratio_to_best_peer: None,
         ratio_to_fastest_peer: None,
@@ -371,6 +378,11 @@ fn fill_scores(rows: &mut [Row]) {
             }
         }
     }
+}
+
+/// The rows that stand for a whole cell: not one side of a mix.
+pub fn whole(rows: &[Row]) -> Vec<&Row> {
+    rows.iter().filter(|row| row.side == Side::All || !is_mix(rows, row)).collect()
 }
 
 /// Whether the row is one side of a measurement that had two.

@@ -10,6 +10,9 @@ use crate::row::Row;
 #[derive(Serialize, Deserialize)]
 pub struct Document {
     pub schema: String,
+    /// Of this program.
+    #[serde(default)]
+    pub version: String,
     pub machine: Simulated,
     /// The command line that made it, without where its results went and which part of
     /// the grid it was.

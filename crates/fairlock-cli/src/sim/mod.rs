@@ -26,9 +26,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::error::{Error, FAILED, INTERRUPTED};
-use crate::json::{SCHEMA, Target};
+use crate::json::{SCHEMA, Target, VERSION};
 use crate::output::{Page, complain};
-use crate::row::{Row, relate, rows_of_cell};
+use crate::row::runs::rows_with_runs;
+use crate::row::{Row, relate};
 use crate::runner::Measured;
 use document::{Document, Part, Simulated};
 use flags::SimFlags;
@@ -103,6 +104,7 @@ fn finish(
     if let Some(target) = target {
         target.write(&Document {
             schema: SCHEMA.to_owned(),
+            version: VERSION.to_owned(),
             machine: Simulated { simulated: true },
             command,
             interrupted,
@@ -123,16 +125,6 @@ fn finish(
 
 /// The rows of a cell, with what each seed came to.
 fn rows_of(number: usize, measured: &Measured) -> Vec<Row> {
-    let mut rows = rows_of_cell(measured);
-    for row in &mut rows {
-        row.cell = Some(number);
-    }
-    for report in &measured.reports {
-        let one =
-            Measured { cell: measured.cell.clone(), reports: vec![report.clone()], failure: None };
-        for (row, of_seed) in rows.iter_mut().zip(rows_of_cell(&one)) {
-            row.by_seed.push(of_seed.figures);
-        }
-    }
-    rows
+    let rows = rows_with_runs(measured).into_iter();
+    rows.map(|(row, by_seed)| Row { cell: Some(number), by_seed, ..row }).collect()
 }

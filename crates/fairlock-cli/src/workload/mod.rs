@@ -8,7 +8,7 @@ pub mod handoff;
 mod heap;
 pub mod idle;
 pub mod program;
-mod random;
+pub mod random;
 pub mod range;
 pub mod read_mostly;
 pub mod reader_spin;

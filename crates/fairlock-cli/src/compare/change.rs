@@ -1,0 +1,305 @@
+//! What changed between two results: by lock, and by cell.
+
+use super::bootstrap::{Estimate, Sum};
+use crate::cell::Workload;
+use crate::locks::is_peer;
+use crate::row::{Row, whole};
+use crate::workload::random::Random;
+
+/// The probability that a result says of any lock that it changed although none did. What
+/// one interval may miss is that divided by the number of intervals.
+const ERROR: f64 = 0.01;
+
+/// A difference of less than this is none, in logarithms of speed: nobody has such a lock.
+const NOTHING: f64 = 1e-6;
+
+/// What came of a comparison.
+pub struct Comparison {
+    /// The locks of both results, in the order of the first.
+    pub locks: Vec<LockChange>,
+    /// Cells of which one alone is certain to have changed.
+    pub cells: Vec<CellChange>,
+    /// What the peers did, if both have some: what the machine did meanwhile.
+    pub peers: Option<Estimate>,
+    /// Cells of one result that the other does not have.
+    pub only_before: usize,
+    pub only_after: usize,
+    /// Cells in which nothing was done in some run, or the run failed, or it is not known
+    /// how fast it was.
+    pub without_speed: usize,
+}
+
+/// A lock in all cells that both results have.
+pub struct LockChange {
+    pub lock: String,
+    pub cells: usize,
+    /// Runs of a cell in the result that has fewer.
+    pub runs: usize,
+    /// The logarithm of by how many times it is faster; of the peers' change, too.
+    pub speed: Estimate,
+    /// The logarithm of by how many times p99.9 waits are longer.
+    pub wait: Option<Estimate>,
+    /// Threads starved in any cell before, and after.
+    pub starved: [usize; 2],
+}
+
+/// A lock in one cell.
+pub struct CellChange {
+    pub lock: String,
+    pub what: String,
+    pub speed: Estimate,
+}
+
+impl Comparison {
+    /// Of the rows of two results.
+    pub fn of(before: &[Row], after: &[Row]) -> Self {
+        let pairs = Pairs::of(before, after);
+        let locks = pairs.locks();
+        let mut random = Random::new(1, 0);
+        let machine = Machine::of(&pairs, &mut random);
+        let error = ERROR / locks.len().max(1) as f64;
+        let error_of_cell = ERROR / pairs.all.len().max(1) as f64;
+        let mut cells = Vec::new();
+        let mut change = |lock: &&str| {
+            let own: Vec<&Pair<'_>> = pairs.of_lock(lock).collect();
+            let share = 1.0 / own.len() as f64;
+            let (mut speed, mut wait) = (Sum::zero(), Some(Sum::zero()));
+            for pair in &own {
+                let of_pair = pair.speed(&machine, &mut random);
+                speed.add(share, &of_pair);
+                wait = wait.zip(pair.wait(&mut random)).map(|(mut wait, of_pair)| {
+                    wait.add(share, &of_pair);
+                    wait
+                });
+                let of_pair = of_pair.estimate(error_of_cell);
+                // One cell of a lock is the lock; and what a peer does is the machine.
+                if own.len() > 1 && is_change(&of_pair) && !is_peer(lock) {
+                    let what = describe(pair.before);
+                    cells.push(CellChange { lock: (*lock).to_owned(), what, speed: of_pair });
+                }
+            }
+            let starved = |row: &Row| row.figures.starved_threads.unwrap_or(0);
+            LockChange {
+                lock: (*lock).to_owned(),
+                cells: own.len(),
+                runs: own.iter().map(|pair| pair.runs()).min().unwrap_or(0),
+                speed: speed.estimate(error),
+                wait: wait.map(|wait| wait.estimate(error)),
+                starved: [
+                    own.iter().map(|pair| starved(pair.before)).sum(),
+                    own.iter().map(|pair| starved(pair.after)).sum(),
+                ],
+            }
+        };
+        let locks = locks.iter().map(&mut change).collect();
+        cells.sort_by(|a, b| a.speed.value.total_cmp(&b.speed.value));
+        Self {
+            locks,
+            cells,
+            peers: machine.all.map(|all| all.estimate(error)),
+            only_before: pairs.only_before,
+            only_after: pairs.only_after,
+            without_speed: pairs.without_speed,
+        }
+    }
+
+    /// What became slower beyond doubt, and by so many percent or more. A peer cannot: what
+    /// it does is what the machine does.
+    pub fn regressions(&self, percent: f64) -> Vec<String> {
+        let is_worse = |speed: &Estimate| is_change(speed) && in_percent(speed.value) <= -percent;
+        let locks = self.locks.iter().filter(|c| is_worse(&c.speed) && !is_peer(&c.lock));
+        let cells = self.cells.iter().filter(|cell| is_worse(&cell.speed));
+        let cells = cells.map(|cell| format!("{} in {}", cell.lock, cell.what));
+        locks.map(|change| change.lock.clone()).chain(cells).collect()
+    }
+}
+
+/// Whether it is certain, and of a size that is anything.
+pub fn is_change(speed: &Estimate) -> bool {
+    speed.is_certain() && speed.value.abs() > NOTHING
+}
+
+/// A change of speed in percent.
+pub fn in_percent(logarithm: f64) -> f64 {
+    logarithm.exp_m1() * 100.0
+}
+
+/// What the peers did, which are the same in both results: what the machine did.
+struct Machine {
+    by_workload: Vec<(Workload, Sum)>,
+    /// None if there are no peers in both.
+    all: Option<Sum>,
+}
+
+impl Machine {
+    fn of(pairs: &Pairs<'_>, random: &mut Random) -> Self {
+        let peers = || pairs.all.iter().filter(|pair| is_peer(&pair.before.lock));
+        let share = 1.0 / peers().count() as f64;
+        let (mut by_workload, mut all) = (Vec::new(), None);
+        for workload in Workload::ALL {
+            let own: Vec<_> = peers().filter(|pair| pair.before.workload == workload).collect();
+            let mut sum = Sum::zero();
+            for pair in &own {
+                let change = pair.raw_speed(random);
+                sum.add(1.0 / own.len() as f64, &change);
+                all.get_or_insert_with(Sum::zero).add(share, &change);
+            }
+            if !own.is_empty() {
+                by_workload.push((workload, sum));
+            }
+        }
+        Self { by_workload, all }
+    }
+}
+
+/// A cell that both results have.
+struct Pair<'a> {
+    before: &'a Row,
+    after: &'a Row,
+    /// Logarithms of the speed in each run, before and after.
+    speeds: [Vec<f64>; 2],
+}
+
+impl Pair<'_> {
+    /// Runs of the result that has fewer.
+    fn runs(&self) -> usize {
+        self.speeds.iter().map(Vec::len).min().unwrap_or(0)
+    }
+
+    /// By how much the speed changed,
+    fn raw_speed(&self, random: &mut Random) -> Sum {
+        difference(&self.speeds[0], &self.speeds[1], random)
+    }
+
+    /// and that without what the machine did, if it is the speed of a lock that may change.
+    fn speed(&self, machine: &Machine, random: &mut Random) -> Sum {
+        let mut speed = self.raw_speed(random);
+        let of_machine = machine.by_workload.iter().find(|(w, _)| *w == self.before.workload);
+        if let Some((_, of_machine)) = of_machine.filter(|_| !is_peer(&self.before.lock)) {
+            speed.add(-1.0, of_machine);
+        }
+        speed
+    }
+
+    /// By how much p99.9 waits changed, where they are known.
+    fn wait(&self, random: &mut Random) -> Option<Sum> {
+        let of = |row: &Row| -> Vec<f64> {
+            let real = row.by_run.wait_p999_ns.iter().copied();
+            let simulated = row.by_seed.iter().filter_map(|figures| figures.wait_p999_ns);
+            // A nanosecond more, as none at all has no logarithm.
+            real.chain(simulated).map(|ns| (ns as f64 + 1.0).ln()).collect()
+        };
+        let (before, after) = (of(self.before), of(self.after));
+        let is_known = !before.is_empty() && !after.is_empty();
+        is_known.then(|| difference(&before, &after, random))
+    }
+}
+
+fn difference(before: &[f64], after: &[f64], random: &mut Random) -> Sum {
+    let mut sum = Sum::mean(after, random);
+    sum.add(-1.0, &Sum::mean(before, random));
+    sum
+}
+
+/// The cells of two results, those that both have together.
+struct Pairs<'a> {
+    all: Vec<Pair<'a>>,
+    only_before: usize,
+    only_after: usize,
+    without_speed: usize,
+}
+
+impl<'a> Pairs<'a> {
+    fn of(before: &'a [Row], after: &'a [Row]) -> Self {
+        let (before, after) = (whole(before), whole(after));
+        let mut pairs = Self {
+            all: Vec::new(),
+            only_before: 0,
+            only_after: after.iter().filter(|row| find(&before, row).is_none()).count(),
+            without_speed: 0,
+        };
+        for row in &before {
+            let Some(other) = find(&after, row) else {
+                pairs.only_before += 1;
+                continue;
+            };
+            match (speeds(row), speeds(other)) {
+                (Some(own), Some(others)) => {
+                    pairs.all.push(Pair { before: row, after: other, speeds: [own, others] });
+                }
+                _ => pairs.without_speed += 1,
+            }
+        }
+        pairs
+    }
+
+    fn of_lock(&self, lock: &str) -> impl Iterator<Item = &Pair<'a>> {
+        self.all.iter().filter(move |pair| pair.before.lock == lock)
+    }
+
+    fn locks(&self) -> Vec<&'a str> {
+        let mut locks: Vec<&str> = Vec::new();
+        for pair in &self.all {
+            if !locks.contains(&pair.before.lock.as_str()) {
+                locks.push(&pair.before.lock);
+            }
+        }
+        locks
+    }
+}
+
+/// The row of the same lock in the same configuration.
+fn find<'a>(rows: &[&'a Row], row: &Row) -> Option<&'a Row> {
+    let is_same = |other: &&&Row| {
+        other.lock == row.lock
+            && other.configuration() == row.configuration()
+            && other.machine == row.machine
+            && other.overcommit == row.overcommit
+            && other.disturbance == row.disturbance
+    };
+    rows.iter().find(is_same).copied()
+}
+
+/// The logarithms of the speed in each run; the median alone, if that is all there is. None
+/// where a run got nothing done.
+fn speeds(row: &Row) -> Option<Vec<f64>> {
+    let f = &row.figures;
+    let (runs, by_seed) = (&row.by_run, &row.by_seed);
+    let inverse = |ns: f64| 1e9 / ns;
+    let all: Vec<f64> = if row.workload == Workload::Idle {
+        let runs: Vec<u64> = runs
+            .free_p50_ns
+            .iter()
+            .copied()
+            .chain(by_seed.iter().filter_map(|figures| figures.free_p50_ns))
+            .collect();
+        let ns = if runs.is_empty() { f.free_p50_ns.into_iter().collect() } else { runs };
+        ns.into_iter().map(|ns| inverse(ns as f64)).collect()
+    } else {
+        let simulated = by_seed.iter().filter_map(|figures| figures.ops_per_s);
+        let timed = runs.ns_per_op.iter().map(|&ns| inverse(ns));
+        let runs: Vec<f64> = runs.ops_per_s.iter().copied().chain(timed).chain(simulated).collect();
+        let median = f.ops_per_s.or(f.ns_per_op.map(inverse));
+        if runs.is_empty() { median.into_iter().collect() } else { runs }
+    };
+    let is_fine = !all.is_empty() && all.iter().all(|speed| speed.is_finite() && *speed > 0.0);
+    is_fine.then(|| all.into_iter().map(f64::ln).collect())
+}
+
+/// A cell's configuration, in words.
+fn describe(row: &Row) -> String {
+    let setup = &row.range;
+    let mut words = vec![format!("{} {}", row.workload.name(), row.case.name())];
+    words.extend(row.machine.clone());
+    words.extend(setup.form.map(|form| form.name().to_owned()));
+    words.extend(setup.shape.map(|shape| shape.name().to_owned()));
+    words.push(format!("{} threads", row.threads));
+    words.extend(row.cs_load.map(|pauses| format!("{pauses} pauses")));
+    words.extend(setup.section_ns.map(|ns| crate::units::time(u64::from(ns))));
+    words.extend(setup.reads_percent.map(|percent| format!("{percent} % reads")));
+    words.extend(setup.outside.map(|x| format!("{x}x outside")));
+    words.extend(setup.among.map(|n| format!("among {n}")));
+    words.extend(setup.held.map(|n| format!("{n} held")));
+    words.extend(setup.holder.map(|holder| holder.name().to_owned()));
+    words.join(", ")
+}

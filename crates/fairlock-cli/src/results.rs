@@ -1,0 +1,85 @@
+//! Results that an earlier command wrote with `--json`, read back.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::json::SCHEMA;
+use crate::row::Row;
+
+/// A file of `bench`, `sim` or the main job.
+#[derive(Deserialize)]
+pub struct Results {
+    schema: String,
+    /// Of the program that made it; older ones did not say.
+    #[serde(default)]
+    pub version: Option<String>,
+    #[serde(default)]
+    pub made: Option<String>,
+    pub machine: Machine,
+    pub command: String,
+    #[serde(default)]
+    pub interrupted: bool,
+    pub rows: Vec<Row>,
+    /// Where it was read from.
+    #[serde(skip)]
+    pub file: PathBuf,
+}
+
+/// What is known of the machine it was made on.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// None of its own: each row has the name of the one it was simulated on.
+    pub simulated: bool,
+    pub cpus: Option<usize>,
+    pub cpu_model: Option<String>,
+    pub kernel: Option<String>,
+}
+
+impl Results {
+    /// Reads the file.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let shown = path.display();
+        let text = std::fs::read(path)
+            .map_err(|error| Error::usage(format!("cannot read {shown}: {error}")))?;
+        let results: Self = serde_json::from_slice(&text).map_err(|error| {
+            Error::usage(format!(
+                "{shown} is no result: give a file of `fairlock bench … --json FILE` or `sim` ({error})"
+            ))
+        })?;
+        if results.schema != SCHEMA {
+            return Err(Error::usage(format!(
+                "{shown} has the schema '{}', and this program reads {SCHEMA}: make it again",
+                results.schema
+            )));
+        }
+        Ok(Self { file: path.to_owned(), ..results })
+    }
+
+    /// Machine, day and version, as far as they are known.
+    pub fn origin(&self) -> String {
+        let day = self.made.as_deref().map(|made| made.split('T').next().unwrap_or(made));
+        let version = self.version.as_ref().map(|version| format!("version {version}"));
+        let parts = [Some(self.machine.name()), day.map(str::to_owned), version];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Machine {
+    /// In a few words.
+    pub fn name(&self) -> String {
+        if self.simulated {
+            return "simulated".to_owned();
+        }
+        let cpus = match self.cpus {
+            Some(1) => "1 CPU".to_owned(),
+            Some(cpus) => format!("{cpus} CPUs"),
+            None => "unknown CPUs".to_owned(),
+        };
+        let model = self.cpu_model.as_ref().map_or_else(String::new, |model| format!(" ({model})"));
+        let kernel = self.kernel.as_ref().map_or_else(String::new, |kernel| format!(", {kernel}"));
+        format!("{cpus}{model}{kernel}")
+    }
+}

@@ -1,0 +1,62 @@
+//! What each run of a cell came to: by how much figures vary.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Figures, Row, rows_of_cell};
+use crate::runner::Measured;
+
+/// The figures of each run, in the order they were made. A figure that a workload does not have
+/// is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ByRun {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ops_per_s: Vec<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ns_per_op: Vec<f64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wait_p999_ns: Vec<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wait_max_ns: Vec<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub free_p50_ns: Vec<u64>,
+}
+
+impl ByRun {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn of(runs: &[Figures]) -> Self {
+        fn each<T>(runs: &[Figures], pick: fn(&Figures) -> Option<T>) -> Vec<T> {
+            runs.iter().filter_map(pick).collect()
+        }
+        Self {
+            ops_per_s: each(runs, |f| f.ops_per_s),
+            ns_per_op: each(runs, |f| f.ns_per_op),
+            wait_p999_ns: each(runs, |f| f.wait_p999_ns),
+            wait_max_ns: each(runs, |f| f.wait_max_ns),
+            free_p50_ns: each(runs, |f| f.free_p50_ns),
+        }
+    }
+}
+
+/// The rows of a cell, each with the figures of every run.
+pub fn rows_with_runs(measured: &Measured) -> Vec<(Row, Vec<Figures>)> {
+    let mut rows: Vec<_> =
+        rows_of_cell(measured).into_iter().map(|row| (row, Vec::new())).collect();
+    for report in &measured.reports {
+        let one =
+            Measured { cell: measured.cell.clone(), reports: vec![report.clone()], failure: None };
+        for ((_, runs), of_run) in rows.iter_mut().zip(rows_of_cell(&one)) {
+            runs.push(of_run.figures);
+        }
+    }
+    rows
+}
+
+/// The rows of a cell that was run on this machine.
+pub fn measured_rows(measured: &Measured) -> Vec<Row> {
+    let rows = rows_with_runs(measured).into_iter();
+    rows.map(|(row, runs)| Row { by_run: ByRun::of(&runs), ..row }).collect()
+}
