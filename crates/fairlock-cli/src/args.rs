@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crate::compare::{Check, CompareFlags};
 use crate::names;
 use crate::preload::RunFlags;
+use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
 
@@ -59,6 +60,11 @@ pub enum Command {
     Compare {
         #[command(flatten)]
         flags: CompareFlags,
+    },
+    /// Make a page of results, or one picture, or tables
+    Report {
+        #[command(flatten)]
+        flags: ReportFlags,
     },
     /// Try our locks under many schedules, checked after every step
     Torture {

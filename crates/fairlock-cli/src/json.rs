@@ -93,11 +93,16 @@ impl Target {
         let mut text =
             serde_json::to_vec_pretty(document).map_err(|error| self.explain(&error.into()))?;
         text.push(b'\n');
+        self.write_bytes(&text)
+    }
+
+    /// Writes this.
+    pub fn write_bytes(&self, text: &[u8]) -> Result<(), Error> {
         match &self.place {
-            Place::Stdout => print(&text),
-            Place::File(path) => replace(path, &text).map_err(|error| self.explain(&error)),
+            Place::Stdout => print(text),
+            Place::File(path) => replace(path, text).map_err(|error| self.explain(&error)),
             Place::Device(path) => open(path)
-                .and_then(|mut device| device.write_all(&text))
+                .and_then(|mut device| device.write_all(text))
                 .map_err(|error| self.explain(&error)),
         }
     }

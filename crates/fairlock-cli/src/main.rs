@@ -24,6 +24,7 @@ mod peers;
 mod plan;
 mod preload;
 mod reference;
+mod report;
 mod results;
 mod row;
 mod runner;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
         Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),
         Some(Command::Compare { flags }) => compare::compare(&flags),
+        Some(Command::Report { flags }) => report::report(&flags),
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),

@@ -45,6 +45,9 @@ pub struct Row {
     /// What each run came to, if it was a real one.
     #[serde(default, skip_serializing_if = "ByRun::is_empty")]
     pub by_run: ByRun,
+    /// Operations of each thread, of a side, in the run whose shares were least even.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ops_by_thread: Vec<u64>,
     #[serde(flatten)]
     pub comparison: Comparison,
     /// Speed in relation to the best peer of the same run.
@@ -167,7 +170,7 @@ impl Row {
     }
 
     /// Operations per second, also where the time of one was measured.
-    fn speed(&self) -> Option<f64> {
+    pub fn speed(&self) -> Option<f64> {
         self.figures.ops_per_s.or(self.figures.ns_per_op.map(|ns| 1e9 / ns))
     }
 
@@ -261,6 +264,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         figures,
         by_seed: Vec::new(),
         by_run: ByRun::default(),
+        ops_by_thread: runs::least_even(m, side),
         comparison: Comparison::default(),
         ratio_to_best_peer: None,
         ratio_to_fastest_peer: None,

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Figures, Row, rows_of_cell};
+use crate::cell::Side;
 use crate::runner::Measured;
+use crate::stats::jain;
 
 /// The figures of each run, in the order they were made. A figure that a workload does not have
 /// is left out.
@@ -59,4 +61,13 @@ pub fn rows_with_runs(measured: &Measured) -> Vec<(Row, Vec<Figures>)> {
 pub fn measured_rows(measured: &Measured) -> Vec<Row> {
     let rows = rows_with_runs(measured).into_iter();
     rows.map(|(row, runs)| Row { by_run: ByRun::of(&runs), ..row }).collect()
+}
+
+/// The operations of a side's threads in the run whose shares were least even.
+pub fn least_even(measured: &Measured, side: Side) -> Vec<u64> {
+    let runs = measured.reports.iter().filter_map(|report| Some(&report.side(side)?.ops));
+    let evenness = |ops: &&Vec<u64>| jain(ops).unwrap_or(1.0);
+    let least = runs.min_by(|a, b| evenness(a).total_cmp(&evenness(b)));
+    // That of one thread says nothing.
+    least.filter(|ops| ops.len() > 1).cloned().unwrap_or_default()
 }

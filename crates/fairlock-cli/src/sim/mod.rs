@@ -128,3 +128,9 @@ fn rows_of(number: usize, measured: &Measured) -> Vec<Row> {
     let rows = rows_with_runs(measured).into_iter();
     rows.map(|(row, by_seed)| Row { cell: Some(number), by_seed, ..row }).collect()
 }
+
+/// How rows of one workload agree with what was published; nothing if they were not simulated.
+pub fn judged<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let rows: Vec<Row> = rows.filter(|row| row.machine.is_some()).cloned().collect();
+    rows.first().map_or_else(String::new, |row| judge::judgement(row.workload, &rows))
+}

@@ -1,0 +1,155 @@
+//! The tables of a report: of each group, the columns in which it has something to say.
+
+use super::group::{DIMENSIONS, Group, Measured};
+use crate::row::{Figures, Row};
+use crate::units::{count, digits, kops, percent, time};
+
+/// A table as it is shown: heads, and rows of cells that are text already.
+pub struct Table {
+    pub heads: Vec<&'static str>,
+    /// Columns before this one say what was run.
+    pub figures_from: usize,
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A column of figures.
+struct Column {
+    head: &'static str,
+    cell: fn(&Measured<'_>) -> Option<String>,
+}
+
+const fn column(head: &'static str, cell: fn(&Measured<'_>) -> Option<String>) -> Column {
+    Column { head, cell }
+}
+
+const COLUMNS: [Column; 33] = [
+    column("side", |m| {
+        let side = m.row.side;
+        (side != crate::cell::Side::All && m.read.is_none()).then(|| side.name().to_owned())
+    }),
+    column("holder", |m| m.row.range.holder.map(|holder| holder.name().to_owned())),
+    column("lock", |m| Some(m.row.lock.clone())),
+    column("kop/s", |m| figures(m).ops_per_s.map(kops)),
+    column("min-max", |m| {
+        let (min, max) = figures(m).ops_per_s_min.zip(figures(m).ops_per_s_max)?;
+        (min < max).then(|| format!("{}-{}", kops(min), kops(max)))
+    }),
+    column("MB/s", |m| figures(m).mb_per_s.map(digits)),
+    column("ns/op", |m| figures(m).ns_per_op.map(|ns| format!("{ns:.1}"))),
+    column("x best peer", |m| m.row.ratio_to_best_peer.map(two)),
+    column("published", |m| {
+        compared(m).comparison.published.map(|rate| published(compared(m), rate))
+    }),
+    column("x published", |m| compared(m).comparison.ratio_to_published.map(two)),
+    column("x base", |m| compared(m).comparison.ratio_to_baseline.map(two)),
+    column("x base, publ.", |m| compared(m).comparison.published_ratio_to_baseline.map(two)),
+    column("score", |m| figures(m).balance_score.map(two)),
+    column("reads kop/s", |m| m.read.and_then(|row| row.figures.ops_per_s).map(kops)),
+    column("writes kop/s", |m| m.write.and_then(|row| row.figures.ops_per_s).map(kops)),
+    column("starved", |m| figures(m).starved_threads.map(|n| n.to_string())),
+    column("fewest", |m| figures(m).min_ops.map(count)),
+    column("most", |m| figures(m).max_ops.map(count)),
+    column("Jain", |m| figures(m).jain.map(|jain| format!("{jain:.3}"))),
+    column("wait p50", |m| figures(m).wait_p50_ns.map(time)),
+    column("p99", |m| figures(m).wait_p99_ns.map(time)),
+    column("p99.9", |m| figures(m).wait_p999_ns.map(time)),
+    column("longest", |m| figures(m).wait_max_ns.map(time)),
+    column("longest read", |m| m.read.and_then(|row| row.figures.wait_max_ns).map(time)),
+    column("longest write", |m| m.write.and_then(|row| row.figures.wait_max_ns).map(time)),
+    column("free p50", |m| figures(m).free_p50_ns.map(time)),
+    column("free p99", |m| figures(m).free_p99_ns.map(time)),
+    column("free longest", |m| figures(m).free_max_ns.map(time)),
+    column("latency p50", |m| figures(m).latency_p50_ns.map(time)),
+    column("latency p99", |m| figures(m).latency_p99_ns.map(time)),
+    column("free, waited for", |m| figures(m).free_while_waited.map(percent)),
+    column("runs", |m| Some(m.row.runs.to_string())),
+    column("failed", |m| m.row.error.clone()),
+];
+
+fn figures<'a>(measured: &Measured<'a>) -> &'a Figures {
+    &measured.row.figures
+}
+
+/// The row that has a published figure: of a mix it may be that of a side.
+fn compared<'a>(measured: &Measured<'a>) -> &'a Row {
+    let has_one = |row: &&Row| row.comparison.published.is_some();
+    measured.rows().find(has_one).unwrap_or(measured.row)
+}
+
+fn two(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn published(row: &Row, rate: f64) -> String {
+    if row.figures.mb_per_s.is_some() {
+        format!("{} MB/s", digits(rate))
+    } else if rate < 1_000.0 {
+        // In relation to the baseline.
+        two(rate)
+    } else {
+        kops(rate)
+    }
+}
+
+impl Table {
+    /// The table of a group.
+    pub fn of(group: &Group<'_>) -> Self {
+        let shown: Vec<&Measured<'_>> = group.all.iter().collect();
+        let mut table =
+            Self { heads: Vec::new(), figures_from: 0, rows: vec![Vec::new(); shown.len()] };
+        for dimension in &DIMENSIONS {
+            if dimension.values(group).len() > 1 {
+                let cell = |m: &Measured<'_>| (dimension.value)(m.row).map(dimension.show);
+                table.add(dimension.name, &shown, cell);
+            }
+        }
+        for Column { head, cell } in &COLUMNS {
+            table.add(head, &shown, cell);
+            if *head == "lock" {
+                table.figures_from = table.heads.len();
+            }
+        }
+        table
+    }
+
+    /// A column, if any row has something in it.
+    fn add(
+        &mut self,
+        head: &'static str,
+        shown: &[&Measured<'_>],
+        cell: impl Fn(&Measured<'_>) -> Option<String>,
+    ) {
+        let cells: Vec<Option<String>> = shown.iter().map(|measured| cell(measured)).collect();
+        // That all are writers, say, is no news.
+        let is_news = head != "side" || cells.iter().any(|cell| cell != &cells[0]);
+        if is_news && cells.iter().any(Option::is_some) {
+            self.heads.push(head);
+            for (row, cell) in self.rows.iter_mut().zip(cells) {
+                row.push(cell.unwrap_or_default());
+            }
+        }
+    }
+
+    /// As a table of Markdown; of these columns, if any are named.
+    pub fn markdown(&self, columns: &[&str]) -> String {
+        let kept: Vec<usize> = (0..self.heads.len())
+            .filter(|&at| {
+                at < self.figures_from || columns.is_empty() || columns.contains(&self.heads[at])
+            })
+            .collect();
+        let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
+        let mut text = line(kept.iter().map(|&at| self.heads[at]).collect());
+        text += &format!("|{}\n", "---|".repeat(kept.len()));
+        for row in &self.rows {
+            let cell = |&at: &usize| if row[at].is_empty() { "-" } else { &row[at] };
+            text += &line(kept.iter().map(cell).collect());
+        }
+        text
+    }
+}
+
+/// Whether a lock was asked for: by its name, or without its family.
+pub fn is_asked_for(lock: &str, only: &[&str]) -> bool {
+    let member = |name: &&str| *name == lock || lock.strip_prefix("fairlock:") == Some(name);
+    only.is_empty() || only.iter().any(member)
+}

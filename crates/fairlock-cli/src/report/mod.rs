@@ -1,0 +1,210 @@
+//! `fairlock report`: results as a page, as one picture, or as tables.
+
+mod columns;
+mod group;
+mod page;
+mod pictures;
+mod profile;
+mod svg;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::json::Target;
+use crate::results::Results;
+use columns::{Table, is_asked_for};
+use group::{Group, shared};
+use profile::Profile;
+
+/// What to report on, and as what.
+#[derive(Args)]
+pub struct ReportFlags {
+    /// Results: files of `bench --json`, `sim --json` or `run --stats`
+    #[arg(value_name = "RESULT.json", required = true)]
+    pub results: Vec<PathBuf>,
+    /// Where to write it; `-` is stdout. Default: report.html for a page, stdout for the rest
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// A page; the first picture of speed against waits (svg, png); tables for a pull request;
+    /// all figures. Default: what the name of the output ends with, or html
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Only these locks
+    #[arg(long, value_name = "LOCK", value_delimiter = ',')]
+    pub locks: Vec<String>,
+    /// Only these columns of figures (md)
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    pub columns: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Html,
+    Svg,
+    Png,
+    Md,
+    Csv,
+}
+
+impl Format {
+    fn of(flags: &ReportFlags) -> Self {
+        let ending = flags.output.as_deref().and_then(Path::extension);
+        let by_name = ending.and_then(|ending| Self::from_str(ending.to_str()?, true).ok());
+        flags.format.or(by_name).unwrap_or(Self::Html)
+    }
+}
+
+/// Reports.
+pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
+    let format = Format::of(flags);
+    let (mut sources, profiles) = load(&flags.results)?;
+    let only: Vec<&str> = flags.locks.iter().map(String::as_str).collect();
+    for source in &mut sources {
+        source.rows.retain(|row| is_asked_for(&row.lock, &only));
+    }
+    if sources.iter().all(|source| source.rows.is_empty()) && profiles.is_empty() {
+        return Err(Error::usage("there are no rows of these locks: leave out --locks"));
+    }
+    let target = match (&flags.output, format) {
+        (Some(output), _) => Target::new("-o", output)?,
+        (None, Format::Html) => Target::new("-o", Path::new("report.html"))?,
+        (None, _) => Target::new("-o", Path::new("-"))?,
+    };
+    let groups = Group::all(&sources);
+    let text = match format {
+        Format::Html => page::page(&sources, &groups, &profiles).into_bytes(),
+        Format::Svg => picture(&groups)?.into_bytes(),
+        Format::Png => png(&picture(&groups)?)?,
+        Format::Md => markdown(&groups, &flags.columns).into_bytes(),
+        Format::Csv => csv(&sources)?.into_bytes(),
+    };
+    target.write_bytes(&text)?;
+    if flags.output.is_none() && format == Format::Html {
+        crate::output::print(b"report.html\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(files: &[PathBuf]) -> Result<(Vec<Results>, Vec<Profile>), Error> {
+    let (mut sources, mut profiles) = (Vec::new(), Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        match Profile::parse(file, &text) {
+            Some(profile) => profiles.push(profile),
+            None => sources.push(Results::load(file)?),
+        }
+    }
+    Ok((sources, profiles))
+}
+
+/// The first picture of speed against waits, with where its figures come from.
+fn picture(groups: &[Group<'_>]) -> Result<String, Error> {
+    let found = groups.iter().find_map(|group| Some((group, pictures::scatter(group)?)));
+    let (group, mut picture) = found.ok_or_else(|| {
+        Error::failed("nothing to draw: no workload here has speed and waits of two locks or more")
+    })?;
+    let svg = &mut picture.svg;
+    svg.height += 22.0;
+    // The locks are in the picture.
+    let command = group.source.command.split(" --locks").next().unwrap_or_default();
+    let from = format!("{command} · {}", group.source.origin());
+    let (middle, bottom) = (svg.width / 2.0, svg.height - 6.0);
+    let from = svg::escaped(&from);
+    svg.raw(format_args!(
+        "<text x=\"{middle:.0}\" y=\"{bottom:.0}\" text-anchor=\"middle\" style=\"font-size:11px\">{from}</text>"
+    ));
+    Ok(picture.svg.file(&picture.name))
+}
+
+#[cfg(feature = "png")]
+fn png(svg: &str) -> Result<Vec<u8>, Error> {
+    use resvg::{tiny_skia, usvg};
+    /// For paper, and screens with small pixels.
+    const SCALE: f32 = 2.0;
+    let failed = |why: String| Error::failed(format!("cannot draw the picture: {why}"));
+    let mut options = usvg::Options { font_family: "sans-serif".to_owned(), ..Default::default() };
+    options.fontdb_mut().load_system_fonts();
+    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| failed(error.to_string()))?;
+    let size = tree.size().to_int_size().scale_by(SCALE);
+    let size = size.ok_or_else(|| failed("it has no size".to_owned()))?;
+    let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height())
+        .ok_or_else(|| failed("it is too large".to_owned()))?;
+    let scale = tiny_skia::Transform::from_scale(SCALE, SCALE);
+    resvg::render(&tree, scale, &mut pixels.as_mut());
+    pixels.encode_png().map_err(|error| failed(error.to_string()))
+}
+
+#[cfg(not(feature = "png"))]
+fn png(_svg: &str) -> Result<Vec<u8>, Error> {
+    Err(Error::usage("PNG is not in this build: build with --features png, or use --format svg"))
+}
+
+fn markdown(groups: &[Group<'_>], columns: &[String]) -> String {
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut text = String::new();
+    for group in groups {
+        let (shared, source) = (shared(group), group.source);
+        let parts = [format!("**{}**", group.title()), shared, format!("`{}`", source.command)];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        text += &format!("{}, {}.\n\n", parts.join(", "), source.origin());
+        text += &Table::of(group).markdown(&columns);
+        text.push('\n');
+    }
+    text
+}
+
+/// Every key of every row, as it is in the files.
+fn csv(sources: &[Results]) -> Result<String, Error> {
+    let failed = |error| Error::failed(format!("cannot write the rows: {error}"));
+    let mut rows = Vec::new();
+    for source in sources {
+        for row in &source.rows {
+            let row = serde_json::to_value(row).map_err(failed)?;
+            rows.push((source, row));
+        }
+    }
+    let mut keys = BTreeSet::new();
+    for (_, row) in &rows {
+        let flat = row.as_object().into_iter().flatten();
+        keys.extend(flat.filter(|(_, value)| is_flat(value)).map(|(key, _)| key.clone()));
+    }
+    // What was run comes first.
+    const FIRST: [&str; 5] = ["workload", "case", "lock", "threads", "side"];
+    let rest = keys.iter().map(String::as_str).filter(|key| !FIRST.contains(key));
+    let keys: Vec<&str> = FIRST.into_iter().chain(rest).collect();
+    let mut text = format!("{},file,made,version\n", keys.join(","));
+    for (source, row) in &rows {
+        let mut cells: Vec<String> = keys.iter().map(|key| plain(&row[key])).collect();
+        cells.push(source.file.display().to_string());
+        cells.push(source.made.clone().unwrap_or_default());
+        cells.push(source.version.clone().unwrap_or_default());
+        let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
+        text += &format!("{}\n", cells.join(","));
+    }
+    Ok(text)
+}
+
+fn is_flat(value: &Value) -> bool {
+    !value.is_array() && !value.is_object()
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}

@@ -1,0 +1,495 @@
+//! What is drawn of a group of rows.
+
+use std::collections::BTreeMap;
+
+use super::group::{DIMENSIONS, Dimension, Group, Measured, Standing, describe, standing};
+use super::svg::{Axis, COLORS, LEFT, Scale, Svg, apart, escaped, frame, ruler};
+use crate::row::Row;
+use crate::units::{digits, time};
+
+/// A picture, and what it shows.
+pub struct Picture {
+    pub name: String,
+    pub note: String,
+    pub svg: Svg,
+}
+
+/// Lines of more locks than this are not told apart.
+const LINES: usize = 10;
+
+/// All pictures of a group.
+pub fn all(group: &Group<'_>) -> Vec<Picture> {
+    let mut all: Vec<Picture> = scatter(group).into_iter().collect();
+    for dimension in against() {
+        all.extend(lines(group, dimension));
+    }
+    all.extend(shares(group));
+    all.extend(waits(group));
+    all
+}
+
+/// A lock in a picture of all of them.
+struct Point {
+    lock: String,
+    speed: f64,
+    /// Nanoseconds.
+    wait: f64,
+    starved: usize,
+}
+
+/// Speed against longest wait, a point a lock: the picture that tells the story.
+pub fn scatter(group: &Group<'_>) -> Option<Picture> {
+    let points = points(group);
+    if points.len() < 2 {
+        return None;
+    }
+    let one = group.configurations == 1;
+    let unit = if one {
+        "thousand operations a second (higher is better)"
+    } else {
+        "speed, the fastest being 1 (higher is better)"
+    };
+    let mut svg = Svg::new(760.0, 420.0_f64.max(80.0 + 17.0 * points.len() as f64 / 1.5));
+    let x = Axis::log(points.iter().map(|point| point.wait));
+    let y = Axis::from_zero(points.iter().map(|point| point.speed));
+    let x = Scale {
+        axis: x,
+        title: "longest wait (further left is better)",
+        show: &|ns| time(ns as u64),
+    };
+    let y = Scale { axis: y, title: unit, show: &digits };
+    let (xs, ys) = frame(&mut svg, &x, &y, 16.0);
+
+    let front = front(&points);
+    let path = front.iter().map(|&at| {
+        let (x, y) = (xs.at(points[at].wait), ys.at(points[at].speed));
+        format!("{x:.0} {y:.0}")
+    });
+    let path = path.collect::<Vec<_>>().join("L");
+    svg.raw(format_args!(
+        "<path class=\"k8 line\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"4 4\" d=\"M{path}\"/>",
+        COLORS[8]
+    ));
+    let middle = f64::midpoint(LEFT, svg.width - 16.0);
+    let is_left = |point: &Point| xs.at(point.wait) > middle;
+    let mut places = vec![0.0; points.len()];
+    for side in [false, true] {
+        let own: Vec<usize> =
+            (0..points.len()).filter(|&at| is_left(&points[at]) == side).collect();
+        let wanted: Vec<f64> = own.iter().map(|&at| ys.at(points[at].speed)).collect();
+        for (at, place) in own.iter().zip(apart(&wanted, 16.0, svg.height - 52.0)) {
+            places[*at] = place;
+        }
+    }
+    for (at, point) in points.iter().enumerate() {
+        let (x, y) = (xs.at(point.wait), ys.at(point.speed));
+        let color = match standing(&point.lock) {
+            Standing::Ours => 0,
+            Standing::Peer => 1,
+            Standing::Other => 8,
+        };
+        let size = if color == 0 { 7 } else { 5 };
+        let hollow = point.starved > 0;
+        let title = escaped(&point.says(one));
+        let (fill, class) = if hollow { ("#fff", " hollow") } else { (COLORS[color], "") };
+        let stroke = COLORS[color];
+        svg.raw(format_args!(
+            "<circle class=\"k{color}{class}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"{size}\" fill=\"{fill}\" \
+             stroke=\"{stroke}\" stroke-width=\"2\"><title>{title}</title></circle>"
+        ));
+        let (dx, anchor) = if is_left(point) { (-12.0, "end") } else { (12.0, "start") };
+        if (places[at] - y).abs() > 8.0 {
+            let (from, to, height) = (x + dx * 0.6, x + dx * 0.9, places[at]);
+            svg.raw(format_args!(
+                "<path class=\"grid\" stroke=\"#d0d7de\" d=\"M{from:.0} {y:.0}L{to:.0} {height:.0}\"/>"
+            ));
+        }
+        let starved = match point.starved {
+            0 => String::new(),
+            n => format!(" ✕ {n} starved"),
+        };
+        svg.text(x + dx, places[at] + 4.0, anchor, &format!("{}{starved}", point.lock));
+    }
+    let of_many = if one {
+        String::new()
+    } else {
+        let n = group.configurations;
+        format!(
+            " Over {n} configurations: the geometric mean of the speed in relation to the fastest \
+             lock, and the longest wait of any."
+        )
+    };
+    Some(Picture {
+        name: format!("Speed against longest wait, {}", group.title()),
+        note: format!(
+            "Dashed: the front; no other lock is faster with shorter waits. Hollow, with ✕: threads \
+             were starved. Blue: ours; brown: peers; grey: other policies, and the textbook's.{of_many}"
+        ),
+        svg,
+    })
+}
+
+impl Point {
+    fn says(&self, one: bool) -> String {
+        let unit = if one { "kop/s" } else { "of the fastest" };
+        let Self { lock, starved, .. } = self;
+        let wait = time(self.wait as u64);
+        format!("{lock}: {} {unit}, longest wait {wait}, starved {starved}", digits(self.speed))
+    }
+}
+
+/// Locks that were measured in all configurations.
+fn points(group: &Group<'_>) -> Vec<Point> {
+    let fastest = group.fastest();
+    let of_lock = |lock: &str| {
+        let own: Vec<&Row> =
+            group.all.iter().map(|measured| measured.row).filter(|row| row.lock == lock).collect();
+        if own.len() < group.configurations {
+            return None;
+        }
+        let of_lock = group.all.iter().filter(|measured| measured.row.lock == lock);
+        let speed = match group.configurations {
+            1 => own[0].speed()? / 1e3,
+            _ => mean(of_lock.filter_map(|measured| relative(measured, &fastest)))?,
+        };
+        Some(Point {
+            lock: lock.to_owned(),
+            speed,
+            wait: own.iter().filter_map(|row| row.figures.wait_max_ns).max()? as f64,
+            starved: own.iter().filter_map(|row| row.figures.starved_threads).max().unwrap_or(0),
+        })
+    };
+    group.locks().into_iter().filter_map(of_lock).collect()
+}
+
+fn relative(measured: &Measured<'_>, fastest: &[f64]) -> Option<f64> {
+    Some(measured.row.speed()? / fastest[measured.configuration]).filter(|x| x.is_finite())
+}
+
+/// The geometric mean.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    // A lock that did nothing somewhere is shown as one that did next to nothing.
+    let logs: Vec<f64> = values.map(|value| value.max(1e-6).ln()).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// The points that no other is better than in both respects, from the shortest wait.
+fn front(points: &[Point]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..points.len()).filter(|&at| points[at].starved == 0).collect();
+    order.sort_by(|&a, &b| {
+        points[a].wait.total_cmp(&points[b].wait).then(points[b].speed.total_cmp(&points[a].speed))
+    });
+    let mut best = f64::MIN;
+    order.retain(|&at| {
+        let is_better = points[at].speed > best;
+        best = best.max(points[at].speed);
+        is_better
+    });
+    order
+}
+
+/// What speed and waits are drawn against.
+fn against() -> impl Iterator<Item = &'static Dimension> {
+    const AGAINST: [&str; 4] = ["threads", "overcommit", "held", "outside"];
+    DIMENSIONS.iter().filter(|dimension| AGAINST.contains(&dimension.name))
+}
+
+/// The locks of a group that are told apart by lines: ours, then peers, then others.
+fn told_apart<'a>(group: &Group<'a>) -> Vec<&'a str> {
+    let mut locks = group.locks();
+    locks.sort_by_key(|lock| standing(lock));
+    locks.truncate(LINES);
+    locks
+}
+
+/// Speed, and p99.9 waits, against a dimension.
+fn lines(group: &Group<'_>, dimension: &Dimension) -> Vec<Picture> {
+    let values = dimension.values(group);
+    // Threads and overcommit are the same; one picture is enough.
+    let is_said =
+        dimension.name == "threads" && group.all.iter().any(|m| m.row.overcommit.is_some());
+    if values.len() < 2 || is_said {
+        return Vec::new();
+    }
+    let fastest = group.fastest();
+    let one = group.configurations == values.len();
+    let is_cost = group.all.iter().all(|measured| measured.row.figures.ns_per_op.is_some());
+    let speed = |measured: &Measured<'_>| match (is_cost, one) {
+        (true, _) => measured.row.figures.ns_per_op,
+        (false, true) => measured.row.speed().map(|speed| speed / 1e3),
+        (false, false) => relative(measured, &fastest),
+    };
+    let unit = match (is_cost, one) {
+        (true, _) => "nanoseconds an operation",
+        (false, true) => "thousand operations a second",
+        (false, false) => "speed, the fastest being 1",
+    };
+    let title = group.title();
+    let note = match group.configurations / values.len() {
+        0 | 1 => String::new(),
+        n => format!("Geometric means over {n} configurations each."),
+    };
+    let picture = |what: &str, svg| Picture {
+        name: format!("{what} against {}, {title}", dimension.name),
+        note: note.clone(),
+        svg,
+    };
+    let mut all = Vec::new();
+    let lines = series(group, dimension, &values, &speed);
+    all.extend(
+        line_plot(dimension, &values, &lines, unit, &digits, false)
+            .map(|svg| picture("Speed", svg)),
+    );
+    let wait = |m: &Measured<'_>| m.row.figures.wait_p999_ns.map(|ns| ns.max(1) as f64);
+    let lines = series(group, dimension, &values, &wait);
+    let show = |ns: f64| time(ns as u64);
+    let svg = line_plot(dimension, &values, &lines, "99.9 % of the waits are shorter", &show, true);
+    all.extend(svg.map(|svg| picture("p99.9 waits", svg)));
+    all
+}
+
+type Series<'a> = Vec<(&'a str, Vec<(f64, f64)>)>;
+
+fn series<'a>(
+    group: &Group<'a>,
+    dimension: &Dimension,
+    values: &[f64],
+    figure: &dyn Fn(&Measured<'_>) -> Option<f64>,
+) -> Series<'a> {
+    let line = |lock: &'a str| {
+        let at = |&x: &f64| {
+            let here = group.all.iter().filter(|measured| {
+                measured.row.lock == lock && (dimension.value)(measured.row) == Some(x)
+            });
+            Some((x, mean(here.filter_map(figure))?))
+        };
+        (lock, values.iter().filter_map(at).collect())
+    };
+    let lines = told_apart(group).into_iter().map(line);
+    lines.filter(|(_, points): &(&str, Vec<(f64, f64)>)| !points.is_empty()).collect()
+}
+
+fn line_plot(
+    dimension: &Dimension,
+    values: &[f64],
+    lines: &Series<'_>,
+    unit: &str,
+    show: &dyn Fn(f64) -> String,
+    is_log: bool,
+) -> Option<Svg> {
+    let ys = || lines.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y));
+    if ys().count() < 2 {
+        return None;
+    }
+    let mut svg = Svg::new(760.0, 340.0);
+    // Nought has no logarithm: it gets a place beside the least.
+    let least = values.iter().copied().filter(|&value| value > 0.0).fold(f64::MAX, f64::min);
+    let place = |value: f64| if value > 0.0 { value } else { least / 4.0 };
+    let named = |value: f64| {
+        let is_nought = values.contains(&0.0) && (value - least / 4.0).abs() < 1e-9;
+        (dimension.show)(if is_nought { 0.0 } else { value })
+    };
+    let x = Scale {
+        axis: Axis::log(values.iter().map(|&x| place(x))),
+        title: dimension.name,
+        show: &named,
+    };
+    let y = if is_log { Axis::log(ys()) } else { Axis::from_zero(ys()) };
+    let y = Scale { axis: y, title: unit, show };
+    const ROOM: f64 = 190.0;
+    let (xs, ys) = frame(&mut svg, &x, &y, ROOM);
+    let ends: Vec<f64> =
+        lines.iter().filter_map(|(_, line)| line.last()).map(|p| ys.at(p.1)).collect();
+    let places = apart(&ends, 16.0, svg.height - 50.0);
+    for (number, ((lock, points), label)) in lines.iter().zip(places).enumerate() {
+        let color = if standing(lock) == Standing::Ours { 0 } else { 1 + (number + 7) % 8 };
+        let stroke = COLORS[color];
+        let width = if color == 0 { 3 } else { 2 };
+        let dash = ["", " stroke-dasharray=\"7 3\"", " stroke-dasharray=\"2 3\""][number % 3];
+        let dash = if color == 0 { "" } else { dash };
+        let path = points.iter().map(|&(x, y)| format!("{:.0} {:.0}", xs.at(place(x)), ys.at(y)));
+        let path = path.collect::<Vec<_>>().join("L");
+        svg.raw(format_args!(
+            "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{dash} d=\"M{path}\"/>"
+        ));
+        for &(x, y) in points {
+            let title = escaped(&format!(
+                "{lock}, {} {}: {}",
+                dimension.name,
+                (dimension.show)(x),
+                show(y)
+            ));
+            let (x, y) = (xs.at(place(x)), ys.at(y));
+            svg.raw(format_args!(
+                "<circle class=\"k{color}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"4\" fill=\"{stroke}\"><title>{title}</title></circle>"
+            ));
+        }
+        let end = svg.width - ROOM;
+        if let Some(&(x, y)) = points.last() {
+            let (x, y, to) = (xs.at(place(x)), ys.at(y), end + 18.0);
+            svg.raw(format_args!(
+                "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\".7\" d=\"M{x:.0} {y:.0}L{to:.0} {label:.0}\"/>"
+            ));
+        }
+        svg.text(end + 22.0, label + 4.0, "start", lock);
+    }
+    Some(svg)
+}
+
+/// How many operations each thread had, a bar a thread, in the configuration with the most
+/// threads.
+fn shares(group: &Group<'_>) -> Option<Picture> {
+    const ROW: f64 = 46.0;
+    const NAMES: f64 = 190.0;
+    let configuration = group.fullest()?;
+    let told = told_apart(group);
+    let mut by_lock: BTreeMap<usize, (&Measured<'_>, Vec<u64>)> = BTreeMap::new();
+    for measured in group.within(configuration) {
+        let place = told.iter().position(|lock| *lock == measured.row.lock);
+        let mut ops: Vec<u64> =
+            measured.rows().flat_map(|row| row.ops_by_thread.iter().copied()).collect();
+        ops.sort_unstable_by(|a, b| b.cmp(a));
+        if let Some(place) = place.filter(|_| ops.len() > 1) {
+            by_lock.insert(place, (measured, ops));
+        }
+    }
+    let first = by_lock.values().next()?.0;
+    let words = describe(group, first.row);
+    let mut svg = Svg::new(760.0, ROW * by_lock.len() as f64 + 8.0);
+    for (line, (measured, ops)) in by_lock.values().enumerate() {
+        let lock = &measured.row.lock;
+        let color = if standing(lock) == Standing::Ours { 0 } else { 8 };
+        let (least, most) = (ops[ops.len() - 1], ops[0]);
+        let bottom = ROW * (line + 1) as f64;
+        let bar = (svg.width - NAMES - 20.0) / ops.len() as f64;
+        let mut path = format!("M{NAMES:.0} {bottom:.0}");
+        for (thread, &n) in ops.iter().enumerate() {
+            let height = (ROW - 10.0) * n as f64 / most.max(1) as f64;
+            let right = NAMES + bar * (thread + 1) as f64;
+            path += &format!("V{:.0}H{right:.0}", bottom - height);
+        }
+        path += &format!("V{bottom:.0}Z");
+        let says = format!(
+            "{lock}: {} threads, from {} to {} operations",
+            ops.len(),
+            crate::units::count(least),
+            crate::units::count(most)
+        );
+        let title = escaped(&says);
+        let fill = COLORS[color];
+        svg.raw(format_args!(
+            "<path class=\"k{color}\" fill=\"{fill}\" d=\"{path}\"><title>{title}</title></path>"
+        ));
+        svg.text(NAMES - 8.0, bottom - 14.0, "end", lock);
+    }
+    Some(Picture {
+        name: format!("Operations of each thread, {}", group.title()),
+        note: format!(
+            "A bar is a thread, from the one with the most operations to the one with the fewest, in \
+             the run whose shares were least even{}{words}.",
+            if words.is_empty() { "" } else { "; " }
+        ),
+        svg,
+    })
+}
+
+/// Waits by percentile, in the configuration with the most threads; of each side.
+fn waits(group: &Group<'_>) -> Vec<Picture> {
+    let Some(configuration) = group.fullest() else { return Vec::new() };
+    let told = told_apart(group);
+    let mut rows: Vec<&Measured<'_>> =
+        group.within(configuration).filter(|m| told.contains(&m.row.lock.as_str())).collect();
+    rows.sort_by_key(|m| told.iter().position(|lock| *lock == m.row.lock));
+    let has_sides = rows.iter().any(|m| m.read.is_some() && m.write.is_some());
+    let of = |pick: fn(&Measured<'_>) -> Option<Waits>, what: &str| {
+        let waits: Vec<Waits> = rows.iter().filter_map(|m| pick(m)).collect();
+        wait_plot(&waits).map(|svg| Picture {
+            name: format!("Waits{what}, {}", group.title()),
+            note: format!(
+                "Circle: half of the waits are shorter; diamond: 99 %; square: 99.9 %; bar: the longest. {}",
+                rows.first().map_or_else(String::new, |m| describe(group, m.row))
+            ),
+            svg,
+        })
+    };
+    let pictures = if has_sides {
+        [of(|m| Waits::of(m.read?), " of readers"), of(|m| Waits::of(m.write?), " of writers")]
+    } else {
+        [of(|m| Waits::of(m.row), ""), None]
+    };
+    pictures.into_iter().flatten().collect()
+}
+
+/// Nanoseconds, by percentile.
+struct Waits {
+    lock: String,
+    at: [u64; 4],
+}
+
+impl Waits {
+    fn of(row: &Row) -> Option<Self> {
+        let f = &row.figures;
+        // How long the lock was free, where that is what a workload is about.
+        let at = match f.free_p50_ns {
+            Some(p50) => [p50, f.free_p99_ns?, f.free_p99_ns?, f.free_max_ns?],
+            None => [f.wait_p50_ns?, f.wait_p99_ns?, f.wait_p999_ns?, f.wait_max_ns?],
+        };
+        Some(Self { lock: row.lock.clone(), at })
+    }
+}
+
+fn wait_plot(waits: &[Waits]) -> Option<Svg> {
+    const ROW: f64 = 26.0;
+    const NAMES: f64 = 190.0;
+    if waits.is_empty() {
+        return None;
+    }
+    let mut svg = Svg::new(760.0, ROW * waits.len() as f64 + 60.0);
+    let all = waits.iter().flat_map(|waits| waits.at).map(|ns| ns.max(1) as f64);
+    let x = Scale { axis: Axis::log(all), title: "wait", show: &|ns| time(ns as u64) };
+    let xs = ruler(&mut svg, &x, NAMES);
+    for (line, Waits { lock, at }) in waits.iter().enumerate() {
+        let color = if standing(lock) == Standing::Ours { 0 } else { 8 };
+        let fill = COLORS[color];
+        let y = ROW * (line as f64 + 0.5) + 4.0;
+        let [p50, p99, p999, longest] = at.map(|ns| xs.at(ns.max(1) as f64));
+        let says = at.map(time);
+        let title = escaped(&format!(
+            "{lock}: p50 {}, p99 {}, p99.9 {}, longest {}",
+            says[0], says[1], says[2], says[3]
+        ));
+        svg.raw(format_args!(
+            "<g class=\"k{color}\" fill=\"{fill}\" stroke=\"{fill}\"><title>{title}</title>\
+             <path d=\"M{p50:.0} {y:.0}H{longest:.0}M{longest:.0} {:.0}v16\" stroke-width=\"2\"/>\
+             <circle cx=\"{p50:.0}\" cy=\"{y:.0}\" r=\"5\"/>\
+             <path d=\"M{:.0} {y:.0}l6 -6l6 6l-6 6z\"/><rect x=\"{:.0}\" y=\"{:.0}\" width=\"8\" height=\"8\"/></g>",
+            y - 8.0,
+            p99 - 6.0,
+            p999 - 4.0,
+            y - 4.0
+        ));
+        svg.text(NAMES - 8.0, y + 4.0, "end", lock);
+    }
+    Some(svg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(speed: f64, wait: f64, starved: usize) -> Point {
+        Point { lock: "x".into(), speed, wait, starved }
+    }
+
+    #[test]
+    fn the_front_has_what_nothing_beats_and_nobody_that_starves() {
+        let points = [
+            point(900.0, 8e6, 0),
+            point(910.0, 29e6, 0),
+            point(90.0, 6e6, 0),
+            point(600.0, 90e6, 0),
+            point(2_000.0, 1e6, 3),
+        ];
+        assert_eq!(front(&points), [2, 0, 1]);
+    }
+}

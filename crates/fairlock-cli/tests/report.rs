@@ -1,0 +1,271 @@
+//! `fairlock report`: pages, pictures and tables from results that are made up, or simulated.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fairlock_testing as _; // the watchdog
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn fairlock(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairlock")).args(args).output().expect("fairlock starts")
+}
+
+fn row(lock: &str, threads: usize, kops: f64, longest_ms: f64, starved: usize) -> Value {
+    let ns = |share: f64| (longest_ms * 1e6 * share) as u64;
+    let mut ops = vec![1_000; threads];
+    ops[..starved].fill(0);
+    json!({
+        "workload": "handoff", "case": "busy", "side": "write", "lock": lock, "threads": threads,
+        "runs": 3, "ops_per_s": kops * 1e3, "ops_per_s_min": kops * 9e2, "ops_per_s_max": kops * 1.1e3,
+        "min_ops": ops.iter().min(), "max_ops": 1_000, "starved_threads": starved, "jain": 0.9,
+        "wait_p50_ns": ns(0.1), "wait_p99_ns": ns(0.4), "wait_p999_ns": ns(0.7), "wait_max_ns": ns(1.0),
+        "ops_by_thread": ops,
+    })
+}
+
+fn document(rows: Vec<Value>) -> Value {
+    json!({
+        "schema": "fairlock/1", "version": "9.8.7", "made": "2026-11-22T10:00:00Z",
+        "machine": { "cpus": 2, "cpu_model": "a model <of> CPU", "kernel": "6.18" },
+        "command": "fairlock bench handoff --case busy", "interrupted": false, "rows": rows,
+    })
+}
+
+fn sixty_writers() -> Value {
+    document(vec![
+        row("fairlock:default", 60, 914.0, 8.03, 0),
+        row("parking_lot", 60, 912.0, 29.4, 0),
+        row("std", 60, 611.0, 90.1, 0),
+        row("fairlock:unfair", 60, 950.0, 209.0, 7),
+    ])
+}
+
+/// A folder for files.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// What a report on these files is, written to a file of that name.
+    fn report(&self, files: &[&Path], name: &str, flags: &[&str]) -> Vec<u8> {
+        let out = self.path(name);
+        let mut args = vec!["report"];
+        args.extend(files.iter().map(|file| file.to_str().unwrap()));
+        args.extend(["-o", out.to_str().unwrap()]);
+        args.extend(flags);
+        let output = fairlock(&args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::read(out).unwrap()
+    }
+
+    fn text(&self, files: &[&Path], name: &str, flags: &[&str]) -> String {
+        String::from_utf8(self.report(files, name, flags)).unwrap()
+    }
+}
+
+#[test]
+fn a_page_has_everything_in_it_and_loads_nothing() {
+    let folder = Folder::new();
+    let results = folder.file("a.json", &sixty_writers().to_string());
+    let page = folder.text(&[&results], "page.html", &[]);
+    for said in [
+        "<!DOCTYPE html>",
+        "<html lang=\"en\">",
+        "name=\"viewport\"",
+        "prefers-color-scheme",
+        "@media print",
+        // Where every number is from.
+        "fairlock bench handoff --case busy",
+        "a model &lt;of&gt; CPU",
+        "2026-11-22",
+        "version 9.8.7",
+        // The pictures, for who cannot see them, too.
+        "Speed against longest wait, handoff: busy",
+        "role=\"img\"",
+        "<title>fairlock:default: 914 kop/s, longest wait 8.03 ms, starved 0</title>",
+        "Operations of each thread",
+        "Waits, handoff: busy",
+        "✕ 7 starved",
+        // The table.
+        "<th scope=\"col\"",
+        "Save as CSV",
+        "<td>8.03 ms",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    for loads in ["http://", "https://", "<img", "src=", "@import", "url("] {
+        assert!(!page.contains(loads), "{loads}");
+    }
+}
+
+#[test]
+fn a_picture_is_an_svg_of_its_own() {
+    let folder = Folder::new();
+    let results = folder.file("a.json", &sixty_writers().to_string());
+    let svg = folder.text(&[&results], "picture.svg", &[]);
+    assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{svg}");
+    assert!(svg.trim_end().ends_with("</svg>") && svg.contains("2026-11-22"), "{svg}");
+    assert_eq!(svg.matches("<circle").count(), 4);
+    assert_eq!(svg.matches("class=\"k0\"").count(), 1, "ours as it comes");
+    // The one that starves is hollow, and on no front.
+    assert_eq!(svg.matches("hollow\" cx").count(), 1);
+    let few = folder.text(&[&results], "few.svg", &["--locks", "default,std"]);
+    assert_eq!(few.matches("<circle").count(), 2);
+}
+
+#[test]
+fn tables_are_markdown_or_csv() {
+    let folder = Folder::new();
+    let results = folder.file("a.json", &sixty_writers().to_string());
+    let columns = ["--columns", "kop/s,longest"];
+    let markdown = folder.text(&[&results], "tables.md", &columns);
+    assert!(markdown.contains("| lock | kop/s | longest |\n|---|---|---|\n"), "{markdown}");
+    assert!(markdown.contains("\n| fairlock:default | 914 | 8.03 ms |\n"), "{markdown}");
+    assert!(markdown.contains("threads 60") && markdown.contains("version 9.8.7"), "{markdown}");
+    let csv = folder.text(&[&results], "all.csv", &[]);
+    let mut lines = csv.lines();
+    let heads: Vec<&str> = lines.next().unwrap().split(',').collect();
+    assert_eq!(heads[..5], ["workload", "case", "lock", "threads", "side"]);
+    assert!(heads.contains(&"wait_max_ns") && !heads.contains(&"ops_by_thread"), "{heads:?}");
+    assert_eq!(lines.count(), 4);
+    assert!(csv.contains("\nhandoff,busy,fairlock:default,60,write,"), "{csv}");
+}
+
+#[test]
+fn speed_is_drawn_against_threads_where_they_differ() {
+    let folder = Folder::new();
+    let mut rows = Vec::new();
+    for threads in [4, 16, 64] {
+        rows.push(row("fairlock:default", threads, 900.0, 8.0, 0));
+        rows.push(row("std", threads, 2_000.0 / threads as f64, 90.0, 0));
+    }
+    let results = folder.file("a.json", &document(rows).to_string());
+    let page = folder.text(&[&results], "page.html", &[]);
+    for said in [
+        "Speed against threads, handoff: busy",
+        "p99.9 waits against threads",
+        "<title>std, threads 16: 125</title>",
+        "Over 3 configurations",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+}
+
+#[test]
+fn a_simulated_run_has_what_was_published_and_the_judgement() {
+    let folder = Folder::new();
+    let json = folder.path("sim.json");
+    let args = ["sim", "handoff", "--case", "sleep", "--duration", "2ms", "--json"];
+    let output = fairlock(&[&args[..], &[json.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = folder.text(&[&json], "page.html", &[]);
+    for said in ["handoff: sleep, on ", "x base, publ.", "Judgement", "starved 28 of 60"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+}
+
+#[test]
+fn a_programs_locks_are_a_page_too() {
+    let folder = Folder::new();
+    let lock = |symbol: &str, longest: u64| {
+        json!({
+            "pid": 7, "policy": "default", "address": "0x10", "object": null, "symbol": symbol,
+            "offset": 0, "reads": 90, "writes": 5, "waits": 3, "wait_total_ns": 2 * longest,
+            "wait_max_ns": longest, "readers": 0, "writer": 0, "events": {},
+        })
+        .to_string()
+    };
+    let text = format!("{}\n{}\n", lock("cache<int>", 4_000_000), lock("log", 9_000_000));
+    let stats = folder.file("stats.json", &text);
+    let results = folder.file("a.json", &sixty_writers().to_string());
+    let page = folder.text(&[&results, &stats], "page.html", &[]);
+    assert!(page.contains("cache&lt;int&gt;: 3 waits, the longest 4.00 ms"), "{page}");
+    let (log, cache) = (page.find(">log<").unwrap(), page.find(">cache&lt;int&gt;<").unwrap());
+    assert!(log < cache, "longest first");
+}
+
+#[test]
+fn a_full_bench_is_a_page_of_less_than_a_megabyte() {
+    // As many rows as `bench all` has, of as many locks.
+    let mut rows = Vec::new();
+    for lock in 0..18 {
+        for threads in [2, 4, 8, 16, 32, 64, 96] {
+            for pauses in [1, 20, 100] {
+                for (case, sides) in [
+                    ("mixed", &["read", "write", "all"][..]),
+                    ("reader_alone", &["read"]),
+                    ("writer_alone", &["write"]),
+                ] {
+                    for side in sides {
+                        let mut row = row(&format!("lock:number_{lock}"), threads, 900.0, 8.0, 0);
+                        row["workload"] = "reader-spin".into();
+                        row["case"] = case.into();
+                        row["side"] = (*side).into();
+                        row["cs_load"] = pauses.into();
+                        rows.push(row);
+                    }
+                }
+            }
+        }
+    }
+    for lock in 0..10 {
+        for threads in [2, 8, 32, 96] {
+            for outside in [0, 1, 10, 100, 1_000] {
+                for reads in [0, 50, 90, 99] {
+                    for form in ["rwlock", "mutex", "range"] {
+                        let mut row = row(&format!("lock:number_{lock}"), threads, 900.0, 8.0, 0);
+                        row["workload"] = "think".into();
+                        row["form"] = form.into();
+                        row["reads_percent"] = reads.into();
+                        row["outside"] = outside.into();
+                        rows.push(row);
+                    }
+                }
+            }
+        }
+    }
+    let folder = Folder::new();
+    let results = folder.file("a.json", &document(rows).to_string());
+    let page = folder.report(&[&results], "page.html", &[]);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn what_cannot_be_reported_on_is_refused_with_the_mend() {
+    let folder = Folder::new();
+    let results = folder.file("a.json", &sixty_writers().to_string());
+    let results = results.to_str().unwrap();
+    let one = document(vec![row("std", 60, 600.0, 90.0, 0)]).to_string();
+    let one = folder.file("one.json", &one);
+    let mut cases = vec![
+        (vec!["report", "no-such.json"], 2, "cannot read"),
+        (vec!["report", results, "--locks", "nsync"], 2, "leave out --locks"),
+        (vec!["report", results, "-o", "no/such/folder/x.html"], 1, "make the folder first"),
+        (vec!["report", one.to_str().unwrap(), "--format", "svg"], 1, "two locks or more"),
+        (vec!["report", results, "--format", "pdf"], 2, "svg"),
+    ];
+    if cfg!(not(feature = "png")) {
+        cases.push((vec!["report", results, "--format", "png"], 2, "--features png"));
+    }
+    for (args, code, mend) in cases {
+        let output = fairlock(&args);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+        assert!(error.contains(mend) && error.lines().count() == 1, "{args:?}: {error}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
