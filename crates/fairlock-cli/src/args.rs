@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::compare::{Check, CompareFlags};
+use crate::doctor::DoctorFlags;
 use crate::names;
 use crate::preload::RunFlags;
 use crate::report::ReportFlags;
@@ -65,6 +66,11 @@ pub enum Command {
     Report {
         #[command(flatten)]
         flags: ReportFlags,
+    },
+    /// Look at this machine: what it offers to locks, and what that means for figures
+    Doctor {
+        #[command(flatten)]
+        flags: DoctorFlags,
     },
     /// Try our locks under many schedules, checked after every step
     Torture {

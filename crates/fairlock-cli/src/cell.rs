@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbance::Disturbance;
+use crate::interference::Interference;
 use crate::workload::range;
 use crate::workload::setup::Setup;
 
@@ -334,6 +335,9 @@ pub struct CellReport {
     /// How much of the time the lock was free and waited for, where that is known.
     #[serde(default)]
     pub free: Option<Free>,
+    /// What took CPUs from it, where the system says so.
+    #[serde(default)]
+    pub interference: Option<Interference>,
 }
 
 impl CellReport {

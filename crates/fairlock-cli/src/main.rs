@@ -12,7 +12,9 @@ mod compare;
 mod completions;
 mod direct_file;
 mod disturbance;
+mod doctor;
 mod error;
+mod interference;
 mod json;
 mod layout;
 mod locks;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Some(Command::Sim { workloads, flags }) => sim::sim(&workloads, &flags),
         Some(Command::Merge { parts, json }) => sim::merge::merge(&parts, json.as_deref()),
         Some(Command::Compare { flags }) => compare::compare(&flags),
+        Some(Command::Doctor { flags }) => doctor::doctor(&flags),
         Some(Command::Report { flags }) => report::report(&flags),
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
 use crate::disturbance::Disturbance;
+use crate::interference::Interference;
 use crate::locks::is_peer;
 use crate::runner::Measured;
 use crate::stats::{balance_score, jain, median, starved};
@@ -48,6 +49,9 @@ pub struct Row {
     /// Operations of each thread, of a side, in the run whose shares were least even.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ops_by_thread: Vec<u64>,
+    /// What took CPUs from it, in the worst of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interference: Option<Interference>,
     #[serde(flatten)]
     pub comparison: Comparison,
     /// Speed in relation to the best peer of the same run.
@@ -159,6 +163,11 @@ impl Row {
         (self.workload, self.case, self.threads, self.cs_load, self.range, self.side)
     }
 
+    /// Whether the machine was busy with something else meanwhile.
+    pub fn is_disturbed(&self) -> bool {
+        self.interference.is_some_and(|taken| taken.disturbs())
+    }
+
     /// The figure that simulated and published rows are compared by.
     pub fn rate(&self) -> Option<f64> {
         rate(&self.figures)
@@ -265,6 +274,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         by_seed: Vec::new(),
         by_run: ByRun::default(),
         ops_by_thread: runs::least_even(m, side),
+        interference: m.reports.iter().filter_map(|r| r.interference).reduce(Interference::or),
         comparison: Comparison::default(),
         ratio_to_best_peer: None,
         ratio_to_fastest_peer: None,

@@ -3,6 +3,7 @@
 pub mod program;
 
 use crate::cell::{Case, Side, Workload};
+use crate::interference::Interference;
 use crate::layout::{Column, NOTHING, Table};
 use crate::row::Row;
 use crate::units::{count, digits, kops, time};
@@ -39,6 +40,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         };
         out.push_str(&rows[0].disturbance.caption());
         out.push_str(&text);
+        out.push_str(&disturbed(&rows));
         for row in rows.iter().filter(|row| row.error.is_some()) {
             let why = row.error.as_deref().unwrap_or_default();
             out.push_str(&format!(
@@ -89,7 +91,7 @@ fn range(rows: &[&Row], width: Option<usize>) -> String {
             table.row([
                 row.case.name().to_owned(),
                 or_dash(row.range.held, |n| count(n as u64)),
-                row.lock.clone(),
+                marked(row),
                 or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}")),
                 ratio(row),
             ]);
@@ -137,7 +139,7 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
             or_dash(row.range.shape, |shape| shape.name().to_owned()),
             or_dash(row.range.section_ns, |ns| time(u64::from(ns))),
             or_dash(row.range.reads_percent, |percent| format!("{percent} %")),
-            row.lock.clone(),
+            marked(row),
             row.side.name().to_owned(),
             row.threads.to_string(),
             or_dash(row.figures.ops_per_s, kops),
@@ -180,7 +182,7 @@ fn who_gets_it<const N: usize>(
     for row in rows {
         let f = &row.figures;
         let figures = [
-            row.lock.clone(),
+            marked(row),
             row.threads.to_string(),
             or_dash(f.ops_per_s, kops),
             spread(row),
@@ -232,7 +234,7 @@ fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
         table.row([
             row.threads.to_string(),
             or_dash(row.cs_load, |n| n.to_string()),
-            row.lock.clone(),
+            marked(row),
             rate(total),
             or_dash(total, ratio),
             or_dash(total, score),
@@ -269,7 +271,7 @@ fn direct_io(rows: &[&Row], width: Option<usize>) -> String {
         table.row([
             row.case.name().to_owned(),
             row.side.name().to_owned(),
-            row.lock.clone(),
+            marked(row),
             or_dash(f.mb_per_s, digits),
             ratio(row),
             or_dash(f.share_of_alone, |share| format!("{share:.2}")),
@@ -296,7 +298,7 @@ fn uncontended(rows: &[&Row], width: Option<usize>) -> String {
     for row in rows {
         table.row([
             row.case.name().to_owned(),
-            row.lock.clone(),
+            marked(row),
             or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}")),
             ratio(row),
         ]);
@@ -324,7 +326,7 @@ fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
         table.row([
             row.threads.to_string(),
             or_dash(row.cs_load, |n| n.to_string()),
-            row.lock.clone(),
+            marked(row),
             or_dash(row.figures.ops_per_s, kops),
             spread(row),
             ratio(row),
@@ -363,6 +365,28 @@ fn side_of<'a>(rows: &[&'a Row], total: &Row, case: Case, side: Side) -> Option<
 
 pub fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), show)
+}
+
+/// The lock's name, with a mark if the cell was disturbed.
+fn marked(row: &Row) -> String {
+    format!("{}{}", row.lock, if row.is_disturbed() { DISTURBED } else { "" })
+}
+
+/// Behind the locks of disturbed cells.
+const DISTURBED: &str = "*";
+
+/// What the mark says, if any row has it.
+fn disturbed(rows: &[&Row]) -> String {
+    let disturbed = || rows.iter().filter(|row| row.is_disturbed());
+    let worst = disturbed().filter_map(|row| row.interference).reduce(Interference::or);
+    worst.map_or_else(String::new, |worst| {
+        format!(
+            "{DISTURBED} disturbed ({} of {} rows; at worst {}): long waits may be the machine's\n",
+            disturbed().count(),
+            rows.len(),
+            worst.words()
+        )
+    })
 }
 
 fn ratio(row: &Row) -> String {

@@ -22,7 +22,7 @@ const fn column(head: &'static str, cell: fn(&Measured<'_>) -> Option<String>) -
     Column { head, cell }
 }
 
-const COLUMNS: [Column; 33] = [
+const COLUMNS: [Column; 34] = [
     column("side", |m| {
         let side = m.row.side;
         (side != crate::cell::Side::All && m.read.is_none()).then(|| side.name().to_owned())
@@ -62,6 +62,9 @@ const COLUMNS: [Column; 33] = [
     column("latency p50", |m| figures(m).latency_p50_ns.map(time)),
     column("latency p99", |m| figures(m).latency_p99_ns.map(time)),
     column("free, waited for", |m| figures(m).free_while_waited.map(percent)),
+    column("disturbed", |m| {
+        m.row.is_disturbed().then(|| m.row.interference.map(|taken| taken.words())).flatten()
+    }),
     column("runs", |m| Some(m.row.runs.to_string())),
     column("failed", |m| m.row.error.clone()),
 ];

@@ -12,6 +12,7 @@ use super::background::Background;
 use super::events::{Event, Events};
 use crate::cell::{Cell, CellReport};
 use crate::error::{Error, INTERRUPTED};
+use crate::interference::Times;
 use crate::locks::registry;
 use crate::machine;
 use crate::workload::testbed::Real;
@@ -156,7 +157,10 @@ pub fn serve() -> Result<(), Error> {
 fn measure(cell: &Cell) -> Result<CellReport, Error> {
     let lock = registry::find(&cell.lock)?;
     let _background = Background::begin(cell.disturbance.loops(machine::cpus()))?;
-    lock.run(cell, &Real::new(cell))
+    let before = Times::now();
+    let report = lock.run(cell, &Real::new(cell))?;
+    let interference = Times::now().zip(before).map(|(after, before)| after.since(&before));
+    Ok(CellReport { interference, ..report })
 }
 
 /// Nobody is left to take the result if the parent dies.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{or_dash, ratio, spread};
+use super::{marked, or_dash, ratio, spread};
 use crate::cell::{Case, Form, Side, Workload};
 use crate::layout::{Column, NOTHING, Table};
 use crate::locks::is_peer;
@@ -41,8 +41,7 @@ const MACHINE: Shown = shared("machine", |row| or_dash(row.machine.clone(), |nam
 const FORM: Shown = shared("form", |row| or_dash(row.range.form, |form| form.name().to_owned()));
 const INSIDE: Shown =
     shared("inside", |row| or_dash(row.range.section_ns, |ns| time(u64::from(ns))));
-const LOCK: Shown =
-    Shown { head: "lock", column: |_| Column::lock(), cell: |row| row.lock.clone() };
+const LOCK: Shown = Shown { head: "lock", column: |_| Column::lock(), cell: marked };
 
 const FREE: Shown = figure("free", |row| or_dash(row.figures.free_while_waited, percent));
 
