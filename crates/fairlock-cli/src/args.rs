@@ -94,6 +94,8 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Print the schema of the JSON files (JSON Schema, 2020-12)
+    Schema,
     /// Print the manual page (troff), with all subcommands in it
     Man,
     /// Run one cell: JSON in, JSON out (how `bench` runs its children)
@@ -133,7 +135,8 @@ pub struct ProgramFlags {
 /// How to run workloads.
 #[derive(Args, Clone, Default)]
 pub struct Flags {
-    /// Locks to run, separated by commas (see `fairlock locks`); default: all
+    /// Locks to run, separated by commas (see `fairlock locks`), or ours by its parameters:
+    /// tenure:handoff_after=1ms,budget=20 (see `sim`); default: all
     #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::lock(),
           hide_possible_values = true)]
     pub locks: Vec<String>,

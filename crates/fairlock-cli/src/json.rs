@@ -30,6 +30,9 @@ pub struct Document<'a> {
 /// The schema's name.
 pub const SCHEMA: &str = "fairlock/1";
 
+/// What a document may have in it, as JSON Schema.
+pub const SCHEMA_FILE: &[u8] = include_bytes!("../data/schema/fairlock-1.json");
+
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 

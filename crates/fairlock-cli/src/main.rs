@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         Some(Command::Completions { shell }) => {
             print(&completions::script(shell, Cli::command())).map(|()| ExitCode::SUCCESS)
         }
+        Some(Command::Schema) => print(json::SCHEMA_FILE).map(|()| ExitCode::SUCCESS),
         Some(Command::Man) => man().map(|()| ExitCode::SUCCESS),
         Some(Command::Cell) => runner::serve().map(|()| ExitCode::SUCCESS),
     };

@@ -8,8 +8,8 @@ use crate::args::{Flags, ProgramFlags};
 use crate::cell::{Case, Cell, Form, Kind, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
-use crate::locks::LockEntry;
 use crate::locks::registry::{self, nearest};
+use crate::locks::{LockEntry, custom};
 use crate::workload::idle::Holder;
 use crate::workload::range::Shape;
 use crate::workload::setup::{Chosen, Configuration, Setup};
@@ -117,7 +117,8 @@ fn build(
     flags: &Flags,
     runs: u32,
 ) -> Result<runner::Plan, Error> {
-    let names: Vec<&str> = locks.iter().map(|name| name.trim()).collect();
+    let locks = custom::rejoined(locks);
+    let names: Vec<&str> = locks.iter().map(String::as_str).collect();
     let locks: Vec<LockEntry> =
         once(&names).into_iter().map(registry::find).collect::<Result<_, _>>()?;
     check(flags)?;

@@ -9,11 +9,14 @@
 //! packs the workloads of one lock on one testbed; the [`registry`] finds it by name.
 
 mod broken;
+pub mod custom;
 pub mod erased;
 pub mod fairlock;
 pub mod many;
 pub mod range;
 pub mod registry;
+
+use ::fairlock::Policy;
 
 use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
@@ -133,6 +136,8 @@ pub struct LockEntry<T = Real> {
     rw: Option<Run<T>>,
     mutex: Option<Run<T>>,
     range: Option<RangeRun<T>>,
+    /// That of its locks, if it is not a part of their type.
+    policy: Option<Policy>,
 }
 
 /// How a lock runs as a range lock, and as what kind of one.
@@ -149,19 +154,28 @@ impl<T: Runs> RangeRun<T> {
 }
 
 impl<T: Runs> LockEntry<T> {
+    fn none(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, rw: None, mutex: None, range: None, policy: None }
+    }
+
+    /// Gives its locks this policy.
+    fn with_policy(self, policy: Policy) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
     /// The entry of a reader/writer lock.
     pub fn rw<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rw: Some(T::lock::<L>), mutex: None, range: None }
+        Self { rw: Some(T::lock::<L>), ..Self::none(name, about) }
     }
 
     /// The entry of a lock that is a mutex only.
     pub fn mutex<M: BenchMutex>(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rw: None, mutex: Some(T::mutex::<M>), range: None }
+        Self { mutex: Some(T::mutex::<M>), ..Self::none(name, about) }
     }
 
     /// The entry of a range lock.
     pub fn range<L: BenchRange>(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rw: None, mutex: None, range: Some(RangeRun::of::<L>()) }
+        Self { range: Some(RangeRun::of::<L>()), ..Self::none(name, about) }
     }
 
     /// The entry of a reader/writer lock that is meant as a mutex as well.
@@ -197,7 +211,10 @@ impl<T: Runs> LockEntry<T> {
         let run = self
             .runner(kind)
             .ok_or_else(|| Error::usage(format!("lock '{}' is no {}", self.name, kind.name())))?;
-        run(cell, testbed)
+        match self.policy {
+            Some(policy) => custom::with(policy, || run(cell, testbed)),
+            None => run(cell, testbed),
+        }
     }
 
     fn runner(&self, kind: Kind) -> Option<Run<T>> {

@@ -3,7 +3,7 @@
 use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, RwLock};
 
-use super::{LockEntry, broken, fairlock, range};
+use super::{LockEntry, broken, custom, fairlock, range};
 use crate::error::Error;
 use crate::workload::testbed::Real;
 use crate::{peers, reference};
@@ -34,6 +34,9 @@ pub fn all() -> Vec<LockEntry> {
 
 /// The lock called `name`; an error that helps if there is none.
 pub fn find(name: &str) -> Result<LockEntry, Error> {
+    if let Some(custom) = custom::find::<Native, Real>(name)? {
+        return Ok(custom);
+    }
     let known = || all().into_iter().chain(broken::entries());
     if let Some(entry) = known().find(|entry| entry.name == name) {
         return Ok(entry);

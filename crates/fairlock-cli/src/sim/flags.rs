@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::shard::Shard;
 use crate::args::ProgramFlags;
+use crate::locks::custom::Sweep;
 use crate::names;
 
 /// How to simulate workloads.
@@ -18,10 +19,16 @@ pub struct SimFlags {
           hide_possible_values = true)]
     pub machine: Option<String>,
     /// Locks, separated by commas: those of `fairlock locks` that begin with fairlock:
-    /// or ref:; a policy's name is enough. Default: those of the publication, and ours
+    /// or ref:; a policy's name is enough, or its parameters: tenure:handoff_after=1ms,budget=20
+    /// or published:handoff_after=4ms,reader_spin=off,writer_spin=true,writer_phase=true.
+    /// Default: those of the publication, and ours
     #[arg(long, visible_alias = "policy", value_name = "LOCK", value_delimiter = ',',
           value_parser = names::simulated_lock(), hide_possible_values = true)]
     pub locks: Vec<String>,
+    /// Such a lock for each value of one of its parameters, doubled from the first to the
+    /// last: handoff_after=0.5ms..16ms
+    #[arg(long, value_name = "PARAMETER=FROM..TO")]
+    pub sweep: Option<Sweep>,
     /// Thread counts; default: as published
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,

@@ -11,7 +11,7 @@ use crate::locks::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
 use crate::locks::fairlock::FullDefault;
 use crate::locks::range::BenchRange;
 use crate::locks::registry::nearest;
-use crate::locks::{BenchLock, BenchMutex, LockEntry, Runs, fairlock, range};
+use crate::locks::{BenchLock, BenchMutex, LockEntry, Runs, custom, fairlock, range};
 use crate::{reference, workload};
 
 impl Runs for Simulated {
@@ -40,6 +40,9 @@ pub fn all() -> Vec<LockEntry<Simulated>> {
 
 /// The lock called `name`, which may lack its family: `unfair` is `fairlock:unfair`.
 pub fn find(name: &str) -> Result<LockEntry<Simulated>, Error> {
+    if let Some(custom) = custom::find::<Sim, Simulated>(name)? {
+        return Ok(custom);
+    }
     let is_meant = |lock: &LockEntry<Simulated>| {
         lock.name == name || lock.name.split(':').next_back() == Some(name)
     };

@@ -16,6 +16,7 @@ use super::unknowns;
 use crate::cell::Cell;
 use crate::disturbance::Disturbance;
 use crate::error::Error;
+use crate::locks::custom;
 use crate::plan::{check_program, once, parse_cases, unknown};
 
 /// More threads than the simulated machine takes.
@@ -44,6 +45,12 @@ pub struct SimCell {
 /// The plan for these workloads; for the cells of a real run, if there is one.
 pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> Result<Plan, Error> {
     let grids = parse_workloads(workloads)?;
+    let locks = custom::rejoined(&flags.locks);
+    let locks = match &flags.sweep {
+        Some(sweep) => custom::swept(locks, sweep),
+        None => locks,
+    };
+    let flags = &SimFlags { locks, ..flags.clone() };
     check(flags)?;
     if let Some(real) = real {
         real.check_background(flags.background)?;

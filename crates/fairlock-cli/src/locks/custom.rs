@@ -1,0 +1,292 @@
+//! Our reader/writer lock with a policy that is given by its parameters, such as
+//! `tenure:handoff_after=1ms,budget=20`.
+
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use fairlock::lock_api;
+use fairlock::platform::Platform;
+use fairlock::rwsem::RwSem;
+use fairlock::{Policy, ReaderSpin};
+
+use super::{BenchLock, LockEntry, Runs};
+use crate::error::Error;
+use crate::plan::unknown;
+
+thread_local! {
+    /// That of the locks which this thread makes.
+    static POLICY: Cell<Policy> = const { Cell::new(Policy::DEFAULT) };
+}
+
+/// The lock with the policy that its thread was told.
+struct Custom<P: Platform>(lock_api::RwLock<RwSem<P>, ()>);
+
+impl<P: Platform> BenchLock for Custom<P>
+where
+    RwSem<P>: lock_api::RawRwLock,
+{
+    fn create() -> Self {
+        Self(lock_api::RwLock::from_raw(RwSem::new(POLICY.get()), ()))
+    }
+
+    #[inline(always)]
+    fn read<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.read();
+        section()
+    }
+
+    #[inline(always)]
+    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.0.write();
+        section()
+    }
+}
+
+/// Runs with this policy for locks that are made meanwhile.
+pub fn with<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
+    POLICY.set(policy);
+    run()
+}
+
+/// The lock of that name, if it is one of these.
+pub fn find<P: Platform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
+where
+    RwSem<P>: lock_api::RawRwLock,
+{
+    let Some(policy) = parse(name)? else { return Ok(None) };
+    let entry = LockEntry::rw::<Custom<P>>(kept(name), "the lock with this policy");
+    Ok(Some(entry.with_policy(policy)))
+}
+
+/// The name for the rest of the program's life, once for each.
+fn kept(name: &str) -> &'static str {
+    static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.iter().find(|known| **known == name) {
+        return known;
+    }
+    let name: &'static str = name.to_owned().leak();
+    names.push(name);
+    name
+}
+
+/// The parameters of each discipline.
+const TENURE: [&str; 2] = ["handoff_after", "budget"];
+const PUBLISHED: [&str; 4] = ["handoff_after", "reader_spin", "writer_spin", "writer_phase"];
+
+const READER_SPINS: [(&str, ReaderSpin); 5] = [
+    ("off", ReaderSpin::Off),
+    ("one", ReaderSpin::One),
+    ("on", ReaderSpin::On),
+    ("always", ReaderSpin::Always),
+    ("adaptive", ReaderSpin::Adaptive),
+];
+
+/// The policy of such a name; none if it is no such name.
+fn parse(name: &str) -> Result<Option<Policy>, Error> {
+    let Some((discipline, parameters)) = name.split_once(':') else { return Ok(None) };
+    let (mut policy, known): (Policy, &[&str]) = match discipline {
+        "tenure" => (Policy::DEFAULT, &TENURE),
+        "published" => (Policy::HANDOFF, &PUBLISHED),
+        _ => return Ok(None),
+    };
+    for parameter in parameters.split(',').filter(|parameter| !parameter.is_empty()) {
+        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if !known.contains(&key) {
+            return Err(unknown(&format!("parameter of {discipline}"), key, known));
+        }
+        let wrong =
+            |mend: &str| Error::usage(format!("{key}={value} of '{name}' makes no sense: {mend}"));
+        let flag = || value.parse().map_err(|_| wrong("use true or false"));
+        match key {
+            "handoff_after" if value == "never" && discipline == "published" => {
+                policy.handoff_after = None;
+            }
+            "handoff_after" => {
+                let time =
+                    time(value).ok_or_else(|| wrong("use a time with its unit, such as 1ms"))?;
+                policy.handoff_after = Some(time);
+            }
+            "budget" => {
+                let percent: Option<u8> = value.parse().ok().filter(|n| (1..=100).contains(n));
+                let percent =
+                    percent.ok_or_else(|| wrong("use a share of the time, 1 to 100 percent"))?;
+                policy.handoff_budget = Some(percent);
+            }
+            "reader_spin" => {
+                let found = READER_SPINS.into_iter().find(|(name, _)| *name == value);
+                policy.reader_spin =
+                    found.ok_or_else(|| wrong("use off, one, on, always or adaptive"))?.1;
+            }
+            "writer_spin" => policy.writer_spin = flag()?,
+            _ => policy.writer_phase = flag()?,
+        }
+    }
+    Ok(Some(policy))
+}
+
+/// The units of times, in nanoseconds; those that others end with come later.
+const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+
+/// A time such as `0.5ms`; zero needs no unit.
+fn time(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let (number, unit) =
+        UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+    let ns = number.parse::<f64>().ok()? * unit;
+    (0.0..=1e15).contains(&ns).then(|| Duration::from_nanos(ns as u64))
+}
+
+/// The locks of a list whose commas were taken for its own: what has a value and no family
+/// belongs to the one before it.
+pub fn rejoined(parts: &[String]) -> Vec<String> {
+    let mut locks: Vec<String> = Vec::new();
+    for part in parts.iter().map(|part| part.trim()) {
+        match locks.last_mut() {
+            Some(last) if part.contains('=') && !part.contains(':') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => locks.push(part.to_owned()),
+        }
+    }
+    locks
+}
+
+/// The locks, with one that is given by its parameters in the place of which there is one for
+/// each value of the sweep; the default's discipline, if there is none.
+pub fn swept(mut locks: Vec<String>, sweep: &Sweep) -> Vec<String> {
+    let is_custom = |lock: &String| ["tenure:", "published:"].iter().any(|d| lock.starts_with(d));
+    if !locks.iter().any(is_custom) {
+        locks.push("tenure:".to_owned());
+    }
+    let with = |lock: String| -> Vec<String> {
+        if !is_custom(&lock) {
+            return vec![lock];
+        }
+        let comma = if lock.ends_with(':') { "" } else { "," };
+        sweep.values.iter().map(|value| format!("{lock}{comma}{}={value}", sweep.key)).collect()
+    };
+    locks.into_iter().flat_map(with).collect()
+}
+
+/// A parameter and its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    key: String,
+    values: Vec<String>,
+}
+
+impl std::str::FromStr for Sweep {
+    type Err = String;
+
+    /// `handoff_after=0.5ms..16ms`: doubled from the first to the last.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MEND: &str = "use a parameter and a range, such as handoff_after=0.5ms..16ms";
+        /// More are a mistake.
+        const MOST: usize = 40;
+        let (key, range) = text.split_once('=').ok_or(MEND)?;
+        let (first, last) = range.split_once("..").ok_or(MEND)?;
+        let digits =
+            |text: &str| text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = first.split_at(digits(first));
+        let first: f64 = number.parse().map_err(|_| MEND)?;
+        let (number, last_unit) = last.split_at(digits(last));
+        let last: f64 = number.parse().map_err(|_| MEND)?;
+        let worth =
+            |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, ns)| *ns);
+        // Both ends may have units of their own.
+        let last = last * worth(last_unit) / worth(unit);
+        if first <= 0.0 || last < first {
+            return Err(format!("the range of {text} is empty: {MEND}"));
+        }
+        let mut values: Vec<f64> = vec![first];
+        while let Some(next) =
+            values.last().map(|value| value * 2.0).filter(|next| *next <= last * 1.0001)
+        {
+            values.push(next);
+            if values.len() > MOST {
+                return Err(format!("{text} has too many values: use a smaller range"));
+            }
+        }
+        let values = values.into_iter().map(|value| format!("{value}{unit}")).collect();
+        Ok(Self { key: key.to_owned(), values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str) -> Policy {
+        parse(name).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_policy_is_what_its_parameters_say() {
+        assert_eq!(policy("tenure:"), Policy::DEFAULT);
+        let quick = Policy {
+            handoff_after: Some(Duration::from_micros(500)),
+            handoff_budget: Some(20),
+            ..Policy::DEFAULT
+        };
+        assert_eq!(policy("tenure:handoff_after=0.5ms,budget=20"), quick);
+        assert_eq!(policy("published:handoff_after=never,reader_spin=on"), Policy::UNFAIR);
+        let phase = "published:reader_spin=off,writer_phase=true";
+        assert_eq!(policy(phase), Policy::WRITER_PHASE);
+        assert_eq!(parse("fairlock:default").unwrap(), None);
+        assert_eq!(parse("std").unwrap(), None);
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_told_the_mend() {
+        for (name, mend) in [
+            ("tenure:handof_after=1ms", "'handoff_after'"),
+            ("tenure:handoff_after=1", "unit"),
+            ("tenure:budget=0", "1 to 100"),
+            ("tenure:writer_spin=true", "handoff_after"),
+            ("published:reader_spin=sometimes", "adaptive"),
+            ("published:writer_phase=1", "true or false"),
+        ] {
+            let error = parse(name).unwrap_err().to_string();
+            assert!(error.contains(mend), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_locks_keeps_parameters_together() {
+        let split = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            rejoined(&split("unfair,tenure:handoff_after=1ms,budget=20,std")),
+            ["unfair", "tenure:handoff_after=1ms,budget=20", "std"]
+        );
+    }
+
+    #[test]
+    fn a_sweep_doubles_from_end_to_end() {
+        let sweep: Sweep = "handoff_after=0.5ms..2ms".parse().unwrap();
+        let base = vec!["unfair".to_owned(), "tenure:budget=20".to_owned()];
+        assert_eq!(
+            swept(base, &sweep),
+            [
+                "unfair",
+                "tenure:budget=20,handoff_after=0.5ms",
+                "tenure:budget=20,handoff_after=1ms",
+                "tenure:budget=20,handoff_after=2ms",
+            ]
+        );
+        assert_eq!(
+            swept(Vec::new(), &"budget=5..10".parse().unwrap()),
+            ["tenure:budget=5", "tenure:budget=10"]
+        );
+        let mixed: Sweep = "handoff_after=500us..1ms".parse().unwrap();
+        assert_eq!(mixed.values, ["500us", "1000us"]);
+        for wrong in ["budget", "budget=5", "budget=9..3", "budget=0..3", "x=1..99999999999999999"]
+        {
+            assert!(wrong.parse::<Sweep>().is_err(), "{wrong}");
+        }
+    }
+}
