@@ -12,6 +12,8 @@
 //! | [`RwLock<T>`](RwLock) | readers together or one writer alone; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | many read and some write, or waits must be bounded or ended |
 //! | [`Mutex<T>`](Mutex) | one holder; tickets in batches as large as pays | everybody writes |
 //! | [`Condvar`] | the condition variable of `Mutex`; first come, first notified | threads wait for what others do |
+//! | [`ReentrantMutex<T>`](ReentrantMutex) | one thread, which may lock it again; gives shared access | functions that lock call each other |
+//! | [`Once`] | a function is called once; whoever asks meanwhile waits | something is set up on first use |
 //! | [`RangeRwLock`](range::RangeRwLock) | readers together or one writer alone, *at each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most users want different parts |
 //! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
 //! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build your own lock, or have no standard library |
@@ -24,13 +26,14 @@
 //! is `lock_api`'s, too. Code written
 //! for `std` loses its `unwrap()`s, since there is no poisoning.
 //!
-//! Code written for `parking_lot` needs another `use` line for these four and their guards,
-//! and nothing else; the names are those of its version 0.13. It does not get far if it uses
+//! Code written for `parking_lot` needs another `use` line for these four, [`FairMutex`],
+//! [`ReentrantMutex`], [`Once`] and their guards, and nothing else; the names are those of its
+//! version 0.13. It does not get far if it uses
 //! what is not here:
 //!
 //! * upgradable reads: take the write lock and
 //!   [downgrade](lock_api::RwLockWriteGuard::downgrade) it;
-//! * `Once`, `FairMutex`, `ReentrantMutex`, deadlock detection.
+//! * deadlock detection.
 //!
 //! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …), `serde` and `owning_ref` are features
 //! of the same names. Guards may be sent to other threads, as
@@ -40,8 +43,7 @@
 //! * `read_recursive` and `try_read_recursive` take `use fairlock::RwLockExt`, and the timed
 //!   forms are called [`read_recursive_for`](RwLockExt::read_recursive_for) and
 //!   [`read_recursive_until`](RwLockExt::read_recursive_until); or the lock is a
-//!   [`RecursiveRwLock`], as in 0.13;
-//! * `const_mutex` and `const_rwlock` are `new`, which is `const`.
+//!   [`RecursiveRwLock`], as in 0.13.
 //!
 //! Whether it is worth while:
 //!
@@ -124,7 +126,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod condvar;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod const_new;
 pub mod events;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod fair_mutex;
 #[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
 pub mod fault;
 #[cfg(not(any(fairlock_faults, all(test, fairlock_loom))))]
@@ -133,9 +139,13 @@ mod inspect;
 mod may_dangle;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod mutex;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod once;
 pub mod platform;
 #[cfg(feature = "alloc")]
 pub mod range;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+mod reentrant;
 mod rwlock;
 pub mod rwsem;
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -145,11 +155,24 @@ pub mod wait;
 
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use condvar::{Condvar, CondvarExt, RawCondvar, WaitTimeoutResult};
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use const_new::*;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use fair_mutex::*;
 pub use lock_api;
+#[cfg(feature = "arc_lock")]
+pub use lock_api::{
+    ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard,
+    ArcRwLockWriteGuard,
+};
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use mutex::*;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use once::*;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub use range::native::*;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use reentrant::*;
 pub use rwlock::*;
 pub use rwsem::{Policy, ReaderSpin};
 pub use wait::WaitError;

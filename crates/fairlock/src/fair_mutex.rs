@@ -1,0 +1,77 @@
+//! The mutex whose every release is a fair one.
+
+use crate::RawMutex;
+
+/// The raw lock of [`FairMutex`]: a [`RawMutex`] whose every release is a fair one.
+#[derive(Debug)]
+pub struct RawFairMutex(RawMutex);
+
+/// A [`Mutex`](crate::Mutex) whose every release is a fair one: whoever waits already, as far
+/// as its batch goes, has the lock before anyone who comes later.
+///
+/// [`Mutex`](crate::Mutex) itself is fair: it bounds how often a waiter is overtaken. This one
+/// leaves no room for that, and pays a context switch for each release while somebody waits.
+/// It is here for programs written for `parking_lot`, whose `Mutex` bounds nothing; prefer
+/// `Mutex`, with [`unlock_fair`](lock_api::MutexGuard::unlock_fair) where it matters.
+///
+/// It blocks and panics as `Mutex` does.
+///
+/// ```
+/// static COUNT: fairlock::FairMutex<u32> = fairlock::FairMutex::new(0);
+/// *COUNT.lock() += 1;
+/// assert_eq!(*COUNT.lock(), 1);
+/// ```
+pub type FairMutex<T> = lock_api::Mutex<RawFairMutex, T>;
+/// Holds a [`FairMutex`]; releases it when dropped.
+pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex, T>;
+/// A [`FairMutexGuard`] for a part of the value.
+pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex, T>;
+
+/// [`FairMutex::new`](lock_api::Mutex::new), under the name that it had before that was `const`.
+///
+/// ```
+/// static ONE: fairlock::FairMutex<u32> = fairlock::const_fair_mutex(1);
+/// assert_eq!(*ONE.lock(), 1);
+/// ```
+pub const fn const_fair_mutex<T>(value: T) -> FairMutex<T> {
+    FairMutex::new(value)
+}
+
+type Guard = <RawMutex as lock_api::RawMutex>::Guard;
+
+// SAFETY: as for the lock inside: a fair release is a release.
+unsafe impl lock_api::RawMutex for RawFairMutex {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
+    const INIT: Self = Self(<RawMutex as lock_api::RawMutex>::INIT);
+    type Guard = Guard;
+
+    #[inline]
+    fn lock(&self) -> Guard {
+        lock_api::RawMutex::lock(&self.0)
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Guard> {
+        lock_api::RawMutex::try_lock(&self.0)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, guard: Guard) {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawMutexFair::unlock_fair(self, guard) }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        lock_api::RawMutex::is_locked(&self.0)
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawMutexFair for RawFairMutex {
+    #[inline]
+    unsafe fn unlock_fair(&self, guard: Guard) {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawMutexFair::unlock_fair(&self.0, guard) }
+    }
+}

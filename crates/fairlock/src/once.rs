@@ -1,0 +1,180 @@
+//! Something that is done once.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use lock_api::RawMutex as _;
+
+use crate::RawMutex;
+
+/// What has become of a [`Once`] up to now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnceState {
+    /// No function has been called.
+    New,
+    /// The last function that was called panicked.
+    Poisoned,
+    /// A thread is calling a function.
+    InProgress,
+    /// A function was called, and returned.
+    Done,
+}
+
+impl OnceState {
+    /// Whether the last function that was called panicked.
+    #[inline]
+    pub fn poisoned(self) -> bool {
+        self == Self::Poisoned
+    }
+
+    /// Whether a function was called, and returned.
+    #[inline]
+    pub fn done(self) -> bool {
+        self == Self::Done
+    }
+}
+
+/// Has a function called once, however many threads ask for it.
+///
+/// Whoever asks while another thread is in its function waits, in the order of a
+/// [`Mutex`](crate::Mutex) and as fairly, and finds it done. Whoever asks later pays one
+/// load. What the function did is seen by all whose call has returned.
+///
+/// A function that panics *poisons* the `Once`: [`call_once`](Self::call_once) panics from then
+/// on, [`call_once_force`](Self::call_once_force) calls another function.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// static START: fairlock::Once = fairlock::Once::new();
+/// static CALLS: AtomicU32 = AtomicU32::new(0);
+///
+/// std::thread::scope(|s| {
+///     for _ in 0..3 {
+///         s.spawn(|| START.call_once(|| _ = CALLS.fetch_add(1, Ordering::Relaxed)));
+///     }
+/// });
+/// assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+/// ```
+pub struct Once {
+    /// An [`OnceState`]; changed under `lock` only.
+    state: AtomicU8,
+    lock: RawMutex,
+}
+
+impl Once {
+    /// One whose function is to be called.
+    #[inline]
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
+    pub const fn new() -> Self {
+        Self { state: AtomicU8::new(OnceState::New as u8), lock: RawMutex::INIT }
+    }
+
+    /// What has become of it up to now. Never blocks.
+    #[inline]
+    pub fn state(&self) -> OnceState {
+        const NEW: u8 = OnceState::New as u8;
+        const POISONED: u8 = OnceState::Poisoned as u8;
+        const IN_PROGRESS: u8 = OnceState::InProgress as u8;
+        // Acquire: with Done comes what the function did.
+        match self.state.load(Ordering::Acquire) {
+            NEW => OnceState::New,
+            POISONED => OnceState::Poisoned,
+            IN_PROGRESS => OnceState::InProgress,
+            _ => OnceState::Done,
+        }
+    }
+
+    /// Calls `f`, unless a function has been called here. Blocks while another thread is
+    /// calling one; for ever, if `f` calls this again.
+    ///
+    /// # Panics
+    /// If `f` does, and if a function did that was called here before.
+    ///
+    /// ```
+    /// let once = fairlock::Once::new();
+    /// let mut calls = 0;
+    /// once.call_once(|| calls += 1);
+    /// once.call_once(|| calls += 1);
+    /// assert_eq!(calls, 1);
+    /// ```
+    #[inline]
+    pub fn call_once(&self, f: impl FnOnce()) {
+        if !self.state().done() {
+            self.call(|state| {
+                assert!(!state.poisoned(), "a function called by this Once has panicked before");
+                f();
+            });
+        }
+    }
+
+    /// As [`call_once`](Self::call_once), but a function that panicked does not count. `f` is told
+    /// whether one did: it gets [`New`](OnceState::New) or [`Poisoned`](OnceState::Poisoned).
+    ///
+    /// # Panics
+    /// If `f` does.
+    ///
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    ///
+    /// let once = fairlock::Once::new();
+    /// # std::panic::set_hook(Box::new(|_| ()));
+    /// catch_unwind(AssertUnwindSafe(|| once.call_once(|| panic!()))).unwrap_err();
+    /// once.call_once_force(|state| assert!(state.poisoned()));
+    /// assert!(once.state().done());
+    /// ```
+    #[inline]
+    pub fn call_once_force(&self, f: impl FnOnce(OnceState)) {
+        if !self.state().done() {
+            self.call(f);
+        }
+    }
+
+    #[cold]
+    fn call(&self, f: impl FnOnce(OnceState)) {
+        /// Leaves the state and the lock as they are to be, however the function ends.
+        struct Ending<'a> {
+            once: &'a Once,
+            guard: Option<<RawMutex as lock_api::RawMutex>::Guard>,
+            state: OnceState,
+        }
+        impl Drop for Ending<'_> {
+            fn drop(&mut self) {
+                // Release: pairs with `state`.
+                self.once.state.store(self.state as u8, Ordering::Release);
+                if let Some(guard) = self.guard.take() {
+                    // SAFETY: the guard is of this lock.
+                    unsafe { self.once.lock.unlock(guard) }
+                }
+            }
+        }
+
+        let guard = Some(self.lock.lock());
+        let state = self.state();
+        let mut ending = Ending { once: self, guard, state };
+        if state.done() {
+            return;
+        }
+        ending.state = OnceState::Poisoned;
+        // Relaxed: says nothing of what anybody did.
+        self.state.store(OnceState::InProgress as u8, Ordering::Relaxed);
+        f(state);
+        ending.state = OnceState::Done;
+    }
+}
+
+impl Default for Once {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("state", &self.state()).finish()
+    }
+}
+
+// A panic in a function is told by the state.
+impl core::panic::UnwindSafe for Once {}
+impl core::panic::RefUnwindSafe for Once {}

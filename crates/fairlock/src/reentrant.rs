@@ -1,0 +1,73 @@
+//! The mutex that its holder may lock again.
+
+use core::num::NonZeroUsize;
+
+use lock_api::GetThreadId;
+
+use crate::RawMutex;
+
+/// Tells threads apart, for [`ReentrantMutex`]: `lock_api`'s `GetThreadId`.
+#[derive(Debug, Clone, Copy)]
+pub struct RawThreadId;
+
+// SAFETY: a thread's variables have an address that no other live thread's have, and never
+// zero. (A thread's record would not do: it goes back to the pool while destructors of other
+// variables of the thread may still run, and lock.)
+unsafe impl GetThreadId for RawThreadId {
+    const INIT: Self = Self;
+
+    #[inline]
+    fn nonzero_thread_id(&self) -> NonZeroUsize {
+        std::thread_local! {
+            static PLACE: u8 = const { 0 };
+        }
+        PLACE.with(|place| NonZeroUsize::from(core::ptr::NonNull::from(place).addr()))
+    }
+}
+
+/// A [`Mutex`](crate::Mutex) that the thread which holds it may lock again.
+///
+/// It is released when all its guards are. As a thread may have several, they give shared
+/// access only: put a `Cell` or `RefCell` inside to change what it guards.
+///
+/// The first lock of a thread waits as that of a [`Mutex`](crate::Mutex) does, in the same
+/// order, and as fairly; every further one is a comparison and an addition, and waits for
+/// nobody. Guards stay on their thread.
+///
+/// # Panics
+///
+/// `lock` panics if the thread holds the mutex `usize::MAX` times.
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// use fairlock::ReentrantMutex;
+///
+/// static TOTAL: ReentrantMutex<Cell<u32>> = ReentrantMutex::new(Cell::new(0));
+///
+/// fn add(value: u32) {
+///     let total = TOTAL.lock();
+///     total.set(total.get() + value);
+/// }
+///
+/// let total = TOTAL.lock();
+/// add(1); // holds the mutex already
+/// assert_eq!(total.get(), 1);
+/// ```
+pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, RawThreadId, T>;
+/// Holds a [`ReentrantMutex`]; releases it when it is the last of its thread to be dropped.
+pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
+/// A [`ReentrantMutexGuard`] for a part of the value.
+pub type MappedReentrantMutexGuard<'a, T> =
+    lock_api::MappedReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
+
+/// [`ReentrantMutex::new`](lock_api::ReentrantMutex::new), under the name that it had before
+/// that was `const`.
+///
+/// ```
+/// static ONE: fairlock::ReentrantMutex<u32> = fairlock::const_reentrant_mutex(1);
+/// assert_eq!(*ONE.lock(), 1);
+/// ```
+pub const fn const_reentrant_mutex<T>(value: T) -> ReentrantMutex<T> {
+    ReentrantMutex::new(value)
+}

@@ -1,0 +1,379 @@
+//! Upgradable reads: a reader that may become the writer, with no other writer in between.
+//!
+//! An upgradable reader is counted as a reader, and sets `UPGRADABLE`, which keeps other
+//! upgradable readers out; readers come and go beside it. Who waits for that waits on the
+//! writers' side of the queue, so it is served in the writers' order, and as soon as a writer
+//! would be; it only needs less: readers may be inside.
+//!
+//! ```text
+//! upgrade    in one step it sets WRITER_LOCKED and is no longer counted: from here on
+//!            nobody gets in, closed or not, whoever's turn it is
+//! drain      it waits for the readers inside to leave; the last one, which finds
+//!            WRITER_LOCKED with the count that it takes to zero, wakes it
+//! done       when the count is zero it clears UPGRADABLE, and is a writer like any other
+//! give up    in one step it is counted again, and WRITER_LOCKED is gone: a downgrade
+//! ```
+//!
+//! So an upgrade waits for no more than the sections of those that are inside, and nobody who
+//! holds the lock ever waits in the queue. Readers that may be inside already and read
+//! again ([`recursive`](super::recursive)) get in while it drains, or they would wait for it,
+//! and it for them.
+//!
+//! Why no wake-up is lost: the upgrader makes itself known under the queue lock, in the
+//! section in which it sets `WRITER_LOCKED`. Whoever takes the count to zero after that sees
+//! the flag in that same step, and then finds the upgrader under the queue lock. That
+//! goes for counts of readers that only pass through, too (rule 15).
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::queued::LockedQueue;
+use super::word::{
+    READ_BLOCKED, READER, UPGRADABLE, WAITERS, WRITER_LOCKED, has_next_to_wake, is_drained,
+    readers, write_stealable,
+};
+use crate::events::Event;
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::wait::{Access, CancelToken, Kind, Thread, WaitContext, WaitError};
+
+/// For how long an upgrader waits awake for the readers inside.
+const DRAIN_SPIN_NS: u64 = 10_000;
+
+impl<P: Platform> RwSem<P> {
+    // ---- in ----
+
+    /// Takes the lock for reading, upgradably; blocks until it has it. Waits as
+    /// [`write`](Self::write) does, for writers and other upgradable readers, and as fairly.
+    #[inline]
+    pub fn upgradable_read(&self) {
+        if !self.upgradable_fast() {
+            // Waiting for ever ends with the lock only.
+            let _ = self.upgradable_slow(&WaitContext::FOREVER);
+        }
+    }
+
+    /// Takes the lock for reading, upgradably, if that needs no waiting.
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_upgradable_read(&self) -> bool {
+        self.upgradable_fast() || self.upgradable_unless(READ_BLOCKED)
+    }
+
+    /// As [`upgradable_read`](Self::upgradable_read), or gives up at `deadline` (nanoseconds of
+    /// [`Platform::now`]).
+    pub fn upgradable_read_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::until(deadline))
+    }
+
+    /// As [`upgradable_read`](Self::upgradable_read), or gives up when a signal handler ran.
+    pub fn upgradable_read_interruptible(&self) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::interruptible())
+    }
+
+    /// As [`upgradable_read`](Self::upgradable_read), or gives up when `token` is cancelled.
+    pub fn upgradable_read_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::cancellable(token))
+    }
+
+    fn upgradable_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.upgradable_fast() { Ok(()) } else { self.upgradable_slow(context) }
+    }
+
+    /// One compare-exchange from 0.
+    #[inline(always)]
+    fn upgradable_fast(&self) -> bool {
+        // Acquire: owns the lock on success (rule 3).
+        self.word
+            .compare_exchange(0, READER | UPGRADABLE, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes the lock beside readers, unless one of `flags` is set.
+    fn upgradable_unless(&self, flags: usize) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & (flags | UPGRADABLE) == 0 {
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                Access::Upgradable.taken(word),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    #[cold]
+    fn upgradable_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.upgradable_unless(READ_BLOCKED) {
+            return Ok(());
+        }
+        let Some(tenure) = self.in_tenure() else { return self.upgradable_published(context) };
+        if tenure.steal_at_once(Access::Upgradable) || tenure.compete(Access::Upgradable, context) {
+            return Ok(());
+        }
+        tenure.wait(Access::Upgradable, context)
+    }
+
+    /// It steals as a writer does, and queues as one; it does not spin.
+    fn upgradable_published(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while write_stealable(word) && !self.holds_back(Kind::Writer, word) {
+            let taken = Access::Upgradable.taken(word);
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    self.note_readers();
+                    return Ok(());
+                }
+                Err(now) => word = now,
+            }
+        }
+        self.wait_published(Access::Upgradable, P::thread(), self.priority(), context)?;
+        if self.has_waiters() {
+            self.wake_readers_beside();
+        }
+        Ok(())
+    }
+
+    // ---- out ----
+
+    /// Gives up the lock held upgradably.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    #[inline]
+    pub unsafe fn unlock_upgradable(&self) {
+        // Release: what was read under the lock stays before the next writer.
+        let before = self.word.fetch_sub(READER | UPGRADABLE, Ordering::Release);
+        if before & WAITERS != 0 {
+            self.upgradable_left(before);
+        }
+    }
+
+    /// As [`unlock_upgradable`](Self::unlock_upgradable); if anyone waits, nobody gets in before
+    /// the waiter whose turn it is. Readers inside stay inside.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    pub unsafe fn unlock_upgradable_fair(&self) {
+        self.close_for_next();
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_upgradable() }
+    }
+
+    /// Turns the lock held upgradably into one held for reading. Never blocks.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for reading.
+    pub unsafe fn downgrade_upgradable(&self) {
+        // Release: the next upgradable reader may write what this one has read.
+        let before = self.word.fetch_and(!UPGRADABLE, Ordering::Release);
+        if before & WAITERS != 0 {
+            // It stays inside itself.
+            self.upgradable_left(before + READER);
+        }
+    }
+
+    /// Whoever waits for `UPGRADABLE` to be clear, or for a free lock, is woken. The word was
+    /// `before`, with the one that has left.
+    #[cold]
+    fn upgradable_left(&self, before: usize) {
+        if active(Fault::UpgradableLeavesQuietly) && readers(before) > 1 {
+            return;
+        }
+        match self.in_tenure() {
+            Some(tenure) => {
+                if has_next_to_wake(before)
+                    && (readers(before) == 1 || tenure.next_is(Access::Upgradable))
+                {
+                    tenure.wake_next();
+                }
+            }
+            None => self.wake_after_release(),
+        }
+    }
+
+    // ---- up and down ----
+
+    /// Turns the lock held for writing into one held upgradably, with no gap in which
+    /// another writer could get in; as [`downgrade`](Self::downgrade).
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing; after the call, upgradably.
+    pub unsafe fn downgrade_to_upgradable(&self) {
+        self.become_reader(READER | UPGRADABLE);
+    }
+
+    /// Turns the lock held upgradably into one held for writing, with no gap in which
+    /// another writer could get in. Waits for the readers inside to leave, and lets no more in.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing. A thread that holds
+    /// it for reading, too, waits for itself.
+    #[inline]
+    pub unsafe fn upgrade(&self) {
+        // SAFETY: the caller's promise.
+        if !unsafe { self.try_upgrade() } {
+            // Waiting for ever ends with the lock only.
+            let _ = self.upgrade_slow(&WaitContext::FOREVER);
+        }
+    }
+
+    /// As [`upgrade`](Self::upgrade), if no other reader is inside.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing where it is true.
+    #[inline]
+    #[must_use = "it says in which way the caller holds the lock"]
+    pub unsafe fn try_upgrade(&self) -> bool {
+        let mut word = READER | UPGRADABLE;
+        while readers(word) == 1 {
+            // Acquire: owns what readers have left (rule 3).
+            let writer = (word | WRITER_LOCKED) & !(READER | UPGRADABLE);
+            match self.word.compare_exchange(word, writer, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.note_upgrade();
+                    return true;
+                }
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// As [`upgrade`](Self::upgrade), or gives up at `deadline` (nanoseconds of
+    /// [`Platform::now`]): then the lock is held upgradably as before.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
+    pub unsafe fn upgrade_until(&self, deadline: u64) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::until(deadline)) }
+    }
+
+    /// As [`upgrade`](Self::upgrade), or gives up when a signal handler ran.
+    ///
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    pub unsafe fn upgrade_interruptible(&self) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::interruptible()) }
+    }
+
+    /// As [`upgrade`](Self::upgrade), or gives up when `token` is cancelled.
+    ///
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    pub unsafe fn upgrade_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::cancellable(token)) }
+    }
+
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    unsafe fn upgrade_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.try_upgrade() } { Ok(()) } else { self.upgrade_slow(context) }
+    }
+
+    /// Others are inside.
+    #[cold]
+    fn upgrade_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let me = P::thread();
+        me.parker.forget_notification();
+        if active(Fault::UpgradesInTwoSteps) {
+            // SAFETY: held upgradably, and given up for a moment.
+            unsafe { self.unlock_upgradable() };
+            return self.write_with(context);
+        }
+        self.with_queue(|q| {
+            q.upgrader = Some(me);
+            // Relaxed: owns nothing more yet. It is in as a reader, and stays in.
+            self.word.fetch_add(WRITER_LOCKED.wrapping_sub(READER), Ordering::Relaxed);
+        });
+        let result = match context.cancel {
+            Some(token) => token.with_registered(me, || self.drain(me, context)),
+            None => self.drain(me, context),
+        };
+        self.with_queue(|q| q.upgrader = None);
+        match result {
+            Ok(()) => self.note_upgrade(),
+            Err(_) => self.become_reader(READER),
+        }
+        result
+    }
+
+    /// Waits until the readers inside have left.
+    fn drain(
+        &self,
+        me: &'static Thread<P>,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let mut spun = false;
+        loop {
+            if self.take_drained() {
+                return Ok(());
+            }
+            if let Some(error) = context.expired(P::now) {
+                return Err(error);
+            }
+            if !spun {
+                spun = true;
+                if P::spin_until(&self.word, DRAIN_SPIN_NS, is_drained) {
+                    continue;
+                }
+            }
+            me.note_cpu();
+            self.count(Event::sleep(Kind::Writer));
+            let outcome = me.parker.park(context.deadline, context.interruptible);
+            if outcome == WaitOutcome::Interrupted && context.interruptible {
+                return Err(WaitError::Interrupted);
+            }
+        }
+    }
+
+    /// The upgrader is a writer if all readers have left.
+    fn take_drained(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while is_drained(word) || active(Fault::UpgradesBesideReaders) {
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(
+                word,
+                word & !UPGRADABLE,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// The caller, which was upgradable, writes now: for spinners, as after any write
+    /// acquisition.
+    #[inline]
+    fn note_upgrade(&self) {
+        if !self.policy.has_tenure() {
+            self.note_writer(P::thread());
+        }
+    }
+}
+
+/// The last reader has left a lock that is being upgraded, or seemed to be inside and was not.
+#[cold]
+pub(super) fn wake_upgrader<P: Platform>(queue: &LockedQueue<P>) {
+    if active(Fault::ForgetsUpgrader) {
+        return;
+    }
+    // The record outlives the wait (rule 12).
+    if let Some(thread) = queue.with(|q| q.upgrader) {
+        thread.parker.unpark();
+    }
+}
