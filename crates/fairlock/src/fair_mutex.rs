@@ -1,5 +1,8 @@
 //! The mutex whose every release is a fair one.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use crate::RawMutex;
 
 /// The raw lock of [`FairMutex`]: a [`RawMutex`] whose every release is a fair one.
@@ -73,5 +76,19 @@ unsafe impl lock_api::RawMutexFair for RawFairMutex {
     unsafe fn unlock_fair(&self, guard: Guard) {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawMutexFair::unlock_fair(&self.0, guard) }
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawMutexTimed for RawFairMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_for(&self, timeout: Duration) -> Option<Guard> {
+        lock_api::RawMutexTimed::try_lock_for(&self.0, timeout)
+    }
+
+    fn try_lock_until(&self, deadline: Instant) -> Option<Guard> {
+        lock_api::RawMutexTimed::try_lock_until(&self.0, deadline)
     }
 }

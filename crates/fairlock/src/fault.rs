@@ -59,6 +59,14 @@ pub enum Fault {
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.
     OpensTooEarly,
+    /// The last reader out does not wake whoever upgrades.
+    ForgetsUpgrader,
+    /// An upgrade lets the lock go, and takes it again.
+    UpgradesInTwoSteps,
+    /// An upgrade does not wait for the readers inside.
+    UpgradesBesideReaders,
+    /// An upgradable reader that leaves wakes nobody.
+    UpgradableLeavesQuietly,
 
     // Thin locks.
     /// A full lock is taken without a look whether it is still this one's.

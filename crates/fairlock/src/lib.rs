@@ -31,8 +31,6 @@
 //! version 0.13. It does not get far if it uses
 //! what is not here:
 //!
-//! * upgradable reads: take the write lock and
-//!   [downgrade](lock_api::RwLockWriteGuard::downgrade) it;
 //! * deadlock detection.
 //!
 //! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …), `serde` and `owning_ref` are features

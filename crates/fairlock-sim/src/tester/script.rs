@@ -25,6 +25,8 @@ pub(super) struct Abilities {
     pub(super) fair: bool,
     /// It locks ranges of numbers.
     pub(super) ranges: bool,
+    /// Readers may be upgradable.
+    pub(super) upgrades: bool,
     /// It heeds real-time priorities.
     pub(super) priorities: bool,
 }
@@ -47,6 +49,11 @@ pub(super) enum Then {
     LeaveFair,
     /// From writer to reader, and another section.
     Downgrade,
+    /// Read upgradably, from the beginning, and be the writer in another section, if that is
+    /// had in the way that the lock was asked for.
+    Upgrade,
+    /// From writer to upgradable reader and back, each for another section.
+    DownAndUp,
     /// Read again, recursively, and another section.
     ReadAgain,
     /// Give up a part of the range, and another section.
@@ -139,6 +146,8 @@ fn visit(random: &mut Xoshiro256PlusPlus, can: Abilities, writes: u64) -> Action
         0 if can.fair => Then::LeaveFair,
         1 if can.shared && writes => Then::Downgrade,
         1 if can.shared => Then::ReadAgain,
+        2 if can.upgrades && writes => Then::DownAndUp,
+        2 | 3 if can.upgrades && !writes => Then::Upgrade,
         2 if can.ranges => Then::Shrink,
         3 if can.ranges => Then::Split,
         _ => Then::Leave,

@@ -5,6 +5,8 @@ mod raw;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod recursive;
 
+mod upgrade;
+
 pub use ext::{RawRwLockExt, RwLockExt};
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use recursive::*;
@@ -17,7 +19,7 @@ mod native {
     /// The raw reader/writer lock of this platform, without data. 8 bytes.
     ///
     /// It implements `lock_api`'s `RawRwLock`, `RawRwLockFair`,
-    /// `RawRwLockDowngrade` and `RawRwLockTimed`.
+    /// `RawRwLockDowngrade`, `RawRwLockTimed`, `RawRwLockUpgrade`, and those that combine them.
     pub type RawRwLock = ThinRwSem<Native>;
 
     // Stated above.
@@ -130,6 +132,30 @@ mod native {
     /// dropped. [`downgrade`](lock_api::RwLockWriteGuard::downgrade) turns it
     /// into a read guard without a gap.
     pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+    /// Shared access to the value of a [`RwLock`], from
+    /// [`upgradable_read`](lock_api::RwLock::upgradable_read): readers come and go beside it, but no
+    /// other upgradable reader, and it may [become](lock_api::RwLockUpgradableReadGuard::upgrade)
+    /// the writer without a gap in which another one could write. Releases the lock when dropped.
+    ///
+    /// To take it waits as a writer does, in the same queue and as fairly. To upgrade it waits for
+    /// those that read at that moment to leave, and for nobody else: none gets in meanwhile. A
+    /// timed upgrade that fails leaves it as it was. A thread that upgrades while it also has a
+    /// read guard of the same lock waits for itself, for ever.
+    ///
+    /// ```
+    /// use fairlock::{RwLock, RwLockUpgradableReadGuard};
+    ///
+    /// let lock = RwLock::new(vec![1, 2]);
+    /// let guard = lock.upgradable_read();
+    /// assert!(lock.try_read().is_some() && lock.try_upgradable_read().is_none());
+    /// if !guard.contains(&3) {
+    ///     // Nobody has written since.
+    ///     RwLockUpgradableReadGuard::upgrade(guard).push(3);
+    /// }
+    /// assert_eq!(*lock.read(), [1, 2, 3]);
+    /// ```
+    pub type RwLockUpgradableReadGuard<'a, T> =
+        lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
     /// A [`RwLockReadGuard`] for a part of the value.
     ///
     /// ```

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use lock_api::{GuardSend, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use lock_api::{GuardSend, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use super::RawRwLock;
 use super::ext::{read_recursive_for, time_until};
@@ -37,6 +37,11 @@ pub type RecursiveRwLock<T> = RwLock<RawRwLockRecursive, T>;
 pub type RecursiveRwLockReadGuard<'a, T> = RwLockReadGuard<'a, RawRwLockRecursive, T>;
 /// Exclusive access to the value of a [`RecursiveRwLock`]; releases it when dropped.
 pub type RecursiveRwLockWriteGuard<'a, T> = RwLockWriteGuard<'a, RawRwLockRecursive, T>;
+/// Shared access to the value of a [`RecursiveRwLock`], which may become exclusive; see
+/// [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard). Readers that never let go at
+/// the same time keep an upgrade waiting.
+pub type RecursiveRwLockUpgradableReadGuard<'a, T> =
+    RwLockUpgradableReadGuard<'a, RawRwLockRecursive, T>;
 /// A [`RecursiveRwLockReadGuard`] for a part of the value.
 pub type MappedRecursiveRwLockReadGuard<'a, T> =
     lock_api::MappedRwLockReadGuard<'a, RawRwLockRecursive, T>;
@@ -135,5 +140,88 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
 
     fn try_lock_exclusive_until(&self, deadline: Instant) -> Option<GuardSend> {
         self.0.try_lock_exclusive_until(deadline)
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawRwLockUpgrade for RawRwLockRecursive {
+    type UpgradableGuard = GuardSend;
+
+    #[inline]
+    fn lock_upgradable(&self) -> GuardSend {
+        self.0.lock_upgradable()
+    }
+
+    #[inline]
+    fn try_lock_upgradable(&self) -> Option<GuardSend> {
+        self.0.try_lock_upgradable()
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self, guard: GuardSend) {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawRwLockUpgrade::unlock_upgradable(&self.0, guard) }
+    }
+
+    #[inline]
+    unsafe fn upgrade(&self, guard: GuardSend) -> GuardSend {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawRwLockUpgrade::upgrade(&self.0, guard) }
+    }
+
+    #[inline]
+    unsafe fn try_upgrade(&self, guard: GuardSend) -> Result<GuardSend, GuardSend> {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawRwLockUpgrade::try_upgrade(&self.0, guard) }
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLockRecursive {
+    unsafe fn unlock_upgradable_fair(&self, guard: GuardSend) {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawRwLockUpgradeFair::unlock_upgradable_fair(&self.0, guard) }
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLockRecursive {
+    unsafe fn downgrade_upgradable(&self, guard: GuardSend) -> GuardSend {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawRwLockUpgradeDowngrade::downgrade_upgradable(&self.0, guard) }
+    }
+
+    unsafe fn downgrade_to_upgradable(&self, guard: GuardSend) -> GuardSend {
+        // SAFETY: the caller's promise.
+        unsafe { lock_api::RawRwLockUpgradeDowngrade::downgrade_to_upgradable(&self.0, guard) }
+    }
+}
+
+// SAFETY: as for the lock inside.
+unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLockRecursive {
+    fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardSend> {
+        self.0.try_lock_upgradable_for(timeout)
+    }
+
+    fn try_lock_upgradable_until(&self, deadline: Instant) -> Option<GuardSend> {
+        self.0.try_lock_upgradable_until(deadline)
+    }
+
+    unsafe fn try_upgrade_for(
+        &self,
+        guard: GuardSend,
+        timeout: Duration,
+    ) -> Result<GuardSend, GuardSend> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.try_upgrade_for(guard, timeout) }
+    }
+
+    unsafe fn try_upgrade_until(
+        &self,
+        guard: GuardSend,
+        deadline: Instant,
+    ) -> Result<GuardSend, GuardSend> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.try_upgrade_until(guard, deadline) }
     }
 }

@@ -6,7 +6,9 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::queued::Queued;
-use super::word::{HANDOFF, QUEUE_FLAGS, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers};
+use super::word::{
+    HANDOFF, QUEUE_FLAGS, UPGRADABLE, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers,
+};
 use super::{Parts, RwSem};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
@@ -19,6 +21,7 @@ pub struct Snapshot {
     pub writer: bool,
     pub readers: usize,
     pub waiters: bool,
+    pub upgradable: bool,
     pub handoff: bool,
     pub writer_phase: bool,
 }
@@ -31,6 +34,7 @@ impl<P: Platform> RwSem<P> {
             writer: word & WRITER_LOCKED != 0,
             readers: readers(word),
             waiters: word & WAITERS != 0,
+            upgradable: word & UPGRADABLE != 0,
             handoff: word & HANDOFF != 0,
             writer_phase: word & WRITER_PHASE != 0,
         }
@@ -49,9 +53,12 @@ impl<P: Platform> RwSem<P> {
         threads: usize,
     ) -> Result<(), &'static str> {
         let word = self.word.load(Ordering::Relaxed);
-        let known = WRITER_LOCKED | QUEUE_FLAGS;
+        let known = WRITER_LOCKED | UPGRADABLE | QUEUE_FLAGS;
         if readers(word) > threads || word & 0xff & !known != 0 {
             return Err("the word is corrupt");
+        }
+        if word & (WRITER_LOCKED | UPGRADABLE) == UPGRADABLE && readers(word) == 0 {
+            return Err("an upgradable reader is not counted");
         }
         if readers(word) < inside {
             return Err("the word does not count every reader inside");
@@ -146,7 +153,7 @@ impl<P: Platform> RwSem<P> {
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { writer, readers, waiters, handoff, writer_phase } = *self;
+        let Self { writer, readers, waiters, upgradable, handoff, writer_phase } = *self;
         let mut separator = "";
         let mut say = |is: bool, what: &dyn fmt::Display| {
             if is {
@@ -157,6 +164,7 @@ impl fmt::Display for Snapshot {
         };
         say(writer, &"WRITER_LOCKED")?;
         say(readers > 0, &format_args!("readers={readers}"))?;
+        say(upgradable, &"UPGRADABLE")?;
         say(waiters, &"WAITERS")?;
         say(handoff, &"HANDOFF")?;
         say(writer_phase, &"WRITER_PHASE")?;

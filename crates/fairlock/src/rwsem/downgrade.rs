@@ -16,10 +16,15 @@ impl<P: Platform> RwSem<P> {
     /// # Safety
     /// The caller holds the lock for writing; after the call, for reading.
     pub unsafe fn downgrade(&self) {
+        self.become_reader(READER);
+    }
+
+    /// The writer is `counted` in the word instead.
+    pub(super) fn become_reader(&self, counted: usize) {
         self.note_readers();
         // One step, so there is no gap. Release: the readers let in see what
         // was written. The bit is the caller's own, so taking it off is exact.
-        let before = self.word.fetch_add(READER.wrapping_sub(WRITER_LOCKED), Ordering::Release);
+        let before = self.word.fetch_add(counted.wrapping_sub(WRITER_LOCKED), Ordering::Release);
         if before & WAITERS == 0 {
             return;
         }
@@ -56,7 +61,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Until the waiter whose turn it is has had the lock nobody else gets in.
-    fn close_for_next(&self) {
+    pub(super) fn close_for_next(&self) {
         match self.in_tenure() {
             Some(tenure) => tenure.close_for_next(),
             None => {

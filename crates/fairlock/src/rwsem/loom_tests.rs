@@ -69,6 +69,19 @@ enum Visit {
     WriteCancellable,
     ReadInterruptible,
     WriteInterruptible,
+    /// Reads upgradably, and leaves.
+    Upgradable,
+    /// Reads upgradably, and stays as a reader.
+    UpgradableDown,
+    /// Reads upgradably, and then writes, if it waits for the readers inside.
+    Upgrade,
+    TryUpgrade,
+    UpgradeUntil,
+    UpgradeCancellable,
+    UpgradableUntil,
+    UpgradableFair,
+    /// Writes, reads upgradably, and writes again.
+    DownAndUp,
     Cancel,
     /// Becomes a real-time thread.
     Urgent,
@@ -103,6 +116,10 @@ impl Guarded {
             WriteCancellable => lock.write_cancellable(&self.stop),
             ReadInterruptible => lock.read_interruptible(),
             WriteInterruptible => lock.write_interruptible(),
+            Upgradable | UpgradableDown | Upgrade | TryUpgrade | UpgradeUntil
+            | UpgradeCancellable | UpgradableFair => Ok(lock.upgradable_read()),
+            UpgradableUntil => lock.upgradable_read_until(DEADLINE),
+            DownAndUp => Ok(lock.write()),
             Cancel => {
                 self.stop.cancel();
                 return 0;
@@ -139,6 +156,31 @@ impl Guarded {
                     lock.unlock_read();
                     1
                 }
+                Upgradable | UpgradableUntil => {
+                    self.value.with(|value| *value);
+                    lock.unlock_upgradable();
+                    0
+                }
+                UpgradableFair => {
+                    self.value.with(|value| *value);
+                    lock.unlock_upgradable_fair();
+                    0
+                }
+                UpgradableDown => {
+                    self.value.with(|value| *value);
+                    lock.downgrade_upgradable();
+                    self.value.with(|value| *value);
+                    lock.unlock_read();
+                    0
+                }
+                Upgrade | TryUpgrade | UpgradeUntil | UpgradeCancellable => {
+                    self.write_upgraded(visit)
+                }
+                DownAndUp => {
+                    self.value.with_mut(|value| *value += 1);
+                    lock.downgrade_to_upgradable();
+                    1 + self.write_upgraded(Upgrade)
+                }
                 ReadFair => {
                     self.value.with(|value| *value);
                     lock.unlock_read_fair();
@@ -150,6 +192,39 @@ impl Guarded {
                     0
                 }
             }
+        }
+    }
+
+    /// Upgrades, writes if it could, and leaves; tells how many sections were written.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    unsafe fn write_upgraded(&self, visit: Visit) -> u32 {
+        let lock = &self.lock;
+        // SAFETY: the caller's promise; and each holds the lock in the way that it lets it go.
+        unsafe {
+            let seen = self.value.with(|value| *value);
+            let upgraded = match visit {
+                TryUpgrade => lock.try_upgrade(),
+                UpgradeUntil => lock.upgrade_until(DEADLINE).is_ok(),
+                UpgradeCancellable => lock.upgrade_cancellable(&self.stop).is_ok(),
+                _ => {
+                    lock.upgrade();
+                    true
+                }
+            };
+            if upgraded {
+                // No writer got in between.
+                self.value.with_mut(|value| {
+                    assert_eq!(*value, seen);
+                    *value += 1;
+                });
+                lock.unlock_write();
+            } else {
+                assert_eq!(self.value.with(|value| *value), seen);
+                lock.unlock_upgradable();
+            }
+            upgraded.into()
         }
     }
 
@@ -258,6 +333,32 @@ models! {
     downgrade_between_reader_and_writer: [&[Read], &[Downgrade], &[Write]],
         [IMMEDIATE immediate, SHORT short_tenure];
 
+    // From reader to writer.
+    upgrade_beside_reader: [&[Upgrade, Upgrade], &[Read, Read]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    upgrade_beside_writer: [&[Upgrade, Upgrade], &[Write, Write]],
+        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+    upgrade_beside_upgrade: [&[Upgrade, DownAndUp], &[Upgrade, UpgradableDown]],
+        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+    upgrade_between_reader_and_writer: [&[Read], &[Upgrade], &[Write]],
+        [IMMEDIATE immediate, STOLEN stolen, SHORT short_tenure, LONG long_tenure];
+    upgrade_between_readers: [&[Read], &[Upgrade], &[Read]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    upgradable_between_reader_and_upgrade: [&[Read], &[Upgradable], &[Upgrade]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    upgrade_beside_recursive_reader: [&[Upgrade], &[ReadRecursive, ReadRecursive]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    timed_out_upgrade_beside_reader: [&[UpgradeUntil, Write], &[Read, UpgradableUntil]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    timed_out_upgrade_between_reader_and_writer: [&[Read], &[UpgradeUntil], &[Write]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    timed_out_upgradable: [&[Write], &[UpgradableUntil], &[Upgrade]],
+        [IMMEDIATE immediate, SHORT short_tenure];
+    cancelled_upgrade: [&[Read, Cancel], &[UpgradeCancellable]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    tried_upgrade_and_fair_release: [&[TryUpgrade, UpgradableFair], &[Read, Write]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+
     // Waits that end without the lock, against the grant.
     rule_05_timed_out_writers: [&[WriteUntil, Write], &[WriteUntil, Write]],
         [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
@@ -314,6 +415,18 @@ models! {
     whole_downgrade_and_reader: [&[Downgrade], &[Read]],
         [SHORT short_tenure];
     whole_downgrade_and_writer: [&[Downgrade], &[Write]],
+        [SHORT short_tenure, LONG long_tenure];
+    whole_upgrade_and_reader: [&[Upgrade], &[Read]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    whole_upgrade_and_writer: [&[Upgrade], &[Write]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    whole_upgrades: [&[Upgrade], &[Upgrade]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    whole_upgrade_and_upgradable: [&[Upgrade], &[UpgradableDown]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    whole_timed_out_upgrade_and_reader: [&[UpgradeUntil], &[Read]],
+        [IMMEDIATE immediate, SHORT short_tenure, LONG long_tenure];
+    whole_upgrade_between_reader_and_writer: [&[Read], &[Upgrade], &[Write]],
         [SHORT short_tenure, LONG long_tenure];
     whole_timed_out_writer_and_writer: [&[WriteUntil], &[Write]],
         [SHORT short_tenure, LONG long_tenure];

@@ -5,7 +5,8 @@
 //! `tenure` (the default), and `published`; `queued` is what the queue lock guards in both.
 //! Of the latter, `spin` and `osq` are optimistic spinning, `owner` what spinners know of who is inside;
 //! `adaptive` says which side may go past the queue, and `stream` how its readers do;
-//! `downgrade` turns a writer into a reader; `recursive` lets a reader in again;
+//! `downgrade` turns a writer into a reader, `upgrade` a reader into a writer; `recursive` lets
+//! a reader in again;
 //! `priority` has what real-time threads are owed; `pooled` what a lock needs that thin locks
 //! share one after the other. Comments cite the rules of `docs/rules.md`.
 
@@ -38,6 +39,7 @@ mod tenure;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 mod turns;
+mod upgrade;
 mod word;
 mod write;
 
@@ -245,12 +247,12 @@ impl<P: Platform> RwSem<P> {
     pub unsafe fn unlock_read(&self) {
         // Release: what was read under the lock stays before the next writer.
         let before = self.word.fetch_sub(READER, Ordering::Release);
-        // Under tenure only who asked for it is woken.
-        if before & word::WAITERS != 0
+        // Under tenure only who asked for it is woken; and who upgrades, as `WRITER_LOCKED` says.
+        if before & (word::WAITERS | WRITER_LOCKED) != 0
             && readers(before) == 1
-            && (word::has_next_to_wake(before) || !self.policy.has_tenure())
+            && (before & (word::WAKE_NEXT | WRITER_LOCKED) != 0 || !self.policy.has_tenure())
         {
-            self.read_release_slow();
+            self.read_release_slow(before);
         }
     }
 

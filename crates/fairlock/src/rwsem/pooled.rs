@@ -3,10 +3,10 @@
 
 use core::sync::atomic::Ordering;
 
-use super::word::{READ_BLOCKED, READER, SEALED, WRITER_LOCKED, has_room};
+use super::word::{READ_BLOCKED, READER, SEALED, UPGRADABLE, WRITER_LOCKED, has_room};
 use super::{Policy, RwSem};
 use crate::platform::{Atomic, Platform};
-use crate::wait::{Kind, WaitContext, WaitError};
+use crate::wait::{Access, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     /// A sealed lock: held for writing, by nobody in particular.
@@ -73,21 +73,21 @@ impl<P: Platform> RwSem<P> {
         if self.try_write() {
             return Some(true);
         }
-        self.in_tenure()?.steal_at_once(Kind::Writer).then_some(false)
+        self.in_tenure()?.steal_at_once(Access::Exclusive).then_some(false)
     }
 
     /// Takes the lock for reading without going to sleep for it.
     #[cold]
     pub(crate) fn read_awake(&self, context: &WaitContext<'_, P>) -> bool {
         let Some(tenure) = self.in_tenure() else { return self.try_read() };
-        tenure.compete(Kind::Reader, context) && self.keep_if_room().is_ok()
+        tenure.compete(Access::Shared, context) && self.keep_if_room().is_ok()
     }
 
     /// The rest of `read`: sleeps.
     pub(crate) fn read_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         match self.in_tenure() {
             Some(tenure) if has_room(self.word.load(Ordering::Relaxed)) => {
-                tenure.wait(Kind::Reader, context)?;
+                tenure.wait(Access::Shared, context)?;
                 self.keep_if_room()
             }
             _ => self.read_with(context),
@@ -99,16 +99,24 @@ impl<P: Platform> RwSem<P> {
     pub(crate) fn write_awake(&self, context: &WaitContext<'_, P>) -> bool {
         match self.in_tenure() {
             Some(tenure) => {
-                tenure.steal_at_once(Kind::Writer) || tenure.compete(Kind::Writer, context)
+                tenure.steal_at_once(Access::Exclusive)
+                    || tenure.compete(Access::Exclusive, context)
             }
             None => self.try_write(),
         }
     }
 
+    /// As [`read_awake`](Self::read_awake), upgradably.
+    #[cold]
+    pub(crate) fn upgradable_awake(&self, context: &WaitContext<'_, P>) -> bool {
+        self.try_upgradable_read()
+            || self.in_tenure().is_some_and(|tenure| tenure.compete(Access::Upgradable, context))
+    }
+
     /// The rest of `write`: sleeps.
     pub(crate) fn write_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         match self.in_tenure() {
-            Some(tenure) => tenure.wait(Kind::Writer, context),
+            Some(tenure) => tenure.wait(Access::Exclusive, context),
             None => self.write_with(context),
         }
     }
@@ -123,6 +131,30 @@ impl<P: Platform> RwSem<P> {
         self.word
             .compare_exchange(READER, WRITER_LOCKED, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
+    }
+
+    /// The same for a reader that is upgradable.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; where it is true, for writing then.
+    pub(crate) unsafe fn try_upgrade_calm(&self) -> bool {
+        let alone = READER | UPGRADABLE;
+        // As above.
+        self.word
+            .compare_exchange(alone, WRITER_LOCKED, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// One of the adopted readers is upgradable.
+    pub(crate) fn adopt_upgradable(&self) {
+        // Relaxed: whoever publishes the lock afterwards does so with Release.
+        self.word.fetch_add(UPGRADABLE, Ordering::Relaxed);
+    }
+
+    /// The adopted upgradable reader is not this lock's, as [`disown_readers`](Self::disown_readers).
+    pub(crate) fn disown_upgradable(&self) {
+        // Relaxed: as it was adopted.
+        self.word.fetch_sub(UPGRADABLE, Ordering::Relaxed);
     }
 
     /// So many adopted readers are not this lock's, which nobody may have entered meanwhile.

@@ -29,11 +29,13 @@ use core::time::Duration;
 use super::RwSem;
 use super::policy::at_most;
 use super::queued::Queued;
-use super::word::{HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free};
+use super::word::{
+    HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, may_take_next,
+};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::wait::{Kind, MAX_WAKES, Waiter, WakeList};
+use crate::wait::{Access, Kind, MAX_WAKES, Waiter, WakeList};
 
 /// Whose turn it is, as a queued writer finds it.
 #[derive(PartialEq)]
@@ -59,8 +61,8 @@ impl<P: Platform> RwSem<P> {
             // Rule 5: whoever set HANDOFF, it never keeps the head out.
             let refuses =
                 active(Fault::RefusesInherited) && word & HANDOFF != 0 && !self.is_due(waiter);
-            let (new, turn) = if is_free(word) && !refuses {
-                ((word | WRITER_LOCKED) & !HANDOFF, Turn::Taken)
+            let (new, turn) = if may_take_next(waiter.access, word) && !refuses {
+                (waiter.access.taken(word) & !HANDOFF, Turn::Taken)
             } else if word & HANDOFF != 0 {
                 return Turn::Next;
             } else if self.is_due(waiter) {
@@ -78,7 +80,10 @@ impl<P: Platform> RwSem<P> {
                         q.waiters.remove(waiter);
                         self.favour.end_quiet();
                         self.after_change(q, 0);
-                        self.note_writer(waiter.thread);
+                        match waiter.access {
+                            Access::Exclusive => self.note_writer(waiter.thread),
+                            _ => self.note_readers(),
+                        }
                     }
                     return turn;
                 }
@@ -93,7 +98,7 @@ impl<P: Platform> RwSem<P> {
         let Some(head) = q.waiters.head() else { return };
         match head.kind {
             Kind::Reader => {
-                if self.count_head_reader(head) {
+                if self.count_head_reader(q, head, wakes) {
                     self.grant_counted_readers(q, wakes);
                 }
             }
@@ -112,7 +117,7 @@ impl<P: Platform> RwSem<P> {
     /// Counts the reader at the head, unless a writer is inside; then, if the
     /// reader is past its deadline, sets `HANDOFF`, in one step with taking
     /// the count back if it was given too early.
-    fn count_head_reader(&self, head: &Waiter<P>) -> bool {
+    fn count_head_reader(&self, q: &Queued<P>, head: &Waiter<P>, wakes: &mut WakeList<P>) -> bool {
         // Acquire, here and below: it may end in ownership (rule 3).
         let mut word = self.word.load(Ordering::Acquire);
         let mut bias = 0;
@@ -140,6 +145,10 @@ impl<P: Platform> RwSem<P> {
                 Ok(_) => {
                     if handoff != 0 {
                         self.count(Event::ReadHandoff);
+                    }
+                    // The count may have hidden from an upgrader that all readers have left.
+                    if bias != 0 && is_drained(word - bias) && !active(Fault::ForgetsUpgrader) {
+                        q.upgrader.into_iter().for_each(|thread| wakes.push(thread));
                     }
                     return false;
                 }

@@ -6,13 +6,15 @@ use super::RwSem;
 use super::published::Turn;
 use super::queued::Queued;
 use super::spin::read_stealable;
+use super::upgrade::wake_upgrader;
 use super::word::{
-    HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers, write_stealable,
+    HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, is_free, may_take_next,
+    readers, write_stealable,
 };
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 
 /// The head of the queue that the lock is handed to waits awake for it this
 /// long before it sleeps.
@@ -50,7 +52,7 @@ impl<P: Platform> RwSem<P> {
         if priority == 0 && self.spin_for_read(me, context) {
             return Ok(());
         }
-        self.wait_published(Kind::Reader, me, priority, context)
+        self.wait_published(Access::Shared, me, priority, context)
     }
 
     /// A writer whose fast path found `word`.
@@ -70,7 +72,7 @@ impl<P: Platform> RwSem<P> {
             self.note_writer(me);
             return Ok(());
         }
-        self.wait_published(Kind::Writer, me, priority, context)
+        self.wait_published(Access::Exclusive, me, priority, context)
     }
 
     fn steal_write_published(&self, mut word: usize) -> bool {
@@ -96,22 +98,24 @@ impl<P: Platform> RwSem<P> {
         let before = self.word.fetch_sub(READER, Ordering::Relaxed);
         if before & (WAITERS | WRITER_LOCKED) == WAITERS && readers(before) == 1 {
             self.wake_after_release();
+        } else if is_drained(before - READER) {
+            wake_upgrader(&self.queue);
         }
     }
 
     // ---- waiting ----
 
     /// Queues the calling thread and waits until it owns the lock.
-    fn wait_published(
+    pub(super) fn wait_published(
         &self,
-        kind: Kind,
+        access: Access,
         me: &'static Thread<P>,
         priority: u8,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let discourages = self.knows_of_vain_spin(kind);
+        let discourages = self.knows_of_vain_spin(access.kind());
         me.parker.forget_notification();
-        let waiter = Waiter::new(kind, me, P::now(), priority);
+        let waiter = Waiter::new(access, me, P::now(), priority);
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after it took the lock, was granted, or left.
         let acquired = self.with_wakes(|q, wakes| unsafe { self.queue_up(q, &waiter, wakes) });
@@ -211,7 +215,7 @@ impl<P: Platform> RwSem<P> {
             return Turn::Later;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if (!is_free(word) || self.leaves_to_stream(word))
+        if (!may_take_next(waiter.access, word) || self.leaves_to_stream(word))
             && word & HANDOFF == 0
             && !self.is_due(waiter)
         {

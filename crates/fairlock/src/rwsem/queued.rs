@@ -6,7 +6,7 @@ use super::tenure::{Modes, TenureClock};
 use super::turns::Turns;
 use crate::platform::{ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
-use crate::wait::{Queue, Waiter};
+use crate::wait::{Queue, Thread, Waiter};
 
 /// The queue, and what is known about whose turn it is.
 pub(super) struct Queued<P: Platform> {
@@ -22,6 +22,8 @@ pub(super) struct Queued<P: Platform> {
     pub(super) holder_cpu: usize,
     /// Under tenure, when somebody left the closed lock free; zero if nobody did.
     pub(super) freed: u64,
+    /// Who holds the lock upgradably and waits for the readers inside to leave.
+    pub(super) upgrader: Option<&'static Thread<P>>,
     /// For `ReaderSpin::Adaptive`.
     pub(super) turns: Turns,
 }
@@ -38,6 +40,7 @@ impl<P: Platform> Queued<P> {
             modes: Modes::new(),
             holder_cpu: 0,
             freed: 0,
+            upgrader: None,
             turns: Turns::new(),
         }
     }

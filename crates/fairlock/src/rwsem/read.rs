@@ -6,7 +6,7 @@ use super::RwSem;
 use super::word::has_room;
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
-use crate::wait::{Kind, WaitContext, WaitError};
+use crate::wait::{Access, Kind, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     #[cold]
@@ -28,8 +28,8 @@ impl<P: Platform> RwSem<P> {
         }
         match self.in_tenure() {
             Some(tenure) => {
-                if !tenure.keeps_count(before) && !tenure.compete(Kind::Reader, context) {
-                    tenure.wait(Kind::Reader, context)?;
+                if !tenure.keeps_count(before) && !tenure.compete(Access::Shared, context) {
+                    tenure.wait(Access::Shared, context)?;
                 }
             }
             None => self.read_published(before, P::thread(), context)?,

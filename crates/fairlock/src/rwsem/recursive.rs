@@ -1,13 +1,14 @@
 //! Reads that go past waiting writers: for a thread that may hold the lock for
 //! reading already, and would wait for a writer that waits for it.
 //!
-//! Such a thread never waits here: it is counted, so no writer is inside. Whoever
+//! Such a thread never waits here: it is counted, so no writer is inside (one that upgrades may
+//! be about to be). Whoever
 //! does not hold the lock waits as an ordinary reader.
 
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::word::{READER, WRITER_LOCKED, has_room, readers};
+use super::word::{READER, UPGRADABLE, WRITER_LOCKED, has_room, readers};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{CancelToken, WaitContext, WaitError};
 
@@ -36,7 +37,9 @@ impl<P: Platform> RwSem<P> {
         let mut word = self.word.load(Ordering::Relaxed);
         // A passing reader's count is enough: it, or this one, is the last out
         // and grants the lock on if that is due.
-        while word & WRITER_LOCKED == 0 && has_room(word) && readers(word) > 0 {
+        // One that upgrades is not in yet, and may be waiting for this thread.
+        let closed = |word| word & (WRITER_LOCKED | UPGRADABLE) == WRITER_LOCKED;
+        while !closed(word) && has_room(word) && readers(word) > 0 {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,

@@ -1,7 +1,8 @@
 //! The slow way out.
 
 use super::RwSem;
-use super::word::{HANDOFF, flag_queue};
+use super::upgrade::wake_upgrader;
+use super::word::{HANDOFF, UPGRADABLE, WRITER_LOCKED, flag_queue};
 use crate::platform::Platform;
 
 impl<P: Platform> RwSem<P> {
@@ -20,9 +21,15 @@ impl<P: Platform> RwSem<P> {
         flag_queue(&self.word, HANDOFF)
     }
 
-    /// The last reader left and somebody waits.
+    /// The last reader left, the word was `before`, and somebody waits.
     #[cold]
-    pub(super) fn read_release_slow(&self) {
+    pub(super) fn read_release_slow(&self, before: usize) {
+        if before & WRITER_LOCKED != 0 {
+            // Not free; and beside a mere writer it was not inside.
+            return if before & UPGRADABLE != 0 {
+                wake_upgrader(&self.queue)
+            };
+        }
         match self.in_tenure() {
             Some(tenure) => tenure.wake_next(),
             None => self.read_release_published(),

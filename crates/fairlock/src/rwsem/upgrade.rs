@@ -76,13 +76,13 @@ impl<P: Platform> RwSem<P> {
         self.upgradable_with(&WaitContext::cancellable(token))
     }
 
-    fn upgradable_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    pub(crate) fn upgradable_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         if self.upgradable_fast() { Ok(()) } else { self.upgradable_slow(context) }
     }
 
     /// One compare-exchange from 0.
     #[inline(always)]
-    fn upgradable_fast(&self) -> bool {
+    pub(super) fn upgradable_fast(&self) -> bool {
         // Acquire: owns the lock on success (rule 3).
         self.word
             .compare_exchange(0, READER | UPGRADABLE, Ordering::Acquire, Ordering::Relaxed)
@@ -90,7 +90,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Takes the lock beside readers, unless one of `flags` is set.
-    fn upgradable_unless(&self, flags: usize) -> bool {
+    pub(super) fn upgradable_unless(&self, flags: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & (flags | UPGRADABLE) == 0 {
             // Acquire: owns the lock on success (rule 3).
@@ -184,7 +184,7 @@ impl<P: Platform> RwSem<P> {
     /// `before`, with the one that has left.
     #[cold]
     fn upgradable_left(&self, before: usize) {
-        if active(Fault::UpgradableLeavesQuietly) && readers(before) > 1 {
+        if active(Fault::UpgradableLeavesQuietly) {
             return;
         }
         match self.in_tenure() {
@@ -277,7 +277,10 @@ impl<P: Platform> RwSem<P> {
 
     /// # Safety
     /// As [`upgrade_until`](Self::upgrade_until).
-    unsafe fn upgrade_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    pub(crate) unsafe fn upgrade_with(
+        &self,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
         if unsafe { self.try_upgrade() } { Ok(()) } else { self.upgrade_slow(context) }
     }
@@ -310,11 +313,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Waits until the readers inside have left.
-    fn drain(
-        &self,
-        me: &'static Thread<P>,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
+    fn drain(&self, me: &'static Thread<P>, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut spun = false;
         loop {
             if self.take_drained() {

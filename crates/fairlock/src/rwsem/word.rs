@@ -8,8 +8,8 @@
 //! | 3 | 3 | `WRITER_PHASE` | a writer heads the queue: readers may not steal | under the queue lock | under the queue lock |
 //! | 4 | 4 | `READERS_TURN` | tenure: readers may join readers inside past the queue | under the queue lock | under the queue lock |
 //! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; who leaves the lock free wakes it | that waiter, or who makes it next | whoever wakes it |
-//! | 6 | 6 | `SEALED` | with `WRITER_LOCKED`: that belongs to nobody (see `pooled`) | who keeps a lock in a pool | whoever may use it |
-//! | 7 | 7 | | reserved | | |
+//! | 6 | 6 | `UPGRADABLE` | one of the readers, counted, may become the writer; with `WRITER_LOCKED`, it is about to, and waits, not counted, for those inside to leave | that reader | that reader |
+//! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: that belongs to nobody (see `pooled`) | who keeps a lock in a pool | whoever may use it |
 //! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
@@ -28,6 +28,9 @@
 //! | 0 | 1 | 0 | n | read by n with waiters |
 //! | 1 | 1 | 0 | 0 or passing | written with waiters |
 //! | any | 1 | 1 | any | closed: only the queue gets in, when those inside have left |
+//!
+//! `UPGRADABLE` may be set beside any of these with n readers, of which it says one may write. With L
+//! it is being upgraded: n readers are inside beside a writer that is not in yet.
 //!
 //! # How many readers there can be
 //!
@@ -51,7 +54,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::platform::Atomic;
-use crate::wait::Kind;
+use crate::wait::Access;
 
 /// A writer holds the lock.
 pub(crate) const WRITER_LOCKED: usize = 1 << 0;
@@ -65,9 +68,11 @@ pub(crate) const WRITER_PHASE: usize = 1 << 3;
 pub(crate) const READERS_TURN: usize = 1 << 4;
 /// The waiter that is next sleeps: whoever leaves the lock free wakes it.
 pub(crate) const WAKE_NEXT: usize = 1 << 5;
+/// One of the readers may become the writer; or, with `WRITER_LOCKED`, is about to.
+pub(crate) const UPGRADABLE: usize = 1 << 6;
 /// The lock is held, by nobody in particular.
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) const SEALED: usize = 1 << 6;
+pub(crate) const SEALED: usize = 1 << 7;
 /// One reader.
 pub(crate) const READER: usize = 1 << READER_SHIFT;
 /// The count is full.
@@ -138,11 +143,30 @@ pub(crate) const fn may_join(word: usize) -> bool {
 
 /// Under tenure, the waiter that is next may take the lock, closed or not.
 #[inline(always)]
-pub(crate) fn may_take_next(kind: Kind, word: usize) -> bool {
-    match kind {
-        Kind::Reader => word & WRITER_LOCKED == 0,
-        Kind::Writer => is_free(word),
+pub(crate) fn may_take_next(access: Access, word: usize) -> bool {
+    match access {
+        Access::Shared => word & WRITER_LOCKED == 0,
+        Access::Upgradable => word & (WRITER_LOCKED | UPGRADABLE | READFAIL) == 0,
+        Access::Exclusive => is_free(word),
     }
+}
+
+impl Access {
+    /// The word when a thread has taken the lock, which was `word`.
+    #[inline(always)]
+    pub(crate) const fn taken(self, word: usize) -> usize {
+        match self {
+            Access::Shared => word + READER,
+            Access::Upgradable => word + (READER | UPGRADABLE),
+            Access::Exclusive => word | WRITER_LOCKED,
+        }
+    }
+}
+
+/// A reader is about to become the writer, and all others have left.
+#[inline(always)]
+pub(crate) const fn is_drained(word: usize) -> bool {
+    word & (WRITER_LOCKED | UPGRADABLE | COUNT) == WRITER_LOCKED | UPGRADABLE
 }
 
 /// Under tenure, the lock is free and closed: kept for the waiter that is next.

@@ -2,7 +2,7 @@
 
 use super::RwSem;
 use crate::platform::Platform;
-use crate::wait::{Kind, WaitContext, WaitError};
+use crate::wait::{Access, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     #[cold]
@@ -22,9 +22,9 @@ impl<P: Platform> RwSem<P> {
             return self.write_published(word, P::thread(), context);
         };
         // First, and without the frame of a wait: within a tenure this is the way in.
-        if tenure.steal_at_once(Kind::Writer) || tenure.compete(Kind::Writer, context) {
+        if tenure.steal_at_once(Access::Exclusive) || tenure.compete(Access::Exclusive, context) {
             return Ok(());
         }
-        tenure.wait(Kind::Writer, context)
+        tenure.wait(Access::Exclusive, context)
     }
 }

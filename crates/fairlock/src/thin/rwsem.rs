@@ -6,7 +6,8 @@
 //! | 1 | `WRITER`: a writer is inside | 0 | 0 |
 //! | 2 | 0 | `STICKY`: stays inflated | 0 |
 //! | 3 | 0 | 0 | 1: `NASCENT` |
-//! | 4-7 | 0 | 0 | a policy: see [`nascent`] |
+//! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | a policy: see [`nascent`] |
+//! | 5-7 | 0 | 0 | the same |
 //! | 8-63 | how many readers are inside; full at [`FULL`] | 8-39: index of the slot | the same |
 //!
 //! Zero is a free lock. Nascent is a lock that follows another policy than the default one and
@@ -32,6 +33,7 @@ const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
 const STICKY: u64 = 1 << 2;
 pub(super) const NASCENT: u64 = 1 << 3;
+const UPGRADABLE: u64 = 1 << 4;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
 /// The count of readers is full: no more stay.
@@ -69,6 +71,7 @@ pub struct ThinRwSem<P: PooledPlatform> {
 enum Access {
     Read,
     ReadRecursive,
+    Upgradable,
     Write,
 }
 
@@ -366,6 +369,174 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
+    // ---- upgradable ----
+
+    /// As [`RwSem::upgradable_read`].
+    #[inline]
+    pub fn upgradable_read(&self) {
+        if !self.upgradable_at_once() {
+            self.enter_for_ever(Access::Upgradable);
+        }
+    }
+
+    /// As [`RwSem::try_upgradable_read`]. It may fail while another thread begins to wait.
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_upgradable_read(&self) -> bool {
+        self.upgradable_at_once() || self.try_enter(Access::Upgradable)
+    }
+
+    /// As [`RwSem::upgradable_read_until`].
+    pub fn upgradable_read_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::until(deadline))
+    }
+
+    /// As [`RwSem::upgradable_read_interruptible`].
+    pub fn upgradable_read_interruptible(&self) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::interruptible())
+    }
+
+    /// As [`RwSem::upgradable_read_cancellable`].
+    pub fn upgradable_read_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::cancellable(token))
+    }
+
+    fn upgradable_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.upgradable_at_once() { Ok(()) } else { self.enter(Access::Upgradable, context) }
+    }
+
+    /// Enters a free thin lock upgradably.
+    #[inline(always)]
+    fn upgradable_at_once(&self) -> bool {
+        // As `write_at_once`.
+        self.expected(0) == 0 && self.exchange(0, READER | UPGRADABLE, Ordering::Acquire).is_ok()
+    }
+
+    /// As [`RwSem::unlock_upgradable`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    #[inline]
+    pub unsafe fn unlock_upgradable(&self) {
+        let word = self.expected(READER | UPGRADABLE);
+        let next = word.wrapping_sub(READER | UPGRADABLE);
+        // Release: what was read under the lock stays before the next writer.
+        if word & INFLATED != 0 || self.exchange(word, next, Ordering::Release).is_err() {
+            self.leave_upgradable();
+        }
+    }
+
+    /// As [`RwSem::unlock_upgradable_fair`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    pub unsafe fn unlock_upgradable_fair(&self) {
+        let word = self.load();
+        // SAFETY: the caller's promise; a holder's slot stays.
+        unsafe {
+            match word & INFLATED != 0 {
+                true => self.slot(word).full.unlock_upgradable_fair(),
+                false => self.unlock_upgradable(),
+            }
+        }
+    }
+
+    /// As [`RwSem::downgrade_upgradable`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for reading.
+    pub unsafe fn downgrade_upgradable(&self) {
+        let mut word = self.load();
+        while word & INFLATED == 0 {
+            // Release: the next upgradable reader may write what this one has read.
+            match self.exchange(word, word & !UPGRADABLE, Ordering::Release) {
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+        // SAFETY: the caller's promise; a holder's slot stays.
+        unsafe { self.slot(word).full.downgrade_upgradable() }
+    }
+
+    /// As [`RwSem::downgrade_to_upgradable`].
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing; after the call, upgradably.
+    pub unsafe fn downgrade_to_upgradable(&self) {
+        // Release: the readers let in see what was written.
+        if let Err(word) = self.exchange(WRITER, READER | UPGRADABLE, Ordering::Release) {
+            // SAFETY: the caller's promise; a holder's slot stays.
+            unsafe { self.slot(word).full.downgrade_to_upgradable() }
+        }
+    }
+
+    /// As [`RwSem::upgrade`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing.
+    #[inline]
+    pub unsafe fn upgrade(&self) {
+        // SAFETY: the caller's promise. Waiting for ever ends with the lock only.
+        let _ = unsafe { self.upgrade_with(&WaitContext::FOREVER) };
+    }
+
+    /// As [`RwSem::try_upgrade`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing where it is true.
+    #[inline]
+    #[must_use = "it says in which way the caller holds the lock"]
+    pub unsafe fn try_upgrade(&self) -> bool {
+        // Acquire: owns what readers have left (rule 3).
+        match self.exchange(READER | UPGRADABLE, WRITER, Ordering::Acquire) {
+            Ok(()) => true,
+            // SAFETY: the caller's promise; a holder's slot stays.
+            Err(word) if word & INFLATED != 0 => unsafe { self.slot(word).full.try_upgrade() },
+            Err(_) => false,
+        }
+    }
+
+    /// As [`RwSem::upgrade_until`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
+    pub unsafe fn upgrade_until(&self, deadline: u64) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::until(deadline)) }
+    }
+
+    /// As [`RwSem::upgrade_interruptible`].
+    ///
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    pub unsafe fn upgrade_interruptible(&self) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::interruptible()) }
+    }
+
+    /// As [`RwSem::upgrade_cancellable`].
+    ///
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    pub unsafe fn upgrade_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::cancellable(token)) }
+    }
+
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    #[inline]
+    unsafe fn upgrade_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.try_upgrade() {
+                return Ok(());
+            }
+            // Readers are inside: those that a thin lock counts, the full one adopts.
+            self.on_full(|sem| sem.upgrade_with(context))
+        }
+    }
+
     // ---- looking ----
 
     /// Whether anyone holds the lock at this instant.
@@ -451,6 +622,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.on_full(|sem| match access {
             Access::Read => sem.read_asleep(context),
             Access::ReadRecursive => sem.read_recursive_with(context),
+            Access::Upgradable => sem.upgradable_with(context),
             Access::Write => sem.write_asleep(context),
         })
     }
@@ -505,8 +677,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
             let next = match access {
                 Access::Write => WRITER,
-                Access::Read | Access::ReadRecursive if word >= FULL => return Entry::Full,
+                _ if word >= FULL => return Entry::Full,
                 Access::Read | Access::ReadRecursive => word + READER,
+                Access::Upgradable => word + (READER | UPGRADABLE),
             };
             match self.exchange(word, next, Ordering::Acquire) {
                 Ok(()) => {
@@ -544,6 +717,28 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         unsafe {
             if !may_deflate || !slot.full.try_upgrade_alone() {
                 slot.full.unlock_read();
+            } else if !self.deflate(word, slot) {
+                slot.full.unlock_write();
+            }
+        }
+    }
+
+    #[cold]
+    fn leave_upgradable(&self) {
+        let mut word = self.load();
+        while word & INFLATED == 0 {
+            // Release: as on the fast path.
+            match self.exchange(word, word - (READER | UPGRADABLE), Ordering::Release) {
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+        let slot = self.slot(word);
+        let may_deflate = word & STICKY == 0 && is_calm(slot);
+        // SAFETY: the caller holds the lock upgradably, and then, if it was alone, for writing.
+        unsafe {
+            if !may_deflate || !slot.full.try_upgrade_calm() {
+                slot.full.unlock_upgradable();
             } else if !self.deflate(word, slot) {
                 slot.full.unlock_write();
             }
@@ -694,6 +889,7 @@ fn is_taken(access: Access, word: u64) -> bool {
         && match access {
             Access::Write => word != 0,
             Access::Read | Access::ReadRecursive => word & WRITER != 0,
+            Access::Upgradable => word & (WRITER | UPGRADABLE) != 0,
         }
 }
 
@@ -709,6 +905,9 @@ fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
         slot.full.adopt_sealed_writer();
     } else {
         slot.full.adopt_readers((word >> READER_SHIFT) as usize);
+        if word & UPGRADABLE != 0 {
+            slot.full.adopt_upgradable();
+        }
     }
 }
 
@@ -718,6 +917,9 @@ fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
         slot.full.seal();
     } else {
         slot.full.disown_readers((word >> READER_SHIFT) as usize);
+        if word & UPGRADABLE != 0 {
+            slot.full.disown_upgradable();
+        }
     }
 }
 
@@ -727,6 +929,7 @@ impl Access {
         match self {
             Self::Read => sem.try_read(),
             Self::ReadRecursive => sem.try_read_recursive(),
+            Self::Upgradable => sem.try_upgradable_read(),
             Self::Write => sem.try_write(),
         }
     }
@@ -736,6 +939,7 @@ impl Access {
         match self {
             Self::Read => sem.read_awake(context),
             Self::ReadRecursive => sem.try_read_recursive(),
+            Self::Upgradable => sem.upgradable_awake(context),
             Self::Write => sem.write_awake(context),
         }
     }
@@ -747,6 +951,7 @@ impl Access {
         unsafe {
             match self {
                 Self::Read | Self::ReadRecursive => sem.unlock_read(),
+                Self::Upgradable => sem.unlock_upgradable(),
                 Self::Write => sem.unlock_write(),
             }
         }

@@ -48,6 +48,10 @@ enum Visit {
     Downgrade,
     ReadFair,
     WriteFair,
+    Upgradable,
+    Upgrade,
+    UpgradeUntil,
+    DownAndUp,
     /// It is inflated, as for somebody who waits.
     Inflate,
     /// At the second lock.
@@ -77,6 +81,32 @@ impl Guarded {
             unsafe { self.lock.unlock_write() };
         }
         taken.into()
+    }
+}
+
+impl Guarded {
+    /// The upgradable reader writes, and leaves.
+    fn upgrade(&self, how: Visit) -> u32 {
+        // SAFETY: no writer is inside (loom checks that).
+        let seen = self.value.with(|value| unsafe { *value });
+        // SAFETY: held upgradably.
+        let upgraded = unsafe {
+            match how {
+                UpgradeUntil => self.lock.upgrade_until(DEADLINE).is_ok(),
+                _ => {
+                    self.lock.upgrade();
+                    true
+                }
+            }
+        };
+        if !upgraded {
+            // SAFETY: held upgradably still.
+            unsafe { self.lock.unlock_upgradable() };
+            return 0;
+        }
+        // SAFETY: a writer is alone; and none got in between.
+        self.value.with(|value| assert_eq!(unsafe { *value }, seen));
+        self.write(true)
     }
 }
 
@@ -139,6 +169,29 @@ impl Both {
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write_fair() };
                 1
+            }
+            Upgradable => {
+                lock.upgradable_read();
+                // SAFETY: no writer is inside (loom checks that).
+                guarded.value.with(|value| unsafe { *value });
+                // SAFETY: just taken, and then held for reading.
+                unsafe {
+                    lock.downgrade_upgradable();
+                    lock.unlock_read();
+                }
+                0
+            }
+            Upgrade | UpgradeUntil => {
+                lock.upgradable_read();
+                guarded.upgrade(visit)
+            }
+            DownAndUp => {
+                lock.write();
+                // SAFETY: a writer is alone (loom checks that).
+                guarded.value.with_mut(|value| unsafe { *value += 1 });
+                // SAFETY: just taken.
+                unsafe { lock.downgrade_to_upgradable() };
+                1 + guarded.upgrade(Upgrade)
             }
             Inflate => {
                 lock.on_full(|_| ());
@@ -232,6 +285,12 @@ models! {
     downgrades: [&[Downgrade, Downgrade], &[Inflate, Write]];
     a_downgrade_and_a_reader: [&[Downgrade], &[Inflate, Read]];
     fair_releases: [&[WriteFair, ReadFair], &[Inflate, Write]];
+    an_upgrade_and_a_reader: [&[Upgrade, Upgrade], &[Read, Read]];
+    an_upgrade_and_a_writer: [&[Upgrade, Upgrade], &[Write, Write]];
+    upgrades: [&[Upgrade, DownAndUp], &[Upgrade, Upgradable]];
+    an_upgrade_beside_an_inflation: [&[Upgrade, Upgrade], &[Inflate, Upgradable]];
+    an_upgrade_between_a_reader_and_a_writer: [&[Read], &[Upgrade], &[Write]];
+    an_upgrade_that_times_out_beside_an_inflation: [&[UpgradeUntil, Write], &[Read], &[Inflate]];
     a_reader_whose_wait_times_out: [&[Write, Write], &[ReadUntil, Write]];
     a_writer_whose_wait_times_out: [&[Write, Read], &[WriteUntil, Read]];
     a_reader_that_is_cancelled: [&[Write], &[ReadCancellable, Write], &[Cancel]];

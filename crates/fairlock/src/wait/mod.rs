@@ -17,5 +17,5 @@ pub use context::WaitError;
 pub(crate) use queue::Queue;
 pub use thread::Thread;
 pub(crate) use thread::{Hint, Parker, SpinnerNode, this_cpu};
-pub(crate) use waiter::{GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};
+pub(crate) use waiter::{Access, GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};
 pub(crate) use wakes::{MAX_WAKES, WakeList};

@@ -214,7 +214,7 @@ impl<P: Platform> Queue<P> {
 mod tests {
     use super::*;
     use crate::platform::Native;
-    use crate::wait::Thread;
+    use crate::wait::{Access, Thread};
 
     fn on_cpu(cpu: usize) -> Waiter<Native> {
         with_priority(Kind::Writer, cpu, 0)
@@ -223,7 +223,8 @@ mod tests {
     fn with_priority(kind: Kind, cpu: usize, priority: u8) -> Waiter<Native> {
         let thread = Box::leak(Box::new(Thread::new()));
         thread.set_cpu(cpu);
-        Waiter::new(kind, thread, 0, priority)
+        let access = [Access::Shared, Access::Exclusive][kind as usize];
+        Waiter::new(access, thread, 0, priority)
     }
 
     /// The CPUs of the writers in the queue, in order, checked both ways.

@@ -25,6 +25,27 @@ impl Kind {
     }
 }
 
+/// How a thread wants to hold the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Beside other readers.
+    Shared,
+    /// Beside readers, and the only one that may become the writer.
+    Upgradable,
+    /// Alone.
+    Exclusive,
+}
+
+impl Access {
+    /// The side on which it waits: an upgradable reader excludes others as a writer does.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Access::Shared => Kind::Reader,
+            Access::Upgradable | Access::Exclusive => Kind::Writer,
+        }
+    }
+}
+
 /// Lives in the acquiring thread's frame and is linked into the queue under
 /// the queue lock. Its parker, in the thread record, outlives it (rule 12).
 ///
@@ -41,6 +62,8 @@ pub(crate) struct Waiter<P: Platform>(MayDangle<Frame<P>>);
 
 /// What others see of the waiter's frame.
 pub(crate) struct Frame<P: Platform> {
+    pub(crate) access: Access,
+    /// Its side.
     pub(crate) kind: Kind,
     pub(crate) thread: &'static Thread<P>,
     /// When it arrived; of several attempts, the first.
@@ -81,9 +104,15 @@ impl<P: Platform> DerefMut for Waiter<P> {
 }
 
 impl<P: Platform> Waiter<P> {
-    pub(crate) fn new(kind: Kind, thread: &'static Thread<P>, arrived: u64, priority: u8) -> Self {
+    pub(crate) fn new(
+        access: Access,
+        thread: &'static Thread<P>,
+        arrived: u64,
+        priority: u8,
+    ) -> Self {
         Self(MayDangle::new(Frame {
-            kind,
+            access,
+            kind: access.kind(),
             thread,
             arrived,
             returns: false,

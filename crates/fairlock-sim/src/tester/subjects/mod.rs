@@ -76,6 +76,8 @@ fn stay(section: Section) {
 struct Room {
     readers: Cell<usize>,
     writers: Cell<usize>,
+    /// Readers that may become the writer.
+    upgradable: Cell<usize>,
     /// How often a writer has come.
     written: Cell<u64>,
     complaint: RefCell<Option<Complaint>>,
@@ -108,6 +110,35 @@ impl Room {
             let what = "a writer was inside in the middle of a downgrade";
             self.complain(Kind::Exclusion, what.into());
         }
+    }
+
+    /// One of the readers inside may become the writer, or may not any more.
+    fn upgradable(&self, may: bool) {
+        self.upgradable.set(if may {
+            self.upgradable.get() + 1
+        } else {
+            self.upgradable.get() - 1
+        });
+        if self.upgradable.get() > 1 {
+            self.complain(Kind::Exclusion, "two upgradable readers are inside together".into());
+        }
+    }
+
+    /// The upgradable reader inside becomes the writer by `upgrade`, which lets no other
+    /// writer in. Whether it could.
+    fn upgrade(&self, upgrade: impl FnOnce() -> bool) -> bool {
+        let before = self.written.get();
+        let upgraded = upgrade();
+        if self.written.get() != before {
+            let what = "a writer was inside in the middle of an upgrade";
+            self.complain(Kind::Exclusion, what.into());
+        }
+        if upgraded {
+            self.upgradable(false);
+            self.leave(false);
+            self.enter(true);
+        }
+        upgraded
     }
 
     fn complain(&self, kind: Kind, what: String) {

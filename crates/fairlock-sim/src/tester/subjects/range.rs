@@ -12,8 +12,14 @@ use crate::platform::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, Section, TOKENS, Then};
 
-const CAN: Abilities =
-    Abilities { shared: true, timed: true, fair: false, ranges: true, priorities: false };
+const CAN: Abilities = Abilities {
+    shared: true,
+    timed: true,
+    fair: false,
+    ranges: true,
+    upgrades: false,
+    priorities: false,
+};
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr, $striped:expr) => {

@@ -23,6 +23,7 @@ macro_rules! kind {
                 timed: true,
                 fair: true,
                 ranges: false,
+                upgrades: true,
                 priorities: $policy.priorities,
             },
             make: |script| Box::new(Sem::new($policy, script)),
@@ -129,9 +130,12 @@ impl Sem {
         self.to_return.set(self.to_return.get() - 1);
     }
 
-    fn acquire(&self, writes: bool, how: How) -> bool {
-        self.ranks.ask(writes, how);
-        let had = self.try_acquire(writes, how);
+    fn acquire(&self, writes: bool, how: How, then: Then) -> bool {
+        let upgrades = then == Then::Upgrade;
+        // Which way it waits.
+        self.ranks.ask(writes || upgrades, how);
+        let had =
+            if upgrades { self.acquire_upgradable(how) } else { self.try_acquire(writes, how) };
         self.ranks.answer(had);
         had
     }
@@ -154,6 +158,51 @@ impl Sem {
             }
         }
         true
+    }
+
+    fn acquire_upgradable(&self, how: How) -> bool {
+        let lock = &self.lock;
+        match how {
+            How::Wait => {
+                lock.upgradable_read();
+                true
+            }
+            How::Try => lock.try_upgradable_read(),
+            How::For(ns) => lock.upgradable_read_until(crate::now() + ns).is_ok(),
+            How::Cancellable(token) => {
+                lock.upgradable_read_cancellable(&self.tokens[token]).is_ok()
+            }
+        }
+    }
+
+    /// The upgradable reader becomes the writer. Whether it could.
+    fn upgrade(&self, how: How) -> bool {
+        let lock = &self.lock;
+        // SAFETY: held upgradably.
+        self.room.upgrade(|| unsafe {
+            match how {
+                How::Wait => {
+                    lock.upgrade();
+                    true
+                }
+                How::Try => lock.try_upgrade(),
+                How::For(ns) => lock.upgrade_until(crate::now() + ns).is_ok(),
+                How::Cancellable(token) => lock.upgrade_cancellable(&self.tokens[token]).is_ok(),
+            }
+        })
+    }
+
+    /// Leaves as an upgradable reader that could not upgrade: half of them as a mere reader.
+    fn leave_upgradable(&self, how: How) {
+        self.room.upgradable(false);
+        if how == How::Try {
+            // SAFETY: held upgradably.
+            unsafe { self.lock.downgrade_upgradable() };
+            return self.release(false, false);
+        }
+        self.room.leave(false);
+        // SAFETY: held upgradably.
+        unsafe { self.lock.unlock_upgradable() }
     }
 
     /// Reads again, which takes no wait, however it would be waited.
@@ -196,7 +245,7 @@ impl Subject for Sem {
             Action::Away(section) => stay(section),
             Action::Priority(priority) => set_priority(priority),
             Action::Visit { mut writes, how, section, then, .. } => {
-                if !self.acquire(writes, how) {
+                if !self.acquire(writes, how, then) {
                     self.over();
                     return self.returned.set(true);
                 }
@@ -207,6 +256,25 @@ impl Subject for Sem {
                         // SAFETY: held for writing.
                         self.room.downgrade(|| unsafe { self.lock.downgrade() });
                         writes = false;
+                        stay(section);
+                    }
+                    Then::DownAndUp => {
+                        // SAFETY: held for writing.
+                        self.room.downgrade(|| unsafe { self.lock.downgrade_to_upgradable() });
+                        self.room.upgradable(true);
+                        stay(section);
+                        self.upgrade(How::Wait);
+                        stay(section);
+                    }
+                    Then::Upgrade => {
+                        self.room.upgradable(true);
+                        stay(section);
+                        if !self.upgrade(how) {
+                            self.leave_upgradable(how);
+                            self.over();
+                            return self.returned.set(true);
+                        }
+                        writes = true;
                         stay(section);
                     }
                     Then::ReadAgain => {

@@ -54,14 +54,15 @@ pub(super) use mode::Modes;
 use super::RwSem;
 use super::policy::TenureShape;
 use super::queued::LockedQueue;
+use super::upgrade::wake_upgrader;
 use super::word::{
-    HANDOFF, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, has_next_to_wake, is_free,
-    is_reserved, read_stealable, write_stealable,
+    HANDOFF, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, has_next_to_wake, is_drained,
+    is_free, is_reserved, may_take_next, read_stealable, write_stealable,
 };
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Hint, Kind, Queue, WaitContext, WakeList, this_cpu};
+use crate::wait::{Access, Hint, Kind, Queue, WaitContext, WakeList, this_cpu};
 
 /// For how long a closed lock that is free is kept for the one who is next: about what a
 /// wake-up takes.
@@ -263,25 +264,29 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Takes the lock past the queue at once, if it is free and this thread's turn.
     #[inline]
-    pub(super) fn steal_at_once(&self, kind: Kind) -> bool {
+    pub(in crate::rwsem) fn steal_at_once(&self, access: Access) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        !self.takes_turns(kind, word) && self.steal(kind)
+        !self.takes_turns(access.kind(), word) && self.steal(access)
     }
 
     /// Takes the lock past the queue, if nothing is in the way.
     #[inline]
-    fn steal(&self, kind: Kind) -> bool {
+    fn steal(&self, access: Access) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let new = match kind {
-                Kind::Reader if read_stealable(word) => word + READER,
-                Kind::Writer if write_stealable(word) => word | WRITER_LOCKED,
-                _ => return false,
+            let stealable = match access {
+                Access::Shared => read_stealable(word),
+                Access::Upgradable => read_stealable(word) && may_take_next(access, word),
+                Access::Exclusive => write_stealable(word),
             };
+            if !stealable {
+                return false;
+            }
+            let new = access.taken(word);
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
-                    self.note_steal(kind, word);
+                    self.note_steal(access.kind(), word);
                     return true;
                 }
                 Err(now) => word = now,
@@ -333,7 +338,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Whoever has just come tries for a while, awake: most sections are over sooner than a
     /// sleep, and a holder that has lost its CPU gets one. Whether it has the lock.
-    pub(super) fn compete(&self, kind: Kind, context: &WaitContext<'_, P>) -> bool {
+    pub(in crate::rwsem) fn compete(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
         let mut reserved = None;
         let mut urgent = None;
         // It does not give way to what has a lower priority, be it who holds the lock, but sleeps.
@@ -342,11 +347,11 @@ impl<P: Platform> InTenure<'_, P> {
         let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
-            if self.takes_turns(kind, word) {
+            if self.takes_turns(access.kind(), word) {
                 let may = is_free(word) && !is_reserved(word) && self.is_idle();
-                return may && self.steal(kind);
+                return may && self.steal(access);
             }
-            if self.steal(kind) {
+            if self.steal(access) {
                 return true;
             }
             if is_reserved(word) {
@@ -379,7 +384,7 @@ impl<P: Platform> InTenure<'_, P> {
             }
             looks += 1;
         }
-        self.steal_at_once(kind)
+        self.steal_at_once(access)
     }
 
     // ---- out ----
@@ -390,6 +395,8 @@ impl<P: Platform> InTenure<'_, P> {
         // The count may have hidden a free lock from who waits (rule 15).
         if is_free(before - READER) && has_next_to_wake(before) {
             self.wake_next();
+        } else if is_drained(before - READER) {
+            wake_upgrader(self.queue);
         }
     }
 
@@ -439,7 +446,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// The last reader has left, and the one who is next asked to be woken then.
     #[cold]
-    pub(super) fn wake_next(&self) {
+    pub(in crate::rwsem) fn wake_next(&self) {
         let mut wakes = WakeList::new();
         self.list_next(&mut wakes);
         wake(&mut wakes);

@@ -18,7 +18,7 @@ use crate::rwsem::word::{
     HANDOFF, QUEUE_FLAGS, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, flag_queue,
     is_free, is_reserved, may_join, may_take_next, read_stealable, readers,
 };
-use crate::wait::{INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
+use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
 
 /// Each reader of the queue that gets in wakes so many others: a crowd is awake sooner than if
 /// one woke them all.
@@ -124,7 +124,7 @@ impl<P: Platform> InTenure<'_, P> {
     fn enters_at_once(&self, q: &Queued<P>, priority: u8) -> bool {
         let passes = passes_writers(&q.waiters, priority);
         let mut word = self.word.load(Ordering::Relaxed);
-        while read_stealable(word) || (passes && may_take_next(Kind::Reader, word)) {
+        while read_stealable(word) || (passes && may_take_next(Access::Shared, word)) {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
@@ -151,14 +151,11 @@ impl<P: Platform> InTenure<'_, P> {
         let last = q.waiters.len() == 1;
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let may = if is_next { may_take_next(waiter.kind, word) } else { may_join(word) };
+            let may = if is_next { may_take_next(waiter.access, word) } else { may_join(word) };
             if !may {
                 return false;
             }
-            let taken = match waiter.kind {
-                Kind::Reader => word + READER,
-                Kind::Writer => word | WRITER_LOCKED,
-            };
+            let taken = waiter.access.taken(word);
             // The flags that are the queue's change in the same step (rules 4 and 6).
             let new = if last {
                 taken & !QUEUE_FLAGS
@@ -239,7 +236,7 @@ impl<P: Platform> InTenure<'_, P> {
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
             if let Some(next) = q.next()
-                && may_take_next(next.kind, self.word.load(Ordering::Relaxed))
+                && may_take_next(next.access, self.word.load(Ordering::Relaxed))
             {
                 wakes.push(next.thread);
                 self.events.count(Event::wake(next.kind));
@@ -247,6 +244,11 @@ impl<P: Platform> InTenure<'_, P> {
             self.invite_readers(q, P::cpus(), &mut wakes);
         });
         wakes.wake_all();
+    }
+
+    /// Whether whoever is next wants the lock in this way.
+    pub(in crate::rwsem) fn next_is(&self, access: Access) -> bool {
+        self.with_queue(|q| q.next().is_some_and(|next| next.access == access))
     }
 
     /// Gives up: out of the queue, without the lock.

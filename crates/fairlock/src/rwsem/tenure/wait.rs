@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::rwsem::word::{WAKE_NEXT, is_free, may_join, may_take_next, readers};
-use crate::wait::{INVITED, Kind, NEXT, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{Access, INVITED, Kind, NEXT, WaitContext, WaitError, Waiter, WakeList};
 
 /// How long whoever is next watches the lock before it sleeps, when it has just been told
 /// or woken.
@@ -41,7 +41,7 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline(never)] // its frame is large, and stealing must not pay for it
     pub(in crate::rwsem) fn wait(
         &self,
-        kind: Kind,
+        access: Access,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let me = P::thread();
@@ -49,7 +49,7 @@ impl<P: Platform> InTenure<'_, P> {
         let priority = if self.priorities { P::priority() } else { 0 };
         let now = P::now();
         let since = me.given_up.since(self.id(), now);
-        let mut waiter = Waiter::new(kind, me, since.unwrap_or(now), priority);
+        let mut waiter = Waiter::new(access, me, since.unwrap_or(now), priority);
         waiter.returns = since.is_some();
         let mut wakes = WakeList::new();
         // SAFETY: `waiter` stays in this frame until it is out of the queue: every return
@@ -123,7 +123,7 @@ impl<P: Platform> InTenure<'_, P> {
         let now = P::now();
         let over = now >= watch.end;
         let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
-        let may_take = may_take_next(waiter.kind, word);
+        let may_take = may_take_next(waiter.access, word);
         // Where threads take turns, the lock is somebody's who may be back in an instant.
         let is_left = || !is_free(word) || !self.holder.is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
@@ -148,7 +148,7 @@ impl<P: Platform> InTenure<'_, P> {
         if now < awake_until && !keeps_off {
             if over {
                 self.stay_awake(self.word, awake_until - now.min(awake_until), |word| {
-                    may_take_next(waiter.kind, word)
+                    may_take_next(waiter.access, word)
                 });
             } else {
                 let pause = watch.pause().min(left);
@@ -203,7 +203,7 @@ impl<P: Platform> InTenure<'_, P> {
         if asks {
             // In one step with seeing the lock taken: whoever leaves it free sees the flag.
             let word = self.word.fetch_or(WAKE_NEXT, Ordering::Relaxed);
-            if may_take_next(waiter.kind, word) && !active(Fault::SleepsBlindly) {
+            if may_take_next(waiter.access, word) && !active(Fault::SleepsBlindly) {
                 // Free, but not for long enough to be idle: busy with short sections.
                 self.word.fetch_and(!WAKE_NEXT, Ordering::Relaxed);
                 watch.in_vain = true;

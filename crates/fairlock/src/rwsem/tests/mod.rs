@@ -10,6 +10,7 @@ mod priority;
 mod rules;
 mod stream;
 mod turns;
+mod upgrade;
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;

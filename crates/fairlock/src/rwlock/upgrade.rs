@@ -1,0 +1,130 @@
+//! `lock_api`'s raw traits for upgradable reads, on [`RwSem`] and [`ThinRwSem`].
+
+use lock_api::{GuardSend, RawRwLock as RawLock};
+
+#[cfg(feature = "std")]
+use super::ext::time_until;
+use crate::platform::Platform;
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::platform::PooledPlatform;
+#[cfg(feature = "std")]
+use crate::platform::deadline_after;
+use crate::rwsem::RwSem;
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::thin::ThinRwSem;
+
+macro_rules! raw_rwlock_upgrade {
+    ($lock:ident on $platform:ident) => {
+        // SAFETY: an upgradable reader is a reader, and the only one that may become the writer: its
+        // upgrade ends when all others have left, and nobody gets in meanwhile (see `rwsem::upgrade`).
+        unsafe impl<P: $platform> lock_api::RawRwLockUpgrade for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            type UpgradableGuard = GuardSend;
+
+            #[inline]
+            fn lock_upgradable(&self) -> GuardSend {
+                self.upgradable_read();
+                GuardSend::new()
+            }
+
+            #[inline]
+            fn try_lock_upgradable(&self) -> Option<GuardSend> {
+                self.try_upgradable_read().then(GuardSend::new)
+            }
+
+            #[inline]
+            unsafe fn unlock_upgradable(&self, _guard: GuardSend) {
+                // SAFETY: the guard stands for an upgradable acquisition.
+                unsafe { $lock::unlock_upgradable(self) }
+            }
+
+            #[inline]
+            unsafe fn upgrade(&self, guard: GuardSend) -> GuardSend {
+                // SAFETY: as above.
+                unsafe { $lock::upgrade(self) };
+                guard
+            }
+
+            #[inline]
+            unsafe fn try_upgrade(&self, guard: GuardSend) -> Result<GuardSend, GuardSend> {
+                // SAFETY: as above.
+                if unsafe { $lock::try_upgrade(self) } { Ok(guard) } else { Err(guard) }
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl<P: $platform> lock_api::RawRwLockUpgradeFair for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            unsafe fn unlock_upgradable_fair(&self, _guard: GuardSend) {
+                // SAFETY: the guard stands for an upgradable acquisition.
+                unsafe { $lock::unlock_upgradable_fair(self) }
+            }
+        }
+
+        // SAFETY: as above; each is one step in the word.
+        unsafe impl<P: $platform> lock_api::RawRwLockUpgradeDowngrade for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            unsafe fn downgrade_upgradable(&self, guard: GuardSend) -> GuardSend {
+                // SAFETY: the guard stands for an upgradable acquisition.
+                unsafe { $lock::downgrade_upgradable(self) };
+                guard
+            }
+
+            unsafe fn downgrade_to_upgradable(&self, guard: GuardSend) -> GuardSend {
+                // SAFETY: the guard stands for a write acquisition.
+                unsafe { $lock::downgrade_to_upgradable(self) };
+                guard
+            }
+        }
+
+        // SAFETY: as above.
+        #[cfg(feature = "std")]
+        unsafe impl<P: $platform> lock_api::RawRwLockUpgradeTimed for $lock<P>
+        where
+            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+        {
+            fn try_lock_upgradable_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
+                // A lock that is free is taken without a look at the clock.
+                let taken = self.try_upgradable_read()
+                    || self.upgradable_read_until(deadline_after::<P>(timeout)).is_ok();
+                taken.then(GuardSend::new)
+            }
+
+            fn try_lock_upgradable_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
+                self.try_lock_upgradable_for(time_until(deadline))
+            }
+
+            unsafe fn try_upgrade_for(
+                &self,
+                guard: GuardSend,
+                timeout: core::time::Duration,
+            ) -> Result<GuardSend, GuardSend> {
+                // SAFETY: the guard stands for an upgradable acquisition.
+                let upgraded = unsafe {
+                    $lock::try_upgrade(self)
+                        || self.upgrade_until(deadline_after::<P>(timeout)).is_ok()
+                };
+                if upgraded { Ok(guard) } else { Err(guard) }
+            }
+
+            unsafe fn try_upgrade_until(
+                &self,
+                guard: GuardSend,
+                deadline: std::time::Instant,
+            ) -> Result<GuardSend, GuardSend> {
+                // SAFETY: the caller's promise.
+                unsafe { self.try_upgrade_for(guard, time_until(deadline)) }
+            }
+        }
+    };
+}
+
+raw_rwlock_upgrade!(RwSem on Platform);
+#[cfg(any(feature = "std", fairlock_loom))]
+raw_rwlock_upgrade!(ThinRwSem on PooledPlatform);

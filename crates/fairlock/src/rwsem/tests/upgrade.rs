@@ -1,0 +1,149 @@
+//! Upgradable reads, under both disciplines.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::*;
+
+#[test]
+fn readers_come_and_go_beside_an_upgradable_one_and_nobody_else() {
+    for_each_policy(|lock| {
+        lock.upgradable_read();
+        assert!(lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
+        assert!(lock.upgradable_read_until(Native::now()).is_err());
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+        // SAFETY: as above.
+        assert!(unsafe { lock.try_upgrade() });
+        assert!(!lock.try_read() && !lock.try_upgradable_read() && lock.is_write_locked());
+        // SAFETY: upgraded.
+        unsafe { lock.downgrade_to_upgradable() };
+        assert!(lock.try_read() && !lock.try_upgradable_read());
+        // SAFETY: taken above; and upgradable.
+        unsafe { (lock.unlock_read(), lock.downgrade_upgradable()) };
+        assert!(lock.try_upgradable_read());
+        // SAFETY: each is held once.
+        unsafe { (lock.unlock_upgradable(), lock.unlock_read()) };
+    });
+}
+
+#[test]
+fn an_upgrade_lets_nobody_in_and_ends_when_the_last_reader_leaves() {
+    for_each_policy(|lock| {
+        assert!(lock.try_read());
+        scope(|s| {
+            let upgrader = s.spawn(|| {
+                lock.upgradable_read();
+                // SAFETY: upgradable, and then written.
+                unsafe {
+                    lock.upgrade();
+                    lock.unlock_write();
+                }
+            });
+            // It waits for this thread alone.
+            until(|| lock.is_write_locked());
+            assert!(!lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
+            // A thread that reads may read again.
+            assert!(lock.try_read_recursive());
+            // SAFETY: taken twice.
+            unsafe { (lock.unlock_read(), lock.unlock_read()) };
+            join(upgrader);
+        });
+    });
+}
+
+#[test]
+fn an_upgrade_that_gives_up_is_upgradable_as_before_and_lets_readers_in() {
+    for_each_policy(|lock| {
+        assert!(lock.try_read());
+        lock.upgradable_read();
+        let token = CancelToken::new();
+        token.cancel();
+        // SAFETY: upgradable throughout.
+        unsafe {
+            assert_eq!(lock.upgrade_until(Native::now()), Err(WaitError::TimedOut));
+            assert_eq!(lock.upgrade_cancellable(&token), Err(WaitError::Cancelled));
+        }
+        assert!(lock.try_read() && !lock.try_upgradable_read() && !lock.is_write_locked());
+        // SAFETY: taken twice.
+        unsafe { (lock.unlock_read(), lock.unlock_read()) };
+        // SAFETY: upgradable, and then written.
+        unsafe { (lock.upgrade(), lock.unlock_write()) };
+    });
+}
+
+/// Whoever waits for the upgradable place has it although readers stay inside.
+#[test]
+fn an_upgradable_place_is_handed_on_beside_readers() {
+    for_each_policy(|lock| {
+        assert!(lock.try_read());
+        for downgrades in [false, true] {
+            lock.upgradable_read();
+            scope(|s| {
+                let next = s.spawn(|| {
+                    lock.upgradable_read();
+                    // SAFETY: just taken.
+                    unsafe { lock.unlock_upgradable() };
+                });
+                until(|| lock.has_waiters());
+                // SAFETY: held upgradably, and then for reading.
+                unsafe {
+                    match downgrades {
+                        false => lock.unlock_upgradable(),
+                        true => lock.downgrade_upgradable(),
+                    }
+                }
+                join(next);
+                if downgrades {
+                    // SAFETY: as above.
+                    unsafe { lock.unlock_read() };
+                }
+            });
+        }
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+    });
+}
+
+/// Streams of readers, writers and upgraders: each has its turn, and sees what it should.
+#[test]
+fn nobody_starves_and_nothing_is_lost_between_read_and_upgrade() {
+    for_each_policy(|lock| {
+        let value = &AtomicUsize::new(0);
+        let times = rounds(300) as usize;
+        scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    for _ in 0..times {
+                        lock.upgradable_read();
+                        let seen = value.load(Relaxed);
+                        // SAFETY: upgradable, and then written.
+                        unsafe { lock.upgrade() };
+                        assert_eq!(value.load(Relaxed), seen);
+                        value.store(seen + 1, Relaxed);
+                        // SAFETY: as above.
+                        unsafe { lock.unlock_write() };
+                    }
+                });
+                s.spawn(|| {
+                    for _ in 0..times {
+                        lock.write();
+                        value.store(value.load(Relaxed) + 1, Relaxed);
+                        // SAFETY: just taken.
+                        unsafe { lock.unlock_write() };
+                    }
+                });
+                s.spawn(|| {
+                    for _ in 0..times {
+                        lock.read();
+                        let seen = value.load(Relaxed);
+                        std::thread::yield_now();
+                        assert_eq!(value.load(Relaxed), seen);
+                        // SAFETY: just taken.
+                        unsafe { lock.unlock_read() };
+                    }
+                });
+            }
+        });
+        assert_eq!(value.load(Relaxed), 4 * times);
+    });
+}
