@@ -34,8 +34,8 @@
 //! * deadlock detection.
 //!
 //! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …), `serde` and `owning_ref` are features
-//! of the same names. Guards may be sent to other threads, as
-//! with `parking_lot`'s `send_guard`. Of `parking_lot` 0.12, which has `lock_api` 0.4, there
+//! of the same names. Guards stay on their thread, unless the feature `send_guard` is on: so one that
+//! is held across an `.await` does not compile where tasks may change threads. Of `parking_lot` 0.12, which has `lock_api` 0.4, there
 //! is less:
 //!
 //! * `read_recursive` and `try_read_recursive` take `use fairlock::RwLockExt`, and the timed
@@ -133,6 +133,7 @@ mod fair_mutex;
 pub mod fault;
 #[cfg(not(any(fairlock_faults, all(test, fairlock_loom))))]
 mod fault;
+mod guard;
 mod inspect;
 mod may_dangle;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
@@ -157,6 +158,7 @@ pub use condvar::{Condvar, CondvarExt, RawCondvar, WaitTimeoutResult};
 pub use const_new::*;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use fair_mutex::*;
+pub use guard::GuardMarker;
 pub use lock_api;
 #[cfg(feature = "arc_lock")]
 pub use lock_api::{

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use lock_api::GuardSend;
+use crate::GuardMarker;
 
 use crate::CancelToken;
 use crate::platform::{Native, deadline_after};
@@ -50,7 +50,7 @@ const _: () = assert!(size_of::<RawMutex>() == 96);
 /// # Panics
 ///
 /// Nothing here panics. A panic while a guard is alive releases the mutex as the guard is
-/// dropped; there is no poisoning. A guard may be sent to another thread; one that is
+/// dropped; there is no poisoning. A guard stays on its thread, unless the feature `send_guard` is on; one that is
 /// forgotten keeps the mutex locked for good.
 ///
 /// ```
@@ -75,14 +75,14 @@ impl RawMutex {
         &self.0
     }
 
-    fn lock_within(&self, until: &WaitContext<'_, Native>) -> Result<GuardSend, WaitError> {
-        self.0.lock_with_backoff_within(until).map(|()| GuardSend::new())
+    fn lock_within(&self, until: &WaitContext<'_, Native>) -> Result<GuardMarker, WaitError> {
+        self.0.lock_with_backoff_within(until).map(|()| GuardMarker::new())
     }
 
-    fn lock_for(&self, timeout: Duration) -> Result<GuardSend, WaitError> {
+    fn lock_for(&self, timeout: Duration) -> Result<GuardMarker, WaitError> {
         // A lock that is free is taken without a look at the clock.
         if self.0.try_lock() {
-            return Ok(GuardSend::new());
+            return Ok(GuardMarker::new());
         }
         self.lock_within(&WaitContext::until(deadline_after::<Native>(timeout)))
     }
@@ -94,21 +94,21 @@ impl RawMutex {
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const INIT: Self = Self(AdaptiveTicketLock::new_const());
-    type Guard = GuardSend;
+    type Guard = GuardMarker;
 
     #[inline]
-    fn lock(&self) -> GuardSend {
+    fn lock(&self) -> GuardMarker {
         self.0.lock_with_backoff();
-        GuardSend::new()
+        GuardMarker::new()
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<GuardSend> {
-        self.0.try_lock().then(GuardSend::new)
+    fn try_lock(&self) -> Option<GuardMarker> {
+        self.0.try_lock().then(GuardMarker::new)
     }
 
     #[inline]
-    unsafe fn unlock(&self, _guard: GuardSend) {
+    unsafe fn unlock(&self, _guard: GuardMarker) {
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock() }
     }
@@ -121,7 +121,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
 // SAFETY: as for `RawMutex`.
 unsafe impl lock_api::RawMutexFair for RawMutex {
-    unsafe fn unlock_fair(&self, _guard: GuardSend) {
+    unsafe fn unlock_fair(&self, _guard: GuardMarker) {
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock_fair() }
     }
@@ -132,11 +132,11 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Duration = Duration;
     type Instant = Instant;
 
-    fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
+    fn try_lock_for(&self, timeout: Duration) -> Option<GuardMarker> {
         self.lock_for(timeout).ok()
     }
 
-    fn try_lock_until(&self, deadline: Instant) -> Option<GuardSend> {
+    fn try_lock_until(&self, deadline: Instant) -> Option<GuardMarker> {
         self.try_lock_for(deadline.saturating_duration_since(Instant::now()))
     }
 }
@@ -213,7 +213,7 @@ impl<T: ?Sized> MutexExt<T> for Mutex<T> {
 /// The guard of the lock that `take` takes.
 fn guard<T: ?Sized>(
     mutex: &Mutex<T>,
-    take: impl FnOnce(&RawMutex) -> Result<GuardSend, WaitError>,
+    take: impl FnOnce(&RawMutex) -> Result<GuardMarker, WaitError>,
 ) -> Result<MutexGuard<'_, T>, WaitError> {
     // SAFETY: nothing here releases a lock that a live guard holds.
     let taken = take(unsafe { mutex.raw() })?;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use lock_api::GuardSend;
+use crate::GuardMarker;
 
 use super::TicketCondvar;
 use crate::platform::{Native, deadline_after};
@@ -52,13 +52,13 @@ pub type Condvar = lock_api::Condvar<RawCondvar>;
 pub use lock_api::WaitTimeoutResult;
 
 // SAFETY: a waiter is queued before the mutex is let go (`condvar::waiters`), and holds
-// it again when the wait returns; a `GuardSend` holds no state.
+// it again when the wait returns; a `GuardMarker` holds no state.
 unsafe impl lock_api::RawCondvar for RawCondvar {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const INIT: Self = Self(TicketCondvar::new_const());
     type RawMutex = RawMutex;
 
-    unsafe fn wait(&self, mutex: &RawMutex, _guard: &mut GuardSend) {
+    unsafe fn wait(&self, mutex: &RawMutex, _guard: &mut GuardMarker) {
         // SAFETY: the guard stands for an acquisition of the mutex.
         unsafe { self.0.wait(mutex.ticket_lock()) }
     }
@@ -81,7 +81,7 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
     unsafe fn wait_until(
         &self,
         mutex: &RawMutex,
-        guard: &mut GuardSend,
+        guard: &mut GuardMarker,
         deadline: &Instant,
     ) -> bool {
         let timeout = deadline.saturating_duration_since(Instant::now());
@@ -92,7 +92,7 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
     unsafe fn wait_for(
         &self,
         mutex: &RawMutex,
-        _guard: &mut GuardSend,
+        _guard: &mut GuardMarker,
         timeout: &Duration,
     ) -> bool {
         let deadline = deadline_after::<Native>(*timeout);

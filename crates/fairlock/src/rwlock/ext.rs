@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-use lock_api::{GuardSend, RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
+use lock_api::{RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 
+use crate::GuardMarker;
 use crate::events::EventCounts;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
@@ -267,7 +268,7 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
     fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>> {
         raw(self).try_read_recursive().then(|| {
             // SAFETY: the lock was just taken for reading, for this guard alone.
-            unsafe { self.make_read_guard_unchecked(GuardSend::new()) }
+            unsafe { self.make_read_guard_unchecked(GuardMarker::new()) }
         })
     }
 
@@ -309,7 +310,7 @@ fn read_guard<R: RawRwLockExt, T: ?Sized>(
 ) -> Result<ReadGuard<'_, R, T>, WaitError> {
     take(raw(lock))?;
     // SAFETY: `take` took the lock for reading, for this guard alone.
-    Ok(unsafe { lock.make_read_guard_unchecked(GuardSend::new()) })
+    Ok(unsafe { lock.make_read_guard_unchecked(GuardMarker::new()) })
 }
 
 /// The guard of the write lock that `take` takes.
@@ -320,7 +321,7 @@ fn write_guard<R: RawRwLockExt, T: ?Sized>(
 ) -> Result<WriteGuard<'_, R, T>, WaitError> {
     take(raw(lock))?;
     // SAFETY: `take` took the lock for writing, for this guard alone.
-    Ok(unsafe { lock.make_write_guard_unchecked(GuardSend::new()) })
+    Ok(unsafe { lock.make_write_guard_unchecked(GuardMarker::new()) })
 }
 
 // A lock that is free is taken without a look at the clock.
@@ -353,7 +354,7 @@ pub(super) fn time_until(deadline: std::time::Instant) -> Duration {
 /// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`] and
 /// [`RawRwLock`](crate::RawRwLock). Nobody else can implement it.
 pub trait RawRwLockExt:
-    RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend> + sealed::Sealed
+    RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker> + sealed::Sealed
 {
     /// What the lock is on.
     type Platform: Platform;
@@ -389,7 +390,7 @@ macro_rules! raw_rwlock_ext {
 
         impl<P: $platform> RawRwLockExt for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
             type Platform = P;
 

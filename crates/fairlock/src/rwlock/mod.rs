@@ -116,8 +116,8 @@ mod native {
     /// read that may fail do so instead. Nothing else panics. A panic while a guard is
     /// alive releases the lock as the guard is dropped; there is no poisoning, as in
     /// `parking_lot`, so the next holder sees the data as the panic left it.
-    /// A guard that is forgotten keeps the lock held for good. Guards may be
-    /// sent to other threads and dropped there.
+    /// A guard that is forgotten keeps the lock held for good. Guards stay on
+    /// their thread, unless the feature `send_guard` is on.
     ///
     /// # Where it comes from
     ///

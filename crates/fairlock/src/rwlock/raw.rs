@@ -1,10 +1,11 @@
 //! `lock_api`'s raw traits, on [`RwSem`] and [`ThinRwSem`].
 
-use lock_api::{GuardSend, RawRwLock as RawLock};
+use lock_api::RawRwLock as RawLock;
 
 #[cfg(feature = "std")]
 use super::ext::{read_for, time_until, write_for};
 #[cfg(any(feature = "std", fairlock_loom))]
+use crate::GuardMarker;
 use crate::platform::PooledPlatform;
 use crate::platform::{ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
@@ -25,39 +26,39 @@ macro_rules! raw_rwlock {
         {
             #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
             const INIT: Self = $init;
-            type SharedGuard = GuardSend;
-            type ExclusiveGuard = GuardSend;
+            type SharedGuard = GuardMarker;
+            type ExclusiveGuard = GuardMarker;
 
             #[inline]
-            fn lock_shared(&self) -> GuardSend {
+            fn lock_shared(&self) -> GuardMarker {
                 self.read();
-                GuardSend::new()
+                GuardMarker::new()
             }
 
             #[inline]
-            fn try_lock_shared(&self) -> Option<GuardSend> {
-                self.try_read().then(GuardSend::new)
+            fn try_lock_shared(&self) -> Option<GuardMarker> {
+                self.try_read().then(GuardMarker::new)
             }
 
             #[inline]
-            unsafe fn unlock_shared(&self, _guard: GuardSend) {
+            unsafe fn unlock_shared(&self, _guard: GuardMarker) {
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read() }
             }
 
             #[inline]
-            fn lock_exclusive(&self) -> GuardSend {
+            fn lock_exclusive(&self) -> GuardMarker {
                 self.write();
-                GuardSend::new()
+                GuardMarker::new()
             }
 
             #[inline]
-            fn try_lock_exclusive(&self) -> Option<GuardSend> {
-                self.try_write().then(GuardSend::new)
+            fn try_lock_exclusive(&self) -> Option<GuardMarker> {
+                self.try_write().then(GuardMarker::new)
             }
 
             #[inline]
-            unsafe fn unlock_exclusive(&self, _guard: GuardSend) {
+            unsafe fn unlock_exclusive(&self, _guard: GuardMarker) {
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write() }
             }
@@ -76,14 +77,14 @@ macro_rules! raw_rwlock {
         // SAFETY: as for `RawRwLock`.
         unsafe impl<P: $platform> lock_api::RawRwLockFair for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
-            unsafe fn unlock_shared_fair(&self, _guard: GuardSend) {
+            unsafe fn unlock_shared_fair(&self, _guard: GuardMarker) {
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read_fair() }
             }
 
-            unsafe fn unlock_exclusive_fair(&self, _guard: GuardSend) {
+            unsafe fn unlock_exclusive_fair(&self, _guard: GuardMarker) {
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write_fair() }
             }
@@ -93,9 +94,9 @@ macro_rules! raw_rwlock {
         // writer gets in between, and it releases what was written.
         unsafe impl<P: $platform> lock_api::RawRwLockDowngrade for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
-            unsafe fn downgrade(&self, guard: GuardSend) -> GuardSend {
+            unsafe fn downgrade(&self, guard: GuardMarker) -> GuardMarker {
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade(self) };
                 guard
@@ -106,24 +107,24 @@ macro_rules! raw_rwlock {
         #[cfg(feature = "std")]
         unsafe impl<P: $platform> lock_api::RawRwLockTimed for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
             type Duration = core::time::Duration;
             type Instant = std::time::Instant;
 
-            fn try_lock_shared_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
-                read_for(self, timeout).is_ok().then(GuardSend::new)
+            fn try_lock_shared_for(&self, timeout: core::time::Duration) -> Option<GuardMarker> {
+                read_for(self, timeout).is_ok().then(GuardMarker::new)
             }
 
-            fn try_lock_shared_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
+            fn try_lock_shared_until(&self, deadline: std::time::Instant) -> Option<GuardMarker> {
                 self.try_lock_shared_for(time_until(deadline))
             }
 
-            fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
-                write_for(self, timeout).is_ok().then(GuardSend::new)
+            fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> Option<GuardMarker> {
+                write_for(self, timeout).is_ok().then(GuardMarker::new)
             }
 
-            fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
+            fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> Option<GuardMarker> {
                 self.try_lock_exclusive_for(time_until(deadline))
             }
         }

@@ -3,10 +3,11 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use lock_api::{GuardSend, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
+use lock_api::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use super::RawRwLock;
 use super::ext::{read_recursive_for, time_until};
+use crate::GuardMarker;
 
 /// The raw lock of [`RecursiveRwLock`]: a [`RawRwLock`] whose every read is a recursive one.
 #[derive(Debug)]
@@ -53,38 +54,38 @@ pub type MappedRecursiveRwLockWriteGuard<'a, T> =
 unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     const INIT: Self = Self(RawRwLock::INIT);
-    type SharedGuard = GuardSend;
-    type ExclusiveGuard = GuardSend;
+    type SharedGuard = GuardMarker;
+    type ExclusiveGuard = GuardMarker;
 
     #[inline]
-    fn lock_shared(&self) -> GuardSend {
+    fn lock_shared(&self) -> GuardMarker {
         self.0.read_recursive();
-        GuardSend::new()
+        GuardMarker::new()
     }
 
     #[inline]
-    fn try_lock_shared(&self) -> Option<GuardSend> {
-        self.0.try_read_recursive().then(GuardSend::new)
+    fn try_lock_shared(&self) -> Option<GuardMarker> {
+        self.0.try_read_recursive().then(GuardMarker::new)
     }
 
     #[inline]
-    unsafe fn unlock_shared(&self, guard: GuardSend) {
+    unsafe fn unlock_shared(&self, guard: GuardMarker) {
         // SAFETY: the caller's promise.
         unsafe { self.0.unlock_shared(guard) }
     }
 
     #[inline]
-    fn lock_exclusive(&self) -> GuardSend {
+    fn lock_exclusive(&self) -> GuardMarker {
         self.0.lock_exclusive()
     }
 
     #[inline]
-    fn try_lock_exclusive(&self) -> Option<GuardSend> {
+    fn try_lock_exclusive(&self) -> Option<GuardMarker> {
         self.0.try_lock_exclusive()
     }
 
     #[inline]
-    unsafe fn unlock_exclusive(&self, guard: GuardSend) {
+    unsafe fn unlock_exclusive(&self, guard: GuardMarker) {
         // SAFETY: the caller's promise.
         unsafe { self.0.unlock_exclusive(guard) }
     }
@@ -102,12 +103,12 @@ unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockFair for RawRwLockRecursive {
-    unsafe fn unlock_shared_fair(&self, guard: GuardSend) {
+    unsafe fn unlock_shared_fair(&self, guard: GuardMarker) {
         // SAFETY: the caller's promise.
         unsafe { self.0.unlock_shared_fair(guard) }
     }
 
-    unsafe fn unlock_exclusive_fair(&self, guard: GuardSend) {
+    unsafe fn unlock_exclusive_fair(&self, guard: GuardMarker) {
         // SAFETY: the caller's promise.
         unsafe { self.0.unlock_exclusive_fair(guard) }
     }
@@ -115,7 +116,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLockRecursive {
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLockRecursive {
-    unsafe fn downgrade(&self, guard: GuardSend) -> GuardSend {
+    unsafe fn downgrade(&self, guard: GuardMarker) -> GuardMarker {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawRwLockDowngrade::downgrade(&self.0, guard) }
     }
@@ -126,51 +127,51 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
     type Duration = Duration;
     type Instant = Instant;
 
-    fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardSend> {
-        read_recursive_for(&self.0, timeout).is_ok().then(GuardSend::new)
+    fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardMarker> {
+        read_recursive_for(&self.0, timeout).is_ok().then(GuardMarker::new)
     }
 
-    fn try_lock_shared_until(&self, deadline: Instant) -> Option<GuardSend> {
+    fn try_lock_shared_until(&self, deadline: Instant) -> Option<GuardMarker> {
         self.try_lock_shared_for(time_until(deadline))
     }
 
-    fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardSend> {
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardMarker> {
         self.0.try_lock_exclusive_for(timeout)
     }
 
-    fn try_lock_exclusive_until(&self, deadline: Instant) -> Option<GuardSend> {
+    fn try_lock_exclusive_until(&self, deadline: Instant) -> Option<GuardMarker> {
         self.0.try_lock_exclusive_until(deadline)
     }
 }
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLockRecursive {
-    type UpgradableGuard = GuardSend;
+    type UpgradableGuard = GuardMarker;
 
     #[inline]
-    fn lock_upgradable(&self) -> GuardSend {
+    fn lock_upgradable(&self) -> GuardMarker {
         self.0.lock_upgradable()
     }
 
     #[inline]
-    fn try_lock_upgradable(&self) -> Option<GuardSend> {
+    fn try_lock_upgradable(&self) -> Option<GuardMarker> {
         self.0.try_lock_upgradable()
     }
 
     #[inline]
-    unsafe fn unlock_upgradable(&self, guard: GuardSend) {
+    unsafe fn unlock_upgradable(&self, guard: GuardMarker) {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawRwLockUpgrade::unlock_upgradable(&self.0, guard) }
     }
 
     #[inline]
-    unsafe fn upgrade(&self, guard: GuardSend) -> GuardSend {
+    unsafe fn upgrade(&self, guard: GuardMarker) -> GuardMarker {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawRwLockUpgrade::upgrade(&self.0, guard) }
     }
 
     #[inline]
-    unsafe fn try_upgrade(&self, guard: GuardSend) -> Result<GuardSend, GuardSend> {
+    unsafe fn try_upgrade(&self, guard: GuardMarker) -> Result<GuardMarker, GuardMarker> {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawRwLockUpgrade::try_upgrade(&self.0, guard) }
     }
@@ -178,7 +179,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLockRecursive {
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLockRecursive {
-    unsafe fn unlock_upgradable_fair(&self, guard: GuardSend) {
+    unsafe fn unlock_upgradable_fair(&self, guard: GuardMarker) {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawRwLockUpgradeFair::unlock_upgradable_fair(&self.0, guard) }
     }
@@ -186,12 +187,12 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLockRecursive {
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLockRecursive {
-    unsafe fn downgrade_upgradable(&self, guard: GuardSend) -> GuardSend {
+    unsafe fn downgrade_upgradable(&self, guard: GuardMarker) -> GuardMarker {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawRwLockUpgradeDowngrade::downgrade_upgradable(&self.0, guard) }
     }
 
-    unsafe fn downgrade_to_upgradable(&self, guard: GuardSend) -> GuardSend {
+    unsafe fn downgrade_to_upgradable(&self, guard: GuardMarker) -> GuardMarker {
         // SAFETY: the caller's promise.
         unsafe { lock_api::RawRwLockUpgradeDowngrade::downgrade_to_upgradable(&self.0, guard) }
     }
@@ -199,28 +200,28 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLockRecursive {
 
 // SAFETY: as for the lock inside.
 unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLockRecursive {
-    fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardSend> {
+    fn try_lock_upgradable_for(&self, timeout: Duration) -> Option<GuardMarker> {
         self.0.try_lock_upgradable_for(timeout)
     }
 
-    fn try_lock_upgradable_until(&self, deadline: Instant) -> Option<GuardSend> {
+    fn try_lock_upgradable_until(&self, deadline: Instant) -> Option<GuardMarker> {
         self.0.try_lock_upgradable_until(deadline)
     }
 
     unsafe fn try_upgrade_for(
         &self,
-        guard: GuardSend,
+        guard: GuardMarker,
         timeout: Duration,
-    ) -> Result<GuardSend, GuardSend> {
+    ) -> Result<GuardMarker, GuardMarker> {
         // SAFETY: the caller's promise.
         unsafe { self.0.try_upgrade_for(guard, timeout) }
     }
 
     unsafe fn try_upgrade_until(
         &self,
-        guard: GuardSend,
+        guard: GuardMarker,
         deadline: Instant,
-    ) -> Result<GuardSend, GuardSend> {
+    ) -> Result<GuardMarker, GuardMarker> {
         // SAFETY: the caller's promise.
         unsafe { self.0.try_upgrade_until(guard, deadline) }
     }

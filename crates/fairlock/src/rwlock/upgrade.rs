@@ -1,9 +1,10 @@
 //! `lock_api`'s raw traits for upgradable reads, on [`RwSem`] and [`ThinRwSem`].
 
-use lock_api::{GuardSend, RawRwLock as RawLock};
+use lock_api::RawRwLock as RawLock;
 
 #[cfg(feature = "std")]
 use super::ext::time_until;
+use crate::GuardMarker;
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
@@ -19,36 +20,36 @@ macro_rules! raw_rwlock_upgrade {
         // upgrade ends when all others have left, and nobody gets in meanwhile (see `rwsem::upgrade`).
         unsafe impl<P: $platform> lock_api::RawRwLockUpgrade for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
-            type UpgradableGuard = GuardSend;
+            type UpgradableGuard = GuardMarker;
 
             #[inline]
-            fn lock_upgradable(&self) -> GuardSend {
+            fn lock_upgradable(&self) -> GuardMarker {
                 self.upgradable_read();
-                GuardSend::new()
+                GuardMarker::new()
             }
 
             #[inline]
-            fn try_lock_upgradable(&self) -> Option<GuardSend> {
-                self.try_upgradable_read().then(GuardSend::new)
+            fn try_lock_upgradable(&self) -> Option<GuardMarker> {
+                self.try_upgradable_read().then(GuardMarker::new)
             }
 
             #[inline]
-            unsafe fn unlock_upgradable(&self, _guard: GuardSend) {
+            unsafe fn unlock_upgradable(&self, _guard: GuardMarker) {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable(self) }
             }
 
             #[inline]
-            unsafe fn upgrade(&self, guard: GuardSend) -> GuardSend {
+            unsafe fn upgrade(&self, guard: GuardMarker) -> GuardMarker {
                 // SAFETY: as above.
                 unsafe { $lock::upgrade(self) };
                 guard
             }
 
             #[inline]
-            unsafe fn try_upgrade(&self, guard: GuardSend) -> Result<GuardSend, GuardSend> {
+            unsafe fn try_upgrade(&self, guard: GuardMarker) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: as above.
                 if unsafe { $lock::try_upgrade(self) } { Ok(guard) } else { Err(guard) }
             }
@@ -57,9 +58,9 @@ macro_rules! raw_rwlock_upgrade {
         // SAFETY: as above.
         unsafe impl<P: $platform> lock_api::RawRwLockUpgradeFair for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
-            unsafe fn unlock_upgradable_fair(&self, _guard: GuardSend) {
+            unsafe fn unlock_upgradable_fair(&self, _guard: GuardMarker) {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable_fair(self) }
             }
@@ -68,15 +69,15 @@ macro_rules! raw_rwlock_upgrade {
         // SAFETY: as above; each is one step in the word.
         unsafe impl<P: $platform> lock_api::RawRwLockUpgradeDowngrade for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
-            unsafe fn downgrade_upgradable(&self, guard: GuardSend) -> GuardSend {
+            unsafe fn downgrade_upgradable(&self, guard: GuardMarker) -> GuardMarker {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::downgrade_upgradable(self) };
                 guard
             }
 
-            unsafe fn downgrade_to_upgradable(&self, guard: GuardSend) -> GuardSend {
+            unsafe fn downgrade_to_upgradable(&self, guard: GuardMarker) -> GuardMarker {
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade_to_upgradable(self) };
                 guard
@@ -87,24 +88,30 @@ macro_rules! raw_rwlock_upgrade {
         #[cfg(feature = "std")]
         unsafe impl<P: $platform> lock_api::RawRwLockUpgradeTimed for $lock<P>
         where
-            Self: RawLock<SharedGuard = GuardSend, ExclusiveGuard = GuardSend>,
+            Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
-            fn try_lock_upgradable_for(&self, timeout: core::time::Duration) -> Option<GuardSend> {
+            fn try_lock_upgradable_for(
+                &self,
+                timeout: core::time::Duration,
+            ) -> Option<GuardMarker> {
                 // A lock that is free is taken without a look at the clock.
                 let taken = self.try_upgradable_read()
                     || self.upgradable_read_until(deadline_after::<P>(timeout)).is_ok();
-                taken.then(GuardSend::new)
+                taken.then(GuardMarker::new)
             }
 
-            fn try_lock_upgradable_until(&self, deadline: std::time::Instant) -> Option<GuardSend> {
+            fn try_lock_upgradable_until(
+                &self,
+                deadline: std::time::Instant,
+            ) -> Option<GuardMarker> {
                 self.try_lock_upgradable_for(time_until(deadline))
             }
 
             unsafe fn try_upgrade_for(
                 &self,
-                guard: GuardSend,
+                guard: GuardMarker,
                 timeout: core::time::Duration,
-            ) -> Result<GuardSend, GuardSend> {
+            ) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: the guard stands for an upgradable acquisition.
                 let upgraded = unsafe {
                     $lock::try_upgrade(self)
@@ -115,9 +122,9 @@ macro_rules! raw_rwlock_upgrade {
 
             unsafe fn try_upgrade_until(
                 &self,
-                guard: GuardSend,
+                guard: GuardMarker,
                 deadline: std::time::Instant,
-            ) -> Result<GuardSend, GuardSend> {
+            ) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: the caller's promise.
                 unsafe { self.try_upgrade_for(guard, time_until(deadline)) }
             }
