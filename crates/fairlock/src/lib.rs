@@ -35,8 +35,11 @@
 //!
 //! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …), `serde` and `owning_ref` are features
 //! of the same names. Guards stay on their thread, unless the feature `send_guard` is on: so one that
-//! is held across an `.await` does not compile where tasks may change threads. Of `parking_lot` 0.12, which has `lock_api` 0.4, there
-//! is less:
+//! is held across an `.await` does not compile where tasks may change threads.
+//!
+//! For `parking_lot` 0.12, which has `lock_api` 0.4, there is the feature `lock_api_04`: the line is
+//! `use fairlock::lock_api_04 as parking_lot`, and the raw locks have that version's traits, too.
+//! Of the types named here there is less:
 //!
 //! * `read_recursive` and `try_read_recursive` take `use fairlock::RwLockExt`, and the timed
 //!   forms are called [`read_recursive_for`](RwLockExt::read_recursive_for) and
@@ -135,6 +138,8 @@ pub mod fault;
 mod fault;
 mod guard;
 mod inspect;
+#[cfg(all(feature = "lock_api_04", not(fairlock_loom)))]
+pub mod lock_api_04;
 mod may_dangle;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod mutex;

@@ -179,6 +179,22 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
         deadline: std::time::Instant,
     ) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
+    /// As [`read_recursive_for`](Self::read_recursive_for), by the name that it has in `lock_api`
+    /// 0.4.
+    fn try_read_recursive_for(&self, timeout: Duration) -> Option<ReadGuard<'_, R, T>> {
+        self.read_recursive_for(timeout).ok()
+    }
+
+    /// As [`read_recursive_until`](Self::read_recursive_until), by the name that it has in
+    /// `lock_api` 0.4.
+    #[cfg(feature = "std")]
+    fn try_read_recursive_until(
+        &self,
+        deadline: std::time::Instant,
+    ) -> Option<ReadGuard<'_, R, T>> {
+        self.read_recursive_until(deadline).ok()
+    }
+
     /// As [`read_recursive`](Self::read_recursive); gives up when a signal handler
     /// has run in this thread, as [`read_interruptible`](Self::read_interruptible).
     ///
