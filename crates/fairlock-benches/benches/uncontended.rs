@@ -1,10 +1,14 @@
 //! What an acquire and release costs that nobody contends with.
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use fairlock::{CancelToken, Mutex, RangeRwLock, RwLock, RwLockExt, RwLockWriteGuard};
+use fairlock::lock_api::RwLockUpgradableReadGuard;
+use fairlock::{
+    CancelToken, Mutex, RangeRwLock, ReentrantMutex, RwLock, RwLockExt, RwLockWriteGuard,
+};
 
 fn rwlock(c: &mut Criterion) {
     let mut group = c.benchmark_group("rwlock");
@@ -21,7 +25,17 @@ fn rwlock(c: &mut Criterion) {
     group.bench_function("read_cancellable", |b| {
         b.iter(|| lock.read_cancellable(&token).map(|value| black_box(*value)));
     });
+    group.bench_function("upgradable read", |b| b.iter(|| black_box(*lock.upgradable_read())));
+    group.bench_function("upgradable read, then upgrade", |b| {
+        b.iter(|| *RwLockUpgradableReadGuard::upgrade(lock.upgradable_read()) += 1);
+    });
     let other = parking_lot::RwLock::new(0_u64);
+    group.bench_function("upgradable read, parking_lot", |b| {
+        b.iter(|| black_box(*other.upgradable_read()));
+    });
+    group.bench_function("upgradable read, then upgrade, parking_lot", |b| {
+        b.iter(|| *RwLockUpgradableReadGuard::upgrade(other.upgradable_read()) += 1);
+    });
     group.bench_function("read, parking_lot", |b| b.iter(|| black_box(*other.read())));
     group.bench_function("write, parking_lot", |b| b.iter(|| *other.write() += 1));
 }
@@ -38,6 +52,22 @@ fn mutex(c: &mut Criterion) {
     group.bench_function("lock, parking_lot", |b| b.iter(|| *other.lock() += 1));
 }
 
+fn reentrant(c: &mut Criterion) {
+    let mut group = c.benchmark_group("reentrant");
+    let lock = ReentrantMutex::new(Cell::new(0_u64));
+    group.bench_function("lock", |b| b.iter(|| lock.lock().set(1)));
+    group.bench_function("lock again", |b| {
+        let _guard = lock.lock();
+        b.iter(|| lock.lock().set(1));
+    });
+    let other = parking_lot::ReentrantMutex::new(Cell::new(0_u64));
+    group.bench_function("lock, parking_lot", |b| b.iter(|| other.lock().set(1)));
+    group.bench_function("lock again, parking_lot", |b| {
+        let _guard = other.lock();
+        b.iter(|| other.lock().set(1));
+    });
+}
+
 fn range(c: &mut Criterion) {
     let mut group = c.benchmark_group("range");
     let lock = RangeRwLock::new();
@@ -51,5 +81,5 @@ fn range(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, rwlock, mutex, range);
+criterion_group!(benches, rwlock, mutex, reentrant, range);
 criterion_main!(benches);
