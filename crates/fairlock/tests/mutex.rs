@@ -24,6 +24,8 @@ fn try_lock_fails_while_a_guard_lives() {
     assert_eq!(mutex.try_lock().as_deref(), Some(&1));
 }
 
+/// As in `parking_lot`.
+#[cfg(feature = "send_guard")]
 #[test]
 fn a_guard_can_be_released_by_another_thread() {
     let mutex = Mutex::new(());

@@ -135,6 +135,7 @@ fn a_guard_of_an_extended_wait_is_an_ordinary_guard() {
     assert_eq!(*second, 2);
 }
 
+#[cfg(feature = "send_guard")]
 #[test]
 fn a_guard_may_be_dropped_by_another_thread() {
     for_each_policy(|policy| {
@@ -586,8 +587,6 @@ where
         + lock_api::RawRwLockTimed<Duration = Duration, Instant = Instant>
         + Send
         + Sync,
-    R::SharedGuard: Send,
-    R::ExclusiveGuard: Send,
 {
     let lock = lock_api::RwLock::<R, _>::new(0);
     scope(|s| {

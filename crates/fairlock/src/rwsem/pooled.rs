@@ -76,6 +76,15 @@ impl<P: Platform> RwSem<P> {
         self.in_tenure()?.steal_at_once(Access::Exclusive).then_some(false)
     }
 
+    /// The same for reading upgradably.
+    #[inline(always)]
+    pub(crate) fn upgradable_past_queue(&self) -> Option<bool> {
+        if self.upgradable_fast() {
+            return Some(true);
+        }
+        self.try_upgradable_read().then_some(false)
+    }
+
     /// Takes the lock for reading without going to sleep for it.
     #[cold]
     pub(crate) fn read_awake(&self, context: &WaitContext<'_, P>) -> bool {

@@ -374,7 +374,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`RwSem::upgradable_read`].
     #[inline]
     pub fn upgradable_read(&self) {
-        if !self.upgradable_at_once() {
+        if !self.upgradable_at_once()
+            && !self.full_at_once(Access::Upgradable, RwSem::upgradable_past_queue)
+        {
             self.enter_for_ever(Access::Upgradable);
         }
     }

@@ -37,7 +37,7 @@ pub(in crate::rwsem) struct TenureClock {
     started: u64,
     end: u64,
     /// How many readers have joined the first one in this tenure.
-    joined: usize,
+    joined: u32,
     /// What the readers' tenure is longer by, for its slow start.
     made_up: u64,
     /// How long each side's last tenure was, if it was given up before its end; else the
@@ -129,7 +129,7 @@ impl TenureClock {
             self.made_up = now.saturating_sub(self.started).min(length) / 2;
             self.end = self.end.saturating_add(self.made_up);
         }
-        self.joined += 1;
+        self.joined = self.joined.saturating_add(1);
     }
 
     /// Whoever was next did not come when it was its turn: it keeps its place, and the tenure
@@ -150,7 +150,7 @@ impl TenureClock {
     fn set_end(&mut self, waiting: Waiting, shape: TenureShape) {
         let other = self.side.other();
         let other = waiting.sides[other as usize].then_some(self.used[other as usize]);
-        let sharers = waiting.threads + 1 + self.joined;
+        let sharers = waiting.threads + 1 + self.joined as usize;
         let length = self.length(sharers, other, shape).saturating_add(self.made_up);
         self.end = self.started.saturating_add(length);
     }
