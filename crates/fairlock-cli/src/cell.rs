@@ -24,11 +24,12 @@ pub enum Workload {
     Think,
     Spread,
     Idle,
+    Condvar,
 }
 
 impl Workload {
     /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Handoff,
         Self::ReaderSpin,
         Self::DirectIo,
@@ -39,6 +40,7 @@ impl Workload {
         Self::Think,
         Self::Spread,
         Self::Idle,
+        Self::Condvar,
     ];
 
     /// The name on the command line and in the results.
@@ -54,6 +56,7 @@ impl Workload {
             Self::Think => "think",
             Self::Spread => "spread",
             Self::Idle => "idle",
+            Self::Condvar => "condvar",
         }
     }
 
@@ -69,6 +72,7 @@ impl Workload {
             (Self::Think | Self::Spread | Self::Idle, _) => {
                 setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup))
             }
+            (Self::Condvar, _) => Kind::Condvar { timed: case == Case::HalfTimeOut },
             (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
             _ => Kind::ReaderWriter,
         }
@@ -80,6 +84,10 @@ impl Workload {
 pub enum Kind {
     ReaderWriter,
     Mutex,
+    /// A mutex with condition variables: if asked for, one whose waits can end.
+    Condvar {
+        timed: bool,
+    },
     /// A lock on ranges: if asked for, one whose readers share, and one that can be
     /// measured beside so many that are held.
     Range {
@@ -94,6 +102,7 @@ impl Kind {
         match self {
             Self::ReaderWriter => "reader/writer lock",
             Self::Mutex => "mutex",
+            Self::Condvar { .. } => "mutex with condition variables",
             Self::Range { .. } => "range lock",
         }
     }
@@ -174,11 +183,25 @@ pub enum Case {
     Wide,
     /// Records of a file.
     File,
+    /// Two threads that take turns.
+    PingPong,
+    /// One thread puts items into a queue, the others take them.
+    OneToMany,
+    /// Half of the threads put items into a queue, half take them.
+    Queue,
+    /// The same with waits that end, and are begun again.
+    TimedQueue,
+    /// One thread lets all others go at once.
+    NotifyAll,
+    /// Waits for a mutex, none of which ends without it.
+    Untimed,
+    /// Such that half of them do.
+    HalfTimeOut,
 }
 
 impl Case {
     /// Every case, in the order they are shown.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 23] = [
         Self::Busy,
         Self::Sleep,
         Self::Mixed,
@@ -195,6 +218,13 @@ impl Case {
         Self::Array,
         Self::Wide,
         Self::File,
+        Self::PingPong,
+        Self::OneToMany,
+        Self::Queue,
+        Self::TimedQueue,
+        Self::NotifyAll,
+        Self::Untimed,
+        Self::HalfTimeOut,
     ];
 
     /// The name on the command line and in the results.
@@ -216,6 +246,13 @@ impl Case {
             Self::Array => "array",
             Self::Wide => "wide",
             Self::File => "file",
+            Self::PingPong => "ping_pong",
+            Self::OneToMany => "one_to_many",
+            Self::Queue => "queue",
+            Self::TimedQueue => "timed_queue",
+            Self::NotifyAll => "notify_all",
+            Self::Untimed => "untimed",
+            Self::HalfTimeOut => "half_time_out",
         }
     }
 }

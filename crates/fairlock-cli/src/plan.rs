@@ -14,8 +14,8 @@ use crate::workload::idle::Holder;
 use crate::workload::range::Shape;
 use crate::workload::setup::{Chosen, Configuration, Setup};
 use crate::workload::{
-    batch, direct_io, handoff, idle, program, range, read_mostly, reader_spin, spread, think,
-    uncontended,
+    batch, condvar, direct_io, handoff, idle, program, range, read_mostly, reader_spin, spread,
+    think, uncontended,
 };
 use crate::{machine, runner};
 
@@ -107,6 +107,7 @@ fn defaults(workload: Workload) -> Part<'static> {
         Workload::Think => (&think::CASES, &[], &[0], 0.15),
         Workload::Spread => (&spread::CASES, &[], &[0], 0.15),
         Workload::Idle => (&idle::CASES, &[], &[0], 0.15),
+        Workload::Condvar => (&condvar::CASES, &condvar::THREADS, &[0], 0.5),
     };
     Part { workload, cases, threads, cs_loads, secs }
 }
@@ -133,6 +134,9 @@ fn build(
         }
         for threads in threads_of(part, flags)? {
             for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
+                if !has_threads(part.workload, case, threads, flags) {
+                    continue;
+                }
                 let (readers, writers) = sides(part.workload, case, threads);
                 let overcommit = threads as f64 / machine::cpus() as f64;
                 for cs_load in cs_loads_of(part, case, flags) {
@@ -186,6 +190,15 @@ fn build(
         seed: flags.seed,
         patience: Duration::from_secs(flags.patience),
     })
+}
+
+/// Whether a case is run with so many threads: those of `condvar` have numbers of their own.
+fn has_threads(workload: Workload, case: Case, threads: usize, flags: &Flags) -> bool {
+    match workload {
+        Workload::Condvar if flags.threads.is_empty() => condvar::is_default(case, threads),
+        Workload::Condvar => condvar::can_have(case, threads),
+        _ => true,
+    }
 }
 
 /// Whether the configurations of a workload have more to them than threads and pauses.
@@ -348,7 +361,7 @@ fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> 
 /// How many of a configuration's threads read and write in this case.
 fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
-        Workload::Handoff | Workload::Batch => (0, threads),
+        Workload::Handoff | Workload::Batch | Workload::Condvar => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
         // Every thread does both, or the only one does either.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),

@@ -34,6 +34,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
             Workload::ReadMostly => read_mostly(&rows, width),
             Workload::Batch => batch(&rows, width),
             Workload::Range => range(&rows, width),
+            Workload::Condvar => condvar(&rows, width),
             Workload::Think | Workload::Spread | Workload::Idle => {
                 program::measured(workload, &rows, width)
             }
@@ -69,6 +70,12 @@ fn batch(rows: &[&Row], width: Option<usize>) -> String {
     let title = "batch: a mutex, threads in relation to CPUs";
     let configuration = ["case", "pauses", "overcommit"].map(|head| Column::name(head).shared());
     who_gets_it(title, rows, configuration, lead, width)
+}
+
+fn condvar(rows: &[&Row], width: Option<usize>) -> String {
+    let lead = |row: &Row| [row.case.name().to_owned()];
+    let title = "condvar: threads that wait for each other, and for a mutex";
+    who_gets_it(title, rows, [Column::name("case").shared()], lead, width)
 }
 
 fn range(rows: &[&Row], width: Option<usize>) -> String {

@@ -408,6 +408,27 @@ fn idle_has_the_documented_rows_in_every_form() {
 }
 
 #[test]
+fn condvar_has_the_documented_rows_for_every_mutex_that_has_one() {
+    let document = run_json(&["bench", "condvar", "--secs", "0.02", "--runs", "1"], 0);
+    for lock in ["fairlock:adaptive", "std", "parking_lot", "pthread"] {
+        let rows = rows(&document, "lock", lock);
+        let of = |case: &str| {
+            let rows = rows.iter().filter(|row| row["case"] == case);
+            rows.map(|row| row["threads"].as_u64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("ping_pong"), [2], "{lock}");
+        assert_eq!(of("one_to_many"), [5, 17], "{lock}");
+        assert_eq!((of("queue"), of("timed_queue")), (vec![8, 32], vec![8, 32]), "{lock}");
+        assert_eq!(of("notify_all"), [65, 1001], "{lock}");
+        assert_eq!(of("untimed"), [32], "{lock}");
+        let timed: &[u64] = if lock == "std" { &[] } else { &[32] };
+        assert_eq!(of("half_time_out"), timed, "{lock}");
+        assert!(rows.iter().all(|row| row["ops_per_s"].is_number()), "{lock}");
+    }
+    assert!(rows(&document, "lock", "fairlock:default").is_empty());
+}
+
+#[test]
 fn a_free_lock_that_is_not_given_away_is_found() {
     let args = ["bench", "idle", "--locks", "broken:unfair", "--form", "mutex", "--runs", "1"];
     let cell = ["--case", "sleep", "--holder", "away", "--section", "30000", "--secs", "0.1"];

@@ -2,13 +2,15 @@
 //!
 //! A reader/writer lock implements [`RwBench`] (separate acquire and release
 //! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
-//! `std` has them), a mutex [`BenchMutex`]. Workloads are generic over
+//! `std` has them), a mutex [`BenchMutex`], one with condition variables
+//! [`BenchCondvar`](condvar::BenchCondvar). Workloads are generic over
 //! [`BenchLock`], [`BenchMutex`] or [`BenchRange`]. On real threads the hot loops are compiled
 //! once per lock, so that no call in them is indirect; on simulated machines, where nothing
 //! depends on that, once for all ([`erased`]; the testbed says which: [`Runs`]). A [`LockEntry`]
 //! packs the workloads of one lock on one testbed; the [`registry`] finds it by name.
 
 mod broken;
+pub mod condvar;
 pub mod custom;
 pub mod erased;
 pub mod fairlock;
@@ -135,6 +137,8 @@ pub struct LockEntry<T = Real> {
     pub about: &'static str,
     rw: Option<Run<T>>,
     mutex: Option<Run<T>>,
+    /// With its condition variables, and whether its waits can end.
+    condvar: Option<(Run<T>, bool)>,
     range: Option<RangeRun<T>>,
     /// That of its locks, if it is not a part of their type.
     policy: Option<Policy>,
@@ -155,7 +159,7 @@ impl<T: Runs> RangeRun<T> {
 
 impl<T: Runs> LockEntry<T> {
     fn none(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rw: None, mutex: None, range: None, policy: None }
+        Self { name, about, rw: None, mutex: None, condvar: None, range: None, policy: None }
     }
 
     /// Gives its locks this policy.
@@ -221,6 +225,9 @@ impl<T: Runs> LockEntry<T> {
         match kind {
             Kind::ReaderWriter => self.rw,
             Kind::Mutex => self.mutex,
+            Kind::Condvar { timed } => {
+                self.condvar.filter(|&(_, can)| can || !timed).map(|(run, _)| run)
+            }
             Kind::Range { shared, held } => self
                 .range
                 .as_ref()

@@ -3,7 +3,7 @@
 use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, RwLock};
 
-use super::{LockEntry, broken, custom, fairlock, range};
+use super::{LockEntry, broken, condvar, custom, fairlock, range};
 use crate::error::Error;
 use crate::workload::testbed::Real;
 use crate::{peers, reference};
@@ -29,6 +29,7 @@ pub fn all() -> Vec<LockEntry> {
     locks.extend(peers::fcntl::entries());
     #[cfg(feature = "native-peers")]
     locks.extend(peers::native::entries());
+    condvar::add(&mut locks);
     locks
 }
 

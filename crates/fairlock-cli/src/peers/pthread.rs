@@ -1,9 +1,12 @@
 //! The C library's locks: `pthread_rwlock_t` in the two kinds glibc has that
-//! differ, `pthread_mutex_t` in two, `pthread_spinlock_t`.
+//! differ, `pthread_mutex_t` in two, with `pthread_cond_t`, `pthread_spinlock_t`.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
+use crate::locks::condvar::{BenchCondvar, Stage, Which};
 use crate::locks::{BenchMutex, LockEntry, RwBench};
 use crate::workload::team::Padded;
 
@@ -152,6 +155,135 @@ impl BenchMutex for Spin {
         check(unsafe { libc::pthread_spin_unlock(self.0.0.get()) });
         result
     }
+}
+
+/// A mutex of the default kind with two `pthread_cond_t`. Boxed as above.
+pub struct Monitor(Box<Parts>);
+
+struct Parts {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    changed: [UnsafeCell<libc::pthread_cond_t>; 2],
+    stage: UnsafeCell<Stage>,
+}
+
+// SAFETY: the parts are made to be used from many threads at once; `stage` by the mutex's owner.
+unsafe impl Send for Monitor {}
+// SAFETY: as above.
+unsafe impl Sync for Monitor {}
+
+/// Holds the mutex.
+pub struct MonitorGuard<'a>(&'a Parts);
+
+impl Deref for MonitorGuard<'_> {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        // SAFETY: this thread holds the mutex.
+        unsafe { &*self.0.stage.get() }
+    }
+}
+
+impl DerefMut for MonitorGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Stage {
+        // SAFETY: this thread holds the mutex.
+        unsafe { &mut *self.0.stage.get() }
+    }
+}
+
+impl Drop for MonitorGuard<'_> {
+    fn drop(&mut self) {
+        // SAFETY: this thread holds the mutex.
+        check(unsafe { libc::pthread_mutex_unlock(self.0.mutex.get()) });
+    }
+}
+
+impl Monitor {
+    fn changed(&self, which: Which) -> *mut libc::pthread_cond_t {
+        self.0.changed[usize::from(which == Which::Second)].get()
+    }
+}
+
+impl BenchCondvar for Monitor {
+    type Guard<'a> = MonitorGuard<'a>;
+    const TIMED: bool = true;
+
+    fn create() -> Self {
+        let changed = || UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER);
+        Self(Box::new(Parts {
+            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            changed: [changed(), changed()],
+            stage: UnsafeCell::default(),
+        }))
+    }
+
+    fn lock(&self) -> MonitorGuard<'_> {
+        // SAFETY: the mutex is initialised and lives as long as `self`.
+        check(unsafe { libc::pthread_mutex_lock(self.0.mutex.get()) });
+        MonitorGuard(&self.0)
+    }
+
+    fn lock_for(&self, timeout: Duration) -> Option<MonitorGuard<'_>> {
+        // SAFETY: as above, and the time is one.
+        let code = unsafe { libc::pthread_mutex_timedlock(self.0.mutex.get(), &after(timeout)) };
+        if code == libc::ETIMEDOUT {
+            return None;
+        }
+        check(code);
+        Some(MonitorGuard(&self.0))
+    }
+
+    fn wait<'a>(&'a self, which: Which, guard: MonitorGuard<'a>) -> MonitorGuard<'a> {
+        // SAFETY: as above, and this thread holds the mutex.
+        check(unsafe { libc::pthread_cond_wait(self.changed(which), guard.0.mutex.get()) });
+        guard
+    }
+
+    fn wait_for<'a>(
+        &'a self,
+        which: Which,
+        guard: MonitorGuard<'a>,
+        timeout: Duration,
+    ) -> MonitorGuard<'a> {
+        let (changed, mutex, time) = (self.changed(which), guard.0.mutex.get(), after(timeout));
+        // SAFETY: as above.
+        let code = unsafe { libc::pthread_cond_timedwait(changed, mutex, &time) };
+        if code != libc::ETIMEDOUT {
+            check(code);
+        }
+        guard
+    }
+
+    fn notify_one(&self, which: Which) {
+        // SAFETY: the condition variable is initialised and lives as long as `self`.
+        check(unsafe { libc::pthread_cond_signal(self.changed(which)) });
+    }
+
+    fn notify_all(&self, which: Which) {
+        // SAFETY: as above.
+        check(unsafe { libc::pthread_cond_broadcast(self.changed(which)) });
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // SAFETY: initialised, and nobody else can use them: we own them.
+        unsafe {
+            libc::pthread_mutex_destroy(self.0.mutex.get());
+            libc::pthread_cond_destroy(self.changed(Which::First));
+            libc::pthread_cond_destroy(self.changed(Which::Second));
+        }
+    }
+}
+
+/// So long from now, on the clock that these calls go by.
+fn after(timeout: Duration) -> libc::timespec {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: there is room for the time.
+    check(unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut time) });
+    let nanos = time.tv_nsec + libc::c_long::from(timeout.subsec_nanos() as i32);
+    time.tv_sec += timeout.as_secs() as libc::time_t + nanos / 1_000_000_000;
+    time.tv_nsec = nanos % 1_000_000_000;
+    time
 }
 
 /// The locks of this family.

@@ -2,6 +2,7 @@
 
 pub mod batch;
 mod chunks;
+pub mod condvar;
 mod contend;
 pub mod direct_io;
 pub mod handoff;
@@ -39,7 +40,9 @@ pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Ce
         Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
         Workload::Think | Workload::Spread => program::run::<ManyLocks<L>, T>(cell, testbed),
         Workload::Idle => idle::run::<ManyLocks<L>, T>(cell, testbed),
-        Workload::Batch | Workload::Range => unreachable!("a workload for other locks"),
+        Workload::Batch | Workload::Range | Workload::Condvar => {
+            unreachable!("a workload for other locks")
+        }
     }
 }
 

@@ -1,0 +1,181 @@
+//! Mutexes with their condition variables.
+
+use std::ops::DerefMut;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::LockEntry;
+use crate::workload::condvar;
+use crate::workload::testbed::Real;
+
+/// What the mutex guards: threads tell each other by it what to wait for.
+#[derive(Debug, Default)]
+pub struct Stage {
+    /// Whose turn it is, how many items there are, or how many wait.
+    pub count: u64,
+    /// How often all were let go.
+    pub round: u64,
+    /// Nobody waits any more.
+    pub over: bool,
+}
+
+/// Which of the two condition variables beside a mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    First,
+    Second,
+}
+
+/// A mutex and two condition variables.
+pub trait BenchCondvar: Send + Sync + 'static {
+    /// Holds the mutex.
+    type Guard<'a>: DerefMut<Target = Stage>;
+    /// Whether a wait for the mutex can end.
+    const TIMED: bool;
+
+    /// Free, with nobody waiting. They may be moved until their first use.
+    fn create() -> Self;
+    fn lock(&self) -> Self::Guard<'_>;
+    /// Takes the mutex unless that lasts too long; [`TIMED`](Self::TIMED) ones only.
+    fn lock_for(&self, timeout: Duration) -> Option<Self::Guard<'_>>;
+    fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a>;
+    /// Waits for so long at most.
+    fn wait_for<'a>(
+        &'a self,
+        which: Which,
+        guard: Self::Guard<'a>,
+        timeout: Duration,
+    ) -> Self::Guard<'a>;
+    fn notify_one(&self, which: Which);
+    fn notify_all(&self, which: Which);
+}
+
+/// One on the cache lines of the others, as programs have them.
+struct Set<M, C> {
+    mutex: M,
+    first: C,
+    second: C,
+}
+
+impl<M, C> Set<M, C> {
+    fn get(&self, which: Which) -> &C {
+        match which {
+            Which::First => &self.first,
+            Which::Second => &self.second,
+        }
+    }
+}
+
+/// Those with the interface of parking_lot.
+macro_rules! like_parking_lot {
+    ($name:ident, $library:ident) => {
+        struct $name(Set<$library::Mutex<Stage>, $library::Condvar>);
+
+        impl BenchCondvar for $name {
+            type Guard<'a> = $library::MutexGuard<'a, Stage>;
+            const TIMED: bool = true;
+
+            fn create() -> Self {
+                let changed = $library::Condvar::new;
+                let mutex = $library::Mutex::new(Stage::default());
+                Self(Set { mutex, first: changed(), second: changed() })
+            }
+
+            fn lock(&self) -> Self::Guard<'_> {
+                self.0.mutex.lock()
+            }
+
+            fn lock_for(&self, timeout: Duration) -> Option<Self::Guard<'_>> {
+                self.0.mutex.try_lock_for(timeout)
+            }
+
+            fn wait<'a>(&'a self, which: Which, mut guard: Self::Guard<'a>) -> Self::Guard<'a> {
+                self.0.get(which).wait(&mut guard);
+                guard
+            }
+
+            fn wait_for<'a>(
+                &'a self,
+                which: Which,
+                mut guard: Self::Guard<'a>,
+                timeout: Duration,
+            ) -> Self::Guard<'a> {
+                self.0.get(which).wait_for(&mut guard, timeout);
+                guard
+            }
+
+            fn notify_one(&self, which: Which) {
+                self.0.get(which).notify_one();
+            }
+
+            fn notify_all(&self, which: Which) {
+                self.0.get(which).notify_all();
+            }
+        }
+    };
+}
+
+like_parking_lot!(Ours, fairlock);
+like_parking_lot!(ParkingLot, parking_lot);
+
+struct Std(Set<std::sync::Mutex<Stage>, std::sync::Condvar>);
+
+impl BenchCondvar for Std {
+    type Guard<'a> = std::sync::MutexGuard<'a, Stage>;
+    const TIMED: bool = false;
+
+    fn create() -> Self {
+        let changed = std::sync::Condvar::new;
+        let mutex = std::sync::Mutex::new(Stage::default());
+        Self(Set { mutex, first: changed(), second: changed() })
+    }
+
+    fn lock(&self) -> Self::Guard<'_> {
+        self.0.mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_for(&self, _timeout: Duration) -> Option<Self::Guard<'_>> {
+        unreachable!("std has no timed mutex")
+    }
+
+    fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a> {
+        self.0.get(which).wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for<'a>(
+        &'a self,
+        which: Which,
+        guard: Self::Guard<'a>,
+        timeout: Duration,
+    ) -> Self::Guard<'a> {
+        self.0.get(which).wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn notify_one(&self, which: Which) {
+        self.0.get(which).notify_one();
+    }
+
+    fn notify_all(&self, which: Which) {
+        self.0.get(which).notify_all();
+    }
+}
+
+/// The condition variable of ours, std and parking_lot; pthread's is with its mutex.
+pub fn add(locks: &mut [LockEntry<Real>]) {
+    for lock in locks {
+        match lock.name {
+            "fairlock:adaptive" => lock.add_condvar::<Ours>(),
+            "std" => lock.add_condvar::<Std>(),
+            "parking_lot" => lock.add_condvar::<ParkingLot>(),
+            #[cfg(target_os = "linux")]
+            "pthread" => lock.add_condvar::<crate::peers::pthread::Monitor>(),
+            _ => {}
+        }
+    }
+}
+
+impl LockEntry<Real> {
+    fn add_condvar<C: BenchCondvar>(&mut self) {
+        self.condvar = Some((condvar::run::<C, Real>, C::TIMED));
+    }
+}
