@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::row::Row;
+use crate::sim::canonical;
 
 /// A file of `bench`, `sim` or the main job.
 #[derive(Deserialize)]
@@ -55,7 +56,9 @@ impl Results {
                 results.schema
             )));
         }
-        Ok(Self { file: path.to_owned(), ..results })
+        // Where it was written to is nobody's business.
+        let words = results.command.split(' ').skip(1).map(str::to_owned);
+        Ok(Self { file: path.to_owned(), command: canonical(words), ..results })
     }
 
     /// Machine, day and version, as far as they are known.

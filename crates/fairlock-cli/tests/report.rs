@@ -29,7 +29,8 @@ fn document(rows: Vec<Value>) -> Value {
     json!({
         "schema": "fairlock/1", "version": "9.8.7", "made": "2026-11-22T10:00:00Z",
         "machine": { "cpus": 2, "cpu_model": "a model <of> CPU", "kernel": "6.18" },
-        "command": "fairlock bench handoff --case busy", "interrupted": false, "rows": rows,
+        "command": "fairlock bench handoff --json /a/place/x.json --case busy", "interrupted": false,
+        "rows": rows,
     })
 }
 
@@ -107,6 +108,7 @@ fn a_page_has_everything_in_it_and_loads_nothing() {
     ] {
         assert!(page.contains(said), "{said}: {page}");
     }
+    assert!(!page.contains("/a/place"), "where it was written to is nobody's business");
     for loads in ["http://", "https://", "<img", "src=", "@import", "url("] {
         assert!(!page.contains(loads), "{loads}");
     }
@@ -125,6 +127,15 @@ fn a_picture_is_an_svg_of_its_own() {
     assert_eq!(svg.matches("hollow\" cx").count(), 1);
     let few = folder.text(&[&results], "few.svg", &["--locks", "default,std"]);
     assert_eq!(few.matches("<circle").count(), 2);
+}
+
+#[test]
+fn where_all_locks_starve_somebody_there_is_no_front() {
+    let folder = Folder::new();
+    let rows = vec![row("std", 60, 611.0, 90.1, 2), row("parking_lot", 60, 912.0, 29.4, 1)];
+    let results = folder.file("a.json", &document(rows).to_string());
+    let svg = folder.text(&[&results], "picture.svg", &[]);
+    assert!(svg.matches("hollow\" cx").count() == 2 && !svg.contains("d=\"M\""), "{svg}");
 }
 
 #[test]

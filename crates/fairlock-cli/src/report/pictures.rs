@@ -60,16 +60,18 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
     let y = Scale { axis: y, title: unit, show: &digits };
     let (xs, ys) = frame(&mut svg, &x, &y, 16.0);
 
-    let front = front(&points);
-    let path = front.iter().map(|&at| {
+    let path = front(&points).into_iter().map(|at| {
         let (x, y) = (xs.at(points[at].wait), ys.at(points[at].speed));
         format!("{x:.0} {y:.0}")
     });
     let path = path.collect::<Vec<_>>().join("L");
-    svg.raw(format_args!(
-        "<path class=\"k8 line\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"4 4\" d=\"M{path}\"/>",
-        COLORS[8]
-    ));
+    // Where all starve somebody there is none.
+    if !path.is_empty() {
+        svg.raw(format_args!(
+            "<path class=\"k8 line\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"4 4\" d=\"M{path}\"/>",
+            COLORS[8]
+        ));
+    }
     let middle = f64::midpoint(LEFT, svg.width - 16.0);
     let is_left = |point: &Point| xs.at(point.wait) > middle;
     let mut places = vec![0.0; points.len()];

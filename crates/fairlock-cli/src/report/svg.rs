@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 /// What is between the edge of a picture and its plot.
-pub const LEFT: f64 = 74.0;
+pub const LEFT: f64 = 98.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 

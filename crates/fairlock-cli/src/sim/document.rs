@@ -43,7 +43,8 @@ pub fn command() -> String {
     canonical(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
 }
 
-fn canonical(words: impl Iterator<Item = String>) -> String {
+/// The same of these words behind the program's name.
+pub fn canonical(words: impl Iterator<Item = String>) -> String {
     const ELSEWHERE: [&str; 3] = ["--json", "--shard", "--trace"];
     let mut kept = vec!["fairlock".to_owned()];
     let mut words = words;

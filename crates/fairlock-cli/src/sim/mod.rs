@@ -31,6 +31,7 @@ use crate::output::{Page, complain};
 use crate::row::runs::rows_with_runs;
 use crate::row::{Row, relate};
 use crate::runner::Measured;
+pub use document::canonical;
 use document::{Document, Part, Simulated};
 use flags::SimFlags;
 use plan::Plan;
