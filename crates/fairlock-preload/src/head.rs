@@ -7,7 +7,7 @@
 //! | 1-31 | | the number of the slot |
 //! | 8-62 | how many readers are inside | |
 //! | 63 | `FULL`: no more can be counted | |
-//! | 44-63 | | the nonce |
+//! | 45-63 | | the nonce |
 //!
 //! Zero is a free lock, as in a static initialiser. Every change is one
 //! compare-exchange:
@@ -17,6 +17,7 @@
 //! free <-> writer             enter, leave
 //! thin --> inflated           the slot has adopted exactly what the thin word says
 //! inflated --> free           the program's `destroy`, or a stray word
+//!                             (that of a lock whose slot was taken away while it was idle, too)
 //! ```
 //!
 //! A holder that finds the lock inflated when it leaves was adopted, and leaves the slot.
@@ -39,7 +40,7 @@ use core::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
 
-use crate::slot::{NONCE_BITS, Slot, Slots};
+use crate::slot::{NONCE_BITS, Owner, Slot, Slots};
 
 const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
@@ -248,7 +249,13 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
             return None;
         }
         let slot = S::get((word >> SLOT_SHIFT & SLOT_MASK) as u32)?;
-        slot.is_of(address, word >> NONCE_SHIFT).then_some(slot)
+        loop {
+            match slot.owner(address, word >> NONCE_SHIFT) {
+                Owner::This => return Some(slot),
+                Owner::Other => return None,
+                Owner::Doubtful => S::settle(slot),
+            }
+        }
     }
 }
 

@@ -14,15 +14,16 @@
 //! inside, one compare-exchange each way. When somebody has to wait, and not just for half
 //! a millisecond, the lock is *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool adopts whoever holds it
 //! now, and its number replaces the word, with a nonce: the slot knows the address and the nonce of its
-//! lock, so bytes that the program has copied, moved or overwritten are a free lock, and lead nowhere. From then on everything goes to that lock,
-//! until the program destroys its own.
+//! lock, so bytes that the program has copied, moved or overwritten are a free lock, and lead nowhere. From then on everything goes to
+//! that lock, until the program destroys its own or nobody has used it for a while.
 //!
 //! The pool's memory is never given back, so nobody minds if the program frees its lock
 //! while the thread that released it last is still on its way out. An inflated lock
 //! belongs to an address (`process::registry`): if the program never destroys its locks, as
 //! C++'s `std::shared_mutex` does not, the next lock at the same address gets the same
-//! one. What is held is bounded by the number of addresses at which there ever was
-//! contention.
+//! one. A slot whose lock is idle is taken away from it when others need one: the word that names
+//! it is stray then, as that of a copy, and so a free lock. What is held is bounded by how many
+//! locks are in use, and by those that were given up while somebody held them.
 //!
 //! # Promises
 //!

@@ -1,7 +1,7 @@
 //! An inflated lock, in memory that is never given back.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use fairlock::Policy;
 use fairlock::platform::Platform;
@@ -14,17 +14,31 @@ use crate::still::Still;
 /// A lock's address, less the bits that are zero, above its nonce. Addresses have 47 bits unless
 /// the program asks for others.
 const ADDRESS_SHIFT: u32 = 3;
-pub(crate) const NONCE_BITS: u32 = 20;
+pub(crate) const NONCE_BITS: u32 = 19;
 const NONCE_MASK: u64 = (1 << NONCE_BITS) - 1;
 
+/// Below both: somebody is about to take the slot away from its lock, if that is idle.
+const DOUBTFUL: u64 = 1;
+
 fn identity(address: usize, nonce: u64) -> u64 {
-    (address as u64 >> ADDRESS_SHIFT << NONCE_BITS) | (nonce & NONCE_MASK)
+    (address as u64 >> ADDRESS_SHIFT << (NONCE_BITS + 1)) | (nonce & NONCE_MASK) << 1
+}
+
+/// Whose slot it is.
+pub(crate) enum Owner {
+    This,
+    /// This lock's, or soon nobody's.
+    Doubtful,
+    Other,
 }
 
 /// Where slots are found by their numbers.
 pub(crate) trait Slots<P: Platform> {
     /// None if there is none of that number.
     fn get(number: u32) -> Option<&'static Slot<P>>;
+
+    /// The slot is doubtful: waits a moment.
+    fn settle(slot: &'static Slot<P>);
 }
 
 /// A lock that was, or is, contended. Recycled as it is: whoever released it last, and
@@ -41,6 +55,7 @@ pub(crate) struct Slot<P: Platform> {
     identity: AtomicU64,
     /// How many locks have had it.
     owners: AtomicU32,
+    used: AtomicBool,
     /// The process in which `sem` was last made sure to have no waiters of another one: see
     /// [`enter_process`](Self::enter_process).
     process: AtomicU32,
@@ -60,6 +75,7 @@ impl<P: Platform> Slot<P> {
             number,
             identity: AtomicU64::new(0),
             owners: AtomicU32::new(0),
+            used: AtomicBool::new(true),
             process: AtomicU32::new(process),
             next: AtomicU32::new(0),
         }
@@ -98,19 +114,53 @@ impl<P: Platform> Slot<P> {
 
     /// The address of its lock; zero if there is none.
     pub(crate) fn address(&self) -> usize {
-        (self.identity.load(Ordering::Relaxed) >> NONCE_BITS << ADDRESS_SHIFT) as usize
+        (self.identity.load(Ordering::Relaxed) >> (NONCE_BITS + 1) << ADDRESS_SHIFT) as usize
     }
 
     /// What tells its lock from those that had it before, and may have left its number behind.
     pub(crate) fn nonce(&self) -> u64 {
-        self.identity.load(Ordering::Relaxed) & NONCE_MASK
+        (self.identity.load(Ordering::Relaxed) >> 1) & NONCE_MASK
     }
 
     /// Whether it is the slot of the lock at `address` that has this nonce.
     #[inline(always)]
-    pub(crate) fn is_of(&self, address: usize, nonce: u64) -> bool {
+    pub(crate) fn owner(&self, address: usize, nonce: u64) -> Owner {
         // Acquire: see `assign`.
-        self.identity.load(Ordering::Acquire) == identity(address, nonce)
+        match self.identity.load(Ordering::Acquire) ^ identity(address, nonce) {
+            0 => Owner::This,
+            DOUBTFUL => Owner::Doubtful,
+            _ => Owner::Other,
+        }
+    }
+
+    /// From now on nobody new uses the slot, until [`confirm`](Self::confirm) or
+    /// [`retire`](Self::retire). An exchange, so a full barrier on this target: whoever has not
+    /// seen this is seen to be about to use it.
+    pub(crate) fn doubt(&self) {
+        self.identity.fetch_or(DOUBTFUL, Ordering::SeqCst);
+    }
+
+    pub(crate) fn confirm(&self) {
+        self.identity.fetch_and(!DOUBTFUL, Ordering::Release);
+    }
+
+    /// Nobody holds the lock, or waits for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.sem().is_locked() && !self.sem().has_waiters()
+    }
+
+    /// Somebody is about to use the slot.
+    #[inline(always)]
+    pub(crate) fn note_use(&self) {
+        // A load first: the line is shared.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether anybody was since the last call.
+    pub(crate) fn was_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the slot has been used in the process of this number.
@@ -141,6 +191,8 @@ impl<P: Platform> Slot<P> {
                 // SAFETY: nobody has used it in this process, and all who do come here first.
                 unsafe { &mut *self.sem.get() }.forget_waiters();
                 self.stats.reset();
+                // Who was in doubt is not here.
+                self.confirm();
                 // Release: whoever finds the number finds it so.
                 self.process.store(number, Ordering::Release);
                 return;

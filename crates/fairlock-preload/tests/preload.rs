@@ -38,7 +38,7 @@ macro_rules! programs {
 programs! {
     errors: functions initialisers busy deadlock invalid timeouts overflow writer_is_named misuse;
     recursion: writer_waits every_kind many_locks others_wait readers_pass writers_first fork_join;
-    lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied copied_far
+    lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied copied_far idle idle_and_used
         shared_by_mistake overwritten;
     stress: exclusion new_locks writer_is_not_starved;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers

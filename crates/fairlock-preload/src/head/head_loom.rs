@@ -44,6 +44,10 @@ impl Slots<Loom> for Leaked {
     fn get(number: u32) -> Option<&'static Slot<Loom>> {
         SLOTS.lock().unwrap().get(number as usize).copied()
     }
+
+    fn settle(_slot: &'static Slot<Loom>) {
+        unreachable!("nobody takes slots away here");
+    }
 }
 
 fn new_slot(address: usize) -> &'static Slot<Loom> {

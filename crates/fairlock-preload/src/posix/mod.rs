@@ -366,19 +366,36 @@ impl Lock {
         waits: bool,
         take: impl FnOnce(&'static Slot<Preload>) -> Result<(), c_int>,
     ) -> Result<Option<&'static Slot<Preload>>, c_int> {
-        let slot = match entry {
+        let mut slot = match entry {
             Entry::Entered => return Ok(None),
             Entry::Full => return Err(EAGAIN),
             Entry::Conflict if !waits => return Err(EBUSY),
             Entry::Conflict | Entry::Crowded => self.inflate(),
-            Entry::Inflated(slot) => registry::here(slot),
+            Entry::Inflated(slot) => slot,
         };
-        take(slot).map(|()| Some(slot))
+        loop {
+            let _use = thread::Use::of(slot.number);
+            if self.head.slot(self.address()).is_some_and(|now| ptr::eq(now, slot)) {
+                slot.note_use();
+                return take(registry::here(slot)).map(|()| Some(slot));
+            }
+            slot = self.inflate();
+        }
+    }
+
+    /// The caller holds the lock, inflated or not: has the hint say so. Where writers come first it
+    /// stays, once they had to wait.
+    fn note_form(&self, inflated: bool) {
+        let hint = self.inflated.load(Ordering::Relaxed);
+        if hint != u32::from(inflated) && (inflated || self.kind() != Kind::Writers) {
+            self.inflated.store(inflated.into(), Ordering::Relaxed);
+        }
     }
 
     fn note_read(&self, me: &State, taken: Result<Option<&Slot<Preload>>, c_int>) -> c_int {
         match taken {
             Ok(slot) => {
+                self.note_form(slot.is_some());
                 me.held().push(self.address());
                 if let Some(slot) = slot.filter(|_| me.observes()) {
                     slot.stats.note_read();
@@ -392,6 +409,7 @@ impl Lock {
     fn note_write(&self, me: &State, taken: Result<Option<&Slot<Preload>>, c_int>) -> c_int {
         match taken {
             Ok(slot) => {
+                self.note_form(slot.is_some());
                 self.set_writer(me.tid());
                 if let Some(slot) = slot {
                     self.turns.count();

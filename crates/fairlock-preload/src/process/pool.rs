@@ -78,6 +78,16 @@ impl<T: Pooled> Pool<T> {
         }
     }
 
+    /// Whether the next item that is taken is a new one.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.free.load(Ordering::Relaxed) as u32 == 0
+    }
+
+    /// How many numbers have been given to items.
+    pub(crate) fn len(&self) -> u32 {
+        self.len.load(Ordering::Relaxed)
+    }
+
     /// The item of this number; none if nobody has been given it. A number that is not from who
     /// took the item may find zeros, or one in the making.
     #[inline(always)]

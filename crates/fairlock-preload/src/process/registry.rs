@@ -12,7 +12,7 @@ use super::fork;
 use super::pool::{Pool, Pooled};
 use super::table::{Table, table_of};
 use crate::slot::Slots;
-use crate::thread::platform::Preload;
+use crate::thread::{self, platform::Preload};
 
 pub(crate) type Slot = crate::slot::Slot<Preload>;
 pub(crate) type Head = crate::head::Head<Preload, Registered>;
@@ -24,6 +24,12 @@ impl Slots<Preload> for Registered {
     #[inline(always)]
     fn get(number: u32) -> Option<&'static Slot> {
         SLOTS.get(number)
+    }
+
+    #[cold]
+    fn settle(slot: &'static Slot) {
+        here(slot); // whoever was in doubt may be in the parent
+        nap();
     }
 }
 
@@ -45,6 +51,9 @@ fn table(address: usize) -> &'static Table {
 /// the lock was thin.
 #[cold]
 pub(crate) fn inflate(head: &Head, address: usize) -> &'static Slot {
+    if SLOTS.is_drained() && config::mode() != Mode::Stats {
+        sweep();
+    }
     let table = table(address);
     let guard = table.lock();
     if let Some(slot) = head.slot(address) {
@@ -64,6 +73,42 @@ pub(crate) fn inflate(head: &Head, address: usize) -> &'static Slot {
     slot.stats.destroyed.store(false, Ordering::Relaxed);
     // Nobody else inflates this lock while this thread has the mutex.
     head.inflate(address, slot).err().unwrap_or(slot)
+}
+
+/// Before a slot is made: takes some of those away whose locks are idle, and were not used between
+/// the last two looks. The next in line comes with the next slot, so there are never many more
+/// than what is in use.
+fn sweep() {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const LOOKS: u32 = 8;
+    for _ in 0..LOOKS.min(SLOTS.len()) {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS.len();
+        if let Some(slot) = SLOTS.get(number)
+            && slot.address() != 0
+            && !slot.was_used()
+        {
+            reclaim(slot);
+        }
+    }
+}
+
+/// Takes a slot away from its lock, if that is idle: the word that names it is stray then.
+fn reclaim(slot: &'static Slot) {
+    let address = slot.address();
+    let table = table(address);
+    let guard = table.lock();
+    // Under the mutex of its table a slot stays its lock's.
+    if address == 0 || slot.address() != address || !here(slot).is_idle() {
+        return;
+    }
+    slot.doubt();
+    // Whoever uses it and did not see the doubt is seen here. Whoever holds the lock need not be
+    // in a call; whoever has just let it go may be busy in its queue, which does no harm.
+    if thread::is_used(slot.number) || !slot.is_idle() {
+        return slot.confirm();
+    }
+    table.remove(&guard, address);
+    SLOTS.give(slot.number, slot);
 }
 
 /// The program destroys the lock at `address`, which is inflated: then it is thin, and free.

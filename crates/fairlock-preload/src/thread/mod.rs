@@ -143,6 +143,9 @@ fn gettid() -> u32 {
 #[repr(C, align(128))]
 pub(crate) struct Record {
     thread: Thread<Preload>,
+    /// The numbers of the slots that the thread is about to use, and one: in a call, and in
+    /// signal handlers within it.
+    uses: [AtomicU32; USES],
     number: u32,
     next: AtomicU32,
 }
@@ -154,6 +157,50 @@ impl Pooled for Record {
 }
 
 pub(crate) static RECORDS: Pool<Record> = Pool::new();
+
+/// How many calls may be within each other.
+const USES: usize = 4;
+/// How many are, in all threads, beyond those: then every slot is in use.
+static MORE_USES: AtomicU32 = AtomicU32::new(0);
+
+/// While it lives, the slot stays its lock's, if it still is when this has been made.
+pub(crate) struct Use(Option<&'static AtomicU32>);
+
+impl Use {
+    pub(crate) fn of(number: u32) -> Self {
+        record();
+        // SAFETY: there is one now, from the pool.
+        let record: &'static Record = unsafe { &*state().record.get() };
+        for place in &record.uses {
+            // SeqCst: an exchange, so a full barrier on this target. What is looked at after it is
+            // not older than what `is_used` finds.
+            let order = (Ordering::SeqCst, Ordering::Relaxed);
+            if place.compare_exchange(0, number + 1, order.0, order.1).is_ok() {
+                return Self(Some(place));
+            }
+        }
+        MORE_USES.fetch_add(1, Ordering::SeqCst);
+        Self(None)
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        // Release: what was done to the slot was before.
+        match self.0 {
+            Some(place) => place.store(0, Ordering::Release),
+            None => _ = MORE_USES.fetch_sub(1, Ordering::Release),
+        }
+    }
+}
+
+/// Whether any thread is about to use the slot. SeqCst: see [`Use::of`].
+pub(crate) fn is_used(number: u32) -> bool {
+    MORE_USES.load(Ordering::SeqCst) > 0
+        || (0..RECORDS.len()).filter_map(|record| RECORDS.get(record)).any(|record| {
+            record.uses.iter().any(|place| place.load(Ordering::SeqCst) == number + 1)
+        })
+}
 
 /// The calling thread's record.
 #[inline]
@@ -175,8 +222,12 @@ fn record_hint() -> usize {
 
 #[cold]
 fn new_record(state: &State) -> &'static Thread<Preload> {
-    let record =
-        RECORDS.take(|number| Record { thread: Thread::new(), number, next: AtomicU32::new(0) });
+    let record = RECORDS.take(|number| Record {
+        thread: Thread::new(),
+        uses: [const { AtomicU32::new(0) }; USES],
+        number,
+        next: AtomicU32::new(0),
+    });
     state.record.set(record);
     tidy_up_at_exit(state);
     &record.thread

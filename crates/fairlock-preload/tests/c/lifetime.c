@@ -10,6 +10,15 @@ static long mapped(void) {
     return pages;
 }
 
+/* Has the lock inflated, if nobody holds it. */
+static void inflate_if_free(pthread_rwlock_t *l) {
+    struct timespec past = {0};
+    if (pthread_rwlock_tryrdlock(l))
+        return;
+    EXPECT(pthread_rwlock_timedwrlock(l, &past), ETIMEDOUT);
+    EXPECT(pthread_rwlock_unlock(l), 0);
+}
+
 /* Locks whose memory is unmapped by the last who leaves: whoever touches it after it
    has let the lock go dies. */
 struct object {
@@ -86,6 +95,64 @@ static void destroyed(void) {
         EXPECT(pthread_rwlock_destroy(&locks[i]), 0);
     }
     CHECK(mapped() - before < 32);
+}
+
+/* Never destroyed, and each at a place of its own: what is idle gives back what it had. Some are
+   held all the time, by which nobody must come to harm. */
+static void idle(void) {
+    enum { PLACES = 20000 };
+    static pthread_rwlock_t locks[PLACES];
+    long before = 0;
+    for (int i = 0; i < PLACES; i++) {
+        inflate(&locks[i]);
+        if (i % 100 == 0)
+            EXPECT(pthread_rwlock_wrlock(&locks[i]), 0);
+        if (i == 2000)
+            before = mapped();
+    }
+    if (ours)
+        CHECK(mapped() - before < 256);
+    for (int i = 0; i < PLACES; i += 50) {
+        EXPECT(elsewhere(pthread_rwlock_tryrdlock, &locks[i]), i % 100 == 0 ? EBUSY : 0);
+        EXPECT(pthread_rwlock_unlock(&locks[i]), 0);
+        EXPECT(write_and_unlock(&locks[i]), 0);
+    }
+}
+
+/* The same while others use them. */
+enum { SHARED = 400 };
+static struct { pthread_rwlock_t lock; long a, b; } shared[SHARED];
+
+static void *use_shared(void *seed) {
+    unsigned random = (unsigned)(uintptr_t)seed;
+    for (int i = 0; i < 4000; i++) {
+        random = random * 1103515245 + 12345;
+        int n = random / 65536 % SHARED;
+        if (random / 7 % 4 == 0)
+            inflate_if_free(&shared[n].lock);
+        if (random / 31 % 2) {
+            EXPECT(pthread_rwlock_wrlock(&shared[n].lock), 0);
+            shared[n].a++;
+            if (random / 63 % 8 == 0)
+                sched_yield();
+            shared[n].b++;
+        } else {
+            EXPECT(pthread_rwlock_rdlock(&shared[n].lock), 0);
+            CHECK(shared[n].a == shared[n].b);
+        }
+        EXPECT(pthread_rwlock_unlock(&shared[n].lock), 0);
+    }
+    return NULL;
+}
+
+static void idle_and_used(void) {
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        EXPECT(pthread_create(&threads[i], NULL, use_shared, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < SHARED; i++)
+        EXPECT(pthread_rwlock_trywrlock(&shared[i].lock), 0);
 }
 
 /* Threads come and go, too. */
@@ -216,5 +283,5 @@ static void overwritten(void) {
 TESTS({"destroyed_after_unlock", destroyed_after_unlock}, {"abandoned", abandoned},
       {"destroyed", destroyed}, {"threads_end", threads_end},
       {"readers_of_many_end", readers_of_many_end}, {"copied", copied},
-      {"copied_far", copied_far}, {"shared_by_mistake", shared_by_mistake},
+      {"idle", idle}, {"idle_and_used", idle_and_used}, {"copied_far", copied_far}, {"shared_by_mistake", shared_by_mistake},
       {"overwritten", overwritten})
