@@ -12,8 +12,14 @@ use crate::platform::Sim;
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
-const CAN: Abilities =
-    Abilities { shared: false, timed: true, fair: true, ranges: false, priorities: false };
+const CAN: Abilities = Abilities {
+    shared: false,
+    upgrades: false,
+    timed: true,
+    fair: true,
+    ranges: false,
+    priorities: false,
+};
 
 macro_rules! kind {
     ($name:literal, $about:literal, $lock:expr) => {
