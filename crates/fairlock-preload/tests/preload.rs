@@ -42,7 +42,7 @@ programs! {
         shared_by_mistake overwritten;
     stress: exclusion new_locks writer_is_not_starved;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
-        priorities real_time_threads_sleep process_shared;
+        priorities real_time_threads_sleep sandboxed process_shared;
 }
 
 /// Whether there is a C++ compiler. What needs one is left out without, and that is said past

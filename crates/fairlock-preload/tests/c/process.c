@@ -338,6 +338,51 @@ static void real_time_threads_sleep(void) {
     }
 }
 
+/* A sandbox that leaves a program what glibc's locks need, and refuses the rest. */
+static void sandboxed(void) {
+    static const int refused[] = {SYS_madvise,         SYS_membarrier,       SYS_sched_yield,
+                                  SYS_sched_getparam,  SYS_sched_getaffinity, SYS_getrandom,
+                                  SYS_sched_getscheduler, SYS_gettid};
+    enum { REFUSED = sizeof refused / sizeof *refused };
+    struct sock_filter steps[REFUSED + 3] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    for (int i = 0; i < REFUSED; i++)
+        steps[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                                    (unsigned)refused[i], REFUSED - i, 0);
+    steps[REFUSED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    steps[REFUSED + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    struct sock_fprog filter = {.len = REFUSED + 3, .filter = steps};
+    struct caller waiters[2];
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    start(&waiters[0], write_and_unlock, &lock);
+    start(&waiters[1], read_and_unlock, &lock);
+    for (int i = 0; i < 2; i++)
+        wait_until_asleep(&waiters[i]);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    for (int i = 0; ours && i < 3; i++) { /* glibc's child finds its readers waiting for ever */
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(30);
+            EXPECT(pthread_rwlock_unlock(&lock), 0);
+            EXPECT(write_and_unlock(&lock), 0);
+            inflate(&other);
+            EXPECT(elsewhere(write_and_unlock, &lock), 0);
+            _exit(0);
+        }
+        join_child(child);
+    }
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    for (int i = 0; i < 2; i++)
+        EXPECT(result(&waiters[i]), 0);
+    for (int i = 0; i < 200; i++) {
+        EXPECT(pthread_rwlock_rdlock(&other), 0);
+        start(&waiters[0], write_and_unlock, &other);
+        EXPECT(pthread_rwlock_unlock(&other), 0);
+        EXPECT(result(&waiters[0]), 0);
+    }
+}
+
 /* In memory that two processes share. */
 static void process_shared(void) {
     struct {
@@ -387,5 +432,5 @@ static void process_shared(void) {
 TESTS({"signals", signals}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
-      {"real_time_threads_sleep", real_time_threads_sleep},
+      {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},
       {"process_shared", process_shared})
