@@ -233,7 +233,9 @@ impl<P: Platform> RwSem<P> {
     #[must_use = "it says in which way the caller holds the lock"]
     pub unsafe fn try_upgrade(&self) -> bool {
         let mut word = READER | UPGRADABLE;
-        while readers(word) == 1 {
+        // WRITER_LOCKED: a slot that nobody in particular holds until it is unsealed
+        // (`thin`); that is not this thread's to keep.
+        while readers(word) == 1 && word & WRITER_LOCKED == 0 {
             // Acquire: owns what readers have left (rule 3).
             let writer = (word | WRITER_LOCKED) & !(READER | UPGRADABLE);
             match self.word.compare_exchange(word, writer, Ordering::Acquire, Ordering::Relaxed) {

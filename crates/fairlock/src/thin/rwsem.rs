@@ -492,8 +492,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Acquire: owns what readers have left (rule 3).
         match self.exchange(READER | UPGRADABLE, WRITER, Ordering::Acquire) {
             Ok(()) => true,
-            // SAFETY: the caller's promise; a holder's slot stays.
-            Err(word) if word & INFLATED != 0 => unsafe { self.slot(word).full.try_upgrade() },
+            // By way of a pin: the slot may be sealed still. SAFETY: the caller's promise.
+            Err(word) if word & INFLATED != 0 => self.on_full(|sem| unsafe { sem.try_upgrade() }),
             Err(_) => false,
         }
     }
