@@ -151,13 +151,13 @@ fn nobody_starves_and_nothing_is_lost_between_read_and_upgrade() {
 /// As a thin lock is while it is inflated: the upgradable reader is adopted, and the slot held.
 #[test]
 fn an_upgrade_leaves_a_sealed_slot_to_who_unseals_it() {
-    let lock = Lock::held(Policy::DEFAULT);
+    let lock = Lock::sealed(Policy::DEFAULT);
     lock.adopt_readers(1);
     lock.adopt_upgradable();
     // SAFETY: held upgradably, and in nobody's name for writing.
     unsafe {
         assert!(!lock.try_upgrade());
-        lock.unlock_write();
+        lock.unseal();
         assert!(lock.try_upgrade());
         assert!(!lock.try_read() && lock.is_write_locked());
         lock.unlock_write();
