@@ -58,14 +58,14 @@ fn a_thread_that_ends_keeps_its_id_to_the_end() {
     thread_local!(static LATE: Looks = const { Looks });
     static IDS: std::sync::Mutex<Vec<NonZeroUsize>> = std::sync::Mutex::new(Vec::new());
 
-    scope(|s| {
-        s.spawn(|| {
-            // Before the record, so destroyed after it.
-            LATE.with(|_| ());
-            drop(ReentrantMutex::new(()).lock());
-            IDS.lock().unwrap().push(RawThreadId.nonzero_thread_id());
-        });
+    // Joined, as a scope does not wait for destructors.
+    let ends = std::thread::spawn(|| {
+        // Before the record, so destroyed after it.
+        LATE.with(|_| ());
+        drop(ReentrantMutex::new(()).lock());
+        IDS.lock().unwrap().push(RawThreadId.nonzero_thread_id());
     });
+    ends.join().unwrap();
     let ids = IDS.lock().unwrap();
     assert!(ids.len() == 2 && ids[0] == ids[1] && ids[0] != RawThreadId.nonzero_thread_id());
 }

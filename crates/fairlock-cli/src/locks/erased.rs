@@ -9,6 +9,7 @@ use std::cell::Cell;
 use super::range::{BenchRange, Range};
 use super::{BenchLock, BenchMutex};
 use crate::error::Error;
+use crate::workload::Padded;
 
 /// A reader/writer lock.
 pub struct ErasedLock(Box<dyn AnyLock>);
@@ -34,17 +35,17 @@ enum Created {
 
 /// Runs `body`, in which every [`ErasedLock`] created by this thread is an `L`.
 pub fn with_lock<L: BenchLock, R>(body: impl FnOnce() -> R) -> R {
-    with(Created::Lock(|| ErasedLock(Box::new(L::create()))), body)
+    with(Created::Lock(|| ErasedLock(Box::new(Padded(L::create())))), body)
 }
 
 /// The same for each [`ErasedMutex`].
 pub fn with_mutex<M: BenchMutex, R>(body: impl FnOnce() -> R) -> R {
-    with(Created::Mutex(|| ErasedMutex(Box::new(M::create()))), body)
+    with(Created::Mutex(|| ErasedMutex(Box::new(Padded(M::create())))), body)
 }
 
 /// The same for each [`ErasedRange`].
 pub fn with_range<L: BenchRange, R>(body: impl FnOnce() -> R) -> R {
-    with(Created::Range(|positions| Ok(ErasedRange(Box::new(L::create(positions)?)))), body)
+    with(Created::Range(|positions| Ok(ErasedRange(Box::new(Padded(L::create(positions)?))))), body)
 }
 
 fn with<R>(created: Created, body: impl FnOnce() -> R) -> R {
@@ -66,13 +67,14 @@ trait AnyLock: Send + Sync {
     fn write_any(&self, section: &mut dyn FnMut());
 }
 
-impl<L: BenchLock> AnyLock for L {
+// Padded: which of its parts share a cache line must not depend on where it was allocated.
+impl<L: BenchLock> AnyLock for Padded<L> {
     fn read_any(&self, section: &mut dyn FnMut()) {
-        self.read(section);
+        self.0.read(section);
     }
 
     fn write_any(&self, section: &mut dyn FnMut()) {
-        self.write(section);
+        self.0.write(section);
     }
 }
 
@@ -97,9 +99,9 @@ trait AnyMutex: Send + Sync {
     fn hold_any(&self, section: &mut dyn FnMut());
 }
 
-impl<M: BenchMutex> AnyMutex for M {
+impl<M: BenchMutex> AnyMutex for Padded<M> {
     fn hold_any(&self, section: &mut dyn FnMut()) {
-        self.hold(section);
+        self.0.hold(section);
     }
 }
 
@@ -132,21 +134,21 @@ impl User {
     }
 }
 
-impl<L: BenchRange> AnyRange for L {
+impl<L: BenchRange> AnyRange for Padded<L> {
     fn user_any(&self) -> Result<User, Error> {
-        Ok(User(Box::new(self.user()?)))
+        Ok(User(Box::new(self.0.user()?)))
     }
 
     fn read_any(&self, user: &User, range: &Range, section: &mut dyn FnMut()) {
-        self.read(user.of::<L>(), range, section);
+        self.0.read(user.of::<L>(), range, section);
     }
 
     fn write_any(&self, user: &User, range: &Range, section: &mut dyn FnMut()) {
-        self.write(user.of::<L>(), range, section);
+        self.0.write(user.of::<L>(), range, section);
     }
 
     fn keep_any(&self, user: &User, range: &Range) {
-        self.keep(user.of::<L>(), range);
+        self.0.keep(user.of::<L>(), range);
     }
 }
 

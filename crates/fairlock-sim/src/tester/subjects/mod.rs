@@ -78,6 +78,8 @@ struct Room {
     writers: Cell<usize>,
     /// Readers that may become the writer.
     upgradable: Cell<usize>,
+    /// One of them is about to: the lock counts it no longer, from some time on.
+    upgrading: Cell<bool>,
     /// How often a writer has come.
     written: Cell<u64>,
     complaint: RefCell<Option<Complaint>>,
@@ -128,7 +130,9 @@ impl Room {
     /// writer in. Whether it could.
     fn upgrade(&self, upgrade: impl FnOnce() -> bool) -> bool {
         let before = self.written.get();
+        self.upgrading.set(true);
         let upgraded = upgrade();
+        self.upgrading.set(false);
         if self.written.get() != before {
             let what = "a writer was inside in the middle of an upgrade";
             self.complain(Kind::Exclusion, what.into());

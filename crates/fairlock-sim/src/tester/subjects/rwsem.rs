@@ -310,6 +310,7 @@ impl Subject for Sem {
             self.gone.set(true);
         }
         let (readers, writers) = (self.room.readers.get(), self.room.writers.get());
+        let readers = readers - usize::from(self.room.upgrading.get());
         // SAFETY: between two steps nobody runs. Twice as many readers as threads:
         // each may read again.
         unsafe { self.lock.check(readers, writers > 0, 16) }
