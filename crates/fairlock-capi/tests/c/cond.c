@@ -61,7 +61,7 @@ static void waits_that_end_hold_the_mutex(void) {
     GIVES_UP_IN_TIME(WAIT_EITHER);
     REFUSES_BAD_TIMES(WAIT_EITHER);
     CHECK(fairlock_mutex_is_locked(&mutex));
-    fairlock_cancel_t cancelled = FAIRLOCK_CANCEL_INIT;
+    static fairlock_cancel_t cancelled = FAIRLOCK_CANCEL_INIT;
     GIVES(0, fairlock_cancel(&cancelled));
     GIVES(ECANCELED, fairlock_cond_wait_cancellable(&changed, &mutex, &cancelled));
     struct timespec late = after_ms(CLOCK_MONOTONIC, 60000);
