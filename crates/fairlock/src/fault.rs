@@ -70,10 +70,13 @@ pub enum Fault {
 
     // Thin locks.
     /// A full lock is taken without a look whether it is still this one's.
+    #[cfg(any(feature = "std", fairlock_loom))]
     TakesAnySlot,
     /// A full lock is waited for without that look.
+    #[cfg(any(feature = "std", fairlock_loom))]
     PinsAnySlot,
     /// A lock becomes thin although somebody has pinned its full one.
+    #[cfg(any(feature = "std", fairlock_loom))]
     DeflatesPinned,
 
     // Ticket locks.

@@ -4,8 +4,8 @@ use lock_api::RawRwLock as RawLock;
 
 #[cfg(feature = "std")]
 use super::ext::{read_for, time_until, write_for};
-#[cfg(any(feature = "std", fairlock_loom))]
 use crate::GuardMarker;
+#[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
 use crate::platform::{ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};

@@ -1,7 +1,7 @@
 //! Thin locks: eight bytes that are the whole lock while nobody waits, and say where the full
 //! one is while somebody does.
 //!
-//! A full lock is in a [`Slot`] of a pool, and slots are never freed: whoever is late may
+//! A full lock is in a `Slot` of a pool, and slots are never freed: whoever is late may
 //! still touch one. Of a lock nothing is touched after the step that lets its next owner
 //! free it, and its address means nothing: it may be moved.
 //!
@@ -25,11 +25,11 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a full lock that locks share one after the other | [`slot`] |
-//! | all of them, and which are in nobody's use | [`pool`] |
-//! | what a thread remembers, to guess whether a lock is inflated | [`marks`] |
-//! | a policy in the word of a lock that was not used yet | [`nascent`] |
-//! | the reader/writer lock | [`rwsem`] |
+//! | a full lock that locks share one after the other | `slot` |
+//! | all of them, and which are in nobody's use | `pool` |
+//! | what a thread remembers, to guess whether a lock is inflated | `marks` |
+//! | a policy in the word of a lock that was not used yet | `nascent` |
+//! | the reader/writer lock | `rwsem` |
 
 mod marks;
 mod nascent;

@@ -78,6 +78,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// Like [`lock_with_backoff`](Self::lock_with_backoff), as long as `until` says.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
     pub(crate) fn lock_with_backoff_within(
         &self,
         until: &WaitContext<'_, P>,
@@ -143,25 +144,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// For an awake waiter of the current batch: retires its ticket, if LOCK is taken in
     /// `word`, and nothing has changed.
     fn retire_own(&self, word: Word) -> bool {
-        // Relaxed, here and in `retire`: it gives nothing, and takes nothing.
+        // Relaxed: it gives nothing, and takes nothing.
         word.is_locked()
             && self
                 .word
                 .compare_exchange(word.0, word.retired().0, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
-    }
-
-    /// For who has LOCK: retires a ticket of the current batch, other than its own.
-    pub(super) fn retire(&self, mut word: Word) -> Word {
-        while let Err(now) = self.word.compare_exchange_weak(
-            word.0,
-            word.retired().0,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            word = Word(now);
-        }
-        word.retired()
     }
 
     /// The calling thread's place in this lock, if it gave up here and its turn has not

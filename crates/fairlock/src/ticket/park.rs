@@ -75,11 +75,13 @@ impl<P: Platform> Parked<P> {
     }
 
     /// Its waiter gives up. False if the holder has just taken it out, and kicks the waiter.
+    #[cfg(feature = "alloc")]
     pub(super) fn give_up(&self) -> bool {
         self.change(LISTED, GIVEN_UP)
     }
 
     /// Its waiter is back. False if the holder has just taken it out, and retired the ticket.
+    #[cfg(feature = "alloc")]
     pub(super) fn take_up(&self) -> bool {
         self.change(GIVEN_UP, LISTED)
     }

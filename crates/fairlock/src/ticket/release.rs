@@ -169,6 +169,20 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
         }
     }
+
+    /// For who has LOCK: retires a ticket of the current batch, other than its own: see `give_up`.
+    fn retire(&self, mut word: Word) -> Word {
+        // Relaxed: it gives nothing, and takes nothing.
+        while let Err(now) = self.word.compare_exchange_weak(
+            word.0,
+            word.retired().0,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            word = Word(now);
+        }
+        word.retired()
+    }
 }
 
 /// Takes out of the lot whom the release to `next` has to kick.

@@ -34,6 +34,7 @@ pub(super) const HEIR: u32 = 1;
 const TIMES_SHIFT: u32 = 1;
 const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
 /// In the hints: from here on they are the lock's name (see `give_up`).
+#[cfg(feature = "alloc")]
 pub(super) const NAME_SHIFT: u32 = 4;
 
 /// How long the lock must have been free: about as long as a wake-up takes. (Time stands

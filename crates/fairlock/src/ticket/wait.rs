@@ -298,7 +298,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 #[cfg(feature = "alloc")]
                 Slept::Ended(error) => return self.give_up(entry, error, until),
                 #[cfg(not(feature = "alloc"))]
-                Slept::Ended(_) => unreachable!("a wait for ever has ended"),
+                Slept::Ended(error) => unreachable!("a wait for ever has ended: {error}"),
             }
             match self.spin(entry.ticket.get(), until) {
                 Ok(taken) => return Ok(taken),
