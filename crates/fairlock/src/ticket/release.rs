@@ -171,7 +171,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// For who has LOCK: retires a ticket of the current batch, other than its own: see `give_up`.
-    fn retire(&self, mut word: Word) -> Word {
+    pub(super) fn retire(&self, mut word: Word) -> Word {
         // Relaxed: it gives nothing, and takes nothing.
         while let Err(now) = self.word.compare_exchange_weak(
             word.0,
