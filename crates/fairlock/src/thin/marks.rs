@@ -13,7 +13,7 @@ use crate::platform::PooledPlatform;
 /// What a thread remembers. Used by that thread only.
 pub(crate) struct Marks {
     inflated: Cell<u64>,
-    /// How often in a row it found an inflated lock free.
+    /// How often it found an inflated lock free, less [`CONFLICT`] for each time it did not.
     calm: Cell<u32>,
 }
 
@@ -28,10 +28,14 @@ impl Marks {
 #[inline(always)]
 pub(super) fn note_calm<P: PooledPlatform>(found_free: bool) {
     let calm = &P::thread().marks.calm;
-    calm.set(if found_free { calm.get().saturating_add(1) } else { 0 });
+    calm.set(if found_free {
+        calm.get().saturating_add(1)
+    } else {
+        calm.get().saturating_sub(CONFLICT)
+    });
 }
 
-/// Whether the calling thread found locks free so often in a row; then it counts anew.
+/// Whether the calling thread found locks free so often; then it counts anew.
 #[inline(always)]
 pub(super) fn is_calm<P: PooledPlatform>(enough: u32) -> bool {
     let calm = &P::thread().marks.calm;
@@ -41,6 +45,10 @@ pub(super) fn is_calm<P: PooledPlatform>(enough: u32) -> bool {
     }
     is_calm
 }
+
+/// One inflated lock that is found taken is worth so many that are found free: where one in ten is
+/// taken, locks stay inflated.
+const CONFLICT: u32 = 8;
 
 /// The bit of a lock. Neighbours have different ones.
 #[inline(always)]

@@ -49,8 +49,8 @@ const LOOK_NS: u64 = 200;
 /// How often a thread tries before it takes the others for a crowd, which is better off with
 /// a full lock's `fetch_add`.
 const ATTEMPTS: u32 = 4;
-/// A thread that found inflated locks free so often in a row makes the next one thin.
-const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 256 };
+/// A thread that found inflated locks free so often makes the next one thin.
+const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 64 };
 /// The same for a lock whose slot is beyond the first [`MANY`].
 const CALM_OF_MANY: u32 = 0;
 const MANY: u32 = 1 << 10;
@@ -194,6 +194,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Enters an inflated lock as a reader, if nothing is in the way but those that wait.
+    #[inline(never)] // or it would be in every caller's loop
     fn read_full_at_once(&self) -> bool {
         self.full_at_once(Access::Read, RwSem::read_past_queue)
     }
@@ -285,6 +286,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Enters an inflated lock as a writer, if nobody is inside.
+    #[inline(never)]
     fn write_full_at_once(&self) -> bool {
         self.full_at_once(Access::Write, RwSem::write_past_queue)
     }
