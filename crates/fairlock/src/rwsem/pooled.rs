@@ -130,25 +130,14 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// From the only reader to a writer, without a gap; not if anybody waits.
+    /// From the only reader, upgradable or not, to a writer, without a gap; not if anybody waits.
     ///
     /// # Safety
-    /// The caller holds the lock for reading; where it is true, for writing then.
-    pub(crate) unsafe fn try_upgrade_alone(&self) -> bool {
+    /// The caller holds the lock for reading, in this way; where it is true, for writing then.
+    pub(crate) unsafe fn try_upgrade_alone(&self, upgradable: bool) -> bool {
+        let alone = if upgradable { READER | UPGRADABLE } else { READER };
         // Acquire: the sections of the readers before it, too, come before what follows
         // (rule 3). Release: nothing else hands its own on.
-        self.word
-            .compare_exchange(READER, WRITER_LOCKED, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-    }
-
-    /// The same for a reader that is upgradable.
-    ///
-    /// # Safety
-    /// The caller holds the lock upgradably; where it is true, for writing then.
-    pub(crate) unsafe fn try_upgrade_calm(&self) -> bool {
-        let alone = READER | UPGRADABLE;
-        // As above.
         self.word
             .compare_exchange(alone, WRITER_LOCKED, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()

@@ -207,10 +207,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub unsafe fn unlock_read(&self) {
         let word = self.expected(READER);
         if word & INFLATED != 0 {
-            self.leave_full_read(word);
+            self.leave_full(word, Access::Read);
         } else if self.exchange(word, word - READER, Ordering::Release).is_err() {
             // Release: what was read under the lock stays before the next writer.
-            self.leave_read();
+            self.leave(READER, Access::Read);
         }
     }
 
@@ -298,16 +298,23 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if word & INFLATED == 0 {
             return false;
         }
-        let slot = self.slot(word);
-        let Some(found_free) = take(&slot.full) else { return false };
-        if !self.names(word) && !active(Fault::TakesAnySlot) {
+        let found_free = take(&self.slot(word).full);
+        found_free.is_some_and(|found_free| self.verify(word, access, found_free))
+    }
+
+    /// The caller has just taken the full lock that `word` named, which was free or not: whether
+    /// that is this lock's. If not, the caller does not have it any more.
+    #[inline(always)]
+    fn verify(&self, word: u64, access: Access, found_free: bool) -> bool {
+        let is_mine = self.names(word) || active(Fault::TakesAnySlot);
+        if is_mine {
+            marks::note_calm::<P>(found_free);
+            marks::mark::<P, _>(self);
+        } else {
             // SAFETY: just taken: another lock's.
-            unsafe { access.leave(&slot.full) };
-            return false;
+            unsafe { access.leave(&self.slot(word).full) };
         }
-        marks::note_calm::<P>(found_free);
-        marks::mark::<P, _>(self);
-        true
+        is_mine
     }
 
     /// Gives up the lock held for writing. Nothing touches it after another thread can
@@ -320,9 +327,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Release: what was written is seen by whoever takes the lock next.
         let word = self.expected(WRITER);
         if word & INFLATED != 0 {
-            self.leave_full_write(word);
+            self.leave_full(word, Access::Write);
         } else if let Err(word) = self.exchange(WRITER, 0, Ordering::Release) {
-            self.leave_full_write(word);
+            self.leave_full(word, Access::Write);
         }
     }
 
@@ -426,7 +433,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let next = word.wrapping_sub(READER | UPGRADABLE);
         // Release: what was read under the lock stays before the next writer.
         if word & INFLATED != 0 || self.exchange(word, next, Ordering::Release).is_err() {
-            self.leave_upgradable();
+            self.leave(READER | UPGRADABLE, Access::Upgradable);
         }
     }
 
@@ -656,19 +663,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let mut word = self.load();
         for _ in 0..ATTEMPTS {
             if word & INFLATED != 0 {
-                let slot = self.slot(word);
-                let taken = full(access, &slot.full);
-                let is_mine = self.names(word) || active(Fault::TakesAnySlot);
-                match taken {
-                    true if is_mine => {
-                        marks::note_calm::<P>(is_calm);
-                        marks::mark::<P, _>(self);
+                if full(access, &self.slot(word).full) {
+                    if self.verify(word, access, is_calm) {
                         return Entry::Entered;
                     }
-                    // SAFETY: just taken: another lock's.
-                    true => unsafe { access.leave(&slot.full) },
-                    false if is_mine => return Entry::TakenElsewhere,
-                    false => {}
+                } else if self.names(word) {
+                    return Entry::TakenElsewhere;
                 }
                 word = self.load();
                 continue;
@@ -698,64 +698,32 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     // ---- the ways out ----
 
+    /// Takes `own` off the word of a thin lock, or leaves the full one.
     #[cold]
-    fn leave_read(&self) {
+    fn leave(&self, own: u64, access: Access) {
         let mut word = self.load();
         while word & INFLATED == 0 {
-            marks::unmark::<P, _>(self);
             // Release: as on the fast path.
-            match self.exchange(word, word - READER, Ordering::Release) {
+            match self.exchange(word, word - own, Ordering::Release) {
                 Ok(()) => return,
                 Err(now) => word = now,
             }
         }
-        self.leave_full_read(word);
+        self.leave_full(word, access);
     }
 
     /// The caller is inside, so the slot that `word` names is the lock's, and made: it has been
     /// there before.
-    fn leave_full_read(&self, word: u64) {
-        let slot = self.slot(word);
-        let may_deflate = word & STICKY == 0 && is_calm(slot);
-        // SAFETY: the caller holds the lock for reading, and then, if it was alone, for writing.
-        unsafe {
-            if !may_deflate || !slot.full.try_upgrade_alone() {
-                slot.full.unlock_read();
-            } else if !self.deflate(word, slot) {
-                slot.full.unlock_write();
-            }
-        }
-    }
-
-    #[cold]
-    fn leave_upgradable(&self) {
-        let mut word = self.load();
-        while word & INFLATED == 0 {
-            // Release: as on the fast path.
-            match self.exchange(word, word - (READER | UPGRADABLE), Ordering::Release) {
-                Ok(()) => return,
-                Err(now) => word = now,
-            }
-        }
-        let slot = self.slot(word);
-        let may_deflate = word & STICKY == 0 && is_calm(slot);
-        // SAFETY: the caller holds the lock upgradably, and then, if it was alone, for writing.
-        unsafe {
-            if !may_deflate || !slot.full.try_upgrade_calm() {
-                slot.full.unlock_upgradable();
-            } else if !self.deflate(word, slot) {
-                slot.full.unlock_write();
-            }
-        }
-    }
-
-    /// As [`leave_full_read`](Self::leave_full_read).
-    fn leave_full_write(&self, word: u64) {
+    fn leave_full(&self, word: u64, access: Access) {
         debug_assert!(word & INFLATED != 0);
         let slot = self.slot(word);
-        if word & STICKY != 0 || !is_calm(slot) || !self.deflate(word, slot) {
-            // SAFETY: the caller holds the lock for writing.
-            unsafe { slot.full.unlock_write() };
+        // SAFETY: the caller holds the lock in this way, and then, if it was alone, for writing.
+        unsafe {
+            if word & STICKY != 0 || !is_calm(slot) || !access.becomes_writer(&slot.full) {
+                access.leave(&slot.full);
+            } else if !self.deflate(word, slot) {
+                slot.full.unlock_write();
+            }
         }
     }
 
@@ -945,6 +913,21 @@ impl Access {
             Self::ReadRecursive => sem.try_read_recursive(),
             Self::Upgradable => sem.upgradable_awake(context),
             Self::Write => sem.write_awake(context),
+        }
+    }
+
+    /// From the only one inside to a writer, without a gap; not if anybody waits.
+    ///
+    /// # Safety
+    /// The caller holds the lock in this way; where it is true, for writing then.
+    unsafe fn becomes_writer<P: Platform>(self, sem: &RwSem<P>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Read | Self::ReadRecursive => sem.try_upgrade_alone(false),
+                Self::Upgradable => sem.try_upgrade_alone(true),
+                Self::Write => true,
+            }
         }
     }
 
