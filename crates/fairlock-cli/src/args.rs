@@ -154,7 +154,8 @@ pub struct Flags {
     pub cs_load: Vec<u32>,
     /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write,
     /// mutex, tiny, chunks; of range: full_write, full_read, full_mixed, array, wide,
-    /// read, write, file
+    /// read, write, file; of condvar: ping_pong, one_to_many, queue, timed_queue,
+    /// notify_all, untimed, half_time_out
     #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case(),
           hide_possible_values = true)]
     pub case: Vec<String>,

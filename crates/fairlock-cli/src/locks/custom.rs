@@ -10,7 +10,8 @@ use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 use fairlock::{Policy, ReaderSpin};
 
-use super::{BenchLock, LockEntry, Runs};
+use super::fairlock::{Fairlock, Preset};
+use super::{LockEntry, Runs};
 use crate::error::Error;
 use crate::plan::unknown;
 
@@ -19,27 +20,12 @@ thread_local! {
     static POLICY: Cell<Policy> = const { Cell::new(Policy::DEFAULT) };
 }
 
-/// The lock with the policy that its thread was told.
-struct Custom<P: Platform>(lock_api::RwLock<RwSem<P>, ()>);
+/// The policy that the thread was told.
+struct Told;
 
-impl<P: Platform> BenchLock for Custom<P>
-where
-    RwSem<P>: lock_api::RawRwLock,
-{
-    fn create() -> Self {
-        Self(lock_api::RwLock::from_raw(RwSem::new(POLICY.get()), ()))
-    }
-
-    #[inline(always)]
-    fn read<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.0.read();
-        section()
-    }
-
-    #[inline(always)]
-    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.0.write();
-        section()
+impl Preset for Told {
+    fn policy() -> Policy {
+        POLICY.get()
     }
 }
 
@@ -55,7 +41,7 @@ where
     RwSem<P>: lock_api::RawRwLock,
 {
     let Some(policy) = parse(name)? else { return Ok(None) };
-    let entry = LockEntry::rw::<Custom<P>>(kept(name), "the lock with this policy");
+    let entry = LockEntry::rw::<Fairlock<Told, P>>(kept(name), "the lock with this policy");
     Ok(Some(entry.with_policy(policy)))
 }
 

@@ -12,9 +12,10 @@ use fairlock::{Mutex, Policy, ReaderSpin, RwLock};
 
 use super::{BenchLock, BenchMutex, LockEntry, Runs};
 
-/// A policy known at compile time, so that a lock with it is a type.
-trait Preset: Send + Sync + 'static {
-    const POLICY: Policy;
+/// Where the policy of a lock comes from, so that a lock with it is a type.
+pub trait Preset: Send + Sync + 'static {
+    /// That of a lock that is made now.
+    fn policy() -> Policy;
 }
 
 /// The lock with a preset, on a platform.
@@ -25,7 +26,7 @@ where
     RwSem<P>: lock_api::RawRwLock,
 {
     fn create() -> Self {
-        Self(lock_api::RwLock::from_raw(RwSem::new(S::POLICY), ()), PhantomData)
+        Self(lock_api::RwLock::from_raw(RwSem::new(S::policy()), ()), PhantomData)
     }
 
     #[inline(always)]
@@ -68,7 +69,9 @@ macro_rules! presets {
         $(
             pub struct $type;
             impl Preset for $type {
-                const POLICY: Policy = $policy;
+                fn policy() -> Policy {
+                    $policy
+                }
             }
         )*
 
