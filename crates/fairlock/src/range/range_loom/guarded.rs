@@ -223,9 +223,13 @@ pub(super) fn model_with_one_less<const N: usize>(
     policy: RangePolicy,
     threads: [&'static [Visit]; N],
 ) {
+    check(one_less(), policy, Fault::None, threads);
+}
+
+fn one_less() -> Builder {
     let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.saturating_sub(1));
-    check(builder, policy, Fault::None, threads);
+    builder
 }
 
 pub(super) fn check<const N: usize>(
@@ -250,7 +254,26 @@ pub(super) fn model_held<const N: usize>(
     held: Range,
     threads: [&'static [Visit]; N],
 ) {
-    Builder::new().check(move || {
+    check_held(Builder::new(), policy, held, threads);
+}
+
+/// As [`model_held`], with one preemption less than was asked for: where all three wait for each
+/// other.
+pub(super) fn model_held_with_one_less<const N: usize>(
+    policy: RangePolicy,
+    held: Range,
+    threads: [&'static [Visit]; N],
+) {
+    check_held(one_less(), policy, held, threads);
+}
+
+fn check_held<const N: usize>(
+    builder: Builder,
+    policy: RangePolicy,
+    held: Range,
+    threads: [&'static [Visit]; N],
+) {
+    builder.check(move || {
         let guarded = Arc::new(Guarded::new(policy, Fault::None as u8));
         let guard = guarded.lock.write(held.clone()).unwrap();
         let others = spawn_all(&guarded, &threads);
