@@ -3,12 +3,14 @@
 #![cfg(fairlock_faults)]
 
 use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
 
 use fairlock::fault::Fault::{self, *};
 use fairlock::fault::with_fault;
 use fairlock_sim::tester::Kind::{self, *};
 use fairlock_sim::tester::{Lock, Tester};
-use fairlock_testing as _; // the watchdog
 
 /// A mistake, a lock that makes it, and what may be seen of it.
 const FAULTS: &[(Fault, &str, &[Kind])] = &[
@@ -115,11 +117,28 @@ fn every_mistake_is_found() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
-    for lock in Lock::all() {
-        let schedules = TIMES * needed.get(lock.name()).copied().unwrap_or(0).max(LEAST);
-        match tester.search(lock, 0..schedules) {
-            Ok(summary) => println!("{} without a mistake: {summary:?}", lock.name()),
-            Err(failure) => panic!("{failure}"),
+    let locks: Vec<(Lock, u64)> = Lock::all()
+        .map(|lock| (lock, TIMES * needed.get(lock.name()).copied().unwrap_or(0).max(LEAST)))
+        .collect();
+    survive(&locks);
+}
+
+/// Each lock, without a mistake, in so many schedules; on all CPUs, the next lock to whoever is
+/// ready first.
+fn survive(locks: &[(Lock, u64)]) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut tester = Tester::new().unwrap();
+        while let Some(&(lock, schedules)) = locks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match tester.search(lock, 0..schedules) {
+                Ok(summary) => println!("{} without a mistake: {summary:?}", lock.name()),
+                Err(failure) => panic!("{failure}"),
+            }
         }
-    }
+    };
+    fairlock_testing::scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(work);
+        }
+    });
 }
