@@ -1,8 +1,13 @@
-//! A `pthread_rwlock_t`, and what POSIX and glibc say about it.
+//! A `pthread_rwlock_t`, and what POSIX and glibc say about it. Mutexes and condition variables
+//! are next door.
 
+#[cfg(not(test))] // a test's own locks are libc's
+mod c11;
+mod cond;
 mod grace;
 mod kind;
-#[cfg(not(test))] // a test's own locks are libc's
+mod mutex;
+#[cfg(not(test))]
 mod symbols;
 pub(crate) mod until;
 

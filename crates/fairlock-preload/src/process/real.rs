@@ -5,17 +5,22 @@ use core::mem::transmute;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use libc::{
+    clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
+    pthread_rwlock_t, pthread_rwlockattr_t, timespec,
+};
 
 /// A function of the next library that has it.
 struct Real {
     name: &'static CStr,
+    /// The version of those that have an older one of that name, which is another function.
+    version: Option<&'static CStr>,
     address: AtomicPtr<c_void>,
 }
 
 impl Real {
-    const fn new(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(ptr::null_mut()) }
+    const fn new(name: &'static CStr, version: Option<&'static CStr>) -> Self {
+        Self { name, version, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
     fn get(&self) -> *mut c_void {
@@ -26,18 +31,36 @@ impl Real {
 
     #[cold]
     fn look_up(&self) -> *mut c_void {
-        // SAFETY: a C string.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let name = self.name.as_ptr();
+        // SAFETY: C strings.
+        let address = unsafe {
+            match self.version {
+                Some(version) => libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()),
+                None => libc::dlsym(libc::RTLD_NEXT, name),
+            }
+        };
         self.address.store(address, Ordering::Relaxed);
         address
     }
 }
 
+macro_rules! version {
+    () => {
+        None
+    };
+    ($version:literal) => {
+        Some($version)
+    };
+}
+use version;
+
 macro_rules! real_functions {
-    ($($name:ident: fn($($argument:ident: $type:ty),*) = $symbol:literal;)*) => {
+    ($($name:ident: fn($($argument:ident: $type:ty),*)
+        = $symbol:literal $(of $version:literal)?;)*) => {
         #[allow(non_upper_case_globals, reason = "each is named after its function")]
         mod addresses {
-            $(pub(super) static $name: super::Real = super::Real::new($symbol);)*
+            $(pub(super) static $name: super::Real =
+                super::Real::new($symbol, super::version!($($version)?));)*
         }
 
         /// Looks all of them up.
@@ -55,19 +78,18 @@ macro_rules! real_functions {
                 if address.is_null() {
                     return libc::ENOSYS;
                 }
+                type Function = unsafe extern "C-unwind" fn($($type),*) -> c_int;
                 // SAFETY: what glibc has under that name is such a function; the rest is
-                // the caller's promise.
-                unsafe {
-                    transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(address)(
-                        $($argument),*
-                    )
-                }
+                // the caller's promise. A thread that is cancelled in it leaves by unwinding.
+                unsafe { transmute::<*mut c_void, Function>(address)($($argument),*) }
             }
         )*
     };
 }
 
 type Lock = *mut pthread_rwlock_t;
+type Mutex = *mut pthread_mutex_t;
+type Cond = *mut pthread_cond_t;
 
 real_functions! {
     init: fn(lock: Lock, attributes: *const pthread_rwlockattr_t) = c"pthread_rwlock_init";
@@ -87,4 +109,24 @@ real_functions! {
     clockwrlock: fn(lock: Lock, clock: clockid_t, until: *const timespec)
         = c"pthread_rwlock_clockwrlock";
     unlock: fn(lock: Lock) = c"pthread_rwlock_unlock";
+
+    mutex_init: fn(mutex: Mutex, attributes: *const pthread_mutexattr_t) = c"pthread_mutex_init";
+    mutex_destroy: fn(mutex: Mutex) = c"pthread_mutex_destroy";
+    mutex_lock: fn(mutex: Mutex) = c"pthread_mutex_lock";
+    mutex_trylock: fn(mutex: Mutex) = c"pthread_mutex_trylock";
+    mutex_timedlock: fn(mutex: Mutex, until: *const timespec) = c"pthread_mutex_timedlock";
+    mutex_clocklock: fn(mutex: Mutex, clock: clockid_t, until: *const timespec)
+        = c"pthread_mutex_clocklock";
+    mutex_unlock: fn(mutex: Mutex) = c"pthread_mutex_unlock";
+
+    cond_init: fn(cond: Cond, attributes: *const pthread_condattr_t)
+        = c"pthread_cond_init" of c"GLIBC_2.3.2";
+    cond_destroy: fn(cond: Cond) = c"pthread_cond_destroy" of c"GLIBC_2.3.2";
+    cond_wait: fn(cond: Cond, mutex: Mutex) = c"pthread_cond_wait" of c"GLIBC_2.3.2";
+    cond_timedwait: fn(cond: Cond, mutex: Mutex, until: *const timespec)
+        = c"pthread_cond_timedwait" of c"GLIBC_2.3.2";
+    cond_clockwait: fn(cond: Cond, mutex: Mutex, clock: clockid_t, until: *const timespec)
+        = c"pthread_cond_clockwait";
+    cond_signal: fn(cond: Cond) = c"pthread_cond_signal" of c"GLIBC_2.3.2";
+    cond_broadcast: fn(cond: Cond) = c"pthread_cond_broadcast" of c"GLIBC_2.3.2";
 }
