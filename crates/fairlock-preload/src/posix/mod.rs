@@ -4,6 +4,7 @@
 #[cfg(not(test))] // a test's own locks are libc's
 mod c11;
 mod cond;
+mod enter;
 mod grace;
 mod kind;
 mod mutex;
@@ -13,13 +14,13 @@ pub(crate) mod until;
 
 use core::ffi::c_int;
 use core::mem::offset_of;
-use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::Platform;
 use fairlock::wait::WaitError;
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
+use self::enter::{Inflatable, timed, try_write, write};
 use self::kind::{Announced, Kind};
 use self::until::Until;
 use crate::head::{Entry, Exit};
@@ -29,14 +30,6 @@ use crate::slot::Slot;
 use crate::still::Turns;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
-
-/// How long a thread watches a thin lock that somebody else holds before it inflates it, letting
-/// others have its CPU: until a holder that lost its own has mostly got it back,
-const WATCH_NS: u64 = 500_000;
-/// and for how long of that it does not even let others run.
-const SPIN_NS: u64 = 1_000;
-/// Meanwhile it looks this rarely: a look takes the holder's cache line from it.
-const LOOK_NS: u64 = 400;
 
 /// The program's lock. What glibc wrote into it when it was initialised is honoured, and
 /// the number of the writing thread is where debuggers look for it.
@@ -67,6 +60,19 @@ const _: () = {
     assert!(offset_of!(Lock, writer) == 24 && offset_of!(Lock, flags) == 48);
 };
 
+impl Inflatable for Lock {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn inflate(&self) -> &'static Slot<Preload> {
+        let slot = registry::inflate(&self.head, self.address());
+        // The caller is not inside yet: the lock stays.
+        self.inflated.store(1, Ordering::Relaxed);
+        slot
+    }
+}
+
 impl Lock {
     /// # Safety
     /// A lock that is initialised, and stays so until the caller is done with it.
@@ -95,10 +101,6 @@ impl Lock {
 
     fn kind(&self) -> Kind {
         Kind::of_flags(self.flags)
-    }
-
-    fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
     }
 
     // ---- uncontended: as few instructions as possible ----
@@ -330,64 +332,6 @@ impl Lock {
         }
     }
 
-    fn inflate(&self) -> &'static Slot<Preload> {
-        let slot = registry::inflate(&self.head, self.address());
-        // The caller is not inside yet: the lock stays.
-        self.inflated.store(1, Ordering::Relaxed);
-        slot
-    }
-
-    /// An attempt on the thin lock, unless there are to be none.
-    fn enter(
-        &self,
-        me: &State,
-        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
-    ) -> Entry<Preload> {
-        if me.observes() && self.head.slot(self.address()).is_none() {
-            return Entry::Inflated(self.inflate());
-        }
-        attempt(&self.head, self.address())
-    }
-
-    /// The same, watching the lock for a moment if somebody is in the way.
-    fn wait_to_enter(
-        &self,
-        me: &State,
-        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
-        until: &Until,
-    ) -> Entry<Preload> {
-        let look = || match self.enter(me, &attempt) {
-            Entry::Conflict => None,
-            entry => Some(entry),
-        };
-        watch(until, WATCH_NS, look).unwrap_or(Entry::Conflict)
-    }
-
-    /// What came of it: if the caller is not inside, `take` is to take the inflated lock.
-    /// A thread that `waits` has it inflated for that.
-    fn inside(
-        &self,
-        entry: Entry<Preload>,
-        waits: bool,
-        take: impl FnOnce(&'static Slot<Preload>) -> Result<(), c_int>,
-    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
-        let mut slot = match entry {
-            Entry::Entered => return Ok(None),
-            Entry::Full => return Err(EAGAIN),
-            Entry::Conflict if !waits => return Err(EBUSY),
-            Entry::Conflict | Entry::Crowded => self.inflate(),
-            Entry::Inflated(slot) => slot,
-        };
-        loop {
-            let _use = thread::Use::of(slot.number);
-            if self.head.slot(self.address()).is_some_and(|now| ptr::eq(now, slot)) {
-                slot.note_use();
-                return take(registry::here(slot)).map(|()| Some(slot));
-            }
-            slot = self.inflate();
-        }
-    }
-
     /// The caller holds the lock, inflated or not: has the hint say so. Where writers come first it
     /// stays, once they had to wait.
     fn note_form(&self, inflated: bool) {
@@ -436,63 +380,6 @@ fn try_read(slot: &Slot<Preload>, again: bool) -> Result<(), c_int> {
         false if slot.sem().is_saturated() => Err(EAGAIN),
         false => Err(EBUSY),
     }
-}
-
-fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
-    if me.observes() && slot.sem().try_write() {
-        return Ok(());
-    }
-    timed(slot, me, || match until {
-        Until::Forever => {
-            slot.sem().write();
-            Ok(())
-        }
-        until => until.wait(|deadline| slot.sem().write_until(deadline)),
-    })
-}
-
-fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
-    if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
-}
-
-/// Looks until there is a result, for a moment: most waits are short, and not worth an
-/// inflated lock. A real-time thread does so only as long as it does not give way, as it would
-/// give way to nobody with a lower priority.
-fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let mut began = None;
-    let mut urgent = None;
-    loop {
-        let result = look();
-        if result.is_some() || until.is_over() {
-            return result;
-        }
-        let now = Preload::now();
-        let since = now - *began.get_or_insert(now);
-        if since >= bound_ns {
-            return None;
-        }
-        if since < SPIN_NS {
-            while Preload::now() - now < LOOK_NS {
-                Preload::pause();
-            }
-        } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
-            return None;
-        } else {
-            Preload::yield_now();
-        }
-    }
-}
-
-/// Waits, and notes for how long if that is asked for.
-#[inline(always)]
-fn timed<T>(slot: &Slot<Preload>, me: &State, wait: impl FnOnce() -> T) -> T {
-    if !me.observes() {
-        return wait();
-    }
-    let began = Preload::now();
-    let result = wait();
-    slot.stats.note_wait(Preload::now() - began);
-    result
 }
 
 #[cfg(test)]

@@ -1,0 +1,142 @@
+//! The ways into a lock that is thin or inflated: the same for rwlocks and mutexes.
+
+use core::ffi::c_int;
+use core::ptr;
+
+use fairlock::platform::Platform;
+use libc::{EAGAIN, EBUSY};
+
+use super::until::Until;
+use crate::head::Entry;
+use crate::process::registry::{self, Head};
+use crate::slot::Slot;
+use crate::thread::platform::Preload;
+use crate::thread::{self, State};
+
+/// How long a thread watches a thin lock that somebody else holds before it inflates it, letting
+/// others have its CPU: until a holder that lost its own has mostly got it back,
+const WATCH_NS: u64 = 500_000;
+/// and for how long of that it does not even let others run.
+const SPIN_NS: u64 = 1_000;
+/// Meanwhile it looks this rarely: a look takes the holder's cache line from it.
+const LOOK_NS: u64 = 400;
+
+/// A lock of the program's that begins with a [`Head`] somewhere in its bytes.
+pub(super) trait Inflatable: Sized {
+    fn head(&self) -> &Head;
+
+    /// The lock's slot: from now on, if it was thin.
+    fn inflate(&self) -> &'static Slot<Preload>;
+
+    fn address(&self) -> usize {
+        ptr::from_ref(self) as usize
+    }
+
+    /// An attempt on the thin lock, unless there are to be none.
+    fn enter(
+        &self,
+        me: &State,
+        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
+    ) -> Entry<Preload> {
+        if me.observes() && self.head().slot(self.address()).is_none() {
+            return Entry::Inflated(self.inflate());
+        }
+        attempt(self.head(), self.address())
+    }
+
+    /// The same, watching the lock for a moment if somebody is in the way.
+    fn wait_to_enter(
+        &self,
+        me: &State,
+        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
+        until: &Until,
+    ) -> Entry<Preload> {
+        let look = || match self.enter(me, &attempt) {
+            Entry::Conflict => None,
+            entry => Some(entry),
+        };
+        watch(until, WATCH_NS, look).unwrap_or(Entry::Conflict)
+    }
+
+    /// What came of it: if the caller is not inside, `take` is to take the inflated lock.
+    /// A thread that `waits` has it inflated for that.
+    fn inside(
+        &self,
+        entry: Entry<Preload>,
+        waits: bool,
+        take: impl FnOnce(&'static Slot<Preload>) -> Result<(), c_int>,
+    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
+        let mut slot = match entry {
+            Entry::Entered => return Ok(None),
+            Entry::Full => return Err(EAGAIN),
+            Entry::Conflict if !waits => return Err(EBUSY),
+            Entry::Conflict | Entry::Crowded => self.inflate(),
+            Entry::Inflated(slot) => slot,
+        };
+        loop {
+            let _use = thread::Use::of(slot.number);
+            if self.head().slot(self.address()).is_some_and(|now| ptr::eq(now, slot)) {
+                slot.note_use();
+                return take(registry::here(slot)).map(|()| Some(slot));
+            }
+            slot = self.inflate();
+        }
+    }
+}
+
+pub(super) fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
+    if me.observes() && slot.sem().try_write() {
+        return Ok(());
+    }
+    timed(slot, me, || match until {
+        Until::Forever => {
+            slot.sem().write();
+            Ok(())
+        }
+        until => until.wait(|deadline| slot.sem().write_until(deadline)),
+    })
+}
+
+pub(super) fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
+    if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
+}
+
+/// Looks until there is a result, for a moment: most waits are short, and not worth an
+/// inflated lock. A real-time thread does so only as long as it does not give way, as it would
+/// give way to nobody with a lower priority.
+fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let mut began = None;
+    let mut urgent = None;
+    loop {
+        let result = look();
+        if result.is_some() || until.is_over() {
+            return result;
+        }
+        let now = Preload::now();
+        let since = now - *began.get_or_insert(now);
+        if since >= bound_ns {
+            return None;
+        }
+        if since < SPIN_NS {
+            while Preload::now() - now < LOOK_NS {
+                Preload::pause();
+            }
+        } else if *urgent.get_or_insert_with(|| Preload::priority() > 0) {
+            return None;
+        } else {
+            Preload::yield_now();
+        }
+    }
+}
+
+/// Waits, and notes for how long if that is asked for.
+#[inline(always)]
+pub(super) fn timed<T>(slot: &Slot<Preload>, me: &State, wait: impl FnOnce() -> T) -> T {
+    if !me.observes() {
+        return wait();
+    }
+    let began = Preload::now();
+    let result = wait();
+    slot.stats.note_wait(Preload::now() - began);
+    result
+}
