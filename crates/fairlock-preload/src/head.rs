@@ -186,6 +186,15 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         }
     }
 
+    /// Whether somebody is inside the thin lock.
+    #[cfg_attr(
+        any(test, fairlock_loom),
+        allow(dead_code, reason = "asked before a mutex is destroyed")
+    )]
+    pub(crate) fn is_held(&self) -> bool {
+        thin(self.load()) != 0
+    }
+
     /// The slot, if the lock is inflated.
     pub(crate) fn slot(&self, address: usize) -> Option<&'static Slot<P>> {
         Self::follow(self.load(), address)

@@ -98,3 +98,8 @@ mod stats;
 mod still;
 #[cfg(not(fairlock_loom))]
 mod thread;
+#[cfg_attr(
+    any(test, fairlock_loom),
+    allow(dead_code, reason = "called by the exported functions only")
+)]
+mod waiters;

@@ -41,6 +41,10 @@ programs! {
     lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied copied_far idle idle_and_used
         shared_by_mistake overwritten;
     stress: exclusion new_locks writer_is_not_starved;
+    mutex: only results kinds left_to_glibc exclusion new_mutexes many freed_after_unlock reused forked
+        fork_handlers nobody_starves c11;
+    cond: results order both_clocks producers mixed shared_with_ours cancelled cancelled_or_notified
+        freed_after_broadcast copied forked exits_with_waiters c11;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
         priorities real_time_threads_sleep sandboxed process_shared;
 }
@@ -86,11 +90,32 @@ fn every_policy_is_a_lock() {
             (recursion::program(), "fork_join"),
             (recursion::program(), "writers_first"),
             (process::program(), "fork_with_waiters"),
+            (mutex::program(), "exclusion"),
+            (cond::program(), "mixed"),
         ] {
             let output = succeeds(with_ours(program).env("FAIRLOCK_POLICY", policy).arg(test));
             assert!(output.stderr.is_empty(), "{policy}: {output:?}");
         }
     }
+}
+
+#[test]
+fn only_what_is_asked_for_is_ours() {
+    for only in ["rwlock", "mutex"] {
+        for (program, test) in [
+            (mutex::program(), "only"),
+            (mutex::program(), "results"),
+            (cond::program(), "mixed"),
+            (cond::program(), "cancelled"),
+            (stress::program(), "exclusion"),
+        ] {
+            let output = succeeds(with_ours(program).env("FAIRLOCK_ONLY", only).arg(test));
+            assert!(output.stderr.is_empty(), "{only}: {output:?}");
+        }
+    }
+    let output = succeeds(with_ours(mutex::program()).env("FAIRLOCK_ONLY", "spin").arg("results"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.lines().count() == 1 && said.contains("FAIRLOCK_ONLY"), "{said}");
 }
 
 #[test]

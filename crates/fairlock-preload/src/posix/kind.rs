@@ -9,11 +9,10 @@
 //! such a writer waits the lock is closed.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use fairlock::platform::Platform;
 
-use crate::process::fork;
+use super::count::Count;
 use crate::process::registry::nap;
 use crate::thread::platform::Preload;
 
@@ -56,12 +55,10 @@ impl Kind {
 }
 
 /// How many writers are on their way to the queue or in it, where they come first: from the
-/// moment in which they found the lock taken, no reader gets in before them. In the upper half
-/// the process whose writers these are.
+/// moment in which they found the lock taken, no reader gets in before them.
 #[repr(transparent)]
-pub(super) struct Announced(AtomicU64);
+pub(super) struct Announced(Count);
 
-const PROCESS_SHIFT: u32 = 32;
 /// How long a reader waits for a writer that has announced itself to be in the queue: then that
 /// one does not run, or is in another copy of the lock.
 const LATE_NS: u64 = 10_000_000;
@@ -69,23 +66,16 @@ const LATE_NS: u64 = 10_000_000;
 const AWAKE_NS: u64 = 1_000;
 
 impl Announced {
-    /// Whether there are any. Relaxed, here and below: a number and nothing else.
     pub(super) fn any(&self) -> bool {
-        count(self.0.load(Ordering::Relaxed)) > 0
+        self.0.any()
     }
 
     pub(super) fn add(&self) {
-        self.change(|count| count + 1);
+        self.0.add();
     }
 
     pub(super) fn remove(&self) {
-        self.change(|count| count.saturating_sub(1));
-    }
-
-    fn change(&self, change: impl Fn(u32) -> u32) {
-        let here = u64::from(fork::number()) << PROCESS_SHIFT;
-        let next = |word| Some(here | u64::from(change(count(word))));
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        self.0.remove();
     }
 
     /// Waits until there are none, or `queued` says that they are where readers can queue
@@ -103,8 +93,4 @@ impl Announced {
             }
         }
     }
-}
-
-fn count(word: u64) -> u32 {
-    if word >> PROCESS_SHIFT == u64::from(fork::number()) { word as u32 } else { 0 }
 }

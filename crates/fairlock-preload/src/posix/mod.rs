@@ -2,11 +2,17 @@
 //! are next door.
 
 #[cfg(not(test))] // a test's own locks are libc's
+#[macro_use]
+mod old_names;
+#[cfg(not(test))]
 mod c11;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod cond;
+mod count;
 mod enter;
 mod grace;
 mod kind;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod mutex;
 #[cfg(not(test))]
 mod symbols;
@@ -24,7 +30,7 @@ use self::enter::{Inflatable, timed, try_write, write};
 use self::kind::{Announced, Kind};
 use self::until::Until;
 use crate::head::{Entry, Exit};
-use crate::process::config::{self, Mode};
+use crate::process::config;
 use crate::process::registry::{self, Head};
 use crate::slot::Slot;
 use crate::still::Turns;
@@ -96,7 +102,7 @@ impl Lock {
 
     /// Whether the lock is this library's, not glibc's.
     pub(crate) fn is_ours(&self) -> bool {
-        self.shared == 0 && config::mode() != Mode::Off
+        self.shared == 0 && config::serves(config::Kind::Rwlock)
     }
 
     fn kind(&self) -> Kind {

@@ -9,7 +9,7 @@ use libc::{CLOCK_REALTIME, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, ti
 
 use super::until::Until;
 use super::{Lock, kind};
-use crate::process::config::{self, Mode};
+use crate::process::config;
 use crate::process::real;
 
 #[unsafe(no_mangle)]
@@ -36,7 +36,7 @@ unsafe extern "C" fn pthread_rwlockattr_setkind_np(
 ) -> c_int {
     // SAFETY: see above.
     let result = unsafe { real::setkind(attributes, wanted) };
-    if result == 0 && wanted == kind::PREFER_READER && config::mode() != Mode::Off {
+    if result == 0 && wanted == kind::PREFER_READER && config::serves(config::Kind::Rwlock) {
         // SAFETY: as above. glibc's attributes begin with the kind.
         unsafe { attributes.cast::<c_int>().write(kind::ASKED_FOR_READER) };
     }
@@ -188,19 +188,6 @@ fn read_until(lock: &Lock, until: Result<Until, c_int>) -> c_int {
 
 fn write_until(lock: &Lock, until: Result<Until, c_int>) -> c_int {
     until.map_or_else(|errno| errno, |until| lock.write(&until))
-}
-
-/// The names by which programs that were linked against an old glibc call the same.
-macro_rules! old_names {
-    ($($old:ident = $name:ident($($argument:ident: $type:ty),*);)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $old($($argument: $type),*) -> c_int {
-                // SAFETY: the same function.
-                unsafe { $name($($argument),*) }
-            }
-        )*
-    };
 }
 
 old_names! {

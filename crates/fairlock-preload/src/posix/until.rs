@@ -52,6 +52,14 @@ impl Until {
 
     /// Calls `wait` with a deadline on the locks' clock until it succeeds, or it is time.
     pub(crate) fn wait(&self, wait: impl Fn(u64) -> Result<(), WaitError>) -> Result<(), c_int> {
+        self.wait_for(wait).map_err(errno)
+    }
+
+    /// The same, with the reason why it got nothing.
+    pub(crate) fn wait_for(
+        &self,
+        wait: impl Fn(u64) -> Result<(), WaitError>,
+    ) -> Result<(), WaitError> {
         loop {
             let deadline = match self {
                 Until::Forever => LATEST,
@@ -65,10 +73,16 @@ impl Until {
             match self {
                 Until::Realtime(time)
                     if ended == Err(WaitError::TimedOut) && realtime() < *time => {}
-                _ => return ended.map_err(errno),
+                _ => return ended,
             }
         }
     }
+}
+
+/// Whether waits may be timed by this clock.
+#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
+pub(super) fn is_known(id: clockid_t) -> bool {
+    matches!(id, CLOCK_MONOTONIC | CLOCK_REALTIME)
 }
 
 /// What a wait that got nothing returns.

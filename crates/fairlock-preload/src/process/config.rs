@@ -24,8 +24,19 @@ const POLICIES: [(&CStr, Policy); 5] = [
     (c"writer_phase", Policy::WRITER_PHASE),
 ];
 
+/// Which of the program's locks are the library's; see `FAIRLOCK_ONLY`. Condition variables go with
+/// mutexes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Rwlock = 1,
+    Mutex = 2,
+}
+
 /// A [`Mode`], or zero before somebody has looked.
 static MODE: AtomicU8 = AtomicU8::new(0);
+/// The only [`Kind`] that is, or zero.
+static ONLY: AtomicU8 = AtomicU8::new(0);
 /// An index of [`POLICIES`].
 static POLICY: AtomicU8 = AtomicU8::new(0);
 
@@ -38,6 +49,12 @@ pub(crate) fn mode() -> Mode {
         2 => Mode::On,
         _ => Mode::Stats,
     }
+}
+
+/// Whether locks of this kind are not left to glibc.
+#[inline(always)]
+pub(crate) fn serves(kind: Kind) -> bool {
+    mode() != Mode::Off && [0, kind as u8].contains(&ONLY.load(Ordering::Relaxed))
 }
 
 /// How new locks decide who goes next; see `FAIRLOCK_POLICY`. Real-time threads go first, as
@@ -59,6 +76,7 @@ fn look() -> Mode {
     };
     if mode != Mode::Off {
         POLICY.store(find_policy(variable(c"FAIRLOCK_POLICY")), Ordering::Relaxed);
+        ONLY.store(find_only(variable(c"FAIRLOCK_ONLY")), Ordering::Relaxed);
     }
     // Release: the rest is set.
     MODE.store(mode as u8, Ordering::Release);
@@ -74,6 +92,18 @@ fn find_policy(asked: Option<&CStr>) -> u8 {
                 "fairlock: FAIRLOCK_POLICY is none of default, unfair, handoff, \
                  no_reader_spin, writer_phase; using default\n",
             );
+            0
+        }
+    }
+}
+
+fn find_only(asked: Option<&CStr>) -> u8 {
+    match asked.map(CStr::to_bytes) {
+        None => 0,
+        Some(b"rwlock") => Kind::Rwlock as u8,
+        Some(b"mutex") => Kind::Mutex as u8,
+        Some(_) => {
+            super::say("fairlock: FAIRLOCK_ONLY is none of rwlock, mutex; serving both\n");
             0
         }
     }

@@ -3,13 +3,13 @@
 pub(crate) mod config;
 pub(crate) mod fork;
 pub(crate) mod memory;
-mod mutex;
+pub(crate) mod mutex;
 pub(crate) mod pool;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod real;
 pub(crate) mod registry;
 mod report;
-mod table;
+pub(crate) mod table;
 
 use fairlock::platform::Platform;
 
@@ -53,6 +53,7 @@ extern "C" fn end() {
 
 /// Says something on the standard error stream.
 fn say(text: &str) {
+    // Not libc's `write`, which is a cancellation point, as locking is not.
     // SAFETY: bytes to read. If it fails there is nobody to tell.
-    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, text.as_ptr(), text.len()) };
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
-    pthread_rwlock_t, pthread_rwlockattr_t, timespec,
+    pthread_rwlock_t, pthread_rwlockattr_t, pthread_t, timespec,
 };
 
 /// A function of the next library that has it.
@@ -129,4 +129,6 @@ real_functions! {
         = c"pthread_cond_clockwait";
     cond_signal: fn(cond: Cond) = c"pthread_cond_signal" of c"GLIBC_2.3.2";
     cond_broadcast: fn(cond: Cond) = c"pthread_cond_broadcast" of c"GLIBC_2.3.2";
+
+    cancel: fn(thread: pthread_t) = c"pthread_cancel";
 }

@@ -7,10 +7,13 @@
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use fairlock::platform::Platform;
+use fairlock::platform::linux::Linux;
+
 use super::config::{self, Mode};
 use super::fork;
 use super::pool::{Pool, Pooled};
-use super::table::{Table, table_of};
+use super::table::{Table, spread_over};
 use crate::slot::Slots;
 use crate::thread::{self, platform::Preload};
 
@@ -44,7 +47,7 @@ pub(crate) static SLOTS: Pool<Slot> = Pool::new();
 static TABLES: [Table; 64] = [const { Table::new() }; 64];
 
 fn table(address: usize) -> &'static Table {
-    &TABLES[table_of(address, TABLES.len())]
+    &TABLES[spread_over(address, TABLES.len())]
 }
 
 /// The slot of the lock at `address`, whose head this is: with whoever is inside now, if
@@ -139,10 +142,11 @@ pub(crate) fn here(slot: &'static Slot) -> &'static Slot {
     slot
 }
 
-/// Lets others go on, whatever their priority.
+/// Lets others go on, whatever their priority. Not by one of libc's ways to sleep: those are
+/// cancellation points, and locking is none.
 pub(crate) fn nap() {
-    // SAFETY: a number.
-    unsafe { libc::usleep(50) };
+    const NAP_NS: u64 = 50_000;
+    Linux::wait(&AtomicU32::new(0), 0, Some(Preload::now() + NAP_NS), false);
 }
 
 /// Makes a slot fit for the next lock, if its last one is gone. Not if somebody still

@@ -157,9 +157,9 @@ fn hash(address: usize) -> u32 {
     (spread(address) >> 16) as u32 & (u32::MAX >> 1)
 }
 
-/// Which of so many tables, a power of two, an address is in.
-pub(super) fn table_of(address: usize, tables: usize) -> usize {
-    (spread(address) >> (u64::BITS - tables.ilog2())) as usize
+/// Which of so many places, a power of two, an address has.
+pub(crate) fn spread_over(address: usize, places: usize) -> usize {
+    (spread(address) >> (u64::BITS - places.ilog2())) as usize
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What belongs to a thread: who it is, what it reads, and its record in the locks.
 
+#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
+pub(crate) mod cancel;
 pub(crate) mod held;
 pub(crate) mod platform;
 mod spilled;
@@ -7,26 +9,35 @@ mod spilled;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use fairlock::wait::Thread;
 
 use self::held::Held;
 use self::platform::Preload;
-use crate::process::config::{self, Mode};
+use crate::process::config::{self, Kind, Mode};
 use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
 
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
-    /// Uncontended locks may be used as thin ones, and `tid` is known.
+    /// Uncontended rwlocks may be used as thin ones, and `tid` is known.
     plain: Cell<bool>,
+    /// The same for mutexes.
+    plain_mutexes: Cell<bool>,
+    /// What happens is counted.
+    observes: Cell<bool>,
+    /// Somebody has asked for its end, or is about to: see `cancel`.
+    cancelled: AtomicBool,
     /// Its number in the kernel, as glibc stores it in a lock; zero before it has
     /// [entered](enter).
     tid: Cell<u32>,
+    /// What that was before the process forked; zero in other threads.
+    tid_in_parent: Cell<u32>,
     /// The process in which it has: see [`fork::number`].
     process: Cell<u32>,
-    record: Cell<*const Record>,
+    /// Others read it.
+    record: AtomicPtr<Record>,
     /// What is added to the thread's priority while it waits.
     more_priority: Cell<u8>,
     held: Held,
@@ -38,10 +49,22 @@ impl State {
         self.plain.get()
     }
 
+    #[inline(always)]
+    pub(crate) fn may_use_thin_mutexes(&self) -> bool {
+        self.plain_mutexes.get()
+    }
+
     /// What happens is counted; for a thread that has entered.
     #[inline(always)]
     pub(crate) fn observes(&self) -> bool {
-        !self.plain.get()
+        self.observes.get()
+    }
+
+    /// Whether it is the thread of this number; or was, in the process that this one was forked
+    /// from. For a thread that has entered.
+    #[inline]
+    pub(crate) fn is_named(&self, tid: u32) -> bool {
+        tid != 0 && (tid == self.tid.get() || tid == self.tid_in_parent.get())
     }
 
     #[inline(always)]
@@ -116,14 +139,17 @@ pub(crate) fn enter() -> &'static State {
 
 #[cold]
 fn first(state: &State, process: u32) {
-    let plain = config::mode() == Mode::On;
+    let on = config::mode() == Mode::On;
+    let plain = on && config::serves(Kind::Rwlock);
     if state.tid.get() == 0 {
         state.held.init(plain);
     }
-    state.tid.set(gettid());
+    state.tid_in_parent.set(state.tid.replace(gettid()));
     // In a child a new one: queues that are gone may have kept the old one's node.
-    state.record.set(ptr::null());
+    state.record.store(ptr::null_mut(), Ordering::Relaxed);
     state.process.set(process);
+    state.observes.set(config::mode() == Mode::Stats);
+    state.plain_mutexes.set(on && config::serves(Kind::Mutex));
     state.plain.set(plain);
 }
 
@@ -174,7 +200,7 @@ impl Use {
     pub(crate) fn of(number: u32) -> Self {
         record();
         // SAFETY: there is one now, from the pool.
-        let record: &'static Record = unsafe { &*state().record.get() };
+        let record: &'static Record = unsafe { &*state().record.load(Ordering::Relaxed) };
         for place in &record.uses {
             // SeqCst: an exchange, so a full barrier on this target. What is looked at after it is
             // not older than what `is_used` finds.
@@ -208,9 +234,10 @@ pub(crate) fn is_used(number: u32) -> bool {
 
 /// The calling thread's record.
 #[inline]
-fn record() -> &'static Thread<Preload> {
+pub(crate) fn record() -> &'static Thread<Preload> {
     let state = state();
-    let record = state.record.get();
+    // Relaxed, here and below: its own.
+    let record = state.record.load(Ordering::Relaxed);
     if record.is_null() {
         return new_record(state);
     }
@@ -221,7 +248,7 @@ fn record() -> &'static Thread<Preload> {
 /// The address of the record, or zero before there is one.
 #[inline(always)]
 fn record_hint() -> usize {
-    state().record.get() as usize
+    state().record.load(Ordering::Relaxed) as usize
 }
 
 #[cold]
@@ -232,7 +259,8 @@ fn new_record(state: &State) -> &'static Thread<Preload> {
         number,
         next: AtomicU32::new(0),
     });
-    state.record.set(record);
+    // SeqCst: see `cancel`.
+    state.record.store(ptr::from_ref(record).cast_mut(), Ordering::SeqCst);
     tidy_up_at_exit(state);
     &record.thread
 }
@@ -265,7 +293,7 @@ extern "C" fn tidy_up(state: *mut c_void) {
     // SAFETY: what `tidy_up_at_exit` set, in the thread whose state it is.
     let state = unsafe { &*state.cast::<State>() };
     state.held.tidy_up();
-    let record = state.record.replace(ptr::null());
+    let record = state.record.swap(ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: null, or from the pool.
     if let Some(record) = unsafe { record.as_ref() } {
         RECORDS.give(record.number, record);

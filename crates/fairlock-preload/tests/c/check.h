@@ -128,21 +128,26 @@ static inline int elsewhere(int (*call)(pthread_rwlock_t *), pthread_rwlock_t *l
     return result(&c);
 }
 
-/* Waits until the thread sleeps, which it does in the call only. */
-static inline void wait_until_asleep(struct caller *c) {
-    while (!c->tid)
-        sched_yield();
+/* Waits until the thread sleeps. */
+static inline void sleeps(pid_t tid) {
     for (;;) {
         char path[64], line[256];
-        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)c->tid);
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
         FILE *f = fopen(path, "r");
         CHECK(f && fgets(line, sizeof line, f));
         fclose(f);
-        CHECK(!c->done);
         if (strrchr(line, ')')[2] == 'S')
             return;
         usleep(200);
     }
+}
+
+/* The same, which it does in the call only. */
+static inline void wait_until_asleep(struct caller *c) {
+    while (!c->tid)
+        sched_yield();
+    sleeps(c->tid);
+    CHECK(!c->done);
 }
 
 static inline int write_and_unlock(pthread_rwlock_t *lock) {

@@ -78,6 +78,11 @@ impl<P: Platform> Thread<P> {
         self.ticket_parker.park(None, false);
     }
 
+    /// The same, until `deadline` (nanoseconds of [`Platform::now`]) at most.
+    pub fn park_until(&self, deadline: u64) {
+        self.ticket_parker.park(Some(deadline), false);
+    }
+
     /// Ends the thread's current [`park`](Self::park), or its next one. What happened
     /// before is seen after it.
     pub fn unpark(&self) {

@@ -3,16 +3,20 @@
 
 use core::ffi::c_int;
 
-use libc::{clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
+use libc::{
+    EINVAL, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_t, timespec,
+};
 
+use super::{Cond, shared};
+use crate::posix::mutex;
+use crate::posix::until::{Until, is_known};
+use crate::process::config::{self, Kind};
 use crate::process::real;
-
-type Cond = *mut pthread_cond_t;
-type Mutex = *mut pthread_mutex_t;
+use crate::thread::cancel;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_cond_init(
-    cond: Cond,
+    cond: *mut pthread_cond_t,
     attributes: *const pthread_condattr_t,
 ) -> c_int {
     // SAFETY: the program's promise, here and in all of these functions: what it gives
@@ -20,47 +24,122 @@ pub(crate) unsafe extern "C" fn pthread_cond_init(
     unsafe { real::cond_init(cond, attributes) }
 }
 
+/// glibc's waits for those that were woken. They do not touch ours any more.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: Cond) -> c_int {
+pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int {
     // SAFETY: see above.
-    unsafe { real::cond_destroy(cond) }
+    unsafe { if Cond::at(cond).is_ours() { 0 } else { real::cond_destroy(cond) } }
+}
+
+/// What a wait is to do.
+enum Served {
+    Here,
+    /// By glibc, but the mutex is ours.
+    ByStand,
+    ByGlibc,
+}
+
+/// # Safety
+/// See above.
+unsafe fn served(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> Served {
+    // SAFETY: see above.
+    unsafe {
+        match Cond::at(cond).is_ours() {
+            true => Served::Here,
+            false if mutex::is_ours(mutex) => Served::ByStand,
+            false => Served::ByGlibc,
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C-unwind" fn pthread_cond_wait(cond: Cond, mutex: Mutex) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn pthread_cond_wait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+) -> c_int {
     // SAFETY: see above.
-    unsafe { real::cond_wait(cond, mutex) }
+    unsafe {
+        match served(cond, mutex) {
+            Served::Here => Cond::at(cond).wait(mutex, &Until::Forever),
+            Served::ByStand => shared::wait(cond, mutex, core::ptr::null(), None),
+            Served::ByGlibc => real::cond_wait(cond, mutex),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pthread_cond_timedwait(
-    cond: Cond,
-    mutex: Mutex,
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    unsafe { real::cond_timedwait(cond, mutex, until) }
+    unsafe {
+        match served(cond, mutex) {
+            Served::Here => match Until::new(Cond::at(cond).clock(), until) {
+                Ok(until) => Cond::at(cond).wait(mutex, &until),
+                Err(errno) => errno,
+            },
+            Served::ByStand => shared::wait(cond, mutex, until, None),
+            Served::ByGlibc => real::cond_timedwait(cond, mutex, until),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn pthread_cond_clockwait(
-    cond: Cond,
-    mutex: Mutex,
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    unsafe { real::cond_clockwait(cond, mutex, clock, until) }
+    unsafe {
+        match served(cond, mutex) {
+            _ if !is_known(clock) => EINVAL,
+            Served::Here => match Until::new(clock, until) {
+                Ok(until) => Cond::at(cond).wait(mutex, &until),
+                Err(errno) => errno,
+            },
+            Served::ByStand => shared::wait(cond, mutex, until, Some(clock)),
+            Served::ByGlibc => real::cond_clockwait(cond, mutex, clock, until),
+        }
+    }
+}
+
+macro_rules! notifications {
+    ($($name:ident = $ours:ident, or $real:ident;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name(cond: *mut pthread_cond_t) -> c_int {
+                // SAFETY: see above.
+                unsafe {
+                    match Cond::at(cond) {
+                        ours if ours.is_ours() => ours.$ours(),
+                        theirs if theirs.is_shared() && config::serves(Kind::Mutex) => {
+                            return shared::notify(cond, || real::$real(cond));
+                        }
+                        _ => return real::$real(cond),
+                    }
+                }
+                0
+            }
+        )*
+    };
+}
+
+notifications! {
+    pthread_cond_signal = signal, or cond_signal;
+    pthread_cond_broadcast = broadcast, or cond_broadcast;
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_cond_signal(cond: Cond) -> c_int {
+unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: see above.
-    unsafe { real::cond_signal(cond) }
-}
-
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_cond_broadcast(cond: Cond) -> c_int {
-    // SAFETY: see above.
-    unsafe { real::cond_broadcast(cond) }
+    unsafe {
+        match config::serves(Kind::Mutex) {
+            true => cancel::cancel(thread, || real::cancel(thread)),
+            false => real::cancel(thread),
+        }
+    }
 }

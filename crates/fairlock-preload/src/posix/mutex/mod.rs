@@ -1,4 +1,300 @@
-//! A `pthread_mutex_t`.
+//! A `pthread_mutex_t`, and what POSIX and glibc say about it.
+//!
+//! It is a thin lock that is only ever written, in bytes that glibc uses for robust mutexes and
+//! those that inherit priorities. Those stay glibc's, and so do shared ones.
 
 #[cfg(not(test))] // a test's own locks are libc's
 pub(super) mod symbols;
+
+use core::ffi::c_int;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, pthread_mutex_t};
+
+use super::enter::{Inflatable, try_write, write};
+use super::until::Until;
+use crate::head::Exit;
+use crate::process::config::{self, Kind};
+use crate::process::real;
+use crate::process::registry::{self, Head};
+use crate::slot::Slot;
+use crate::thread::platform::Preload;
+use crate::thread::{self, State};
+
+/// The program's mutex. Its holder and how often that has it are where debuggers look for them.
+#[repr(C)]
+pub(super) struct Mutex {
+    _lock: u32,
+    /// `__count`: how often the holder of a recursive mutex has it. The holder's.
+    count: AtomicU32,
+    /// `__owner`: the number of the holding thread. Only that stores or clears it.
+    owner: AtomicU32,
+    _users: u32,
+    /// `__kind`.
+    kind: AtomicI32,
+    _spins: u32,
+    /// `__list`: of robust mutexes, and those that inherit priorities.
+    head: Head,
+    _next: usize,
+}
+
+const _: () = {
+    assert!(size_of::<Mutex>() == size_of::<pthread_mutex_t>());
+    assert!(align_of::<Mutex>() <= align_of::<pthread_mutex_t>());
+    assert!(offset_of!(Mutex, kind) == 16 && offset_of!(Mutex, head) == 24);
+};
+
+/// What `__kind` says.
+const TYPE: c_int = 0b11;
+const NORMAL: c_int = 0;
+const RECURSIVE: c_int = 1;
+const ADAPTIVE: c_int = 3;
+/// Robust, inheriting, protecting, shared: glibc's. And kinds that it does not know.
+const NOT_OURS: c_int = 0b1111_1100;
+/// After `destroy`. glibc refuses it.
+const DESTROYED: c_int = -1;
+
+impl Inflatable for Mutex {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn inflate(&self) -> &'static Slot<Preload> {
+        registry::inflate(&self.head, self.address())
+    }
+}
+
+// Relaxed, all accesses to fields but the head: they belong to the holder, or it is the caller's
+// own number that they are compared with.
+impl Mutex {
+    /// # Safety
+    /// A mutex that is initialised, and stays so until the caller is done with it.
+    #[inline(always)]
+    unsafe fn at<'a>(mutex: *mut pthread_mutex_t) -> &'a Self {
+        // SAFETY: the caller's promise; the layout is checked above.
+        unsafe { &*mutex.cast() }
+    }
+
+    /// Whether it is this library's, not glibc's.
+    fn is_ours(&self) -> bool {
+        self.kind() & NOT_OURS == 0 && config::serves(Kind::Mutex)
+    }
+
+    #[inline(always)]
+    fn kind(&self) -> c_int {
+        self.kind.load(Ordering::Relaxed)
+    }
+
+    // ---- uncontended: as few instructions as possible ----
+
+    #[inline(always)]
+    fn lock_at_once(&self) -> bool {
+        let (me, kind) = (thread::state(), self.kind());
+        let taken = kind & NOT_OURS == 0 && me.may_use_thin_mutexes() && self.head.write_at_once();
+        if taken {
+            self.note(kind, me);
+        }
+        taken
+    }
+
+    /// False if there is more to it.
+    #[inline(always)]
+    fn unlock_at_once(&self) -> bool {
+        let (me, kind) = (thread::state(), self.kind());
+        if kind & NOT_OURS != 0 || !me.may_use_thin_mutexes() {
+            return false;
+        }
+        if !matches!(kind & TYPE, NORMAL | ADAPTIVE)
+            && (self.owner.load(Ordering::Relaxed) != me.tid()
+                || self.count.load(Ordering::Relaxed) > 1)
+        {
+            return false;
+        }
+        self.give_up(kind);
+        true
+    }
+
+    // ---- in general ----
+
+    fn lock(&self, until: impl FnOnce() -> Result<Until, c_int>) -> c_int {
+        let me = thread::enter();
+        let kind = self.kind();
+        match kind & TYPE {
+            NORMAL | ADAPTIVE => {}
+            _ if !me.is_named(self.owner.load(Ordering::Relaxed)) => {}
+            RECURSIVE => return self.lock_again(),
+            _ => return EDEADLK,
+        }
+        let entry = self.enter(me, Head::write);
+        if let Ok(slot) = self.inside(entry, false, try_write) {
+            return self.taken(kind, me, slot);
+        }
+        let until = match until() {
+            Ok(until) => until,
+            Err(errno) => return errno,
+        };
+        let entry = self.wait_to_enter(me, Head::write, &until);
+        match self.inside(entry, true, |slot| write(slot, me, &until)) {
+            Ok(slot) => self.taken(kind, me, slot),
+            Err(errno) => errno,
+        }
+    }
+
+    fn try_lock(&self) -> c_int {
+        let me = thread::enter();
+        let kind = self.kind();
+        if kind & TYPE == RECURSIVE && me.is_named(self.owner.load(Ordering::Relaxed)) {
+            return self.lock_again();
+        }
+        let entry = self.enter(me, Head::write);
+        match self.inside(entry, false, try_lock) {
+            Ok(slot) => self.taken(kind, me, slot),
+            Err(errno) => errno,
+        }
+    }
+
+    /// By the holder of a recursive mutex.
+    fn lock_again(&self) -> c_int {
+        let Some(count) = self.count.load(Ordering::Relaxed).checked_add(1) else { return EAGAIN };
+        self.count.store(count, Ordering::Relaxed);
+        0
+    }
+
+    fn taken(&self, kind: c_int, me: &State, slot: Option<&Slot<Preload>>) -> c_int {
+        self.note(kind, me);
+        if let Some(slot) = slot.filter(|_| me.observes()) {
+            slot.stats.note_write(me.tid());
+        }
+        0
+    }
+
+    /// The caller holds it.
+    #[inline(always)]
+    fn note(&self, kind: c_int, me: &State) {
+        self.owner.store(me.tid(), Ordering::Relaxed);
+        if kind & TYPE == RECURSIVE {
+            self.count.store(1, Ordering::Relaxed);
+        }
+    }
+
+    fn unlock(&self) -> c_int {
+        let me = thread::enter();
+        let kind = self.kind();
+        if !matches!(kind & TYPE, NORMAL | ADAPTIVE) {
+            if !me.is_named(self.owner.load(Ordering::Relaxed)) {
+                return EPERM;
+            }
+            let count = self.count.load(Ordering::Relaxed);
+            if count > 1 {
+                self.count.store(count - 1, Ordering::Relaxed);
+                return 0;
+            }
+        }
+        self.give_up(kind);
+        0
+    }
+
+    /// From here on the mutex may be gone as soon as it was given up.
+    #[inline(always)]
+    fn give_up(&self, kind: c_int) {
+        if kind & TYPE == RECURSIVE {
+            self.count.store(0, Ordering::Relaxed);
+        }
+        self.owner.store(0, Ordering::Relaxed);
+        if !self.head.leave_write_at_once() {
+            self.give_up_slot();
+        }
+    }
+
+    /// Nothing happens if nobody holds it.
+    #[cold]
+    #[inline(never)]
+    fn give_up_slot(&self) {
+        if let Exit::Inflated(slot) = self.head.leave(self.address(), || ()) {
+            let slot = registry::here(slot);
+            if slot.sem().is_write_locked() {
+                slot.stats.note_writer(0);
+                // SAFETY: held, so by the caller, or by whom the caller does it for.
+                unsafe { slot.sem().unlock_write() };
+            }
+        }
+    }
+
+    /// Fails if somebody holds it, as glibc's does.
+    fn destroy(&self) -> c_int {
+        let address = self.address();
+        match self.head.slot(address) {
+            Some(slot) if registry::here(slot).sem().is_write_locked() => return EBUSY,
+            Some(_) => registry::retire(&self.head, address),
+            None if self.head.is_held() => return EBUSY,
+            None => {}
+        }
+        self.kind.store(DESTROYED, Ordering::Relaxed);
+        0
+    }
+}
+
+/// A `try` may go first if nobody holds the lock and it is not closed for who waits.
+fn try_lock(slot: &Slot<Preload>) -> Result<(), c_int> {
+    let over = 0;
+    let sem = slot.sem();
+    try_write(slot).or_else(|errno| {
+        let taken = !sem.is_write_locked() && sem.write_until(over).is_ok();
+        if taken { Ok(()) } else { Err(errno) }
+    })
+}
+
+// ---- whosever the mutex is; the program's promise is that it is one ----
+
+/// # Safety
+/// A mutex that is initialised, and stays so until the caller is done with it: here and below.
+#[inline(always)]
+pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
+    #[cold]
+    #[inline(never)]
+    unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
+        // SAFETY: the caller's promise.
+        match unsafe { ours(mutex) } {
+            Some(mutex) => mutex.lock(|| Ok(Until::Forever)),
+            // SAFETY: as above.
+            None => unsafe { real::mutex_lock(mutex) },
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { if Mutex::at(mutex).lock_at_once() { 0 } else { in_general(mutex) } }
+}
+
+/// # Safety
+/// As above, and held by the caller if it is a normal one.
+#[inline(always)]
+pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
+    #[cold]
+    #[inline(never)]
+    unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
+        // SAFETY: the caller's promise.
+        match unsafe { ours(mutex) } {
+            Some(mutex) => mutex.unlock(),
+            // SAFETY: as above.
+            None => unsafe { real::mutex_unlock(mutex) },
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { if Mutex::at(mutex).unlock_at_once() { 0 } else { in_general(mutex) } }
+}
+
+/// The mutex, unless it is left to glibc.
+///
+/// # Safety
+/// As above.
+unsafe fn ours<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a Mutex> {
+    // SAFETY: the caller's promise.
+    Some(unsafe { Mutex::at(mutex) }).filter(|mutex| mutex.is_ours())
+}
+
+/// # Safety
+/// As above.
+pub(super) unsafe fn is_ours(mutex: *mut pthread_mutex_t) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { ours(mutex) }.is_some()
+}

@@ -1,62 +1,100 @@
-//! The functions that take the place of glibc's.
+//! The functions that take the place of glibc's. Those of the attributes, and those of robust
+//! and protecting mutexes, stay glibc's.
 
 use core::ffi::c_int;
 
-use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
+use libc::{CLOCK_REALTIME, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 
+use super::ours;
+use crate::posix::until::{Until, is_known};
 use crate::process::real;
-
-type Mutex = *mut pthread_mutex_t;
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_init(
-    mutex: Mutex,
+    mutex: *mut pthread_mutex_t,
     attributes: *const pthread_mutexattr_t,
 ) -> c_int {
+    // glibc's initialised mutex is a free thin lock.
     // SAFETY: the program's promise, here and in all of these functions: what it gives
     // to glibc's, it gives to these.
     unsafe { real::mutex_init(mutex, attributes) }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_destroy(mutex: Mutex) -> c_int {
+pub(crate) unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
-    unsafe { real::mutex_destroy(mutex) }
+    match unsafe { ours(mutex) } {
+        Some(mutex) => mutex.destroy(),
+        // SAFETY: see above.
+        None => unsafe { real::mutex_destroy(mutex) },
+    }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: Mutex) -> c_int {
+pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
-    unsafe { real::mutex_lock(mutex) }
+    unsafe { super::lock(mutex) }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_trylock(mutex: Mutex) -> c_int {
+pub(crate) unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
-    unsafe { real::mutex_trylock(mutex) }
+    match unsafe { ours(mutex) } {
+        Some(mutex) => {
+            if mutex.lock_at_once() {
+                return 0;
+            }
+            mutex.try_lock()
+        }
+        // SAFETY: see above.
+        None => unsafe { real::mutex_trylock(mutex) },
+    }
 }
 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
-    mutex: Mutex,
+    mutex: *mut pthread_mutex_t,
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    unsafe { real::mutex_timedlock(mutex, until) }
+    match unsafe { ours(mutex) } {
+        // SAFETY: see above.
+        Some(mutex) => mutex.lock(|| unsafe { Until::new(CLOCK_REALTIME, until) }),
+        // SAFETY: see above.
+        None => unsafe { real::mutex_timedlock(mutex, until) },
+    }
 }
 
+/// As glibc does: a clock that is none is refused before anything else, a time that is none only
+/// if the caller has to wait.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
-    mutex: Mutex,
+    mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    unsafe { real::mutex_clocklock(mutex, clock, until) }
+    match unsafe { ours(mutex) } {
+        Some(_) if !is_known(clock) => libc::EINVAL,
+        // SAFETY: see above.
+        Some(mutex) => mutex.lock(|| unsafe { Until::new(clock, until) }),
+        // SAFETY: see above.
+        None => unsafe { real::mutex_clocklock(mutex, clock, until) },
+    }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: Mutex) -> c_int {
+pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
-    unsafe { real::mutex_unlock(mutex) }
+    unsafe { super::unlock(mutex) }
+}
+
+old_names! {
+    __pthread_mutex_init = pthread_mutex_init(
+        mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t
+    );
+    __pthread_mutex_destroy = pthread_mutex_destroy(mutex: *mut pthread_mutex_t);
+    __pthread_mutex_lock = pthread_mutex_lock(mutex: *mut pthread_mutex_t);
+    __pthread_mutex_trylock = pthread_mutex_trylock(mutex: *mut pthread_mutex_t);
+    __pthread_mutex_unlock = pthread_mutex_unlock(mutex: *mut pthread_mutex_t);
 }

@@ -1,0 +1,73 @@
+//! A condition variable that is glibc's, as it is shared, with a mutex that is not.
+//!
+//! glibc would unlock that as one of its own. So it is given another one in its place, by the
+//! address of the condition variable; whoever notifies holds it meanwhile, so nobody is between
+//! its own mutex and the queue then. Who notifies from another process cannot, but has no part in
+//! the program's mutex either. Such a wait is no cancellation point.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+
+use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+
+use super::super::mutex;
+use crate::process::real;
+use crate::process::table::spread_over;
+use crate::thread::cancel::Deferred;
+
+struct Stand(UnsafeCell<pthread_mutex_t>);
+
+// SAFETY: a mutex.
+unsafe impl Sync for Stand {}
+
+static STANDS: [Stand; 16] =
+    [const { Stand(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)) }; 16];
+
+fn stand(cond: *mut pthread_cond_t) -> *mut pthread_mutex_t {
+    STANDS[spread_over(cond as usize, STANDS.len())].0.get()
+}
+
+/// # Safety
+/// A condition variable of glibc's, and a mutex of ours, which the caller holds; a time or none.
+pub(super) unsafe fn wait(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    until: *const timespec,
+    clock: Option<clockid_t>,
+) -> c_int {
+    let stand = stand(cond);
+    let cancels = Deferred::begin();
+    // SAFETY: the caller's promise; the stand is only ever glibc's.
+    let result = unsafe {
+        real::mutex_lock(stand);
+        let errno = mutex::unlock(mutex);
+        let result = match (errno, clock) {
+            (0, _) if until.is_null() => real::cond_wait(cond, stand),
+            (0, None) => real::cond_timedwait(cond, stand, until),
+            (0, Some(clock)) => real::cond_clockwait(cond, stand, clock, until),
+            _ => errno,
+        };
+        real::mutex_unlock(stand);
+        if errno == 0 {
+            mutex::lock(mutex);
+        }
+        result
+    };
+    cancels.end(false);
+    result
+}
+
+/// Calls `notify` while nobody is on the way to the queue.
+///
+/// # Safety
+/// A condition variable of glibc's.
+pub(super) unsafe fn notify(cond: *mut pthread_cond_t, notify: impl FnOnce() -> c_int) -> c_int {
+    let stand = stand(cond);
+    // SAFETY: as above.
+    unsafe {
+        real::mutex_lock(stand);
+        let result = notify();
+        real::mutex_unlock(stand);
+        result
+    }
+}
