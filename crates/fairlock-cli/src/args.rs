@@ -29,7 +29,7 @@ pub struct Cli {
 #[allow(clippy::large_enum_variant)] // there is one of it
 pub enum Command {
     /// Run workloads on real threads: handoff, reader-spin, direct-io, uncontended,
-    /// read-mostly, batch, range, think, spread, idle, condvar, all
+    /// read-mostly, batch, range, think, spread, idle, condvar, all; or a scenario, FILE.toml
     Bench {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::workload(),
@@ -39,7 +39,7 @@ pub enum Command {
         flags: Flags,
     },
     /// Simulate published runs, on the machines they were published for: handoff,
-    /// reader-spin, direct-io, batch, range; and think, spread, idle; all
+    /// reader-spin, direct-io, batch, range; and think, spread, idle; all. Or a scenario, FILE.toml
     Sim {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::simulated_workload(),

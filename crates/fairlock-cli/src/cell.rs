@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::workload::range;
+use crate::workload::scenario::Scenario;
 use crate::workload::setup::Setup;
 
 /// A workload of `fairlock bench`.
@@ -25,11 +26,12 @@ pub enum Workload {
     Spread,
     Idle,
     Condvar,
+    Scenario,
 }
 
 impl Workload {
     /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Handoff,
         Self::ReaderSpin,
         Self::DirectIo,
@@ -41,7 +43,13 @@ impl Workload {
         Self::Spread,
         Self::Idle,
         Self::Condvar,
+        Self::Scenario,
     ];
+
+    /// Those that have names on the command line: a scenario has that of its file.
+    pub fn named() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|workload| *workload != Self::Scenario)
+    }
 
     /// The name on the command line and in the results.
     pub fn name(self) -> &'static str {
@@ -57,6 +65,7 @@ impl Workload {
             Self::Spread => "spread",
             Self::Idle => "idle",
             Self::Condvar => "condvar",
+            Self::Scenario => "scenario",
         }
     }
 
@@ -69,7 +78,7 @@ impl Workload {
     pub fn kind(self, case: Case, setup: &Setup) -> Kind {
         match (self, case) {
             (Self::Range, _) => range::kind(case, setup),
-            (Self::Think | Self::Spread | Self::Idle, _) => {
+            (Self::Think | Self::Spread | Self::Idle | Self::Scenario, _) => {
                 setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup))
             }
             (Self::Condvar, _) => Kind::Condvar { timed: case == Case::HalfTimeOut },
@@ -301,6 +310,9 @@ pub struct Cell {
     /// What `range` adds.
     #[serde(default)]
     pub range: Setup,
+    /// What `scenario` runs.
+    #[serde(default)]
+    pub scenario: Option<Scenario>,
     /// What it runs beside.
     #[serde(default)]
     pub disturbance: Disturbance,
@@ -360,6 +372,14 @@ pub struct Free {
     pub without_cpu: f64,
 }
 
+/// What the threads of one group of a scenario did: their rounds, the waits in them, and how long
+/// a round took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupReport {
+    pub name: String,
+    pub report: SideReport,
+}
+
 /// What a child measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellReport {
@@ -367,6 +387,9 @@ pub struct CellReport {
     pub elapsed_secs: f64,
     pub read: Option<SideReport>,
     pub write: Option<SideReport>,
+    /// Of a scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupReport>,
     /// Nanoseconds for one acquire and release.
     pub ns_per_op: Option<f64>,
     /// How much of the time the lock was free and waited for, where that is known.

@@ -52,7 +52,7 @@ pub fn tortured_lock() -> Name {
 
 /// A workload on real threads, or all of them.
 pub fn workload() -> Name {
-    Name(|| Workload::ALL.iter().map(|workload| workload.name()).chain(["all"]).collect())
+    Name(|| Workload::named().map(Workload::name).chain(["all"]).collect())
 }
 
 /// A workload that is simulated, or all of them.

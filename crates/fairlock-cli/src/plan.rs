@@ -12,10 +12,11 @@ use crate::locks::registry::{self, nearest};
 use crate::locks::{LockEntry, custom};
 use crate::workload::idle::Holder;
 use crate::workload::range::Shape;
+use crate::workload::scenario::{Scenario, file};
 use crate::workload::setup::{Chosen, Configuration, Setup};
 use crate::workload::{
-    batch, condvar, direct_io, handoff, idle, program, range, read_mostly, reader_spin, spread,
-    think, uncontended,
+    batch, condvar, direct_io, handoff, idle, program, range, read_mostly, reader_spin, scenario,
+    spread, think, uncontended,
 };
 use crate::{machine, runner};
 
@@ -63,12 +64,23 @@ struct Part<'a> {
     threads: &'a [usize],
     cs_loads: &'a [u32],
     secs: f64,
+    /// Of [`Workload::Scenario`].
+    scenario: Option<&'a Scenario>,
 }
 
 /// The plan of `fairlock bench`.
 pub fn bench(workloads: &[String], flags: &Flags) -> Result<runner::Plan, Error> {
-    let workloads = parse_workloads(workloads)?;
-    let parts: Vec<Part<'_>> = workloads.into_iter().map(defaults).collect();
+    let (scenario, workloads) = file::among(workloads)?;
+    let named = match scenario {
+        Some(_) if workloads.is_empty() => Vec::new(),
+        _ => parse_workloads(&workloads)?,
+    };
+    let of_scenario = scenario.as_ref().map(|_| Workload::Scenario);
+    let parts: Vec<Part<'_>> = named
+        .into_iter()
+        .chain(of_scenario)
+        .map(|workload| Part { scenario: scenario.as_ref(), ..defaults(workload) })
+        .collect();
     let locks = if flags.locks.is_empty() {
         registry::all().iter().map(|entry| entry.name.to_owned()).collect()
     } else {
@@ -108,8 +120,9 @@ fn defaults(workload: Workload) -> Part<'static> {
         Workload::Spread => (&spread::CASES, &[], &[0], 0.15),
         Workload::Idle => (&idle::CASES, &[], &[0], 0.15),
         Workload::Condvar => (&condvar::CASES, &condvar::THREADS, &[0], 0.5),
+        Workload::Scenario => (&scenario::CASES, &[], &[0], 1.0),
     };
-    Part { workload, cases, threads, cs_loads, secs }
+    Part { workload, cases, threads, cs_loads, secs, scenario: None }
 }
 
 fn build(
@@ -128,6 +141,10 @@ fn build(
     let mut cells: Vec<Cell> = Vec::new();
     for part in parts {
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
+        if let (Workload::Scenario, Some(scenario)) = (part.workload, part.scenario) {
+            add_scenario(&mut cells, scenario, &locks, flags, secs, disturbance)?;
+            continue;
+        }
         if has_setups(part.workload) {
             add_set_up_cells(&mut cells, part, &only, &locks, flags, secs, disturbance)?;
             continue;
@@ -156,6 +173,7 @@ fn build(
                             cs_load,
                             outside_ns: 0,
                             range: Setup::default(),
+                            scenario: None,
                             disturbance,
                             secs,
                             seed: flags.seed,
@@ -256,6 +274,7 @@ fn add_set_up_cells(
                     cs_load: 0,
                     outside_ns: 0,
                     range: setup,
+                    scenario: None,
                     disturbance,
                     secs,
                     seed: flags.seed,
@@ -264,6 +283,58 @@ fn add_set_up_cells(
                 });
             }
         }
+    }
+    Ok(())
+}
+
+/// The cells of a scenario.
+fn add_scenario(
+    cells: &mut Vec<Cell>,
+    scenario: &Scenario,
+    locks: &[LockEntry],
+    flags: &Flags,
+    secs: f64,
+    disturbance: Disturbance,
+) -> Result<(), Error> {
+    check_scenario(scenario, &flags.threads, MOST_THREADS)?;
+    let (threads, readers, writers) = scenario.threads();
+    let setup = scenario.setup();
+    let is_wanted = |lock: &&LockEntry| {
+        lock.is(Workload::Scenario.kind(Case::Busy, &setup))
+            && (!flags.locks.is_empty() || is_in_use(lock.name, scenario.form))
+    };
+    for lock in locks.iter().filter(is_wanted) {
+        cells.push(Cell {
+            workload: Workload::Scenario,
+            case: Case::Busy,
+            lock: lock.name.to_owned(),
+            machine: None,
+            threads,
+            readers,
+            writers,
+            overcommit: None,
+            cs_load: 0,
+            outside_ns: 0,
+            range: setup,
+            scenario: Some(scenario.clone()),
+            disturbance,
+            secs,
+            seed: flags.seed,
+            busy_turns_per_us: 0,
+            dir: None,
+        });
+    }
+    Ok(())
+}
+
+/// What both `bench` and `sim` check.
+pub fn check_scenario(scenario: &Scenario, threads: &[usize], most: usize) -> Result<(), Error> {
+    if !threads.is_empty() {
+        return Err(Error::usage("--threads is not for a scenario: its file says how many"));
+    }
+    let (count, ..) = scenario.threads();
+    if count > most {
+        return Err(Error::usage(format!("the scenario has {count} threads: use {most} at most")));
     }
     Ok(())
 }
@@ -365,7 +436,11 @@ fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
         // Every thread does both, or the only one does either.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),
-        Workload::Range | Workload::Think | Workload::Spread | Workload::Idle => {
+        Workload::Range
+        | Workload::Think
+        | Workload::Spread
+        | Workload::Idle
+        | Workload::Scenario => {
             unreachable!("its configurations say it")
         }
     };
@@ -444,16 +519,17 @@ pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error
 }
 
 fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> {
-    let known: Vec<&str> = Workload::ALL.iter().map(|w| w.name()).chain(["all"]).collect();
+    let known: Vec<&str> = Workload::named().map(Workload::name).chain(["all"]).collect();
     if names.is_empty() {
-        return Err(Error::usage(format!("name a workload: {}", known.join(", "))));
+        let known = known.join(", ");
+        return Err(Error::usage(format!("name a workload: {known}; or a scenario: FILE.toml")));
     }
     if names.iter().any(|name| name == "all") {
-        return Ok(Workload::ALL.into_iter().filter(|workload| workload.runs_here()).collect());
+        return Ok(Workload::named().filter(|workload| workload.runs_here()).collect());
     }
     let mut workloads = Vec::new();
     for name in names {
-        let workload = Workload::ALL.into_iter().find(|w| w.name() == name);
+        let workload = Workload::named().find(|w| w.name() == name);
         workloads.push(workload.ok_or_else(|| unknown("workload", name, &known))?);
     }
     workloads.sort_unstable();
@@ -517,7 +593,7 @@ mod tests {
     #[test]
     fn all_runs_every_workload() {
         let cells = plan(&["all"], &flags()).unwrap().cells;
-        for workload in Workload::ALL {
+        for workload in Workload::named() {
             let is_run = cells.iter().any(|cell| cell.workload == workload);
             assert_eq!(is_run, workload.runs_here(), "{}", workload.name());
         }

@@ -33,6 +33,13 @@ pub struct Row {
     pub cs_load: Option<u32>,
     #[serde(flatten)]
     pub range: Setup,
+    /// The scenario, by name,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// and the group of its threads that this row is about; none: all of them. Then operations
+    /// are rounds, and a latency is that of a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     #[serde(flatten)]
     pub disturbance: Disturbance,
     pub side: Side,
@@ -236,7 +243,27 @@ pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
         row.figures.free_while_waited = median(free().map(|free| free.while_waited));
         row.figures.free_without_cpu = median(free().map(|free| free.without_cpu));
     }
+    rows.extend(rows_of_groups(m));
     rows
+}
+
+/// A row for each group of a scenario.
+fn rows_of_groups(m: &Measured) -> impl Iterator<Item = Row> {
+    let groups = m.cell.scenario.iter().flat_map(|scenario| &scenario.groups);
+    groups.enumerate().filter_map(|(number, group)| {
+        let of_group =
+            m.reports.iter().map(|report| Some((report, &report.groups.get(number)?.report)));
+        let reports: Vec<_> = of_group.collect::<Option<_>>()?;
+        let row = row(m, Side::All, side_figures(&reports));
+        let range = Setup { group_number: u16::try_from(number).ok(), ..row.range };
+        let is_measured = !reports.is_empty();
+        is_measured.then(|| Row {
+            range,
+            group: Some(group.name.clone()),
+            threads: group.threads,
+            ..row
+        })
+    })
 }
 
 fn failed_side(cell: &Cell) -> Side {
@@ -267,6 +294,8 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         overcommit: cell.overcommit,
         cs_load: has_pauses.then_some(cell.cs_load),
         range: cell.range,
+        scenario: cell.scenario.as_ref().map(|scenario| scenario.name.clone()),
+        group: None,
         disturbance: cell.disturbance,
         side,
         runs: m.reports.len(),
@@ -459,6 +488,7 @@ mod tests {
             cs_load: 20,
             outside_ns: 0,
             range: Setup::default(),
+            scenario: None,
             disturbance: Disturbance::default(),
             secs: 1.0,
             seed: 1,

@@ -1,6 +1,8 @@
 //! Results as tables for people, one a workload.
 
 pub mod program;
+pub mod scenario;
+mod shown;
 
 use crate::cell::{Case, Side, Workload};
 use crate::interference::Interference;
@@ -35,6 +37,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
             Workload::Batch => batch(&rows, width),
             Workload::Range => range(&rows, width),
             Workload::Condvar => condvar(&rows, width),
+            Workload::Scenario => scenario::groups(&rows, width),
             Workload::Think | Workload::Spread | Workload::Idle => {
                 program::measured(workload, &rows, width)
             }

@@ -155,6 +155,7 @@ mod tests {
             overcommit: None,
             cs_load: 0,
             range: setup,
+            scenario: None,
             disturbance: Disturbance::default(),
             secs: 1.0,
             seed: 1,

@@ -8,6 +8,9 @@ use std::process::{Command, Output};
 use fairlock_testing as _; // the watchdog
 use serde_json::Value;
 
+/// A scenario.
+const CACHE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios/cache.toml");
+
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fairlock")).args(args).output().expect("fairlock starts")
 }
@@ -30,6 +33,10 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["sim"][..], "handoff"),
         (&["sim", "hand-off"], "'handoff'"),
         (&["sim", "uncontended"], "reader-spin"),
+        (&["sim", "no/such.toml"], "scenario no/such.toml: No such file"),
+        (&["sim", "a.toml", "b.toml"], "one by one"),
+        (&["sim", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], "unknown field `bin`"),
+        (&["sim", CACHE, "--threads", "8"], "its file says how many"),
         (&["sim", "handoff", "--machine", "skylake80"], "'skylake_80'"),
         (&["sim", "handoff", "--machine", "no/such.toml"], "name a readable machine file"),
         (&["sim", "handoff", "--policy", "hand_off"], "'fairlock:handoff'"),
@@ -448,4 +455,31 @@ fn too_little_memory_for_the_threads_is_told_in_words() {
     let wanted =
         "no memory for the stacks of 4000 threads: Cannot allocate memory (os error 12); use fewer";
     assert!(printed.contains(wanted) && !printed.contains("panicked"), "{printed}");
+}
+
+#[test]
+fn a_scenario_is_simulated_and_run_group_by_group() {
+    let dir = tempfile::tempdir().unwrap();
+    for args in [
+        &["sim", CACHE, "--locks", "default", "--machine", "opteron_4", "--duration", "20ms"][..],
+        &["bench", CACHE, "--locks", "fairlock:default,std", "--secs", "0.05", "--runs", "1"],
+    ] {
+        let (table, document) = run_json(args, &dir.path().join("scenario.json"));
+        assert!(table.contains("scenario cache"), "{table}");
+        let rows = document["rows"].as_array().unwrap();
+        for (group, threads) in [("lookups", 24), ("updates", 4), ("audit", 1)] {
+            let of_group = || rows.iter().filter(|row| row["group"] == group);
+            assert!(of_group().all(|row| row["threads"] == threads && row["scenario"] == "cache"));
+            // Whoever does not come at fixed times does something in any window.
+            let is_busy = |row: &Value| row["ops_per_s"].as_f64() > Some(0.0);
+            assert!(
+                of_group().count() > 0 && (group == "audit" || of_group().all(is_busy)),
+                "{table}"
+            );
+        }
+        let all: Vec<_> = rows.iter().filter(|row| row.get("group").is_none()).collect();
+        let sides: Vec<_> = all.iter().map(|row| row["side"].as_str().unwrap()).collect();
+        assert!(sides.starts_with(&["read", "write", "all"]), "{sides:?}");
+        assert!(all.iter().all(|row| row["threads"] == 29));
+    }
 }

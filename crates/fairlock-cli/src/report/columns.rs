@@ -22,11 +22,12 @@ const fn column(head: &'static str, cell: fn(&Measured<'_>) -> Option<String>) -
     Column { head, cell }
 }
 
-const COLUMNS: [Column; 34] = [
+const COLUMNS: [Column; 35] = [
     column("side", |m| {
         let side = m.row.side;
         (side != crate::cell::Side::All && m.read.is_none()).then(|| side.name().to_owned())
     }),
+    column("group", |m| m.row.group.clone()),
     column("holder", |m| m.row.range.holder.map(|holder| holder.name().to_owned())),
     column("lock", |m| Some(m.row.lock.clone())),
     column("kop/s", |m| figures(m).ops_per_s.map(kops)),

@@ -83,7 +83,9 @@ pub fn baseline_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
         _ if is_real(row) => "fairlock:default",
         // The unfair lock lets one side have everything.
         Workload::Handoff if row.case == Case::Mixed => "fairlock:handoff",
-        Workload::Think | Workload::Spread | Workload::Idle => grid::program_base(row.range.form),
+        Workload::Think | Workload::Spread | Workload::Idle | Workload::Scenario => {
+            grid::program_base(row.range.form)
+        }
         Workload::ReaderSpin => "fairlock:reader_spin_always",
         _ => "fairlock:unfair",
     };

@@ -7,6 +7,7 @@ use crate::cell::{Case, Form, Workload};
 use crate::error::Error;
 use crate::plan::{once, or_default, parse_forms, parse_holders};
 use crate::workload::range::Shape;
+use crate::workload::scenario::Scenario;
 use crate::workload::setup::{self, Chosen, Setup};
 use crate::workload::{batch, direct_io, handoff, idle, program, reader_spin, spread, think};
 
@@ -83,6 +84,10 @@ pub const ALL: [Grid; 15] = [
     Grid { workload: Workload::Idle, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
 ];
 
+/// What the user's file says, on a machine of middling size unless told.
+pub const SCENARIO: Grid =
+    Grid { workload: Workload::Scenario, machine: "nvme_8", locks: PROGRAM_LOCKS };
+
 const RANGE_LOCKS: &[&str] =
     &["ref:rwsem_2017", "fairlock:range_fifo", "fairlock:default", "fairlock:range"];
 
@@ -135,6 +140,7 @@ pub struct Configuration {
     pub outside_ns: u64,
     pub halt_ns: u64,
     pub range: Setup,
+    pub scenario: Option<Scenario>,
     /// Virtual time to simulate.
     pub secs: f64,
     pub quick_secs: f64,
@@ -153,6 +159,7 @@ impl Configuration {
             outside_ns: 0,
             halt_ns: 0,
             range: Setup::default(),
+            scenario: None,
             secs,
             quick_secs: secs / 10.0,
         }
@@ -178,6 +185,18 @@ impl Grid {
     /// Whether a first impression does without it.
     pub fn is_left_out_when_quick(&self) -> bool {
         self.locks == PROGRAM_LOCKS && self.machine != "opteron_4"
+    }
+
+    /// The one configuration of a scenario.
+    pub fn of_scenario(scenario: &Scenario) -> Configuration {
+        const SECS: f64 = 0.3;
+        let (threads, readers, writers) = scenario.threads();
+        Configuration {
+            threads,
+            range: scenario.setup(),
+            scenario: Some(scenario.clone()),
+            ..Configuration::new(Case::Busy, (readers, writers), SECS)
+        }
     }
 
     /// The configurations on a machine, as published or as asked for.

@@ -13,11 +13,12 @@ use super::locks;
 use super::machines;
 use super::real::RealRun;
 use super::unknowns;
-use crate::cell::Cell;
+use crate::cell::{Cell, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::locks::custom;
-use crate::plan::{check_program, once, parse_cases, unknown};
+use crate::plan::{check_program, check_scenario, once, parse_cases, unknown};
+use crate::workload::scenario::file;
 
 /// More threads than the simulated machine takes.
 const MOST_THREADS: usize = 4_000;
@@ -44,7 +45,18 @@ pub struct SimCell {
 
 /// The plan for these workloads; for the cells of a real run, if there is one.
 pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> Result<Plan, Error> {
-    let grids = parse_workloads(workloads)?;
+    let (scenario, workloads) = file::among(workloads)?;
+    let mut grids = match scenario {
+        Some(_) if workloads.is_empty() => Vec::new(),
+        _ => parse_workloads(&workloads)?,
+    };
+    if let Some(scenario) = &scenario {
+        check_scenario(scenario, &flags.threads, MOST_THREADS)?;
+        if real.is_some() {
+            return Err(Error::usage("--real is not for a scenario: leave it out"));
+        }
+        grids.push(&grid::SCENARIO);
+    }
     let locks = custom::rejoined(&flags.locks);
     let locks = match &flags.sweep {
         Some(sweep) => custom::swept(locks, sweep),
@@ -73,7 +85,13 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
             }
             None => {
                 for (machine, gap_ns) in variants(machine, flags)? {
-                    for configuration in grid.configurations(&machine, flags)? {
+                    let configurations = match &scenario {
+                        Some(scenario) if grid.workload == Workload::Scenario => {
+                            vec![Grid::of_scenario(scenario)]
+                        }
+                        _ => grid.configurations(&machine, flags)?,
+                    };
+                    for configuration in configurations {
                         if !cases.is_empty() && !cases.contains(&configuration.case) {
                             continue;
                         }
@@ -165,6 +183,7 @@ fn cell(
         cs_load: configuration.cs_load,
         outside_ns: configuration.outside_ns,
         range: configuration.range,
+        scenario: configuration.scenario.clone(),
         disturbance: disturbance(machine, flags),
         secs,
         seed: flags.seed,
@@ -234,7 +253,10 @@ pub fn workloads() -> Vec<&'static str> {
 fn parse_workloads(names: &[String]) -> Result<Vec<&'static Grid>, Error> {
     let known = workloads();
     if names.is_empty() {
-        return Err(Error::usage(format!("name a workload to simulate: {}", known.join(", "))));
+        let known = known.join(", ");
+        return Err(Error::usage(format!(
+            "name a workload to simulate: {known}; or a scenario: FILE.toml"
+        )));
     }
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(unknown("workload", name, &known));

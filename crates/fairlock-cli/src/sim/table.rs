@@ -6,7 +6,7 @@ use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::Row;
-use crate::table::{or_dash, program};
+use crate::table::{or_dash, program, scenario};
 use crate::units::{count, digits, kops, percent, time};
 
 /// The tables of all workloads in `rows`, so wide at most, each with its judgement.
@@ -27,6 +27,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
             Workload::Think | Workload::Spread | Workload::Idle => {
                 program::simulated(workload, &rows.iter().collect::<Vec<_>>(), width)
             }
+            Workload::Scenario => scenario::groups(&rows.iter().collect::<Vec<_>>(), width),
             _ if by_column => both_sides(&title, &rows, width),
             _ => lines(&title, &rows, width),
         });

@@ -2,47 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::{marked, or_dash, ratio, spread};
+use super::shown::{LOCK, MACHINE, Shown, figure, less, minor, shared, table};
+use super::{or_dash, ratio, spread};
 use crate::cell::{Case, Form, Side, Workload};
-use crate::layout::{Column, NOTHING, Table};
+use crate::layout::NOTHING;
 use crate::locks::is_peer;
 use crate::row::Row;
 use crate::units::{count, kops, percent, time};
 use crate::workload::idle::Holder;
 
-/// One column: its head, what it may lose, and what it shows of a row.
-#[derive(Clone, Copy)]
-struct Shown {
-    head: &'static str,
-    column: fn(&'static str) -> Column,
-    cell: fn(&Row) -> String,
-}
-
-/// What was run, to be said once for all rows where it is the same;
-const fn shared(head: &'static str, cell: fn(&Row) -> String) -> Shown {
-    Shown { head, column: |head| Column::figure(head).shared(), cell }
-}
-
-/// what came of it;
-const fn figure(head: &'static str, cell: fn(&Row) -> String) -> Shown {
-    Shown { head, column: |head| Column::figure(head), cell }
-}
-
-/// and what may be left out, the first before the second.
-const fn minor(head: &'static str, cell: fn(&Row) -> String) -> Shown {
-    Shown { head, column: |head| Column::figure(head).rank(1), cell }
-}
-
-const fn less(head: &'static str, cell: fn(&Row) -> String) -> Shown {
-    Shown { head, column: |head| Column::figure(head).rank(2), cell }
-}
-
-const MACHINE: Shown = shared("machine", |row| or_dash(row.machine.clone(), |name| name));
 const FORM: Shown = shared("form", |row| or_dash(row.range.form, |form| form.name().to_owned()));
 const INSIDE: Shown =
     shared("inside", |row| or_dash(row.range.section_ns, |ns| time(u64::from(ns))));
-const LOCK: Shown = Shown { head: "lock", column: |_| Column::lock(), cell: marked };
-
 const FREE: Shown = figure("free", |row| or_dash(row.figures.free_while_waited, percent));
 
 /// `think` and `spread`: what a cell is, beside its machine and form,
@@ -133,14 +104,7 @@ fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize
         _ => ("idle: how long a free lock is waited for", &IDLE, &WAITED, IDLE_NOTE),
     };
     let all = [&[MACHINE, FORM][..], cell, &[LOCK], figures].concat();
-    // A column that no row has anything in says nothing.
-    let is_used = |shown: &&Shown| rows.iter().any(|row| (shown.cell)(row) != NOTHING);
-    let columns: Vec<&Shown> = all.iter().filter(is_used).collect();
-    let mut table = Table::new(columns.iter().map(|shown| (shown.column)(shown.head)));
-    for row in rows {
-        table.row(columns.iter().map(|shown| (shown.cell)(row)));
-    }
-    table.titled(title, note, width)
+    table(&all, rows).titled(title, note, width)
 }
 
 /// The rows that stand for a whole cell: both sides, or the only one.

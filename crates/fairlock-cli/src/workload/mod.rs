@@ -13,6 +13,7 @@ pub mod random;
 pub mod range;
 pub mod read_mostly;
 pub mod reader_spin;
+pub mod scenario;
 pub mod setup;
 pub mod spread;
 mod tally;
@@ -40,6 +41,7 @@ pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Ce
         Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
         Workload::Think | Workload::Spread => program::run::<ManyLocks<L>, T>(cell, testbed),
         Workload::Idle => idle::run::<ManyLocks<L>, T>(cell, testbed),
+        Workload::Scenario => scenario::run::<ManyLocks<L>, T>(cell, testbed),
         Workload::Batch | Workload::Range | Workload::Condvar => {
             unreachable!("a workload for other locks")
         }
@@ -55,6 +57,7 @@ pub fn run_mutex_cell<M: BenchMutex, T: Testbed>(
         Workload::Batch => batch::run::<M, T>(cell, testbed),
         Workload::Think | Workload::Spread => program::run::<ManyMutexes<M>, T>(cell, testbed),
         Workload::Idle => idle::run::<ManyMutexes<M>, T>(cell, testbed),
+        Workload::Scenario => scenario::run::<ManyMutexes<M>, T>(cell, testbed),
         _ => uncontended::run_mutex::<M, T>(cell, testbed),
     }
 }

@@ -34,6 +34,9 @@ pub struct Setup {
     /// Locks, or positions, of which each operation is on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub among: Option<usize>,
+    /// Of the groups of a scenario.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_number: Option<u16>,
     /// What a holder does after its section.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,

@@ -135,6 +135,14 @@ impl Both {
         if reads { &mut self.read } else { &mut self.write }
     }
 
+    /// How long it waited, for either.
+    pub fn waits(&self) -> Durations {
+        let mut all = Durations::new();
+        all.merge(&self.read.waits);
+        all.merge(&self.write.waits);
+        all
+    }
+
     /// The report of the sides (reads, writes) that threads are on, both in the order of
     /// the threads.
     pub fn report(

@@ -97,6 +97,7 @@ mod tests {
             cs_load: 0,
             outside_ns: 0,
             range: Setup::default(),
+            scenario: None,
             disturbance: Disturbance::default(),
             secs: 0.0,
             seed: 1,

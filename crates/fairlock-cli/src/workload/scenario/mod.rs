@@ -1,0 +1,267 @@
+//! `scenario`: what the user's file says. Groups of threads, each with a round of steps that it
+//! repeats: take one of these locks, work, sleep, take another one inside.
+
+pub mod file;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::random::Random;
+use super::setup::Setup;
+use super::tally::{Both, Durations, Tally};
+use super::team::{Padded, Phase};
+use super::testbed::{Testbed, Wanted};
+use crate::cell::{Case, Cell, CellReport, Form, GroupReport, Side, SideReport};
+use crate::error::Error;
+use crate::locks::range::{BenchRange, Range, users};
+
+/// The section is what the file says.
+pub const CASES: [Case; 1] = [Case::Busy];
+
+/// Groups of threads, and the locks they share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// The name of the file, without what follows the dot.
+    pub name: String,
+    /// As what the locks are used.
+    pub form: Form,
+    /// All locks together.
+    pub locks: u64,
+    pub groups: Vec<Group>,
+}
+
+/// Threads that do the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    pub name: String,
+    pub threads: usize,
+    /// When its first round begins.
+    pub start_ns: u64,
+    /// How often a round begins, on average; none: as soon as the one before is over.
+    pub every_ns: Option<u64>,
+    pub round: Vec<Step>,
+}
+
+/// A part of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// One of these locks is held meanwhile.
+    pub lock: Option<Taken>,
+    pub work_ns: u64,
+    /// After the work.
+    pub sleep_ns: u64,
+    /// After the sleep.
+    pub steps: Vec<Step>,
+    /// In a million rounds it is done in so many,
+    pub chance: u32,
+    /// and then so often.
+    pub times: u32,
+}
+
+/// Which lock a step takes, and how: one of `count`, as it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    pub first: u64,
+    pub count: u64,
+    pub reads: bool,
+}
+
+/// What [`Step::chance`] is out of.
+pub const ALWAYS: u32 = 1_000_000;
+
+impl Scenario {
+    /// What its cells are set up with.
+    pub fn setup(&self) -> Setup {
+        Setup { form: Some(self.form), ..Setup::default() }
+    }
+
+    /// How many threads there are, how many of them read, and how many write.
+    pub fn threads(&self) -> (usize, usize, usize) {
+        let of = |does: fn(&Group) -> bool| {
+            self.groups.iter().filter(|group| does(group)).map(|group| group.threads).sum()
+        };
+        (
+            of(|_| true),
+            of(|group| takes(&group.round, true)),
+            of(|group| takes(&group.round, false)),
+        )
+    }
+
+    /// The group of a thread, by number.
+    fn group_of(&self, mut index: usize) -> usize {
+        let is_its = |group: &Group| {
+            let is_its = index < group.threads;
+            index = index.saturating_sub(group.threads);
+            is_its
+        };
+        self.groups.iter().position(is_its).expect("there are as many threads as in all groups")
+    }
+}
+
+/// Whether any of the steps reads, or writes.
+fn takes(steps: &[Step], reads: bool) -> bool {
+    steps
+        .iter()
+        .any(|step| step.lock.is_some_and(|lock| lock.reads == reads) || takes(&step.steps, reads))
+}
+
+/// What a thread works with.
+struct Place<'a, L: BenchRange, T: Testbed> {
+    testbed: &'a T,
+    gate: &'a T::Gate,
+    lock: &'a L,
+    user: &'a L::User,
+}
+
+/// What it has for itself.
+struct Own {
+    random: Random,
+    both: Both,
+    rounds: u64,
+    lengths: Durations,
+    /// How many locks it holds.
+    held: usize,
+}
+
+/// Runs one cell.
+pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+    let scenario =
+        cell.scenario.as_ref().ok_or_else(|| Error::usage("a cell without its scenario"))?;
+    let lock = Padded(L::create(scenario.locks)?);
+    let users = users(&lock.0, cell.threads)?;
+    let (window, all) = testbed.run_team(cell, cell.threads, |index, gate| {
+        let place = Place { testbed, gate, lock: &lock.0, user: &users[index] };
+        let mut own = Own {
+            random: Random::new(cell.seed, index),
+            both: Both::new(),
+            rounds: 0,
+            lengths: Durations::new(),
+            held: 0,
+        };
+        place.rounds(&scenario.groups[scenario.group_of(index)], &mut own);
+        own
+    })?;
+    Ok(report(scenario, window, all, testbed.ns_per_tick()))
+}
+
+impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
+    /// One thread of a group.
+    fn rounds(&self, group: &Group, own: &mut Own) {
+        let begin = self.testbed.now();
+        let mut due_ns = group.start_ns;
+        loop {
+            let passed_ns = (self.testbed.now() - begin) as f64 * self.testbed.ns_per_tick();
+            if due_ns as f64 > passed_ns {
+                self.testbed.sleep(Duration::from_nanos(due_ns - passed_ns as u64));
+            }
+            let began = self.testbed.now();
+            self.steps(&group.round, own);
+            let phase = self.testbed.phase(self.gate);
+            match phase {
+                Phase::WarmUp => {}
+                Phase::Measure => {
+                    own.rounds += 1;
+                    own.lengths.record(self.testbed.now() - began);
+                }
+                Phase::Stop => return,
+            }
+            // Half to one and a half times as long as on average, or threads would fall into step.
+            due_ns += group.every_ns.map_or(0, |ns| ns / 2 + own.random.below(ns + 1));
+        }
+    }
+
+    fn steps(&self, steps: &[Step], own: &mut Own) {
+        for step in steps {
+            if step.chance < ALWAYS && own.random.below(ALWAYS.into()) >= step.chance.into() {
+                continue;
+            }
+            for _ in 0..step.times {
+                if self.testbed.phase(self.gate) == Phase::Stop {
+                    return;
+                }
+                match step.lock {
+                    Some(lock) => self.locked(lock, step, own),
+                    None => self.inside(step, own),
+                }
+            }
+        }
+    }
+
+    /// What a step does, its lock apart.
+    fn inside(&self, step: &Step, own: &mut Own) {
+        if step.work_ns > 0 {
+            self.testbed.work(step.work_ns);
+        }
+        if step.sleep_ns > 0 {
+            self.testbed.sleep(Duration::from_nanos(step.sleep_ns));
+        }
+        self.steps(&step.steps, own);
+    }
+
+    /// A step with its lock.
+    fn locked(&self, taken: Taken, step: &Step, own: &mut Own) {
+        let position = taken.first + own.random.below(taken.count);
+        let range: Range = position..=position;
+        let side = if taken.reads { Side::Read } else { Side::Write };
+        // Who is told for how long locks are free knows threads that hold one.
+        let is_first = own.held == 0;
+        let asked = if is_first {
+            self.testbed.asks_for(side, Wanted::Lock(position as usize))
+        } else {
+            self.testbed.now()
+        };
+        let section = || {
+            let acquired = if is_first { self.testbed.acquired(side) } else { self.testbed.now() };
+            own.held += 1;
+            self.inside(step, own);
+            own.held -= 1;
+            if is_first {
+                self.testbed.leaves(side);
+            }
+            acquired
+        };
+        let acquired = if taken.reads {
+            self.lock.read(self.user, &range, section)
+        } else {
+            self.lock.write(self.user, &range, section)
+        };
+        if is_first {
+            self.testbed.released(side);
+        }
+        let phase = self.testbed.phase(self.gate);
+        own.both.side(taken.reads).count(phase, acquired.saturating_sub(asked));
+    }
+}
+
+fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64) -> CellReport {
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    let mut groups: Vec<Vec<(u64, Durations, Durations)>> =
+        scenario.groups.iter().map(|_| Vec::new()).collect();
+    for (index, own) in all.into_iter().enumerate() {
+        let number = scenario.group_of(index);
+        groups[number].push((own.rounds, own.both.waits(), own.lengths));
+        // Each side's threads are those that may be on it.
+        let round = &scenario.groups[number].round;
+        reads.extend(takes(round, true).then_some(own.both.read));
+        writes.extend(takes(round, false).then_some(own.both.write));
+    }
+    let groups = scenario.groups.iter().zip(groups).map(|(group, threads)| {
+        let ops = threads.iter().map(|(rounds, ..)| *rounds).collect();
+        let (waits, lengths): (Vec<_>, Vec<_>) =
+            threads.into_iter().map(|(_, waits, lengths)| (waits, lengths)).unzip();
+        let wait = Durations::summarize(waits, ns_per_tick);
+        let latency = Durations::summarize(lengths, ns_per_tick);
+        GroupReport {
+            name: group.name.clone(),
+            report: SideReport { ops, wait, latency, ..SideReport::default() },
+        }
+    });
+    CellReport {
+        elapsed_secs: window.as_secs_f64(),
+        groups: groups.collect(),
+        read: Tally::report(reads, ns_per_tick),
+        write: Tally::report(writes, ns_per_tick),
+        ..CellReport::default()
+    }
+}
