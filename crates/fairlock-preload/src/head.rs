@@ -112,6 +112,30 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         self.exchange(0, WRITER).is_ok()
     }
 
+    /// The same where the process has one thread, whose signal handlers leave a lock as they find
+    /// it: without any locked operation.
+    #[inline(always)]
+    #[cfg_attr(any(test, fairlock_loom), allow(dead_code, reason = "called by mutexes"))]
+    pub(crate) fn write_alone(&self) -> bool {
+        // Relaxed, here and below: there is nobody to order it for. Another thread that comes
+        // into being sees it.
+        let free = self.word.load(Ordering::Relaxed) == 0;
+        if free {
+            self.word.store(WRITER, Ordering::Relaxed);
+        }
+        free
+    }
+
+    #[inline(always)]
+    #[cfg_attr(any(test, fairlock_loom), allow(dead_code, reason = "called by mutexes"))]
+    pub(crate) fn leave_write_alone(&self) -> bool {
+        let writes = self.word.load(Ordering::Relaxed) == WRITER;
+        if writes {
+            self.word.store(0, Ordering::Relaxed);
+        }
+        writes
+    }
+
     /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there
     /// is no other.
     #[inline(always)]

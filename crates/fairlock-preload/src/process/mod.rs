@@ -1,5 +1,6 @@
 //! What the process has once.
 
+pub(crate) mod alone;
 pub(crate) mod config;
 pub(crate) mod fork;
 pub(crate) mod memory;
@@ -28,6 +29,7 @@ extern "C" fn start() {
         return;
     }
     thread::start();
+    alone::start();
     fork::start();
     // Each looks symbols up once. Later that could wait for a thread which loads a
     // library and, in its constructor, waits for a lock.

@@ -15,6 +15,7 @@ use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, pthread_mutex_t};
 use super::enter::{Inflatable, try_write, write};
 use super::until::Until;
 use crate::head::Exit;
+use crate::process::alone;
 use crate::process::config::{self, Kind};
 use crate::process::real;
 use crate::process::registry::{self, Head};
@@ -33,7 +34,9 @@ pub(super) struct Mutex {
     _users: u32,
     /// `__kind`.
     kind: AtomicI32,
-    _spins: u32,
+    /// Not zero once the mutex is inflated: a hint not to write to the head in vain. The holder's.
+    /// (`__spins`)
+    inflated: AtomicU32,
     /// `__list`: of robust mutexes, and those that inherit priorities.
     head: Head,
     _next: usize,
@@ -82,6 +85,11 @@ impl Mutex {
     }
 
     #[inline(always)]
+    fn seems_inflated(&self) -> bool {
+        self.inflated.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline(always)]
     fn kind(&self) -> c_int {
         self.kind.load(Ordering::Relaxed)
     }
@@ -91,7 +99,13 @@ impl Mutex {
     #[inline(always)]
     fn lock_at_once(&self) -> bool {
         let (me, kind) = (thread::state(), self.kind());
-        let taken = kind & NOT_OURS == 0 && me.may_use_thin_mutexes() && self.head.write_at_once();
+        if kind & NOT_OURS != 0 || !me.may_use_thin_mutexes() || self.seems_inflated() {
+            return false;
+        }
+        let taken = match alone::is_alone() {
+            true => self.head.write_alone(),
+            false => self.head.write_at_once(),
+        };
         if taken {
             self.note(kind, me);
         }
@@ -117,7 +131,12 @@ impl Mutex {
 
     // ---- in general ----
 
-    fn lock(&self, until: impl FnOnce() -> Result<Until, c_int>) -> c_int {
+    fn lock(&self) -> c_int {
+        self.lock_until(None::<fn() -> _>)
+    }
+
+    /// Until when is asked only if the caller has to wait.
+    fn lock_until(&self, until: Option<impl FnOnce() -> Result<Until, c_int>>) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
         match kind & TYPE {
@@ -126,13 +145,18 @@ impl Mutex {
             RECURSIVE => return self.lock_again(),
             _ => return EDEADLK,
         }
-        let entry = self.enter(me, Head::write);
-        if let Ok(slot) = self.inside(entry, false, try_write) {
-            return self.taken(kind, me, slot);
-        }
-        let until = match until() {
-            Ok(until) => until,
-            Err(errno) => return errno,
+        let until = match until {
+            None => Until::Forever,
+            Some(until) => {
+                let entry = self.enter(me, Head::write);
+                if let Ok(slot) = self.inside(entry, false, try_write) {
+                    return self.taken(kind, me, slot);
+                }
+                match until() {
+                    Ok(until) => until,
+                    Err(errno) => return errno,
+                }
+            }
         };
         let entry = self.wait_to_enter(me, Head::write, &until);
         match self.inside(entry, true, |slot| write(slot, me, &until)) {
@@ -163,6 +187,9 @@ impl Mutex {
 
     fn taken(&self, kind: c_int, me: &State, slot: Option<&Slot<Preload>>) -> c_int {
         self.note(kind, me);
+        if self.seems_inflated() != slot.is_some() {
+            self.inflated.store(slot.is_some().into(), Ordering::Relaxed);
+        }
         if let Some(slot) = slot.filter(|_| me.observes()) {
             slot.stats.note_write(me.tid());
         }
@@ -202,7 +229,12 @@ impl Mutex {
             self.count.store(0, Ordering::Relaxed);
         }
         self.owner.store(0, Ordering::Relaxed);
-        if !self.head.leave_write_at_once() {
+        let left = !self.seems_inflated()
+            && match alone::is_alone() {
+                true => self.head.leave_write_alone(),
+                false => self.head.leave_write_at_once(),
+            };
+        if !left {
             self.give_up_slot();
         }
     }
@@ -256,7 +288,7 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
     unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
         // SAFETY: the caller's promise.
         match unsafe { ours(mutex) } {
-            Some(mutex) => mutex.lock(|| Ok(Until::Forever)),
+            Some(mutex) => mutex.lock(),
             // SAFETY: as above.
             None => unsafe { real::mutex_lock(mutex) },
         }

@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
     // SAFETY: see above.
     match unsafe { ours(mutex) } {
         // SAFETY: see above.
-        Some(mutex) => mutex.lock(|| unsafe { Until::new(CLOCK_REALTIME, until) }),
+        Some(mutex) => mutex.lock_until(Some(|| unsafe { Until::new(CLOCK_REALTIME, until) })),
         // SAFETY: see above.
         None => unsafe { real::mutex_timedlock(mutex, until) },
     }
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
     match unsafe { ours(mutex) } {
         Some(_) if !is_known(clock) => libc::EINVAL,
         // SAFETY: see above.
-        Some(mutex) => mutex.lock(|| unsafe { Until::new(clock, until) }),
+        Some(mutex) => mutex.lock_until(Some(|| unsafe { Until::new(clock, until) })),
         // SAFETY: see above.
         None => unsafe { real::mutex_clocklock(mutex, clock, until) },
     }
