@@ -77,7 +77,8 @@ pub enum Command {
         #[command(flatten)]
         flags: TortureFlags,
     },
-    /// Run a program with our locks under its pthread_rwlock_*, and report on them
+    /// Run a program with our locks under its pthread rwlocks, mutexes and condition variables, and
+    /// report on them
     Run {
         #[command(flatten)]
         flags: RunFlags,

@@ -64,8 +64,15 @@ fn the_lock_that_was_waited_for_is_in_the_table() {
     assert!(table.contains("policy default"), "{table}");
     let lock = table.lines().find(|line| line.starts_with("waits+")).expect(&table);
     let columns: Vec<_> = lock.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
-    assert_eq!((columns[2], columns[4], columns[5]), ("1", "1", "1"), "{table}");
-    assert!(columns[1].ends_with(" ms"), "{table}");
+    assert_eq!((columns[1], columns[3]), ("rwlock", "1"), "{table}");
+    assert_eq!((columns[5], columns[6]), ("1", "1"), "{table}");
+    assert!(columns[2].ends_with(" ms"), "{table}");
+}
+
+#[test]
+fn locks_that_were_not_asked_for_are_not_in_the_table() {
+    let named = |only| stderr(&run(&["--only", only, "--", waits()])).contains("waits+");
+    assert!(named("rwlock") && !named("mutex"));
 }
 
 #[test]
@@ -138,7 +145,7 @@ fn what_is_preloaded_already_stays() {
 #[test]
 fn a_program_without_locks_is_said_to_have_none() {
     let output = run(&["true"]);
-    assert!(output.status.success() && stderr(&output).contains("took no pthread_rwlock_t"));
+    assert!(output.status.success() && stderr(&output).contains("took none of the locks"));
 }
 
 #[test]

@@ -74,9 +74,10 @@
 //! | key | value |
 //! |---|---|
 //! | `pid`, `policy` | the process, and its `FAIRLOCK_POLICY` |
+//! | `kind` | `rwlock` or `mutex`; that of the last one, if there were several at the address |
 //! | `address` | of the lock, a string in hexadecimal |
 //! | `object`, `symbol`, `offset` | the loaded file and the (exported) symbol that it is in, and how far from that symbol, or else from the file's beginning; `null` in allocated memory, and always in a report by signal |
-//! | `reads`, `writes` | how often it was taken each way |
+//! | `reads`, `writes` | how often it was taken each way; a mutex is written |
 //! | `waits`, `wait_total_ns`, `wait_max_ns` | how often it could not be had at once, and how long that took; waits that were given up included |
 //! | `readers`, `writer`, `waiting` | who is inside: how many readers, or the writing thread's number (0: none); and whether anyone waits |
 //! | `destroyed` | by `pthread_rwlock_destroy`. The next lock at the address goes on counting |

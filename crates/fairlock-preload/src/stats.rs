@@ -1,6 +1,6 @@
 //! What is counted of a lock while `FAIRLOCK_STATS` asks for it.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use fairlock::events::EventCounts;
 
@@ -18,6 +18,8 @@ pub(crate) struct Stats {
     pub(crate) writer: AtomicU32,
     /// The program has destroyed it.
     pub(crate) destroyed: AtomicBool,
+    /// What it is: a `config::Kind`.
+    pub(crate) kind: AtomicU8,
     pub(crate) events: EventCounts,
 }
 
@@ -31,6 +33,7 @@ impl Stats {
             longest_ns: AtomicU64::new(0),
             writer: AtomicU32::new(0),
             destroyed: AtomicBool::new(false),
+            kind: AtomicU8::new(0),
             events: EventCounts::new(),
         }
     }

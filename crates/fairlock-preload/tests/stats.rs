@@ -53,6 +53,7 @@ fn every_lock_is_counted_until_the_process_exits() {
     let lock = named(&locks);
     assert!(lock["object"].as_str().unwrap().ends_with("stats"));
     assert_eq!((&lock["reads"], &lock["writes"]), (&4.into(), &1.into()));
+    assert_eq!(lock["kind"], "rwlock");
     assert_eq!((&lock["waits"], &lock["readers"]), (&1.into(), &1.into()));
     let longest = lock["wait_max_ns"].as_u64().unwrap();
     assert!(longest >= 20_000_000, "it waited for {longest} ns");
@@ -62,6 +63,17 @@ fn every_lock_is_counted_until_the_process_exits() {
     let other = locks.iter().find(|lock| lock["object"].is_null()).unwrap();
     assert_eq!((&other["writes"], &other["waits"]), (&1.into(), &0.into()));
     assert_eq!(other["destroyed"], true);
+}
+
+#[test]
+fn a_mutex_is_counted_as_one() {
+    let file = folder("mutex").join("report");
+    succeeds(&mut observed("mutexes", &file));
+    let locks = locks(&file);
+    let lock = named(&locks);
+    assert_eq!((&lock["kind"], &lock["writes"]), (&"mutex".into(), &3.into()));
+    assert_eq!((&lock["reads"], &lock["waits"]), (&0.into(), &1.into()));
+    assert!(lock["wait_max_ns"].as_u64().unwrap() >= 20_000_000 && lock["writer"] != 0);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! `fairlock run`: an unchanged program with our locks under its `pthread_rwlock_*`,
-//! and the report on them.
+//! `pthread_mutex_*` and `pthread_cond_*`, and the report on them.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -15,12 +15,18 @@ pub use linux::run;
 /// What `FAIRLOCK_POLICY` can be.
 const POLICIES: [&str; 5] = ["default", "unfair", "handoff", "no_reader_spin", "writer_phase"];
 
+/// What `FAIRLOCK_ONLY` can be.
+const KINDS: [&str; 2] = ["rwlock", "mutex"];
+
 /// What to run, and how.
 #[derive(Args)]
 pub struct RunFlags {
     /// How locks decide who goes next
     #[arg(long, value_name = "POLICY", value_parser = POLICIES)]
     pub policy: Option<String>,
+    /// Serve these locks only, and leave the others to glibc; condition variables go with mutexes
+    #[arg(long, value_name = "KIND", value_parser = KINDS)]
+    pub only: Option<String>,
     /// Also keep the report in this file, a line of JSON for each lock; `-` is stdout, after
     /// what the program wrote there
     #[arg(long, value_name = "FILE")]

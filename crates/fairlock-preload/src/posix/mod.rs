@@ -72,7 +72,7 @@ impl Inflatable for Lock {
     }
 
     fn inflate(&self) -> &'static Slot<Preload> {
-        let slot = registry::inflate(&self.head, self.address());
+        let slot = registry::inflate(&self.head, self.address(), config::Kind::Rwlock);
         // The caller is not inside yet: the lock stays.
         self.inflated.store(1, Ordering::Relaxed);
         slot

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock::platform::Platform;
 use fairlock::platform::linux::Linux;
 
-use super::config::{self, Mode};
+use super::config::{self, Kind, Mode};
 use super::fork;
 use super::pool::{Pool, Pooled};
 use super::table::{Table, spread_over};
@@ -51,9 +51,9 @@ fn table(address: usize) -> &'static Table {
 }
 
 /// The slot of the lock at `address`, whose head this is: with whoever is inside now, if
-/// the lock was thin.
+/// the lock was thin; it is of this kind.
 #[cold]
-pub(crate) fn inflate(head: &Head, address: usize) -> &'static Slot {
+pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> &'static Slot {
     if SLOTS.is_drained() && config::mode() != Mode::Stats {
         sweep();
     }
@@ -74,6 +74,7 @@ pub(crate) fn inflate(head: &Head, address: usize) -> &'static Slot {
         slot
     });
     slot.stats.destroyed.store(false, Ordering::Relaxed);
+    slot.stats.kind.store(kind as u8, Ordering::Relaxed);
     // Nobody else inflates this lock while this thread has the mutex.
     head.inflate(address, slot).err().unwrap_or(slot)
 }
@@ -186,23 +187,23 @@ mod tests {
     fn a_lock_is_inflated_once_with_whoever_is_inside() {
         let head = &heads(1)[0];
         assert!(head.read_at_once() && head.read_at_once());
-        let slot = inflate(head, address(head));
+        let slot = inflate(head, address(head), Kind::Rwlock);
         assert_eq!(slot.sem().snapshot().readers, 2);
-        assert!(ptr::eq(slot, inflate(head, address(head))));
+        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock)));
         assert_eq!(slot.sem().snapshot().readers, 2);
     }
 
     #[test]
     fn an_abandoned_lock_leaves_its_slot_to_the_next_at_its_address() {
         let head = &heads(1)[0];
-        let slot = inflate(head, address(head));
+        let slot = inflate(head, address(head), Kind::Rwlock);
         slot.sem().write();
         head.clear(); // the program uses its memory for another lock
         assert!(head.write_at_once());
-        assert!(ptr::eq(slot, inflate(head, address(head))));
+        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock)));
         assert!(slot.sem().is_write_locked());
         head.clear();
-        assert!(ptr::eq(slot, inflate(head, address(head))));
+        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock)));
         assert!(!slot.sem().is_locked());
     }
 
@@ -212,7 +213,7 @@ mod tests {
             let heads = heads(2000);
             let mut slots = std::collections::HashSet::new();
             for head in &heads {
-                slots.insert(ptr::from_ref(inflate(head, address(head))));
+                slots.insert(ptr::from_ref(inflate(head, address(head), Kind::Rwlock)));
                 retire(head, address(head));
                 assert!(head.slot(address(head)).is_none() && head.write_at_once());
             }
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn a_copy_of_a_lock_is_another_lock() {
         let heads = heads(2);
-        let slot = inflate(&heads[0], address(&heads[0]));
+        let slot = inflate(&heads[0], address(&heads[0]), Kind::Rwlock);
         // SAFETY: as a program does it that copies the structure.
         unsafe {
             ptr::copy(&raw const heads[0], (&raw const heads[1]).cast_mut(), 1);

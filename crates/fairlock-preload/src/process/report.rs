@@ -150,7 +150,8 @@ fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
     let address = slot.address();
     write!(file, r#"{{"pid":{},"policy":""#, pid())?;
     file.text(config::policy_name().to_bytes())?;
-    write!(file, r#"","address":"{address:#x}""#)?;
+    let kind = config::Kind::name(stats.kind.load(Ordering::Relaxed));
+    write!(file, r#"","kind":"{kind}","address":"{address:#x}""#)?;
     write_names(file, address, symbols)?;
     for (key, count) in [
         ("reads", &stats.reads),

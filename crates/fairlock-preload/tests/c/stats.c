@@ -28,6 +28,29 @@ static void counts(void) {
     EXPECT(pthread_rwlock_rdlock(&named), 0);
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *lock_it(void *tid) {
+    *(_Atomic pid_t *)tid = gettid();
+    EXPECT(pthread_mutex_lock(&mutex), 0);
+    EXPECT(pthread_mutex_unlock(&mutex), 0);
+    return NULL;
+}
+
+static void mutexes(void) {
+    pthread_t thread;
+    _Atomic pid_t tid = 0;
+    EXPECT(pthread_mutex_lock(&mutex), 0);
+    EXPECT(pthread_create(&thread, NULL, lock_it, (void *)&tid), 0);
+    while (!tid)
+        sched_yield();
+    sleeps(tid);
+    usleep(20000);
+    EXPECT(pthread_mutex_unlock(&mutex), 0);
+    pthread_join(thread, NULL);
+    EXPECT(pthread_mutex_trylock(&mutex), 0);
+}
+
 static void forks(void) {
     one_wait();
     pid_t child = fork();
@@ -96,5 +119,5 @@ static void forks_while_reporting(void) {
     pthread_join(reporter, NULL);
 }
 
-TESTS({"counts", counts}, {"forks", forks}, {"on_signal", on_signal}, {"own_signal", own_signal},
+TESTS({"counts", counts}, {"mutexes", mutexes}, {"forks", forks}, {"on_signal", on_signal}, {"own_signal", own_signal},
       {"forks_while_reporting", forks_while_reporting})

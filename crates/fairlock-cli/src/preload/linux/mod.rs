@@ -42,6 +42,9 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(policy) = &flags.policy {
         command.env("FAIRLOCK_POLICY", policy);
     }
+    if let Some(kind) = &flags.only {
+        command.env("FAIRLOCK_ONLY", kind);
+    }
     catch_signals();
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
     let status = wait(child)?;

@@ -31,6 +31,7 @@ const NOTE: &str = "waits: acquisitions that could not be had at once; inside: w
 struct Lock {
     pid: u32,
     policy: String,
+    kind: String,
     address: String,
     object: Option<String>,
     symbol: Option<String>,
@@ -169,7 +170,7 @@ impl Report {
             };
         }
         if self.locks.is_empty() && self.unreadable == 0 {
-            return "fairlock: the program took no pthread_rwlock_t\n".into();
+            return "fairlock: the program took none of the locks that are served\n".into();
         }
         let (shown, others) = self.shown();
         let mut text = format!("\n{}", self.table(&shown, width));
@@ -217,6 +218,7 @@ impl Report {
         let process = pids.then(|| Column::name("process"));
         let mut table = Table::new(process.into_iter().chain([
             Column::place("lock"),
+            Column::name("kind").rank(2),
             Column::figure("longest wait"),
             Column::figure("waits"),
             Column::figure("total wait").rank(3),
@@ -228,6 +230,7 @@ impl Report {
         for lock in shown {
             let row = [
                 lock.place(),
+                lock.kind.clone(),
                 time(lock.wait_max_ns),
                 count(lock.waits),
                 time(lock.wait_total_ns),
@@ -260,7 +263,7 @@ mod tests {
 
     fn line(symbol: &str, waits: u64, wait_max_ns: u64, reads: u64, writes: u64) -> String {
         let lock = serde_json::json!({
-            "pid": 1, "policy": "default", "address": "0x10", "object": null, "symbol": symbol,
+            "pid": 1, "policy": "default", "kind": "mutex", "address": "0x10", "object": null, "symbol": symbol,
             "offset": 0, "reads": reads, "writes": writes, "waits": waits,
             "wait_total_ns": waits * wait_max_ns, "wait_max_ns": wait_max_ns, "readers": 0,
             "writer": 0, "events": {},

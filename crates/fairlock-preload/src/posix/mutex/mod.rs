@@ -64,7 +64,7 @@ impl Inflatable for Mutex {
     }
 
     fn inflate(&self) -> &'static Slot<Preload> {
-        registry::inflate(&self.head, self.address())
+        registry::inflate(&self.head, self.address(), Kind::Mutex)
     }
 }
 
