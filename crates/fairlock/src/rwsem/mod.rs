@@ -1,54 +1,39 @@
 //! The sleeping reader/writer lock (proposals 1, 2 and 5).
 //!
-//! Read top-down: the lock and its fast paths are here; `read` and `write`
-//! are the slow ways in; `release` the slow way out. Each turns to one of two disciplines:
+//! Read top-down: the lock and its fast paths are here; `slow` has the
+//! slow ways in and out. Each turns to one of two disciplines, two wings of the house:
 //! `tenure` (the default), and `published`; `queued` is what the queue lock guards in both.
-//! Of the latter, `spin` and `osq` are optimistic spinning, `owner` what spinners know of who is inside;
-//! `adaptive` says which side may go past the queue, and `stream` how its readers do;
 //! `downgrade` turns a writer into a reader, `upgrade` a reader into a writer; `recursive` lets
 //! a reader in again;
 //! `priority` has what real-time threads are owed; `pooled` what a lock needs that thin locks
-//! share one after the other. Comments cite the rules of `docs/rules.md`.
+//! share one after the other; `hidden` is for other crates of ours. Comments cite the rules of `docs/rules.md`.
 
-mod adaptive;
-mod adopt;
-mod check;
 mod downgrade;
-mod favour;
 #[cfg(all(test, fairlock_loom))]
 mod full_loom;
+mod hidden;
 #[cfg(all(test, fairlock_loom))]
 mod loom_tests;
-mod osq;
-mod owner;
 mod policy;
 #[cfg(any(feature = "std", fairlock_loom))]
 mod pooled;
 mod priority;
 mod published;
-#[cfg(all(test, fairlock_loom))]
-mod published_loom;
-mod published_wait;
 mod queued;
-mod read;
 mod recursive;
-mod release;
-mod spin;
-mod stream;
+mod slow;
 mod tenure;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
-mod turns;
 mod upgrade;
 mod word;
-mod write;
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
 #[doc(hidden)]
-pub use check::Snapshot;
+pub use hidden::Snapshot;
 pub use policy::{Policy, ReaderSpin};
 use queued::{LockedQueue, Queued};
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -73,14 +58,14 @@ pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
 pub struct Parts<P: Platform> {
     /// The state: see [`word`].
     word: P::AtomicUsize,
-    /// Who wrote last: a thread hint, plus flags: see [`owner`]. Never dereferenced.
+    /// Who wrote last: a thread hint, plus flags. Never dereferenced.
     owner: P::AtomicUsize,
     /// Beside the word, whose cache line whoever asks has just had.
-    favour: favour::Favour<P>,
+    favour: published::Favour<P>,
     /// Under tenure, who took the lock past the queue last.
     holder: tenure::Holder<P>,
     queue: LockedQueue<P>,
-    spinners: spin::Spinners<P>,
+    spinners: published::Spinners<P>,
     policy: Policy,
     events: events::Sink,
 }
@@ -113,10 +98,10 @@ impl<P: Platform> RwSem<P> {
         Self(MayDangle::new(Parts {
             word: P::AtomicUsize::new(word),
             owner: P::AtomicUsize::new(0),
-            favour: favour::Favour::new(),
+            favour: published::Favour::new(),
             holder: tenure::Holder::new(),
             queue: LockedQueue::new(),
-            spinners: spin::Spinners::new(),
+            spinners: published::Spinners::new(),
             policy,
             events: events::Sink::new(),
         }))
@@ -132,10 +117,10 @@ impl<P: Platform> RwSem<P> {
         Self(MayDangle::new(Parts {
             word: ConstZero::ZERO,
             owner: ConstZero::ZERO,
-            favour: favour::Favour::new_const(),
+            favour: published::Favour::new_const(),
             holder: tenure::Holder::new_const(),
             queue: LockedQueue::new_const(),
-            spinners: spin::Spinners::new_const(),
+            spinners: published::Spinners::new_const(),
             policy,
             events: events::Sink::new(),
         }))

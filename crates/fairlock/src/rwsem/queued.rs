@@ -2,8 +2,8 @@
 
 use core::cell::UnsafeCell;
 
+use super::published::Turns;
 use super::tenure::{Modes, TenureClock};
-use super::turns::Turns;
 use crate::platform::{ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
 use crate::wait::{Queue, Thread, Waiter};

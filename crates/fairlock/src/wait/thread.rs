@@ -225,7 +225,7 @@ impl GivenUp {
     }
 }
 
-/// A thread's place in a spinner queue (`rwsem::osq`).
+/// A thread's place in a spinner queue (`rwsem::published`).
 pub(crate) struct SpinnerNode<P: Platform> {
     /// The hint of the next node, or a mark of the queue.
     pub(crate) next: P::AtomicUsize,

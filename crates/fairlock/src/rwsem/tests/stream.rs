@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::*;
 
-use crate::rwsem::favour::TurnEnd;
+use crate::rwsem::published::TurnEnd;
 use crate::rwsem::word::{HANDOFF, WRITER_PHASE};
 
 /// A week: what happens within a test's patience does not wait for this.

@@ -1,45 +1,22 @@
-//! The published discipline (`handoff_budget: None`): who is granted. The ways
-//! in and the waits are in `published_wait`.
-//!
-//! ```text
-//! arrive   steal if nothing forbids it; spin if the policy says so; queue
-//! release  let the lock go, then run the wake check
-//! wake     a reader heads the queue: grant all readers, writers keep their place
-//! check    a writer does: wake it; it takes the lock itself, or, past its
-//!          deadline, sets HANDOFF, after which only the head gets in
-//! ```
-//!
-//! The wake check is run by whoever lets the lock go (or takes back a count
-//! that made it look held), by every waiter that arrives and by every one that
-//! leaves (rules 2, 7, 8, 14 and 15). A release never leaves it to a spinner; to a
-//! `stream` of readers only if the head has asked for that, and has a timer.
-//!
-//! Why no wake-up is lost: every change of the word is one atomic step, so all
-//! have one order. The lock becomes free with somebody queued either by a step
-//! that finds `WAITERS`, and who made it runs the check; or before the step
-//! that set `WAITERS`, and that waiter's own check comes after it.
-//!
-//! `WAITERS`, `HANDOFF` and `WRITER_PHASE` change under the queue lock only
-//! (rule 4), but for the fair unlocks, which set `HANDOFF` in one step with
-//! seeing `WAITERS`.
+//! Who is granted, and the ways out.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use super::RwSem;
-use super::policy::at_most;
-use super::queued::Queued;
-use super::word::{
-    HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, may_take_next,
-};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
+use crate::rwsem::RwSem;
+use crate::rwsem::policy::at_most;
+use crate::rwsem::queued::Queued;
+use crate::rwsem::word::{
+    HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, may_take_next,
+};
 use crate::wait::{Access, Kind, MAX_WAKES, Waiter, WakeList};
 
 /// Whose turn it is, as a queued writer finds it.
 #[derive(PartialEq)]
-pub(super) enum Turn {
+pub(in crate::rwsem) enum Turn {
     /// It took the lock.
     Taken,
     /// The lock is handed to it as soon as it is free.
@@ -52,7 +29,7 @@ impl<P: Platform> RwSem<P> {
 
     /// A queued writer takes the lock if it is the head and the lock is free;
     /// past its deadline it sets `HANDOFF` instead.
-    pub(super) fn take_as_head(&self, q: &mut Queued<P>, waiter: &Waiter<P>) -> Turn {
+    pub(in crate::rwsem) fn take_as_head(&self, q: &mut Queued<P>, waiter: &Waiter<P>) -> Turn {
         if !q.waiters.is_head(waiter) {
             return Turn::Later;
         }
@@ -94,7 +71,12 @@ impl<P: Platform> RwSem<P> {
 
     /// The lock was let go, or a waiter came or left: who may have it now? A
     /// writer at the head is woken if `wake_writer`.
-    pub(super) fn wake_check(&self, q: &mut Queued<P>, wake_writer: bool, wakes: &mut WakeList<P>) {
+    pub(in crate::rwsem) fn wake_check(
+        &self,
+        q: &mut Queued<P>,
+        wake_writer: bool,
+        wakes: &mut WakeList<P>,
+    ) {
         let Some(head) = q.waiters.head() else { return };
         match head.kind {
             Kind::Reader => {
@@ -198,7 +180,7 @@ impl<P: Platform> RwSem<P> {
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
     /// to its head: clears `done`, and what has no meaning any more. The lock is
     /// closed while a real-time thread waits.
-    pub(super) fn after_change(&self, q: &mut Queued<P>, done: usize) {
+    pub(in crate::rwsem) fn after_change(&self, q: &mut Queued<P>, done: usize) {
         let urgent = q.waiters.urgent().is_some() && !active(Fault::OpensTooEarly);
         let done = if urgent { done & !HANDOFF } else { done };
         if q.waiters.is_empty() {
@@ -229,7 +211,7 @@ impl<P: Platform> RwSem<P> {
 
     // ---- the ways out ----
 
-    pub(super) fn write_release_published(&self) {
+    pub(in crate::rwsem) fn write_release_published(&self) {
         // Release: as on the fast path.
         if self.word.fetch_and(!WRITER_LOCKED, Ordering::Release) & WAITERS != 0 {
             self.with_wakes(|q, wakes| {
@@ -241,13 +223,13 @@ impl<P: Platform> RwSem<P> {
 
     /// The lock was let go with somebody queued. The head is woken whether or
     /// not a spinner was faster: it must see its deadline pass.
-    pub(super) fn wake_after_release(&self) {
+    pub(in crate::rwsem) fn wake_after_release(&self) {
         self.with_wakes(|q, wakes| self.wake_check(q, true, wakes));
     }
 
     /// Lets all queued readers in beside the calling reader, unless the lock is
     /// kept for the queue's head.
-    pub(super) fn wake_readers_beside(&self) {
+    pub(in crate::rwsem) fn wake_readers_beside(&self) {
         self.with_wakes(|q, wakes| {
             self.count_reads(q, 1);
             let kept = self.word.load(Ordering::Relaxed) & (HANDOFF | WRITER_PHASE) != 0;
@@ -264,7 +246,10 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Runs `f` under the queue lock, then wakes those that it lists.
-    pub(super) fn with_wakes<R>(&self, f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R) -> R {
+    pub(in crate::rwsem) fn with_wakes<R>(
+        &self,
+        f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R,
+    ) -> R {
         let mut wakes = WakeList::new();
         let result = self.with_queue(|q| f(q, &mut wakes));
         let more = wakes.is_full();
@@ -279,7 +264,7 @@ impl<P: Platform> RwSem<P> {
     // ---- deadlines ----
 
     /// Whether a waiter is past the time it may be passed over.
-    pub(super) fn is_due(&self, waiter: &Waiter<P>) -> bool {
+    pub(in crate::rwsem) fn is_due(&self, waiter: &Waiter<P>) -> bool {
         self.policy.handoff_after.is_some_and(|after| {
             let now = P::now();
             now >= due_at(waiter, after)
@@ -293,6 +278,6 @@ impl<P: Platform> RwSem<P> {
 }
 
 /// When a waiter has been passed over for long enough.
-pub(super) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
+pub(in crate::rwsem) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
     waiter.arrived.saturating_add(at_most(after, u64::MAX))
 }

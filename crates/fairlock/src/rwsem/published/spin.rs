@@ -13,16 +13,16 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
 use super::osq::SpinnerQueue;
 use super::owner::{READER_OWNED, Seen};
-use super::policy::ReaderSpin;
-use super::word::{
+use crate::events::Event;
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::rwsem::RwSem;
+use crate::rwsem::policy::ReaderSpin;
+use crate::rwsem::word::{
     HANDOFF, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers,
     write_stealable,
 };
-use crate::events::Event;
-use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::{Kind, Thread, WaitContext};
 
 /// A spinner waits this long for one writer.
@@ -38,17 +38,17 @@ const SPIN_NS: u64 = 500_000;
 const LOOK_NS: u64 = 2_000;
 
 /// Who spins for a lock.
-pub(super) struct Spinners<P: Platform> {
+pub(in crate::rwsem) struct Spinners<P: Platform> {
     queue: SpinnerQueue<P>,
     /// How many there are.
     count: P::AtomicUsize,
-    pub(super) seen: Seen<P>,
+    pub(in crate::rwsem) seen: Seen<P>,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
 }
 
 impl<P: Platform> Spinners<P> {
-    pub(super) fn new() -> Self {
+    pub(in crate::rwsem) fn new() -> Self {
         Self {
             queue: SpinnerQueue::new(),
             count: P::AtomicUsize::new(0),
@@ -57,7 +57,7 @@ impl<P: Platform> Spinners<P> {
         }
     }
 
-    pub(super) const fn new_const() -> Self
+    pub(in crate::rwsem) const fn new_const() -> Self
     where
         P::AtomicUsize: ConstZero,
         P::AtomicU32: ConstZero,
@@ -76,7 +76,7 @@ impl<P: Platform> Spinners<P> {
     }
 
     /// Whether nobody spins, nor has left anything behind.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::rwsem) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.count.load(Ordering::Relaxed) == 0
     }
 
@@ -115,7 +115,7 @@ enum Look {
 
 impl<P: Platform> RwSem<P> {
     /// Spins for the lock if the policy says so; whether it was stolen.
-    pub(super) fn spin_for_write(
+    pub(in crate::rwsem) fn spin_for_write(
         &self,
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
@@ -126,7 +126,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// As [`spin_for_write`](Self::spin_for_write).
-    pub(super) fn spin_for_read(
+    pub(in crate::rwsem) fn spin_for_read(
         &self,
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
@@ -251,7 +251,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a reader may get in ahead of the queue without spinning: where readers
     /// spin, those that do come first.
-    pub(super) fn readers_steal(&self) -> bool {
+    pub(in crate::rwsem) fn readers_steal(&self) -> bool {
         match self.policy.reader_spin {
             ReaderSpin::Off | ReaderSpin::Adaptive => true,
             ReaderSpin::Always => false,
@@ -270,7 +270,7 @@ fn patience_ns(word: usize) -> u64 {
 
 /// A reader that is not counted may steal: nothing stops it, and it does not
 /// keep a lock that readers hold from the queue.
-pub(super) fn read_stealable(word: usize) -> bool {
+pub(in crate::rwsem) fn read_stealable(word: usize) -> bool {
     word & READ_STEAL_BLOCKED == 0 && (word & WAITERS == 0 || readers(word) == 0)
 }
 

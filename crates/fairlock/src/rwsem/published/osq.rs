@@ -42,17 +42,17 @@ const LEFT: u32 = 3;
 /// address of a record.
 const GONE: usize = 1;
 
-pub(super) struct SpinnerQueue<P: Platform> {
+pub(in crate::rwsem) struct SpinnerQueue<P: Platform> {
     /// The hint of the last node, or zero.
     tail: P::AtomicUsize,
 }
 
 impl<P: Platform> SpinnerQueue<P> {
-    pub(super) fn new() -> Self {
+    pub(in crate::rwsem) fn new() -> Self {
         Self { tail: P::AtomicUsize::new(0) }
     }
 
-    pub(super) const fn new_const() -> Self
+    pub(in crate::rwsem) const fn new_const() -> Self
     where
         P::AtomicUsize: ConstZero,
     {
@@ -61,7 +61,7 @@ impl<P: Platform> SpinnerQueue<P> {
 
     /// Waits to be at the head, `bound_ns` at most; tells whether it is. If so
     /// the caller must [`leave`](Self::leave).
-    pub(super) fn enter(&self, me: &'static Thread<P>, bound_ns: u64) -> bool {
+    pub(in crate::rwsem) fn enter(&self, me: &'static Thread<P>, bound_ns: u64) -> bool {
         let node = &me.spinner;
         // Acquire: whoever freed the node is done with it.
         if node.state.load(Ordering::Acquire) != FREE {
@@ -94,7 +94,7 @@ impl<P: Platform> SpinnerQueue<P> {
     }
 
     /// Gives up the head.
-    pub(super) fn leave(&self, me: &'static Thread<P>) {
+    pub(in crate::rwsem) fn leave(&self, me: &'static Thread<P>) {
         let mut hint = me.hint();
         loop {
             let node = Self::node(hint);
@@ -137,7 +137,7 @@ impl<P: Platform> SpinnerQueue<P> {
         Some(next)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::rwsem) fn is_empty(&self) -> bool {
         self.tail.load(Ordering::SeqCst) == 0
     }
 

@@ -3,11 +3,11 @@
 //! Readers run side by side, but each has to be woken, one after the other; writers
 //! run one by one, but those that spin follow each other at the cost of a cache line.
 //! Which of the two is faster depends on the machine and on the sections, so the lock
-//! measures it: what the [`turns`](super::turns) of either side yield.
+//! measures it: what the [`turns`](turns) of either side yield.
 //!
 //! While somebody is queued, the side that yields more is *favoured*. Its writers
 //! spin and steal; its readers steal, one of them spins for a writer, and they join
-//! readers inside (a [`stream`](super::stream)). The other side *holds back*: it does
+//! readers inside (a [`stream`](stream)). The other side *holds back*: it does
 //! none of that, and has its turns by handoff. A turn of its may go on like those of
 //! the favoured side for a part ([`SHARE`]) of `handoff_after`, so that it shows what
 //! it can yield, and for as long as nobody of the favoured side is queued. Writers in the
@@ -16,15 +16,21 @@
 //!
 //! While nobody is queued all may spin: nobody sleeps, and nobody is passed over.
 
+mod favour;
+mod stream;
+mod turns;
+
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
-use super::favour::TurnEnd;
-use super::owner::READER_OWNED;
-use super::policy::{ReaderSpin, at_most};
-use super::queued::Queued;
-use super::word::{WAITERS, WRITER_LOCKED};
+pub(in crate::rwsem) use favour::{Favour, TurnEnd};
+pub(in crate::rwsem) use turns::Turns;
+
 use crate::platform::{Atomic, Platform};
+use crate::rwsem::RwSem;
+use crate::rwsem::policy::{ReaderSpin, at_most};
+use crate::rwsem::published::owner::READER_OWNED;
+use crate::rwsem::queued::Queued;
+use crate::rwsem::word::{WAITERS, WRITER_LOCKED};
 use crate::wait::{Kind, Waiter};
 
 /// A turn of the side that is not favoured lasts at most this part of
@@ -39,12 +45,12 @@ const LONGEST_NS: u64 = i64::MAX as u64 / 2;
 
 impl<P: Platform> RwSem<P> {
     /// Without handoffs the side that holds back would starve; then all may spin.
-    pub(super) fn adapts(&self) -> bool {
+    pub(in crate::rwsem) fn adapts(&self) -> bool {
         self.policy.reader_spin == ReaderSpin::Adaptive && self.policy.handoff_after.is_some()
     }
 
     /// Which readers spin at this time.
-    pub(super) fn reader_spin(&self) -> ReaderSpin {
+    pub(in crate::rwsem) fn reader_spin(&self) -> ReaderSpin {
         if !self.adapts() {
             return self.policy.reader_spin;
         }
@@ -59,7 +65,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Whether a thread of this side that found `word` leaves the lock to others.
-    pub(super) fn holds_back(&self, side: Kind, word: usize) -> bool {
+    pub(in crate::rwsem) fn holds_back(&self, side: Kind, word: usize) -> bool {
         if !self.adapts() || word & WAITERS == 0 || self.favour.side() == side {
             return false;
         }
@@ -69,12 +75,12 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether the queue's writers are kept from being overtaken by readers: one that
     /// holds back is past its deadline.
-    pub(super) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
+    pub(in crate::rwsem) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
         self.adapts() && self.favour.side() == Kind::Reader && self.is_due(head)
     }
 
     /// A writer got in by a slow path, and is not the owner yet: who was?
-    pub(super) fn note_change_to_writer(&self) {
+    pub(in crate::rwsem) fn note_change_to_writer(&self) {
         if self.adapts() && self.owner.load(Ordering::Relaxed) & READER_OWNED != 0 {
             self.favour.note_written(P::now());
         }
@@ -83,7 +89,7 @@ impl<P: Platform> RwSem<P> {
     // ---- under the queue lock ----
 
     /// A waiter queued, the first one having found `word`.
-    pub(super) fn note_queued(&self, q: &mut Queued<P>, waiter: &Waiter<P>, word: usize) {
+    pub(in crate::rwsem) fn note_queued(&self, q: &mut Queued<P>, waiter: &Waiter<P>, word: usize) {
         if !self.adapts() {
             return;
         }
@@ -104,12 +110,12 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// A writer leaves, and somebody is queued.
-    pub(super) fn count_write(&self, q: &mut Queued<P>) {
+    pub(in crate::rwsem) fn count_write(&self, q: &mut Queued<P>) {
         self.count_turn(q, Kind::Writer, 1, || self.favour.written());
     }
 
     /// Readers got in.
-    pub(super) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
+    pub(in crate::rwsem) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
         if self.adapts() {
             self.note_readers();
             self.count_turn(q, Kind::Reader, reads as u64, P::now);
@@ -118,14 +124,14 @@ impl<P: Platform> RwSem<P> {
 
     /// A reader queued although the lock is free: if it held back, the wait until the
     /// head has been woken is what the writers' turn costs.
-    pub(super) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
+    pub(in crate::rwsem) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
         if self.holds_back(Kind::Reader, WAITERS) {
             self.count_turn(q, Kind::Writer, 0, || since);
         }
     }
 
     /// The last waiter left.
-    pub(super) fn end_turns(&self, q: &mut Queued<P>) {
+    pub(in crate::rwsem) fn end_turns(&self, q: &mut Queued<P>) {
         if self.adapts() {
             q.turns.count_past_queue(self.favour.take_past_queue());
             q.turns.end(P::now());

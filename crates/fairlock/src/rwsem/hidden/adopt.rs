@@ -3,11 +3,11 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
-use super::queued::LockedQueue;
-use super::spin::Spinners;
-use super::word::{MOST_READERS, QUEUE_FLAGS, READER, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};
+use crate::rwsem::RwSem;
+use crate::rwsem::published::Spinners;
+use crate::rwsem::queued::LockedQueue;
+use crate::rwsem::word::{MOST_READERS, QUEUE_FLAGS, READER, WRITER_LOCKED};
 use crate::wait::{Kind, WaitContext, WaitError};
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with
@@ -79,9 +79,9 @@ impl<P: Platform> RwSem<P> {
 mod tests {
     use fairlock_testing::{join, scope, until};
 
-    use super::super::policy::Policy;
     use super::*;
     use crate::platform::Native;
+    use crate::rwsem::policy::Policy;
 
     type Lock = RwSem<Native>;
 

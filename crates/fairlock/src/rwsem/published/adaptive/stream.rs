@@ -20,13 +20,13 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
 use super::favour::TurnEnd;
-use super::published::due_at;
-use super::queued::Queued;
-use super::word::{HANDOFF, READ_STEAL_BLOCKED, WAITERS, is_free};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
+use crate::rwsem::RwSem;
+use crate::rwsem::published::grant::due_at;
+use crate::rwsem::queued::Queued;
+use crate::rwsem::word::{HANDOFF, READ_STEAL_BLOCKED, WAITERS, is_free};
 use crate::wait::{Kind, Thread, Waiter, WakeList};
 
 /// How often a reader in the stream says how often it read: where others write.
@@ -39,7 +39,7 @@ const QUIET_NS: u64 = 10_000;
 impl<P: Platform> RwSem<P> {
     /// Whether a reader that found `word` may join the stream: it is the readers'
     /// turn, and whoever of them was queued when it began has been let in.
-    pub(super) fn is_stream(&self, word: usize) -> bool {
+    pub(in crate::rwsem) fn is_stream(&self, word: usize) -> bool {
         self.stream(word).is_some()
     }
 
@@ -53,7 +53,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// A reader, counted already, that found `before`: may it stay?
-    pub(super) fn join_stream(&self, before: usize, me: &'static Thread<P>) -> bool {
+    pub(in crate::rwsem) fn join_stream(&self, before: usize, me: &'static Thread<P>) -> bool {
         let Some(turn) = self.stream(before) else { return false };
         me.past_queue.update(|reads| reads + 1);
         if let Some(look) = me.steals.tick::<P>() {
@@ -69,7 +69,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// The last reader left, and somebody is queued.
-    pub(super) fn read_release_published(&self) {
+    pub(in crate::rwsem) fn read_release_published(&self) {
         if !self.leaves_head_asleep() {
             self.wake_after_release();
         }
@@ -83,7 +83,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a queued writer, which found `word`, leaves a lock that is free at the
     /// moment to the stream.
-    pub(super) fn leaves_to_stream(&self, word: usize) -> bool {
+    pub(in crate::rwsem) fn leaves_to_stream(&self, word: usize) -> bool {
         self.holds_back(Kind::Writer, word)
             && P::spin_until(&self.word, IDLE_NS, |word: usize| !is_free(word))
     }
@@ -91,7 +91,7 @@ impl<P: Platform> RwSem<P> {
     /// When a queued waiter wakes by itself; `again` if it does not go to sleep for
     /// the first time. Only the head does: who makes another one the head wakes it. Nor
     /// while the lock is closed: who lets it go wakes the head.
-    pub(super) fn timer(&self, waiter: &Waiter<P>, again: bool) -> Option<u64> {
+    pub(in crate::rwsem) fn timer(&self, waiter: &Waiter<P>, again: bool) -> Option<u64> {
         if !self.adapts() || waiter.kind == Kind::Reader {
             return None;
         }
@@ -111,7 +111,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Readers got in before the writer that heads the queue now: it needs a timer.
-    pub(super) fn wake_new_head(&self, q: &Queued<P>, wakes: &mut WakeList<P>) {
+    pub(in crate::rwsem) fn wake_new_head(&self, q: &Queued<P>, wakes: &mut WakeList<P>) {
         if self.adapts()
             && let Some(head) = q.waiters.head()
             && head.kind == Kind::Writer

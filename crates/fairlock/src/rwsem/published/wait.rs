@@ -2,18 +2,18 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
-use super::published::Turn;
-use super::queued::Queued;
+use super::grant::Turn;
 use super::spin::read_stealable;
-use super::upgrade::wake_upgrader;
-use super::word::{
-    HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, is_free, may_take_next,
-    readers, write_stealable,
-};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::rwsem::RwSem;
+use crate::rwsem::queued::Queued;
+use crate::rwsem::upgrade::wake_upgrader;
+use crate::rwsem::word::{
+    HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, is_free, may_take_next,
+    readers, write_stealable,
+};
 use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 
 /// The head of the queue that the lock is handed to waits awake for it this
@@ -24,7 +24,7 @@ impl<P: Platform> RwSem<P> {
     // ---- the ways in ----
 
     /// A reader that is counted already, and found `before`.
-    pub(super) fn read_published(
+    pub(in crate::rwsem) fn read_published(
         &self,
         before: usize,
         me: &'static Thread<P>,
@@ -56,7 +56,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// A writer whose fast path found `word`.
-    pub(super) fn write_published(
+    pub(in crate::rwsem) fn write_published(
         &self,
         word: usize,
         me: &'static Thread<P>,
@@ -106,7 +106,7 @@ impl<P: Platform> RwSem<P> {
     // ---- waiting ----
 
     /// Queues the calling thread and waits until it owns the lock.
-    pub(super) fn wait_published(
+    pub(in crate::rwsem) fn wait_published(
         &self,
         access: Access,
         me: &'static Thread<P>,

@@ -5,14 +5,14 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
-use super::policy::ReaderSpin;
-use super::word::WRITER_LOCKED;
 use crate::platform::{Atomic, ConstZero, Platform};
+use crate::rwsem::RwSem;
+use crate::rwsem::policy::ReaderSpin;
+use crate::rwsem::word::WRITER_LOCKED;
 use crate::wait::{Kind, Thread};
 
 /// In the owner word: readers took the lock by a slow path after that writer.
-pub(super) const READER_OWNED: usize = 1 << 0;
+pub(in crate::rwsem) const READER_OWNED: usize = 1 << 0;
 /// In the owner word: spinning for the readers inside is no use. Stands until a
 /// writer has the lock.
 const NONSPINNABLE: usize = 1 << 1;
@@ -24,14 +24,14 @@ const FLAGS: usize = READER_OWNED | NONSPINNABLE | READERS_NONSPINNABLE;
 
 /// Where a writer that came by a slow path was: its hint, and in the low bits the
 /// CPU it was on.
-pub(super) struct Seen<P: Platform>(P::AtomicUsize);
+pub(in crate::rwsem) struct Seen<P: Platform>(P::AtomicUsize);
 
 impl<P: Platform> Seen<P> {
-    pub(super) fn new() -> Self {
+    pub(in crate::rwsem) fn new() -> Self {
         Self(P::AtomicUsize::new(0))
     }
 
-    pub(super) const fn new_const() -> Self
+    pub(in crate::rwsem) const fn new_const() -> Self
     where
         P::AtomicUsize: ConstZero,
     {
@@ -67,7 +67,7 @@ fn cpu_tag(cpu: u32) -> usize {
 impl<P: Platform> RwSem<P> {
     /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may
     /// not have stored its hint yet; a wrong one costs a bounded spin.
-    pub(super) fn holder(&self, word: usize) -> usize {
+    pub(in crate::rwsem) fn holder(&self, word: usize) -> usize {
         if word & WRITER_LOCKED == 0 {
             return READER_OWNED;
         }
@@ -75,7 +75,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Whether who holds the lock may let it go soon.
-    pub(super) fn holder_is_worth_it(&self, word: usize) -> bool {
+    pub(in crate::rwsem) fn holder_is_worth_it(&self, word: usize) -> bool {
         match self.holder(word) {
             READER_OWNED => self.owner.load(Ordering::Relaxed) & NONSPINNABLE == 0,
             owner => self.spinners.seen.may_run(owner),
@@ -84,7 +84,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Tells later spinners not to wait for the readers inside, unless a
     /// writer has come.
-    pub(super) fn set_nonspinnable(&self) {
+    pub(in crate::rwsem) fn set_nonspinnable(&self) {
         let owner = self.owner.load(Ordering::Relaxed);
         let flags = READER_OWNED | NONSPINNABLE;
         // On failure a writer has stored its hint, or another spinner the flags.
@@ -95,7 +95,7 @@ impl<P: Platform> RwSem<P> {
     /// Under [`ReaderSpin::Always`]: whether a thread of this side, which is about to
     /// queue, knows of a vain spin: a writer of one for readers, a reader of one that
     /// readers do not spin for.
-    pub(super) fn knows_of_vain_spin(&self, side: Kind) -> bool {
+    pub(in crate::rwsem) fn knows_of_vain_spin(&self, side: Kind) -> bool {
         let sign = match side {
             Kind::Reader => READERS_NONSPINNABLE,
             Kind::Writer => NONSPINNABLE,
@@ -105,19 +105,19 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Such a thread has been given the lock.
-    pub(super) fn discourage_readers(&self) {
+    pub(in crate::rwsem) fn discourage_readers(&self) {
         // Everybody looks at it: not written without need.
         if !self.readers_are_discouraged() {
             self.owner.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn readers_are_discouraged(&self) -> bool {
+    pub(in crate::rwsem) fn readers_are_discouraged(&self) -> bool {
         self.owner.load(Ordering::Relaxed) & READERS_NONSPINNABLE != 0
     }
 
     /// Readers took the lock by a slow path.
-    pub(super) fn note_readers(&self) {
+    pub(in crate::rwsem) fn note_readers(&self) {
         let owner = self.owner.load(Ordering::Relaxed);
         if owner & READER_OWNED == 0 {
             self.owner.store(owner | READER_OWNED, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// As [`set_owner`](Self::set_owner), by a slow path.
-    pub(super) fn note_writer(&self, me: &'static Thread<P>) {
+    pub(in crate::rwsem) fn note_writer(&self, me: &'static Thread<P>) {
         self.note_change_to_writer();
         self.set_owner(me.hint());
         self.spinners.seen.note(me);

@@ -9,9 +9,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::osq::SpinnerQueue;
-use super::{Policy, ReaderSpin, RwSem};
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
+use crate::rwsem::{Policy, ReaderSpin, RwSem};
 use crate::wait::{CancelToken, Kind, WaitError};
 
 struct Spun {

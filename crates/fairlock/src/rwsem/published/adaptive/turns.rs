@@ -1,5 +1,5 @@
 //! What the turns of readers and of writers yield while somebody is queued, for
-//! [`ReaderSpin::Adaptive`](super::ReaderSpin). Kept under the queue lock.
+//! [`ReaderSpin::Adaptive`](crate::rwsem::ReaderSpin). Kept under the queue lock.
 //!
 //! A turn begins when one side gets in after the other, when the lock is kept for
 //! one that is still asleep, or when the first waiter queues. It ends when the next
@@ -34,7 +34,7 @@ impl Sums {
 }
 
 /// The current turn, and the sums of those before it.
-pub(super) struct Turns {
+pub(in crate::rwsem) struct Turns {
     /// Whose turn it is, while somebody is queued.
     side: Option<Kind>,
     began: u64,
@@ -45,19 +45,19 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub(super) const fn new() -> Self {
+    pub(in crate::rwsem) const fn new() -> Self {
         let none = Sums { ns: 0, acquisitions: 0 };
         Self { side: None, began: 0, acquisitions: 0, sums: [none; 2], last_ns: [0; 2] }
     }
 
     /// The first waiter has queued; `side` is inside, or was last.
-    pub(super) fn begin(&mut self, side: Kind, now: u64) {
+    pub(in crate::rwsem) fn begin(&mut self, side: Kind, now: u64) {
         (self.side, self.began, self.acquisitions) = (Some(side), now, 0);
     }
 
     /// Counts acquisitions of a side. If the turn was the other's, that ended, and this
     /// one began, when `since` says: returned then.
-    pub(super) fn count(
+    pub(in crate::rwsem) fn count(
         &mut self,
         side: Kind,
         acquisitions: u64,
@@ -74,14 +74,14 @@ impl Turns {
 
     /// Counts reads past the queue, if it is the readers' turn still: what is told
     /// too late belongs to none.
-    pub(super) fn count_past_queue(&mut self, reads: u64) {
+    pub(in crate::rwsem) fn count_past_queue(&mut self, reads: u64) {
         if self.side == Some(Kind::Reader) {
             self.acquisitions += reads;
         }
     }
 
     /// The turn is over, and no other begins unless `begin` says so.
-    pub(super) fn end(&mut self, now: u64) {
+    pub(in crate::rwsem) fn end(&mut self, now: u64) {
         if let Some(side) = self.side.take() {
             // Below zero if the clock was looked at before the turn began.
             let ns = (now.wrapping_sub(self.began) as i64).max(0) as u64;
@@ -91,13 +91,13 @@ impl Turns {
     }
 
     /// How long a side's last turn was.
-    pub(super) fn last_ns(&self, side: Kind) -> u64 {
+    pub(in crate::rwsem) fn last_ns(&self, side: Kind) -> u64 {
         self.last_ns[side as usize]
     }
 
     /// Whose turns yield more acquisitions for their time; the readers' if that is
     /// not known.
-    pub(super) fn better(&self) -> Kind {
+    pub(in crate::rwsem) fn better(&self) -> Kind {
         let [readers, writers] = self.sums;
         // The acquisitions of the one in the time of the other.
         let product = |a: Sums, b: Sums| u128::from(a.acquisitions) * u128::from(b.ns);

@@ -5,13 +5,13 @@ use core::fmt;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
-use super::queued::Queued;
-use super::word::{
-    HANDOFF, QUEUE_FLAGS, UPGRADABLE, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers,
-};
-use super::{Parts, RwSem};
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
+use crate::rwsem::queued::Queued;
+use crate::rwsem::word::{
+    HANDOFF, QUEUE_FLAGS, UPGRADABLE, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers,
+};
+use crate::rwsem::{Parts, RwSem};
 use crate::wait::{GRANTED, Kind};
 
 /// The state word, taken apart.

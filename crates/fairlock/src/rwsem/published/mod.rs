@@ -1,0 +1,45 @@
+//! The published discipline (`handoff_budget: None`).
+//!
+//! ```text
+//! arrive   steal if nothing forbids it; spin if the policy says so; queue
+//! release  let the lock go, then run the wake check
+//! wake     a reader heads the queue: grant all readers, writers keep their place
+//! check    a writer does: wake it; it takes the lock itself, or, past its
+//!          deadline, sets HANDOFF, after which only the head gets in
+//! ```
+//!
+//! The wake check is run by whoever lets the lock go (or takes back a count
+//! that made it look held), by every waiter that arrives and by every one that
+//! leaves (rules 2, 7, 8, 14 and 15). A release never leaves it to a spinner; to a
+//! stream of readers only if the head has asked for that, and has a timer.
+//!
+//! Why no wake-up is lost: every change of the word is one atomic step, so all
+//! have one order. The lock becomes free with somebody queued either by a step
+//! that finds `WAITERS`, and who made it runs the check; or before the step
+//! that set `WAITERS`, and that waiter's own check comes after it.
+//!
+//! `WAITERS`, `HANDOFF` and `WRITER_PHASE` change under the queue lock only
+//! (rule 4), but for the fair unlocks, which set `HANDOFF` in one step with
+//! seeing `WAITERS`.
+//!
+//! | what | where |
+//! |---|---|
+//! | who is granted, and the ways out | `grant` |
+//! | the ways in, and waiting | `wait` |
+//! | optimistic spinning, and its queue | `spin`, `osq` |
+//! | what spinners know of who is inside | `owner` |
+//! | `ReaderSpin::Adaptive`: which side goes past the queue | [`adaptive`] |
+
+mod adaptive;
+mod grant;
+mod osq;
+mod owner;
+#[cfg(all(test, fairlock_loom))]
+mod published_loom;
+mod spin;
+mod wait;
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+pub(super) use adaptive::TurnEnd;
+pub(super) use adaptive::{Favour, Turns};
+pub(super) use spin::Spinners;

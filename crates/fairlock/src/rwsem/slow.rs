@@ -1,0 +1,113 @@
+//! The slow ways in and out: each turns to one of the two disciplines.
+
+use core::sync::atomic::Ordering;
+
+use super::RwSem;
+use super::upgrade::wake_upgrader;
+use super::word::{HANDOFF, UPGRADABLE, WRITER_LOCKED, flag_queue, has_room};
+use crate::events::Event;
+use crate::platform::{Atomic, Platform};
+use crate::wait::{Access, Kind, WaitContext, WaitError};
+
+impl<P: Platform> RwSem<P> {
+    // ---- in, to read ----
+
+    #[cold]
+    pub(super) fn read_slow_forever(&self, before: usize) {
+        if let Err(error) = self.read_slow(before, &WaitContext::FOREVER) {
+            panic!("{error}");
+        }
+    }
+
+    /// The fast path found `before`, and the reader is counted already.
+    #[cold]
+    pub(super) fn read_slow(
+        &self,
+        before: usize,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if !has_room(before) {
+            return self.refuse_reader();
+        }
+        match self.in_tenure() {
+            Some(tenure) => {
+                if !tenure.keeps_count(before) && !tenure.compete(Access::Shared, context) {
+                    tenure.wait(Access::Shared, context)?;
+                }
+            }
+            None => self.read_published(before, P::thread(), context)?,
+        }
+        self.keep_if_room()
+    }
+
+    /// A reader was counted, by itself or by who granted to it, without a look for room.
+    pub(super) fn keep_if_room(&self) -> Result<(), WaitError> {
+        // Relaxed: this thread knows of its own count, so it sees the word with it.
+        if has_room(self.word.load(Ordering::Relaxed)) { Ok(()) } else { self.refuse_reader() }
+    }
+
+    /// A reader that is counted finds no room, and takes its count back.
+    fn refuse_reader(&self) -> Result<(), WaitError> {
+        self.count(Event::fail(Kind::Reader));
+        // SAFETY: it gives up a count as a reader inside does, which may be the last.
+        unsafe { self.unlock_read() };
+        Err(WaitError::TooManyReaders)
+    }
+
+    // ---- in, to write ----
+
+    #[cold]
+    pub(super) fn write_slow_forever(&self, word: usize) {
+        // Waiting for ever ends with the lock only.
+        let _ = self.write_slow(word, &WaitContext::FOREVER);
+    }
+
+    /// The fast path found `word`.
+    #[cold]
+    pub(super) fn write_slow(
+        &self,
+        word: usize,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let Some(tenure) = self.in_tenure() else {
+            return self.write_published(word, P::thread(), context);
+        };
+        // First, and without the frame of a wait: within a tenure this is the way in.
+        if tenure.steal_at_once(Access::Exclusive) || tenure.compete(Access::Exclusive, context) {
+            return Ok(());
+        }
+        tenure.wait(Access::Exclusive, context)
+    }
+
+    // ---- out ----
+
+    /// The writer's word was not just `WRITER_LOCKED`.
+    #[cold]
+    pub(super) fn write_release_slow(&self) {
+        match self.in_tenure() {
+            Some(tenure) => tenure.write_release(),
+            None => self.write_release_published(),
+        }
+    }
+
+    /// Sets `HANDOFF` if anyone is queued; returns the word after it. From here on only the
+    /// queue gets in.
+    pub(super) fn close(&self) -> usize {
+        flag_queue(&self.word, HANDOFF)
+    }
+
+    /// The last reader left, the word was `before`, and somebody waits.
+    #[cold]
+    pub(super) fn read_release_slow(&self, before: usize) {
+        if before & WRITER_LOCKED != 0 {
+            // Not free; and beside a mere writer it was not inside.
+            return if before & UPGRADABLE != 0 {
+                wake_upgrader(&self.queue)
+            };
+        }
+        match self.in_tenure() {
+            Some(tenure) => tenure.wake_next(),
+            None => self.read_release_published(),
+        }
+    }
+}
