@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::discipline::with_view;
 use super::word::{READER, WAITERS, WRITER_LOCKED};
 use crate::platform::{Atomic, Platform};
 
@@ -21,17 +22,14 @@ impl<P: Platform> RwSem<P> {
 
     /// The writer is `counted` in the word instead.
     pub(super) fn become_reader(&self, counted: usize) {
-        self.note_readers();
+        with_view!(self, view => view.note_readers());
         // One step, so there is no gap. Release: the readers let in see what
         // was written. The bit is the caller's own, so taking it off is exact.
         let before = self.word.fetch_add(counted.wrapping_sub(WRITER_LOCKED), Ordering::Release);
         if before & WAITERS == 0 {
             return;
         }
-        match self.in_tenure() {
-            Some(tenure) => tenure.let_readers_join(),
-            None => self.wake_readers_beside(),
-        }
+        with_view!(self, view => view.let_readers_join());
     }
 
     /// Gives up the lock held for writing, to the queue if anyone waits: nobody
@@ -62,11 +60,6 @@ impl<P: Platform> RwSem<P> {
 
     /// Until the waiter whose turn it is has had the lock nobody else gets in.
     pub(super) fn close_for_next(&self) {
-        match self.in_tenure() {
-            Some(tenure) => tenure.close_for_next(),
-            None => {
-                self.close();
-            }
-        }
+        with_view!(self, view => view.close_for_next());
     }
 }

@@ -470,7 +470,7 @@ impl RwSem<Loom> {
     /// Has loom check that every access so far happens before this one.
     fn access_mut(&mut self) {
         self.word.with_mut(|_| ());
-        self.owner.with_mut(|_| ());
+        self.owner.access_mut();
         self.holder.access_mut();
         self.queue.access_mut();
     }

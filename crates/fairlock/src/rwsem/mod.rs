@@ -8,6 +8,7 @@
 //! `priority` has what real-time threads are owed; `pooled` what a lock needs that thin locks
 //! share one after the other; `hidden` is for other crates of ours. Comments cite the rules of `docs/rules.md`.
 
+mod discipline;
 mod downgrade;
 #[cfg(all(test, fairlock_loom))]
 mod full_loom;
@@ -32,6 +33,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
+use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Policy, ReaderSpin};
@@ -58,8 +60,8 @@ pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
 pub struct Parts<P: Platform> {
     /// The state: see [`word`].
     word: P::AtomicUsize,
-    /// Who wrote last: a thread hint, plus flags. Never dereferenced.
-    owner: P::AtomicUsize,
+    /// Of the published discipline, as are `favour` and `spinners`.
+    owner: published::Owner<P>,
     /// Beside the word, whose cache line whoever asks has just had.
     favour: published::Favour<P>,
     /// Under tenure, who took the lock past the queue last.
@@ -97,7 +99,7 @@ impl<P: Platform> RwSem<P> {
     fn with_word(policy: Policy, word: usize) -> Self {
         Self(MayDangle::new(Parts {
             word: P::AtomicUsize::new(word),
-            owner: P::AtomicUsize::new(0),
+            owner: published::Owner::new(),
             favour: published::Favour::new(),
             holder: tenure::Holder::new(),
             queue: LockedQueue::new(),
@@ -116,7 +118,7 @@ impl<P: Platform> RwSem<P> {
     {
         Self(MayDangle::new(Parts {
             word: ConstZero::ZERO,
-            owner: ConstZero::ZERO,
+            owner: published::Owner::new_const(),
             favour: published::Favour::new_const(),
             holder: tenure::Holder::new_const(),
             queue: LockedQueue::new_const(),
@@ -235,7 +237,7 @@ impl<P: Platform> RwSem<P> {
         // Under tenure only who asked for it is woken; and who upgrades, as `WRITER_LOCKED` says.
         if before & (word::WAITERS | WRITER_LOCKED) != 0
             && readers(before) == 1
-            && (before & (word::WAKE_NEXT | WRITER_LOCKED) != 0 || !self.policy.has_tenure())
+            && with_view!(self, view => view.wakes_after(before))
         {
             self.read_release_slow(before);
         }
@@ -287,11 +289,7 @@ impl<P: Platform> RwSem<P> {
         // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
         // a hint for the slow path.
         self.word.compare_exchange(0, WRITER_LOCKED, Ordering::Acquire, Ordering::Relaxed)?;
-        // For spinners. A store between the two locked operations of an uncontended write
-        // costs a third of them on some CPUs, so it is left out where nobody reads it.
-        if !self.policy.has_tenure() {
-            self.set_owner(P::thread_hint());
-        }
+        with_view!(self, view => view.note_fast_write());
         Ok(())
     }
 
@@ -316,12 +314,6 @@ impl<P: Platform> RwSem<P> {
         {
             self.write_release_slow();
         }
-    }
-
-    /// Relaxed: a hint; nobody follows it.
-    #[inline(always)]
-    fn set_owner(&self, owner: usize) {
-        self.owner.store(owner, Ordering::Relaxed);
     }
 
     // ---- looking ----

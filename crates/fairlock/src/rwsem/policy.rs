@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::platform::Platform;
+
 /// Whether readers spin before they sleep (published discipline only; see
 /// [`Policy::handoff_budget`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +126,11 @@ impl Policy {
     #[inline]
     pub(crate) const fn has_tenure(&self) -> bool {
         self.handoff_after.is_some() && self.handoff_budget.is_some()
+    }
+
+    /// The priority with which the calling thread waits.
+    pub(crate) fn priority<P: Platform>(&self) -> u8 {
+        if self.priorities { P::priority() } else { 0 }
     }
 
     /// The tenure discipline's numbers, if this policy runs it.

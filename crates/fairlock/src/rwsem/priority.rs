@@ -24,7 +24,7 @@ use crate::wait::{Kind, Queue};
 impl<P: Platform> RwSem<P> {
     /// The priority with which the calling thread waits.
     pub(super) fn priority(&self) -> u8 {
-        if self.policy.priorities { P::priority() } else { 0 }
+        self.policy.priority::<P>()
     }
 
     /// A reader that found somebody waiting gets in if it passes all writers.

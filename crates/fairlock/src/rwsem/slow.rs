@@ -3,11 +3,12 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::discipline::with_view;
 use super::upgrade::wake_upgrader;
-use super::word::{HANDOFF, UPGRADABLE, WRITER_LOCKED, flag_queue, has_room};
+use super::word::{UPGRADABLE, WRITER_LOCKED, has_room};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
-use crate::wait::{Access, Kind, WaitContext, WaitError};
+use crate::wait::{Kind, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     // ---- in, to read ----
@@ -29,14 +30,7 @@ impl<P: Platform> RwSem<P> {
         if !has_room(before) {
             return self.refuse_reader();
         }
-        match self.in_tenure() {
-            Some(tenure) => {
-                if !tenure.keeps_count(before) && !tenure.compete(Access::Shared, context) {
-                    tenure.wait(Access::Shared, context)?;
-                }
-            }
-            None => self.read_published(before, P::thread(), context)?,
-        }
+        with_view!(self, view => view.read(before, context))?;
         self.keep_if_room()
     }
 
@@ -69,14 +63,7 @@ impl<P: Platform> RwSem<P> {
         word: usize,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let Some(tenure) = self.in_tenure() else {
-            return self.write_published(word, P::thread(), context);
-        };
-        // First, and without the frame of a wait: within a tenure this is the way in.
-        if tenure.steal_at_once(Access::Exclusive) || tenure.compete(Access::Exclusive, context) {
-            return Ok(());
-        }
-        tenure.wait(Access::Exclusive, context)
+        with_view!(self, view => view.write(word, context))
     }
 
     // ---- out ----
@@ -84,16 +71,7 @@ impl<P: Platform> RwSem<P> {
     /// The writer's word was not just `WRITER_LOCKED`.
     #[cold]
     pub(super) fn write_release_slow(&self) {
-        match self.in_tenure() {
-            Some(tenure) => tenure.write_release(),
-            None => self.write_release_published(),
-        }
-    }
-
-    /// Sets `HANDOFF` if anyone is queued; returns the word after it. From here on only the
-    /// queue gets in.
-    pub(super) fn close(&self) -> usize {
-        flag_queue(&self.word, HANDOFF)
+        with_view!(self, view => view.write_release());
     }
 
     /// The last reader left, the word was `before`, and somebody waits.
@@ -105,9 +83,6 @@ impl<P: Platform> RwSem<P> {
                 wake_upgrader(&self.queue)
             };
         }
-        match self.in_tenure() {
-            Some(tenure) => tenure.wake_next(),
-            None => self.read_release_published(),
-        }
+        with_view!(self, view => view.read_release());
     }
 }

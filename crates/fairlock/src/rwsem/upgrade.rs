@@ -27,11 +27,9 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::discipline::with_view;
 use super::queued::LockedQueue;
-use super::word::{
-    READ_BLOCKED, READER, UPGRADABLE, WAITERS, WRITER_LOCKED, has_next_to_wake, is_drained,
-    readers, write_stealable,
-};
+use super::word::{READ_BLOCKED, READER, UPGRADABLE, WAITERS, WRITER_LOCKED, is_drained, readers};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
@@ -112,33 +110,7 @@ impl<P: Platform> RwSem<P> {
         if self.upgradable_unless(READ_BLOCKED) {
             return Ok(());
         }
-        let Some(tenure) = self.in_tenure() else { return self.upgradable_published(context) };
-        if tenure.steal_at_once(Access::Upgradable) || tenure.compete(Access::Upgradable, context) {
-            return Ok(());
-        }
-        tenure.wait(Access::Upgradable, context)
-    }
-
-    /// It steals as a writer does, and queues as one; it does not spin.
-    fn upgradable_published(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while write_stealable(word) && !self.holds_back(Kind::Writer, word) {
-            let taken = Access::Upgradable.taken(word);
-            // Acquire: owns the lock on success (rule 3).
-            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) => {
-                    self.note_readers();
-                    return Ok(());
-                }
-                Err(now) => word = now,
-            }
-        }
-        self.wait_published(Access::Upgradable, P::thread(), self.priority(), context)?;
-        if self.has_waiters() {
-            self.wake_readers_beside();
-        }
-        Ok(())
+        with_view!(self, view => view.upgradable(context))
     }
 
     // ---- out ----
@@ -187,16 +159,7 @@ impl<P: Platform> RwSem<P> {
         if active(Fault::UpgradableLeavesQuietly) {
             return;
         }
-        match self.in_tenure() {
-            Some(tenure) => {
-                if has_next_to_wake(before)
-                    && (readers(before) == 1 || tenure.next_is(Access::Upgradable))
-                {
-                    tenure.wake_next();
-                }
-            }
-            None => self.wake_after_release(),
-        }
+        with_view!(self, view => view.upgradable_left(before));
     }
 
     // ---- up and down ----
@@ -361,9 +324,7 @@ impl<P: Platform> RwSem<P> {
     /// acquisition.
     #[inline]
     fn note_upgrade(&self) {
-        if !self.policy.has_tenure() {
-            self.note_writer(P::thread());
-        }
+        with_view!(self, view => view.note_upgrade());
     }
 }
 

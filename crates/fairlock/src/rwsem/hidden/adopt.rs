@@ -26,8 +26,7 @@ impl<P: Platform> RwSem<P> {
     #[doc(hidden)]
     pub fn adopt_writer(&self) {
         self.word.fetch_or(WRITER_LOCKED, Ordering::Relaxed);
-        // Which thread it is, nobody knows; the last owner it is not.
-        self.set_owner(0);
+        self.owner.forget();
     }
 
     /// Whoever holds this lock will never give it up. Somebody may still be busy in

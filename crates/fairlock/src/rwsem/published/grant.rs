@@ -3,10 +3,10 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
+use super::Published;
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::rwsem::RwSem;
 use crate::rwsem::policy::at_most;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{
@@ -24,12 +24,16 @@ pub(in crate::rwsem) enum Turn {
     Later,
 }
 
-impl<P: Platform> RwSem<P> {
+impl<P: Platform> Published<'_, P> {
     // ---- under the queue lock ----
 
     /// A queued writer takes the lock if it is the head and the lock is free;
     /// past its deadline it sets `HANDOFF` instead.
-    pub(in crate::rwsem) fn take_as_head(&self, q: &mut Queued<P>, waiter: &Waiter<P>) -> Turn {
+    pub(in crate::rwsem::published) fn take_as_head(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+    ) -> Turn {
         if !q.waiters.is_head(waiter) {
             return Turn::Later;
         }
@@ -51,9 +55,9 @@ impl<P: Platform> RwSem<P> {
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     if turn == Turn::Next {
-                        self.count(Event::WriteHandoff);
+                        self.events.count(Event::WriteHandoff);
                     } else {
-                        self.count(Event::WriteLock);
+                        self.events.count(Event::WriteLock);
                         q.waiters.remove(waiter);
                         self.favour.end_quiet();
                         self.after_change(q, 0);
@@ -71,7 +75,7 @@ impl<P: Platform> RwSem<P> {
 
     /// The lock was let go, or a waiter came or left: who may have it now? A
     /// writer at the head is woken if `wake_writer`.
-    pub(in crate::rwsem) fn wake_check(
+    pub(in crate::rwsem::published) fn wake_check(
         &self,
         q: &mut Queued<P>,
         wake_writer: bool,
@@ -85,11 +89,11 @@ impl<P: Platform> RwSem<P> {
                 }
             }
             Kind::Writer => {
-                if self.policy.writer_phase || self.is_writers_phase(head) {
+                if self.rules.writer_phase || self.is_writers_phase(head) {
                     self.begin_writer_phase();
                 }
                 if wake_writer {
-                    self.count(Event::WakeWriter);
+                    self.events.count(Event::WakeWriter);
                     wakes.push(head.thread);
                 }
             }
@@ -126,7 +130,7 @@ impl<P: Platform> RwSem<P> {
             ) {
                 Ok(_) => {
                     if handoff != 0 {
-                        self.count(Event::ReadHandoff);
+                        self.events.count(Event::ReadHandoff);
                     }
                     // The count may have hidden from an upgrader that all readers have left.
                     if bias != 0 && is_drained(word - bias) && !active(Fault::ForgetsUpgrader) {
@@ -162,8 +166,8 @@ impl<P: Platform> RwSem<P> {
         for told in 1..=count {
             // SAFETY: used up to its grant only.
             let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
-            self.count(Event::ReadLock);
-            self.count(Event::WakeReader);
+            self.events.count(Event::ReadLock);
+            self.events.count(Event::WakeReader);
             if active(Fault::CountsOneByOne) {
                 let mut alone = WakeList::new();
                 reader.grant(&mut alone);
@@ -180,7 +184,7 @@ impl<P: Platform> RwSem<P> {
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
     /// to its head: clears `done`, and what has no meaning any more. The lock is
     /// closed while a real-time thread waits.
-    pub(in crate::rwsem) fn after_change(&self, q: &mut Queued<P>, done: usize) {
+    pub(in crate::rwsem::published) fn after_change(&self, q: &mut Queued<P>, done: usize) {
         let urgent = q.waiters.urgent().is_some() && !active(Fault::OpensTooEarly);
         let done = if urgent { done & !HANDOFF } else { done };
         if q.waiters.is_empty() {
@@ -211,7 +215,7 @@ impl<P: Platform> RwSem<P> {
 
     // ---- the ways out ----
 
-    pub(in crate::rwsem) fn write_release_published(&self) {
+    pub(in crate::rwsem) fn write_release(&self) {
         // Release: as on the fast path.
         if self.word.fetch_and(!WRITER_LOCKED, Ordering::Release) & WAITERS != 0 {
             self.with_wakes(|q, wakes| {
@@ -221,15 +225,39 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
+    /// Whether a reader that has left as the last one, with somebody queued, has to look whom
+    /// to wake: always.
+    #[inline(always)]
+    pub(in crate::rwsem) fn wakes_after(&self, _before: usize) -> bool {
+        true
+    }
+
+    /// The last reader left, and somebody is queued.
+    pub(in crate::rwsem) fn read_release(&self) {
+        if !self.leaves_head_asleep() {
+            self.wake_after_release();
+        }
+    }
+
+    /// An upgradable reader is none any more, and somebody is queued.
+    pub(in crate::rwsem) fn upgradable_left(&self, _before: usize) {
+        self.wake_after_release();
+    }
+
+    /// Until the head of the queue has had the lock nobody else gets in.
+    pub(in crate::rwsem) fn close_for_next(&self) {
+        self.close();
+    }
+
     /// The lock was let go with somebody queued. The head is woken whether or
     /// not a spinner was faster: it must see its deadline pass.
-    pub(in crate::rwsem) fn wake_after_release(&self) {
+    pub(in crate::rwsem::published) fn wake_after_release(&self) {
         self.with_wakes(|q, wakes| self.wake_check(q, true, wakes));
     }
 
     /// Lets all queued readers in beside the calling reader, unless the lock is
     /// kept for the queue's head.
-    pub(in crate::rwsem) fn wake_readers_beside(&self) {
+    pub(in crate::rwsem) fn let_readers_join(&self) {
         self.with_wakes(|q, wakes| {
             self.count_reads(q, 1);
             let kept = self.word.load(Ordering::Relaxed) & (HANDOFF | WRITER_PHASE) != 0;
@@ -246,7 +274,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Runs `f` under the queue lock, then wakes those that it lists.
-    pub(in crate::rwsem) fn with_wakes<R>(
+    pub(in crate::rwsem::published) fn with_wakes<R>(
         &self,
         f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R,
     ) -> R {
@@ -264,8 +292,8 @@ impl<P: Platform> RwSem<P> {
     // ---- deadlines ----
 
     /// Whether a waiter is past the time it may be passed over.
-    pub(in crate::rwsem) fn is_due(&self, waiter: &Waiter<P>) -> bool {
-        self.policy.handoff_after.is_some_and(|after| {
+    pub(in crate::rwsem::published) fn is_due(&self, waiter: &Waiter<P>) -> bool {
+        self.rules.handoff_after.is_some_and(|after| {
             let now = P::now();
             now >= due_at(waiter, after)
                 && (waiter.kind == Kind::Reader || self.favour.least(now).is_none())
@@ -273,11 +301,11 @@ impl<P: Platform> RwSem<P> {
     }
 
     fn is_immediate(&self) -> bool {
-        self.policy.handoff_after == Some(Duration::ZERO)
+        self.rules.handoff_after == Some(Duration::ZERO)
     }
 }
 
 /// When a waiter has been passed over for long enough.
-pub(in crate::rwsem) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
+pub(in crate::rwsem::published) fn due_at<P: Platform>(waiter: &Waiter<P>, after: Duration) -> u64 {
     waiter.arrived.saturating_add(at_most(after, u64::MAX))
 }

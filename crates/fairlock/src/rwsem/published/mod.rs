@@ -39,7 +39,55 @@ mod published_loom;
 mod spin;
 mod wait;
 
-#[cfg(all(test, feature = "std", not(fairlock_loom)))]
-pub(super) use adaptive::TurnEnd;
 pub(super) use adaptive::{Favour, Turns};
+pub(super) use owner::Owner;
 pub(super) use spin::Spinners;
+
+use super::RwSem;
+use super::policy::Policy;
+use super::queued::{LockedQueue, Queued};
+use super::word::{HANDOFF, flag_queue};
+use crate::events::Sink;
+use crate::platform::Platform;
+
+/// What the discipline sees of a lock.
+pub(super) struct Published<'a, P: Platform> {
+    word: &'a P::AtomicUsize,
+    owner: &'a Owner<P>,
+    favour: &'a Favour<P>,
+    spinners: &'a Spinners<P>,
+    queue: &'a LockedQueue<P>,
+    events: &'a Sink,
+    rules: &'a Policy,
+}
+
+impl<'a, P: Platform> Published<'a, P> {
+    /// The lock as the discipline sees it.
+    #[inline(always)]
+    pub(super) fn of(lock: &'a RwSem<P>) -> Self {
+        Self {
+            word: &lock.word,
+            owner: &lock.owner,
+            favour: &lock.favour,
+            spinners: &lock.spinners,
+            queue: &lock.queue,
+            events: &lock.events,
+            rules: &lock.policy,
+        }
+    }
+
+    /// Runs `f` on the queue, under the queue lock.
+    fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
+        self.queue.with(f)
+    }
+
+    /// Sets `HANDOFF` if anyone is queued. From here on only the queue gets in.
+    fn close(&self) {
+        flag_queue(self.word, HANDOFF);
+    }
+
+    /// The priority with which the calling thread waits.
+    fn priority(&self) -> u8 {
+        self.rules.priority::<P>()
+    }
+}

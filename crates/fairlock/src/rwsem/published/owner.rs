@@ -5,14 +5,14 @@
 
 use core::sync::atomic::Ordering;
 
+use super::Published;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::RwSem;
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::WRITER_LOCKED;
 use crate::wait::{Kind, Thread};
 
 /// In the owner word: readers took the lock by a slow path after that writer.
-pub(in crate::rwsem) const READER_OWNED: usize = 1 << 0;
+pub(in crate::rwsem::published) const READER_OWNED: usize = 1 << 0;
 /// In the owner word: spinning for the readers inside is no use. Stands until a
 /// writer has the lock.
 const NONSPINNABLE: usize = 1 << 1;
@@ -22,16 +22,54 @@ const READERS_NONSPINNABLE: usize = 1 << 2;
 /// What the owner word has beside the hint.
 const FLAGS: usize = READER_OWNED | NONSPINNABLE | READERS_NONSPINNABLE;
 
-/// Where a writer that came by a slow path was: its hint, and in the low bits the
-/// CPU it was on.
-pub(in crate::rwsem) struct Seen<P: Platform>(P::AtomicUsize);
+/// Who wrote last: a thread hint, plus flags. Never dereferenced.
+pub(in crate::rwsem) struct Owner<P: Platform>(P::AtomicUsize);
 
-impl<P: Platform> Seen<P> {
+impl<P: Platform> Owner<P> {
     pub(in crate::rwsem) fn new() -> Self {
         Self(P::AtomicUsize::new(0))
     }
 
     pub(in crate::rwsem) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self(ConstZero::ZERO)
+    }
+
+    /// Who has the lock, nobody knows; it is not the last owner.
+    pub(in crate::rwsem) fn forget(&self) {
+        self.set(0);
+    }
+
+    #[inline(always)]
+    fn set(&self, owner: usize) {
+        self.0.store(owner, Ordering::Relaxed);
+    }
+
+    pub(in crate::rwsem::published) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl Owner<crate::platform::loom::Loom> {
+    /// Has loom check that every access so far happens before this one.
+    pub(in crate::rwsem) fn access_mut(&mut self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+/// Where a writer that came by a slow path was: its hint, and in the low bits the
+/// CPU it was on.
+pub(in crate::rwsem) struct Seen<P: Platform>(P::AtomicUsize);
+
+impl<P: Platform> Seen<P> {
+    pub(in crate::rwsem::published) fn new() -> Self {
+        Self(P::AtomicUsize::new(0))
+    }
+
+    pub(in crate::rwsem::published) const fn new_const() -> Self
     where
         P::AtomicUsize: ConstZero,
     {
@@ -64,70 +102,83 @@ fn cpu_tag(cpu: u32) -> usize {
     cpu as usize % CPU_TAG + 1
 }
 
-impl<P: Platform> RwSem<P> {
+impl<P: Platform> Published<'_, P> {
     /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may
     /// not have stored its hint yet; a wrong one costs a bounded spin.
-    pub(in crate::rwsem) fn holder(&self, word: usize) -> usize {
+    pub(in crate::rwsem::published) fn holder(&self, word: usize) -> usize {
         if word & WRITER_LOCKED == 0 {
             return READER_OWNED;
         }
-        self.owner.load(Ordering::Relaxed) & !FLAGS
+        self.owner.get() & !FLAGS
     }
 
     /// Whether who holds the lock may let it go soon.
-    pub(in crate::rwsem) fn holder_is_worth_it(&self, word: usize) -> bool {
+    pub(in crate::rwsem::published) fn holder_is_worth_it(&self, word: usize) -> bool {
         match self.holder(word) {
-            READER_OWNED => self.owner.load(Ordering::Relaxed) & NONSPINNABLE == 0,
+            READER_OWNED => self.owner.get() & NONSPINNABLE == 0,
             owner => self.spinners.seen.may_run(owner),
         }
     }
 
     /// Tells later spinners not to wait for the readers inside, unless a
     /// writer has come.
-    pub(in crate::rwsem) fn set_nonspinnable(&self) {
-        let owner = self.owner.load(Ordering::Relaxed);
+    pub(in crate::rwsem::published) fn set_nonspinnable(&self) {
+        let owner = self.owner.get();
         let flags = READER_OWNED | NONSPINNABLE;
         // On failure a writer has stored its hint, or another spinner the flags.
-        let _ =
-            self.owner.compare_exchange(owner, owner | flags, Ordering::Relaxed, Ordering::Relaxed);
+        let new = owner | flags;
+        let _ = self.owner.0.compare_exchange(owner, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Under [`ReaderSpin::Always`]: whether a thread of this side, which is about to
     /// queue, knows of a vain spin: a writer of one for readers, a reader of one that
     /// readers do not spin for.
-    pub(in crate::rwsem) fn knows_of_vain_spin(&self, side: Kind) -> bool {
+    pub(in crate::rwsem::published) fn knows_of_vain_spin(&self, side: Kind) -> bool {
         let sign = match side {
             Kind::Reader => READERS_NONSPINNABLE,
             Kind::Writer => NONSPINNABLE,
         };
-        self.policy.reader_spin == ReaderSpin::Always
-            && self.owner.load(Ordering::Relaxed) & sign != 0
+        self.rules.reader_spin == ReaderSpin::Always && self.owner.get() & sign != 0
     }
 
     /// Such a thread has been given the lock.
-    pub(in crate::rwsem) fn discourage_readers(&self) {
+    pub(in crate::rwsem::published) fn discourage_readers(&self) {
         // Everybody looks at it: not written without need.
         if !self.readers_are_discouraged() {
-            self.owner.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
+            self.owner.0.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
         }
     }
 
-    pub(in crate::rwsem) fn readers_are_discouraged(&self) -> bool {
-        self.owner.load(Ordering::Relaxed) & READERS_NONSPINNABLE != 0
+    pub(in crate::rwsem::published) fn readers_are_discouraged(&self) -> bool {
+        self.owner.get() & READERS_NONSPINNABLE != 0
+    }
+
+    /// A writer took the lock by the fast path. A store between the two locked operations of
+    /// an uncontended write costs a third of them on some CPUs, so it is left out where nobody
+    /// reads it.
+    #[inline(always)]
+    pub(in crate::rwsem) fn note_fast_write(&self) {
+        self.owner.set(P::thread_hint());
     }
 
     /// Readers took the lock by a slow path.
     pub(in crate::rwsem) fn note_readers(&self) {
-        let owner = self.owner.load(Ordering::Relaxed);
+        let owner = self.owner.get();
         if owner & READER_OWNED == 0 {
-            self.owner.store(owner | READER_OWNED, Ordering::Relaxed);
+            self.owner.set(owner | READER_OWNED);
         }
     }
 
-    /// As [`set_owner`](Self::set_owner), by a slow path.
-    pub(in crate::rwsem) fn note_writer(&self, me: &'static Thread<P>) {
+    /// The caller, which was an upgradable reader, writes now.
+    #[inline]
+    pub(in crate::rwsem) fn note_upgrade(&self) {
+        self.note_writer(P::thread());
+    }
+
+    /// As [`note_fast_write`](Self::note_fast_write), by a slow path.
+    pub(in crate::rwsem::published) fn note_writer(&self, me: &'static Thread<P>) {
         self.note_change_to_writer();
-        self.set_owner(me.hint());
+        self.owner.set(me.hint());
         self.spinners.seen.note(me);
     }
 }
@@ -136,17 +187,17 @@ impl<P: Platform> RwSem<P> {
 mod tests {
     use super::*;
     use crate::platform::Native;
-    use crate::rwsem::Policy;
+    use crate::rwsem::{Policy, RwSem};
 
     type Lock = RwSem<Native>;
 
     /// Whether it pays to spin for a writer that was last seen on this CPU. Asked
     /// until the answer is no, as the test may have moved to another one meanwhile.
     fn may_run(owner: &'static Thread<Native>) -> bool {
-        let lock = Lock::new(Policy::HANDOFF);
+        let lock = &Lock::new(Policy::HANDOFF);
         (0..1000).all(|_| {
-            lock.note_writer(owner);
-            lock.holder_is_worth_it(WRITER_LOCKED)
+            Published::of(lock).note_writer(owner);
+            Published::of(lock).holder_is_worth_it(WRITER_LOCKED)
         })
     }
 
@@ -159,27 +210,33 @@ mod tests {
 
     #[test]
     fn readers_are_discouraged_by_a_vain_spin_until_a_writer_knows_of_none() {
-        let lock = Lock::new(Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF });
+        let lock = &Lock::new(Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF });
         let me = Native::thread();
-        assert!(!lock.knows_of_vain_spin(Kind::Writer));
-        lock.set_nonspinnable();
-        assert!(lock.knows_of_vain_spin(Kind::Writer) && !lock.knows_of_vain_spin(Kind::Reader));
+        assert!(!Published::of(lock).knows_of_vain_spin(Kind::Writer));
+        Published::of(lock).set_nonspinnable();
+        assert!(
+            Published::of(lock).knows_of_vain_spin(Kind::Writer)
+                && !Published::of(lock).knows_of_vain_spin(Kind::Reader)
+        );
         // That writer has the lock.
-        lock.note_writer(me);
-        lock.discourage_readers();
-        assert!(lock.readers_are_discouraged() && lock.knows_of_vain_spin(Kind::Reader));
-        assert_eq!(lock.holder(WRITER_LOCKED), me.hint());
+        Published::of(lock).note_writer(me);
+        Published::of(lock).discourage_readers();
+        assert!(
+            Published::of(lock).readers_are_discouraged()
+                && Published::of(lock).knows_of_vain_spin(Kind::Reader)
+        );
+        assert_eq!(Published::of(lock).holder(WRITER_LOCKED), me.hint());
         // Readers pass it on, and one that came by the fast path does not.
-        lock.note_readers();
-        assert!(lock.readers_are_discouraged());
-        lock.set_owner(me.hint());
-        assert!(!lock.readers_are_discouraged());
+        Published::of(lock).note_readers();
+        assert!(Published::of(lock).readers_are_discouraged());
+        Published::of(lock).note_fast_write();
+        assert!(!Published::of(lock).readers_are_discouraged());
     }
 
     #[test]
     fn other_policies_do_not_discourage() {
-        let lock = Lock::new(Policy::HANDOFF);
-        lock.set_nonspinnable();
-        assert!(!lock.knows_of_vain_spin(Kind::Writer));
+        let lock = &Lock::new(Policy::HANDOFF);
+        Published::of(lock).set_nonspinnable();
+        assert!(!Published::of(lock).knows_of_vain_spin(Kind::Writer));
     }
 }

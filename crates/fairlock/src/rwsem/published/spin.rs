@@ -13,11 +13,11 @@
 
 use core::sync::atomic::Ordering;
 
+use super::Published;
 use super::osq::SpinnerQueue;
 use super::owner::{READER_OWNED, Seen};
 use crate::events::Event;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::RwSem;
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::{
     HANDOFF, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers,
@@ -42,7 +42,7 @@ pub(in crate::rwsem) struct Spinners<P: Platform> {
     queue: SpinnerQueue<P>,
     /// How many there are.
     count: P::AtomicUsize,
-    pub(in crate::rwsem) seen: Seen<P>,
+    pub(in crate::rwsem::published) seen: Seen<P>,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
 }
@@ -113,20 +113,20 @@ enum Look {
     InVain,
 }
 
-impl<P: Platform> RwSem<P> {
+impl<P: Platform> Published<'_, P> {
     /// Spins for the lock if the policy says so; whether it was stolen.
-    pub(in crate::rwsem) fn spin_for_write(
+    pub(in crate::rwsem::published) fn spin_for_write(
         &self,
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> bool {
-        self.policy.writer_spin
+        self.rules.writer_spin
             && !self.holds_back(Kind::Writer, self.word.load(Ordering::Relaxed))
             && self.spin(Kind::Writer, me, context)
     }
 
     /// As [`spin_for_write`](Self::spin_for_write).
-    pub(in crate::rwsem) fn spin_for_read(
+    pub(in crate::rwsem::published) fn spin_for_read(
         &self,
         me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
@@ -150,7 +150,7 @@ impl<P: Platform> RwSem<P> {
 
     fn spin(&self, kind: Kind, me: &'static Thread<P>, context: &WaitContext<'_, P>) -> bool {
         let stolen = self.spin_if_worth_it(kind, me, context);
-        self.count(match stolen {
+        self.events.count(match stolen {
             Some(true) => Event::OptLock,
             Some(false) => Event::OptFail,
             None => Event::OptNospin,
@@ -202,7 +202,7 @@ impl<P: Platform> RwSem<P> {
                 return false;
             }
             let changed = WRITER_LOCKED | HANDOFF | WRITER_PHASE;
-            P::spin_until(&self.word, LOOK_NS, |now: usize| {
+            P::spin_until(self.word, LOOK_NS, |now: usize| {
                 is_free(now) || (now ^ word) & changed != 0
             });
         }
@@ -223,7 +223,7 @@ impl<P: Platform> RwSem<P> {
         match self.word.compare_exchange(word, stolen, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
                 if kind == Kind::Reader && word & WAITERS != 0 {
-                    self.wake_readers_beside();
+                    self.let_readers_join();
                 }
                 Look::Stolen
             }
@@ -233,7 +233,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a reader at the head of the spinners gets in, no writer being inside.
     fn may_join(&self, word: usize) -> bool {
-        match self.policy.reader_spin {
+        match self.rules.reader_spin {
             ReaderSpin::Adaptive => read_stealable(word) || self.is_stream(word),
             _ => word & READ_STEAL_BLOCKED == 0,
         }
@@ -241,7 +241,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether readers that come while the lock is as `word` says do not spin.
     fn readers_hold_back(&self, word: usize) -> bool {
-        match self.policy.reader_spin {
+        match self.rules.reader_spin {
             ReaderSpin::Always => self.readers_are_discouraged(),
             // It has turns.
             ReaderSpin::Adaptive => false,
@@ -251,8 +251,8 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a reader may get in ahead of the queue without spinning: where readers
     /// spin, those that do come first.
-    pub(in crate::rwsem) fn readers_steal(&self) -> bool {
-        match self.policy.reader_spin {
+    pub(in crate::rwsem::published) fn readers_steal(&self) -> bool {
+        match self.rules.reader_spin {
             ReaderSpin::Off | ReaderSpin::Adaptive => true,
             ReaderSpin::Always => false,
             ReaderSpin::One | ReaderSpin::On => self.spinners.is_empty(),
@@ -270,7 +270,7 @@ fn patience_ns(word: usize) -> u64 {
 
 /// A reader that is not counted may steal: nothing stops it, and it does not
 /// keep a lock that readers hold from the queue.
-pub(in crate::rwsem) fn read_stealable(word: usize) -> bool {
+pub(in crate::rwsem::published) fn read_stealable(word: usize) -> bool {
     word & READ_STEAL_BLOCKED == 0 && (word & WAITERS == 0 || readers(word) == 0)
 }
 
@@ -278,7 +278,7 @@ pub(in crate::rwsem) fn read_stealable(word: usize) -> bool {
 mod tests {
     use super::*;
     use crate::platform::Native;
-    use crate::rwsem::Policy;
+    use crate::rwsem::{Policy, RwSem};
 
     type Lock = RwSem<Native>;
 
@@ -290,7 +290,7 @@ mod tests {
     fn joins(word: usize) -> bool {
         let lock = lock(ReaderSpin::On);
         lock.word.store(word, Ordering::Relaxed);
-        let stolen = matches!(lock.look(Kind::Reader), Look::Stolen);
+        let stolen = matches!(Published::of(&lock).look(Kind::Reader), Look::Stolen);
         let expected = if stolen { word + READER } else { word };
         assert_eq!(lock.word.load(Ordering::Relaxed), expected);
         stolen
@@ -307,10 +307,16 @@ mod tests {
     fn no_reader_begins_to_spin_for_readers_unless_all_always_do() {
         for reader_spin in [ReaderSpin::One, ReaderSpin::On] {
             let lock = lock(reader_spin);
-            assert!(lock.readers_hold_back(READER) && lock.readers_hold_back(READER | WAITERS));
-            assert!(!lock.readers_hold_back(WRITER_LOCKED) && !lock.readers_hold_back(0));
+            assert!(
+                Published::of(&lock).readers_hold_back(READER)
+                    && Published::of(&lock).readers_hold_back(READER | WAITERS)
+            );
+            assert!(
+                !Published::of(&lock).readers_hold_back(WRITER_LOCKED)
+                    && !Published::of(&lock).readers_hold_back(0)
+            );
         }
-        assert!(!lock(ReaderSpin::Always).readers_hold_back(READER | WAITERS));
+        assert!(!Published::of(&lock(ReaderSpin::Always)).readers_hold_back(READER | WAITERS));
     }
 
     #[test]
@@ -318,9 +324,9 @@ mod tests {
         let me = Native::thread();
         let steals = |reader_spin| {
             let lock = lock(reader_spin);
-            let alone = lock.readers_steal();
+            let alone = Published::of(&lock).readers_steal();
             assert!(lock.spinners.queue.enter(me, 0));
-            let beside_a_spinner = lock.readers_steal();
+            let beside_a_spinner = Published::of(&lock).readers_steal();
             lock.spinners.queue.leave(me);
             (alone, beside_a_spinner)
         };

@@ -2,12 +2,12 @@
 
 use core::sync::atomic::Ordering;
 
+use super::Published;
 use super::grant::Turn;
 use super::spin::read_stealable;
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::rwsem::RwSem;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::upgrade::wake_upgrader;
 use crate::rwsem::word::{
@@ -20,18 +20,18 @@ use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter,
 /// long before it sleeps.
 const HEAD_SPIN_NS: u64 = 20_000;
 
-impl<P: Platform> RwSem<P> {
+impl<P: Platform> Published<'_, P> {
     // ---- the ways in ----
 
     /// A reader that is counted already, and found `before`.
-    pub(in crate::rwsem) fn read_published(
+    pub(in crate::rwsem) fn read(
         &self,
         before: usize,
-        me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
+        let me = P::thread();
         if self.join_stream(before, me) {
-            self.count(Event::ReadSteal);
+            self.events.count(Event::ReadSteal);
             return Ok(());
         }
         // The count stands if it could be added now. Acquire: then the lock is
@@ -42,8 +42,8 @@ impl<P: Platform> RwSem<P> {
             && !self.holds_back(Kind::Reader, word)
         {
             if word & WAITERS != 0 {
-                self.count(Event::ReadSteal);
-                self.wake_readers_beside();
+                self.events.count(Event::ReadSteal);
+                self.let_readers_join();
             }
             return Ok(());
         }
@@ -52,17 +52,17 @@ impl<P: Platform> RwSem<P> {
         if priority == 0 && self.spin_for_read(me, context) {
             return Ok(());
         }
-        self.wait_published(Access::Shared, me, priority, context)
+        self.wait(Access::Shared, me, priority, context)
     }
 
     /// A writer whose fast path found `word`.
-    pub(in crate::rwsem) fn write_published(
+    pub(in crate::rwsem) fn write(
         &self,
         word: usize,
-        me: &'static Thread<P>,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        if self.steal_write_published(word) {
+        let me = P::thread();
+        if self.steal_write(word) {
             self.note_writer(me);
             return Ok(());
         }
@@ -72,10 +72,35 @@ impl<P: Platform> RwSem<P> {
             self.note_writer(me);
             return Ok(());
         }
-        self.wait_published(Access::Exclusive, me, priority, context)
+        self.wait(Access::Exclusive, me, priority, context)
     }
 
-    fn steal_write_published(&self, mut word: usize) -> bool {
+    /// It steals as a writer does, and queues as one; it does not spin.
+    pub(in crate::rwsem) fn upgradable(
+        &self,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while write_stealable(word) && !self.holds_back(Kind::Writer, word) {
+            let taken = Access::Upgradable.taken(word);
+            // Acquire: owns the lock on success (rule 3).
+            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    self.note_readers();
+                    return Ok(());
+                }
+                Err(now) => word = now,
+            }
+        }
+        self.wait(Access::Upgradable, P::thread(), self.priority(), context)?;
+        if self.word.load(Ordering::Relaxed) & WAITERS != 0 {
+            self.let_readers_join();
+        }
+        Ok(())
+    }
+
+    fn steal_write(&self, mut word: usize) -> bool {
         while write_stealable(word) && !self.holds_back(Kind::Writer, word) {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
@@ -99,14 +124,14 @@ impl<P: Platform> RwSem<P> {
         if before & (WAITERS | WRITER_LOCKED) == WAITERS && readers(before) == 1 {
             self.wake_after_release();
         } else if is_drained(before - READER) {
-            wake_upgrader(&self.queue);
+            wake_upgrader(self.queue);
         }
     }
 
     // ---- waiting ----
 
     /// Queues the calling thread and waits until it owns the lock.
-    pub(in crate::rwsem) fn wait_published(
+    fn wait(
         &self,
         access: Access,
         me: &'static Thread<P>,
@@ -145,7 +170,7 @@ impl<P: Platform> RwSem<P> {
         unsafe { q.waiters.push(waiter) };
         let mut word = WAITERS;
         if q.waiters.len() == 1 {
-            let phase = waiter.kind == Kind::Writer && self.policy.writer_phase;
+            let phase = waiter.kind == Kind::Writer && self.rules.writer_phase;
             let flags = WAITERS | if phase { WRITER_PHASE } else { 0 };
             // Relaxed: see the module, "no wake-up is lost".
             word = self.word.fetch_or(flags, Ordering::Relaxed);
@@ -167,7 +192,7 @@ impl<P: Platform> RwSem<P> {
             self.count_idle(q, waiter.arrived);
         }
         if acquired {
-            self.count(Event::ReadFast);
+            self.events.count(Event::ReadFast);
         }
         acquired
     }
@@ -195,11 +220,11 @@ impl<P: Platform> RwSem<P> {
                 continue;
             }
             if active(Fault::AllSpin) {
-                P::spin_until(&self.word, HEAD_SPIN_NS, is_free);
+                P::spin_until(self.word, HEAD_SPIN_NS, is_free);
                 continue;
             }
             spun = false;
-            self.count(Event::sleep(waiter.kind));
+            self.events.count(Event::sleep(waiter.kind));
             let until = context.deadline.into_iter().chain(self.timer(waiter, slept)).min();
             slept = true;
             let outcome = waiter.thread.parker.park(until, context.interruptible);
@@ -229,7 +254,7 @@ impl<P: Platform> RwSem<P> {
     fn spin_as_head(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         let spin = P::cpus() > 1 && self.holder_is_worth_it(word);
-        spin && P::spin_until(&self.word, HEAD_SPIN_NS, is_free)
+        spin && P::spin_until(self.word, HEAD_SPIN_NS, is_free)
     }
 
     /// Gives up, unless the grant came first: then the lock is owned.
@@ -238,7 +263,7 @@ impl<P: Platform> RwSem<P> {
             if waiter.state() == GRANTED {
                 return Ok(());
             }
-            self.count(Event::fail(waiter.kind));
+            self.events.count(Event::fail(waiter.kind));
             let was_head = q.waiters.is_head(waiter);
             q.waiters.remove(waiter);
             self.after_change(q, 0);

@@ -57,12 +57,12 @@ use super::queued::LockedQueue;
 use super::upgrade::wake_upgrader;
 use super::word::{
     HANDOFF, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, has_next_to_wake, is_drained,
-    is_free, is_reserved, may_take_next, read_stealable, write_stealable,
+    is_free, is_reserved, may_take_next, read_stealable, readers, write_stealable,
 };
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Access, Hint, Kind, Queue, WaitContext, WakeList, this_cpu};
+use crate::wait::{Access, Hint, Kind, Queue, WaitContext, WaitError, WakeList, this_cpu};
 
 /// For how long a closed lock that is free is kept for the one who is next: about what a
 /// wake-up takes.
@@ -210,23 +210,62 @@ pub(super) struct InTenure<'a, P: Platform> {
     priorities: bool,
 }
 
-impl<P: Platform> RwSem<P> {
-    /// The lock as the discipline sees it, if that is its policy.
+impl<'a, P: Platform> InTenure<'a, P> {
+    /// The lock as the discipline sees it.
     #[inline(always)]
-    pub(super) fn in_tenure(&self) -> Option<InTenure<'_, P>> {
-        let shape = self.policy.tenure()?;
-        Some(InTenure {
-            word: &self.word,
-            holder: &self.holder,
-            queue: &self.queue,
-            events: &self.events,
+    pub(super) fn of(lock: &'a RwSem<P>, shape: TenureShape) -> Self {
+        Self {
+            word: &lock.word,
+            holder: &lock.holder,
+            queue: &lock.queue,
+            events: &lock.events,
             shape,
-            priorities: self.policy.priorities,
-        })
+            priorities: lock.policy.priorities,
+        }
     }
 }
 
 impl<P: Platform> InTenure<'_, P> {
+    // ---- in ----
+
+    /// A reader, counted already, that found `before`.
+    #[inline]
+    pub(super) fn read(
+        &self,
+        before: usize,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if self.keeps_count(before) || self.compete(Access::Shared, context) {
+            return Ok(());
+        }
+        self.wait(Access::Shared, context)
+    }
+
+    /// A writer that found the lock taken.
+    #[inline]
+    pub(super) fn write(
+        &self,
+        _word: usize,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        self.take_or_wait(Access::Exclusive, context)
+    }
+
+    /// An upgradable reader that found the lock taken.
+    #[inline]
+    pub(super) fn upgradable(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        self.take_or_wait(Access::Upgradable, context)
+    }
+
+    #[inline]
+    fn take_or_wait(&self, access: Access, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        // First, and without the frame of a wait: within a tenure this is the way in.
+        if self.steal_at_once(access) || self.compete(access, context) {
+            return Ok(());
+        }
+        self.wait(access, context)
+    }
+
     // ---- past the queue ----
 
     /// A reader, counted already, that found `before`: may it stay? If not, it is no
@@ -397,6 +436,38 @@ impl<P: Platform> InTenure<'_, P> {
             self.wake_next();
         } else if is_drained(before - READER) {
             wake_upgrader(self.queue);
+        }
+    }
+
+    /// Nobody asks who is inside.
+    #[inline(always)]
+    pub(super) fn note_fast_write(&self) {}
+
+    /// As [`note_fast_write`](Self::note_fast_write).
+    #[inline(always)]
+    pub(super) fn note_upgrade(&self) {}
+
+    /// As [`note_fast_write`](Self::note_fast_write).
+    #[inline(always)]
+    pub(super) fn note_readers(&self) {}
+
+    /// Whether a reader that has left as the last one, with somebody queued, has to look whom
+    /// to wake: who asked for it; or who upgrades, as `WRITER_LOCKED` says.
+    #[inline(always)]
+    pub(super) fn wakes_after(&self, before: usize) -> bool {
+        before & (WAKE_NEXT | WRITER_LOCKED) != 0
+    }
+
+    /// The last reader has left, and the one who is next asked to be woken then.
+    pub(super) fn read_release(&self) {
+        self.wake_next();
+    }
+
+    /// An upgradable reader is none any more, and somebody is queued. The word was `before`,
+    /// with the one that has left.
+    pub(super) fn upgradable_left(&self, before: usize) {
+        if has_next_to_wake(before) && (readers(before) == 1 || self.next_is(Access::Upgradable)) {
+            self.wake_next();
         }
     }
 

@@ -8,7 +8,6 @@ mod full;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod priority;
 mod rules;
-mod stream;
 mod turns;
 mod upgrade;
 
@@ -18,11 +17,12 @@ use std::thread;
 
 use fairlock_testing::{end, join, rounds, scope, until};
 
+use super::word::{HANDOFF, flag_queue};
 use super::{Policy, ReaderSpin, RwSem};
 use crate::platform::{Native, Platform};
 use crate::wait::{CancelToken, Kind, WaitError};
 
-type Lock = RwSem<Native>;
+pub(super) type Lock = RwSem<Native>;
 
 /// Both disciplines, each with its handoff now and then and as often as it can be.
 const POLICIES: [(&str, Policy); 6] = [
@@ -50,27 +50,32 @@ fn for_each_policy(test: impl Fn(&Lock)) {
     }
 }
 
-fn waiters(lock: &Lock) -> usize {
+pub(super) fn waiters(lock: &Lock) -> usize {
     lock.with_queue(|q| q.waiters.len())
 }
 
-fn word(lock: &Lock) -> usize {
+pub(super) fn word(lock: &Lock) -> usize {
     lock.word.load(Ordering::SeqCst)
 }
 
-fn assert_free(lock: &Lock) {
+/// Only the queue gets in from here on, if anybody is queued; the word after that.
+fn close(lock: &Lock) -> usize {
+    flag_queue(&lock.word, HANDOFF)
+}
+
+pub(super) fn assert_free(lock: &Lock) {
     assert_eq!((word(lock), waiters(lock)), (0, 0));
     assert!(!lock.has_waiters() && lock.try_write());
     // SAFETY: just taken.
     unsafe { lock.unlock_write() };
 }
 
-fn soon(ms: u64) -> u64 {
+pub(super) fn soon(ms: u64) -> u64 {
     Native::now() + ms * 1_000_000
 }
 
 /// Takes the lock and lets it go.
-fn visit(lock: &Lock, kind: Kind) {
+pub(super) fn visit(lock: &Lock, kind: Kind) {
     match kind {
         Kind::Reader => {
             lock.read();

@@ -47,7 +47,7 @@ fn rule_04_handoff_set_twice_leaves_no_other_bit() {
                 let leaver = s.spawn(|| lock.write_cancellable(&token));
                 s.spawn(|| visit(lock, Kind::Writer));
                 until(|| waiters(lock) == 2);
-                let closers: Vec<_> = (0..3).map(|_| s.spawn(|| lock.close())).collect();
+                let closers: Vec<_> = (0..3).map(|_| s.spawn(|| close(lock))).collect();
                 token.cancel();
                 for closer in closers {
                     let word = join(closer);
@@ -113,7 +113,7 @@ fn closed_then_first_cancelled(lock: &Lock, first: Kind, second: Kind) {
         until(|| waiters(lock) == 1);
         let next = s.spawn(|| visit(lock, second));
         until(|| waiters(lock) == 2);
-        assert_ne!(lock.close() & HANDOFF, 0);
+        assert_ne!(close(lock) & HANDOFF, 0);
         token.cancel();
         assert_eq!(join(leaver), Err(WaitError::Cancelled));
         // SAFETY: taken above.
@@ -142,13 +142,13 @@ fn rule_06_handoff_goes_with_the_last_waiter() {
                     Kind::Reader => lock.read_cancellable(&token),
                     Kind::Writer => lock.write_cancellable(&token),
                 });
-                until(|| lock.close() & (WAITERS | HANDOFF) == WAITERS | HANDOFF);
+                until(|| close(lock) & (WAITERS | HANDOFF) == WAITERS | HANDOFF);
                 token.cancel();
                 assert_eq!(join(leaver), Err(WaitError::Cancelled));
             });
             assert_eq!(word(lock), WRITER_LOCKED);
             // Nor can it be set now.
-            assert_eq!(lock.close(), WRITER_LOCKED);
+            assert_eq!(close(lock), WRITER_LOCKED);
             // SAFETY: taken above.
             unsafe { lock.unlock_write() };
         }
@@ -189,7 +189,7 @@ fn rule_08_cancelled_reader_at_the_head_wakes_the_next() {
 fn rule_09_nobody_spins_for_an_unknown_owner() {
     for_each_policy(|lock| {
         lock.write();
-        lock.owner.store(0, Ordering::SeqCst);
+        lock.owner.forget();
         scope(|s| {
             let others =
                 [Kind::Reader, Kind::Writer].map(|kind| s.spawn(move || visit(lock, kind)));
@@ -315,7 +315,7 @@ fn rule_14_timed_out_writer_wakes_the_readers_behind_it() {
                 let writer = s.spawn(|| lock.write_until(soon(10)));
                 until(|| waiters(lock) == 1 || writer.is_finished());
                 if closed {
-                    lock.close();
+                    close(lock);
                 }
                 let behind: Vec<_> = (0..3).map(|_| s.spawn(|| lock.read())).collect();
                 // This thread reads all the while: only the writer that leaves

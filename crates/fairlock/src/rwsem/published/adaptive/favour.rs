@@ -24,29 +24,29 @@ pub(in crate::rwsem) struct Favour<P: Platform> {
 
 /// The side whose turn it is, and when that ends, in one word.
 #[derive(Clone, Copy)]
-pub(in crate::rwsem) struct TurnEnd(u64);
+pub(in crate::rwsem::published) struct TurnEnd(u64);
 
 impl TurnEnd {
     const SIDE: u64 = 1;
 
     /// A turn that nobody waits for the end of.
-    pub(in crate::rwsem) const fn open(side: Kind) -> Self {
+    pub(in crate::rwsem::published) const fn open(side: Kind) -> Self {
         Self(side as u64)
     }
 
-    pub(in crate::rwsem) fn at(side: Kind, end: u64) -> Self {
+    pub(in crate::rwsem::published) fn at(side: Kind, end: u64) -> Self {
         Self((end & !Self::SIDE).max(Self::SIDE + 1) | side as u64)
     }
 
-    pub(in crate::rwsem) fn is_open(self) -> bool {
+    pub(in crate::rwsem::published) fn is_open(self) -> bool {
         self.0 & !Self::SIDE == 0
     }
 
-    pub(in crate::rwsem) fn side(self) -> Kind {
+    pub(in crate::rwsem::published) fn side(self) -> Kind {
         side_of((self.0 & Self::SIDE) as usize)
     }
 
-    pub(in crate::rwsem) fn is_over(self, now: u64) -> bool {
+    pub(in crate::rwsem::published) fn is_over(self, now: u64) -> bool {
         !self.is_open() && !is_ahead(self.0, now)
     }
 }
@@ -79,61 +79,61 @@ impl<P: Platform> Favour<P> {
         }
     }
 
-    pub(in crate::rwsem) fn side(&self) -> Kind {
+    pub(in crate::rwsem::published) fn side(&self) -> Kind {
         side_of(self.side.load(Ordering::Relaxed))
     }
 
-    pub(in crate::rwsem) fn set_side(&self, side: Kind) {
+    pub(in crate::rwsem::published) fn set_side(&self, side: Kind) {
         set(&self.side, side as usize);
     }
 
-    pub(in crate::rwsem) fn turn(&self) -> TurnEnd {
+    pub(in crate::rwsem::published) fn turn(&self) -> TurnEnd {
         TurnEnd(self.turn.load(Ordering::Relaxed))
     }
 
-    pub(in crate::rwsem) fn set_turn(&self, turn: TurnEnd) {
+    pub(in crate::rwsem::published) fn set_turn(&self, turn: TurnEnd) {
         set(&self.turn, turn.0);
     }
 
-    pub(in crate::rwsem) fn written(&self) -> u64 {
+    pub(in crate::rwsem::published) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    pub(in crate::rwsem) fn note_written(&self, now: u64) {
+    pub(in crate::rwsem::published) fn note_written(&self, now: u64) {
         self.written.store(now, Ordering::Relaxed);
     }
 
-    pub(in crate::rwsem) fn set_least(&self, until: u64) {
+    pub(in crate::rwsem::published) fn set_least(&self, until: u64) {
         set(&self.least, until);
     }
 
     /// Until when the readers' turn lasts at least, if that is still to come.
-    pub(in crate::rwsem) fn least(&self, now: u64) -> Option<u64> {
+    pub(in crate::rwsem::published) fn least(&self, now: u64) -> Option<u64> {
         let least = self.least.load(Ordering::Relaxed);
         (least != 0 && is_ahead(least, now)).then_some(least)
     }
 
     /// Whether releases leave the head of the queue asleep at this time.
-    pub(in crate::rwsem) fn is_quiet(&self) -> bool {
+    pub(in crate::rwsem::published) fn is_quiet(&self) -> bool {
         let quiet = self.quiet.load(Ordering::Relaxed);
         quiet != 0 && is_ahead(quiet, P::now())
     }
 
     /// The head of the queue wakes itself then.
-    pub(in crate::rwsem) fn keep_quiet(&self, until: u64) {
+    pub(in crate::rwsem::published) fn keep_quiet(&self, until: u64) {
         self.quiet.store(until, Ordering::Relaxed);
     }
 
     /// The head of the queue is another one, and did not ask for it.
-    pub(in crate::rwsem) fn end_quiet(&self) {
+    pub(in crate::rwsem::published) fn end_quiet(&self) {
         set(&self.quiet, 0);
     }
 
-    pub(in crate::rwsem) fn count_past_queue(&self, reads: usize) {
+    pub(in crate::rwsem::published) fn count_past_queue(&self, reads: usize) {
         self.past_queue.fetch_add(reads, Ordering::Relaxed);
     }
 
-    pub(in crate::rwsem) fn take_past_queue(&self) -> u64 {
+    pub(in crate::rwsem::published) fn take_past_queue(&self) -> u64 {
         // Mostly nothing, and then a plain load does.
         match self.past_queue.load(Ordering::Relaxed) {
             0 => 0,

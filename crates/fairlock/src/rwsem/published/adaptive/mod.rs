@@ -18,16 +18,19 @@
 
 mod favour;
 mod stream;
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod stream_tests;
 mod turns;
 
 use core::sync::atomic::Ordering;
 
-pub(in crate::rwsem) use favour::{Favour, TurnEnd};
+pub(in crate::rwsem) use favour::Favour;
+use favour::TurnEnd;
 pub(in crate::rwsem) use turns::Turns;
 
 use crate::platform::{Atomic, Platform};
-use crate::rwsem::RwSem;
 use crate::rwsem::policy::{ReaderSpin, at_most};
+use crate::rwsem::published::Published;
 use crate::rwsem::published::owner::READER_OWNED;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{WAITERS, WRITER_LOCKED};
@@ -43,16 +46,16 @@ const LEAST: u64 = 4;
 /// The longest turn: half of what the difference of two times can be.
 const LONGEST_NS: u64 = i64::MAX as u64 / 2;
 
-impl<P: Platform> RwSem<P> {
+impl<P: Platform> Published<'_, P> {
     /// Without handoffs the side that holds back would starve; then all may spin.
-    pub(in crate::rwsem) fn adapts(&self) -> bool {
-        self.policy.reader_spin == ReaderSpin::Adaptive && self.policy.handoff_after.is_some()
+    pub(in crate::rwsem::published) fn adapts(&self) -> bool {
+        self.rules.reader_spin == ReaderSpin::Adaptive && self.rules.handoff_after.is_some()
     }
 
     /// Which readers spin at this time.
-    pub(in crate::rwsem) fn reader_spin(&self) -> ReaderSpin {
+    pub(in crate::rwsem::published) fn reader_spin(&self) -> ReaderSpin {
         if !self.adapts() {
-            return self.policy.reader_spin;
+            return self.rules.reader_spin;
         }
         let word = self.word.load(Ordering::Relaxed);
         if word & WAITERS == 0 {
@@ -65,7 +68,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Whether a thread of this side that found `word` leaves the lock to others.
-    pub(in crate::rwsem) fn holds_back(&self, side: Kind, word: usize) -> bool {
+    pub(in crate::rwsem::published) fn holds_back(&self, side: Kind, word: usize) -> bool {
         if !self.adapts() || word & WAITERS == 0 || self.favour.side() == side {
             return false;
         }
@@ -75,13 +78,13 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether the queue's writers are kept from being overtaken by readers: one that
     /// holds back is past its deadline.
-    pub(in crate::rwsem) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
+    pub(in crate::rwsem::published) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
         self.adapts() && self.favour.side() == Kind::Reader && self.is_due(head)
     }
 
     /// A writer got in by a slow path, and is not the owner yet: who was?
-    pub(in crate::rwsem) fn note_change_to_writer(&self) {
-        if self.adapts() && self.owner.load(Ordering::Relaxed) & READER_OWNED != 0 {
+    pub(in crate::rwsem::published) fn note_change_to_writer(&self) {
+        if self.adapts() && self.owner.get() & READER_OWNED != 0 {
             self.favour.note_written(P::now());
         }
     }
@@ -89,7 +92,12 @@ impl<P: Platform> RwSem<P> {
     // ---- under the queue lock ----
 
     /// A waiter queued, the first one having found `word`.
-    pub(in crate::rwsem) fn note_queued(&self, q: &mut Queued<P>, waiter: &Waiter<P>, word: usize) {
+    pub(in crate::rwsem::published) fn note_queued(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        word: usize,
+    ) {
         if !self.adapts() {
             return;
         }
@@ -110,12 +118,12 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// A writer leaves, and somebody is queued.
-    pub(in crate::rwsem) fn count_write(&self, q: &mut Queued<P>) {
+    pub(in crate::rwsem::published) fn count_write(&self, q: &mut Queued<P>) {
         self.count_turn(q, Kind::Writer, 1, || self.favour.written());
     }
 
     /// Readers got in.
-    pub(in crate::rwsem) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
+    pub(in crate::rwsem::published) fn count_reads(&self, q: &mut Queued<P>, reads: usize) {
         if self.adapts() {
             self.note_readers();
             self.count_turn(q, Kind::Reader, reads as u64, P::now);
@@ -124,14 +132,14 @@ impl<P: Platform> RwSem<P> {
 
     /// A reader queued although the lock is free: if it held back, the wait until the
     /// head has been woken is what the writers' turn costs.
-    pub(in crate::rwsem) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
+    pub(in crate::rwsem::published) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
         if self.holds_back(Kind::Reader, WAITERS) {
             self.count_turn(q, Kind::Writer, 0, || since);
         }
     }
 
     /// The last waiter left.
-    pub(in crate::rwsem) fn end_turns(&self, q: &mut Queued<P>) {
+    pub(in crate::rwsem::published) fn end_turns(&self, q: &mut Queued<P>) {
         if self.adapts() {
             q.turns.count_past_queue(self.favour.take_past_queue());
             q.turns.end(P::now());
@@ -161,7 +169,7 @@ impl<P: Platform> RwSem<P> {
     /// The turn is this side's. Somebody of the other one may wait for its end: it
     /// comes with that one's deadline, or sooner if that is the favoured side.
     fn begin_turn(&self, q: &Queued<P>, side: Kind, now: u64) {
-        let after = self.policy.handoff_after.map_or(0, |after| at_most(after, LONGEST_NS));
+        let after = self.rules.handoff_after.map_or(0, |after| at_most(after, LONGEST_NS));
         let favoured = self.favour.side() == side;
         let mut least = 0;
         if favoured && side == Kind::Reader {

@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering;
 use super::favour::TurnEnd;
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
-use crate::rwsem::RwSem;
+use crate::rwsem::published::Published;
 use crate::rwsem::published::grant::due_at;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{HANDOFF, READ_STEAL_BLOCKED, WAITERS, is_free};
@@ -36,10 +36,10 @@ const IDLE_NS: u64 = 1_000;
 /// The shortest time that a writer asks to be left asleep for.
 const QUIET_NS: u64 = 10_000;
 
-impl<P: Platform> RwSem<P> {
+impl<P: Platform> Published<'_, P> {
     /// Whether a reader that found `word` may join the stream: it is the readers'
     /// turn, and whoever of them was queued when it began has been let in.
-    pub(in crate::rwsem) fn is_stream(&self, word: usize) -> bool {
+    pub(in crate::rwsem::published) fn is_stream(&self, word: usize) -> bool {
         self.stream(word).is_some()
     }
 
@@ -53,13 +53,17 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// A reader, counted already, that found `before`: may it stay?
-    pub(in crate::rwsem) fn join_stream(&self, before: usize, me: &'static Thread<P>) -> bool {
+    pub(in crate::rwsem::published) fn join_stream(
+        &self,
+        before: usize,
+        me: &'static Thread<P>,
+    ) -> bool {
         let Some(turn) = self.stream(before) else { return false };
         me.past_queue.update(|reads| reads + 1);
         if let Some(look) = me.steals.tick::<P>() {
             if turn.is_over(look.now) {
                 self.close();
-                self.count(Event::WriteHandoff);
+                self.events.count(Event::WriteHandoff);
             }
             if look.passed_multiple_of(MARK_NS) {
                 self.favour.count_past_queue(me.past_queue.take());
@@ -68,30 +72,27 @@ impl<P: Platform> RwSem<P> {
         true
     }
 
-    /// The last reader left, and somebody is queued.
-    pub(in crate::rwsem) fn read_release_published(&self) {
-        if !self.leaves_head_asleep() {
-            self.wake_after_release();
-        }
-    }
-
-    /// Whether the head of the queue asked for that. It is awake, or its timer will
-    /// wake it; if it has set `HANDOFF` it waits for just this release.
-    fn leaves_head_asleep(&self) -> bool {
+    /// Whether the head of the queue asked that a release leave it asleep. It is awake, or its
+    /// timer will wake it; if it has set `HANDOFF` it waits for just this release.
+    pub(in crate::rwsem::published) fn leaves_head_asleep(&self) -> bool {
         self.adapts() && self.favour.is_quiet() && self.word.load(Ordering::Relaxed) & HANDOFF == 0
     }
 
     /// Whether a queued writer, which found `word`, leaves a lock that is free at the
     /// moment to the stream.
-    pub(in crate::rwsem) fn leaves_to_stream(&self, word: usize) -> bool {
+    pub(in crate::rwsem::published) fn leaves_to_stream(&self, word: usize) -> bool {
         self.holds_back(Kind::Writer, word)
-            && P::spin_until(&self.word, IDLE_NS, |word: usize| !is_free(word))
+            && P::spin_until(self.word, IDLE_NS, |word: usize| !is_free(word))
     }
 
     /// When a queued waiter wakes by itself; `again` if it does not go to sleep for
     /// the first time. Only the head does: who makes another one the head wakes it. Nor
     /// while the lock is closed: who lets it go wakes the head.
-    pub(in crate::rwsem) fn timer(&self, waiter: &Waiter<P>, again: bool) -> Option<u64> {
+    pub(in crate::rwsem::published) fn timer(
+        &self,
+        waiter: &Waiter<P>,
+        again: bool,
+    ) -> Option<u64> {
         if !self.adapts() || waiter.kind == Kind::Reader {
             return None;
         }
@@ -99,7 +100,7 @@ impl<P: Platform> RwSem<P> {
         if !is_head || self.word.load(Ordering::Relaxed) & HANDOFF != 0 {
             return None;
         }
-        let due = due_at(waiter, self.policy.handoff_after?);
+        let due = due_at(waiter, self.rules.handoff_after?);
         let due = self.favour.least(P::now()).map_or(due, |least| least.max(due));
         if !again || !self.holds_back(Kind::Writer, WAITERS) {
             return Some(due);
@@ -111,12 +112,16 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// Readers got in before the writer that heads the queue now: it needs a timer.
-    pub(in crate::rwsem) fn wake_new_head(&self, q: &Queued<P>, wakes: &mut WakeList<P>) {
+    pub(in crate::rwsem::published) fn wake_new_head(
+        &self,
+        q: &Queued<P>,
+        wakes: &mut WakeList<P>,
+    ) {
         if self.adapts()
             && let Some(head) = q.waiters.head()
             && head.kind == Kind::Writer
         {
-            self.count(Event::WakeWriter);
+            self.events.count(Event::WakeWriter);
             wakes.push(head.thread);
         }
     }

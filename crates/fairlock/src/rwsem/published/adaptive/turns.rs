@@ -51,13 +51,13 @@ impl Turns {
     }
 
     /// The first waiter has queued; `side` is inside, or was last.
-    pub(in crate::rwsem) fn begin(&mut self, side: Kind, now: u64) {
+    pub(in crate::rwsem::published) fn begin(&mut self, side: Kind, now: u64) {
         (self.side, self.began, self.acquisitions) = (Some(side), now, 0);
     }
 
     /// Counts acquisitions of a side. If the turn was the other's, that ended, and this
     /// one began, when `since` says: returned then.
-    pub(in crate::rwsem) fn count(
+    pub(in crate::rwsem::published) fn count(
         &mut self,
         side: Kind,
         acquisitions: u64,
@@ -74,14 +74,14 @@ impl Turns {
 
     /// Counts reads past the queue, if it is the readers' turn still: what is told
     /// too late belongs to none.
-    pub(in crate::rwsem) fn count_past_queue(&mut self, reads: u64) {
+    pub(in crate::rwsem::published) fn count_past_queue(&mut self, reads: u64) {
         if self.side == Some(Kind::Reader) {
             self.acquisitions += reads;
         }
     }
 
     /// The turn is over, and no other begins unless `begin` says so.
-    pub(in crate::rwsem) fn end(&mut self, now: u64) {
+    pub(in crate::rwsem::published) fn end(&mut self, now: u64) {
         if let Some(side) = self.side.take() {
             // Below zero if the clock was looked at before the turn began.
             let ns = (now.wrapping_sub(self.began) as i64).max(0) as u64;
@@ -91,13 +91,13 @@ impl Turns {
     }
 
     /// How long a side's last turn was.
-    pub(in crate::rwsem) fn last_ns(&self, side: Kind) -> u64 {
+    pub(in crate::rwsem::published) fn last_ns(&self, side: Kind) -> u64 {
         self.last_ns[side as usize]
     }
 
     /// Whose turns yield more acquisitions for their time; the readers' if that is
     /// not known.
-    pub(in crate::rwsem) fn better(&self) -> Kind {
+    pub(in crate::rwsem::published) fn better(&self) -> Kind {
         let [readers, writers] = self.sums;
         // The acquisitions of the one in the time of the other.
         let product = |a: Sums, b: Sums| u128::from(a.acquisitions) * u128::from(b.ns);
