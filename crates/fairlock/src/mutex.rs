@@ -7,20 +7,19 @@ use crate::GuardMarker;
 
 use crate::CancelToken;
 use crate::platform::{Native, deadline_after};
-use crate::ticket::AdaptiveTicketLock;
+use crate::thin::ThinMutex;
 use crate::wait::{WaitContext, WaitError};
 
-/// The raw mutex: an [`AdaptiveTicketLock`] on this platform. 96 bytes.
+/// The raw mutex: a [`ThinMutex`] on this platform. 8 bytes.
 ///
 /// It implements `lock_api`'s `RawMutex`, `RawMutexTimed` and `RawMutexFair`: after a fair
 /// release those that wait already, as far as their batch goes, have the lock before anyone
 /// who comes later.
 #[derive(Debug)]
-pub struct RawMutex(AdaptiveTicketLock<Native>);
+pub struct RawMutex(ThinMutex<Native>);
 
-// Stated above; the test build's lock is larger.
-#[cfg(all(not(test), target_pointer_width = "64"))]
-const _: () = assert!(size_of::<RawMutex>() == 96);
+// Stated above.
+const _: () = assert!(size_of::<RawMutex>() == 8);
 
 /// Mutual exclusion that starves nobody and is fast with more threads than CPUs.
 ///
@@ -29,7 +28,7 @@ const _: () = assert!(size_of::<RawMutex>() == 96);
 /// Waiters take tickets, and tickets form batches: a batch is served before any later one, in
 /// any order among themselves. So a waiter is overtaken by at most 65,535 later ones, in
 /// practice by as many as take the lock in the 6 milliseconds that a batch may last, and in about as long again as the system kept the waiter from running; see
-/// [`AdaptiveTicketLock`] for how the lock finds the size of its batches. The bound counts from the
+/// [`AdaptiveTicketLock`](crate::ticket::AdaptiveTicketLock) for how the lock finds the size of its batches. The bound counts from the
 /// moment the waiter takes its ticket. A thread that has met another thread at this mutex
 /// twice within a microsecond stands back for 16 microseconds before it takes one, once in
 /// each wait: what the mutex guards then stays in one CPU's caches for a while.
@@ -71,12 +70,18 @@ impl RawMutex {
         self.0.is_contended()
     }
 
-    pub(crate) fn ticket_lock(&self) -> &AdaptiveTicketLock<Native> {
+    /// Whether the lock has a full one of the pool at this instant.
+    #[doc(hidden)]
+    pub fn is_inflated(&self) -> bool {
+        self.0.is_inflated()
+    }
+
+    pub(crate) fn thin(&self) -> &ThinMutex<Native> {
         &self.0
     }
 
     fn lock_within(&self, until: &WaitContext<'_, Native>) -> Result<GuardMarker, WaitError> {
-        self.0.lock_with_backoff_within(until).map(|()| GuardMarker::new())
+        self.0.lock_within(until).map(|()| GuardMarker::new())
     }
 
     fn lock_for(&self, timeout: Duration) -> Result<GuardMarker, WaitError> {
@@ -88,17 +93,17 @@ impl RawMutex {
     }
 }
 
-// SAFETY: one holder at a time (see `ticket`); nothing in a lock without
+// SAFETY: one holder at a time (see `thin`); nothing in a lock without
 // waiters points into it or names its holder, so it may be moved, dropped, or
 // released by another thread.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
-    const INIT: Self = Self(AdaptiveTicketLock::new_const());
+    const INIT: Self = Self(ThinMutex::new_const());
     type Guard = GuardMarker;
 
     #[inline]
     fn lock(&self) -> GuardMarker {
-        self.0.lock_with_backoff();
+        self.0.lock();
         GuardMarker::new()
     }
 

@@ -2,10 +2,14 @@
 
 #[cfg(all(test, fairlock_loom))]
 mod condvar_loom;
+mod mutex;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod typed;
 mod waiters;
 
+use mutex::Mutex;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use typed::*;
-pub use waiters::TicketCondvar;
+#[cfg(any(feature = "std", fairlock_loom))]
+pub use waiters::ThinCondvar;
+pub use waiters::{LockCondvar, TicketCondvar};

@@ -5,22 +5,21 @@ use std::time::Instant;
 
 use crate::GuardMarker;
 
-use super::TicketCondvar;
+use super::ThinCondvar;
 use crate::platform::{Native, deadline_after};
-use crate::ticket::Adaptive;
 use crate::wait::{WaitContext, WaitError};
 use crate::{CancelToken, MutexGuard, RawMutex};
 
-/// The raw condition variable. 72 bytes.
+/// The raw condition variable. 24 bytes.
 ///
 /// It implements `lock_api`'s `RawCondvar` and `RawCondvarTimed`. Waits do not end for no
 /// reason, and notifications are counted exactly.
 #[derive(Debug)]
-pub struct RawCondvar(TicketCondvar<Native, Adaptive<65_536>>);
+pub struct RawCondvar(ThinCondvar<Native>);
 
-// Stated above; the test build's lock is larger.
-#[cfg(all(not(test), target_pointer_width = "64"))]
-const _: () = assert!(size_of::<RawCondvar>() == 72);
+// Stated above.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<RawCondvar>() == 24);
 
 /// A condition variable for [`Mutex`](crate::Mutex): first come, first notified.
 ///
@@ -55,12 +54,12 @@ pub use lock_api::WaitTimeoutResult;
 // it again when the wait returns; a `GuardMarker` holds no state.
 unsafe impl lock_api::RawCondvar for RawCondvar {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
-    const INIT: Self = Self(TicketCondvar::new_const());
+    const INIT: Self = Self(ThinCondvar::new_const());
     type RawMutex = RawMutex;
 
     unsafe fn wait(&self, mutex: &RawMutex, _guard: &mut GuardMarker) {
         // SAFETY: the guard stands for an acquisition of the mutex.
-        unsafe { self.0.wait(mutex.ticket_lock()) }
+        unsafe { self.0.wait(mutex.thin()) }
     }
 
     fn notify_one(&self) -> bool {
@@ -97,7 +96,7 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
     ) -> bool {
         let deadline = deadline_after::<Native>(*timeout);
         // SAFETY: the guard stands for an acquisition of the mutex.
-        unsafe { self.0.wait_until(mutex.ticket_lock(), deadline) }.is_err()
+        unsafe { self.0.wait_until(mutex.thin(), deadline) }.is_err()
     }
 }
 
@@ -161,6 +160,6 @@ fn wait<T: ?Sized>(
     // guard guards before that, as it is borrowed.
     unsafe {
         let mutex = MutexGuard::mutex(guard).raw();
-        condvar.raw().0.wait_within(mutex.ticket_lock(), until)
+        condvar.raw().0.wait_within(mutex.thin(), until)
     }
 }

@@ -1,4 +1,4 @@
-//! The condition variable without data, for any ticket lock.
+//! The condition variable without data, for any ticket lock, thin or not.
 //!
 //! Waiters queue in the order they came. A notification takes the first one out, and then
 //! it waits for the mutex:
@@ -34,9 +34,10 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
+use super::Mutex;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
-use crate::ticket::{BatchSize, BatchedTicketLock, Movers, Parked, TicketLock};
+use crate::ticket::{Movers, Parked, TicketLock};
 use crate::wait::{CancelToken, Parker, WaitContext, WaitError};
 
 const WAITING: u32 = 0;
@@ -44,54 +45,61 @@ const FOLLOWS: u32 = 1;
 const MOVED: u32 = 2;
 const WOKEN: u32 = 3;
 
-/// A condition variable of ticket locks of size `S`.
+/// A condition variable of [ticket locks](TicketLock) of size `S`.
 ///
 /// Threads that wait at the same time may have given up different locks.
-pub struct TicketCondvar<P: Platform, S: BatchSize> {
+pub type TicketCondvar<P, S> = LockCondvar<P, TicketLock<P, S>>;
+
+/// The condition variable of [thin mutexes](crate::thin::ThinMutex).
+#[cfg(any(feature = "std", fairlock_loom))]
+pub type ThinCondvar<P> = LockCondvar<P, crate::thin::ThinMutex<P>>;
+
+/// A condition variable of locks of type `M`: a [`TicketCondvar`] or a `ThinCondvar`.
+pub struct LockCondvar<P: Platform, M: Mutex<P>> {
     /// The queue lock.
-    lock: BatchedTicketLock<P>,
+    lock: M::Queue,
     /// The first and the last in the queue, as addresses; zero if it is empty. Changed under
     /// the queue lock.
     first: P::AtomicUsize,
-    last: Cell<*const Waiter<P, S>>,
+    last: Cell<*const Waiter<P, M>>,
 }
 
 // SAFETY: `last`, and the links of the waiters in the queue, are touched under the queue lock
 // only; waiters stay in their frames while they are in it.
-unsafe impl<P: Platform, S: BatchSize> Sync for TicketCondvar<P, S> {}
+unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
 // SAFETY: as above; one that can be moved has no waiters.
-unsafe impl<P: Platform, S: BatchSize> Send for TicketCondvar<P, S> {}
+unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
-struct Waiter<P: Platform, S: BatchSize> {
+struct Waiter<P: Platform, M: Mutex<P>> {
     entry: Parked<P>,
-    mutex: *const TicketLock<P, S>,
-    prev: Cell<*const Waiter<P, S>>,
+    mutex: *const M,
+    prev: Cell<*const Waiter<P, M>>,
     /// In the queue, or among followers.
-    next: Cell<*const Waiter<P, S>>,
+    next: Cell<*const Waiter<P, M>>,
     /// For who is woken: those that follow, and how many.
-    followers: Cell<Chain<P, S>>,
+    followers: Cell<Chain<P, M>>,
     state: P::AtomicU32,
 }
 
 /// Waiters of one mutex, linked by `next`.
-struct Chain<P: Platform, S: BatchSize> {
-    first: *const Waiter<P, S>,
+struct Chain<P: Platform, M: Mutex<P>> {
+    first: *const Waiter<P, M>,
     len: u32,
 }
 
-impl<P: Platform, S: BatchSize> Clone for Chain<P, S> {
+impl<P: Platform, M: Mutex<P>> Clone for Chain<P, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform, S: BatchSize> Copy for Chain<P, S> {}
+impl<P: Platform, M: Mutex<P>> Copy for Chain<P, M> {}
 
-impl<P: Platform, S: BatchSize> Chain<P, S> {
+impl<P: Platform, M: Mutex<P>> Chain<P, M> {
     const EMPTY: Self = Self { first: ptr::null(), len: 0 };
 }
 
-impl<P: Platform, S: BatchSize> Movers<P> for Chain<P, S> {
+impl<P: Platform, M: Mutex<P>> Movers<P> for Chain<P, M> {
     fn first(&self) -> &'static Parker<P> {
         // SAFETY: a chain that is moved is not empty, and its waiters' frames are there.
         unsafe { &*self.first }.entry.parker
@@ -112,8 +120,8 @@ impl<P: Platform, S: BatchSize> Movers<P> for Chain<P, S> {
     }
 }
 
-impl<P: Platform, S: BatchSize> Waiter<P, S> {
-    fn new(mutex: &TicketLock<P, S>) -> Self {
+impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
+    fn new(mutex: &M) -> Self {
         Self {
             // A token wakes this parker; the queue lock uses the other one.
             entry: Parked::new(0, &P::thread().parker),
@@ -131,11 +139,11 @@ impl<P: Platform, S: BatchSize> Waiter<P, S> {
     }
 }
 
-impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
+impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// Nobody waits.
     pub fn new() -> Self {
         Self {
-            lock: BatchedTicketLock::new(),
+            lock: M::Queue::default(),
             first: P::AtomicUsize::new(0),
             last: Cell::new(ptr::null()),
         }
@@ -144,22 +152,17 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     /// The same, for statics.
     pub const fn new_const() -> Self
     where
-        P::AtomicU32: ConstZero,
-        P::AtomicU64: ConstZero,
+        M::Queue: ConstZero,
         P::AtomicUsize: ConstZero,
     {
-        Self {
-            lock: BatchedTicketLock::new_const(),
-            first: ConstZero::ZERO,
-            last: Cell::new(ptr::null()),
-        }
+        Self { lock: ConstZero::ZERO, first: ConstZero::ZERO, last: Cell::new(ptr::null()) }
     }
 
     /// Lets `mutex` go, and takes it again once notified.
     ///
     /// # Safety
     /// The caller holds `mutex`.
-    pub unsafe fn wait(&self, mutex: &TicketLock<P, S>) {
+    pub unsafe fn wait(&self, mutex: &M) {
         // SAFETY: the caller's promise.
         let notified = unsafe { self.wait_within(mutex, &WaitContext::FOREVER) };
         debug_assert!(notified.is_ok(), "a wait for ever has ended");
@@ -173,11 +176,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     ///
     /// # Safety
     /// The caller holds `mutex`.
-    pub unsafe fn wait_until(
-        &self,
-        mutex: &TicketLock<P, S>,
-        deadline: u64,
-    ) -> Result<(), WaitError> {
+    pub unsafe fn wait_until(&self, mutex: &M, deadline: u64) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
         unsafe { self.wait_within(mutex, &WaitContext::until(deadline)) }
     }
@@ -190,7 +189,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     ///
     /// # Safety
     /// The caller holds `mutex`.
-    pub unsafe fn wait_interruptible(&self, mutex: &TicketLock<P, S>) -> Result<(), WaitError> {
+    pub unsafe fn wait_interruptible(&self, mutex: &M) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
         unsafe { self.wait_within(mutex, &WaitContext::interruptible()) }
     }
@@ -204,7 +203,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     /// The caller holds `mutex`.
     pub unsafe fn wait_cancellable(
         &self,
-        mutex: &TicketLock<P, S>,
+        mutex: &M,
         token: &CancelToken<P>,
     ) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
@@ -221,7 +220,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     /// The caller holds `mutex`.
     pub unsafe fn wait_cancellable_until(
         &self,
-        mutex: &TicketLock<P, S>,
+        mutex: &M,
         token: &CancelToken<P>,
         deadline: u64,
     ) -> Result<(), WaitError> {
@@ -241,7 +240,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     /// The caller holds `mutex`.
     pub(super) unsafe fn wait_within(
         &self,
-        mutex: &TicketLock<P, S>,
+        mutex: &M,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let waiter = Waiter::new(mutex);
@@ -279,7 +278,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     }
 
     /// Sleeps until moved or woken, or until the wait ends and it was not notified.
-    fn sleep(&self, waiter: &Waiter<P, S>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    fn sleep(&self, waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut until = until;
         let mut interrupted = None;
         loop {
@@ -340,7 +339,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
         let mut notified = 0;
         // One mutex after the other; nearly always there is one only.
         while let Some(first) = self.first() {
-            let (mut last, mut len, mut next) = (None::<&Waiter<P, S>>, 0, Some(first));
+            let (mut last, mut len, mut next) = (None::<&Waiter<P, M>>, 0, Some(first));
             while let Some(waiter) = next {
                 // SAFETY: in the queue, so its frame is there.
                 next = unsafe { waiter.next.get().as_ref() };
@@ -363,7 +362,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     }
 
     /// Under the queue lock: what becomes of waiters that are notified; whom to wake then.
-    fn pass(&self, mut chain: Chain<P, S>) -> Option<&'static Parker<P>> {
+    fn pass(&self, mut chain: Chain<P, M>) -> Option<&'static Parker<P>> {
         // SAFETY: a waiter's frame is there until it takes the queue lock or is WOKEN, and
         // with it the mutex that it waits for.
         let first = unsafe { &*chain.first };
@@ -394,12 +393,12 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
         result
     }
 
-    fn first(&self) -> Option<&Waiter<P, S>> {
+    fn first(&self) -> Option<&Waiter<P, M>> {
         // SAFETY: under the queue lock: who is in the queue is in its frame.
-        unsafe { (self.first.load(Ordering::Relaxed) as *const Waiter<P, S>).as_ref() }
+        unsafe { (self.first.load(Ordering::Relaxed) as *const Waiter<P, M>).as_ref() }
     }
 
-    fn push(&self, waiter: &Waiter<P, S>) {
+    fn push(&self, waiter: &Waiter<P, M>) {
         let last = self.last.replace(waiter);
         waiter.prev.set(last);
         // SAFETY: as in `first`.
@@ -411,7 +410,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     }
 
     /// Takes itself out of the queue: false if it was notified.
-    fn give_up(&self, waiter: &Waiter<P, S>) -> bool {
+    fn give_up(&self, waiter: &Waiter<P, M>) -> bool {
         // Relaxed: under the queue lock.
         let waits = waiter.state.load(Ordering::Relaxed) == WAITING;
         if waits {
@@ -420,7 +419,7 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
         waits
     }
 
-    fn remove(&self, waiter: &Waiter<P, S>) {
+    fn remove(&self, waiter: &Waiter<P, M>) {
         let (prev, next) = (waiter.prev.get(), waiter.next.get());
         // SAFETY: as in `first`.
         match unsafe { prev.as_ref() } {
@@ -435,16 +434,14 @@ impl<P: Platform, S: BatchSize> TicketCondvar<P, S> {
     }
 }
 
-impl<P: Platform, S: BatchSize> Default for TicketCondvar<P, S> {
+impl<P: Platform, M: Mutex<P>> Default for LockCondvar<P, M> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Platform, S: BatchSize> core::fmt::Debug for TicketCondvar<P, S> {
+impl<P: Platform, M: Mutex<P>> core::fmt::Debug for LockCondvar<P, M> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("TicketCondvar")
-            .field("waiting", &self.has_waiters())
-            .finish_non_exhaustive()
+        f.debug_struct("LockCondvar").field("waiting", &self.has_waiters()).finish_non_exhaustive()
     }
 }

@@ -31,7 +31,8 @@ use loom::sync::{Condvar, Mutex};
 
 use super::{Atomic, Platform, PooledPlatform, WaitOutcome, forward_atomic};
 use crate::rwsem::RwSem;
-use crate::thin::Slots;
+use crate::thin::{FullMutex, Slots};
+use crate::ticket::Fixed;
 use crate::wait::Thread;
 
 /// The platform of a model check.
@@ -58,12 +59,19 @@ loom::lazy_static! {
 
 loom::lazy_static! {
     static ref RWSEM_SLOTS: Slots<Loom, RwSem<Loom>> = Slots::new();
+    static ref MUTEX_SLOTS: Slots<Loom, FullMutex<Loom>> = Slots::new();
 }
 
 // SAFETY: one pool a model, and all of a model's locks are in it.
 unsafe impl PooledPlatform for Loom {
+    type Batches = Fixed<8>;
+
     fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
         &RWSEM_SLOTS
+    }
+
+    fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>> {
+        &MUTEX_SLOTS
     }
 }
 

@@ -47,9 +47,9 @@ pub trait Atomic<T>: Send + Sync + 'static {
     fn compare_exchange_weak(&self, old: T, new: T, ok: Ordering, fail: Ordering) -> Result<T, T>;
 }
 
-/// An atomic that can be built in a `const`, so that a lock on it can be a `static`.
+/// An atomic, or a lock, that can be built in a `const`, so that what has one can be a `static`.
 pub trait ConstZero {
-    /// Zero, usable in constants.
+    /// Zero, or free, usable in constants.
     #[allow(clippy::declare_interior_mutable_const)] // it is a constructor, never borrowed
     const ZERO: Self;
 }
@@ -165,8 +165,14 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 /// [`thread_hint`](Platform::thread_hint) zero or the address of the calling thread's record.
 #[cfg(any(feature = "std", fairlock_loom))]
 pub unsafe trait PooledPlatform: Platform {
+    /// The batches of [`ThinMutex`](crate::thin::ThinMutex).
+    type Batches: crate::ticket::BatchSize;
+
     /// The pool of [`ThinRwSem`](crate::thin::ThinRwSem).
     fn rwsem_slots() -> &'static crate::thin::Slots<Self, crate::rwsem::RwSem<Self>>;
+
+    /// The pool of [`ThinMutex`](crate::thin::ThinMutex).
+    fn mutex_slots() -> &'static crate::thin::Slots<Self, crate::thin::FullMutex<Self>>;
 }
 
 /// Pauses between two looks at the clock while spinning: a pause is 10 to 140
@@ -257,9 +263,18 @@ macro_rules! pools {
     ($platform:ty) => {
         // SAFETY: it is one.
         unsafe impl $crate::platform::PooledPlatform for $platform {
+            type Batches = $crate::ticket::Adaptive<65_536>;
+
             #[inline(always)]
             fn rwsem_slots() -> &'static $crate::thin::Slots<Self, $crate::rwsem::RwSem<Self>> {
                 static SLOTS: $crate::thin::Slots<$platform, $crate::rwsem::RwSem<$platform>> =
+                    $crate::thin::Slots::new_const();
+                &SLOTS
+            }
+
+            #[inline(always)]
+            fn mutex_slots() -> &'static $crate::thin::Slots<Self, $crate::thin::FullMutex<Self>> {
+                static SLOTS: $crate::thin::Slots<$platform, $crate::thin::FullMutex<$platform>> =
                     $crate::thin::Slots::new_const();
                 &SLOTS
             }

@@ -35,10 +35,18 @@ pub(super) fn note_calm<P: PooledPlatform>(found_free: bool) {
     });
 }
 
-/// Whether the calling thread found locks free so often; then it counts anew.
+/// A thread that found inflated locks free so often makes the next one thin.
+const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 64 };
+/// The same for a lock whose slot is beyond the first [`MANY`].
+const CALM_OF_MANY: u32 = 0;
+const MANY: u32 = 1 << 10;
+
+/// Whether the lock of the slot of this index may become thin, as far as the calling thread has seen; then
+/// it counts anew.
 #[inline(always)]
-pub(super) fn is_calm<P: PooledPlatform>(enough: u32) -> bool {
+pub(super) fn is_calm<P: PooledPlatform>(index: u32) -> bool {
     let calm = &P::thread().marks.calm;
+    let enough = if index < MANY { CALM } else { CALM_OF_MANY };
     let is_calm = calm.get() >= enough;
     if is_calm {
         calm.set(0);

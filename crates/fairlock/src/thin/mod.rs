@@ -10,6 +10,9 @@
 //! inflated --> thin   in place of a release, by a holder who is alone and whom nobody waits for
 //! ```
 //!
+//! (A mutex has its holder left behind in the thin word, and whoever has the full lock first
+//! waits for that: see `mutex`.)
+//!
 //! What makes this safe:
 //!
 //! 1. *A full lock that no word names is sealed*: held, by nobody in particular, so no attempt
@@ -30,8 +33,12 @@
 //! | what a thread remembers, to guess whether a lock is inflated | `marks` |
 //! | a policy in the word of a lock that was not used yet | `nascent` |
 //! | the reader/writer lock | `rwsem` |
+//! | the mutex | `mutex` |
 
 mod marks;
+mod mutex;
+#[cfg(all(test, fairlock_loom))]
+mod mutex_loom;
 mod nascent;
 mod pool;
 mod rwsem;
@@ -40,6 +47,7 @@ mod slot;
 mod thin_loom;
 
 pub(crate) use marks::Marks;
+pub use mutex::{FullMutex, ThinMutex};
 pub use pool::Slots;
 pub use rwsem::ThinRwSem;
 pub use slot::Slot;

@@ -163,39 +163,57 @@ impl<P: Platform, F> Slots<P, F> {
     }
 }
 
-impl<P: Platform> Slots<P, RwSem<P>> {
+/// A full lock that locks may have one after the other.
+#[doc(hidden)]
+pub trait Full {
+    /// A lock that follows the default policy, and is sealed.
+    fn sealed() -> Self;
+
+    /// The lock of a thin one that is no more, or was not when it was last tried: seals it, if
+    /// it follows the default policy and nobody holds it.
+    fn try_seal(&self) -> bool;
+}
+
+impl<P: Platform, F: Full> Slots<P, F> {
     /// A sealed slot of a lock that follows the default policy.
-    pub(super) fn take_sealed(&self) -> &Slot<P, RwSem<P>> {
-        self.take().unwrap_or_else(|| {
-            let is_free = |slot: &Slot<P, RwSem<P>>| {
-                *slot.full.policy() == Policy::DEFAULT && slot.full.try_write()
-            };
-            if let Some(slot) = self.aside_that(is_free) {
-                slot.full.seal();
-                return slot;
-            }
-            self.make(|index| Slot::new(RwSem::sealed(Policy::DEFAULT), index))
-        })
+    pub(super) fn take_sealed(&self) -> &Slot<P, F> {
+        self.take()
+            .or_else(|| self.aside_that(|slot| slot.full.try_seal()))
+            .unwrap_or_else(|| self.make(|index| Slot::new(F::sealed(), index)))
     }
 
+    /// The lock whose slot it was is no more.
+    #[cold]
+    pub(super) fn give_up(&self, slot: &Slot<P, F>) {
+        // A forgotten guard may hold it, or for a moment somebody who is late.
+        if slot.full.try_seal() {
+            self.give(slot);
+        } else {
+            self.set_aside(slot);
+        }
+    }
+}
+
+impl<P: Platform> Full for RwSem<P> {
+    fn sealed() -> Self {
+        Self::sealed(Policy::DEFAULT)
+    }
+
+    fn try_seal(&self) -> bool {
+        let is_free = *self.policy() == Policy::DEFAULT && self.try_write();
+        if is_free {
+            self.seal();
+        }
+        is_free
+    }
+}
+
+impl<P: Platform> Slots<P, RwSem<P>> {
     /// A slot of a lock that follows another policy, and has nobody inside. No thread is late
     /// at it: each lock that had it kept it to its end.
     pub(super) fn take_for(&self, policy: Policy) -> &Slot<P, RwSem<P>> {
         self.aside_that(|slot| *slot.full.policy() == policy && !slot.full.is_locked())
             .unwrap_or_else(|| self.make(|index| Slot::new(RwSem::new(policy), index)))
-    }
-
-    /// The lock whose slot it was is no more.
-    #[cold]
-    pub(super) fn give_up(&self, slot: &Slot<P, RwSem<P>>) {
-        slot.full.set_events(None);
-        // A forgotten guard may hold it, or for a moment somebody who is late.
-        if *slot.full.policy() == Policy::DEFAULT && slot.full.try_write() {
-            slot.full.seal();
-            self.give(slot);
-        } else {
-            self.set_aside(slot);
-        }
     }
 }
 

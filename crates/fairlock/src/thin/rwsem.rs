@@ -49,11 +49,6 @@ const LOOK_NS: u64 = 200;
 /// How often a thread tries before it takes the others for a crowd, which is better off with
 /// a full lock's `fetch_add`.
 const ATTEMPTS: u32 = 4;
-/// A thread that found inflated locks free so often makes the next one thin.
-const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 64 };
-/// The same for a lock whose slot is beyond the first [`MANY`].
-const CALM_OF_MANY: u32 = 0;
-const MANY: u32 = 1 << 10;
 
 /// A sleeping reader/writer lock of eight bytes, without data; see
 /// [`RwLock`](crate::RwLock) for the one with data.
@@ -719,7 +714,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         let slot = self.slot(word);
         // SAFETY: the caller holds the lock in this way, and then, if it was alone, for writing.
         unsafe {
-            if word & STICKY != 0 || !is_calm(slot) || !access.becomes_writer(&slot.full) {
+            if word & STICKY != 0
+                || !marks::is_calm::<P>(index(word))
+                || !access.becomes_writer(&slot.full)
+            {
                 access.leave(&slot.full);
             } else if !self.deflate(word, slot) {
                 slot.full.unlock_write();
@@ -813,7 +811,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The slot that the word of an inflated lock names.
     #[inline(always)]
     fn slot(&self, word: u64) -> &'static Slot<P, RwSem<P>> {
-        P::rwsem_slots().get((word >> READER_SHIFT) as u32)
+        P::rwsem_slots().get(index(word))
     }
 
     /// Whether the lock's slot is the one that `word` names.
@@ -849,6 +847,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 }
 
+/// Of the slot that the word of an inflated lock names.
+#[inline(always)]
+fn index(word: u64) -> u32 {
+    (word >> READER_SHIFT) as u32
+}
+
 /// A thin lock, and nothing is in a reader's way.
 #[inline(always)]
 fn may_count(word: u64) -> bool {
@@ -863,12 +867,6 @@ fn is_taken(access: Access, word: u64) -> bool {
             Access::Read | Access::ReadRecursive => word & WRITER != 0,
             Access::Upgradable => word & (WRITER | UPGRADABLE) != 0,
         }
-}
-
-/// The lock may become thin, as far as the calling thread has seen.
-#[inline(always)]
-fn is_calm<P: PooledPlatform>(slot: &Slot<P, RwSem<P>>) -> bool {
-    marks::is_calm::<P>(if slot.index < MANY { CALM } else { CALM_OF_MANY })
 }
 
 /// The slot, which no word names, has the holders of a thin lock.
@@ -949,7 +947,9 @@ impl<P: PooledPlatform> Drop for ThinRwSem<P> {
     fn drop(&mut self) {
         let word = self.load();
         if word & INFLATED != 0 {
-            P::rwsem_slots().give_up(self.slot(word));
+            let slot = self.slot(word);
+            slot.full.set_events(None);
+            P::rwsem_slots().give_up(slot);
         }
     }
 }

@@ -11,13 +11,16 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// A full lock of type `F`, in a pool. See [`thin`](super).
 #[doc(hidden)]
+// By itself in its cache lines, as it is a lock of other data than the next one; and what a
+// short lock is taken and pinned by, in the first of them.
+#[repr(C, align(128))]
 pub struct Slot<P: Platform, F> {
-    pub(super) full: F,
     /// How many threads have pinned it, and the flags.
     users: P::AtomicU32,
     /// The next one in the list of free slots: the pool's.
     pub(super) next: P::AtomicU32,
     pub(super) index: u32,
+    pub(super) full: F,
 }
 
 impl<P: Platform, F> Slot<P, F> {

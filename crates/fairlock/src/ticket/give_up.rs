@@ -77,15 +77,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         self.lock_within(&WaitContext::cancellable(token))
     }
 
-    /// Like [`lock_with_backoff`](Self::lock_with_backoff), as long as `until` says.
-    #[cfg(all(feature = "std", not(fairlock_loom)))]
-    pub(crate) fn lock_with_backoff_within(
-        &self,
-        until: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
-        self.registered(until, || self.wait_for_lock_with_backoff(until))
-    }
-
     fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         self.registered(until, || self.wait_for_lock(until))
     }

@@ -333,6 +333,15 @@ pub(super) fn can_take<S: BatchSize>(word: Word, ticket: u32) -> bool {
     !word.is_locked() && eligible
 }
 
+impl<P: Platform, S: BatchSize> ConstZero for TicketLock<P, S>
+where
+    P::AtomicU64: ConstZero,
+    P::AtomicUsize: ConstZero,
+    P::AtomicU32: ConstZero,
+{
+    const ZERO: Self = Self::new_const();
+}
+
 impl<P: Platform, S: BatchSize> Default for TicketLock<P, S> {
     fn default() -> Self {
         Self::new()

@@ -51,6 +51,8 @@ mod give_up;
 mod lock;
 mod move_in;
 mod park;
+#[cfg(any(feature = "std", fairlock_loom))]
+mod pooled;
 mod release;
 mod reopen;
 mod solo;
@@ -61,8 +63,12 @@ pub use batch::{Adaptive, BatchSize, Fixed};
 #[cfg(feature = "alloc")]
 pub(crate) use give_up::Places;
 pub use lock::TicketLock;
-pub(crate) use move_in::Movers;
+pub(crate) use move_in::{MovedIn, Movers};
 pub(crate) use park::Parked;
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use solo::Solo;
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use wait::stand_back;
 
 /// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
 pub type BatchedTicketLock<P, const BATCH: u32 = 8> = TicketLock<P, Fixed<BATCH>>;

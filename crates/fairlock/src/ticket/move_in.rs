@@ -20,7 +20,8 @@ use crate::platform::{Atomic, Platform};
 use crate::wait::{Parker, WaitContext};
 
 /// Waiters to move: each is told its ticket, and comes out.
-pub(crate) trait Movers<P: Platform> {
+#[doc(hidden)]
+pub trait Movers<P: Platform> {
     fn first(&self) -> &'static Parker<P>;
     fn len(&self) -> u32;
     /// The next one, or null. Its frame stays until it has the lock and `unlist`ed it.

@@ -40,7 +40,8 @@ use crate::wait::Parker;
 /// | BURIED | the same, and nobody will wait with this ticket | the holder, which takes it out |
 ///
 /// OUT is the last thing anybody but the waiter writes here.
-pub(crate) struct Parked<P: Platform> {
+#[doc(hidden)]
+pub struct Parked<P: Platform> {
     /// Set by the waiter while the entry is OUT.
     pub(crate) ticket: Cell<u32>,
     /// Where the waiter sleeps.

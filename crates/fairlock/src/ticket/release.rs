@@ -31,6 +31,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             return unsafe { self.pass_on(word, Passes::Release { fair }) };
         }
         if fair {
+            self.forbid_reopening();
             self.close_batch();
         }
         self.solo.leave_to_waiter();
@@ -152,8 +153,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     /// For a holder without a ticket: the batch takes no tickets but those already taken.
-    fn close_batch(&self) {
-        self.forbid_reopening();
+    pub(crate) fn close_batch(&self) {
         let mut word = self.load();
         // IDLE again if those who waited have given up.
         while word != Word::IDLE {

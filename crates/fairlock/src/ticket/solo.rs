@@ -43,12 +43,28 @@ use crate::events::{self, Event};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::wait::{Parker, WaitContext, WaitError};
 
-/// Nobody holds the lock without a ticket.
-const FREE: usize = 0;
-/// Somebody does, or tries to.
-const HELD: usize = 1;
-// Anything else: somebody does, and who sleeps in the parker at this address is to be
-// woken when it is free.
+/// A value of the holder's word, other than the two below: somebody holds the lock without a
+/// ticket, and this says who sleeps until it is free. An address of a parker, or, for locks of
+/// eight bytes (`thin`), where that is found.
+pub(crate) trait Note<P: Platform>: Copy + Eq {
+    type Atomic: Atomic<Self>;
+    /// Nobody holds the lock without a ticket.
+    const FREE: Self;
+    /// Somebody does, or tries to.
+    const HELD: Self;
+}
+
+impl<P: Platform> Note<P> for usize {
+    type Atomic = P::AtomicUsize;
+    const FREE: Self = 0;
+    const HELD: Self = 1;
+}
+
+impl<P: Platform> Note<P> for u32 {
+    type Atomic = P::AtomicU32;
+    const FREE: Self = 0;
+    const HELD: Self = 1;
+}
 
 /// How long to spin for a solo holder before sleeping.
 const SPIN_NS: u64 = 40_000;
@@ -56,79 +72,120 @@ const SPIN_NS: u64 = 40_000;
 /// a long section wakes up in vain, for some microseconds, 600 times a second.
 const NAP_NS: (u64, u64) = (SPIN_NS, 1_600_000);
 
-pub(super) struct Solo<P: Platform> {
-    holder: P::AtomicUsize,
+pub(crate) struct Solo<P: Platform, N: Note<P> = usize> {
+    holder: N::Atomic,
 }
 
 impl<P: Platform> Solo<P> {
-    pub(super) fn new() -> Self {
-        Self { holder: P::AtomicUsize::new(FREE) }
-    }
-
-    pub(super) const fn new_const() -> Self
-    where
-        P::AtomicUsize: ConstZero,
-    {
-        Self { holder: ConstZero::ZERO }
-    }
-
-    /// Whether somebody holds the lock without a ticket, or tries to.
-    pub(super) fn is_held(&self) -> bool {
-        self.holder.load(Ordering::Relaxed) != FREE
-    }
-
-    /// Comes in. The caller then has to look whether there are tickets.
-    #[inline(always)]
-    pub(super) fn enter(&self) -> bool {
-        // Acquire: every way to own the lock is one (rule 3), and see *Exclusion*.
-        self.holder.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// Leaves when nobody was seen to wait.
-    #[inline(always)]
-    pub(super) fn leave(&self) {
-        // Release: the section happens before the next one.
-        #[cfg(not(fairlock_loom))]
-        self.holder.store(FREE, Ordering::Release);
-        // Not in model checks: see *Order*, and `platform::loom`.
-        #[cfg(fairlock_loom)]
-        self.holder.swap(FREE, Ordering::Release);
-    }
-
     /// Leaves, and wakes whoever waits for that.
     #[cold]
     pub(super) fn leave_to_waiter(&self) {
-        // Release: as above. Acquire: the record at the address.
-        let holder = self.holder.swap(FREE, Ordering::AcqRel);
-        if holder != HELD {
-            events::count(Event::ReleasedSlow);
-            events::count(Event::ReleasedSlowKicked);
+        if let Some(parker) = self.leave_noted() {
             // SAFETY: the address of a parker in a thread record, which is never freed.
-            unsafe { &*(holder as *const Parker<P>) }.unpark();
+            unsafe { &*(parker as *const Parker<P>) }.unpark();
         }
     }
 
     /// For the first in line, with LOCK set: waits until nobody holds the lock
     /// without a ticket.
     pub(super) fn wait_until_free(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        self.wait_noted(until, |parker| core::ptr::from_ref(parker) as usize)
+    }
+
+    #[cfg(all(test, fairlock_loom))]
+    pub(super) fn access_mut(&mut self)
+    where
+        P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>,
+    {
+        self.holder.with_mut(|_| ());
+    }
+}
+
+impl<P: Platform, N: Note<P>> Solo<P, N> {
+    pub(crate) fn new() -> Self {
+        Self { holder: N::Atomic::new(N::FREE) }
+    }
+
+    pub(crate) const fn new_const() -> Self
+    where
+        N::Atomic: ConstZero,
+    {
+        Self { holder: ConstZero::ZERO }
+    }
+
+    /// Whether somebody holds the lock without a ticket, or tries to.
+    pub(crate) fn is_held(&self) -> bool {
+        self.holder.load(Ordering::Relaxed) != N::FREE
+    }
+
+    /// Comes in. The caller then has to look whether there are tickets.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> bool {
+        // Acquire: every way to own the lock is one (rule 3), and see *Exclusion*.
+        self.holder.compare_exchange(N::FREE, N::HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Leaves when nobody was seen to wait.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        // Release: the section happens before the next one.
+        #[cfg(not(fairlock_loom))]
+        self.holder.store(N::FREE, Ordering::Release);
+        // Not in model checks: see *Order*, and `platform::loom`.
+        #[cfg(fairlock_loom)]
+        self.holder.swap(N::FREE, Ordering::Release);
+    }
+
+    /// Leaves; whom the caller has to wake for that.
+    pub(crate) fn leave_noted(&self) -> Option<N> {
+        // Release: as above. Acquire: what is behind the note.
+        let note = self.holder.swap(N::FREE, Ordering::AcqRel);
+        if note == N::HELD {
+            return None;
+        }
+        events::count(Event::ReleasedSlow);
+        events::count(Event::ReleasedSlowKicked);
+        Some(note)
+    }
+
+    /// Spins for a bounded time: whether it is free then, or was.
+    pub(crate) fn spin(&self, bound_ns: u64) -> bool {
+        P::spin_until(&self.holder, bound_ns, |holder: N| holder == N::FREE)
+    }
+
+    /// Whether nobody holds the lock without a ticket: for the first in line.
+    pub(crate) fn is_left(&self) -> bool {
         // AcqRel: see *Exclusion*; the section of the solo holder happened before.
-        while self.holder.fetch_or(FREE, Ordering::AcqRel) != FREE {
+        self.holder.fetch_or(N::FREE, Ordering::AcqRel) == N::FREE
+    }
+
+    /// As [`wait_until_free`](Solo::wait_until_free); `note` says how to find the parker.
+    pub(crate) fn wait_noted(
+        &self,
+        until: &WaitContext<'_, P>,
+        note: impl Fn(&'static Parker<P>) -> N,
+    ) -> Result<(), WaitError> {
+        while !self.is_left() {
             let spin = if until.can_end() { SPIN_NS.min(until.left(P::now())) } else { SPIN_NS };
-            if !P::spin_until(&self.holder, spin, |holder: usize| holder == FREE) {
-                self.sleep_until_free(until)?;
+            if !self.spin(spin) {
+                self.sleep_until_free(until, &note)?;
             }
         }
         Ok(())
     }
 
     #[cold]
-    fn sleep_until_free(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    fn sleep_until_free(
+        &self,
+        until: &WaitContext<'_, P>,
+        note: impl Fn(&'static Parker<P>) -> N,
+    ) -> Result<(), WaitError> {
         if let Some(why) = until.expired(P::now) {
             return Err(why);
         }
         events::count(Event::TakenSlow);
         let parker = until.parker(P::thread());
-        let address = core::ptr::from_ref(parker) as usize;
+        let note = note(parker);
         let mut nap = NAP_NS.0;
         let mut ended = None;
         while self.is_held() {
@@ -136,20 +193,20 @@ impl<P: Platform> Solo<P> {
             if let Some(why) = ended {
                 // Relaxed: it takes back what the compare-exchange below left.
                 match self.holder.compare_exchange(
-                    address,
-                    HELD,
+                    note,
+                    N::HELD,
                     Ordering::Relaxed,
                     Ordering::Relaxed,
                 ) {
-                    Err(FREE) => break,
+                    Err(holder) if holder == N::FREE => break,
                     _ => return Err(why),
                 }
             }
-            // Nobody else leaves an address: one at a time is first in line.
+            // Nobody else leaves a note: one at a time is first in line.
             // Release: pairs with the Acquire of whoever takes it out.
             let before =
-                self.holder.compare_exchange(HELD, address, Ordering::Release, Ordering::Relaxed);
-            if before != Err(FREE) {
+                self.holder.compare_exchange(N::HELD, note, Ordering::Release, Ordering::Relaxed);
+            if before != Err(N::FREE) {
                 let now = P::now();
                 let wake = now + nap.min(until.left(now));
                 if parker.park(Some(wake), until.interruptible) == WaitOutcome::Interrupted {
@@ -159,14 +216,6 @@ impl<P: Platform> Solo<P> {
             }
         }
         Ok(())
-    }
-
-    #[cfg(all(test, fairlock_loom))]
-    pub(super) fn access_mut(&mut self)
-    where
-        P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>,
-    {
-        self.holder.with_mut(|_| ());
     }
 }
 

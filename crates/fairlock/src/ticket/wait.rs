@@ -102,24 +102,20 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         &self,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let word = self.load();
-        let free = word != Word::IDLE && !word.is_locked();
-        if (word == Word::IDLE || word.is_open(S::MAX)) && !free {
-            let now = P::now();
-            let since = now.wrapping_sub(P::thread().contended.replace(now));
-            if since < HURRIED_NS {
-                let pause = STAND_BACK_NS.min(until.left(now));
-                P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);
-                if self.take_solo() {
-                    return Ok(());
-                }
-            }
+        if self.may_stand_back() && stand_back(until) && self.take_solo() {
+            return Ok(());
         }
         self.wait_for_lock(until)
     }
 
+    /// Somebody has the lock, and it is not yet for those that wait only.
+    pub(crate) fn may_stand_back(&self) -> bool {
+        let word = self.load();
+        word == Word::IDLE || (word.is_locked() && word.is_open(S::MAX))
+    }
+
     #[inline(never)]
-    pub(super) fn wait_for_lock(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    pub(crate) fn wait_for_lock(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let taken = match self.barge(self.load(), until) {
             Some(taken) => taken,
             None => self.wait_with_ticket(until)?,
@@ -381,6 +377,19 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             own.lot.remove(entry);
         }
     }
+}
+
+/// The calling thread has met another at a lock. If it has just done this before, it leaves the
+/// lock to the other for a while: whether it did.
+pub(crate) fn stand_back<P: Platform>(until: &WaitContext<'_, P>) -> bool {
+    let now = P::now();
+    let since = now.wrapping_sub(P::thread().contended.replace(now));
+    let is_hurried = since < HURRIED_NS;
+    if is_hurried {
+        let pause = STAND_BACK_NS.min(until.left(now));
+        P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);
+    }
+    is_hurried
 }
 
 /// How long to spin for a lock that others may take first, and, if it is `hot`,

@@ -132,7 +132,8 @@ pub(crate) fn this_cpu<P: Platform>() -> usize {
 }
 
 /// Where a thread sleeps: a binary semaphore.
-pub(crate) struct Parker<P: Platform> {
+#[doc(hidden)]
+pub struct Parker<P: Platform> {
     word: P::AtomicU32,
 }
 

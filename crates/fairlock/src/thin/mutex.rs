@@ -1,0 +1,562 @@
+//! The mutex of eight bytes.
+//!
+//! Two words of four bytes: `solo` says who holds the thin lock, as in a ticket lock
+//! (`ticket::solo`); `place` is zero while the lock is thin, and else where its full one is. An
+//! uncontended lock is one read-modify-write of `solo`, and its release a plain store.
+//!
+//! ```text
+//! thin holder                          first in line, with the full lock
+//!   solo: FREE -> HELD   (RMW)           place: 0 -> slot   (RMW)
+//!   place is 0? else leave               solo is FREE?      (RMW) else wait for it
+//! ```
+//!
+//! So *Exclusion*, *Order* and *Wake-up* are as there, with `place` for the ticket lock's
+//! word: whoever inflates the lock has the full one, which it took out of the pool as its
+//! holder, and waits for whoever is still inside the thin one. The slot says that there may be
+//! somebody (`follows`). Whoever has the full lock while it says so waits in turn, the first one
+//! or, if that gave up, the next. From then on the full lock is all there is, until it is in
+//! nobody's use but its holder's, who puts `place` back to zero in place of a release.
+//!
+//! *Freeing.* The last access of a release is to `solo`, to `place`, or to a slot or a thread
+//! record, which are never freed. In `solo` is the index of a slot, not an address: what is in
+//! memory that is somebody else's by now cannot lead astray.
+
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use super::marks;
+use super::pool::Full;
+use super::slot::Slot;
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
+use crate::ticket::{MovedIn, Movers, Parked, Solo, TicketLock, stand_back};
+use crate::wait::{CancelToken, Parker, WaitContext, WaitError};
+
+/// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
+///
+/// It is an [`AdaptiveTicketLock`](crate::ticket::AdaptiveTicketLock) while somebody waits,
+/// which it has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for
+/// good.
+pub struct ThinMutex<P: PooledPlatform> {
+    solo: Solo<P, u32>,
+    /// Index of the slot, plus one; zero if there is none.
+    pub(super) place: P::AtomicU32,
+}
+
+/// What a [`ThinMutex`] has while somebody waits.
+#[doc(hidden)]
+#[repr(C)] // what each acquisition looks at comes first
+pub struct FullMutex<P: PooledPlatform> {
+    /// Somebody may be inside the thin lock still. Belongs to the holder of `lock`, who does not
+    /// change it while there is somebody.
+    follows: Cell<bool>,
+    lock: TicketLock<P, P::Batches>,
+    /// Where whoever waits for the thin lock's holder sleeps.
+    sleeper: P::AtomicUsize,
+}
+
+// SAFETY: `follows` is touched by the holder of `lock`, who is the only one to change it, and
+// by holders of the thin lock, each of whom is gone before it is changed (acquired from `solo`).
+unsafe impl<P: PooledPlatform> Sync for FullMutex<P> {}
+
+impl<P: PooledPlatform> Full for FullMutex<P> {
+    fn sealed() -> Self {
+        Self {
+            follows: Cell::new(false),
+            lock: TicketLock::sealed(),
+            sleeper: P::AtomicUsize::new(0),
+        }
+    }
+
+    fn try_seal(&self) -> bool {
+        if !self.lock.try_lock() {
+            return false;
+        }
+        // SAFETY: just taken. Tickets given up are retired by a release.
+        let sealed = unsafe { self.lock.seal() };
+        if !sealed {
+            // SAFETY: as above.
+            unsafe { self.lock.unlock() };
+        }
+        sealed
+    }
+}
+
+/// In `solo`: whoever waits for the thin lock's holder sleeps where the slot of this place says.
+fn note(place: u32) -> u32 {
+    place + 1
+}
+
+fn noted(note: u32) -> u32 {
+    note - 1
+}
+
+impl<P: PooledPlatform> ThinMutex<P> {
+    /// A free lock.
+    pub fn new() -> Self {
+        Self { solo: Solo::new(), place: P::AtomicU32::new(0) }
+    }
+
+    /// A free lock, for statics.
+    pub const fn new_const() -> Self
+    where
+        P::AtomicU32: ConstZero,
+    {
+        Self { solo: Solo::new_const(), place: ConstZero::ZERO }
+    }
+
+    /// Takes the lock, waiting for it if need be. As
+    /// [`lock_with_backoff`](TicketLock::lock_with_backoff).
+    #[inline]
+    pub fn lock(&self) {
+        if !self.take_thin() {
+            self.lock_for_ever();
+        }
+    }
+
+    /// As [`TicketLock::try_lock`].
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_lock(&self) -> bool {
+        self.take_thin() || self.try_full()
+    }
+
+    /// As [`TicketLock::lock_until`].
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
+    pub fn lock_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::until(deadline))
+    }
+
+    /// As [`TicketLock::lock_interruptible`].
+    ///
+    /// # Errors
+    /// [`Interrupted`](WaitError::Interrupted).
+    pub fn lock_interruptible(&self) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::interruptible())
+    }
+
+    /// As [`TicketLock::lock_cancellable`].
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled).
+    pub fn lock_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::cancellable(token))
+    }
+
+    /// Takes the lock, as long as `until` says.
+    pub(crate) fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.take_thin() {
+            return Ok(());
+        }
+        match until.cancel {
+            Some(token) => token.with_registered(P::thread(), || self.enter(until)),
+            None => self.enter(until),
+        }
+    }
+
+    /// Releases the lock. Nothing touches it after another thread can have it, so the next owner
+    /// may free it even before this returns.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    #[inline]
+    pub unsafe fn unlock(&self) {
+        // Whoever inflates the lock from now on waits for `solo`.
+        let place = self.place();
+        if place == 0 {
+            self.solo.leave();
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.unlock_elsewhere(place, false) }
+        }
+    }
+
+    /// As [`TicketLock::unlock_fair`].
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    pub unsafe fn unlock_fair(&self) {
+        let place = self.place();
+        if place == 0 {
+            self.solo.leave();
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.unlock_elsewhere(place, true) }
+        }
+    }
+
+    // ---- looking ----
+
+    /// Whether somebody holds the lock.
+    pub fn is_locked(&self) -> bool {
+        self.solo.is_held() || self.look(TicketLock::is_locked)
+    }
+
+    /// Whether somebody waits for the lock.
+    pub fn is_contended(&self) -> bool {
+        // Whoever waits for the thin lock's holder has the full lock.
+        let has_first = self.solo.is_held();
+        self.look(|full| full.is_contended() || (has_first && full.is_locked()))
+    }
+
+    /// Whether the lock has a full one of the pool at this instant.
+    #[doc(hidden)]
+    pub fn is_inflated(&self) -> bool {
+        self.place() != 0
+    }
+
+    /// What `full` finds in the full lock; false if there is none.
+    fn look(&self, full: impl Fn(&TicketLock<P, P::Batches>) -> bool) -> bool {
+        loop {
+            let place = self.place();
+            if place == 0 {
+                return false;
+            }
+            let seen = full(&self.slot(place).full.lock);
+            if self.place() == place {
+                return seen;
+            }
+        }
+    }
+
+    // ---- the ways in ----
+
+    /// Takes the lock if it is thin and free.
+    #[inline(always)]
+    fn take_thin(&self) -> bool {
+        // Relaxed: looked at again.
+        if self.place.load(Ordering::Relaxed) != 0 || !self.solo.enter() {
+            return false;
+        }
+        // Acquire: the section of whoever made the lock thin.
+        if self.place() != 0 && !active(Fault::EntersBlindly) {
+            // Somebody was first, and may wait for this.
+            self.leave_thin();
+            return false;
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn lock_for_ever(&self) {
+        let taken = self.enter(&WaitContext::FOREVER);
+        debug_assert!(taken.is_ok(), "a wait for ever has ended");
+    }
+
+    /// The way in where one exchange does not do.
+    fn enter(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        loop {
+            let place = self.place();
+            if place == 0 {
+                if self.take_thin() {
+                    return Ok(());
+                }
+                if let Some(why) = until.expired(P::now) {
+                    return Err(why);
+                }
+                match self.inflate(true) {
+                    Some(slot) => return self.follow(slot, until),
+                    None => continue,
+                }
+            }
+            let slot = self.slot(place);
+            let full = &slot.full.lock;
+            let at_once = full.try_lock();
+            if at_once || (full.may_stand_back() && stand_back(until) && full.try_lock()) {
+                if self.verify(place) {
+                    marks::note_calm::<P>(at_once);
+                    return self.follow(slot, until);
+                }
+                continue;
+            }
+            let Some(pin) = slot.pin() else {
+                // The holder is about to make it thin.
+                P::yield_now();
+                continue;
+            };
+            if self.place() != place && !active(Fault::PinsAnySlot) {
+                continue;
+            }
+            marks::note_calm::<P>(false);
+            full.wait_for_lock(until)?;
+            drop(pin);
+            return self.follow(slot, until);
+        }
+    }
+
+    /// Takes the full lock if there is one, and it is free.
+    #[inline(never)]
+    fn try_full(&self) -> bool {
+        loop {
+            let place = self.place();
+            if place == 0 {
+                return false;
+            }
+            let slot = self.slot(place);
+            if !slot.full.lock.try_lock() {
+                if self.place() == place {
+                    return false;
+                }
+            } else if self.verify(place) {
+                marks::note_calm::<P>(true);
+                return self.try_follow(slot);
+            }
+        }
+    }
+
+    /// The caller has just taken the full lock of `place`: whether that is this lock's. If not,
+    /// the caller does not have it any more.
+    #[inline(always)]
+    fn verify(&self, place: u32) -> bool {
+        let is_mine = self.place() == place || active(Fault::TakesAnySlot);
+        if !is_mine {
+            // SAFETY: just taken: another lock's.
+            unsafe { self.slot(place).full.lock.unlock() };
+        }
+        is_mine
+    }
+
+    /// The caller has the full lock: waits for whoever is inside the thin one.
+    #[inline(always)]
+    fn follow(
+        &self,
+        slot: &'static Slot<P, FullMutex<P>>,
+        until: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if !slot.full.follows.get() || active(Fault::OvertakesSolo) {
+            Ok(())
+        } else {
+            self.wait_for_thin(slot, until)
+        }
+    }
+
+    #[cold]
+    fn wait_for_thin(
+        &self,
+        slot: &'static Slot<P, FullMutex<P>>,
+        until: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let FullMutex { lock, sleeper, follows } = &slot.full;
+        let waited = self.solo.wait_noted(until, |parker| {
+            // Relaxed: published with the note.
+            sleeper.store(core::ptr::from_ref(parker) as usize, Ordering::Relaxed);
+            note(slot.index + 1)
+        });
+        match waited {
+            Ok(()) => follows.set(false),
+            // SAFETY: the caller has it. Whoever has it next waits in its place.
+            Err(_) => unsafe { lock.unlock() },
+        }
+        waited
+    }
+
+    /// As [`follow`](Self::follow), without waiting.
+    #[inline]
+    fn try_follow(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
+        let FullMutex { lock, follows, .. } = &slot.full;
+        if follows.get() {
+            if !self.solo.is_left() {
+                // SAFETY: the caller has it.
+                unsafe { lock.unlock() };
+                return false;
+            }
+            follows.set(false);
+        }
+        true
+    }
+
+    // ---- the ways out ----
+
+    /// # Safety
+    /// The caller holds the lock, so `place` is its slot's.
+    #[inline(never)]
+    unsafe fn unlock_elsewhere(&self, place: u32, fair: bool) {
+        let slot = self.slot(place);
+        let FullMutex { lock, follows, .. } = &slot.full;
+        if follows.get() {
+            // The thin lock is what the caller holds.
+            if fair {
+                lock.close_batch();
+            }
+            self.leave_thin();
+            return;
+        }
+        if marks::is_calm::<P>(place - 1) && self.deflate(slot) {
+            return;
+        }
+        // SAFETY: the caller holds it.
+        unsafe { if fair { lock.unlock_fair() } else { lock.unlock() } }
+    }
+
+    /// Leaves the thin lock, and wakes whoever waits for that.
+    #[cold]
+    fn leave_thin(&self) {
+        let Some(note) = self.solo.leave_noted() else { return };
+        // Relaxed: published with the note, or somebody else's by now, who is woken in vain.
+        let sleeper = self.slot(noted(note)).full.sleeper.load(Ordering::Relaxed);
+        // SAFETY: the address of a parker in a thread record, which is never freed.
+        unsafe { &*(sleeper as *const Parker<P>) }.unpark();
+    }
+
+    /// In place of a release by the holder of the full lock: the lock is thin, and free. Not if
+    /// somebody waits. Nothing of the lock is touched after the store.
+    #[cold]
+    fn deflate(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
+        if !slot.close() && !active(Fault::DeflatesPinned) {
+            return false;
+        }
+        // SAFETY: the caller holds it.
+        let thin = unsafe { slot.full.lock.seal() };
+        if thin {
+            // Release: the section, for whoever finds the lock thin.
+            self.place.store(0, Ordering::Release);
+        }
+        slot.reopen();
+        if thin {
+            P::mutex_slots().give(slot);
+        }
+        thin
+    }
+
+    // ---- the full lock ----
+
+    /// The thin lock gets a full one, which the caller has then. Unless somebody was quicker.
+    #[cold]
+    fn inflate(&self, follows: bool) -> Option<&'static Slot<P, FullMutex<P>>> {
+        let slots = P::mutex_slots();
+        let slot = slots.take_sealed();
+        slot.full.follows.set(follows);
+        // Acquire and Release: between whoever made the lock thin and whoever finds the place.
+        let made =
+            self.place.compare_exchange(0, slot.index + 1, Ordering::AcqRel, Ordering::Relaxed);
+        if made.is_err() {
+            slots.give(slot);
+        }
+        made.ok().map(|_| slot)
+    }
+
+    /// The slot of a place.
+    #[inline(always)]
+    fn slot(&self, place: u32) -> &'static Slot<P, FullMutex<P>> {
+        P::mutex_slots().get(place - 1)
+    }
+
+    /// Acquire: whoever finds a place may follow it; and what came before the lock became thin.
+    #[inline(always)]
+    fn place(&self) -> u32 {
+        self.place.load(Ordering::Acquire)
+    }
+}
+
+/// For condition variables: see `ticket::move_in`.
+impl<P: PooledPlatform> ThinMutex<P> {
+    /// As [`TicketLock::move_in`]. Where nobody waits they have to come by themselves.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn move_in(&self, movers: &mut impl Movers<P>) -> Option<MovedIn<P>> {
+        let place = self.place();
+        if place == 0 {
+            return None;
+        }
+        let slot = self.slot(place);
+        // If it is closed nobody waits.
+        let _pin = slot.pin()?;
+        if self.place() != place {
+            return None;
+        }
+        // SAFETY: the caller's promise. Their tickets keep the slot with the lock.
+        unsafe { slot.full.lock.move_in(movers) }
+    }
+
+    /// As [`TicketLock::move_in_held`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn move_in_held(&self, movers: &mut impl Movers<P>) -> MovedIn<P> {
+        loop {
+            let place = self.place();
+            let slot = match place {
+                0 => {
+                    let Some(slot) = self.inflate(false) else { continue };
+                    // Nobody waits for that: it was inflated just now, by the caller.
+                    self.solo.leave();
+                    slot
+                }
+                _ => self.slot(place),
+            };
+            let FullMutex { lock, follows, .. } = &slot.full;
+            if follows.get() {
+                // The caller holds the thin lock. Who waits for it has the full one, if it has
+                // not given up.
+                // SAFETY: the caller's promise; the slot stays while it is waited for.
+                if let Some(moved) = unsafe { lock.move_in(movers) } {
+                    return moved;
+                }
+                if !lock.try_lock() {
+                    P::pause();
+                    continue;
+                }
+                follows.set(false);
+                self.leave_thin();
+            }
+            // SAFETY: the caller holds it.
+            return unsafe { lock.move_in_held(movers) };
+        }
+    }
+
+    /// As [`TicketLock::lock_moved`].
+    pub(crate) fn lock_moved(&self, entry: &Parked<P>) {
+        // Its ticket keeps the slot with the lock.
+        let slot = self.slot(self.place());
+        slot.full.lock.lock_moved(entry);
+        let taken = self.follow(slot, &WaitContext::FOREVER);
+        debug_assert!(taken.is_ok(), "a wait for ever has ended");
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl<P: PooledPlatform> ThinMutex<P> {
+    /// Takes the lock as whoever inflates it does.
+    pub(super) fn lock_inflating(&self) {
+        match self.inflate(true) {
+            Some(slot) => self.follow(slot, &WaitContext::FOREVER).unwrap(),
+            None => self.lock(),
+        }
+    }
+}
+
+impl<P: PooledPlatform> Drop for ThinMutex<P> {
+    fn drop(&mut self) {
+        let place = self.place();
+        if place != 0 {
+            P::mutex_slots().give_up(self.slot(place));
+        }
+    }
+}
+
+impl<P: PooledPlatform> ConstZero for ThinMutex<P>
+where
+    P::AtomicU32: ConstZero,
+{
+    const ZERO: Self = Self::new_const();
+}
+
+impl<P: PooledPlatform> Default for ThinMutex<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: PooledPlatform> fmt::Debug for ThinMutex<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThinMutex")
+            .field("locked", &self.is_locked())
+            .field("waiting", &self.is_contended())
+            .field("inflated", &self.is_inflated())
+            .finish()
+    }
+}

@@ -1,0 +1,345 @@
+//! The thin mutex beside its inflation and deflation, and its condition variable, in every
+//! interleaving of two or three threads, with every value the memory model lets them read:
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//!
+//! A lock becomes thin here after one acquisition that found nobody. All locks of a model share
+//! a pool, the condition variable's queue lock too: the second lock gets the slot that the
+//! first one has left.
+
+use core::sync::atomic::Ordering;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::ThinMutex;
+use crate::condvar::ThinCondvar;
+use crate::fault::{Fault, with_fault};
+use crate::platform::Atomic;
+use crate::platform::loom::{Loom, assert_fails};
+use crate::wait::CancelToken;
+
+struct Guarded {
+    lock: ThinMutex<Loom>,
+    value: UnsafeCell<u32>,
+}
+
+struct Both {
+    locks: [Guarded; 2],
+    /// Of the first lock, and what it waits for.
+    changed: ThinCondvar<Loom>,
+    is_set: UnsafeCell<bool>,
+    stop: CancelToken<Loom>,
+}
+
+// SAFETY: `value` is touched under the lock only (loom checks that).
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+// SAFETY: `is_set` is touched under the first lock only (loom checks that).
+unsafe impl Sync for Both {}
+// SAFETY: as above.
+unsafe impl Send for Both {}
+
+/// What a thread does once, at the first lock.
+#[derive(Clone, Copy)]
+enum Visit {
+    Lock,
+    LockFair,
+    TryLock,
+    LockUntil,
+    LockCancellable,
+    Cancel,
+    /// As whoever finds it taken does.
+    Inflate,
+    /// At the second lock.
+    InflateOther,
+    LockOther,
+    Wait,
+    WaitUntil,
+    SetAndNotify,
+    SetThenNotify,
+}
+use Visit::*;
+
+const DEADLINE: u64 = 100_000;
+
+impl Guarded {
+    /// Changes the value if the lock was taken, and gives it up; how often it did.
+    fn section(&self, taken: bool) -> u32 {
+        if taken {
+            self.change();
+            // SAFETY: just taken.
+            unsafe { self.lock.unlock() };
+        }
+        taken.into()
+    }
+
+    fn change(&self) {
+        // SAFETY: the lock is held (loom checks that).
+        self.value.with_mut(|value| unsafe { *value += 1 });
+    }
+}
+
+impl Both {
+    /// Visits, and tells how often it changed the first value.
+    fn visit(&self, visit: Visit) -> u32 {
+        let [guarded, other] = &self.locks;
+        let lock = &guarded.lock;
+        match visit {
+            Lock => {
+                lock.lock();
+                guarded.section(true)
+            }
+            LockFair => {
+                lock.lock();
+                guarded.change();
+                // SAFETY: just taken.
+                unsafe { lock.unlock_fair() };
+                1
+            }
+            TryLock => guarded.section(lock.try_lock()),
+            LockUntil => guarded.section(lock.lock_until(DEADLINE).is_ok()),
+            LockCancellable => guarded.section(lock.lock_cancellable(&self.stop).is_ok()),
+            Cancel => {
+                self.stop.cancel();
+                0
+            }
+            Inflate => {
+                lock.lock_inflating();
+                guarded.section(true)
+            }
+            InflateOther => {
+                other.lock.lock_inflating();
+                other.section(true);
+                0
+            }
+            LockOther => {
+                other.lock.lock();
+                other.section(true);
+                0
+            }
+            Wait => {
+                lock.lock();
+                while !self.is_set() {
+                    // SAFETY: the lock is held.
+                    unsafe { self.changed.wait(lock) };
+                }
+                guarded.section(true)
+            }
+            WaitUntil => {
+                lock.lock();
+                if !self.is_set() {
+                    // SAFETY: the lock is held.
+                    let _ = unsafe { self.changed.wait_until(lock, DEADLINE) };
+                }
+                guarded.section(true)
+            }
+            SetAndNotify => {
+                lock.lock();
+                self.set();
+                self.changed.notify_one();
+                guarded.section(true)
+            }
+            SetThenNotify => {
+                lock.lock();
+                self.set();
+                let changed = guarded.section(true);
+                self.changed.notify_all();
+                changed
+            }
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        // SAFETY: the lock is held (loom checks that).
+        self.is_set.with(|is_set| unsafe { *is_set })
+    }
+
+    fn set(&self) {
+        // SAFETY: the lock is held (loom checks that).
+        self.is_set.with_mut(|is_set| unsafe { *is_set = true });
+    }
+
+    /// Everybody has left, and left nothing behind.
+    fn check(&self, changed: u32) {
+        for guarded in &self.locks {
+            let lock = &guarded.lock;
+            assert!(!lock.is_contended() && !lock.is_locked());
+            // Nobody stays in its way.
+            for _ in 0..2 {
+                lock.lock();
+                // SAFETY: just taken.
+                unsafe { lock.unlock() };
+            }
+            assert_eq!(lock.place.load(Ordering::Relaxed), 0, "it does not become thin");
+        }
+        // SAFETY: nobody else is here.
+        self.locks[0].value.with(|value| assert_eq!(unsafe { *value }, changed));
+    }
+}
+
+/// A model with more interleavings than this is left there. (Loom counts in steps of 20,000.)
+const ENOUGH: usize = 20_000;
+
+/// Each thread, this one first, makes its visits.
+fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
+    let tried = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let trying = tried.clone();
+    let model = move || {
+        trying.fetch_add(1, Ordering::Relaxed);
+        let guarded = || Guarded { lock: ThinMutex::new(), value: UnsafeCell::new(0) };
+        let both = Arc::new(Both {
+            locks: [guarded(), guarded()],
+            changed: ThinCondvar::new(),
+            is_set: UnsafeCell::new(false),
+            stop: CancelToken::new(),
+        });
+        let [here, others @ ..] = threads else { return };
+        let others: Vec<_> = others
+            .iter()
+            .map(|visits| {
+                let both = both.clone();
+                thread::spawn(move || visits.iter().map(|&visit| both.visit(visit)).sum::<u32>())
+            })
+            .collect();
+        let mut changed = here.iter().map(|&visit| both.visit(visit)).sum::<u32>();
+        for thread in others {
+            changed += thread.join().unwrap();
+        }
+        both.check(changed);
+    };
+    with_fault(fault, || builder.check(model));
+    println!("{tried:?} interleavings");
+}
+
+macro_rules! models {
+    ($($name:ident: $threads:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            check(None, &$threads);
+        }
+    )+};
+}
+
+models! {
+    two_threads: [&[Lock, Lock], &[Lock, Lock]];
+    three_threads: [&[Lock], &[Lock], &[Lock]];
+    a_holder_beside_an_inflation: [&[Lock, Lock], &[Inflate, Lock]];
+    inflations_beside_each_other: [&[Inflate, Lock], &[Inflate, Lock]];
+    an_inflation_and_two_holders: [&[Inflate], &[Lock, Lock], &[Lock]];
+    fair_releases: [&[LockFair, LockFair], &[Inflate, Lock]];
+    a_fair_release_and_two_that_wait: [&[LockFair], &[Lock], &[Inflate]];
+    attempts: [&[Inflate, Lock, TryLock], &[TryLock, TryLock, Lock]];
+    attempts_beside_holders: [&[Lock, Lock], &[TryLock, TryLock], &[Inflate]];
+    a_wait_that_times_out: [&[Lock, Lock], &[LockUntil, Lock]];
+    a_wait_that_times_out_beside_another: [&[Lock], &[LockUntil], &[Lock]];
+    a_wait_that_is_cancelled: [&[Lock], &[LockCancellable, Lock], &[Cancel]];
+    // The slot goes from one lock to the other, and back.
+    a_slot_that_changes_hands: [&[Inflate, Lock, InflateOther, LockOther], &[Lock]];
+    a_slot_that_changes_hands_beside_attempts:
+        [&[Inflate, Lock, InflateOther, LockOther], &[TryLock, TryLock]];
+    a_slot_that_changes_hands_beside_a_wait_that_times_out:
+        [&[Inflate, Lock, InflateOther, LockOther], &[LockUntil]];
+    notify_under_the_mutex: [&[SetAndNotify], &[Wait]];
+    notify_without_the_mutex: [&[SetThenNotify], &[Wait]];
+    notify_two: [&[SetThenNotify], &[Wait], &[Wait]];
+    notify_beside_an_inflation: [&[Inflate, SetAndNotify], &[Wait]];
+    notify_beside_another_holder: [&[SetThenNotify], &[Wait], &[Lock]];
+    notify_beside_another_inflation: [&[SetAndNotify], &[Wait], &[Inflate]];
+    notify_beside_a_timeout: [&[SetAndNotify], &[WaitUntil, Lock]];
+}
+
+/// A lock that is dropped as it is thin again, or inflated, while its last owner but one
+/// is on its way out. Loom's own atomics notice a use of one that was dropped.
+#[test]
+fn freed_by_its_last_owner() {
+    struct Owned {
+        lock: ThinMutex<Loom>,
+        left: UnsafeCell<u32>,
+    }
+    fn own(owned: *mut Owned) {
+        // SAFETY: the last owner drops it, and this one is still to come.
+        let is_last = unsafe {
+            (*owned).lock.lock();
+            let is_last = (*owned).left.with_mut(|left| {
+                *left -= 1;
+                *left == 0
+            });
+            (*owned).lock.unlock();
+            is_last
+        };
+        if is_last {
+            // SAFETY: from a box; the other one has had the lock before.
+            drop(unsafe { Box::from_raw(owned) });
+        }
+    }
+    for inflated in [false, true] {
+        loom::model(move || {
+            let owned = Owned { lock: ThinMutex::new(), left: UnsafeCell::new(2) };
+            if inflated {
+                owned.lock.lock_inflating();
+                // SAFETY: just taken.
+                unsafe { owned.lock.unlock() };
+            }
+            let owned = Box::into_raw(Box::new(owned)) as usize;
+            let other = thread::spawn(move || own(owned as *mut Owned));
+            own(owned as *mut Owned);
+            other.join().unwrap();
+        });
+    }
+}
+
+/// Each mistake is found.
+macro_rules! controls {
+    ($($name:ident: $complaint:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            assert_fails(concat!(module_path!(), "::broken::", stringify!($name)), $complaint);
+        }
+    )+};
+}
+
+controls! {
+    pins_any_slot: "deadlock";
+    deflates_pinned: "deadlock";
+    takes_any_slot: "Causality violation";
+    enters_blindly: "Causality violation";
+    overtakes_thin: "Causality violation";
+}
+
+mod broken {
+    use super::*;
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn pins_any_slot() {
+        check(Some(Fault::PinsAnySlot), &[&[Inflate, Lock], &[Lock]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn deflates_pinned() {
+        check(Some(Fault::DeflatesPinned), &[&[Inflate, Lock, Lock], &[Lock, Lock]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn takes_any_slot() {
+        check(Some(Fault::TakesAnySlot), &[&[Inflate, Lock, InflateOther, Lock], &[TryLock]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn enters_blindly() {
+        check(Some(Fault::EntersBlindly), &[&[Lock], &[Inflate]]);
+    }
+
+    #[test]
+    #[ignore = "fails: a negative control"]
+    fn overtakes_thin() {
+        check(Some(Fault::OvertakesSolo), &[&[Lock], &[Inflate]]);
+    }
+}
