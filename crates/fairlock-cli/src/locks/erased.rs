@@ -1,7 +1,7 @@
 //! Locks behind a pointer, so that a workload is compiled once and not for each of them.
 //!
-//! For simulated machines only: what a call costs the host is no part of simulated time. On
-//! real threads it would be part of what is measured.
+//! For simulated machines, as what a call costs the host is no part of simulated time; and on real
+//! threads for what takes microseconds. Elsewhere it would be part of what is measured.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -4,9 +4,10 @@
 //! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
 //! `std` has them), a mutex [`BenchMutex`], one with condition variables
 //! [`BenchCondvar`](condvar::BenchCondvar). Workloads are generic over
-//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`]. On real threads the hot loops are compiled
-//! once per lock, so that no call in them is indirect; on simulated machines, where nothing
-//! depends on that, once for all ([`erased`]; the testbed says which: [`Runs`]). A [`LockEntry`]
+//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`]. On real threads loops in
+//! which a nanosecond counts are compiled once per lock, so that no call in them is indirect; all
+//! others, and those on simulated machines, once for all ([`erased`]; the testbed says which:
+//! [`Runs`], and [`workload::run_cell`]). A [`LockEntry`]
 //! packs the workloads of one lock on one testbed; the [`registry`] finds it by name.
 
 mod broken;
@@ -24,6 +25,7 @@ use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
 use crate::workload;
 use crate::workload::testbed::{Real, Testbed};
+use erased::{ErasedLock, ErasedMutex, ErasedRange};
 use range::{BenchRange, OneLock};
 
 /// A reader/writer lock with separate acquire and release calls.
@@ -115,15 +117,19 @@ pub trait Runs: Testbed {
 
 impl Runs for Real {
     fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        workload::run_cell::<L, Self>(cell, testbed)
+        erased::with_lock::<L, _>(|| workload::run_cell::<L, ErasedLock, Self>(cell, testbed))
     }
 
     fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        workload::run_mutex_cell::<M, Self>(cell, testbed)
+        erased::with_mutex::<M, _>(|| {
+            workload::run_mutex_cell::<M, ErasedMutex, Self>(cell, testbed)
+        })
     }
 
     fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        workload::run_range_cell::<L, Self>(cell, testbed)
+        erased::with_range::<L, _>(|| {
+            workload::run_range_cell::<L, ErasedRange, Self>(cell, testbed)
+        })
     }
 }
 

@@ -16,15 +16,21 @@ use crate::{reference, workload};
 
 impl Runs for Simulated {
     fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_lock::<L, _>(|| workload::run_cell::<ErasedLock, Self>(cell, testbed))
+        erased::with_lock::<L, _>(|| {
+            workload::run_cell::<ErasedLock, ErasedLock, Self>(cell, testbed)
+        })
     }
 
     fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_mutex::<M, _>(|| workload::run_mutex_cell::<ErasedMutex, Self>(cell, testbed))
+        erased::with_mutex::<M, _>(|| {
+            workload::run_mutex_cell::<ErasedMutex, ErasedMutex, Self>(cell, testbed)
+        })
     }
 
     fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_range::<L, _>(|| workload::run_range_cell::<ErasedRange, Self>(cell, testbed))
+        erased::with_range::<L, _>(|| {
+            workload::run_range_cell::<ErasedRange, ErasedRange, Self>(cell, testbed)
+        })
     }
 }
 
