@@ -1,10 +1,11 @@
-//! `libfairlock_preload.so`: serves `pthread_rwlock_*` to an unchanged program.
+//! `libfairlock_preload.so`: serves `pthread_rwlock_*`, `pthread_mutex_*` and `pthread_cond_*` (and so
+//! `mtx_*` and `cnd_*`) to an unchanged program.
 //!
 //! ```sh
 //! LD_PRELOAD=target/release/libfairlock_preload.so PROGRAM
 //! ```
 //!
-//! Only for 64-bit x86 Linux with glibc, whose `pthread_rwlock_t` it lives in; on
+//! Only for 64-bit x86 Linux with glibc, whose types it lives in; on
 //! other targets the library is empty.
 //!
 //! # How
@@ -25,6 +26,10 @@
 //! it is stray then, as that of a copy, and so a free lock. What is held is bounded by how many
 //! locks are in use, and by those that were given up while somebody held them.
 //!
+//! A mutex is the same, and only ever written; its head is in bytes that glibc keeps for robust
+//! mutexes and those that inherit priorities, which stay glibc's. A condition variable
+//! keeps no more than a count in its bytes: who waits is found by its address (`posix::cond`).
+//!
 //! # Promises
 //!
 //! * Waits are as fair as `FAIRLOCK_POLICY` says, from the moment the lock is inflated. Readers and
@@ -32,12 +37,19 @@
 //!   a side (`posix::kind`); and a thread that reads already may read again, whoever waits
 //!   (`thread::held` knows).
 //! * Results are glibc's (`EBUSY`, `EDEADLK`, `EINVAL`, `ETIMEDOUT`, `EAGAIN`), in the
-//!   order in which it looks for them. `pthread_rwlock_destroy` never fails. A `try` fails
+//!   order in which it looks for them. `pthread_rwlock_destroy` never fails; that of a mutex does if
+//!   somebody holds it. A `try` fails
 //!   if others wait, even in the moment when nobody holds the lock.
 //! * A wait on `CLOCK_REALTIME` is over when that clock says so. If somebody sets the
 //!   clock forward meanwhile, the wait does not notice before the time it was meant to last.
 //! * Threads under `SCHED_FIFO` and `SCHED_RR` that wait go first, by priority; before them
 //!   those under `SCHED_DEADLINE`. They do not give way while they wait, but sleep.
+//! * Mutexes that are robust, inherit or protect priorities stay glibc's, and those of all other
+//!   kinds behave as POSIX and glibc say. A recursive or error-checking one that a thread holds which
+//!   forks is the child's.
+//! * Who waits longest for a condition variable is notified first. No notification is lost; each of
+//!   those that a broadcast reaches wakes the next once it has the mutex. Such waits are cancellation
+//!   points (`thread::cancel`), and nothing else is.
 //! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.
@@ -65,6 +77,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `FAIRLOCK_POLICY` | `default`, `unfair`, `handoff`, `no_reader_spin` or `writer_phase`: the presets of [`Policy`](fairlock::Policy). Anything else is a warning and the default |
+//! | `FAIRLOCK_ONLY` | `rwlock` or `mutex` (with condition variables): the rest is left to glibc. Anything else is a warning and both |
 //! | `FAIRLOCK_STATS` | the file for a report on every lock, written at exit. `%p` in it is the number of the process; without it, the first process writes to the file and each of its descendants to one with `.` and its number appended. All locks are inflated then, and keep their memory |
 //! | `FAIRLOCK_STATS_SIGNAL` | if not empty, SIGUSR2 also has the report written, unless the program ignores or handles that signal |
 //! | `FAIRLOCK_STATS_PID` | set by the library: the number of the first process |
@@ -80,7 +93,7 @@
 //! | `reads`, `writes` | how often it was taken each way; a mutex is written |
 //! | `waits`, `wait_total_ns`, `wait_max_ns` | how often it could not be had at once, and how long that took; waits that were given up included |
 //! | `readers`, `writer`, `waiting` | who is inside: how many readers, or the writing thread's number (0: none); and whether anyone waits |
-//! | `destroyed` | by `pthread_rwlock_destroy`. The next lock at the address goes on counting |
+//! | `destroyed` | by the program's `destroy`. The next lock at the address goes on counting |
 //! | `events` | the [events](fairlock::events) that happened, by the kernel's names |
 //!
 //! A process that ends without `exit` (by `_exit`, a signal or `exec`) leaves no report;

@@ -60,18 +60,20 @@ fn has_cpp() -> bool {
 }
 
 #[test]
-fn cpp_shared_mutexes() {
+fn cpp_locks() {
     if !has_cpp() {
         return;
     }
-    let program = compile("shared_mutex.cpp");
-    succeeds(&mut Command::new(&program));
-    succeeds(&mut with_ours(&program));
+    for source in ["shared_mutex.cpp", "mutexes.cpp"] {
+        let program = compile(source);
+        succeeds(&mut Command::new(&program));
+        succeeds(&mut with_ours(&program));
+    }
 }
 
 #[test]
 fn examples_compile() {
-    for example in ["starved_writer.c", "uncontended.c", "cache.cpp"] {
+    for example in ["starved_writer.c", "uncontended.c", "mutexes.c", "cache.cpp"] {
         if example.ends_with(".cpp") && !has_cpp() {
             continue;
         }
