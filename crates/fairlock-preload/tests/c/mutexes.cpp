@@ -26,7 +26,8 @@ int main() {
     std::recursive_mutex recursive;
     std::timed_mutex timed;
     {
-        std::lock_guard one(plain), two(recursive);
+        std::lock_guard one(plain);
+        std::lock_guard two(recursive);
         std::lock_guard three(recursive);
         std::lock_guard four(timed);
         CHECK(!elsewhere([&] { return plain.try_lock(); }));
