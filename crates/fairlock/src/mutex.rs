@@ -86,7 +86,7 @@ impl RawMutex {
 
     fn lock_for(&self, timeout: Duration) -> Result<GuardMarker, WaitError> {
         // A lock that is free is taken without a look at the clock.
-        if self.0.try_lock() {
+        if self.0.take_thin() {
             return Ok(GuardMarker::new());
         }
         self.lock_within(&WaitContext::until(deadline_after::<Native>(timeout)))

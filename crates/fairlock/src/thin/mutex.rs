@@ -226,7 +226,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// Takes the lock if it is thin and free.
     #[inline(always)]
-    fn take_thin(&self) -> bool {
+    pub(crate) fn take_thin(&self) -> bool {
         // Relaxed: looked at again.
         if self.place.load(Ordering::Relaxed) != 0 || !self.solo.enter() {
             return false;
@@ -264,8 +264,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
             }
             let slot = self.slot(place);
             let full = &slot.full.lock;
-            let at_once = full.try_lock();
-            if at_once || (full.may_stand_back() && stand_back(until) && full.try_lock()) {
+            let may_be_back = TicketLock::<P, P::Batches>::may_be_back(until);
+            let at_once = !may_be_back && full.try_lock();
+            if at_once || (full.may_stand_back(until) && stand_back(until) && full.try_lock()) {
                 if self.verify(place) {
                     marks::note_calm::<P>(at_once);
                     return self.follow(slot, until);

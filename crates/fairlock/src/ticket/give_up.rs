@@ -5,17 +5,16 @@
 //! as a service does. So the other tickets stay what they are, in the batches they are of,
 //! and nobody is overtaken by more than without the one that gave up.
 //!
-//! Who retires it:
+//! The waiter leaves an entry (its own if it was parked, or one that it pushes now), which is
+//! listed as those of parked waiters are, and says that nobody waits. A holder retires the
+//! ticket:
 //!
-//! * *The waiter itself*, if it is awake and its ticket is of the current batch. LOCK must be
-//!   taken: then the holder's release is to come, and goes by what is left. If LOCK is free
-//!   the waiter takes it: it has the lock.
-//! * *The holder*, if the waiter is parked. The entry stays listed and says that nobody
-//!   waits. Where a release would kick the waiter, it retires the ticket and looks on.
-//! * *The holder that begins a batch*, if the ticket is of a later one than the current. The
-//!   waiter leaves an entry (its own, or one that it pushes now). A batch begins behind
-//!   the tickets at the head that were given up, so its first ticket has somebody who waits.
-//!   Others of the batch are retired later, as above.
+//! * *of the current batch* where its release would kick the waiter; then it looks on;
+//! * *of a later one* when it begins that batch, if it is at the head: a batch begins behind
+//!   such tickets, so its first one has somebody who waits. Others of the batch are retired
+//!   later, as above.
+//!
+//! So short attempts do not use up the batch, as long as there are others to kick.
 //!
 //! *The first in line* has LOCK while it waits for a solo holder (see `solo`), and withdraws:
 //! a release that does not set SERVING, so that the next one that has LOCK looks at `solo`
@@ -23,16 +22,19 @@
 //!
 //! *Nothing is lost.* A release leaves LOCK free only if somebody of the current batch is
 //! awake, kicked or the heir (invariant 4 of `park`), or if nobody waits at all. Whoever that
-//! is, and gives up, looks at the word in the step that retires its ticket, or that announces
-//! its entry: if LOCK is free and its turn has come, it does not give up. Otherwise there is
-//! a release to come, which finds the entry: as one to kick, and then its waiter is awake and
-//! looks again, or as one given up.
+//! is, and gives up, looks at the word in the step that announces its entry: if LOCK is free
+//! and its turn has come, it does not give up. Otherwise there is a release to come, which
+//! finds the entry: as one to kick, and then its waiter is awake and looks again, or as one
+//! given up. Whoever is back is like any waiter that is parked.
 //!
 //! *Places.* The entry outlives the wait, so it is in a place that belongs to the thread's
 //! record and is never freed. A thread that comes again for the same lock finds its place
-//! there, with its ticket, as long as the batch is not over: who waits in a loop of short
+//! there, with its ticket, as long as that was not retired: who waits in a loop of short
 //! attempts has its turn as if it waited all the time, but for the instants between two of
-//! them. It has one place a lock, so the tickets given up are no more than the threads.
+//! them. It does not compete at each attempt, as a thread that has just come does, but sleeps
+//! until it is kicked: otherwise all that try again and again would keep those from their work
+//! that have the lock. It has one place a lock, so the tickets given up are no more than the
+//! threads.
 //! The place knows the lock by its name, a number that the lock gets when somebody first
 //! gives up, and by its address: a lock that was moved, or made where another one was, is
 //! not taken for it.
@@ -112,11 +114,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 return Ok(taken);
             }
             if entry.is_out() {
-                if word.is_eligible(ticket, S::MAX) {
-                    if self.retire_own(word) || faulty!(S, GivesUpQuietly) {
-                        return Err(why);
-                    }
-                    continue;
+                if faulty!(S, GivesUpQuietly) {
+                    return Err(why);
                 }
                 // SAFETY: the entry is out of all lists, and in a place that is never freed.
                 unsafe { self.inbox.push(entry, false) };
@@ -132,23 +131,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// For an awake waiter of the current batch: retires its ticket, if LOCK is taken in
-    /// `word`, and nothing has changed.
-    fn retire_own(&self, word: Word) -> bool {
-        // Relaxed: it gives nothing, and takes nothing.
-        word.is_locked()
-            && self
-                .word
-                .compare_exchange(word.0, word.retired().0, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-    }
-
     /// The calling thread's place in this lock, if it gave up here and its turn has not
     /// been since.
     pub(super) fn place_given_up(&self, thread: &'static Thread<P>) -> Option<&'static Place<P>> {
-        if thread.places.is_empty() {
-            return None;
-        }
         thread.places.find(|place| place.lock.get() == self.id() && place.entry.take_up())
     }
 
@@ -214,7 +199,7 @@ impl<P: Platform> Places<P> {
         Self { first: Cell::new(core::ptr::null()) }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.get().is_null()
     }
 
@@ -239,5 +224,34 @@ impl<P: Platform> Places<P> {
         }));
         self.first.set(place);
         place
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use fairlock_testing::scope;
+
+    use crate::platform::{Native, Platform};
+    use crate::ticket::{Fixed, TicketLock};
+
+    #[test]
+    fn short_attempts_do_not_use_up_the_batch() {
+        let lock = TicketLock::<Native, Fixed<8>>::after(100);
+        lock.lock();
+        let before = lock.load();
+        scope(|s| {
+            s.spawn(|| {
+                // Shorter than a waiter spins, and longer.
+                for timeout_ns in [5_000; 20].into_iter().chain([1_000_000; 3]) {
+                    lock.lock_until(Native::now() + timeout_ns).unwrap_err();
+                }
+            });
+        });
+        let after = lock.load();
+        assert!(after.head() == before.head() && after.left(8) == before.left(8));
+        assert!(after.outstanding() <= 2, "{} tickets of one thread", after.outstanding() - 1);
+        // SAFETY: locked above.
+        unsafe { lock.unlock() };
+        lock.check_idle().unwrap();
     }
 }

@@ -75,6 +75,11 @@ impl<P: Platform> Parked<P> {
         self.state.load(Ordering::Acquire) == OUT
     }
 
+    /// Whether its waiter was the heir when it pushed the entry.
+    pub(super) fn naps(&self) -> bool {
+        self.naps.get()
+    }
+
     /// Its waiter gives up. False if the holder has just taken it out, and kicks the waiter.
     #[cfg(feature = "alloc")]
     pub(super) fn give_up(&self) -> bool {

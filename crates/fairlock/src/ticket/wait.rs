@@ -49,6 +49,13 @@ const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
 const HURRIED_NS: u64 = 1_000;
 /// How long it leaves the lock to the others then.
 const STAND_BACK_NS: u64 = 16_000;
+/// A thread whose wait has a deadline, and that finds the lock in use twice within this while
+/// more threads want it than there are CPUs, sleeps at once. Who tries again and again with
+/// short waits would otherwise compete with the threads that work, each time.
+const TRIES_AGAIN_NS: u64 = 50_000;
+/// Who is back with a ticket given up leaves a free lock to the others for so long: more than
+/// a running thread needs to come back. It sleeps if one of them takes it.
+const LEAVE_NS: u64 = 2_000;
 /// How long the heir sleeps: the first time, and the longest. Less if the batch
 /// closes sooner: it is awake then, and nobody has to kick it.
 const NAP_NS: (u64, u64) = (200_000, 1_600_000);
@@ -63,6 +70,8 @@ pub(super) struct InVain(u64);
 
 impl InVain {
     const WAITING: Self = Self(u64::MAX);
+    /// Overtaken, at a pace that was not looked at.
+    const OVERTAKEN: Self = Self(u64::MAX - 1);
 
     fn is_overtaken(self) -> bool {
         self.0 != Self::WAITING.0
@@ -102,21 +111,27 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         &self,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        if self.may_stand_back() && stand_back(until) && self.take_solo() {
+        if self.may_stand_back(until) && stand_back(until) && self.take_solo() {
             return Ok(());
         }
         self.wait_for_lock(until)
     }
 
-    /// Somebody has the lock, and it is not yet for those that wait only.
-    pub(crate) fn may_stand_back(&self) -> bool {
+    /// Somebody has the lock, and it is not yet for those that wait only; nor is it one that
+    /// a wait with a deadline sleeps for at once.
+    pub(crate) fn may_stand_back(&self, until: &WaitContext<'_, P>) -> bool {
         let word = self.load();
-        word == Word::IDLE || (word.is_locked() && word.is_open(S::MAX))
+        let competes = until.deadline.is_none() || word.outstanding() <= P::cpus() as u32;
+        competes && (word == Word::IDLE || (word.is_locked() && word.is_open(S::MAX)))
     }
 
     #[inline(never)]
     pub(crate) fn wait_for_lock(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        let taken = match self.barge(self.load(), until) {
+        #[cfg(feature = "alloc")]
+        let taken = self.wait_in_place(until)?;
+        #[cfg(not(feature = "alloc"))]
+        let taken = None;
+        let taken = match taken.or_else(|| self.barge(self.load(), until)) {
             Some(taken) => taken,
             None => self.wait_with_ticket(until)?,
         };
@@ -131,34 +146,61 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if let Some(why) = until.expired(P::now) {
             return Err(why);
         }
-        #[cfg(feature = "alloc")]
-        if let Some(place) = self.place_given_up(P::thread()) {
-            return match self.spin(place.entry.ticket.get(), until) {
-                Ok(taken) => {
-                    // SAFETY: LOCK was taken.
-                    unsafe { self.unlist(&place.entry) };
-                    Ok(taken)
-                }
-                Err(why) => self.lock_parked(&place.entry, why, until),
-            };
-        }
         // Relaxed: a ticket gives nothing yet.
         let before = Word(self.word.fetch_add(Word::TICKET, Ordering::Relaxed));
         let ticket = before.tail();
         if let Some(taken) = self.take(before.with_ticket(), ticket, until) {
             return Ok(taken);
         }
-        let why = match self.spin(ticket, until) {
-            Ok(taken) => return Ok(taken),
-            Err(why) => why,
+        let thread = P::thread();
+        let why = if until.deadline.is_some()
+            && before.is_open(S::MAX)
+            && before.outstanding() > P::cpus() as u32
+            && thread.meets_again_within(TRIES_AGAIN_NS, P::now())
+        {
+            InVain::OVERTAKEN
+        } else {
+            match self.spin(ticket, until) {
+                Ok(taken) => return Ok(taken),
+                Err(why) => why,
+            }
         };
         events::count(Event::TakenSlow);
-        let thread = P::thread();
         #[cfg(feature = "alloc")]
         if until.can_end() {
             return self.lock_parked(&self.new_place(thread, ticket).entry, why, until);
         }
         self.lock_parked(&Parked::new(ticket, &thread.ticket_parker), why, until)
+    }
+
+    /// The calling thread may be back with a ticket that it gave up: it leaves the lock to others
+    /// then, as [`wait_for_lock`](Self::wait_for_lock) does.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) fn may_be_back(until: &WaitContext<'_, P>) -> bool {
+        until.can_end() && !P::thread().places.is_empty() && until.expired(P::now).is_none()
+    }
+
+    /// Waits with the ticket that the thread gave up last, if its turn has not been since.
+    #[cfg(feature = "alloc")]
+    fn wait_in_place(&self, until: &WaitContext<'_, P>) -> Result<Option<Taken>, WaitError> {
+        let thread = P::thread();
+        if thread.places.is_empty() || until.expired(P::now).is_some() {
+            return Ok(None);
+        }
+        let Some(place) = self.place_given_up(thread) else { return Ok(None) };
+        let entry = &place.entry;
+        let before = self.load();
+        let in_use = |word| Word(word).is_locked() || Word(word).head() != before.head();
+        if !P::spin_until(&self.word, LEAVE_NS.min(until.left(P::now())), in_use)
+            && let Some(taken) = self.take(self.load(), entry.ticket.get(), until)
+        {
+            // SAFETY: LOCK was taken.
+            unsafe { self.unlist(entry) };
+            return Ok(Some(taken));
+        }
+        // It has spun for this ticket before, and is listed: a release wakes it.
+        let why = if entry.naps() { InVain::OVERTAKEN } else { InVain::WAITING };
+        self.lock_parked(entry, why, until).map(Some)
     }
 
     /// Waits awake for a bounded time.
@@ -276,7 +318,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         loop {
             // Relaxed: who is heir is a matter of speed.
             let heir = why.is_overtaken()
-                && entry.is_out()
+                && (entry.is_out() || entry.naps())
                 && self.hints.fetch_or(HEIR, Ordering::Relaxed) & HEIR == 0;
             let slept = self.park(entry, heir.then_some(why), until);
             if heir {
@@ -383,8 +425,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 /// lock to the other for a while: whether it did.
 pub(crate) fn stand_back<P: Platform>(until: &WaitContext<'_, P>) -> bool {
     let now = P::now();
-    let since = now.wrapping_sub(P::thread().contended.replace(now));
-    let is_hurried = since < HURRIED_NS;
+    let is_hurried = P::thread().meets_again_within(HURRIED_NS, now);
     if is_hurried {
         let pause = STAND_BACK_NS.min(until.left(now));
         P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);

@@ -71,6 +71,12 @@ impl<P: Platform> Thread<P> {
         }
     }
 
+    /// Notes that the calling thread, whose record this is, found a mutex held: whether it
+    /// did so less than `ns` ago, too.
+    pub(crate) fn meets_again_within(&self, ns: u64, now: u64) -> bool {
+        now.wrapping_sub(self.contended.replace(now)) < ns
+    }
+
     /// For locks written against [`Platform`] elsewhere: the calling thread, whose record
     /// this is, sleeps until [`unpark`](Self::unpark). An `unpark` before the call ends it
     /// at once. May return early for no reason: whoever calls looks again.
