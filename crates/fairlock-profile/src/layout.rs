@@ -1,0 +1,277 @@
+//! What is where in the file.
+//!
+//! The library shares these structures with its threads and with whoever reads the file
+//! meanwhile, hence the atomics; all are used with relaxed ordering but for
+//! [`Chunk::kind`], which is stored last, as is [`WaitEntry::number`].
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::buckets;
+
+/// The first bytes of a file.
+pub const MAGIC: [u8; 8] = *b"fairlock";
+/// Of this format.
+pub const VERSION: u32 = 1;
+/// The header's length; chunks are multiples of it.
+pub const PAGE: usize = 4096;
+/// So many locks a thread counts by itself.
+pub const CELLS: usize = 128;
+/// So many of the longest waits are kept for each lock.
+pub const WORST: usize = 4;
+/// A stack has no more frames.
+pub const DEEPEST: usize = 64;
+
+/// The beginning of the file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Header {
+    /// [`MAGIC`]. Stored last.
+    pub magic: [u8; 8],
+    /// [`VERSION`].
+    pub version: u32,
+    /// The process.
+    pub pid: u32,
+    /// The one that it was forked from, or zero if it began with the library.
+    pub parent: u32,
+    /// Not zero: the locks are the system's, and only watched.
+    pub observed: u32,
+    /// Waits this long are kept one by one.
+    pub threshold_ns: u64,
+    /// When the record begins.
+    pub began_ns: u64,
+    /// The same, since 1970.
+    pub began_unix_ns: u64,
+    /// When the process exited; zero as long as it runs, and if it was ended in another way.
+    pub ended_ns: AtomicU64,
+    /// Acquisitions that are not in the record: there was no room for them, or they were in a
+    /// signal handler at an unlucky time.
+    pub lost: AtomicU64,
+    /// How the locks decide who goes next: a text that ends with a zero.
+    pub policy: [u8; 24],
+    /// The program's path, likewise.
+    pub program: [u8; 2048],
+}
+
+/// What the entries of a chunk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ChunkKind {
+    /// [`LockEntry`]: the locks from number [`Chunk::first`] on.
+    Locks = 1,
+    /// [`ContentionEntry`], for locks that were waited for.
+    Contention = 2,
+    /// [`ThreadEntry`].
+    Threads = 3,
+    /// Stacks, one behind the other: see [`StackEntry`].
+    Stacks = 4,
+    /// [`WaitEntry`]: a ring. The chunk's `used` does not count.
+    Waits = 5,
+    /// [`PairEntry`].
+    Pairs = 6,
+    /// Text: lines of `/proc/PID/maps`. The last chunk of this kind has everything.
+    Modules = 7,
+}
+
+/// What precedes the entries.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Chunk {
+    /// A [`ChunkKind`]; zero: there is no such chunk yet, nor one behind it.
+    pub kind: AtomicU32,
+    /// The size of an entry in bytes.
+    pub entry: u32,
+    /// The size of the chunk, this header included.
+    pub bytes: u64,
+    /// The number of the first entry.
+    pub first: u32,
+    /// There is room for so many.
+    pub capacity: u32,
+    /// So many are there; of stacks, and of text, bytes.
+    pub used: AtomicU32,
+}
+
+/// The kinds of locks.
+pub mod kind {
+    /// `PTHREAD_MUTEX_NORMAL`.
+    pub const MUTEX: u32 = 1;
+    /// `PTHREAD_MUTEX_RECURSIVE`.
+    pub const RECURSIVE: u32 = 2;
+    /// `PTHREAD_MUTEX_ERRORCHECK`.
+    pub const ERRORCHECK: u32 = 3;
+    /// `PTHREAD_MUTEX_ADAPTIVE_NP`.
+    pub const ADAPTIVE: u32 = 4;
+    /// `pthread_rwlock_t`.
+    pub const RWLOCK: u32 = 5;
+    /// `pthread_spinlock_t`.
+    pub const SPIN: u32 = 6;
+}
+
+/// A lock.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct LockEntry {
+    /// Of the program's lock; what was destroyed and made anew at the same place goes on.
+    pub address: AtomicU64,
+    /// See [`kind`].
+    pub kind: AtomicU32,
+    /// Who took it first.
+    pub first_stack: AtomicU32,
+    /// How often it was taken for reading, without what is in the threads' cells.
+    pub reads: AtomicU64,
+    /// How often otherwise, likewise.
+    pub writes: AtomicU64,
+    /// The number of its [`ContentionEntry`] and one, or zero.
+    pub contention: AtomicU32,
+}
+
+/// What is known of a lock that was waited for.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ContentionEntry {
+    /// The lock's number and one; zero: not in use.
+    pub lock: AtomicU32,
+    /// Guards `worst`: not zero while somebody writes there.
+    pub busy: AtomicU32,
+    /// Acquisitions that had to wait, for reading and otherwise.
+    pub reads: AtomicU64,
+    /// See `reads`.
+    pub writes: AtomicU64,
+    /// Waits that ended without the lock.
+    pub given_up: AtomicU64,
+    /// All waits together.
+    pub waited_ns: AtomicU64,
+    /// The longest.
+    pub longest_ns: AtomicU64,
+    /// Acquisitions by others while somebody waited, summed over the waits.
+    pub passed: AtomicU64,
+    /// The most in one wait.
+    pub most_passed: AtomicU64,
+    /// How often it was measured how long the lock was held.
+    pub holds: AtomicU64,
+    /// For how long, together.
+    pub held_ns: AtomicU64,
+    /// The longest.
+    pub longest_held_ns: AtomicU64,
+    /// When the first of those who wait came; zero: nobody since the last release that counts.
+    pub waited_since_ns: AtomicU64,
+    /// The last release while somebody waited: when, since when it had been held (or zero), by
+    /// which thread, and where.
+    pub released_ns: AtomicU64,
+    /// See `released_ns`.
+    pub held_since_ns: AtomicU64,
+    /// See `released_ns`.
+    pub holder: AtomicU32,
+    /// See `released_ns`.
+    pub holder_stack: AtomicU32,
+    /// The longest waits.
+    pub worst: [WaitEntry; WORST],
+    /// Waits by their [bucket](buckets::of).
+    pub waits_by_time: [AtomicU32; buckets::COUNT],
+    /// How long the lock was held, likewise.
+    pub holds_by_time: [AtomicU32; buckets::COUNT],
+}
+
+/// A wait.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct WaitEntry {
+    /// Of this wait, counted from one; zero: no wait, or one that is being written.
+    pub number: AtomicU64,
+    /// When it began.
+    pub began_ns: AtomicU64,
+    /// How long it was.
+    pub waited_ns: AtomicU64,
+    /// When the lock was released to it, or nearly so; zero: not known.
+    pub released_ns: AtomicU64,
+    /// Since when whoever released it had held it; zero: not known.
+    pub held_since_ns: AtomicU64,
+    /// How often others took the lock meanwhile; `u64::MAX`: not known.
+    pub passed: AtomicU64,
+    /// The number of the lock.
+    pub lock: AtomicU32,
+    /// See [`side`].
+    pub side: AtomicU32,
+    /// Who waited.
+    pub thread: AtomicU32,
+    /// Where.
+    pub stack: AtomicU32,
+    /// Who released the lock; zero: not known.
+    pub holder: AtomicU32,
+    /// Where.
+    pub holder_stack: AtomicU32,
+    /// The waiter's name: sixteen bytes, a text that ends with a zero.
+    pub name: [AtomicU64; 2],
+}
+
+/// For what a lock was waited for.
+pub mod side {
+    /// To write, or a mutex.
+    pub const WRITE: u32 = 0;
+    /// To read.
+    pub const READ: u32 = 1;
+    /// Added to it: the wait ended without the lock.
+    pub const GIVEN_UP: u32 = 2;
+}
+
+/// All waits of one place for one lock that were ended at one place.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct PairEntry {
+    /// The number of the lock and one; zero: not in use.
+    pub lock: AtomicU32,
+    /// Where they waited.
+    pub stack: AtomicU32,
+    /// Where the lock was released to them.
+    pub holder_stack: AtomicU32,
+    /// See [`side`].
+    pub side: AtomicU32,
+    /// How many waits.
+    pub waits: AtomicU64,
+    /// How long, together.
+    pub waited_ns: AtomicU64,
+}
+
+/// A thread, or one that has its place now.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ThreadEntry {
+    /// Its number in the kernel; zero: nobody has this place.
+    pub tid: AtomicU32,
+    /// What it has taken, of each lock.
+    pub cells: [Cell; CELLS],
+}
+
+/// How often a thread has taken a lock, not yet counted in the [`LockEntry`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cell {
+    /// Of the lock; zero: none.
+    pub address: AtomicU64,
+    /// For reading.
+    pub reads: AtomicU64,
+    /// Otherwise.
+    pub writes: AtomicU64,
+    /// The lock's number.
+    pub lock: AtomicU32,
+}
+
+/// A stack: its depth, and so many addresses behind it, the innermost first. Each is where a call
+/// returns to, or, with the top bit set, where a signal came.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct StackEntry {
+    /// How many frames follow; no more than [`DEEPEST`].
+    pub depth: u32,
+    /// [`STACK`], to tell it from anything else.
+    pub mark: u32,
+}
+
+/// See [`StackEntry::mark`].
+pub const STACK: u32 = 0x6b_63_74_73;
+
+const _: () = {
+    assert!(size_of::<Header>() <= PAGE);
+    assert!(size_of::<LockEntry>() == 64);
+    assert!(size_of::<ContentionEntry>() <= 2048);
+    assert!(size_of::<Chunk>() == 64);
+};

@@ -1,0 +1,21 @@
+//! The records that `libfairlock_preload.so` writes of a program's locks.
+//!
+//! One file for each process. The library maps it and writes into it while the program runs, so
+//! nothing is lost when the program is killed, calls `exec` or crashes; whoever reads it meanwhile
+//! sees counts that do not quite belong together.
+//!
+//! # The file
+//!
+//! A [`Header`](layout::Header), then chunks one behind the other, each a
+//! [`Chunk`](layout::Chunk) header and its entries, which are all of one kind. All numbers are in
+//! the order of x86. Times are nanoseconds of `CLOCK_MONOTONIC`. What an entry of each kind is,
+//! [`layout`] says. A reader refuses a file of another [`VERSION`](layout::VERSION).
+//!
+//! Locks have numbers, in the order in which they were first taken. Stacks have, too: their place
+//! in the file, divided by eight; zero is no stack.
+
+pub mod buckets;
+pub mod layout;
+mod read;
+
+pub use read::{Contention, Error, Lock, Module, Pair, Record, Thread, Wait};

@@ -1,0 +1,631 @@
+//! Reads a file, whatever is in it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::offset_of;
+
+use crate::buckets;
+use crate::layout::{
+    CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LockEntry, MAGIC, PAGE,
+    PairEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
+};
+
+/// Why bytes are no record.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Error {
+    /// They do not begin as one.
+    Foreign,
+    /// They are of this version of the format.
+    Version(u32),
+    /// They end too early.
+    Truncated,
+    /// What is at this place cannot be there.
+    Damaged(usize),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => write!(f, "not a record of locks"),
+            Self::Version(found) => write!(
+                f,
+                "a record in version {found} of its format; this program reads version {VERSION}"
+            ),
+            Self::Truncated => write!(f, "a record of locks that was cut off"),
+            Self::Damaged(at) => write!(f, "a damaged record of locks (at byte {at})"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What a process recorded. Times are in nanoseconds; stacks are the numbers by which
+/// [`Record::stack`] finds them.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// The process.
+    pub pid: u32,
+    /// The one it was forked from, if it did not begin with the library.
+    pub parent: Option<u32>,
+    /// The locks were the system's, and only watched.
+    pub observed: bool,
+    /// Waits this long are in `waits`.
+    pub threshold_ns: u64,
+    /// When it begins, by `CLOCK_MONOTONIC`.
+    pub began_ns: u64,
+    /// The same, since 1970.
+    pub began_unix_ns: u64,
+    /// When the process exited, if it did so by `exit`.
+    pub ended_ns: Option<u64>,
+    /// Acquisitions that are not in it.
+    pub lost: u64,
+    /// How the locks decided who went next.
+    pub policy: String,
+    /// The program's path.
+    pub program: String,
+    /// In the order in which they were first taken.
+    pub locks: Vec<Lock>,
+    /// Waits by places.
+    pub pairs: Vec<Pair>,
+    /// The last ones that were long enough, in the order in which they ended.
+    pub waits: Vec<Wait>,
+    /// What is mapped.
+    pub modules: Vec<Module>,
+    /// Those that run.
+    pub threads: Vec<Thread>,
+    stacks: BTreeMap<u32, Vec<u64>>,
+}
+
+/// A lock.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lock {
+    /// Where it is.
+    pub address: u64,
+    /// See [`layout::kind`](crate::layout::kind).
+    pub kind: u32,
+    /// Who took it first.
+    pub first_stack: u32,
+    /// How often it was taken for reading.
+    pub reads: u64,
+    /// How often otherwise.
+    pub writes: u64,
+    /// If it was waited for.
+    pub contention: Option<Box<Contention>>,
+}
+
+/// How a lock was waited for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contention {
+    /// Acquisitions that had to wait, for reading,
+    pub reads: u64,
+    /// and otherwise.
+    pub writes: u64,
+    /// Waits that ended without the lock.
+    pub given_up: u64,
+    /// All waits together.
+    pub waited_ns: u64,
+    /// The longest.
+    pub longest_ns: u64,
+    /// Acquisitions by others while somebody waited, summed over the waits,
+    pub passed: u64,
+    /// and the most in one wait.
+    pub most_passed: u64,
+    /// How often it was measured how long the lock was held.
+    pub holds: u64,
+    /// For how long, together.
+    pub held_ns: u64,
+    /// The longest.
+    pub longest_held_ns: u64,
+    /// Waits by their [bucket](buckets::of).
+    pub waits_by_time: Vec<u64>,
+    /// How long it was held, likewise.
+    pub holds_by_time: Vec<u64>,
+    /// The longest waits, the longest first.
+    pub worst: Vec<Wait>,
+}
+
+impl Contention {
+    /// Waits that ended with the lock, and those that did not.
+    pub fn waits(&self) -> u64 {
+        self.reads + self.writes + self.given_up
+    }
+}
+
+/// A wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// Counted from one, in the order in which waits ended.
+    pub number: u64,
+    /// When it began.
+    pub began_ns: u64,
+    /// How long it was.
+    pub waited_ns: u64,
+    /// When the lock was released to it.
+    pub released_ns: Option<u64>,
+    /// Since when whoever released it had held it.
+    pub held_since_ns: Option<u64>,
+    /// How often others took the lock meanwhile.
+    pub passed: Option<u64>,
+    /// The number of the lock.
+    pub lock: usize,
+    /// It was for reading.
+    pub reads: bool,
+    /// It ended without the lock.
+    pub given_up: bool,
+    /// Who waited,
+    pub thread: u32,
+    /// by what name,
+    pub name: String,
+    /// and where.
+    pub stack: u32,
+    /// Who released the lock; zero: not known,
+    pub holder: u32,
+    /// and where.
+    pub holder_stack: u32,
+}
+
+/// All waits of one place for one lock that were ended at one place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pair {
+    /// The number of the lock.
+    pub lock: usize,
+    /// They were for reading.
+    pub reads: bool,
+    /// Where they waited.
+    pub stack: u32,
+    /// Where the lock was released to them.
+    pub holder_stack: u32,
+    /// How many,
+    pub waits: u64,
+    /// and how long together.
+    pub waited_ns: u64,
+}
+
+/// A part of a file that is mapped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Module {
+    /// Where it begins,
+    pub start: u64,
+    /// and ends.
+    pub end: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The file's number in its file system.
+    pub inode: u64,
+    /// The file.
+    pub path: String,
+}
+
+/// A thread that runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number.
+    pub tid: u32,
+}
+
+/// The field of a structure that begins there; zero where there is none.
+macro_rules! field {
+    ($bytes:expr, $at:expr, $structure:ty, $field:ident: u32) => {
+        u32_at($bytes, $at + offset_of!($structure, $field))
+    };
+    ($bytes:expr, $at:expr, $structure:ty, $field:ident: u64) => {
+        u64_at($bytes, $at + offset_of!($structure, $field))
+    };
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let found = at.checked_add(4).and_then(|end| bytes.get(at..end)?.try_into().ok());
+    found.map_or(0, u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let found = at.checked_add(8).and_then(|end| bytes.get(at..end)?.try_into().ok());
+    found.map_or(0, u64::from_le_bytes)
+}
+
+/// What precedes the first zero.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn unless_zero(number: u64) -> Option<u64> {
+    (number != 0).then_some(number)
+}
+
+impl Record {
+    /// The record in these bytes.
+    ///
+    /// # Errors
+    /// They are none, of another version, cut off or damaged. Of a file that grows while it is read, what
+    /// does not belong together is left out.
+    pub fn read(bytes: &[u8]) -> Result<Self, Error> {
+        if !bytes.starts_with(&MAGIC) {
+            return Err(Error::Foreign);
+        }
+        match field!(bytes, 0, Header, version: u32) {
+            VERSION => {}
+            other => return Err(Error::Version(other)),
+        }
+        if bytes.len() < PAGE {
+            return Err(Error::Truncated);
+        }
+        let text_of = |at: usize, len: usize| text(&bytes[at..at + len]);
+        let parent = field!(bytes, 0, Header, parent: u32);
+        let mut record = Self {
+            pid: field!(bytes, 0, Header, pid: u32),
+            parent: (parent != 0).then_some(parent),
+            observed: field!(bytes, 0, Header, observed: u32) != 0,
+            threshold_ns: field!(bytes, 0, Header, threshold_ns: u64),
+            began_ns: field!(bytes, 0, Header, began_ns: u64),
+            began_unix_ns: field!(bytes, 0, Header, began_unix_ns: u64),
+            ended_ns: unless_zero(field!(bytes, 0, Header, ended_ns: u64)),
+            lost: field!(bytes, 0, Header, lost: u64),
+            policy: text_of(offset_of!(Header, policy), 24),
+            program: text_of(offset_of!(Header, program), 2048),
+            ..Self::default()
+        };
+        let chunks = chunks(bytes)?;
+        // Locks first: the others say which.
+        let order = [
+            ChunkKind::Locks,
+            ChunkKind::Contention,
+            ChunkKind::Threads,
+            ChunkKind::Pairs,
+            ChunkKind::Waits,
+            ChunkKind::Modules,
+        ];
+        for kind in order {
+            for chunk in chunks.iter().filter(|chunk| chunk.kind == kind as u32) {
+                record.take(kind, chunk, bytes)?;
+            }
+        }
+        record.waits.sort_by_key(|wait| wait.number);
+        record.find_stacks(bytes);
+        Ok(record)
+    }
+
+    /// The addresses of a stack, the innermost first; none if there is no such stack.
+    pub fn stack(&self, number: u32) -> &[u64] {
+        self.stacks.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// All that are named by locks, pairs and waits.
+    pub fn stacks(&self) -> impl Iterator<Item = (u32, &[u64])> {
+        self.stacks.iter().map(|(&number, frames)| (number, frames.as_slice()))
+    }
+
+    fn take(&mut self, kind: ChunkKind, chunk: &Found, bytes: &[u8]) -> Result<(), Error> {
+        match kind {
+            ChunkKind::Locks => {
+                let first = chunk.first as usize;
+                // Locks of the chunks before it, and no more.
+                if first != self.locks.len() {
+                    return Err(Error::Damaged(chunk.at));
+                }
+                self.locks.extend(chunk.entries::<LockEntry>()?.map(|at| lock(bytes, at)));
+            }
+            ChunkKind::Contention => {
+                for at in chunk.entries::<ContentionEntry>()? {
+                    let number = field!(bytes, at, ContentionEntry, lock: u32);
+                    let lock = (number as usize).checked_sub(1);
+                    if let Some(lock) = lock.and_then(|lock| self.locks.get_mut(lock)) {
+                        lock.contention = Some(Box::new(contention(bytes, at)));
+                    }
+                }
+            }
+            ChunkKind::Threads => {
+                for at in chunk.entries::<ThreadEntry>()? {
+                    self.take_thread(bytes, at);
+                }
+            }
+            ChunkKind::Pairs => {
+                for at in chunk.entries::<PairEntry>()? {
+                    let lock = (field!(bytes, at, PairEntry, lock: u32) as usize).checked_sub(1);
+                    let Some(lock) = lock.filter(|&lock| lock < self.locks.len()) else { continue };
+                    self.pairs.push(Pair {
+                        lock,
+                        reads: field!(bytes, at, PairEntry, side: u32) & side::READ != 0,
+                        stack: field!(bytes, at, PairEntry, stack: u32),
+                        holder_stack: field!(bytes, at, PairEntry, holder_stack: u32),
+                        waits: field!(bytes, at, PairEntry, waits: u64),
+                        waited_ns: field!(bytes, at, PairEntry, waited_ns: u64),
+                    });
+                }
+            }
+            ChunkKind::Waits => {
+                let waits = chunk.entries::<WaitEntry>()?.filter_map(|at| wait(bytes, at));
+                self.waits.extend(waits.filter(|wait| wait.lock < self.locks.len()));
+            }
+            ChunkKind::Modules => {
+                let (at, end) = (chunk.at + size_of::<Chunk>(), chunk.at + chunk.bytes);
+                let used = (field!(bytes, chunk.at, Chunk, used: u32) as usize).min(end - at);
+                let text = String::from_utf8_lossy(&bytes[at..at + used]);
+                self.modules = text.lines().filter_map(module).collect();
+            }
+            ChunkKind::Stacks => {}
+        }
+        Ok(())
+    }
+
+    /// What a thread has counted by itself.
+    fn take_thread(&mut self, bytes: &[u8], at: usize) {
+        let tid = field!(bytes, at, ThreadEntry, tid: u32);
+        if tid != 0 {
+            self.threads.push(Thread { tid });
+        }
+        for index in 0..CELLS {
+            let at = at + offset_of!(ThreadEntry, cells) + index * size_of::<Cell>();
+            let address = field!(bytes, at, Cell, address: u64);
+            let lock = self.locks.get_mut(field!(bytes, at, Cell, lock: u32) as usize);
+            if let Some(lock) = lock.filter(|lock| address != 0 && lock.address == address) {
+                lock.reads = lock.reads.saturating_add(field!(bytes, at, Cell, reads: u64));
+                lock.writes = lock.writes.saturating_add(field!(bytes, at, Cell, writes: u64));
+            }
+        }
+    }
+
+    fn find_stacks(&mut self, bytes: &[u8]) {
+        let of_locks = self.locks.iter().flat_map(|lock| {
+            let worst = lock.contention.iter().flat_map(|found| &found.worst);
+            worst.flat_map(|wait| [wait.stack, wait.holder_stack]).chain([lock.first_stack])
+        });
+        let of_pairs = self.pairs.iter().flat_map(|pair| [pair.stack, pair.holder_stack]);
+        let of_waits = self.waits.iter().flat_map(|wait| [wait.stack, wait.holder_stack]);
+        let named = of_locks.chain(of_pairs).chain(of_waits).filter(|&number| number != 0);
+        let numbers: std::collections::BTreeSet<u32> = named.collect();
+        let found = |number: u32| Some((number, stack(bytes, number)?));
+        self.stacks = numbers.into_iter().filter_map(found).collect();
+    }
+}
+
+/// A chunk in the file.
+struct Found {
+    at: usize,
+    kind: u32,
+    bytes: usize,
+    first: u32,
+    entry: usize,
+    used: usize,
+}
+
+impl Found {
+    /// Where its entries are.
+    fn entries<T>(&self) -> Result<impl Iterator<Item = usize> + use<T>, Error> {
+        if self.entry != size_of::<T>() {
+            return Err(Error::Damaged(self.at));
+        }
+        let room = (self.bytes - size_of::<Chunk>()) / size_of::<T>();
+        let used = if self.kind == ChunkKind::Waits as u32 { room } else { self.used.min(room) };
+        let first = self.at + size_of::<Chunk>();
+        Ok((0..used).map(move |index| first + index * size_of::<T>()))
+    }
+}
+
+fn chunks(bytes: &[u8]) -> Result<Vec<Found>, Error> {
+    let (mut found, mut at) = (Vec::new(), PAGE);
+    while at < bytes.len() {
+        if bytes.len() - at < size_of::<Chunk>() {
+            return Err(Error::Truncated);
+        }
+        let kind = field!(bytes, at, Chunk, kind: u32);
+        if kind == 0 {
+            // In the making, and so are those behind it.
+            break;
+        }
+        let size = field!(bytes, at, Chunk, bytes: u64);
+        let size = usize::try_from(size).map_err(|_| Error::Damaged(at))?;
+        if size < PAGE || size % PAGE != 0 || kind > ChunkKind::Modules as u32 {
+            return Err(Error::Damaged(at));
+        }
+        if size > bytes.len() - at {
+            return Err(Error::Truncated);
+        }
+        found.push(Found {
+            at,
+            kind,
+            bytes: size,
+            first: field!(bytes, at, Chunk, first: u32),
+            entry: field!(bytes, at, Chunk, entry: u32) as usize,
+            used: field!(bytes, at, Chunk, used: u32) as usize,
+        });
+        at += size;
+    }
+    Ok(found)
+}
+
+fn lock(bytes: &[u8], at: usize) -> Lock {
+    Lock {
+        address: field!(bytes, at, LockEntry, address: u64),
+        kind: field!(bytes, at, LockEntry, kind: u32),
+        first_stack: field!(bytes, at, LockEntry, first_stack: u32),
+        reads: field!(bytes, at, LockEntry, reads: u64),
+        writes: field!(bytes, at, LockEntry, writes: u64),
+        contention: None,
+    }
+}
+
+fn contention(bytes: &[u8], at: usize) -> Contention {
+    let counts = |from: usize| -> Vec<u64> {
+        (0..buckets::COUNT).map(|index| u32_at(bytes, at + from + index * 4).into()).collect()
+    };
+    let worst = (0..WORST).filter_map(|index| {
+        let from = offset_of!(ContentionEntry, worst) + index * size_of::<WaitEntry>();
+        wait(bytes, at + from)
+    });
+    let mut worst: Vec<Wait> = worst.collect();
+    worst.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ns));
+    Contention {
+        reads: field!(bytes, at, ContentionEntry, reads: u64),
+        writes: field!(bytes, at, ContentionEntry, writes: u64),
+        given_up: field!(bytes, at, ContentionEntry, given_up: u64),
+        waited_ns: field!(bytes, at, ContentionEntry, waited_ns: u64),
+        longest_ns: field!(bytes, at, ContentionEntry, longest_ns: u64),
+        passed: field!(bytes, at, ContentionEntry, passed: u64),
+        most_passed: field!(bytes, at, ContentionEntry, most_passed: u64),
+        holds: field!(bytes, at, ContentionEntry, holds: u64),
+        held_ns: field!(bytes, at, ContentionEntry, held_ns: u64),
+        longest_held_ns: field!(bytes, at, ContentionEntry, longest_held_ns: u64),
+        waits_by_time: counts(offset_of!(ContentionEntry, waits_by_time)),
+        holds_by_time: counts(offset_of!(ContentionEntry, holds_by_time)),
+        worst,
+    }
+}
+
+fn wait(bytes: &[u8], at: usize) -> Option<Wait> {
+    let number = unless_zero(field!(bytes, at, WaitEntry, number: u64))?;
+    let side = field!(bytes, at, WaitEntry, side: u32);
+    let passed = field!(bytes, at, WaitEntry, passed: u64);
+    let name = at + offset_of!(WaitEntry, name);
+    Some(Wait {
+        number,
+        began_ns: field!(bytes, at, WaitEntry, began_ns: u64),
+        waited_ns: field!(bytes, at, WaitEntry, waited_ns: u64),
+        released_ns: unless_zero(field!(bytes, at, WaitEntry, released_ns: u64)),
+        held_since_ns: unless_zero(field!(bytes, at, WaitEntry, held_since_ns: u64)),
+        passed: (passed != u64::MAX).then_some(passed),
+        lock: field!(bytes, at, WaitEntry, lock: u32) as usize,
+        reads: side & side::READ != 0,
+        given_up: side & side::GIVEN_UP != 0,
+        thread: field!(bytes, at, WaitEntry, thread: u32),
+        name: text(bytes.get(name..name + 16).unwrap_or_default()),
+        stack: field!(bytes, at, WaitEntry, stack: u32),
+        holder: field!(bytes, at, WaitEntry, holder: u32),
+        holder_stack: field!(bytes, at, WaitEntry, holder_stack: u32),
+    })
+}
+
+/// A line such as `7f00-7f80 r-xp 00001000 08:01 1234   /lib/x.so`.
+fn module(line: &str) -> Option<Module> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (_rights, offset, _device, inode) =
+        (words.next()?, words.next()?, words.next()?, words.next()?);
+    let path = words.next()?.trim_start();
+    path.starts_with('/').then_some(())?;
+    Some(Module {
+        start: number(start)?,
+        end: number(end)?,
+        offset: number(offset)?,
+        inode: inode.parse().ok()?,
+        path: path.to_owned(),
+    })
+}
+
+fn stack(bytes: &[u8], number: u32) -> Option<Vec<u64>> {
+    let at = number as usize * 8;
+    let depth = field!(bytes, at, StackEntry, depth: u32) as usize;
+    let mark = field!(bytes, at, StackEntry, mark: u32);
+    let first = at + size_of::<StackEntry>();
+    let whole = mark == STACK && depth <= DEEPEST && first + depth * 8 <= bytes.len();
+    whole.then(|| (0..depth).map(|index| u64_at(bytes, first + index * 8)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file by hand: two locks, one of which was waited for.
+    fn file() -> Vec<u8> {
+        let mut bytes = vec![0; PAGE];
+        bytes[..8].copy_from_slice(&MAGIC);
+        put32(&mut bytes, offset_of!(Header, version), VERSION);
+        put32(&mut bytes, offset_of!(Header, pid), 77);
+        bytes[offset_of!(Header, program)..][..4].copy_from_slice(b"/bin");
+        let locks = chunk(&mut bytes, ChunkKind::Locks, size_of::<LockEntry>(), 2);
+        for (index, address) in [(0, 0x1000), (1, 0x2000)] {
+            let at = locks + index * size_of::<LockEntry>();
+            put64(&mut bytes, at + offset_of!(LockEntry, address), address);
+            put64(&mut bytes, at + offset_of!(LockEntry, writes), 10);
+        }
+        let found = chunk(&mut bytes, ChunkKind::Contention, size_of::<ContentionEntry>(), 1);
+        put32(&mut bytes, found + offset_of!(ContentionEntry, lock), 2);
+        put64(&mut bytes, found + offset_of!(ContentionEntry, writes), 3);
+        let worst = found + offset_of!(ContentionEntry, worst);
+        put64(&mut bytes, worst + offset_of!(WaitEntry, number), 1);
+        put64(&mut bytes, worst + offset_of!(WaitEntry, passed), u64::MAX);
+        let threads = chunk(&mut bytes, ChunkKind::Threads, size_of::<ThreadEntry>(), 1);
+        let cell = threads + offset_of!(ThreadEntry, cells) + 5 * size_of::<Cell>();
+        put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000);
+        put64(&mut bytes, cell + offset_of!(Cell, reads), 4);
+        put32(&mut bytes, cell + offset_of!(Cell, lock), 1);
+        let stacks = chunk(&mut bytes, ChunkKind::Stacks, 8, 0);
+        put32(&mut bytes, stacks, 2);
+        put32(&mut bytes, stacks + 4, STACK);
+        put64(&mut bytes, stacks + 8, 0xaaaa);
+        put64(&mut bytes, stacks + 16, 0xbbbb);
+        put32(&mut bytes, worst + offset_of!(WaitEntry, stack), (stacks / 8) as u32);
+        let line = b"1000-3000 rw-p 00002000 08:01 99      /lib/a b.so\n";
+        let modules = chunk(&mut bytes, ChunkKind::Modules, 1, line.len() as u32);
+        bytes[modules..][..line.len()].copy_from_slice(line);
+        bytes
+    }
+
+    fn put32(bytes: &mut [u8], at: usize, value: u32) {
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn put64(bytes: &mut [u8], at: usize, value: u64) {
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Adds one; where its entries begin.
+    fn chunk(bytes: &mut Vec<u8>, kind: ChunkKind, entry: usize, used: u32) -> usize {
+        let at = bytes.len();
+        bytes.resize(at + 2 * PAGE, 0);
+        put32(bytes, at + offset_of!(Chunk, kind), kind as u32);
+        put32(bytes, at + offset_of!(Chunk, entry), entry as u32);
+        put64(bytes, at + offset_of!(Chunk, bytes), 2 * PAGE as u64);
+        put32(bytes, at + offset_of!(Chunk, used), used);
+        at + size_of::<Chunk>()
+    }
+
+    #[test]
+    fn what_threads_count_by_themselves_is_added_to_the_locks() {
+        let record = Record::read(&file()).unwrap();
+        assert_eq!((record.pid, record.program.as_str(), record.locks.len()), (77, "/bin", 2));
+        assert_eq!((record.locks[0].reads, record.locks[0].writes), (0, 10));
+        assert_eq!((record.locks[1].reads, record.locks[1].writes), (4, 10));
+        let found = record.locks[1].contention.as_ref().unwrap();
+        assert_eq!((found.waits(), found.worst.len(), found.worst[0].passed), (3, 1, None));
+        assert_eq!(record.stack(found.worst[0].stack), [0xaaaa, 0xbbbb]);
+        let module = &record.modules[0];
+        assert_eq!((module.start, module.offset, module.inode), (0x1000, 0x2000, 99));
+        assert_eq!(module.path, "/lib/a b.so");
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_with_the_reason() {
+        let reason = |bytes: &[u8]| Record::read(bytes).unwrap_err();
+        assert_eq!(reason(b""), Error::Foreign);
+        assert_eq!(reason(b"#!/bin/sh\n"), Error::Foreign);
+        let mut bytes = file();
+        put32(&mut bytes, offset_of!(Header, version), 9);
+        assert_eq!(reason(&bytes), Error::Version(9));
+        let bytes = file();
+        assert_eq!(reason(&bytes[..100]), Error::Truncated);
+        assert_eq!(reason(&bytes[..PAGE + 10]), Error::Truncated);
+        assert_eq!(reason(&bytes[..bytes.len() - 1]), Error::Truncated);
+        let mut bytes = file();
+        put64(&mut bytes, PAGE + offset_of!(Chunk, bytes), 17);
+        assert_eq!(reason(&bytes), Error::Damaged(PAGE));
+    }
+
+    /// Wherever it ends, and whatever a byte of it says.
+    #[test]
+    fn no_damage_is_a_panic() {
+        let bytes = file();
+        for end in (0..bytes.len()).step_by(7) {
+            let _ = Record::read(&bytes[..end]);
+        }
+        let places = (0..bytes.len()).filter(|at| at % PAGE < 256 || bytes[*at] != 0);
+        for at in places {
+            for value in [0x01, 0x7f, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let _ = Record::read(&damaged);
+            }
+        }
+    }
+}
