@@ -43,6 +43,8 @@ pub struct Header {
     pub began_unix_ns: u64,
     /// When the process exited; zero as long as it runs, and if it was ended in another way.
     pub ended_ns: AtomicU64,
+    /// So many bytes of the file are in use; what is behind them is nothing.
+    pub used: AtomicU64,
     /// Acquisitions that are not in the record: there was no room for them, or they were in a
     /// signal handler at an unlucky time.
     pub lost: AtomicU64,
@@ -253,6 +255,8 @@ pub struct Cell {
     pub writes: AtomicU64,
     /// The lock's number.
     pub lock: AtomicU32,
+    /// Not zero: the lock has been waited for, as far as the thread knows.
+    pub contended: AtomicU32,
 }
 
 /// A stack: its depth, and so many addresses behind it, the innermost first. Each is where a call

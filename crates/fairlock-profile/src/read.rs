@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::mem::offset_of;
+use std::path::Path;
 
 use crate::buckets;
 use crate::layout::{
@@ -233,6 +236,21 @@ fn unless_zero(number: u64) -> Option<u64> {
     (number != 0).then_some(number)
 }
 
+/// Reads what is in use of a file, which may be far longer.
+///
+/// # Errors
+/// It cannot be read, or is no record.
+pub fn load(path: &Path) -> io::Result<Record> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    (&mut file).take(PAGE as u64).read_to_end(&mut bytes)?;
+    if bytes.starts_with(&MAGIC) {
+        let used = field!(&bytes, 0, Header, used: u64);
+        file.take(used.saturating_sub(PAGE as u64)).read_to_end(&mut bytes)?;
+    }
+    Record::read(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
 impl Record {
     /// The record in these bytes.
     ///
@@ -265,6 +283,8 @@ impl Record {
             program: text_of(offset_of!(Header, program), 2048),
             ..Self::default()
         };
+        let used = usize::try_from(field!(bytes, 0, Header, used: u64)).unwrap_or(usize::MAX);
+        let bytes = bytes.get(..used).ok_or(Error::Truncated)?;
         let chunks = chunks(bytes)?;
         // Locks first: the others say which.
         let order = [
@@ -299,10 +319,11 @@ impl Record {
         match kind {
             ChunkKind::Locks => {
                 let first = chunk.first as usize;
-                // Locks of the chunks before it, and no more.
-                if first != self.locks.len() {
+                // Those before it may not all be there yet.
+                if first < self.locks.len() || first > bytes.len() / size_of::<LockEntry>() {
                     return Err(Error::Damaged(chunk.at));
                 }
+                self.locks.resize(first, Lock::default());
                 self.locks.extend(chunk.entries::<LockEntry>()?.map(|at| lock(bytes, at)));
             }
             ChunkKind::Contention => {
@@ -559,6 +580,8 @@ mod tests {
         let line = b"1000-3000 rw-p 00002000 08:01 99      /lib/a b.so\n";
         let modules = chunk(&mut bytes, ChunkKind::Modules, 1, line.len() as u32);
         bytes[modules..][..line.len()].copy_from_slice(line);
+        let used = bytes.len() as u64;
+        put64(&mut bytes, offset_of!(Header, used), used);
         bytes
     }
 

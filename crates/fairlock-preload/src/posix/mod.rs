@@ -17,6 +17,8 @@ mod mutex;
 #[cfg(not(test))]
 mod symbols;
 pub(crate) mod until;
+#[cfg(not(test))]
+mod watched;
 
 use core::ffi::c_int;
 use core::mem::offset_of;

@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use libc::{CLOCK_REALTIME, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
 use super::until::Until;
-use super::{Lock, kind};
+use super::{Lock, kind, watched};
 use crate::process::config;
 use crate::process::real;
 
@@ -82,7 +82,7 @@ unsafe fn ours<'a>(lock: *mut pthread_rwlock_t) -> Option<&'a Lock> {
 
 /// Functions that are short where nobody is in the way: `$at_once`, and all else out of line.
 macro_rules! uncontended_first {
-    ($($name:ident = $at_once:ident, else $ours:expr, or $real:ident;)*) => {
+    ($($name:ident = $at_once:ident, else $in_general:path;)*) => {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name(lock: *mut pthread_rwlock_t) -> c_int {
@@ -91,13 +91,8 @@ macro_rules! uncontended_first {
                 #[cold]
                 #[inline(never)]
                 unsafe extern "C" fn in_general(lock: *mut pthread_rwlock_t) -> c_int {
-                    let take: fn(&Lock) -> c_int = $ours;
                     // SAFETY: see above.
-                    match unsafe { ours(lock) } {
-                        Some(lock) => take(lock),
-                        // SAFETY: see above.
-                        None => unsafe { real::$real(lock) },
-                    }
+                    unsafe { $in_general(lock) }
                 }
                 // SAFETY: see above.
                 if unsafe { Lock::at(lock) }.$at_once() {
@@ -111,16 +106,51 @@ macro_rules! uncontended_first {
 }
 
 uncontended_first! {
-    pthread_rwlock_rdlock = read_at_once, else |lock| lock.read(&Until::Forever), or rdlock;
-    pthread_rwlock_tryrdlock = read_at_once, else Lock::try_read, or tryrdlock;
-    pthread_rwlock_wrlock = write_at_once, else |lock| lock.write(&Until::Forever), or wrlock;
-    pthread_rwlock_trywrlock = write_at_once, else Lock::try_write, or trywrlock;
-    pthread_rwlock_unlock = unlock_at_once, else unlock, or unlock;
+    pthread_rwlock_rdlock = read_at_once, else read;
+    pthread_rwlock_tryrdlock = read_at_once, else watched::try_read;
+    pthread_rwlock_wrlock = write_at_once, else write;
+    pthread_rwlock_trywrlock = write_at_once, else watched::try_write;
+    pthread_rwlock_unlock = unlock_at_once, else unlock;
 }
 
-fn unlock(lock: &Lock) -> c_int {
-    lock.unlock();
-    0
+/// # Safety
+/// See above, here and below.
+unsafe fn read(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    let or_glibc_s = || unsafe { real::rdlock(lock) };
+    // SAFETY: see above.
+    unsafe { read_until(lock, Ok(Until::Forever), or_glibc_s) }
+}
+
+unsafe fn write(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    let or_glibc_s = || unsafe { real::wrlock(lock) };
+    // SAFETY: see above.
+    unsafe { write_until(lock, Ok(Until::Forever), or_glibc_s) }
+}
+
+pub(super) unsafe fn try_read(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    unsafe { ours(lock).map_or_else(|| real::tryrdlock(lock), Lock::try_read) }
+}
+
+pub(super) unsafe fn try_write(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    unsafe { ours(lock).map_or_else(|| real::trywrlock(lock), Lock::try_write) }
+}
+
+unsafe fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: see above.
+    unsafe {
+        watched::about_to_unlock(lock);
+        match ours(lock) {
+            Some(lock) => {
+                lock.unlock();
+                0
+            }
+            None => real::unlock(lock),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -129,11 +159,9 @@ unsafe extern "C" fn pthread_rwlock_timedrdlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(lock) } {
-        // SAFETY: see above.
-        Some(lock) => read_until(lock, unsafe { Until::new(CLOCK_REALTIME, until) }),
-        // SAFETY: see above.
-        None => unsafe { real::timedrdlock(lock, until) },
+    unsafe {
+        let or_glibc_s = || real::timedrdlock(lock, until);
+        read_until(lock, Until::new(CLOCK_REALTIME, until), or_glibc_s)
     }
 }
 
@@ -144,11 +172,9 @@ unsafe extern "C" fn pthread_rwlock_clockrdlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(lock) } {
-        // SAFETY: see above.
-        Some(lock) => read_until(lock, unsafe { Until::new(clock, until) }),
-        // SAFETY: see above.
-        None => unsafe { real::clockrdlock(lock, clock, until) },
+    unsafe {
+        let or_glibc_s = || real::clockrdlock(lock, clock, until);
+        read_until(lock, Until::new(clock, until), or_glibc_s)
     }
 }
 
@@ -158,11 +184,9 @@ unsafe extern "C" fn pthread_rwlock_timedwrlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(lock) } {
-        // SAFETY: see above.
-        Some(lock) => write_until(lock, unsafe { Until::new(CLOCK_REALTIME, until) }),
-        // SAFETY: see above.
-        None => unsafe { real::timedwrlock(lock, until) },
+    unsafe {
+        let or_glibc_s = || real::timedwrlock(lock, until);
+        write_until(lock, Until::new(CLOCK_REALTIME, until), or_glibc_s)
     }
 }
 
@@ -173,21 +197,39 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(lock) } {
-        // SAFETY: see above.
-        Some(lock) => write_until(lock, unsafe { Until::new(clock, until) }),
-        // SAFETY: see above.
-        None => unsafe { real::clockwrlock(lock, clock, until) },
+    unsafe {
+        let or_glibc_s = || real::clockwrlock(lock, clock, until);
+        write_until(lock, Until::new(clock, until), or_glibc_s)
     }
 }
 
 /// As glibc does: a time that is none is refused before anything else.
-fn read_until(lock: &Lock, until: Result<Until, c_int>) -> c_int {
-    until.map_or_else(|errno| errno, |until| lock.read(&until))
+unsafe fn read_until(
+    lock: *mut pthread_rwlock_t,
+    until: Result<Until, c_int>,
+    or_glibc_s: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: see above.
+    let Some(ours) = (unsafe { ours(lock) }) else {
+        // SAFETY: see above.
+        return unsafe { watched::read(lock, or_glibc_s) };
+    };
+    // SAFETY: see above.
+    until.map_or_else(|errno| errno, |until| unsafe { watched::read(lock, || ours.read(&until)) })
 }
 
-fn write_until(lock: &Lock, until: Result<Until, c_int>) -> c_int {
-    until.map_or_else(|errno| errno, |until| lock.write(&until))
+unsafe fn write_until(
+    lock: *mut pthread_rwlock_t,
+    until: Result<Until, c_int>,
+    or_glibc_s: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: see above.
+    let Some(ours) = (unsafe { ours(lock) }) else {
+        // SAFETY: see above.
+        return unsafe { watched::write(lock, or_glibc_s) };
+    };
+    // SAFETY: see above.
+    until.map_or_else(|errno| errno, |until| unsafe { watched::write(lock, || ours.write(&until)) })
 }
 
 old_names! {

@@ -9,7 +9,7 @@ use fairlock::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Mode {
-    /// Leaves everything to glibc.
+    /// Leaves everything to glibc; see also [`profiles`].
     Off = 1,
     On = 2,
     /// And counts what happens, in inflated locks only: so all are inflated at once.
@@ -44,6 +44,8 @@ impl Kind {
 static MODE: AtomicU8 = AtomicU8::new(0);
 /// The only [`Kind`] that is, or zero.
 static ONLY: AtomicU8 = AtomicU8::new(0);
+/// Whether there is a record of locks: one, or two if there is; zero before somebody has looked.
+static PROFILE: AtomicU8 = AtomicU8::new(0);
 /// An index of [`POLICIES`].
 static POLICY: AtomicU8 = AtomicU8::new(0);
 
@@ -64,6 +66,19 @@ pub(crate) fn serves(kind: Kind) -> bool {
     mode() != Mode::Off && [0, kind as u8].contains(&ONLY.load(Ordering::Relaxed))
 }
 
+/// Whether locks are recorded, in whatever mode.
+#[inline(always)]
+pub(crate) fn profiles() -> bool {
+    // Relaxed: what it says stands by itself.
+    match PROFILE.load(Ordering::Relaxed) {
+        0 => {
+            look();
+            PROFILE.load(Ordering::Relaxed) == 2
+        }
+        known => known == 2,
+    }
+}
+
 /// How new locks decide who goes next; see `FAIRLOCK_POLICY`. Real-time threads go first, as
 /// POSIX wants it, and before them those whom the lock's kind prefers.
 pub(crate) fn policy() -> Policy {
@@ -77,10 +92,12 @@ fn look() -> Mode {
     // SAFETY: no arguments to get wrong.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     let mode = match variable(c"FAIRLOCK_STATS") {
-        _ if secure => Mode::Off,
+        _ if secure || variable(c"FAIRLOCK_OBSERVE").is_some() => Mode::Off,
         None => Mode::On,
         Some(_) => Mode::Stats,
     };
+    let profiles = !secure && variable(c"FAIRLOCK_PROFILE").is_some();
+    PROFILE.store(1 + u8::from(profiles), Ordering::Relaxed);
     if mode != Mode::Off {
         POLICY.store(find_policy(variable(c"FAIRLOCK_POLICY")), Ordering::Relaxed);
         ONLY.store(find_only(variable(c"FAIRLOCK_ONLY")), Ordering::Relaxed);
@@ -122,7 +139,7 @@ pub(crate) fn policy_name() -> &'static CStr {
 }
 
 /// A variable of the environment that is not empty.
-pub(super) fn variable(name: &CStr) -> Option<&'static CStr> {
+pub(crate) fn variable(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: a C string; the value is one, too, and stays where it is unless the program
     // changes its environment before the library has started.
     unsafe {

@@ -11,9 +11,11 @@ pub(crate) mod real;
 pub(crate) mod registry;
 mod report;
 pub(crate) mod table;
+pub(crate) mod text;
 
 use fairlock::platform::Platform;
 
+use crate::profile;
 use crate::thread::{self, platform::Preload};
 
 /// Runs when the library is loaded. Locks may be used before that: what is done here is
@@ -25,7 +27,7 @@ static START: extern "C" fn() = start;
 
 #[cfg_attr(test, allow(dead_code, reason = "tests start what they need"))]
 extern "C" fn start() {
-    if config::mode() == config::Mode::Off {
+    if config::mode() == config::Mode::Off && !profile::is_on() {
         return;
     }
     thread::start();
@@ -37,6 +39,9 @@ extern "C" fn start() {
     Preload::cpu();
     if config::mode() == config::Mode::Stats {
         report::start();
+    }
+    if profile::is_on() {
+        profile::start();
     }
 }
 
@@ -51,10 +56,13 @@ extern "C" fn end() {
     if config::mode() == config::Mode::Stats {
         report::at_exit();
     }
+    if profile::is_on() {
+        profile::end();
+    }
 }
 
 /// Says something on the standard error stream.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     // Not libc's `write`, which is a cancellation point, as locking is not.
     // SAFETY: bytes to read. If it fails there is nobody to tell.
     unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, text.as_ptr(), text.len()) };

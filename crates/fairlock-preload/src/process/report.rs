@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::config;
 use super::fork;
 use super::registry::{self, Slot};
+use super::text::Text;
 
 /// What the writer of a report needs. Nothing here is on a stack: that of a signal
 /// handler may be small.
@@ -218,64 +219,10 @@ impl Tools {
     fn name_file(&mut self) {
         self.name.clear();
         let mut numbered = pid() == WORKSHOP.owner.load(Ordering::Relaxed);
-        let mut rest = self.path.as_bytes();
-        while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
-            self.name.push(&rest[..at]);
-            let _ = write!(self.name, "{}", pid());
-            rest = &rest[at + 2..];
-            numbered = true;
-        }
-        self.name.push(rest);
+        numbered |= self.name.push_numbered(self.path.as_bytes(), pid());
         if !numbered {
             let _ = write!(self.name, ".{}", pid());
         }
-    }
-}
-
-/// Bytes in a place of their own, cut off where it ends, and followed by a zero.
-struct Text<const N: usize> {
-    bytes: [u8; N],
-    len: usize,
-}
-
-impl<const N: usize> Text<N> {
-    const EMPTY: Self = Self { bytes: [0; N], len: 0 };
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
-    }
-
-    fn clear(&mut self) {
-        self.len = 0;
-        self.bytes[0] = 0;
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        let len = bytes.len().min(N - 1 - self.len);
-        self.bytes[self.len..][..len].copy_from_slice(&bytes[..len]);
-        self.len += len;
-        self.bytes[self.len] = 0;
-    }
-
-    fn set_to_working_folder(&mut self) -> bool {
-        // SAFETY: as many bytes as it says.
-        if unsafe { libc::getcwd(self.bytes.as_mut_ptr().cast(), N) }.is_null() {
-            self.clear();
-            return false;
-        }
-        self.len = self.as_c_str().count_bytes();
-        true
-    }
-}
-
-impl<const N: usize> Write for Text<N> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.push(text.as_bytes());
-        Ok(())
     }
 }
 
@@ -335,7 +282,7 @@ impl File {
 
 impl Write for File {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.text.len + text.len() >= self.text.bytes.len() {
+        if !self.text.has_room_for(text.len()) {
             self.flush();
         }
         self.text.push(text.as_bytes());

@@ -18,6 +18,7 @@ use self::platform::Preload;
 use crate::process::config::{self, Kind, Mode};
 use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
+use crate::profile::{self, Mine};
 
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
@@ -40,6 +41,7 @@ pub(crate) struct State {
     record: AtomicPtr<Record>,
     /// What is added to the thread's priority while it waits.
     more_priority: Cell<u8>,
+    profile: Mine,
     held: Held,
 }
 
@@ -79,6 +81,18 @@ impl State {
         let result = wait();
         self.more_priority.set(before);
         result
+    }
+
+    /// What the profile has of it.
+    #[inline(always)]
+    pub(crate) fn profile(&self) -> &Mine {
+        &self.profile
+    }
+
+    /// It has entered in this process.
+    #[inline(always)]
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process.get() == fork::number()
     }
 
     /// What it reads.
@@ -139,7 +153,7 @@ pub(crate) fn enter() -> &'static State {
 
 #[cold]
 fn first(state: &State, process: u32) {
-    let on = config::mode() == Mode::On;
+    let on = config::mode() == Mode::On && !profile::is_on();
     let plain = on && config::serves(Kind::Rwlock);
     if state.tid.get() == 0 {
         state.held.init(plain);
@@ -147,6 +161,7 @@ fn first(state: &State, process: u32) {
     state.tid_in_parent.set(state.tid.replace(gettid()));
     // In a child a new one: queues that are gone may have kept the old one's node.
     state.record.store(ptr::null_mut(), Ordering::Relaxed);
+    state.profile.forget();
     state.process.set(process);
     state.observes.set(config::mode() == Mode::Stats);
     state.plain_mutexes.set(on && config::serves(Kind::Mutex));
@@ -292,6 +307,7 @@ pub(crate) fn tidy_up_at_exit(state: &State) {
 extern "C" fn tidy_up(state: *mut c_void) {
     // SAFETY: what `tidy_up_at_exit` set, in the thread whose state it is.
     let state = unsafe { &*state.cast::<State>() };
+    profile::thread_ends(state);
     state.held.tidy_up();
     let record = state.record.swap(ptr::null_mut(), Ordering::Relaxed);
     // SAFETY: null, or from the pool.

@@ -8,7 +8,7 @@ use libc::{
 };
 
 use super::{Cond, shared};
-use crate::posix::mutex;
+use crate::posix::mutex::{self, watched};
 use crate::posix::until::{Until, is_known};
 use crate::process::config::{self, Kind};
 use crate::process::real;
@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_wait(
         match served(cond, mutex) {
             Served::Here => Cond::at(cond).wait(mutex, &Until::Forever),
             Served::ByStand => shared::wait(cond, mutex, core::ptr::null(), None),
-            Served::ByGlibc => real::cond_wait(cond, mutex),
+            Served::ByGlibc => watched::without(mutex, || real::cond_wait(cond, mutex)),
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_timedwait(
                 Err(errno) => errno,
             },
             Served::ByStand => shared::wait(cond, mutex, until, None),
-            Served::ByGlibc => real::cond_timedwait(cond, mutex, until),
+            Served::ByGlibc => watched::without(mutex, || real::cond_timedwait(cond, mutex, until)),
         }
     }
 }
@@ -102,7 +102,9 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_clockwait(
                 Err(errno) => errno,
             },
             Served::ByStand => shared::wait(cond, mutex, until, Some(clock)),
-            Served::ByGlibc => real::cond_clockwait(cond, mutex, clock, until),
+            Served::ByGlibc => {
+                watched::without(mutex, || real::cond_clockwait(cond, mutex, clock, until))
+            }
         }
     }
 }

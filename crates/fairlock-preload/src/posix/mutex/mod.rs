@@ -5,6 +5,7 @@
 
 #[cfg(not(test))] // a test's own locks are libc's
 pub(super) mod symbols;
+pub(super) mod watched;
 
 use core::ffi::c_int;
 use core::mem::offset_of;
@@ -253,6 +254,12 @@ impl Mutex {
         }
     }
 
+    /// Whether somebody may wait for it.
+    fn is_wanted(&self) -> bool {
+        let slot = self.head.slot(self.address());
+        slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
+    }
+
     /// Fails if somebody holds it, as glibc's does.
     fn destroy(&self) -> c_int {
         let address = self.address();
@@ -287,11 +294,13 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
     #[inline(never)]
     unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
         // SAFETY: the caller's promise.
-        match unsafe { ours(mutex) } {
+        let wait = || match unsafe { ours(mutex) } {
             Some(mutex) => mutex.lock(),
             // SAFETY: as above.
             None => unsafe { real::mutex_lock(mutex) },
-        }
+        };
+        // SAFETY: as above.
+        unsafe { watched::lock(mutex, wait) }
     }
     // SAFETY: the caller's promise.
     unsafe { if Mutex::at(mutex).lock_at_once() { 0 } else { in_general(mutex) } }
@@ -305,6 +314,8 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
     #[inline(never)]
     unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
         // SAFETY: the caller's promise.
+        unsafe { watched::about_to_unlock(mutex) };
+        // SAFETY: as above.
         match unsafe { ours(mutex) } {
             Some(mutex) => mutex.unlock(),
             // SAFETY: as above.
@@ -313,6 +324,17 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
     }
     // SAFETY: the caller's promise.
     unsafe { if Mutex::at(mutex).unlock_at_once() { 0 } else { in_general(mutex) } }
+}
+
+/// # Safety
+/// As above.
+unsafe fn attempt(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { ours(mutex) } {
+        Some(mutex) => mutex.try_lock(),
+        // SAFETY: as above.
+        None => unsafe { real::mutex_trylock(mutex) },
+    }
 }
 
 /// The mutex, unless it is left to glibc.

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 
 use libc::{CLOCK_REALTIME, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 
-use super::ours;
+use super::{ours, watched};
 use crate::posix::until::{Until, is_known};
 use crate::process::real;
 
@@ -39,15 +39,11 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(mutex) } {
-        Some(mutex) => {
-            if mutex.lock_at_once() {
-                return 0;
-            }
-            mutex.try_lock()
+    unsafe {
+        match ours(mutex) {
+            Some(mutex) if mutex.lock_at_once() => 0,
+            _ => watched::try_lock(mutex),
         }
-        // SAFETY: see above.
-        None => unsafe { real::mutex_trylock(mutex) },
     }
 }
 
@@ -57,12 +53,14 @@ pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(mutex) } {
+    let wait = || match unsafe { ours(mutex) } {
         // SAFETY: see above.
         Some(mutex) => mutex.lock_until(Some(|| unsafe { Until::new(CLOCK_REALTIME, until) })),
         // SAFETY: see above.
         None => unsafe { real::mutex_timedlock(mutex, until) },
-    }
+    };
+    // SAFETY: see above.
+    unsafe { watched::lock(mutex, wait) }
 }
 
 /// As glibc does: a clock that is none is refused before anything else, a time that is none only
@@ -74,13 +72,18 @@ pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(mutex) } {
-        Some(_) if !is_known(clock) => libc::EINVAL,
+    if !is_known(clock) {
+        return libc::EINVAL;
+    }
+    // SAFETY: see above.
+    let wait = || match unsafe { ours(mutex) } {
         // SAFETY: see above.
         Some(mutex) => mutex.lock_until(Some(|| unsafe { Until::new(clock, until) })),
         // SAFETY: see above.
         None => unsafe { real::mutex_clocklock(mutex, clock, until) },
-    }
+    };
+    // SAFETY: see above.
+    unsafe { watched::lock(mutex, wait) }
 }
 
 #[unsafe(no_mangle)]

@@ -1,0 +1,69 @@
+//! Text in a place of its own.
+
+use core::ffi::CStr;
+use core::fmt::{self, Write};
+
+/// Bytes in a place of their own, cut off where it ends, and followed by a zero.
+pub(crate) struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Text<N> {
+    pub(crate) const EMPTY: Self = Self { bytes: [0; N], len: 0 };
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.bytes[0] = 0;
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let len = bytes.len().min(N - 1 - self.len);
+        self.bytes[self.len..][..len].copy_from_slice(&bytes[..len]);
+        self.len += len;
+        self.bytes[self.len] = 0;
+    }
+
+    /// Whether so many bytes fit, and one.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.len + bytes < N
+    }
+
+    /// Adds `bytes`, with this number in place of each `%p`. Whether there was one.
+    pub(crate) fn push_numbered(&mut self, bytes: &[u8], number: u32) -> bool {
+        let (mut rest, mut numbered) = (bytes, false);
+        while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
+            self.push(&rest[..at]);
+            let _ = write!(self, "{number}");
+            rest = &rest[at + 2..];
+            numbered = true;
+        }
+        self.push(rest);
+        numbered
+    }
+
+    pub(crate) fn set_to_working_folder(&mut self) -> bool {
+        // SAFETY: as many bytes as it says.
+        if unsafe { libc::getcwd(self.bytes.as_mut_ptr().cast(), N) }.is_null() {
+            self.clear();
+            return false;
+        }
+        self.len = self.as_c_str().count_bytes();
+        true
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}

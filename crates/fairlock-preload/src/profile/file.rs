@@ -1,0 +1,208 @@
+//! The file of this process, which it has mapped from the beginning in all the length that it may
+//! come to have: a program that closes what it has not opened, changes its user or its root, still
+//! has it.
+
+use core::ffi::{CStr, c_int};
+use core::fmt::Write;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use fairlock::platform::Platform;
+use fairlock_profile::layout::{Chunk, ChunkKind, Header, MAGIC, PAGE, VERSION};
+
+use crate::process::config;
+use crate::process::memory;
+use crate::process::mutex::Mutex;
+use crate::process::text::Text;
+use crate::thread::platform::{Preload, clock};
+
+/// How long it may become; as much address space, and disk only for what is used.
+const LONGEST: usize = 4 << 30;
+const SHORTEST: usize = 16 << 20;
+
+static START: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
+static LENGTH: AtomicUsize = AtomicUsize::new(0);
+/// Chunks are made one at a time.
+static MUTEX: Mutex = Mutex::new();
+
+/// `None` before there is a file, and where there can be none.
+#[inline]
+pub(super) fn header() -> Option<&'static Header> {
+    // SAFETY: null, or the mapped file, which stays. Acquire: what it begins with is there.
+    unsafe { START.load(Ordering::Acquire).as_ref() }
+}
+
+/// Something is not in the record.
+#[cold]
+pub(super) fn lose() {
+    if let Some(header) = header() {
+        header.lost.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Makes the file of this process. What it had of the process it was forked from is none of its
+/// business any more. One thread at a time.
+pub(super) fn open(parent: u32) -> bool {
+    let (old, length) =
+        (START.swap(ptr::null_mut(), Ordering::Relaxed), LENGTH.swap(0, Ordering::Relaxed));
+    if !old.is_null() {
+        // SAFETY: mapped by this function in the parent, and nobody in this process uses it.
+        unsafe { memory::unmap(old.cast(), length) };
+    }
+    let Some(path) = config::variable(c"FAIRLOCK_PROFILE") else { return false };
+    let Some((file, length)) = create(path) else {
+        crate::process::say("fairlock: cannot make the file that FAIRLOCK_PROFILE names\n");
+        return false;
+    };
+    let (rights, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+    // SAFETY: a new mapping of a file that was just made.
+    let start = unsafe { libc::mmap(ptr::null_mut(), length, rights, flags, file, 0) };
+    // SAFETY: opened above. Not `close`, at which the thread could be cancelled.
+    unsafe { libc::syscall(libc::SYS_close, file) };
+    if start == libc::MAP_FAILED || !populate(start.cast(), PAGE) {
+        crate::process::say("fairlock: no room for the record of locks\n");
+        return false;
+    }
+    let header = start.cast::<Header>();
+    // SAFETY: a page of zeros that nobody else knows; all fields are plain or atomic numbers.
+    unsafe {
+        (*header).version = VERSION;
+        (*header).pid = libc::getpid() as u32;
+        (*header).parent = parent;
+        (*header).observed = (config::mode() == config::Mode::Off).into();
+        (*header).threshold_ns = super::threshold();
+        (*header).began_ns = Preload::now();
+        (*header).began_unix_ns = clock(libc::CLOCK_REALTIME);
+        (*header).used = AtomicU64::new(PAGE as u64);
+        let policy = config::policy_name().to_bytes();
+        (&mut (*header).policy)[..policy.len()].copy_from_slice(policy);
+        let program = &mut (*header).program;
+        libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), program.len() - 1);
+        (*header).magic = MAGIC;
+    }
+    LENGTH.store(length, Ordering::Relaxed);
+    // Release: see `header`.
+    START.store(header, Ordering::Release);
+    true
+}
+
+/// A new file, as long as it may be. In a folder: of the process's number, and another one if
+/// there is such a file, as after `exec`.
+fn create(path: &CStr) -> Option<(c_int, usize)> {
+    // SAFETY: no arguments.
+    let pid = unsafe { libc::getpid() };
+    let mut name = Text::<{ libc::PATH_MAX as usize }>::EMPTY;
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    let mut file = -1;
+    for attempt in 0..1000 {
+        name.clear();
+        name.push_numbered(path.to_bytes(), pid as u32);
+        if is_folder(path) {
+            let _ = write!(name, "/{pid}.fairlock");
+        }
+        if attempt > 0 {
+            let _ = write!(name, ".{attempt}");
+        }
+        // SAFETY: a C string. Not `open`, at which the thread could be cancelled.
+        file = unsafe {
+            libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.as_c_str().as_ptr(), flags, 0o644)
+        } as c_int;
+        // SAFETY: this thread's own.
+        if file >= 0 || unsafe { *libc::__errno_location() } != libc::EEXIST {
+            break;
+        }
+    }
+    if file < 0 {
+        return None;
+    }
+    let mut length = longest();
+    while length >= SHORTEST {
+        // SAFETY: numbers.
+        if unsafe { libc::ftruncate(file, length as i64) } == 0 && has_address_space(length) {
+            return Some((file, length));
+        }
+        length /= 2;
+    }
+    // SAFETY: opened above.
+    unsafe { libc::syscall(libc::SYS_close, file) };
+    None
+}
+
+/// As long as the process's files may be: a longer one would be a signal.
+fn longest() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is written.
+    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } {
+        0 => LONGEST.min(usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) & !(PAGE - 1)),
+        _ => LONGEST,
+    }
+}
+
+fn has_address_space(length: usize) -> bool {
+    // SAFETY: a new mapping, which nobody uses.
+    unsafe {
+        let (rights, flags) =
+            (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        let found = libc::mmap(ptr::null_mut(), length, rights, flags, -1, 0);
+        found != libc::MAP_FAILED && libc::munmap(found, length) == 0
+    }
+}
+
+fn is_folder(path: &CStr) -> bool {
+    // SAFETY: plain data; then it is written.
+    unsafe {
+        let mut found: libc::stat = core::mem::zeroed();
+        libc::stat(path.as_ptr(), &mut found) == 0 && found.st_mode & libc::S_IFMT == libc::S_IFDIR
+    }
+}
+
+/// Has the file system find room for this part of the file, rather than kill the process when it
+/// is written to. Kernels before 5.14 cannot say.
+fn populate(start: *mut u8, bytes: usize) -> bool {
+    const MADV_POPULATE_WRITE: c_int = 23;
+    // SAFETY: pages of the mapping; nothing in them changes.
+    unsafe {
+        libc::madvise(start.cast(), bytes, MADV_POPULATE_WRITE) == 0
+            || *libc::__errno_location() == libc::EINVAL
+    }
+}
+
+/// A new chunk for so many entries, which are zeros; none if there is no room.
+pub(super) fn add_chunk(
+    kind: ChunkKind,
+    entry: usize,
+    first: u32,
+    capacity: u32,
+) -> Option<&'static Chunk> {
+    let header = header()?;
+    let _guard = MUTEX.lock();
+    let at = header.used.load(Ordering::Relaxed) as usize;
+    let bytes = (size_of::<Chunk>() + entry * capacity as usize).next_multiple_of(PAGE);
+    if at + bytes > LENGTH.load(Ordering::Relaxed) {
+        return None;
+    }
+    // SAFETY: within the mapping.
+    let start = unsafe { ptr::from_ref(header).cast::<u8>().cast_mut().add(at) };
+    if !populate(start, bytes) {
+        return None;
+    }
+    let chunk = start.cast::<Chunk>();
+    // SAFETY: zeros that nobody else knows, aligned to a page.
+    unsafe {
+        (*chunk).entry = entry as u32;
+        (*chunk).bytes = bytes as u64;
+        (*chunk).first = first;
+        (*chunk).capacity = capacity;
+        // Release, here and below: whoever sees it in use sees what it is.
+        (*chunk).kind.store(kind as u32, Ordering::Release);
+    }
+    header.used.store((at + bytes) as u64, Ordering::Release);
+    // SAFETY: a chunk, which stays.
+    Some(unsafe { &*chunk })
+}
+
+/// Where an entry is in the file.
+pub(super) fn offset<T>(entry: *const T) -> usize {
+    entry.addr() - START.load(Ordering::Relaxed).addr()
+}

@@ -1,0 +1,163 @@
+//! Finds the number of an entry by what is in it.
+//!
+//! Tables with open addressing in memory of this process, at least half empty, each with a mutex
+//! of its own.
+
+use core::cell::Cell;
+use core::ptr;
+
+use crate::process::memory;
+use crate::process::mutex::Mutex;
+
+const TABLES: usize = 64;
+const FIRST: usize = 64;
+
+pub(super) struct Index {
+    tables: [Table; TABLES],
+}
+
+struct Table {
+    mutex: Mutex,
+    /// Numbers and one; zero: empty. Under the mutex, as is the rest.
+    places: Cell<*mut u32>,
+    capacity: Cell<usize>,
+    len: Cell<usize>,
+}
+
+// SAFETY: the cells are used under the mutex.
+unsafe impl Sync for Table {}
+
+/// How entries are told apart.
+pub(super) trait Entries {
+    fn hash(&self, number: u32) -> u64;
+    fn is_it(&self, number: u32) -> bool;
+}
+
+impl Index {
+    pub(super) const fn new() -> Self {
+        Self {
+            tables: [const {
+                Table {
+                    mutex: Mutex::new(),
+                    places: Cell::new(ptr::null_mut()),
+                    capacity: Cell::new(0),
+                    len: Cell::new(0),
+                }
+            }; TABLES],
+        }
+    }
+
+    /// In a new process: none is known.
+    pub(super) fn forget(&self) {
+        for table in &self.tables {
+            let (places, capacity) = (table.places.replace(ptr::null_mut()), table.capacity.take());
+            table.len.set(0);
+            if capacity > 0 {
+                // SAFETY: mapped by `grow`, and given up.
+                unsafe { memory::unmap(places.cast(), capacity * size_of::<u32>()) };
+            }
+        }
+    }
+
+    /// The number of the entry that is `entries`'s, which has this hash; or else the one that
+    /// `make` makes. Whether it was made.
+    pub(super) fn find_or_add(
+        &self,
+        hash: u64,
+        entries: &impl Entries,
+        make: impl FnOnce() -> Option<u32>,
+    ) -> Option<(u32, bool)> {
+        let table = &self.tables[(hash >> 58) as usize % TABLES];
+        let _guard = table.mutex.lock();
+        if (table.len.get() + 1) * 2 > table.capacity.get() && !table.grow(entries) {
+            return None;
+        }
+        let place = table.find(hash, |number| entries.is_it(number));
+        // SAFETY: there is such a place.
+        unsafe {
+            if let Some(number) = (*place).checked_sub(1) {
+                return Some((number, false));
+            }
+            let number = make()?;
+            *place = number + 1;
+            table.len.set(table.len.get() + 1);
+            Some((number, true))
+        }
+    }
+}
+
+impl Table {
+    fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> *mut u32 {
+        let mask = self.capacity.get() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            // SAFETY: there are so many, some of them empty.
+            let place = unsafe { self.places.get().add(at) };
+            // SAFETY: as above.
+            match unsafe { *place }.checked_sub(1) {
+                Some(number) if !is_it(number) => at = (at + 1) & mask,
+                _ => return place,
+            }
+        }
+    }
+
+    fn grow(&self, entries: &impl Entries) -> bool {
+        let (old, len) = (self.places.get(), self.capacity.get());
+        let capacity = (len * 2).max(FIRST);
+        let Some(new) = memory::map(capacity * size_of::<u32>()) else { return false };
+        self.places.set(new.cast().as_ptr());
+        self.capacity.set(capacity);
+        for at in 0..len {
+            // SAFETY: there were so many.
+            let number = unsafe { *old.add(at) };
+            if number != 0 {
+                // SAFETY: an empty place.
+                unsafe { *self.find(entries.hash(number - 1), |_| false) = number };
+            }
+        }
+        if len > 0 {
+            // SAFETY: mapped earlier, and replaced.
+            unsafe { memory::unmap(old.cast(), len * size_of::<u32>()) };
+        }
+        true
+    }
+}
+
+/// Mixes a number into a hash; both ends of the result are good.
+pub(super) fn mix(hash: u64, number: u64) -> u64 {
+    let product = (hash ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    product ^ product >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Numbers<'a>(&'a [u64], u64);
+
+    impl Entries for Numbers<'_> {
+        fn hash(&self, number: u32) -> u64 {
+            mix(0, self.0[number as usize])
+        }
+
+        fn is_it(&self, number: u32) -> bool {
+            self.0[number as usize] == self.1
+        }
+    }
+
+    #[test]
+    fn what_was_added_is_found() {
+        let index = Index::new();
+        let numbers: Vec<u64> = (0..50_000).map(|n| n * 56 + 8).collect();
+        for turn in [true, false] {
+            for (at, &number) in numbers.iter().enumerate() {
+                let entries = Numbers(&numbers, number);
+                let found = index.find_or_add(mix(0, number), &entries, || Some(at as u32));
+                assert_eq!(found, Some((at as u32, turn)));
+            }
+        }
+        index.forget();
+        let entries = Numbers(&numbers, 8);
+        assert_eq!(index.find_or_add(mix(0, 8), &entries, || None), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! What is mapped where: as `/proc/self/maps` says it, for whoever looks for names. Read when the
+//! record begins, and again when a stack leads to where nothing was.
+
+use core::ffi::c_int;
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use fairlock_profile::layout::{Chunk, ChunkKind};
+
+use super::file;
+use crate::process::mutex::Mutex;
+
+/// Where code was the last time, as far as there is room; and this library's own.
+const MOST: usize = 512;
+static RANGES: [[AtomicUsize; 2]; MOST] =
+    [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; MOST];
+static LEN: AtomicU32 = AtomicU32::new(0);
+static OWN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// Not for ever: a program may have code in memory that comes and goes.
+static TIMES: AtomicU32 = AtomicU32::new(0);
+const MOST_TIMES: u32 = 200;
+static MUTEX: Mutex = Mutex::new();
+
+/// A line has a path of at most this length.
+const LONGEST_LINE: usize = 8192;
+
+// Relaxed, in all of this: whoever misses a range reads them once more.
+
+pub(super) fn forget() {
+    LEN.store(0, Ordering::Relaxed);
+    TIMES.store(0, Ordering::Relaxed);
+}
+
+/// Whether the address is in this library.
+pub(super) fn is_own(address: usize) -> bool {
+    (OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)).contains(&address)
+}
+
+/// Looks again if nothing is known to be at one of these addresses.
+pub(super) fn make_sure_of(addresses: &[u64]) {
+    let known = addresses.iter().all(|&address| is_known(address as usize));
+    if !known && TIMES.fetch_add(1, Ordering::Relaxed) < MOST_TIMES {
+        read();
+    }
+}
+
+fn is_known(address: usize) -> bool {
+    let len = (LEN.load(Ordering::Relaxed) as usize).min(MOST);
+    RANGES[..len].iter().any(|[start, end]| {
+        (start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&address)
+    })
+}
+
+/// Twice: once for how long it is, once to keep it.
+pub(super) fn read() {
+    let _guard = MUTEX.lock();
+    let mut bytes = 0;
+    each_line(|line| bytes += line.len());
+    // It may have grown when it is read again.
+    let capacity = bytes + bytes / 4 + 4096;
+    let Some(chunk) = file::add_chunk(ChunkKind::Modules, 1, 0, capacity as u32) else { return };
+    let mut used = 0;
+    let mut ranges = 0;
+    each_line(|line| {
+        let Some((start, end, code)) = range(line) else { return };
+        if code && ranges < MOST {
+            RANGES[ranges][0].store(start, Ordering::Relaxed);
+            RANGES[ranges][1].store(end, Ordering::Relaxed);
+            ranges += 1;
+            if (start..end).contains(&(read as fn() as usize)) {
+                OWN[0].store(start, Ordering::Relaxed);
+                OWN[1].store(end, Ordering::Relaxed);
+            }
+        }
+        // What has no path is nobody's.
+        if line.contains(&b'/') && used + line.len() <= capacity {
+            // SAFETY: within the chunk's room.
+            unsafe {
+                let to = ptr::from_ref::<Chunk>(chunk).add(1).cast::<u8>().cast_mut().add(used);
+                to.copy_from_nonoverlapping(line.as_ptr(), line.len());
+            }
+            used += line.len();
+        }
+    });
+    LEN.store(ranges as u32, Ordering::Relaxed);
+    chunk.used.store(used as u32, Ordering::Relaxed);
+}
+
+/// Where it begins and ends, and whether it is code.
+fn range(line: &[u8]) -> Option<(usize, usize, bool)> {
+    let text = str::from_utf8(line.get(..line.len().min(60))?).ok();
+    // The path may be anything, what precedes it is not.
+    let text = text.or_else(|| str::from_utf8(line.get(..40)?).ok())?;
+    let (start, rest) = text.split_once('-')?;
+    let (end, rest) = rest.split_once(' ')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    Some((number(start)?, number(end)?, rest.as_bytes().get(2) == Some(&b'x')))
+}
+
+/// Calls `each` with each line, and its end.
+fn each_line(mut each: impl FnMut(&[u8])) {
+    let mut room = [0_u8; LONGEST_LINE];
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // Not by functions at which the thread could be cancelled. SAFETY: a C string.
+    let file = unsafe {
+        libc::syscall(libc::SYS_openat, libc::AT_FDCWD, c"/proc/self/maps".as_ptr(), flags)
+    } as c_int;
+    if file < 0 {
+        return;
+    }
+    let mut len = 0;
+    loop {
+        let rest = &mut room[len..];
+        // SAFETY: room for so many bytes.
+        let read = unsafe { libc::syscall(libc::SYS_read, file, rest.as_mut_ptr(), rest.len()) };
+        let Ok(read @ 1..) = usize::try_from(read) else { break };
+        len += read;
+        let mut begin = 0;
+        while let Some(end) = room[begin..len].iter().position(|&byte| byte == b'\n') {
+            each(&room[begin..=begin + end]);
+            begin += end + 1;
+        }
+        room.copy_within(begin..len, 0);
+        len -= begin;
+    }
+    // SAFETY: opened above.
+    unsafe { libc::syscall(libc::SYS_close, file) };
+}

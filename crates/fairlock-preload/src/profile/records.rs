@@ -1,0 +1,120 @@
+//! Entries of one kind by their numbers, in chunks of the file.
+
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use fairlock_profile::layout::{Chunk, ChunkKind};
+
+use super::file;
+use crate::process::mutex::Mutex;
+
+/// So many chunks have each twice as many entries as the one before; the others as many as the
+/// last of these, so that nobody waits for the making of a large one.
+const DOUBLING: u32 = 6;
+const CHUNKS: usize = 4096;
+
+pub(super) struct Records<T> {
+    kind: ChunkKind,
+    /// How many the first chunk has: a power of two.
+    first: u32,
+    len: AtomicU32,
+    chunks: [AtomicPtr<Chunk>; CHUNKS],
+    making: Mutex,
+    entries: PhantomData<T>,
+}
+
+// SAFETY: entries are atomic numbers.
+unsafe impl<T> Sync for Records<T> {}
+
+impl<T> Records<T> {
+    pub(super) const fn new(kind: ChunkKind, first: u32) -> Self {
+        assert!(first.is_power_of_two());
+        Self {
+            kind,
+            first,
+            len: AtomicU32::new(0),
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            making: Mutex::new(),
+            entries: PhantomData,
+        }
+    }
+
+    /// In a new process, whose file has none.
+    pub(super) fn forget(&self) {
+        let len = self.len.swap(0, Ordering::Relaxed);
+        let used = if len == 0 { 0 } else { self.locate(len - 1).0 + 1 };
+        for chunk in &self.chunks[..used.min(CHUNKS)] {
+            chunk.store(ptr::null_mut(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// A new one, all zeros; `None` if there is no room.
+    pub(super) fn add(&self) -> Option<(u32, &'static T)> {
+        let number = self.len.fetch_add(1, Ordering::Relaxed);
+        let (index, place) = self.locate(number);
+        let link = self.chunks.get(index)?;
+        let mut chunk = link.load(Ordering::Acquire);
+        if chunk.is_null() {
+            let _guard = self.making.lock();
+            chunk = link.load(Ordering::Acquire);
+            if chunk.is_null() {
+                let capacity = self.capacity(index);
+                let new = file::add_chunk(self.kind, size_of::<T>(), number - place, capacity)?;
+                chunk = ptr::from_ref(new).cast_mut();
+                // Release: who finds it finds what it begins with.
+                link.store(chunk, Ordering::Release);
+            }
+        }
+        // SAFETY: a chunk, which stays.
+        unsafe { &*chunk }.used.fetch_max(place + 1, Ordering::Relaxed);
+        Some((number, self.get(number)?))
+    }
+
+    /// The entry of this number.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> Option<&'static T> {
+        let (index, place) = self.locate(number);
+        let chunk = self.chunks.get(index)?.load(Ordering::Acquire);
+        // SAFETY: a chunk with room for so many entries behind its header.
+        (!chunk.is_null()).then(|| unsafe { &*chunk.add(1).cast::<T>().add(place as usize) })
+    }
+
+    fn capacity(&self, chunk: usize) -> u32 {
+        self.first << (chunk as u32).min(DOUBLING - 1)
+    }
+
+    /// The chunk of an entry, and its place there.
+    #[inline]
+    fn locate(&self, number: u32) -> (usize, u32) {
+        let doubling = self.first * ((1 << DOUBLING) - 1);
+        if number < doubling {
+            let chunk = (number / self.first + 1).ilog2();
+            return (chunk as usize, number - self.first * ((1 << chunk) - 1));
+        }
+        let (rest, each) = (number - doubling, self.first << (DOUBLING - 1));
+        ((DOUBLING + rest / each) as usize, rest % each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_a_place_of_its_own() {
+        let records = Records::<u64>::new(ChunkKind::Locks, 8);
+        let (mut chunk, mut place) = (0, 0);
+        for number in 0..100_000 {
+            assert_eq!(records.locate(number), (chunk, place));
+            place += 1;
+            if place == records.capacity(chunk) {
+                (chunk, place) = (chunk + 1, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! From where a thread called.
+//!
+//! To unwind a stack takes microseconds, to look whether it is still the one of the last time, some
+//! nanoseconds: a thread remembers for some places of its stack pointer where the return addresses
+//! were, and what they were. If all of them are there, it is the same stack.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry};
+
+use super::file;
+use super::index::{Entries, Index, mix};
+use super::modules;
+use crate::process::mutex::Mutex;
+
+/// The frames of this library are above the caller's.
+const OWN: usize = 16;
+const MOST: usize = DEEPEST + OWN;
+
+type Context = c_void;
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        trace: extern "C" fn(*mut Context, *mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIPInfo(context: *mut Context, before: *mut c_int) -> usize;
+    fn _Unwind_GetCFA(context: *mut Context) -> usize;
+}
+
+const GO_ON: c_int = 0;
+const END: c_int = 5;
+
+/// A frame: where its return address is, and what it is.
+#[derive(Clone, Copy)]
+struct Frame {
+    place: usize,
+    address: usize,
+}
+
+/// A stack that was found.
+struct Found {
+    frames: [MaybeUninit<Frame>; MOST],
+    len: usize,
+    /// Each return address is where calls leave it.
+    whole: bool,
+}
+
+impl Found {
+    fn frames(&self) -> &[Frame] {
+        // SAFETY: so many have been written.
+        unsafe { core::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) }
+    }
+}
+
+/// What a thread remembers. Zeros: nothing.
+pub(super) struct Memory {
+    stacks: [UnsafeCell<Remembered>; REMEMBERED],
+}
+
+const REMEMBERED: usize = 8;
+
+struct Remembered {
+    number: u32,
+    len: usize,
+    frames: [MaybeUninit<Frame>; MOST],
+}
+
+impl Memory {
+    pub(super) const fn new() -> Self {
+        Self {
+            stacks: [const {
+                UnsafeCell::new(Remembered {
+                    number: 0,
+                    len: 0,
+                    frames: [MaybeUninit::uninit(); MOST],
+                })
+            }; REMEMBERED],
+        }
+    }
+
+    /// Of a new process, or another thread.
+    pub(super) fn forget(&self) {
+        for stack in &self.stacks {
+            // SAFETY: only the thread that has the memory uses it, and not in the middle of this.
+            unsafe { (*stack.get()).number = 0 };
+        }
+    }
+
+    /// The number of the stack that leads here; zero if there is none.
+    #[inline(never)]
+    pub(super) fn here(&self) -> u32 {
+        if !POSSIBLE.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let pointer: usize;
+        // SAFETY: reads a register.
+        unsafe { core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack)) };
+        // SAFETY: as above.
+        let remembered = unsafe { &mut *self.stacks[(pointer >> 4) % REMEMBERED].get() };
+        if remembered.is_here(pointer) {
+            return remembered.number;
+        }
+        if is_on_signal_stack() {
+            return 0;
+        }
+        let mut found = Found { frames: [MaybeUninit::uninit(); MOST], len: 0, whole: true };
+        // SAFETY: `note` is called with what it takes.
+        unsafe { _Unwind_Backtrace(note, (&raw mut found).cast()) };
+        let number = record(found.frames());
+        remembered.number = if found.whole { number } else { 0 };
+        remembered.len = found.len;
+        remembered.frames[..found.len].copy_from_slice(&found.frames[..found.len]);
+        number
+    }
+}
+
+impl Remembered {
+    #[inline]
+    fn is_here(&self, pointer: usize) -> bool {
+        // SAFETY: so many have been written.
+        let frames: &[Frame] =
+            unsafe { core::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) };
+        // SAFETY: above the stack pointer there is a stack, as long as what was on it still is:
+        // the first that is not ends the walk.
+        self.number != 0
+            && frames
+                .first()
+                .is_some_and(|frame| frame.place >= pointer && frame.place - pointer < 4096)
+            && frames.iter().all(
+                |frame| unsafe { (frame.place as *const usize).read_volatile() } == frame.address,
+            )
+    }
+}
+
+extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
+    // SAFETY: what `here` gave to the unwinder, and its context.
+    let (found, address, signal, place) = unsafe {
+        let mut before = 0;
+        let address = _Unwind_GetIPInfo(context, &mut before);
+        (&mut *found.cast::<Found>(), address, before != 0, _Unwind_GetCFA(context) - 8)
+    };
+    if address == 0 || found.len == MOST {
+        return END;
+    }
+    // SAFETY: a word of the stack that is being unwound.
+    found.whole &= !signal && unsafe { (place as *const usize).read_volatile() } == address;
+    let mark = if signal { SIGNAL } else { 0 };
+    found.frames[found.len].write(Frame { place, address: address | mark });
+    found.len += 1;
+    GO_ON
+}
+
+/// Not a return address: where a signal came.
+const SIGNAL: usize = 1 << 63;
+
+/// Such a stack may be small.
+fn is_on_signal_stack() -> bool {
+    // SAFETY: plain data, then it is written.
+    unsafe {
+        let mut stack: libc::stack_t = core::mem::zeroed();
+        libc::sigaltstack(ptr::null(), &mut stack) == 0 && stack.ss_flags & libc::SS_ONSTACK != 0
+    }
+}
+
+/// Whether unwinding takes no lock, of the loader say.
+static POSSIBLE: AtomicBool = AtomicBool::new(false);
+
+/// When the library is loaded.
+pub(super) fn start() {
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+    POSSIBLE.store(!found.is_null(), Ordering::Relaxed);
+}
+
+static INDEX: Index = Index::new();
+/// Room for more: where the next one goes, and how many bytes are left. Under the mutex.
+static MUTEX: Mutex = Mutex::new();
+static CHUNK: core::sync::atomic::AtomicPtr<Chunk> =
+    core::sync::atomic::AtomicPtr::new(ptr::null_mut());
+static LEFT: AtomicU32 = AtomicU32::new(0);
+const CHUNK_BYTES: u32 = 64 << 10;
+
+pub(super) fn forget() {
+    INDEX.forget();
+    CHUNK.store(ptr::null_mut(), Ordering::Relaxed);
+    LEFT.store(0, Ordering::Relaxed);
+}
+
+/// Stacks by their places in the file, divided by eight.
+struct Stacks<'a>(&'a [u64]);
+
+impl Entries for Stacks<'_> {
+    fn hash(&self, number: u32) -> u64 {
+        hash(frames_of(number))
+    }
+
+    fn is_it(&self, number: u32) -> bool {
+        frames_of(number) == self.0
+    }
+}
+
+fn hash(frames: &[u64]) -> u64 {
+    frames.iter().fold(0, |hash, &frame| mix(hash, frame))
+}
+
+fn frames_of(number: u32) -> &'static [u64] {
+    let Some(header) = file::header() else { return &[] };
+    // SAFETY: a number that `add` has given: such an entry is there, and does not change.
+    unsafe {
+        let entry =
+            ptr::from_ref(header).cast::<u8>().add(number as usize * 8).cast::<StackEntry>();
+        core::slice::from_raw_parts(entry.add(1).cast(), (*entry).depth as usize)
+    }
+}
+
+/// The number of a stack.
+fn record(frames: &[Frame]) -> u32 {
+    let mut addresses = [0_u64; DEEPEST];
+    let mut depth = 0;
+    let callers = frames.iter().skip_while(|frame| modules::is_own(frame.address));
+    for (to, frame) in addresses.iter_mut().zip(callers) {
+        *to = frame.address as u64;
+        depth += 1;
+    }
+    let addresses = &addresses[..depth];
+    if addresses.is_empty() {
+        return 0;
+    }
+    let found = INDEX.find_or_add(hash(addresses), &Stacks(addresses), || add(addresses));
+    match found {
+        Some((number, new)) => {
+            if new {
+                modules::make_sure_of(addresses);
+            }
+            number
+        }
+        None => 0,
+    }
+}
+
+fn add(addresses: &[u64]) -> Option<u32> {
+    let bytes = (size_of::<StackEntry>() + size_of_val(addresses)) as u32;
+    let _guard = MUTEX.lock();
+    // Relaxed: under the mutex.
+    if LEFT.load(Ordering::Relaxed) < bytes {
+        let chunk = file::add_chunk(ChunkKind::Stacks, 8, 0, CHUNK_BYTES / 8)?;
+        CHUNK.store(ptr::from_ref(chunk).cast_mut(), Ordering::Relaxed);
+        LEFT.store(CHUNK_BYTES, Ordering::Relaxed);
+    }
+    let left = LEFT.load(Ordering::Relaxed);
+    // SAFETY: in the chunk there is so much room behind its header, which nobody else uses.
+    unsafe {
+        let chunk = CHUNK.load(Ordering::Relaxed);
+        let entry =
+            chunk.add(1).cast::<u8>().add((CHUNK_BYTES - left) as usize).cast::<StackEntry>();
+        entry.write(StackEntry { depth: addresses.len() as u32, mark: STACK });
+        let to = entry.add(1).cast::<u64>();
+        to.copy_from_nonoverlapping(addresses.as_ptr(), addresses.len());
+        LEFT.store(left - bytes, Ordering::Relaxed);
+        (*chunk).used.store((CHUNK_BYTES - left + bytes) / 8, Ordering::Relaxed);
+        u32::try_from(file::offset(entry) / 8).ok()
+    }
+}

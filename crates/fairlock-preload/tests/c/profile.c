@@ -1,0 +1,188 @@
+/* What a profile is to say of: each test is a number of waits that is known. */
+#include "check.h"
+
+static pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t the_rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+static _Atomic int tid;
+
+/* Until that thread sleeps: in the kernel's words, and nothing else here sleeps. */
+static void until_it_sleeps(void) {
+    char path[64], state;
+    for (;;) {
+        while (tid == 0)
+            usleep(100);
+        snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+        FILE *file = fopen(path, "r");
+        if (file && fscanf(file, "%*d %*s %c", &state) == 1 && state == 'S') {
+            fclose(file);
+            return;
+        }
+        if (file)
+            fclose(file);
+        usleep(100);
+    }
+}
+
+static void *waits_for_the_mutex(void *unused) {
+    pthread_setname_np(pthread_self(), "waiter");
+    tid = gettid();
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    return unused;
+}
+
+static void *reads(void *unused) {
+    tid = gettid();
+    CHECK(pthread_rwlock_rdlock(&the_rwlock) == 0);
+    CHECK(pthread_rwlock_unlock(&the_rwlock) == 0);
+    return unused;
+}
+
+static void one_wait(void *(*what)(void *), void (*release)(void)) {
+    pthread_t thread;
+    tid = 0;
+    CHECK(pthread_create(&thread, NULL, what, NULL) == 0);
+    until_it_sleeps();
+    release();
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+__attribute__((noinline)) static void release_the_mutex(void) {
+    usleep(2000);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+}
+
+__attribute__((noinline)) static void release_the_rwlock(void) {
+    CHECK(pthread_rwlock_unlock(&the_rwlock) == 0);
+}
+
+static void one_of_each(void) {
+    for (int i = 0; i < 10; i++) {
+        CHECK(pthread_mutex_lock(&the_mutex) == 0);
+        CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    }
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_mutex_trylock(&the_mutex) == EBUSY);
+    one_wait(waits_for_the_mutex, release_the_mutex);
+    CHECK(pthread_rwlock_rdlock(&the_rwlock) == 0);
+    CHECK(pthread_rwlock_unlock(&the_rwlock) == 0);
+    CHECK(pthread_rwlock_wrlock(&the_rwlock) == 0);
+    one_wait(reads, release_the_rwlock);
+}
+
+static void waits(void) {
+    one_of_each();
+}
+
+static void killed(void) {
+    one_of_each();
+    kill(getpid(), SIGKILL);
+}
+
+static void leaves(void) {
+    one_of_each();
+    _exit(0);
+}
+
+/* The parent has waited; the child has taken a lock, and its thread has waited. */
+static void forks(void) {
+    one_of_each();
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(pthread_mutex_lock(&the_mutex) == 0);
+        one_wait(waits_for_the_mutex, release_the_mutex);
+        _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void execs(void) {
+    one_of_each();
+    execl("/proc/self/exe", "profile", "waits", (char *)NULL);
+    CHECK(!"exec failed");
+}
+
+static void *takes_it_once(void *unused) {
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    return unused;
+}
+
+/* One after the other. */
+static void threads(void) {
+    for (int i = 0; i < 1000; i++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, takes_it_once, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+}
+
+static void take_twice(int count) {
+    pthread_mutex_t *locks = calloc(count, sizeof *locks);
+    CHECK(locks != NULL);
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < count; i++) {
+            CHECK(pthread_mutex_lock(&locks[i]) == 0);
+            CHECK(pthread_mutex_unlock(&locks[i]) == 0);
+        }
+}
+
+static void million(void) {
+    take_twice(1000000);
+}
+
+/* Everything that a daemon closes. */
+static void closes(void) {
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    CHECK(chdir("/") == 0);
+    take_twice(20000);
+}
+
+static pthread_cond_t the_cond = PTHREAD_COND_INITIALIZER;
+static int ready;
+
+static void *signals(void *unused) {
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    ready = 1;
+    CHECK(pthread_cond_signal(&the_cond) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    return unused;
+}
+
+static void cond(void) {
+    pthread_t thread;
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_create(&thread, NULL, signals, NULL) == 0);
+    while (!ready)
+        CHECK(pthread_cond_wait(&the_cond, &the_mutex) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void *gives_up(void *unused) {
+    struct timespec soon = {0, 0};
+    tid = gettid();
+    CHECK(pthread_mutex_timedlock(&the_mutex, &soon) == ETIMEDOUT);
+    return unused;
+}
+
+static void in_vain(void) {
+    pthread_t thread;
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_create(&thread, NULL, gives_up, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    errno = 77;
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(errno == 77);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+}
+
+TESTS({"waits", waits}, {"killed", killed}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
+      {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
+      {"in_vain", in_vain})

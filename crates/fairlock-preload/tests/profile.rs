@@ -1,0 +1,191 @@
+//! The record that `FAIRLOCK_PROFILE` asks for.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use common::{compile, succeeds, with_ours};
+use fairlock_profile::layout::kind;
+use fairlock_profile::{Lock, Record};
+
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("profile.c"))
+}
+
+/// A new folder for the records of a test.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    folder
+}
+
+/// A test of the program, which leaves its records in the folder.
+fn recorded(test: &str, folder: &Path) -> Command {
+    let mut command = with_ours(program());
+    command.arg(test).env("FAIRLOCK_PROFILE", folder).env("FAIRLOCK_PROFILE_THRESHOLD", "0");
+    command
+}
+
+/// The same, with the locks left to glibc.
+fn observed(test: &str, folder: &Path) -> Command {
+    let mut command = recorded(test, folder);
+    command.env("FAIRLOCK_OBSERVE", "1");
+    command
+}
+
+/// By the time when they began.
+fn records(folder: &Path) -> Vec<Record> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut records: Vec<_> = files.map(|file| fairlock_profile::load(&file).unwrap()).collect();
+    records.sort_by_key(|record| record.began_ns);
+    records
+}
+
+fn the_record(folder: &Path) -> Record {
+    let mut records = records(folder);
+    assert_eq!(records.len(), 1);
+    records.remove(0)
+}
+
+/// The one of this kind that was waited for.
+fn waited_for(record: &Record, kind: u32) -> &Lock {
+    let mut found =
+        record.locks.iter().filter(|lock| lock.kind == kind && lock.contention.is_some());
+    let lock = found.next().expect("a lock that was waited for");
+    assert!(found.next().is_none());
+    lock
+}
+
+/// What `one_of_each` does.
+fn has_one_of_each(record: &Record) {
+    let mutex = waited_for(record, kind::MUTEX);
+    assert_eq!((mutex.reads, mutex.writes), (0, 12));
+    let found = mutex.contention.as_ref().unwrap();
+    assert_eq!((found.waits(), found.writes, found.given_up), (1, 1, 0));
+    assert_eq!(found.waits_by_time.iter().sum::<u64>(), 1);
+    assert!(found.longest_ns >= 2_000_000 && found.waited_ns == found.longest_ns, "{found:?}");
+    // It was held by the waiter, and before that for as long as the other one waited at least.
+    assert!(found.holds == 2 && found.longest_held_ns >= 2_000_000, "{found:?}");
+    let rwlock = waited_for(record, kind::RWLOCK);
+    assert_eq!((rwlock.reads, rwlock.writes), (2, 1));
+    let found = rwlock.contention.as_ref().unwrap();
+    assert_eq!((found.reads, found.writes), (1, 0));
+    let wait = &record.waits[0];
+    assert_eq!((wait.number, wait.name.as_str(), wait.passed), (1, "waiter", Some(0)));
+    assert!(wait.holder == record.pid && wait.thread != record.pid && !wait.reads);
+    assert!(wait.released_ns.unwrap() >= wait.began_ns + 2_000_000);
+    assert!(record.waits[1].reads && record.waits.len() == 2);
+    assert_eq!(record.lost, 0);
+    // What waited and what released it are not the same places.
+    let frames = [wait.stack, wait.holder_stack].map(|stack| record.stack(stack));
+    assert!(frames.iter().all(|frames| !frames.is_empty()), "{frames:?}");
+    assert_ne!(frames[0], frames[1]);
+    let pair = record.pairs.iter().find(|pair| !pair.reads).unwrap();
+    assert_eq!((pair.waits, pair.stack, pair.holder_stack), (1, wait.stack, wait.holder_stack));
+    let program = record.modules.iter().filter(|module| module.path.ends_with("/profile"));
+    let in_program =
+        |address: &u64| program.clone().any(|module| (module.start..module.end).contains(address));
+    assert!(frames.iter().all(|frames| in_program(&frames[0])), "{frames:x?}");
+}
+
+#[test]
+fn each_wait_is_known_with_who_waited_and_who_released() {
+    let folder = folder("profile_waits");
+    succeeds(&mut observed("waits", &folder));
+    let record = the_record(&folder);
+    assert!(record.observed && record.ended_ns.is_some());
+    has_one_of_each(&record);
+}
+
+#[test]
+fn what_is_killed_or_leaves_without_exit_has_its_record() {
+    let folder = folder("profile_killed");
+    assert!(!observed("killed", &folder).status().unwrap().success());
+    succeeds(&mut observed("leaves", &folder));
+    let records = records(&folder);
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        assert_eq!(record.ended_ns, None);
+        has_one_of_each(record);
+    }
+}
+
+#[test]
+fn a_child_has_a_record_of_its_own() {
+    let folder = folder("profile_forks");
+    succeeds(&mut observed("forks", &folder));
+    let records = records(&folder);
+    assert_eq!(records.len(), 2);
+    has_one_of_each(&records[0]);
+    assert_eq!(records[1].parent, Some(records[0].pid));
+    let mutex = waited_for(&records[1], kind::MUTEX);
+    assert_eq!((mutex.writes, mutex.contention.as_ref().unwrap().writes), (2, 1));
+}
+
+#[test]
+fn what_was_before_exec_stays() {
+    let folder = folder("profile_execs");
+    succeeds(&mut observed("execs", &folder));
+    let records = records(&folder);
+    assert!(records.len() == 2 && records[0].pid == records[1].pid);
+    records.iter().for_each(has_one_of_each);
+}
+
+#[test]
+fn what_ended_threads_counted_is_counted() {
+    let folder = folder("profile_threads");
+    succeeds(&mut observed("threads", &folder));
+    let record = the_record(&folder);
+    let mutex = record.locks.iter().find(|lock| lock.writes >= 1000);
+    assert!(mutex.is_some_and(|mutex| mutex.writes == 1000), "{:?}", record.locks);
+    assert!(record.threads.len() <= 1, "places of ended threads are used again");
+}
+
+#[test]
+fn a_million_locks_are_counted_one_by_one() {
+    for (test, locks) in [("million", 1_000_000), ("closes", 20_000)] {
+        let folder = folder(&format!("profile_{test}"));
+        succeeds(&mut observed(test, &folder));
+        let record = the_record(&folder);
+        let twice = record.locks.iter().filter(|lock| lock.writes == 2).count();
+        assert!(twice >= locks && record.lost == 0, "{twice}, {} lost", record.lost);
+        // All from one place.
+        assert!(record.stacks().count() < 50);
+    }
+}
+
+#[test]
+fn a_wait_for_a_condition_is_no_wait_for_its_mutex() {
+    let folder = folder("profile_cond");
+    succeeds(&mut observed("cond", &folder));
+    let record = the_record(&folder);
+    // Once by each, and again after the wait.
+    let mutex = record.locks.iter().find(|lock| lock.writes == 3);
+    let mutex = mutex.unwrap_or_else(|| panic!("{:?}", record.locks));
+    let waits = mutex.contention.as_ref().map_or(0, |found| found.waits());
+    assert!(waits <= 1, "only the other thread can have waited");
+}
+
+#[test]
+fn waits_in_vain_are_told_from_the_others() {
+    let folder = folder("profile_in_vain");
+    succeeds(&mut observed("in_vain", &folder));
+    let record = the_record(&folder);
+    let mutex = waited_for(&record, kind::MUTEX);
+    let found = mutex.contention.as_ref().unwrap();
+    assert_eq!((mutex.writes, found.given_up, found.writes), (2, 1, 0));
+    assert!(record.waits[0].given_up && record.waits[0].holder == 0);
+}
+
+#[test]
+fn where_no_file_can_be_made_the_program_runs() {
+    let output = succeeds(&mut observed("waits", Path::new("/no/such/folder/file")));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.lines().count() == 1 && said.contains("FAIRLOCK_PROFILE"), "{said}");
+}
