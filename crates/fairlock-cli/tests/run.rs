@@ -20,7 +20,7 @@ fn library() -> PathBuf {
 
 fn fairlock() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairlock"));
-    for variable in ["LD_PRELOAD", "FAIRLOCK_POLICY", "FAIRLOCK_STATS", "FAIRLOCK_STATS_PID"] {
+    for variable in ["LD_PRELOAD", "FAIRLOCK_POLICY", "FAIRLOCK_STATS", "FAIRLOCK_PROFILE"] {
         command.env_remove(variable);
     }
     command.env("FAIRLOCK_LIBRARY", library());
@@ -62,17 +62,67 @@ fn the_lock_that_was_waited_for_is_in_the_table() {
     assert_eq!((output.status.code(), stdout(&output)), (Some(0), String::new()));
     let table = stderr(&output);
     assert!(table.contains("policy default"), "{table}");
-    let lock = table.lines().find(|line| line.starts_with("waits+")).expect(&table);
+    let lock = table.lines().find(|line| line.starts_with("the_lock")).expect(&table);
     let columns: Vec<_> = lock.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
-    assert_eq!((columns[1], columns[3]), ("rwlock", "1"), "{table}");
-    assert_eq!((columns[5], columns[6]), ("1", "1"), "{table}");
+    assert_eq!((columns[1], columns[3], columns[4]), ("rwlock", "2", "50.0 %"), "{table}");
     assert!(columns[2].ends_with(" ms"), "{table}");
 }
 
 #[test]
-fn locks_that_were_not_asked_for_are_not_in_the_table() {
-    let named = |only| stderr(&run(&["--only", only, "--", waits()])).contains("waits+");
-    assert!(named("rwlock") && !named("mutex"));
+fn locks_that_were_not_asked_for_are_not_in_the_report() {
+    let counted = |only| {
+        let output = run(&["--stats", "-", "--only", only, "--", waits()]);
+        stdout(&output).contains(r#""kind":"rwlock""#)
+    };
+    assert!(counted("rwlock") && !counted("mutex"));
+}
+
+#[test]
+fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let [json, pprof, folded] = ["json", "pprof", "folded"].map(file);
+    let paths = [&json, &pprof, &folded].map(|path| path.to_str().unwrap());
+    let flags = ["--observe", "--json", paths[0], "--pprof", paths[1], "--folded", paths[2], "--"];
+    let program = compile("waits-lines", &["-g"]);
+    let output = run(&[&flags[..], &[program.to_str().unwrap()]].concat());
+    let table = stderr(&output);
+    assert!(output.status.success() && table.contains("as it has them"), "{table}");
+    let released = "main (waits.c:23)";
+    let row = table.lines().find(|line| line.starts_with("the_lock")).expect(&table);
+    assert!(row.ends_with(released), "{table}");
+    let wait = table.lines().find(|line| line.contains(" at reader (waits.c:")).expect(&table);
+    assert!(wait.contains("for the_lock; released by") && wait.ends_with(released), "{wait}");
+
+    let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert_eq!(profile["schema"], "fairlock-profile/1");
+    let lock = &profile["processes"][0]["locks"][0];
+    let counts = ["reads", "writes", "waits", "given_up"].map(|key| lock[key].as_u64().unwrap());
+    assert_eq!((&lock["name"], counts), (&"the_lock".into(), [1, 1, 1, 0]));
+    let pair = &lock["by_place"][0];
+    let functions = |side: &str| {
+        let places = pair[side].as_array().unwrap().iter();
+        places.map(|place| place["function"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert!(functions("waiter").contains(&"reader".into()), "{pair}");
+    assert!(functions("holder").contains(&"main".into()), "{pair}");
+    let wait = &profile["processes"][0]["waits"][0];
+    assert!(wait["lock"] == "the_lock" && wait["passed"] == 0 && wait["reads"] == true, "{wait}");
+
+    // Charged to the holder, the outermost function first.
+    let folded = fs::read_to_string(folded).unwrap();
+    let (stack, micros) = folded.trim().rsplit_once(' ').unwrap();
+    assert!(stack.ends_with(";main") && micros.parse::<u64>().unwrap() >= 20_000, "{folded}");
+    let mut proto = Vec::new();
+    let mut pprof = flate2::read::GzDecoder::new(fs::File::open(pprof).unwrap());
+    std::io::Read::read_to_end(&mut pprof, &mut proto).unwrap();
+    let has = |text: &str| proto.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(["contentions", "delay", "nanoseconds", "main", "the_lock"].into_iter().all(has));
+    assert!(!has("reader"), "that is the waiter");
+
+    let waiters =
+        run(&["--observe", "--charge", "waiter", "--folded", "-", "--", program.to_str().unwrap()]);
+    assert!(stdout(&waiters).contains(";reader "), "{}", stdout(&waiters));
 }
 
 #[test]
@@ -103,7 +153,7 @@ fn the_report_is_no_wider_than_the_terminal() {
     let output = fairlock().args(["run", "--", waits()]).env("COLUMNS", "80").output().unwrap();
     let table = stderr(&output);
     assert!(
-        table.contains("waits+") && table.lines().all(|line| line.chars().count() <= 80),
+        table.contains("the_lock") && table.lines().all(|line| line.chars().count() <= 80),
         "{table}"
     );
     // Not even room for the columns that are always there.
@@ -116,7 +166,7 @@ fn the_exit_code_is_the_program_s() {
     assert_eq!(run(&[waits(), "7"]).status.code(), Some(7));
     let killed = run(&["sh", "-c", "kill -9 $$"]);
     assert_eq!(killed.status.code(), Some(128 + 9));
-    assert!(stderr(&killed).contains("signal 9") && stderr(&killed).contains("no report"));
+    assert!(stderr(&killed).contains("signal 9") && stderr(&killed).contains("no record"));
 }
 
 #[test]
@@ -125,7 +175,7 @@ fn every_process_has_its_locks_in_the_table() {
     let output = run(&["--", "sh", "-c", &script]);
     assert_eq!(output.status.code(), Some(3));
     let table = stderr(&output);
-    assert!(table.lines().filter(|line| line.contains("waits+")).count() == 2, "{table}");
+    assert!(table.lines().filter(|line| line.starts_with("the_lock")).count() == 2, "{table}");
     assert!(table.contains("process"), "{table}");
 }
 
@@ -145,7 +195,7 @@ fn what_is_preloaded_already_stays() {
 #[test]
 fn a_program_without_locks_is_said_to_have_none() {
     let output = run(&["true"]);
-    assert!(output.status.success() && stderr(&output).contains("took none of the locks"));
+    assert!(output.status.success() && stderr(&output).contains("took no lock"));
 }
 
 #[test]
@@ -230,7 +280,7 @@ fn a_signal_is_passed_on_and_the_report_still_printed() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(9));
-    assert!(stderr(&output).contains("fairlock: no report"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("fairlock: no record"), "{}", stderr(&output));
 }
 
 /// As under nohup, and as what a script starts in the background.

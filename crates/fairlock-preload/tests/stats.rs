@@ -67,7 +67,7 @@ fn every_lock_is_counted_until_the_process_exits() {
 
 #[test]
 fn a_mutex_is_counted_as_one() {
-    let file = folder("mutex").join("report");
+    let file = folder("of_a_mutex").join("report");
     succeeds(&mut observed("mutexes", &file));
     let locks = locks(&file);
     let lock = named(&locks);

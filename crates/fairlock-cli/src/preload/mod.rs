@@ -1,5 +1,5 @@
-//! `fairlock run`: an unchanged program with our locks under its `pthread_rwlock_*`,
-//! `pthread_mutex_*` and `pthread_cond_*`, and the report on them.
+//! `fairlock run`: an unchanged program with our locks under its own, or watched as it is, and
+//! the report on them.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -7,7 +7,7 @@ mod linux;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 #[cfg(target_os = "linux")]
 pub use linux::run;
@@ -18,6 +18,15 @@ const POLICIES: [&str; 5] = ["default", "unfair", "handoff", "no_reader_spin", "
 /// What `FAIRLOCK_ONLY` can be.
 const KINDS: [&str; 2] = ["rwlock", "mutex"];
 
+/// Whose stacks waits are charged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Charge {
+    /// Where the lock was released to the one that waited.
+    Holder,
+    /// Where the wait was.
+    Waiter,
+}
+
 /// What to run, and how.
 #[derive(Args)]
 pub struct RunFlags {
@@ -25,11 +34,33 @@ pub struct RunFlags {
     #[arg(long, value_name = "POLICY", value_parser = POLICIES)]
     pub policy: Option<String>,
     /// Serve these locks only, and leave the others to glibc; condition variables go with mutexes
-    #[arg(long, value_name = "KIND", value_parser = KINDS)]
+    #[arg(long, value_name = "KIND", value_parser = KINDS, conflicts_with = "observe")]
     pub only: Option<String>,
-    /// Also keep the report in this file, a line of JSON for each lock; `-` is stdout, after
-    /// what the program wrote there
+    /// Leave the program's locks as they are, and only watch them: mutexes and rwlocks
+    #[arg(long, conflicts_with = "policy")]
+    pub observe: bool,
+    /// Also write the profile to this file, as JSON; `-` is stdout, after what the program wrote
+    /// there
     #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Also write it for pprof: contentions and delay
+    #[arg(long, value_name = "FILE")]
+    pub pprof: Option<PathBuf>,
+    /// Also write folded stacks, for flame graphs: microseconds of waiting
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// Also write the waits that were kept as a trace for Perfetto or Chrome
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// With --pprof and --folded: whose stacks waits are charged to
+    #[arg(long, value_name = "WHOM", default_value = "holder")]
+    pub charge: Charge,
+    /// Keep waits this long one by one
+    #[arg(long, value_name = "TIME", default_value = "100us")]
+    pub threshold: humantime::Duration,
+    /// Instead of the profile, count what our locks do, and also keep that in this file, a line of
+    /// JSON for each lock; `-` is stdout, after what the program wrote there
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["observe", "json", "pprof", "folded", "trace"])]
     pub stats: Option<PathBuf>,
     /// libfairlock_preload.so, if it is not near this program
     #[arg(long, value_name = "FILE", env = "FAIRLOCK_LIBRARY")]

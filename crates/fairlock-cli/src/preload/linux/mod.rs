@@ -1,17 +1,21 @@
 //! The program under the library for LD_PRELOAD.
 
 mod library;
+mod profile;
 mod program;
 mod report;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::RunFlags;
+use super::{Charge, RunFlags};
 use crate::error::Error;
+use crate::json::Target;
 use crate::output::{Page, complain};
+use profile::Profile;
 use report::Kept;
 
 /// Runs the program; its exit code is ours, or 128 and the signal that ended it. Then
@@ -26,8 +30,8 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(obstacle) = &obstacle {
         complain(&format!("{}: {obstacle}", program.display()));
     }
-    let kept = flags.stats.as_deref().map(Kept::new).transpose()?;
-    let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir();
+    let wanted = Wanted::by(flags)?;
+    let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir_in(profile::place());
     let folder =
         folder.map_err(|e| Error::failed(format!("cannot make a folder for the report: {e}")))?;
 
@@ -36,9 +40,22 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     // What it has is not replaced.
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
     command.env("LD_PRELOAD", joined(library.as_os_str(), others.as_deref()));
-    command
-        .env("FAIRLOCK_STATS", folder.path().join(report::NAME))
-        .env_remove("FAIRLOCK_STATS_PID");
+    for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
+    {
+        command.env_remove(variable);
+    }
+    match &wanted {
+        Wanted::Stats(_) => command.env("FAIRLOCK_STATS", folder.path().join(report::NAME)),
+        Wanted::Profile { .. } => {
+            profile::open_to_all(folder.path());
+            let threshold = flags.threshold.as_nanos().min(u64::MAX.into()).to_string();
+            command.env("FAIRLOCK_PROFILE", folder.path());
+            command.env("FAIRLOCK_PROFILE_THRESHOLD", threshold)
+        }
+    };
+    if flags.observe {
+        command.env("FAIRLOCK_OBSERVE", "1");
+    }
     if let Some(policy) = &flags.policy {
         command.env("FAIRLOCK_POLICY", policy);
     }
@@ -51,13 +68,58 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-
-    let report = report::read(folder.path())?;
-    Page::Stderr.show(&report.text(obstacle.is_some(), Page::Stderr.width()))?;
-    if let Some(kept) = kept {
-        report.keep(kept)?;
-    }
+    wanted.show(folder.path(), obstacle.is_some(), flags.charge)?;
     Ok(exit_code(status))
+}
+
+/// What is made of the run.
+enum Wanted {
+    /// What our rwlocks counted.
+    Stats(Kept),
+    /// The profile, and where else it goes.
+    Profile {
+        json: Option<Target>,
+        pprof: Option<Target>,
+        folded: Option<Target>,
+        trace: Option<Target>,
+    },
+}
+
+impl Wanted {
+    fn by(flags: &RunFlags) -> Result<Self, Error> {
+        if let Some(path) = flags.stats.as_deref() {
+            return Ok(Self::Stats(Kept::new(path)?));
+        }
+        let target = |flag, path: &Option<PathBuf>| {
+            path.as_deref().map(|path| Target::new(flag, path)).transpose()
+        };
+        Ok(Self::Profile {
+            json: target("--json", &flags.json)?,
+            pprof: target("--pprof", &flags.pprof)?,
+            folded: target("--folded", &flags.folded)?,
+            trace: target("--trace", &flags.trace)?,
+        })
+    }
+
+    /// For people first, so that a full disk does not keep it from them.
+    fn show(self, folder: &Path, obstructed: bool, charge: Charge) -> Result<(), Error> {
+        let width = Page::Stderr.width();
+        match self {
+            Self::Stats(kept) => {
+                let report = report::read(folder)?;
+                Page::Stderr.show(&report.text(obstructed, width))?;
+                report.keep(kept)
+            }
+            Self::Profile { json, pprof, folded, trace } => {
+                let profile = Profile::read(folder)?;
+                Page::Stderr.show(&profile.text(obstructed, width))?;
+                json.map_or(Ok(()), |target| profile.json(&target))?;
+                pprof.map_or(Ok(()), |target| profile.pprof(&target, charge))?;
+                folded.map_or(Ok(()), |target| profile.folded(&target, charge))?;
+                trace.map_or(Ok(()), |target| profile.trace(&target))
+            }
+        }
+    }
 }
 
 fn joined(first: &OsStr, others: Option<&OsStr>) -> OsString {

@@ -1,0 +1,21 @@
+//! Folded stacks, as flame graphs are made of: a line for each stack, the outermost function
+//! first, and how many microseconds were lost there.
+
+use std::collections::BTreeMap;
+
+use super::Profile;
+use crate::preload::Charge;
+
+pub fn stacks(profile: &Profile, charge: Charge) -> String {
+    let mut times = BTreeMap::<String, u64>::new();
+    for process in &profile.processes {
+        for pair in &process.record.pairs {
+            let places = process.charged(pair, charge);
+            // A semicolon or the end of the line would be the end of the name.
+            let name = |function: &str| function.replace([';', '\n'], ",");
+            let stack: Vec<_> = places.iter().rev().map(|place| name(&place.function)).collect();
+            *times.entry(stack.join(";")).or_default() += pair.waited_ns;
+        }
+    }
+    times.iter().map(|(stack, ns)| format!("{stack} {}\n", ns / 1000)).collect()
+}

@@ -1,0 +1,207 @@
+//! What the library recorded of a program's locks, with names, in the forms that were asked for.
+
+mod folded;
+mod json;
+mod names;
+mod pprof;
+mod table;
+mod trace;
+
+use std::cmp::Reverse;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use fairlock_profile::layout::kind;
+use fairlock_profile::{Contention, Lock, Pair, Record, Wait, buckets};
+
+use self::names::{Names, Place};
+use crate::error::Error;
+use crate::json::Target;
+use crate::output::complain;
+use crate::preload::Charge;
+
+/// Where records are to be while the program runs: in memory, where there is such a place with
+/// room. A disk has them written time and again, and threads wait for it.
+pub fn place() -> PathBuf {
+    const ROOM: u64 = 256 << 20;
+    let memory = Path::new("/dev/shm");
+    let room = rustix::fs::statvfs(memory).map_or(0, |found| found.f_bavail * found.f_frsize);
+    if room >= ROOM { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// The program may become another user, whose children write there, too.
+pub fn open_to_all(folder: &Path) {
+    // If it fails they have no record.
+    let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o1733));
+}
+
+/// A program and its children.
+pub struct Profile {
+    /// In the order in which they began.
+    processes: Vec<Process>,
+}
+
+/// What a process recorded, and how to say it.
+struct Process {
+    record: Record,
+    names: Names,
+}
+
+impl Profile {
+    /// What is in a folder. What is no record, or damaged, is said and left out.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
+        let mut processes = Vec::new();
+        for entry in fs::read_dir(folder).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            match fairlock_profile::load(&path) {
+                Ok(record) => processes.push(Process { names: Names::of(&record), record }),
+                Err(error) => complain(&format!("{}: {error}", path.display())),
+            }
+        }
+        processes.sort_by_key(|process| process.record.began_ns);
+        Ok(Self { processes })
+    }
+
+    /// All locks, those at which most time was lost first.
+    fn locks(&self) -> Vec<Seen<'_>> {
+        let mut locks: Vec<Seen<'_>> = self.processes.iter().flat_map(Process::locks).collect();
+        locks.sort_by_key(|seen| Reverse((seen.lost(), seen.taken())));
+        locks
+    }
+
+    /// The longest waits.
+    fn worst(&self, most: usize) -> Vec<(&Process, &Wait)> {
+        let of = |process| -> Vec<(&Process, &Wait)> {
+            let process: &Process = process;
+            let found = process.record.locks.iter().filter_map(|lock| lock.contention.as_ref());
+            found.flat_map(|found| &found.worst).map(|wait| (process, wait)).collect()
+        };
+        let mut all: Vec<_> = self.processes.iter().flat_map(of).collect();
+        all.sort_by_key(|(_, wait)| Reverse(wait.waited_ns));
+        all.truncate(most);
+        all
+    }
+
+    pub fn json(&self, target: &Target) -> Result<(), Error> {
+        target.write_bytes(&json::document(self)?)
+    }
+
+    pub fn pprof(&self, target: &Target, charge: Charge) -> Result<(), Error> {
+        target.write_bytes(&pprof::profile(self, charge)?)
+    }
+
+    pub fn folded(&self, target: &Target, charge: Charge) -> Result<(), Error> {
+        target.write_bytes(folded::stacks(self, charge).as_bytes())
+    }
+
+    pub fn trace(&self, target: &Target) -> Result<(), Error> {
+        target.write_bytes(&trace::document(self))
+    }
+
+    /// For people.
+    pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
+        if self.processes.is_empty() && obstructed {
+            return String::new();
+        }
+        table::text(self, width)
+    }
+}
+
+impl Process {
+    fn locks(&self) -> Vec<Seen<'_>> {
+        let of = |(number, lock)| Seen { process: self, number, lock };
+        let used = self.record.locks.iter().enumerate().filter(|(_, lock)| lock.address != 0);
+        used.map(of).collect()
+    }
+
+    /// The stack that a pair's time is charged to; the innermost first. Where the holder is
+    /// not known: nobody's.
+    fn charged(&self, pair: &Pair, charge: Charge) -> Vec<Place> {
+        let number = match charge {
+            Charge::Holder => pair.holder_stack,
+            Charge::Waiter => pair.stack,
+        };
+        if number == 0 {
+            let nobody = Place { function: "(not known)".into(), ..Place::default() };
+            return vec![nobody];
+        }
+        self.names.stack(self.record.stack(number))
+    }
+
+    fn caller(&self, stack: u32) -> Option<Place> {
+        self.names.caller(self.record.stack(stack))
+    }
+}
+
+/// A lock of a process.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    process: &'a Process,
+    number: usize,
+    lock: &'a Lock,
+}
+
+impl<'a> Seen<'a> {
+    fn contention(&self) -> Option<&'a Contention> {
+        self.lock.contention.as_deref()
+    }
+
+    fn taken(&self) -> u64 {
+        self.lock.reads + self.lock.writes
+    }
+
+    fn waits(&self) -> u64 {
+        self.contention().map_or(0, Contention::waits)
+    }
+
+    fn lost(&self) -> u64 {
+        self.contention().map_or(0, |found| found.waited_ns)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.lock.kind {
+            kind::MUTEX => "mutex",
+            kind::RECURSIVE => "recursive",
+            kind::ERRORCHECK => "errorcheck",
+            kind::ADAPTIVE => "adaptive",
+            kind::RWLOCK => "rwlock",
+            kind::SPIN => "spin",
+            _ => "lock",
+        }
+    }
+
+    /// The variable that it is in, or else who took it first.
+    fn name(&self) -> String {
+        let Self { process, lock, .. } = *self;
+        let variable = || process.names.variable(lock.address);
+        let taker = || process.caller(lock.first_stack).map(|place| place.short());
+        variable().or_else(taker).unwrap_or_else(|| format!("{:#x}", lock.address))
+    }
+
+    /// The place that most of the time was lost by: of holders, and of those that waited.
+    fn worst_place(&self, charge: Charge) -> Option<Place> {
+        let mut times = std::collections::BTreeMap::<Place, u64>::new();
+        let pairs = self.process.record.pairs.iter().filter(|pair| pair.lock == self.number);
+        for pair in pairs {
+            let stack = if charge == Charge::Holder { pair.holder_stack } else { pair.stack };
+            if let Some(place) = self.process.caller(stack) {
+                *times.entry(place).or_default() += pair.waited_ns;
+            }
+        }
+        times.into_iter().max_by_key(|(_, time)| *time).map(|(place, _)| place)
+    }
+
+    fn wait(&self, share: f64) -> Option<u64> {
+        self.contention()
+            .filter(|found| found.waits() > 0)
+            .map(|found| buckets::percentile(&found.waits_by_time, share).min(found.longest_ns))
+    }
+
+    fn hold(&self, share: f64) -> Option<u64> {
+        self.contention().filter(|found| found.holds > 0).map(|found| {
+            buckets::percentile(&found.holds_by_time, share).min(found.longest_held_ns)
+        })
+    }
+}

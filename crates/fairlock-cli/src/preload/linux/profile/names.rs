@@ -1,0 +1,267 @@
+//! What is at an address of a process: functions and lines, from the files that it had mapped.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+
+use addr2line::Loader;
+use fairlock_profile::{Module, Record};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
+use serde::Serialize;
+
+/// A function, inlined or not, and where in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// Without a name: the object's name and the place in it.
+    pub function: String,
+    /// The source, if the program was built with lines (`-g`).
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// The path of the loaded file.
+    pub object: String,
+}
+
+impl Place {
+    /// The function and the line, without folders and arguments.
+    pub fn short(&self) -> String {
+        let function = without_arguments(&self.function);
+        match (self.file.as_deref().map(file_name), self.line) {
+            (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+            _ => function,
+        }
+    }
+
+    /// It only hands the lock to its caller: a method of a lock or a guard, or of a library that
+    /// wraps them.
+    fn is_wrapper(&self) -> bool {
+        const WRAPPERS: [&str; 12] = [
+            "std::",
+            "__gnu_cxx::",
+            "__gthread",
+            "pthread_",
+            "__pthread",
+            "mtx_",
+            "boost::",
+            "absl::",
+            "core::",
+            "alloc::",
+            "parking_lot",
+            "lock_api::",
+        ];
+        const LIBRARIES: [&str; 4] = ["libc.so", "libpthread", "libstdc++", "libfairlock_preload"];
+        let name = self.function.trim_start_matches("void ").trim_start_matches("bool ");
+        let name = name.trim_start_matches('<');
+        WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper))
+            || LIBRARIES.iter().any(|library| file_name(&self.object).starts_with(library))
+    }
+}
+
+/// `f(int)::{lambda()#1}::operator()() const` is `f::{lambda#1}`, nearly.
+fn without_arguments(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)::", "").replace("::operator()() const", "");
+    let (mut out, mut depth) = (String::new(), 0_u32);
+    for letter in name.chars() {
+        match letter {
+            '(' | '<' => depth += 1,
+            ')' | '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => out.push(letter),
+            _ => {}
+        }
+    }
+    let out = out.trim_end_matches(" const").trim();
+    if out.is_empty() { name } else { out.to_owned() }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A loaded file.
+struct Object {
+    path: String,
+    /// What is added to the file's addresses.
+    bias: u64,
+    /// Where it is, and how far it goes, parts included that are no file's.
+    range: std::ops::Range<u64>,
+    lines: Option<Loader>,
+    /// Variables: address, size and name.
+    variables: Vec<(u64, u64, String)>,
+}
+
+/// The names of a process.
+pub struct Names {
+    objects: Vec<Object>,
+    known: RefCell<HashMap<u64, Rc<Vec<Place>>>>,
+}
+
+impl Names {
+    /// Of what the process had mapped.
+    pub fn of(record: &Record) -> Self {
+        let mut files: BTreeMap<&str, Vec<&Module>> = BTreeMap::new();
+        for module in &record.modules {
+            files.entry(&module.path).or_default().push(module);
+        }
+        let objects = files.into_iter().filter_map(|(path, modules)| Object::of(path, &modules));
+        Self { objects: objects.collect(), known: RefCell::default() }
+    }
+
+    fn object(&self, address: u64) -> Option<&Object> {
+        self.objects.iter().find(|object| object.range.contains(&address))
+    }
+
+    /// The functions that an address of a stack is in, the innermost first: more than one where
+    /// there are inlined ones.
+    pub fn places(&self, address: u64) -> Rc<Vec<Place>> {
+        if let Some(known) = self.known.borrow().get(&address) {
+            return Rc::clone(known);
+        }
+        let places = Rc::new(self.look_up(address));
+        self.known.borrow_mut().insert(address, Rc::clone(&places));
+        places
+    }
+
+    fn look_up(&self, address: u64) -> Vec<Place> {
+        /// Not where a call returns to.
+        const SIGNAL: u64 = 1 << 63;
+        // The call is before what it returns to.
+        let exact = if address & SIGNAL != 0 { address & !SIGNAL } else { address - 1 };
+        let Some(object) = self.object(exact) else {
+            return vec![Place { function: format!("{exact:#x}"), ..Place::default() }];
+        };
+        object.places(exact - object.bias)
+    }
+
+    /// A stack's functions, the innermost first.
+    pub fn stack(&self, frames: &[u64]) -> Vec<Place> {
+        frames.iter().flat_map(|&frame| self.places(frame).to_vec()).collect()
+    }
+
+    /// Where the program itself asked: the innermost function that is not of a lock.
+    pub fn caller(&self, frames: &[u64]) -> Option<Place> {
+        let all = self.stack(frames);
+        let own = all.iter().find(|place| !place.is_wrapper());
+        own.or(all.first()).cloned()
+    }
+
+    /// The variable that an address is in.
+    pub fn variable(&self, address: u64) -> Option<String> {
+        let object = self.object(address)?;
+        let at = address - object.bias;
+        let before = object.variables.partition_point(|(start, ..)| *start <= at);
+        let mut near = object.variables[..before].iter().rev().take(4);
+        let inside = near.find(|(start, size, _)| at - start < (*size).max(1));
+        let name = inside.map(|(start, _, name)| match at - start {
+            0 => name.clone(),
+            offset => format!("{name}+{offset:#x}"),
+        });
+        Some(name.unwrap_or_else(|| format!("{}+{at:#x}", file_name(&object.path))))
+    }
+}
+
+impl Object {
+    fn of(path: &str, modules: &[&Module]) -> Option<Self> {
+        let bytes = fs::read(Path::new(path)).ok()?;
+        let file = object::File::parse(&*bytes).ok()?;
+        let first = modules.iter().min_by_key(|module| module.start)?;
+        let base = file.segments().find(|segment| {
+            let (start, len) = segment.file_range();
+            // Mappings begin with a page.
+            (start & !0xfff..start + len.max(1)).contains(&first.offset)
+        })?;
+        let vaddr = (base.address() & !0xfff) + (first.offset - (base.file_range().0 & !0xfff));
+        let bias = first.start.wrapping_sub(vaddr);
+        let end = file.segments().map(|segment| segment.address() + segment.size()).max()?;
+        let mut variables: Vec<_> = file
+            .symbols()
+            .chain(file.dynamic_symbols())
+            .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Data)
+            .filter_map(|symbol| {
+                Some((symbol.address(), symbol.size(), demangled(symbol.name().ok()?)))
+            })
+            .collect();
+        variables.sort();
+        variables.dedup();
+        Some(Self {
+            path: path.to_owned(),
+            bias,
+            range: first.start..bias.wrapping_add(end).max(first.end),
+            lines: Loader::new(path).ok(),
+            variables,
+        })
+    }
+
+    fn places(&self, at: u64) -> Vec<Place> {
+        let place = |function: Option<String>, location: Option<addr2line::Location<'_>>| Place {
+            function: function.unwrap_or_else(|| format!("{}+{at:#x}", file_name(&self.path))),
+            file: location.as_ref().and_then(|location| location.file.map(str::to_owned)),
+            line: location.and_then(|location| location.line),
+            object: self.path.clone(),
+        };
+        let Some(lines) = &self.lines else { return vec![place(None, None)] };
+        let symbol = || lines.find_symbol(at).map(demangled);
+        let mut places = Vec::new();
+        if let Ok(mut frames) = lines.find_frames(at) {
+            while let Ok(Some(frame)) = frames.next() {
+                let name = frame.function.as_ref();
+                let name = name.and_then(|name| Some(name.demangle().ok()?.into_owned()));
+                places.push(place(name.or_else(symbol), frame.location));
+            }
+        }
+        if places.is_empty() {
+            places.push(place(symbol(), None));
+        }
+        places
+    }
+}
+
+fn demangled(name: &str) -> String {
+    addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_arguments_but_not_themselves() {
+        for (name, short) in [
+            ("main", "main"),
+            ("Cache::get(int, std::string const&) const", "Cache::get"),
+            ("fill<int>(std::vector<int>&)", "fill"),
+            ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda#1}::operator"),
+            ("(anonymous namespace)::f()", "f"),
+        ] {
+            assert_eq!(without_arguments(name), short);
+        }
+    }
+
+    /// This test's own.
+    #[test]
+    fn a_function_and_a_variable_of_this_process_have_their_names() {
+        static VARIABLE: [u64; 4] = [7; 4];
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let modules = maps.lines().filter_map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let (start, end) = words[0].split_once('-')?;
+            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            words.get(5).filter(|path| path.starts_with('/')).map(|path| Module {
+                start: number(start),
+                end: number(end),
+                offset: number(words[2]),
+                inode: 0,
+                path: (*path).to_owned(),
+            })
+        });
+        let names = Names::of(&Record { modules: modules.collect(), ..Record::default() });
+        let function = names_lose_their_arguments_but_not_themselves as fn() as usize as u64;
+        let places = names.places(function + 1);
+        let found = &places.last().unwrap().function;
+        assert!(found.contains("names_lose_their_arguments"), "{places:?}");
+        assert!(places[0].file.as_ref().unwrap().ends_with("names.rs"), "{places:?}");
+        let variable = names.variable(VARIABLE.as_ptr() as u64 + 8).unwrap();
+        assert!(variable.contains("VARIABLE") || variable.contains("+0x"), "{variable}");
+        assert_eq!(names.places(16)[0].function, "0xf");
+    }
+}

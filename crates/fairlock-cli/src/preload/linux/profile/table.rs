@@ -1,0 +1,157 @@
+//! The table, for people: the locks at which most time was lost, and the longest waits.
+
+use std::fmt::Write;
+
+use super::{Profile, Seen};
+use crate::layout::{Column, NOTHING, Table};
+use crate::preload::Charge;
+use crate::units::{count, digits, time};
+
+/// So many locks that were waited for are shown,
+const LOCKS: usize = 20;
+/// and so many waits.
+const WAITS: usize = 10;
+
+const NOTE: &str = "lost: all waits together; waited: acquisitions that had to wait; passed: the \
+     most acquisitions by others during one wait;\nheld: how long the lock was held, as far as it was \
+     measured; at: where it was released to those that waited longest";
+
+pub fn text(profile: &Profile, width: Option<usize>) -> String {
+    if profile.processes.is_empty() {
+        return "fairlock: no record: the library was not loaded, or the program took no lock\n"
+            .into();
+    }
+    let locks = profile.locks();
+    let (waited, idle): (Vec<_>, Vec<_>) = locks.into_iter().partition(|seen| seen.waits() > 0);
+    let mut text = String::from("\n");
+    if !waited.is_empty() {
+        text += &table(profile, &waited[..waited.len().min(LOCKS)], width);
+        if let Some(more) = waited.get(LOCKS..).filter(|more| !more.is_empty()) {
+            let lost = more.iter().map(Seen::lost).sum();
+            // Writing to a string does not fail, here and below.
+            let _ = writeln!(
+                text,
+                "{} more with shorter waits: {} lost",
+                count(more.len() as u64),
+                time(lost)
+            );
+        }
+    }
+    if !idle.is_empty() {
+        let taken = idle.iter().map(Seen::taken).sum();
+        let busiest = idle.iter().max_by_key(|seen| seen.taken());
+        let busiest = busiest.map(|seen| format!("{} ({})", seen.name(), count(seen.taken())));
+        let _ = writeln!(
+            text,
+            "{} locks that nobody waited for: taken {} times, most of all {}",
+            count(idle.len() as u64),
+            count(taken),
+            busiest.unwrap_or_default(),
+        );
+    }
+    text += &waits(profile);
+    let lost: u64 = profile.processes.iter().map(|process| process.record.lost).sum();
+    if lost > 0 {
+        let _ = writeln!(text, "{} acquisitions are not in the record", count(lost));
+    }
+    text
+}
+
+fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String {
+    let mut table = Table::new([
+        Column::place("lock"),
+        Column::name("kind").rank(2),
+        Column::figure("lost"),
+        Column::figure("taken"),
+        Column::figure("waited"),
+        Column::figure("wait p50").rank(4),
+        Column::figure("p99"),
+        Column::figure("p99.9").rank(3),
+        Column::figure("longest"),
+        Column::figure("passed").rank(5),
+        Column::figure("held p50").rank(3),
+        Column::figure("p99 ").rank(1),
+        Column::figure("longest "),
+        Column::place("at"),
+        Column::figure("process").rank(0),
+    ]);
+    for seen in locks {
+        let or_nothing = |ns: Option<u64>| ns.map_or_else(|| NOTHING.to_owned(), time);
+        let found = seen.contention();
+        let place = seen.worst_place(Charge::Holder).or_else(|| seen.worst_place(Charge::Waiter));
+        table.row([
+            seen.name(),
+            seen.kind().to_owned(),
+            time(seen.lost()),
+            count(seen.taken()),
+            share(seen.waits(), seen.taken()),
+            or_nothing(seen.wait(0.5)),
+            or_nothing(seen.wait(0.99)),
+            or_nothing(seen.wait(0.999)),
+            or_nothing(found.map(|found| found.longest_ns)),
+            found.map_or_else(|| NOTHING.to_owned(), |found| count(found.most_passed)),
+            or_nothing(seen.hold(0.5)),
+            or_nothing(seen.hold(0.99)),
+            or_nothing(found.filter(|found| found.holds > 0).map(|found| found.longest_held_ns)),
+            place.map_or_else(|| NOTHING.to_owned(), |place| place.short()),
+            seen.process.record.pid.to_string(),
+        ]);
+    }
+    if profile.processes.len() == 1 {
+        table.leave_out("process");
+    }
+    let observed = profile.processes.iter().any(|process| process.record.observed);
+    let title = match observed {
+        true => "the program's locks, as it has them, by time lost".to_owned(),
+        false => {
+            let policies = profile.processes.first().map(|process| process.record.policy.clone());
+            format!("the program's locks, policy {}, by time lost", policies.unwrap_or_default())
+        }
+    };
+    table.titled(&title, NOTE, width)
+}
+
+fn share(waits: u64, taken: u64) -> String {
+    match taken.max(waits) {
+        0 => NOTHING.to_owned(),
+        all => format!("{} %", digits(waits as f64 / all as f64 * 100.0)),
+    }
+}
+
+/// The longest waits, each with who held the lock.
+fn waits(profile: &Profile) -> String {
+    let worst = profile.worst(WAITS);
+    let mut text = String::new();
+    if worst.is_empty() {
+        return text;
+    }
+    text += "\nthe longest waits\n\n";
+    for (process, wait) in worst {
+        let at = |stack| {
+            process
+                .caller(stack)
+                .map_or_else(|| "a place not known".to_owned(), |place| place.short())
+        };
+        let lock = Seen { process, number: wait.lock, lock: &process.record.locks[wait.lock] };
+        let _ = write!(
+            text,
+            "{}: {} ({}) at {} for {}",
+            time(wait.waited_ns),
+            wait.name,
+            wait.thread,
+            at(wait.stack),
+            lock.name(),
+        );
+        if wait.given_up {
+            text += ", in vain";
+        }
+        if wait.holder != 0 {
+            let _ = write!(text, "; released by {} at {}", wait.holder, at(wait.holder_stack));
+        }
+        if let Some(passed) = wait.passed.filter(|&passed| passed > 0) {
+            let _ = write!(text, "; {} let in meanwhile", count(passed));
+        }
+        text.push('\n');
+    }
+    text
+}
