@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use fairlock_profile::layout::kind;
 use fairlock_profile::{Contention, Lock, Pair, Record, Wait, buckets};
 
-use self::names::{Names, Place};
+use self::names::{Files, Names, Place};
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::complain;
@@ -52,11 +52,13 @@ impl Profile {
     /// What is in a folder. What is no record, or damaged, is said and left out.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
-        let mut processes = Vec::new();
+        let (mut processes, mut files) = (Vec::new(), Files::default());
         for entry in fs::read_dir(folder).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
             match fairlock_profile::load(&path) {
-                Ok(record) => processes.push(Process { names: Names::of(&record), record }),
+                Ok(record) => {
+                    processes.push(Process { names: Names::of(&record, &mut files), record });
+                }
                 Err(error) => complain(&format!("{}: {error}", path.display())),
             }
         }

@@ -1,8 +1,9 @@
 //! What is at an address of a process: functions and lines, from the files that it had mapped.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -78,16 +79,37 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Files that processes have loaded, by their paths: most have the same. Lines are looked for only
+/// in those that are asked for.
+#[derive(Default)]
+pub struct Files {
+    known: HashMap<String, Option<Rc<File>>>,
+}
+
+impl Files {
+    fn get(&mut self, path: &str) -> Option<Rc<File>> {
+        let open = || File::open(path).map(Rc::new);
+        self.known.entry(path.to_owned()).or_insert_with(open).clone()
+    }
+}
+
+/// What a file says of itself.
+struct File {
+    path: String,
+    /// Where parts of it are to be: in the file, so long there, and in memory, so long there.
+    segments: Vec<[u64; 4]>,
+    lines: OnceCell<Option<Loader>>,
+    /// Variables: address, size and name.
+    variables: OnceCell<Vec<(u64, u64, String)>>,
+}
+
 /// A loaded file.
 struct Object {
-    path: String,
+    file: Rc<File>,
     /// What is added to the file's addresses.
     bias: u64,
     /// Where it is, and how far it goes, parts included that are no file's.
     range: std::ops::Range<u64>,
-    lines: Option<Loader>,
-    /// Variables: address, size and name.
-    variables: Vec<(u64, u64, String)>,
 }
 
 /// The names of a process.
@@ -98,12 +120,13 @@ pub struct Names {
 
 impl Names {
     /// Of what the process had mapped.
-    pub fn of(record: &Record) -> Self {
-        let mut files: BTreeMap<&str, Vec<&Module>> = BTreeMap::new();
+    pub fn of(record: &Record, files: &mut Files) -> Self {
+        let mut mapped: BTreeMap<&str, Vec<&Module>> = BTreeMap::new();
         for module in &record.modules {
-            files.entry(&module.path).or_default().push(module);
+            mapped.entry(&module.path).or_default().push(module);
         }
-        let objects = files.into_iter().filter_map(|(path, modules)| Object::of(path, &modules));
+        let object = |(path, modules): (&str, Vec<&Module>)| Object::of(files.get(path)?, &modules);
+        let objects = mapped.into_iter().filter_map(object);
         Self { objects: objects.collect(), known: RefCell::default() }
     }
 
@@ -130,7 +153,7 @@ impl Names {
         let Some(object) = self.object(exact) else {
             return vec![Place { function: format!("{exact:#x}"), ..Place::default() }];
         };
-        object.places(exact - object.bias)
+        object.file.places(exact.wrapping_sub(object.bias))
     }
 
     /// A stack's functions, the innermost first.
@@ -148,47 +171,72 @@ impl Names {
     /// The variable that an address is in.
     pub fn variable(&self, address: u64) -> Option<String> {
         let object = self.object(address)?;
-        let at = address - object.bias;
-        let before = object.variables.partition_point(|(start, ..)| *start <= at);
-        let mut near = object.variables[..before].iter().rev().take(4);
+        let at = address.wrapping_sub(object.bias);
+        let variables = object.file.variables();
+        let before = variables.partition_point(|(start, ..)| *start <= at);
+        let mut near = variables[..before].iter().rev().take(4);
         let inside = near.find(|(start, size, _)| at - start < (*size).max(1));
         let name = inside.map(|(start, _, name)| match at - start {
             0 => name.clone(),
             offset => format!("{name}+{offset:#x}"),
         });
-        Some(name.unwrap_or_else(|| format!("{}+{at:#x}", file_name(&object.path))))
+        Some(name.unwrap_or_else(|| format!("{}+{at:#x}", file_name(&object.file.path))))
     }
 }
 
 impl Object {
-    fn of(path: &str, modules: &[&Module]) -> Option<Self> {
+    fn of(file: Rc<File>, modules: &[&Module]) -> Option<Self> {
+        let first = modules.iter().min_by_key(|module| module.start)?;
+        // Mappings begin with a page.
+        let page = |at: u64| at & !0xfff;
+        let &[offset, _, address, _] = file.segments.iter().find(|[offset, len, ..]| {
+            (page(*offset)..offset.saturating_add((*len).max(1))).contains(&first.offset)
+        })?;
+        let bias = first.start.wrapping_sub(page(address) + (first.offset - page(offset)));
+        let end =
+            file.segments.iter().map(|[.., address, len]| address.saturating_add(*len)).max()?;
+        let range = first.start..bias.wrapping_add(end).max(first.end);
+        Some(Self { file, bias, range })
+    }
+}
+
+impl File {
+    /// None if it is no program or library: what else is mapped may be as long as the record.
+    fn open(path: &str) -> Option<Self> {
+        let mut mark = [0; 4];
+        let is_file = fs::metadata(path).is_ok_and(|file| file.is_file());
+        is_file.then(|| fs::File::open(path)?.read_exact(&mut mark))?.ok()?;
+        if mark != *b"\x7fELF" {
+            return None;
+        }
         let bytes = fs::read(Path::new(path)).ok()?;
         let file = object::File::parse(&*bytes).ok()?;
-        let first = modules.iter().min_by_key(|module| module.start)?;
-        let base = file.segments().find(|segment| {
-            let (start, len) = segment.file_range();
-            // Mappings begin with a page.
-            (start & !0xfff..start + len.max(1)).contains(&first.offset)
-        })?;
-        let vaddr = (base.address() & !0xfff) + (first.offset - (base.file_range().0 & !0xfff));
-        let bias = first.start.wrapping_sub(vaddr);
-        let end = file.segments().map(|segment| segment.address() + segment.size()).max()?;
-        let mut variables: Vec<_> = file
-            .symbols()
-            .chain(file.dynamic_symbols())
-            .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Data)
-            .filter_map(|symbol| {
+        let segments = file.segments().map(|segment| {
+            let (offset, len) = segment.file_range();
+            [offset, len, segment.address(), segment.size()]
+        });
+        let segments = segments.collect();
+        let (lines, variables) = (OnceCell::new(), OnceCell::new());
+        Some(Self { path: path.to_owned(), segments, lines, variables })
+    }
+
+    fn lines(&self) -> Option<&Loader> {
+        self.lines.get_or_init(|| Loader::new(&self.path).ok()).as_ref()
+    }
+
+    fn variables(&self) -> &[(u64, u64, String)] {
+        self.variables.get_or_init(|| {
+            let Ok(bytes) = fs::read(Path::new(&self.path)) else { return Vec::new() };
+            let Ok(file) = object::File::parse(&*bytes) else { return Vec::new() };
+            let symbols = file.symbols().chain(file.dynamic_symbols());
+            let data = symbols.filter(|it| it.is_definition() && it.kind() == SymbolKind::Data);
+            let named = |symbol: object::Symbol<'_, '_>| {
                 Some((symbol.address(), symbol.size(), demangled(symbol.name().ok()?)))
-            })
-            .collect();
-        variables.sort();
-        variables.dedup();
-        Some(Self {
-            path: path.to_owned(),
-            bias,
-            range: first.start..bias.wrapping_add(end).max(first.end),
-            lines: Loader::new(path).ok(),
-            variables,
+            };
+            let mut variables: Vec<_> = data.filter_map(named).collect();
+            variables.sort();
+            variables.dedup();
+            variables
         })
     }
 
@@ -199,7 +247,7 @@ impl Object {
             line: location.and_then(|location| location.line),
             object: self.path.clone(),
         };
-        let Some(lines) = &self.lines else { return vec![place(None, None)] };
+        let Some(lines) = self.lines() else { return vec![place(None, None)] };
         let symbol = || lines.find_symbol(at).map(demangled);
         let mut places = Vec::new();
         if let Ok(mut frames) = lines.find_frames(at) {
@@ -237,6 +285,16 @@ mod tests {
         }
     }
 
+    /// The record of a process is mapped in it, and as long as address spaces allow.
+    #[test]
+    fn what_is_no_program_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long");
+        fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(File::open(path.to_str().unwrap()).is_none());
+        assert!(File::open("/dev/zero").is_none() && File::open("/").is_none());
+    }
+
     /// This test's own.
     #[test]
     fn a_function_and_a_variable_of_this_process_have_their_names() {
@@ -254,7 +312,10 @@ mod tests {
                 path: (*path).to_owned(),
             })
         });
-        let names = Names::of(&Record { modules: modules.collect(), ..Record::default() });
+        let names = Names::of(
+            &Record { modules: modules.collect(), ..Record::default() },
+            &mut Files::default(),
+        );
         let function = names_lose_their_arguments_but_not_themselves as fn() as usize as u64;
         let places = names.places(function + 1);
         let found = &places.last().unwrap().function;
