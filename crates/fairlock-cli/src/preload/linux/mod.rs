@@ -73,6 +73,7 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
 }
 
 /// What is made of the run.
+#[allow(clippy::large_enum_variant)] // there is one of it
 enum Wanted {
     /// What our rwlocks counted.
     Stats(Kept),

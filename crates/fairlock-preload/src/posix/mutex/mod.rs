@@ -5,7 +5,7 @@
 
 #[cfg(not(test))] // a test's own locks are libc's
 pub(super) mod symbols;
-pub(super) mod watched;
+pub(crate) mod watched;
 
 use core::ffi::c_int;
 use core::mem::offset_of;
@@ -254,12 +254,6 @@ impl Mutex {
         }
     }
 
-    /// Whether somebody may wait for it.
-    fn is_wanted(&self) -> bool {
-        let slot = self.head.slot(self.address());
-        slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
-    }
-
     /// Fails if somebody holds it, as glibc's does.
     fn destroy(&self) -> c_int {
         let address = self.address();
@@ -294,13 +288,12 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
     #[inline(never)]
     unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
         // SAFETY: the caller's promise.
-        let wait = || match unsafe { ours(mutex) } {
-            Some(mutex) => mutex.lock(),
-            // SAFETY: as above.
-            None => unsafe { real::mutex_lock(mutex) },
-        };
-        // SAFETY: as above.
-        unsafe { watched::lock(mutex, wait) }
+        unsafe {
+            watched::lock(mutex, || match ours(mutex) {
+                Some(mutex) => mutex.lock(),
+                None => real::mutex_lock(mutex),
+            })
+        }
     }
     // SAFETY: the caller's promise.
     unsafe { if Mutex::at(mutex).lock_at_once() { 0 } else { in_general(mutex) } }
@@ -330,11 +323,7 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
 /// As above.
 unsafe fn attempt(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { ours(mutex) } {
-        Some(mutex) => mutex.try_lock(),
-        // SAFETY: as above.
-        None => unsafe { real::mutex_trylock(mutex) },
-    }
+    unsafe { ours(mutex).map_or_else(|| real::mutex_trylock(mutex), Mutex::try_lock) }
 }
 
 /// The mutex, unless it is left to glibc.

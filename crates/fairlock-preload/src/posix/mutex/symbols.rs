@@ -39,11 +39,10 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
-    unsafe {
-        match ours(mutex) {
-            Some(mutex) if mutex.lock_at_once() => 0,
-            _ => watched::try_lock(mutex),
-        }
+    match unsafe { ours(mutex) } {
+        Some(mutex) if mutex.lock_at_once() => 0,
+        // SAFETY: see above.
+        _ => unsafe { watched::try_lock(mutex) },
     }
 }
 
@@ -53,14 +52,12 @@ pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    let wait = || match unsafe { ours(mutex) } {
-        // SAFETY: see above.
-        Some(mutex) => mutex.lock_until(Some(|| unsafe { Until::new(CLOCK_REALTIME, until) })),
-        // SAFETY: see above.
-        None => unsafe { real::mutex_timedlock(mutex, until) },
-    };
-    // SAFETY: see above.
-    unsafe { watched::lock(mutex, wait) }
+    unsafe {
+        watched::lock(mutex, || match ours(mutex) {
+            Some(mutex) => mutex.lock_until(Some(|| Until::new(CLOCK_REALTIME, until))),
+            None => real::mutex_timedlock(mutex, until),
+        })
+    }
 }
 
 /// As glibc does: a clock that is none is refused before anything else, a time that is none only
@@ -72,18 +69,15 @@ pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: see above.
-    if !is_known(clock) {
-        return libc::EINVAL;
+    unsafe {
+        match ours(mutex) {
+            Some(_) if !is_known(clock) => libc::EINVAL,
+            Some(ours) => {
+                watched::lock(mutex, || ours.lock_until(Some(|| Until::new(clock, until))))
+            }
+            None => watched::lock(mutex, || real::mutex_clocklock(mutex, clock, until)),
+        }
     }
-    // SAFETY: see above.
-    let wait = || match unsafe { ours(mutex) } {
-        // SAFETY: see above.
-        Some(mutex) => mutex.lock_until(Some(|| unsafe { Until::new(clock, until) })),
-        // SAFETY: see above.
-        None => unsafe { real::mutex_clocklock(mutex, clock, until) },
-    };
-    // SAFETY: see above.
-    unsafe { watched::lock(mutex, wait) }
 }
 
 #[unsafe(no_mangle)]

@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock_profile::layout::{kind, side};
 use libc::{ETIMEDOUT, pthread_mutex_t};
 
+use super::{Inflatable, attempt, ours};
+use crate::process::registry;
 use crate::profile::{self, Target};
 
 /// Words of glibc's mutex.
@@ -47,13 +49,13 @@ pub(crate) unsafe fn lock(mutex: *mut pthread_mutex_t, wait: impl FnOnce() -> c_
         return wait();
     }
     // SAFETY: the caller's promise.
-    profile::acquire(target(mutex), || unsafe { super::attempt(mutex) }, wait)
+    profile::acquire(target(mutex), || unsafe { attempt(mutex) }, wait)
 }
 
 #[inline(always)]
 pub(crate) unsafe fn try_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    let result = unsafe { super::attempt(mutex) };
+    let result = unsafe { attempt(mutex) };
     if profile::is_on() { profile::counted(target(mutex), result) } else { result }
 }
 
@@ -68,9 +70,12 @@ pub(crate) unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t) {
             return;
         }
         // SAFETY: as above.
-        let wanted = match unsafe { super::ours(mutex) } {
-            Some(mutex) => mutex.is_wanted(),
+        let wanted = match unsafe { ours(mutex) } {
             None => lock == WANTED || lock & ROBUST_WANTED != 0,
+            Some(ours) => {
+                let slot = ours.head().slot(address);
+                slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
+            }
         };
         profile::release(address, wanted);
     }

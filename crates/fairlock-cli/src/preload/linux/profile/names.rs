@@ -312,10 +312,9 @@ mod tests {
                 path: (*path).to_owned(),
             })
         });
-        let names = Names::of(
-            &Record { modules: modules.collect(), ..Record::default() },
-            &mut Files::default(),
-        );
+        let mut record = Record::default();
+        record.modules = modules.collect();
+        let names = Names::of(&record, &mut Files::default());
         let function = names_lose_their_arguments_but_not_themselves as fn() as usize as u64;
         let places = names.places(function + 1);
         let found = &places.last().unwrap().function;
