@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlock::{Policy, ReaderSpin};
+use fairlock::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 use libc::c_int;
 
 use crate::errno::{Errno, status};
@@ -70,15 +70,22 @@ const SPINS: [(u32, ReaderSpin); 5] = [
 
 impl fairlock_policy_t {
     pub(crate) fn new(policy: &Policy) -> Self {
-        let ns = |after: Duration| i64::try_from(after.as_nanos()).unwrap_or(i64::MAX);
-        let spin = SPINS.iter().find(|(_, spin)| *spin == policy.reader_spin);
+        let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        // What does not matter under tenure is written all the same.
+        let idle =
+            PublishedPolicy { reader_spin: ReaderSpin::Adaptive, ..PublishedPolicy::HANDOFF };
+        let (after, budget, published) = match policy.discipline() {
+            Discipline::Tenure(tenure) => (Some(tenure.aim), Some(tenure.budget), idle),
+            Discipline::Published(published) => (published.handoff_after, None, published),
+        };
+        let spin = SPINS.iter().find(|(_, spin)| *spin == published.reader_spin);
         Self {
-            handoff_after_ns: policy.handoff_after.map_or(FAIRLOCK_NEVER, ns),
-            handoff_budget: policy.handoff_budget.map_or(FAIRLOCK_NO_BUDGET, i32::from),
+            handoff_after_ns: after.map_or(FAIRLOCK_NEVER, ns),
+            handoff_budget: budget.map_or(FAIRLOCK_NO_BUDGET, |budget| budget.get().into()),
             reader_spin: spin.map_or(FAIRLOCK_READER_SPIN_ADAPTIVE, |(code, _)| *code),
-            writer_spin: policy.writer_spin.into(),
-            writer_phase: policy.writer_phase.into(),
-            priorities: policy.priorities.into(),
+            writer_spin: published.writer_spin.into(),
+            writer_phase: published.writer_phase.into(),
+            priorities: policy.priorities().into(),
             reserved: [0; 9],
         }
     }
@@ -88,20 +95,28 @@ impl fairlock_policy_t {
             return Err(Errno::INVALID);
         }
         let spin = SPINS.iter().find(|(code, _)| *code == self.reader_spin);
-        Ok(Policy {
+        let budget = match self.handoff_budget {
+            FAIRLOCK_NO_BUDGET => None,
+            percent => {
+                let percent = u8::try_from(percent).ok().and_then(Percent::new);
+                Some(percent.ok_or(Errno::INVALID)?)
+            }
+        };
+        let published = PublishedPolicy {
             handoff_after: match self.handoff_after_ns {
                 FAIRLOCK_NEVER => None,
                 ns => Some(Duration::from_nanos(ns.try_into().map_err(|_| Errno::INVALID)?)),
-            },
-            handoff_budget: match self.handoff_budget {
-                FAIRLOCK_NO_BUDGET => None,
-                percent @ 1..=100 => Some(percent as u8),
-                _ => return Err(Errno::INVALID),
             },
             writer_spin: flag(self.writer_spin)?,
             reader_spin: spin.ok_or(Errno::INVALID)?.1,
             writer_phase: flag(self.writer_phase)?,
             priorities: flag(self.priorities)?,
+        };
+        Ok(match (published, budget) {
+            (PublishedPolicy { handoff_after: Some(aim), priorities, .. }, Some(budget)) => {
+                Policy::tenure(TenurePolicy { aim, budget, priorities })
+            }
+            _ => Policy::published(published),
         })
     }
 }
@@ -156,8 +171,11 @@ mod tests {
             assert_eq!(fairlock_policy_t::new(&policy).policy(), Ok(policy));
         }
         assert_eq!(preset(5), None);
-        let own =
-            Policy { handoff_after: Some(Duration::ZERO), priorities: true, ..Policy::UNFAIR };
+        let own = Policy::published(PublishedPolicy {
+            handoff_after: Some(Duration::ZERO),
+            priorities: true,
+            ..PublishedPolicy::UNFAIR
+        });
         assert_eq!(fairlock_policy_t::new(&own).policy(), Ok(own));
     }
 }

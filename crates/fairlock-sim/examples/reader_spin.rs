@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use fairlock::platform::{Atomic, Platform};
-use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
+use fairlock::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
 use fairlock_sim::{Machine, Sim, Simulation};
 
 /// A lock as this program uses it.
@@ -78,13 +78,15 @@ impl Lock for Toggle<Sim> {
 fn lock(name: &str) -> Result<Box<dyn Lock>, String> {
     Ok(match name {
         "default" => Box::new(RwSem::new(Policy::DEFAULT)),
-        "vanilla" => {
-            Box::new(RwSem::new(Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }))
-        }
+        "vanilla" => Box::new(RwSem::new(Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Always,
+            ..PublishedPolicy::HANDOFF
+        }))),
         "before" => Box::new(RwSem::new(Policy::HANDOFF)),
-        "limit_rspin" => {
-            Box::new(RwSem::new(Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF }))
-        }
+        "limit_rspin" => Box::new(RwSem::new(Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::One,
+            ..PublishedPolicy::HANDOFF
+        }))),
         "no_rspin" => Box::new(RwSem::new(Policy::NO_READER_SPIN)),
         "toggle" => Box::new(Toggle::new()),
         other => {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use fairlock::platform::{Atomic, Platform};
 use fairlock::range::{RangePolicy, RangeRwLock};
-use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
+use fairlock::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock_sim::{Machine, Report, Sim, Simulation, busy, random, sleep, stopped};
 
@@ -104,9 +104,18 @@ fn rw_sem_excludes_under_every_policy() {
         Policy::HANDOFF,
         Policy::NO_READER_SPIN,
         Policy::WRITER_PHASE,
-        Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF },
-        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF },
-        Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF },
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::One,
+            ..PublishedPolicy::HANDOFF
+        }),
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Always,
+            ..PublishedPolicy::HANDOFF
+        }),
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Adaptive,
+            ..PublishedPolicy::HANDOFF
+        }),
     ] {
         let lock = RwSem::new(policy);
         excludes(&|writes, section| with_rw_sem(&lock, writes, section));

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
+use fairlock::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
 use fairlock_sim::{Machine, Sim, Simulation, now, pause, stopped};
 use fairlock_testing as _; // the watchdog
 
@@ -12,7 +12,10 @@ use fairlock_testing as _; // the watchdog
 /// and the fewest of any thread.
 fn run(machine: &Machine, reader_spin: ReaderSpin, threads: usize, pauses: u32) -> (u64, u64) {
     const WARM_UP: u64 = 10_000_000;
-    let lock = RwSem::<Sim>::new(Policy { reader_spin, ..Policy::HANDOFF });
+    let lock = RwSem::<Sim>::new(Policy::published(PublishedPolicy {
+        reader_spin,
+        ..PublishedPolicy::HANDOFF
+    }));
     let operations: Vec<_> = (0..threads).map(|_| Cell::new(0)).collect();
     let mut simulation = Simulation::new(machine, 1);
     for (thread, operations) in operations.iter().enumerate() {

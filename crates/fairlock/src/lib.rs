@@ -180,7 +180,7 @@ pub use range::native::*;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use reentrant::*;
 pub use rwlock::*;
-pub use rwsem::{Policy, ReaderSpin};
+pub use rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 pub use wait::WaitError;
 
 /// An attempt whose result nobody looks at may hold the lock for ever.

@@ -12,15 +12,24 @@ use std::time::Duration;
 use common::{Complaint, excludes_and_wakes, patience, serves_everybody};
 use fairlock::platform::Native;
 use fairlock::rwsem::RwSem;
-use fairlock::{Policy, ReaderSpin};
+use fairlock::{Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
 type Lock = RwSem<Native>;
 
-const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..Policy::WRITER_PHASE };
-const ASLEEP: Policy =
-    Policy { writer_spin: false, reader_spin: ReaderSpin::Off, ..Policy::HANDOFF };
-const SHORT_TENURE: Policy =
-    Policy { handoff_after: Some(Duration::ZERO), handoff_budget: Some(100), ..Policy::DEFAULT };
+const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
+    handoff_after: Some(Duration::ZERO),
+    ..PublishedPolicy::WRITER_PHASE
+});
+const ASLEEP: Policy = Policy::published(PublishedPolicy {
+    writer_spin: false,
+    reader_spin: ReaderSpin::Off,
+    ..PublishedPolicy::HANDOFF
+});
+const SHORT_TENURE: Policy = Policy::tenure(TenurePolicy {
+    aim: Duration::ZERO,
+    budget: Percent::new(100).unwrap(),
+    ..TenurePolicy::DEFAULT
+});
 
 const POLICIES: [(&str, Policy); 6] = [
     ("handoff", Policy::HANDOFF),

@@ -15,13 +15,29 @@ use fairlock::events::{Event, EventCounts};
 use fairlock::platform::{Native, Platform};
 use fairlock::rwsem::RwSem;
 use fairlock::wait::CancelToken;
-use fairlock::{Policy, ReaderSpin, WaitError};
+use fairlock::{Discipline, Policy, PublishedPolicy, ReaderSpin, WaitError};
 use fairlock_testing::{join, scope, until};
 
 type Lock = RwSem<Native>;
 type Token = CancelToken<Native>;
 
-const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF };
+const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
+    handoff_after: Some(Duration::ZERO),
+    ..PublishedPolicy::HANDOFF
+});
+
+const IMMEDIATE_PHASE: Policy = Policy::published(PublishedPolicy {
+    handoff_after: Some(Duration::ZERO),
+    writer_phase: true,
+    ..PublishedPolicy::HANDOFF
+});
+
+fn numbers(lock: &Lock) -> PublishedPolicy {
+    match lock.policy().discipline() {
+        Discipline::Published(policy) => policy,
+        Discipline::Tenure(_) => panic!("not published"),
+    }
+}
 
 const POLICIES: [(&str, Policy); 10] = [
     ("unfair", Policy::UNFAIR),
@@ -29,11 +45,35 @@ const POLICIES: [(&str, Policy); 10] = [
     ("no reader spin", Policy::NO_READER_SPIN),
     ("writer phase", Policy::WRITER_PHASE),
     ("immediate", IMMEDIATE),
-    ("one reader spins", Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF }),
-    ("readers always spin", Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }),
-    ("adaptive", Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }),
-    ("no writer spin", Policy { writer_spin: false, ..Policy::NO_READER_SPIN }),
-    ("immediate writer phase", Policy { writer_phase: true, ..IMMEDIATE }),
+    (
+        "one reader spins",
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::One,
+            ..PublishedPolicy::HANDOFF
+        }),
+    ),
+    (
+        "readers always spin",
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Always,
+            ..PublishedPolicy::HANDOFF
+        }),
+    ),
+    (
+        "adaptive",
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Adaptive,
+            ..PublishedPolicy::HANDOFF
+        }),
+    ),
+    (
+        "no writer spin",
+        Policy::published(PublishedPolicy {
+            writer_spin: false,
+            ..PublishedPolicy::NO_READER_SPIN
+        }),
+    ),
+    ("immediate writer phase", IMMEDIATE_PHASE),
 ];
 
 fn for_each_policy(test: impl Fn(Arc<Lock>)) {
@@ -222,7 +262,7 @@ fn three_four_and_five_writers_lose_no_wake_up() {
     for_each_policy(|lock| {
         for writers in 3..=5 {
             let inside = Inside::default();
-            let visits = if lock.policy().handoff_after == Some(Duration::ZERO) { 1 } else { 10 };
+            let visits = if numbers(&lock).handoff_after == Some(Duration::ZERO) { 1 } else { 10 };
             scope(|s| {
                 for _ in 0..writers {
                     s.spawn(|| {
@@ -371,7 +411,7 @@ fn wait_that_is_cancelled_beforehand_ends_at_once() {
 #[test]
 fn reader_does_not_join_readers_while_a_writer_waits() {
     for_each_policy(|lock| {
-        if lock.policy().reader_spin == ReaderSpin::Adaptive {
+        if numbers(&lock).reader_spin == ReaderSpin::Adaptive {
             return; // there it may, until the writer's deadline
         }
         lock.read();
@@ -535,7 +575,7 @@ fn fair_unlock_lets_nobody_in_before_the_waiter() {
 /// Proposal 1. With a deadline of zero the waiter is past it when it arrives.
 #[test]
 fn waiter_past_its_deadline_is_not_overtaken() {
-    for policy in [IMMEDIATE, Policy { writer_phase: true, ..IMMEDIATE }] {
+    for policy in [IMMEDIATE, IMMEDIATE_PHASE] {
         let lock = Lock::new(policy);
         for i in 0..40 {
             let counts: &EventCounts = Box::leak(Box::default());
@@ -595,7 +635,7 @@ fn waiters_are_served_among_thieves() {
 /// the one that inherits it give up; nothing is left.
 #[test]
 fn handoff_ends_with_the_last_waiter_that_gives_up() {
-    for policy in [IMMEDIATE, Policy { writer_phase: true, ..IMMEDIATE }] {
+    for policy in [IMMEDIATE, IMMEDIATE_PHASE] {
         let lock = Lock::new(policy);
         for i in 0..4 {
             lock.write();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fairlock::lock_api;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
-use fairlock::{Policy, ReaderSpin};
+use fairlock::{Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
 use super::fairlock::{Fairlock, Preset};
 use super::{LockEntry, Runs};
@@ -72,9 +72,11 @@ const READER_SPINS: [(&str, ReaderSpin); 5] = [
 /// The policy of such a name; none if it is no such name.
 fn parse(name: &str) -> Result<Option<Policy>, Error> {
     let Some((discipline, parameters)) = name.split_once(':') else { return Ok(None) };
-    let (mut policy, known): (Policy, &[&str]) = match discipline {
-        "tenure" => (Policy::DEFAULT, &TENURE),
-        "published" => (Policy::HANDOFF, &PUBLISHED),
+    let mut tenure = TenurePolicy::DEFAULT;
+    let mut published = PublishedPolicy::HANDOFF;
+    let known: &[&str] = match discipline {
+        "tenure" => &TENURE,
+        "published" => &PUBLISHED,
         _ => return Ok(None),
     };
     for parameter in parameters.split(',').filter(|parameter| !parameter.is_empty()) {
@@ -87,29 +89,32 @@ fn parse(name: &str) -> Result<Option<Policy>, Error> {
         let flag = || value.parse().map_err(|_| wrong("use true or false"));
         match key {
             "handoff_after" if value == "never" && discipline == "published" => {
-                policy.handoff_after = None;
+                published.handoff_after = None;
             }
             "handoff_after" => {
                 let time =
                     time(value).ok_or_else(|| wrong("use a time with its unit, such as 1ms"))?;
-                policy.handoff_after = Some(time);
+                tenure.aim = time;
+                published.handoff_after = Some(time);
             }
             "budget" => {
-                let percent: Option<u8> = value.parse().ok().filter(|n| (1..=100).contains(n));
-                let percent =
+                let percent = value.parse().ok().and_then(Percent::new);
+                tenure.budget =
                     percent.ok_or_else(|| wrong("use a share of the time, 1 to 100 percent"))?;
-                policy.handoff_budget = Some(percent);
             }
             "reader_spin" => {
                 let found = READER_SPINS.into_iter().find(|(name, _)| *name == value);
-                policy.reader_spin =
+                published.reader_spin =
                     found.ok_or_else(|| wrong("use off, one, on, always or adaptive"))?.1;
             }
-            "writer_spin" => policy.writer_spin = flag()?,
-            _ => policy.writer_phase = flag()?,
+            "writer_spin" => published.writer_spin = flag()?,
+            _ => published.writer_phase = flag()?,
         }
     }
-    Ok(Some(policy))
+    Ok(Some(match discipline {
+        "tenure" => Policy::tenure(tenure),
+        _ => Policy::published(published),
+    }))
 }
 
 /// The units of times, in nanoseconds; those that others end with come later.
@@ -214,11 +219,11 @@ mod tests {
     #[test]
     fn a_policy_is_what_its_parameters_say() {
         assert_eq!(policy("tenure:"), Policy::DEFAULT);
-        let quick = Policy {
-            handoff_after: Some(Duration::from_micros(500)),
-            handoff_budget: Some(20),
-            ..Policy::DEFAULT
-        };
+        let quick = Policy::tenure(TenurePolicy {
+            aim: Duration::from_micros(500),
+            budget: Percent::new(20).unwrap(),
+            ..TenurePolicy::DEFAULT
+        });
         assert_eq!(policy("tenure:handoff_after=0.5ms,budget=20"), quick);
         assert_eq!(policy("published:handoff_after=never,reader_spin=on"), Policy::UNFAIR);
         let phase = "published:reader_spin=off,writer_phase=true";

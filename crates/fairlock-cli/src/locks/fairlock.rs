@@ -8,7 +8,7 @@ use fairlock::lock_api;
 use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
-use fairlock::{Mutex, Policy, ReaderSpin, RwLock};
+use fairlock::{Mutex, Policy, PublishedPolicy, ReaderSpin, RwLock};
 
 use super::{BenchLock, BenchMutex, LockEntry, Runs};
 
@@ -90,16 +90,16 @@ presets! {
     Unfair: "unfair", "no handoff: writers may steal for ever", Policy::UNFAIR;
     Handoff: "handoff", "handoff to a waiter past its deadline, every reader may spin", Policy::HANDOFF;
     HandoffImmediate: "handoff_immediate", "handoff to every waiter at once",
-        Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF };
+        Policy::published(PublishedPolicy { handoff_after: Some(Duration::ZERO), ..PublishedPolicy::HANDOFF });
     NoReaderSpin: "no_reader_spin", "handoff, and readers never spin", Policy::NO_READER_SPIN;
     WriterPhase: "writer_phase", "no reader steals while a writer heads the queue",
         Policy::WRITER_PHASE;
     ReaderSpinOne: "reader_spin_one", "handoff, and at most one reader spins",
-        Policy { reader_spin: ReaderSpin::One, ..Policy::HANDOFF };
+        Policy::published(PublishedPolicy { reader_spin: ReaderSpin::One, ..PublishedPolicy::HANDOFF });
     ReaderSpinAlways: "reader_spin_always", "handoff, and readers spin for readers too: Linux 5.3 to 5.10",
-        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF };
+        Policy::published(PublishedPolicy { reader_spin: ReaderSpin::Always, ..PublishedPolicy::HANDOFF });
     ReaderSpinAdaptive: "reader_spin_adaptive", "handoff, and the side that yields more goes past the queue",
-        Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF };
+        Policy::published(PublishedPolicy { reader_spin: ReaderSpin::Adaptive, ..PublishedPolicy::HANDOFF });
 }
 
 impl<P: Platform, const BATCH: u32> BenchMutex for BatchedTicketLock<P, BATCH> {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use fairlock::platform::loom::Loom;
 use fairlock::rwsem::RwSem;
-use fairlock::{Policy, ReaderSpin};
+use fairlock::{Policy, PublishedPolicy, ReaderSpin};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -14,14 +14,11 @@ use loom::thread;
 use super::*;
 
 /// The fewest steps: whoever may take the lock does.
-const POLICY: Policy = Policy {
-    handoff_after: None,
-    handoff_budget: None,
+const POLICY: Policy = Policy::published(PublishedPolicy {
     writer_spin: false,
     reader_spin: ReaderSpin::Off,
-    writer_phase: false,
-    priorities: false,
-};
+    ..PublishedPolicy::UNFAIR
+});
 
 /// How a thread inflates the lock: as it should, or with a mistake.
 #[derive(Clone, Copy, PartialEq)]

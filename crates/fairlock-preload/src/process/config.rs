@@ -83,7 +83,7 @@ pub(crate) fn profiles() -> bool {
 /// POSIX wants it, and before them those whom the lock's kind prefers.
 pub(crate) fn policy() -> Policy {
     let (_, policy) = POLICIES[POLICY.load(Ordering::Relaxed) as usize];
-    Policy { priorities: true, ..policy }
+    policy.with_priorities()
 }
 
 /// Any thread that comes here before the library has started finds the same.

@@ -66,9 +66,9 @@ mod native {
     ///   take turns while both wait. Within a side a waiter has the lock in order of
     ///   arrival, but for two exceptions: it may be passed over, at most twice, for one
     ///   that can run sooner; and readers join those inside as they come to run.
-    /// * A tenure lasts as long as `handoff_after` (4 ms) divided by the number of threads
+    /// * A tenure lasts as long as its [`aim`](crate::TenurePolicy::aim) (4 ms) divided by the number of threads
     ///   that want the lock, but not less than the measured cost of a handoff divided by
-    ///   `handoff_budget` (10 %): fairness may not cost more than that share of the time.
+    ///   its [`budget`](crate::TenurePolicy::budget) (10 %): fairness may not cost more than that share of the time.
     ///   So a wait is at most the sum of (*tenure* + *handoff*) over the grants ahead, and
     ///   whatever time holders spend in their last sections; see
     ///   [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns). It holds for a thread

@@ -2,6 +2,7 @@
 //! occasion has the same name in both.
 
 use super::RwSem;
+use super::policy::Discipline;
 use super::published::Published;
 use super::tenure::InTenure;
 use crate::platform::Platform;
@@ -16,9 +17,18 @@ impl<P: Platform> RwSem<P> {
     /// The lock as its discipline sees it.
     #[inline(always)]
     pub(super) fn view(&self) -> View<'_, P> {
-        match self.policy.tenure() {
-            Some(shape) => View::Tenure(InTenure::of(self, shape)),
-            None => View::Published(Published::of(self)),
+        match self.policy.discipline() {
+            Discipline::Tenure(policy) => View::Tenure(InTenure::of(self, policy)),
+            Discipline::Published(policy) => View::Published(Published::of(self, policy)),
+        }
+    }
+
+    /// The same, where it is known which it is.
+    #[cfg(test)]
+    pub(super) fn in_published(&self) -> Published<'_, P> {
+        match self.view() {
+            View::Published(published) => published,
+            View::Tenure(_) => panic!("not under tenure"),
         }
     }
 

@@ -8,18 +8,21 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::word::{MOST_READERS, READER};
-use super::{Policy, RwSem};
+use super::{Percent, Policy, PublishedPolicy, RwSem, TenurePolicy};
 use crate::platform::Atomic;
 use crate::platform::loom::Loom;
 use crate::wait::WaitError;
 
-const IMMEDIATE: Policy =
-    Policy { handoff_after: Some(Duration::ZERO), writer_spin: false, ..Policy::WRITER_PHASE };
-const SHORT: Policy = Policy {
-    handoff_after: Some(Duration::from_nanos(1)),
-    handoff_budget: Some(100),
-    ..Policy::DEFAULT
-};
+const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
+    handoff_after: Some(Duration::ZERO),
+    writer_spin: false,
+    ..PublishedPolicy::WRITER_PHASE
+});
+const SHORT: Policy = Policy::tenure(TenurePolicy {
+    aim: Duration::from_nanos(1),
+    budget: Percent::new(100).unwrap(),
+    ..TenurePolicy::DEFAULT
+});
 
 /// A writer becomes the last reader but one, while two others come. Not one of loom's
 /// atomics: `inside` is to be seen as it is.

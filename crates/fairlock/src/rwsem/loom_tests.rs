@@ -12,31 +12,36 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Policy, ReaderSpin, RwSem};
+use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
 use crate::platform::loom::{Loom, set_priority};
 use crate::wait::{CancelToken, WaitError};
 
 /// Handed on at every release.
-const IMMEDIATE: Policy = Policy {
+const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
     handoff_after: Some(Duration::ZERO),
     writer_phase: true,
     writer_spin: false,
     reader_spin: ReaderSpin::Off,
-    ..Policy::HANDOFF
-};
+    ..PublishedPolicy::HANDOFF
+});
 /// Never handed on.
-const STOLEN: Policy = Policy { handoff_after: None, ..IMMEDIATE };
+const STOLEN: Policy = Policy::published(PublishedPolicy {
+    writer_phase: true,
+    writer_spin: false,
+    reader_spin: ReaderSpin::Off,
+    ..PublishedPolicy::UNFAIR
+});
 /// Spinners beside sleepers.
 const SPUN: Policy = Policy::HANDOFF;
 /// Tenures that are over after a look or two at the clock.
-const SHORT: Policy = Policy {
-    handoff_after: Some(Duration::from_nanos(1)),
-    handoff_budget: Some(100),
-    ..Policy::DEFAULT
-};
+const SHORT: Policy = Policy::tenure(TenurePolicy {
+    aim: Duration::from_nanos(1),
+    budget: Percent::new(100).unwrap(),
+    ..TenurePolicy::DEFAULT
+});
 /// The same two with real-time priorities.
-const SHORT_RANKED: Policy = Policy { priorities: true, ..SHORT };
-const IMMEDIATE_RANKED: Policy = Policy { priorities: true, ..IMMEDIATE };
+const SHORT_RANKED: Policy = SHORT.with_priorities();
+const IMMEDIATE_RANKED: Policy = IMMEDIATE.with_priorities();
 /// Tenures that outlast a timer or two.
 const LONG: Policy = Policy::DEFAULT;
 

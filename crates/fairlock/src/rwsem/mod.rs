@@ -36,7 +36,7 @@ use core::sync::atomic::Ordering;
 use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
-pub use policy::{Policy, ReaderSpin};
+pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 use queued::{LockedQueue, Queued};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{YIELDS, yield_to_others};
@@ -191,7 +191,7 @@ impl<P: Platform> RwSem<P> {
                 Err(now) => word = now,
             }
         }
-        self.policy.priorities && self.try_read_past_writers()
+        self.policy.priorities() && self.try_read_past_writers()
     }
 
     /// As [`checked_read`](Self::checked_read), or gives up at `deadline` (nanoseconds

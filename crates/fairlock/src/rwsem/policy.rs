@@ -1,11 +1,11 @@
 //! How a lock decides between throughput and turns.
 
+use core::num::NonZeroU8;
 use core::time::Duration;
 
 use crate::platform::Platform;
 
-/// Whether readers spin before they sleep (published discipline only; see
-/// [`Policy::handoff_budget`]).
+/// Whether readers spin before they sleep, under the [published](Policy::published) discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReaderSpin {
     /// Readers steal, but never spin: proposal 2's choice.
@@ -16,11 +16,13 @@ pub enum ReaderSpin {
     /// which would keep writers out for ever. Here and under [`One`](Self::One) a
     /// reader steals only if nobody spins.
     On,
-    /// Every reader may spin, for readers too, and none steals otherwise: what Linux did
-    /// before proposal 2 (5.3 to 5.10), to compare with. Readers that keep coming
+    /// No part of the interface, but what a published table has as its first column: every
+    /// reader may spin, for readers too, and none steals otherwise, as in Linux
+    /// before proposal 2 (5.3 to 5.10). Readers that keep coming
     /// keep everybody else out, since it takes a release that leaves nobody inside for
     /// a waiter to be handed the lock. Only a writer that has spun for readers in vain, and
     /// then been handed the lock, has them queue for a while.
+    #[doc(hidden)]
     Always,
     /// Picks from what the turns of readers and of writers yielded lately, in
     /// acquisitions for time. While somebody is queued, the side that yields less does
@@ -35,58 +37,198 @@ pub enum ReaderSpin {
     Adaptive,
 }
 
-/// How a lock decides who goes next. Per lock, `const`-constructible.
+/// How a lock decides who goes next: one of two [disciplines](Discipline), with its numbers. Per
+/// lock, `const`-constructible.
 ///
-/// Two disciplines:
-///
-/// * **Published** (`handoff_budget: None`): waiters are woken at every
-///   release and race with whoever runs; a waiter past its deadline
-///   (`handoff_after`) forces one handoff. This is what the kernel proposals
-///   describe, and what the presets [`UNFAIR`](Policy::UNFAIR),
-///   [`HANDOFF`](Policy::HANDOFF), [`NO_READER_SPIN`](Policy::NO_READER_SPIN)
-///   and [`WRITER_PHASE`](Policy::WRITER_PHASE) run.
-/// * **Tenure** (`handoff_after` and `handoff_budget` both set): for a while whoever runs
-///   may take the lock when it is free, and a release wakes one waiter at a time; then the
-///   lock is closed and goes to the queue, the other side first. See [`Policy::DEFAULT`].
-///   The fields below that are for the published discipline only do not matter then.
+/// [`DEFAULT`](Policy::DEFAULT) is a tenure; [`UNFAIR`](Policy::UNFAIR),
+/// [`HANDOFF`](Policy::HANDOFF), [`NO_READER_SPIN`](Policy::NO_READER_SPIN)
+/// and [`WRITER_PHASE`](Policy::WRITER_PHASE) are what the kernel proposals describe.
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use fairlock::{Policy, RawRwLock, RwLock, RwLockExt};
+/// use fairlock::{Percent, Policy, RawRwLock, RwLock, RwLockExt, TenurePolicy};
 ///
 /// // Waits of a whole queue of about a millisecond, if a fifth of the time is enough for the
 /// // handoffs that this takes.
-/// const QUICK: Policy = Policy {
-///     handoff_after: Some(Duration::from_millis(1)),
-///     handoff_budget: Some(20),
-///     ..Policy::DEFAULT
-/// };
+/// const QUICK: Policy = Policy::tenure(TenurePolicy {
+///     aim: Duration::from_millis(1),
+///     budget: Percent::new(20).unwrap(),
+///     ..TenurePolicy::DEFAULT
+/// });
 ///
 /// static NAMES: RwLock<Vec<String>> = RwLock::from_raw(RawRwLock::with_policy(QUICK), Vec::new());
 /// let ages = RwLock::with_policy(QUICK, vec![7]);
 /// assert_eq!(NAMES.policy(), ages.policy());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Policy {
+pub struct Policy(Packed);
+
+/// The same as [`Discipline`], in fewer bytes: a lock has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Packed {
+    Tenure {
+        aim: Duration,
+        budget: Percent,
+        priorities: bool,
+    },
+    Published {
+        handoff_after: Option<Duration>,
+        writer_spin: bool,
+        reader_spin: ReaderSpin,
+        writer_phase: bool,
+        priorities: bool,
+    },
+}
+
+/// What a lock does while threads wait for it: see [`Policy::discipline`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Discipline {
+    /// For a while whoever runs may take the lock when it is free, and a release wakes one
+    /// waiter at a time; then the lock is closed and goes to the queue, the other side first.
+    Tenure(TenurePolicy),
+    /// What the kernel proposals describe: waiters are woken at every release and race with
+    /// whoever runs; a waiter past its deadline forces one handoff.
+    Published(PublishedPolicy),
+}
+
+/// The numbers of a [tenure](Policy::tenure).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TenurePolicy {
+    /// The wait that the lock aims at for the whole queue, as far as the budget allows.
+    pub aim: Duration,
+    /// The share of time that handoffs may cost.
+    pub budget: Percent,
+    /// Whether real-time threads go first: see [`Policy::with_priorities`].
+    pub priorities: bool,
+}
+
+/// The numbers of the [published](Policy::published) discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PublishedPolicy {
     /// How long a waiter is passed over before the lock is handed to it.
     /// `None`: for ever (it starves). Zero: not at all (a context switch per
-    /// acquisition). Under tenure this is the wait the lock aims at for the
-    /// whole queue, as far as the budget allows.
+    /// acquisition).
     pub handoff_after: Option<Duration>,
-    /// The share of time, in percent, that handoffs may cost (0 counts as 1). `None`
-    /// is the published behaviour, without a limit.
-    pub handoff_budget: Option<u8>,
-    /// Whether writers spin before they sleep (published discipline only).
+    /// Whether writers spin before they sleep.
     pub writer_spin: bool,
-    /// Whether readers spin before they sleep (published discipline only).
+    /// Whether readers spin before they sleep.
     pub reader_spin: ReaderSpin,
-    /// Readers may not steal while a writer heads the queue (published
-    /// discipline only: under tenure the phases alternate anyway).
+    /// Readers may not steal while a writer heads the queue.
     pub writer_phase: bool,
-    /// Real-time threads (`SCHED_FIFO`, `SCHED_RR` and, above those, `SCHED_DEADLINE`,
-    /// on Linux) go before all others that wait, by priority, writers before readers of
-    /// the same; a reader
+    /// Whether real-time threads go first: see [`Policy::with_priorities`].
+    pub priorities: bool,
+}
+
+/// A share in percent: 1 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percent(NonZeroU8);
+
+impl Percent {
+    /// So many percent; `None` for 0 and for more than 100.
+    pub const fn new(percent: u8) -> Option<Self> {
+        match NonZeroU8::new(percent) {
+            Some(percent) if percent.get() <= 100 => Some(Self(percent)),
+            _ => None,
+        }
+    }
+
+    /// How many percent: 1 to 100.
+    pub const fn get(self) -> u8 {
+        self.0.get()
+    }
+}
+
+/// The waiter deadline unless told otherwise.
+pub(crate) const HANDOFF_AFTER: Duration = Duration::from_millis(4);
+
+impl TenurePolicy {
+    /// That of [`Policy::DEFAULT`].
+    pub const DEFAULT: Self =
+        Self { aim: HANDOFF_AFTER, budget: Percent::new(10).unwrap(), priorities: false };
+
+    /// What the discipline reckons with.
+    #[inline]
+    pub(crate) const fn shape(&self) -> TenureShape {
+        TenureShape { aim_ns: at_most(self.aim, LONGEST_AIM_NS), percent: self.budget.get() as u64 }
+    }
+}
+
+impl PublishedPolicy {
+    /// That of [`Policy::UNFAIR`].
+    pub const UNFAIR: Self = Self {
+        handoff_after: None,
+        writer_spin: true,
+        reader_spin: ReaderSpin::On,
+        writer_phase: false,
+        priorities: false,
+    };
+    /// That of [`Policy::HANDOFF`].
+    pub const HANDOFF: Self = Self { handoff_after: Some(HANDOFF_AFTER), ..Self::UNFAIR };
+    /// That of [`Policy::NO_READER_SPIN`].
+    pub const NO_READER_SPIN: Self = Self { reader_spin: ReaderSpin::Off, ..Self::HANDOFF };
+    /// That of [`Policy::WRITER_PHASE`].
+    pub const WRITER_PHASE: Self = Self { writer_phase: true, ..Self::NO_READER_SPIN };
+}
+
+impl Policy {
+    /// No handoff at all: fast, and it starves. The baseline of proposal 1.
+    pub const UNFAIR: Self = Self::published(PublishedPolicy::UNFAIR);
+    /// Proposal 1: a waiter past its deadline is handed the lock.
+    pub const HANDOFF: Self = Self::published(PublishedPolicy::HANDOFF);
+    /// Proposal 2: readers steal instead of spinning.
+    pub const NO_READER_SPIN: Self = Self::published(PublishedPolicy::NO_READER_SPIN);
+    /// Proposal 5: readers may not steal from a writer at the head of the queue.
+    pub const WRITER_PHASE: Self = Self::published(PublishedPolicy::WRITER_PHASE);
+    /// Tenure, with an aim of 4 milliseconds for the whole queue, and at most a tenth of the time
+    /// for handoffs: bounded waits at nearly the throughput of an unfair lock.
+    pub const DEFAULT: Self = Self::tenure(TenurePolicy::DEFAULT);
+
+    /// Tenure, with numbers of its own.
+    pub const fn tenure(policy: TenurePolicy) -> Self {
+        let TenurePolicy { aim, budget, priorities } = policy;
+        Self(Packed::Tenure { aim, budget, priorities })
+    }
+
+    /// The published discipline, with numbers of its own.
+    pub const fn published(policy: PublishedPolicy) -> Self {
+        let PublishedPolicy { handoff_after, writer_spin, reader_spin, writer_phase, priorities } =
+            policy;
+        Self(Packed::Published {
+            handoff_after,
+            writer_spin,
+            reader_spin,
+            writer_phase,
+            priorities,
+        })
+    }
+
+    /// Which discipline it is, and its numbers.
+    #[inline(always)]
+    pub const fn discipline(&self) -> Discipline {
+        match self.0 {
+            Packed::Tenure { aim, budget, priorities } => {
+                Discipline::Tenure(TenurePolicy { aim, budget, priorities })
+            }
+            Packed::Published {
+                handoff_after,
+                writer_spin,
+                reader_spin,
+                writer_phase,
+                priorities,
+            } => Discipline::Published(PublishedPolicy {
+                handoff_after,
+                writer_spin,
+                reader_spin,
+                writer_phase,
+                priorities,
+            }),
+        }
+    }
+
+    /// The same, but real-time threads (`SCHED_FIFO`, `SCHED_RR` and, above those,
+    /// `SCHED_DEADLINE`, on Linux) go before all others that wait, by priority, writers before
+    /// readers of the same; a reader
     /// passes writers that wait with a lower priority; and while such a thread
     /// waits nobody steals. As POSIX wants it of `pthread_rwlock_*` ("Thread
     /// Execution Scheduling").
@@ -95,53 +237,24 @@ pub struct Policy {
     /// that keep coming starve them, which is what was asked for. A waiter's
     /// priority is the one it had when it began to wait. There is no inheritance:
     /// whoever is inside keeps its own. Costs a system call for each wait.
-    pub priorities: bool,
-}
+    #[must_use]
+    pub const fn with_priorities(mut self) -> Self {
+        let (Packed::Tenure { priorities, .. } | Packed::Published { priorities, .. }) =
+            &mut self.0;
+        *priorities = true;
+        self
+    }
 
-/// The waiter deadline unless told otherwise.
-pub(crate) const HANDOFF_AFTER: Duration = Duration::from_millis(4);
-
-impl Policy {
-    /// No handoff at all: fast, and it starves. The baseline of proposal 1.
-    pub const UNFAIR: Self = Self {
-        handoff_after: None,
-        handoff_budget: None,
-        writer_spin: true,
-        reader_spin: ReaderSpin::On,
-        writer_phase: false,
-        priorities: false,
-    };
-    /// Proposal 1: a waiter past its deadline is handed the lock.
-    pub const HANDOFF: Self = Self { handoff_after: Some(HANDOFF_AFTER), ..Self::UNFAIR };
-    /// Proposal 2: readers steal instead of spinning.
-    pub const NO_READER_SPIN: Self = Self { reader_spin: ReaderSpin::Off, ..Self::HANDOFF };
-    /// Proposal 5: readers may not steal from a writer at the head of the queue.
-    pub const WRITER_PHASE: Self = Self { writer_phase: true, ..Self::NO_READER_SPIN };
-    /// Tenure, with an aim of 4 milliseconds for the whole queue, and at most a tenth of the time
-    /// for handoffs: bounded waits at nearly the throughput of an unfair lock.
-    pub const DEFAULT: Self =
-        Self { handoff_budget: Some(10), reader_spin: ReaderSpin::Adaptive, ..Self::HANDOFF };
-
-    /// Whether this policy runs the tenure discipline.
+    /// Whether real-time threads go first: see [`with_priorities`](Self::with_priorities).
     #[inline]
-    pub(crate) const fn has_tenure(&self) -> bool {
-        self.handoff_after.is_some() && self.handoff_budget.is_some()
+    pub const fn priorities(&self) -> bool {
+        let (Packed::Tenure { priorities, .. } | Packed::Published { priorities, .. }) = self.0;
+        priorities
     }
 
     /// The priority with which the calling thread waits.
     pub(crate) fn priority<P: Platform>(&self) -> u8 {
-        if self.priorities { P::priority() } else { 0 }
-    }
-
-    /// The tenure discipline's numbers, if this policy runs it.
-    pub(crate) const fn tenure(&self) -> Option<TenureShape> {
-        match (self.handoff_after, self.handoff_budget) {
-            (Some(after), Some(percent)) => Some(TenureShape {
-                aim_ns: at_most(after, LONGEST_AIM_NS),
-                percent: if percent == 0 { 1 } else { percent as u64 },
-            }),
-            _ => None,
-        }
+        if self.priorities() { P::priority() } else { 0 }
     }
 }
 

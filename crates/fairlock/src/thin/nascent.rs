@@ -3,22 +3,26 @@
 //! | bits | meaning |
 //! |---|---|
 //! | 0-3 | [`NASCENT`]; the rest are 0 |
-//! | 4-12 | `handoff_budget`, or 511 for `None` |
+//! | 4-12 | under tenure the budget in percent, else 511 |
 //! | 13-15 | `reader_spin` |
 //! | 16 | `writer_spin` |
 //! | 17 | `writer_phase` |
 //! | 18 | `priorities` |
-//! | 19-63 | `handoff_after` in nanoseconds, or all ones for `None` |
+//! | 19-63 | the aim or `handoff_after` in nanoseconds, or all ones for `None` |
+//!
+//! Bits 13 to 17 are zero under tenure.
 
 use core::time::Duration;
 
 use super::rwsem::NASCENT;
-use crate::rwsem::{Policy, ReaderSpin};
+use crate::rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
 const BUDGET_SHIFT: u32 = 4;
 const NO_BUDGET: u64 = (1 << 9) - 1;
 const SPIN_SHIFT: u32 = 13;
 const SPINS: u64 = (1 << 3) - 1;
+const SPIN: [ReaderSpin; 5] =
+    [ReaderSpin::Off, ReaderSpin::One, ReaderSpin::On, ReaderSpin::Always, ReaderSpin::Adaptive];
 const WRITER_SPIN: u64 = 1 << 16;
 const WRITER_PHASE: u64 = 1 << 17;
 const PRIORITIES: u64 = 1 << 18;
@@ -32,46 +36,49 @@ pub(super) const fn word(policy: Policy) -> u64 {
 }
 
 const fn encode(policy: Policy) -> u64 {
-    let budget = match policy.handoff_budget {
-        Some(percent) => percent as u64,
-        None => NO_BUDGET,
+    let numbers = match policy.discipline() {
+        Discipline::Tenure(TenurePolicy { aim, budget, priorities: _ }) => {
+            (budget.get() as u64) << BUDGET_SHIFT | ns(aim) << AFTER_SHIFT
+        }
+        Discipline::Published(policy) => {
+            let after = match policy.handoff_after {
+                Some(after) => ns(after),
+                None => NEVER,
+            };
+            NO_BUDGET << BUDGET_SHIFT
+                | (policy.reader_spin as u64) << SPIN_SHIFT
+                | if policy.writer_spin { WRITER_SPIN } else { 0 }
+                | if policy.writer_phase { WRITER_PHASE } else { 0 }
+                | after << AFTER_SHIFT
+        }
     };
-    let after = match policy.handoff_after {
-        Some(after) if after.as_nanos() < NEVER as u128 => after.as_nanos() as u64,
-        Some(_) => NEVER - 1,
-        None => NEVER,
-    };
-    NASCENT
-        | budget << BUDGET_SHIFT
-        | (policy.reader_spin as u64) << SPIN_SHIFT
-        | if policy.writer_spin { WRITER_SPIN } else { 0 }
-        | if policy.writer_phase { WRITER_PHASE } else { 0 }
-        | if policy.priorities { PRIORITIES } else { 0 }
-        | after << AFTER_SHIFT
+    NASCENT | numbers | if policy.priorities() { PRIORITIES } else { 0 }
+}
+
+/// A time as far as it fits.
+const fn ns(time: Duration) -> u64 {
+    if time.as_nanos() < NEVER as u128 { time.as_nanos() as u64 } else { NEVER - 1 }
 }
 
 /// The policy that the word of a nascent lock has.
 pub(super) fn policy(word: u64) -> Policy {
-    const SPIN: [ReaderSpin; 5] = [
-        ReaderSpin::Off,
-        ReaderSpin::One,
-        ReaderSpin::On,
-        ReaderSpin::Always,
-        ReaderSpin::Adaptive,
-    ];
-    let spin = (word >> SPIN_SHIFT) & SPINS;
-    Policy {
-        handoff_after: match word >> AFTER_SHIFT {
-            NEVER => None,
-            ns => Some(Duration::from_nanos(ns)),
-        },
-        // 511 is none.
-        handoff_budget: u8::try_from((word >> BUDGET_SHIFT) & NO_BUDGET).ok(),
-        writer_spin: word & WRITER_SPIN != 0,
-        reader_spin: SPIN[spin as usize],
-        writer_phase: word & WRITER_PHASE != 0,
-        priorities: word & PRIORITIES != 0,
+    let priorities = word & PRIORITIES != 0;
+    let after = match word >> AFTER_SHIFT {
+        NEVER => None,
+        ns => Some(Duration::from_nanos(ns)),
+    };
+    // 511 is none.
+    let budget = u8::try_from((word >> BUDGET_SHIFT) & NO_BUDGET).ok().and_then(Percent::new);
+    if let (Some(budget), Some(aim)) = (budget, after) {
+        return Policy::tenure(TenurePolicy { aim, budget, priorities });
     }
+    Policy::published(PublishedPolicy {
+        handoff_after: after,
+        writer_spin: word & WRITER_SPIN != 0,
+        reader_spin: SPIN[((word >> SPIN_SHIFT) & SPINS) as usize],
+        writer_phase: word & WRITER_PHASE != 0,
+        priorities,
+    })
 }
 
 #[cfg(all(test, not(fairlock_loom)))]
@@ -84,18 +91,23 @@ mod tests {
         #[test]
         fn a_policy_comes_back_as_it_was(
             after in proptest::option::of(0..NEVER - 1),
-            budget: Option<u8>,
-            spin in 0..5_u64,
+            budget in proptest::option::of(1..=100_u8),
+            spin in 0..5_usize,
             flags: [bool; 3],
         ) {
             let [writer_spin, writer_phase, priorities] = flags;
-            let made = Policy {
-                handoff_after: after.map(Duration::from_nanos),
-                handoff_budget: budget,
-                writer_spin,
-                reader_spin: policy(spin << SPIN_SHIFT).reader_spin,
-                writer_phase,
-                priorities,
+            let handoff_after = after.map(Duration::from_nanos);
+            let made = match (handoff_after, budget.and_then(Percent::new)) {
+                (Some(aim), Some(budget)) => {
+                    Policy::tenure(TenurePolicy { aim, budget, priorities })
+                }
+                _ => Policy::published(PublishedPolicy {
+                    handoff_after,
+                    writer_spin,
+                    reader_spin: SPIN[spin],
+                    writer_phase,
+                    priorities,
+                }),
             };
             prop_assert_eq!(policy(encode(made)), made);
             prop_assert_eq!(word(made) == 0, made == Policy::DEFAULT);
@@ -104,7 +116,11 @@ mod tests {
 
     #[test]
     fn a_very_long_wait_is_shortened_and_stays_one() {
-        let made = Policy { handoff_after: Some(Duration::MAX), ..Policy::DEFAULT };
-        assert!(policy(word(made)).handoff_after.unwrap() > Duration::from_secs(9 * 3_600));
+        let long = Some(Duration::MAX);
+        let made = PublishedPolicy { handoff_after: long, ..PublishedPolicy::HANDOFF };
+        let Discipline::Published(kept) = policy(word(Policy::published(made))).discipline() else {
+            panic!()
+        };
+        assert!(kept.handoff_after.unwrap() > Duration::from_secs(9 * 3_600));
     }
 }

@@ -87,7 +87,7 @@ enum Entry {
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// A free lock that follows `policy`, but a `handoff_after` of more than nine hours is
+    /// A free lock that follows `policy`, but an aim or a `handoff_after` of more than nine hours is
     /// shortened to that.
     pub fn new(policy: Policy) -> Self {
         Self { word: P::AtomicU64::new(nascent::word(policy)) }

@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use fairlock::rwsem::{Policy, ReaderSpin, RwSem};
+use fairlock::rwsem::{
+    Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy,
+};
 use fairlock::wait::CancelToken;
 
 use super::ranks::Ranks;
@@ -24,7 +26,7 @@ macro_rules! kind {
                 fair: true,
                 ranges: false,
                 upgrades: true,
-                priorities: $policy.priorities,
+                priorities: $policy.priorities(),
             },
             make: |script| Box::new(Sem::new($policy, script)),
         }
@@ -32,8 +34,11 @@ macro_rules! kind {
 }
 
 /// Tenures as short as can be.
-const BRIEF: Policy =
-    Policy { handoff_after: Some(Duration::ZERO), handoff_budget: Some(100), ..Policy::DEFAULT };
+const BRIEF: Policy = Policy::tenure(TenurePolicy {
+    aim: Duration::ZERO,
+    budget: Percent::new(100).unwrap(),
+    ..TenurePolicy::DEFAULT
+});
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
@@ -45,50 +50,59 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     kind!(
         "rwsem:soon",
         "RwSem, Policy::WRITER_PHASE with handoff after 2 us, one spinning reader",
-        Policy {
+        Policy::published(PublishedPolicy {
             handoff_after: Some(Duration::from_micros(2)),
             reader_spin: ReaderSpin::One,
-            ..Policy::WRITER_PHASE
-        }
+            ..PublishedPolicy::WRITER_PHASE
+        })
     ),
     kind!(
         "rwsem:immediate",
         "RwSem, Policy::HANDOFF with handoff at once",
-        Policy { handoff_after: Some(Duration::ZERO), ..Policy::HANDOFF }
+        Policy::published(PublishedPolicy {
+            handoff_after: Some(Duration::ZERO),
+            ..PublishedPolicy::HANDOFF
+        })
     ),
     kind!(
         "rwsem:always-spin",
         "RwSem, Policy::HANDOFF with readers that spin for readers too",
-        Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF }
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Always,
+            ..PublishedPolicy::HANDOFF
+        })
     ),
     kind!(
         "rwsem:adaptive-spin",
         "RwSem, Policy::HANDOFF with adaptive reader spinning",
-        Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Adaptive,
+            ..PublishedPolicy::HANDOFF
+        })
     ),
     kind!(
         "rwsem:adaptive-soon",
         "RwSem, the same with handoff after 2 us",
-        Policy {
+        Policy::published(PublishedPolicy {
             handoff_after: Some(Duration::from_micros(2)),
             reader_spin: ReaderSpin::Adaptive,
-            ..Policy::HANDOFF
-        }
+            ..PublishedPolicy::HANDOFF
+        })
     ),
     kind!(
         "rwsem:priorities",
         "RwSem, Policy::DEFAULT with real-time priorities",
-        Policy { priorities: true, ..Policy::DEFAULT }
+        Policy::DEFAULT.with_priorities()
     ),
     kind!(
         "rwsem:brief-priorities",
         "RwSem, tenures as short as can be, with real-time priorities",
-        Policy { priorities: true, ..BRIEF }
+        BRIEF.with_priorities()
     ),
     kind!(
         "rwsem:published-priorities",
         "RwSem, Policy::WRITER_PHASE with real-time priorities",
-        Policy { priorities: true, ..Policy::WRITER_PHASE }
+        Policy::WRITER_PHASE.with_priorities()
     ),
 ];
 
@@ -121,8 +135,7 @@ impl Sem {
 
     /// What `RwSem::unlock_write` promises: the next owner may free the lock.
     fn leaves_for_good(&self, writes: bool) -> bool {
-        let Policy { handoff_after, handoff_budget, .. } = self.lock.policy();
-        writes && handoff_after.is_some() && handoff_budget.is_some()
+        writes && matches!(self.lock.policy().discipline(), Discipline::Tenure(_))
     }
 
     /// A visit is over, or need not return any more.

@@ -96,7 +96,7 @@ impl<P: Platform> RwSem<P> {
         if (word & WAITERS != 0) != (length > 0) {
             return Err("WAITERS does not say whether the queue is empty");
         }
-        if !has_next || (self.policy.has_tenure() && length > 0 && q.next.is_null()) {
+        if !has_next || (self.in_tenure().is_some() && length > 0 && q.next.is_null()) {
             return Err("nobody in the queue is next");
         }
         let head = q.waiters.head().map(|head| head.kind);

@@ -1,4 +1,4 @@
-//! The published discipline (`handoff_budget: None`).
+//! The published discipline ([`Policy::published`](super::Policy::published)).
 //!
 //! ```text
 //! arrive   steal if nothing forbids it; spin if the policy says so; queue
@@ -44,7 +44,7 @@ pub(super) use owner::Owner;
 pub(super) use spin::Spinners;
 
 use super::RwSem;
-use super::policy::Policy;
+use super::policy::PublishedPolicy;
 use super::queued::{LockedQueue, Queued};
 use super::word::{HANDOFF, flag_queue};
 use crate::events::Sink;
@@ -58,13 +58,13 @@ pub(super) struct Published<'a, P: Platform> {
     spinners: &'a Spinners<P>,
     queue: &'a LockedQueue<P>,
     events: &'a Sink,
-    rules: &'a Policy,
+    rules: PublishedPolicy,
 }
 
 impl<'a, P: Platform> Published<'a, P> {
     /// The lock as the discipline sees it.
     #[inline(always)]
-    pub(super) fn of(lock: &'a RwSem<P>) -> Self {
+    pub(super) fn of(lock: &'a RwSem<P>, rules: PublishedPolicy) -> Self {
         Self {
             word: &lock.word,
             owner: &lock.owner,
@@ -72,7 +72,7 @@ impl<'a, P: Platform> Published<'a, P> {
             spinners: &lock.spinners,
             queue: &lock.queue,
             events: &lock.events,
-            rules: &lock.policy,
+            rules,
         }
     }
 
@@ -88,6 +88,6 @@ impl<'a, P: Platform> Published<'a, P> {
 
     /// The priority with which the calling thread waits.
     fn priority(&self) -> u8 {
-        self.rules.priority::<P>()
+        if self.rules.priorities { P::priority() } else { 0 }
     }
 }

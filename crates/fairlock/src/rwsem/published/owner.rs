@@ -187,7 +187,7 @@ impl<P: Platform> Published<'_, P> {
 mod tests {
     use super::*;
     use crate::platform::Native;
-    use crate::rwsem::{Policy, RwSem};
+    use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;
 
@@ -196,8 +196,8 @@ mod tests {
     fn may_run(owner: &'static Thread<Native>) -> bool {
         let lock = &Lock::new(Policy::HANDOFF);
         (0..1000).all(|_| {
-            Published::of(lock).note_writer(owner);
-            Published::of(lock).holder_is_worth_it(WRITER_LOCKED)
+            lock.in_published().note_writer(owner);
+            lock.in_published().holder_is_worth_it(WRITER_LOCKED)
         })
     }
 
@@ -210,33 +210,36 @@ mod tests {
 
     #[test]
     fn readers_are_discouraged_by_a_vain_spin_until_a_writer_knows_of_none() {
-        let lock = &Lock::new(Policy { reader_spin: ReaderSpin::Always, ..Policy::HANDOFF });
+        let lock = &Lock::new(Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Always,
+            ..PublishedPolicy::HANDOFF
+        }));
         let me = Native::thread();
-        assert!(!Published::of(lock).knows_of_vain_spin(Kind::Writer));
-        Published::of(lock).set_nonspinnable();
+        assert!(!lock.in_published().knows_of_vain_spin(Kind::Writer));
+        lock.in_published().set_nonspinnable();
         assert!(
-            Published::of(lock).knows_of_vain_spin(Kind::Writer)
-                && !Published::of(lock).knows_of_vain_spin(Kind::Reader)
+            lock.in_published().knows_of_vain_spin(Kind::Writer)
+                && !lock.in_published().knows_of_vain_spin(Kind::Reader)
         );
         // That writer has the lock.
-        Published::of(lock).note_writer(me);
-        Published::of(lock).discourage_readers();
+        lock.in_published().note_writer(me);
+        lock.in_published().discourage_readers();
         assert!(
-            Published::of(lock).readers_are_discouraged()
-                && Published::of(lock).knows_of_vain_spin(Kind::Reader)
+            lock.in_published().readers_are_discouraged()
+                && lock.in_published().knows_of_vain_spin(Kind::Reader)
         );
-        assert_eq!(Published::of(lock).holder(WRITER_LOCKED), me.hint());
+        assert_eq!(lock.in_published().holder(WRITER_LOCKED), me.hint());
         // Readers pass it on, and one that came by the fast path does not.
-        Published::of(lock).note_readers();
-        assert!(Published::of(lock).readers_are_discouraged());
-        Published::of(lock).note_fast_write();
-        assert!(!Published::of(lock).readers_are_discouraged());
+        lock.in_published().note_readers();
+        assert!(lock.in_published().readers_are_discouraged());
+        lock.in_published().note_fast_write();
+        assert!(!lock.in_published().readers_are_discouraged());
     }
 
     #[test]
     fn other_policies_do_not_discourage() {
         let lock = &Lock::new(Policy::HANDOFF);
-        Published::of(lock).set_nonspinnable();
-        assert!(!Published::of(lock).knows_of_vain_spin(Kind::Writer));
+        lock.in_published().set_nonspinnable();
+        assert!(!lock.in_published().knows_of_vain_spin(Kind::Writer));
     }
 }

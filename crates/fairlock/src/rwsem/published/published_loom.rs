@@ -11,7 +11,7 @@ use loom::thread;
 use super::osq::SpinnerQueue;
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
-use crate::rwsem::{Policy, ReaderSpin, RwSem};
+use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
 use crate::wait::{CancelToken, Kind, WaitError};
 
 struct Spun {
@@ -133,26 +133,33 @@ impl Guarded {
 
 /// Without spinning, whose bounds are times, and time stands still under loom:
 /// the queue and the wakes must not depend on it.
-const ASLEEP: Policy =
-    Policy { writer_spin: false, reader_spin: ReaderSpin::Off, ..Policy::HANDOFF };
-const IMMEDIATE: Policy = Policy { handoff_after: Some(Duration::ZERO), ..ASLEEP };
-const PHASE: Policy = Policy { writer_phase: true, ..ASLEEP };
-const ADAPTIVE: Policy = Policy { reader_spin: ReaderSpin::Adaptive, ..ASLEEP };
+const ASLEEP: PublishedPolicy = PublishedPolicy {
+    writer_spin: false,
+    reader_spin: ReaderSpin::Off,
+    ..PublishedPolicy::HANDOFF
+};
+const IMMEDIATE: PublishedPolicy =
+    PublishedPolicy { handoff_after: Some(Duration::ZERO), ..ASLEEP };
+const PHASE: PublishedPolicy = PublishedPolicy { writer_phase: true, ..ASLEEP };
+const ADAPTIVE: PublishedPolicy = PublishedPolicy { reader_spin: ReaderSpin::Adaptive, ..ASLEEP };
 /// Deadlines that pass while the model runs.
-const SOON_ADAPTIVE: Policy =
-    Policy { handoff_after: Some(Duration::from_micros(200)), ..ADAPTIVE };
-const IMMEDIATE_PHASE: Policy = Policy { writer_phase: true, ..IMMEDIATE };
+const SOON_ADAPTIVE: PublishedPolicy =
+    PublishedPolicy { handoff_after: Some(Duration::from_micros(200)), ..ADAPTIVE };
+const IMMEDIATE_PHASE: PublishedPolicy = PublishedPolicy { writer_phase: true, ..IMMEDIATE };
 
 /// Each thread pays its visits; a lost wake-up is a deadlock, which loom
 /// reports. At the end nothing is left in the word.
-fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
+fn model(policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
     model_in_favour_of(Kind::Reader, policy, threads);
 }
 
 /// The same, where one side holds back at first if the policy is adaptive.
-fn model_in_favour_of(side: Kind, policy: Policy, threads: &'static [&'static [Visit]]) {
+fn model_in_favour_of(side: Kind, policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
     loom::model(move || {
-        let guarded = Arc::new(Guarded { lock: RwSem::new(policy), value: UnsafeCell::new(0) });
+        let guarded = Arc::new(Guarded {
+            lock: RwSem::new(Policy::published(policy)),
+            value: UnsafeCell::new(0),
+        });
         guarded.lock.favour.set_side(side);
         let pay = |guarded: &Guarded, visits: &[Visit]| {
             for &visit in visits {

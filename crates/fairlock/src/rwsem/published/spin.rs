@@ -278,19 +278,19 @@ pub(in crate::rwsem::published) fn read_stealable(word: usize) -> bool {
 mod tests {
     use super::*;
     use crate::platform::Native;
-    use crate::rwsem::{Policy, RwSem};
+    use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;
 
     fn lock(reader_spin: ReaderSpin) -> Lock {
-        Lock::new(Policy { reader_spin, ..Policy::HANDOFF })
+        Lock::new(Policy::published(PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF }))
     }
 
     /// A lock with this word, and what a reader at the head of the spinners makes of it.
     fn joins(word: usize) -> bool {
         let lock = lock(ReaderSpin::On);
         lock.word.store(word, Ordering::Relaxed);
-        let stolen = matches!(Published::of(&lock).look(Kind::Reader), Look::Stolen);
+        let stolen = matches!(lock.in_published().look(Kind::Reader), Look::Stolen);
         let expected = if stolen { word + READER } else { word };
         assert_eq!(lock.word.load(Ordering::Relaxed), expected);
         stolen
@@ -308,15 +308,15 @@ mod tests {
         for reader_spin in [ReaderSpin::One, ReaderSpin::On] {
             let lock = lock(reader_spin);
             assert!(
-                Published::of(&lock).readers_hold_back(READER)
-                    && Published::of(&lock).readers_hold_back(READER | WAITERS)
+                lock.in_published().readers_hold_back(READER)
+                    && lock.in_published().readers_hold_back(READER | WAITERS)
             );
             assert!(
-                !Published::of(&lock).readers_hold_back(WRITER_LOCKED)
-                    && !Published::of(&lock).readers_hold_back(0)
+                !lock.in_published().readers_hold_back(WRITER_LOCKED)
+                    && !lock.in_published().readers_hold_back(0)
             );
         }
-        assert!(!Published::of(&lock(ReaderSpin::Always)).readers_hold_back(READER | WAITERS));
+        assert!(!lock(ReaderSpin::Always).in_published().readers_hold_back(READER | WAITERS));
     }
 
     #[test]
@@ -324,9 +324,9 @@ mod tests {
         let me = Native::thread();
         let steals = |reader_spin| {
             let lock = lock(reader_spin);
-            let alone = Published::of(&lock).readers_steal();
+            let alone = lock.in_published().readers_steal();
             assert!(lock.spinners.queue.enter(me, 0));
-            let beside_a_spinner = Published::of(&lock).readers_steal();
+            let beside_a_spinner = lock.in_published().readers_steal();
             lock.spinners.queue.leave(me);
             (alone, beside_a_spinner)
         };

@@ -1,7 +1,7 @@
 //! The time-keeping of tenures: a pure state machine, changed under the queue lock only.
 //!
 //! How long a tenure lasts: what lets all who want the lock be served within
-//! `handoff_after`, and no more than the other side used of its last tenure if it gave
+//! its aim, and no more than the other side used of its last tenure if it gave
 //! that up (an occasional writer interrupts readers soon, and for a moment); but not less
 //! than the measured cost of a handoff divided by the budget.
 //!
@@ -259,12 +259,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rwsem::Policy;
+    use crate::rwsem::TenurePolicy;
 
-    const SHAPE: TenureShape = match Policy::DEFAULT.tenure() {
-        Some(shape) => shape,
-        None => panic!(),
-    };
+    const SHAPE: TenureShape = TenurePolicy::DEFAULT.shape();
 
     fn waiting(readers: usize, writers: usize) -> Waiting {
         Waiting { threads: readers + writers, sides: [readers > 0, writers > 0] }

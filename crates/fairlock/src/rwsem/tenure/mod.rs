@@ -52,7 +52,7 @@ pub(super) use clock::TenureClock;
 pub(super) use mode::Modes;
 
 use super::RwSem;
-use super::policy::TenureShape;
+use super::policy::{TenurePolicy, TenureShape};
 use super::queued::LockedQueue;
 use super::upgrade::wake_upgrader;
 use super::word::{
@@ -213,14 +213,14 @@ pub(super) struct InTenure<'a, P: Platform> {
 impl<'a, P: Platform> InTenure<'a, P> {
     /// The lock as the discipline sees it.
     #[inline(always)]
-    pub(super) fn of(lock: &'a RwSem<P>, shape: TenureShape) -> Self {
+    pub(super) fn of(lock: &'a RwSem<P>, policy: TenurePolicy) -> Self {
         Self {
             word: &lock.word,
             holder: &lock.holder,
             queue: &lock.queue,
             events: &lock.events,
-            shape,
-            priorities: lock.policy.priorities,
+            shape: policy.shape(),
+            priorities: policy.priorities,
         }
     }
 }

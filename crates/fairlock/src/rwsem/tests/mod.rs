@@ -18,7 +18,7 @@ use std::thread;
 use fairlock_testing::{end, join, rounds, scope, until};
 
 use super::word::{HANDOFF, flag_queue};
-use super::{Policy, ReaderSpin, RwSem};
+use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
 use crate::platform::{Native, Platform};
 use crate::wait::{CancelToken, Kind, WaitError};
 
@@ -27,17 +27,29 @@ pub(super) type Lock = RwSem<Native>;
 /// Both disciplines, each with its handoff now and then and as often as it can be.
 const POLICIES: [(&str, Policy); 6] = [
     ("handoff", Policy::HANDOFF),
-    ("adaptive", Policy { reader_spin: ReaderSpin::Adaptive, ..Policy::HANDOFF }),
+    (
+        "adaptive",
+        Policy::published(PublishedPolicy {
+            reader_spin: ReaderSpin::Adaptive,
+            ..PublishedPolicy::HANDOFF
+        }),
+    ),
     ("writer phase", Policy::WRITER_PHASE),
-    ("immediate", Policy { handoff_after: Some(Duration::ZERO), ..Policy::WRITER_PHASE }),
+    (
+        "immediate",
+        Policy::published(PublishedPolicy {
+            handoff_after: Some(Duration::ZERO),
+            ..PublishedPolicy::WRITER_PHASE
+        }),
+    ),
     ("tenure", Policy::DEFAULT),
     (
         "short tenure",
-        Policy {
-            handoff_after: Some(Duration::ZERO),
-            handoff_budget: Some(100),
-            ..Policy::DEFAULT
-        },
+        Policy::tenure(TenurePolicy {
+            aim: Duration::ZERO,
+            budget: Percent::new(100).unwrap(),
+            ..TenurePolicy::DEFAULT
+        }),
     ),
 ];
 

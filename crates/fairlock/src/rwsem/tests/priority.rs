@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use super::*;
 
 const POLICIES: [Policy; 3] = [
-    Policy { priorities: true, ..Policy::DEFAULT },
-    Policy { priorities: true, ..Policy::WRITER_PHASE },
-    Policy { priorities: true, ..Policy::UNFAIR },
+    Policy::DEFAULT.with_priorities(),
+    Policy::WRITER_PHASE.with_priorities(),
+    Policy::UNFAIR.with_priorities(),
 ];
 
 /// The calling thread under `SCHED_FIFO`. Whether the system allows it.

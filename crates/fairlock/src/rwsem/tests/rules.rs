@@ -67,7 +67,8 @@ fn rule_04_handoff_set_twice_leaves_no_other_bit() {
 /// their deadlines, so running threads may steal again.
 #[test]
 fn handoff_ends_when_the_head_takes_the_lock() {
-    let policy = Policy { handoff_after: None, ..Policy::HANDOFF };
+    let policy =
+        Policy::published(PublishedPolicy { handoff_after: None, ..PublishedPolicy::HANDOFF });
     for first in [Kind::Writer, Kind::Reader] {
         let lock = &Lock::new(policy);
         let (taken, seen) = (Barrier::new(2), Barrier::new(2));

@@ -82,7 +82,7 @@ fn reader_is_served_among_writers_that_downgrade() {
 fn lock_that_readers_left_idle_is_taken_before_the_tenure_ends() {
     // Not within the test's patience.
     const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
-    let lock = &Lock::new(Policy { handoff_after: Some(LONG), ..Policy::DEFAULT });
+    let lock = &Lock::new(Policy::tenure(TenurePolicy { aim: LONG, ..TenurePolicy::DEFAULT }));
     for kind in [Kind::Writer, Kind::Reader] {
         if kind == Kind::Writer {
             lock.write()
@@ -111,7 +111,7 @@ fn tenure_of_any_length_is_a_tenure() {
         Duration::from_nanos(u64::MAX) + Duration::from_nanos(3),
     ];
     for after in ages {
-        let lock = &Lock::new(Policy { handoff_after: Some(after), ..Policy::DEFAULT });
+        let lock = &Lock::new(Policy::tenure(TenurePolicy { aim: after, ..TenurePolicy::DEFAULT }));
         let planned = lock.planned_wait_ns(1).unwrap();
         assert!(planned >= i64::MAX as u64 / 2, "{after:?}: {planned}");
         lock.read();
@@ -124,7 +124,10 @@ fn tenure_of_any_length_is_a_tenure() {
             unsafe { lock.unlock_read_fair() };
             join(writer);
         });
-        let lock = &Lock::new(Policy { handoff_after: Some(after), ..Policy::HANDOFF });
+        let lock = &Lock::new(Policy::published(PublishedPolicy {
+            handoff_after: Some(after),
+            ..PublishedPolicy::HANDOFF
+        }));
         lock.write();
         scope(|s| {
             let writer = s.spawn(|| visit(lock, Kind::Writer));

@@ -8,17 +8,20 @@ use fairlock_testing::{join, scope, until};
 
 use super::TurnEnd;
 use crate::platform::{Native, Platform};
-use crate::rwsem::published::Published;
 use crate::rwsem::tests::{Lock, assert_free, soon, visit, waiters, word};
 use crate::rwsem::word::{HANDOFF, WRITER_PHASE};
-use crate::rwsem::{Policy, ReaderSpin};
+use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin};
 use crate::wait::Kind;
 
 /// A week: what happens within a test's patience does not wait for this.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
 fn adaptive(handoff_after: Option<Duration>) -> Lock {
-    Lock::new(Policy { reader_spin: ReaderSpin::Adaptive, handoff_after, ..Policy::HANDOFF })
+    Lock::new(Policy::published(PublishedPolicy {
+        reader_spin: ReaderSpin::Adaptive,
+        handoff_after,
+        ..PublishedPolicy::HANDOFF
+    }))
 }
 
 /// Runs `then` while the caller holds the lock for reading, with a writer queued; the
@@ -99,7 +102,7 @@ fn writers_past_their_deadlines_keep_readers_out() {
     let lock = &adaptive(Some(Duration::from_millis(5)));
     beside_a_queued_writer(lock, || {
         until(|| word(lock) & HANDOFF != 0);
-        Published::of(lock).wake_after_release();
+        lock.in_published().wake_after_release();
         assert!(word(lock) & WRITER_PHASE != 0);
         leave(lock);
     });
@@ -171,7 +174,7 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
             let now = Native::now();
             let (least, in_time) = lock.with_queue(|q| {
                 q.turns.begin(Kind::Writer, now - TURN_NS);
-                Published::of(lock).count_reads(q, 1);
+                lock.in_published().count_reads(q, 1);
                 let least = lock.favour.least(now);
                 // Longer than the writer's deadline.
                 lock.favour.set_least(soon(LONG.as_millis() as u64));
@@ -181,10 +184,10 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
             was_in_time.set(in_time);
             if in_time {
                 thread::sleep(Duration::from_millis(10));
-                Published::of(lock).wake_after_release();
+                lock.in_published().wake_after_release();
                 assert_eq!(word(lock) & (HANDOFF | WRITER_PHASE), 0);
                 lock.favour.set_least(0);
-                Published::of(lock).wake_after_release();
+                lock.in_published().wake_after_release();
                 until(|| word(lock) & HANDOFF != 0);
             }
             leave(lock);
