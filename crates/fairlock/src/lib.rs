@@ -28,10 +28,8 @@
 //!
 //! Code written for `parking_lot` needs another `use` line for these four, [`FairMutex`],
 //! [`ReentrantMutex`], [`Once`] and their guards, and nothing else; the names are those of its
-//! version 0.13. It does not get far if it uses
-//! what is not here:
-//!
-//! * deadlock detection.
+//! version 0.13. The feature `deadlock_detection` brings `deadlock::check_deadlock`, which finds
+//! threads that wait for each other; without it nothing is noted for that.
 //!
 //! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …), `serde` and `owning_ref` are features
 //! of the same names. Guards stay on their thread, unless the feature `send_guard` is on: so one that
@@ -130,6 +128,11 @@ extern crate std;
 pub mod condvar;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod const_new;
+#[cfg(all(feature = "deadlock_detection", not(fairlock_loom)))]
+pub mod deadlock;
+#[cfg(not(all(feature = "deadlock_detection", not(fairlock_loom))))]
+#[path = "deadlock/off.rs"]
+mod deadlock;
 pub mod events;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod fair_mutex;

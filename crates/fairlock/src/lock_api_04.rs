@@ -34,6 +34,8 @@ pub use lock_api_v04::{
     ArcRwLockWriteGuard,
 };
 
+#[cfg(feature = "deadlock_detection")]
+pub use crate::deadlock;
 use crate::platform::{Native, deadline_after};
 use crate::wait::WaitContext;
 use crate::{GuardMarker, RawCondvar};

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::GuardMarker;
 
 use crate::CancelToken;
+use crate::deadlock::{self, Mode};
 use crate::platform::{Native, deadline_after};
 use crate::thin::ThinMutex;
 use crate::wait::{WaitContext, WaitError};
@@ -80,14 +81,20 @@ impl RawMutex {
         &self.0
     }
 
+    #[inline]
+    fn taken(&self) -> GuardMarker {
+        deadlock::acquired(self, Mode::Exclusive);
+        GuardMarker::new()
+    }
+
     fn lock_within(&self, until: &WaitContext<'_, Native>) -> Result<GuardMarker, WaitError> {
-        self.0.lock_within(until).map(|()| GuardMarker::new())
+        self.0.lock_within(until).map(|()| self.taken())
     }
 
     fn lock_for(&self, timeout: Duration) -> Result<GuardMarker, WaitError> {
         // A lock that is free is taken without a look at the clock.
         if self.0.take_thin() {
-            return Ok(GuardMarker::new());
+            return Ok(self.taken());
         }
         self.lock_within(&WaitContext::until(deadline_after::<Native>(timeout)))
     }
@@ -103,17 +110,19 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) -> GuardMarker {
-        self.0.lock();
+        let attempt = || self.0.try_lock();
+        deadlock::acquire(self, Mode::Exclusive, attempt, || self.0.lock());
         GuardMarker::new()
     }
 
     #[inline]
     fn try_lock(&self) -> Option<GuardMarker> {
-        self.0.try_lock().then(GuardMarker::new)
+        self.0.try_lock().then(|| self.taken())
     }
 
     #[inline]
     unsafe fn unlock(&self, _guard: GuardMarker) {
+        deadlock::releases(self, Mode::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock() }
     }
@@ -127,6 +136,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 // SAFETY: as for `RawMutex`.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     unsafe fn unlock_fair(&self, _guard: GuardMarker) {
+        deadlock::releases(self, Mode::Exclusive);
         // SAFETY: the guard proves that the lock is held.
         unsafe { self.0.unlock_fair() }
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::GuardMarker;
 
 use super::ThinCondvar;
+use crate::deadlock;
 use crate::platform::{Native, deadline_after};
 use crate::wait::{WaitContext, WaitError};
 use crate::{CancelToken, MutexGuard, RawMutex};
@@ -59,7 +60,7 @@ unsafe impl lock_api::RawCondvar for RawCondvar {
 
     unsafe fn wait(&self, mutex: &RawMutex, _guard: &mut GuardMarker) {
         // SAFETY: the guard stands for an acquisition of the mutex.
-        unsafe { self.0.wait(mutex.thin()) }
+        deadlock::acquire_again(mutex, || unsafe { self.0.wait(mutex.thin()) });
     }
 
     fn notify_one(&self) -> bool {
@@ -96,7 +97,8 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
     ) -> bool {
         let deadline = deadline_after::<Native>(*timeout);
         // SAFETY: the guard stands for an acquisition of the mutex.
-        unsafe { self.0.wait_until(mutex.thin(), deadline) }.is_err()
+        let wait = || unsafe { self.0.wait_until(mutex.thin(), deadline) };
+        deadlock::acquire_again(mutex, wait).is_err()
     }
 }
 
@@ -160,6 +162,6 @@ fn wait<T: ?Sized>(
     // guard guards before that, as it is borrowed.
     unsafe {
         let mutex = MutexGuard::mutex(guard).raw();
-        condvar.raw().0.wait_within(mutex.thin(), until)
+        deadlock::acquire_again(mutex, || condvar.raw().0.wait_within(mutex.thin(), until))
     }
 }

@@ -6,6 +6,7 @@ use lock_api::{RawRwLock as RawLock, RwLockWriteGuard as WriteGuard};
 use lock_api::{RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 
 use crate::GuardMarker;
+use crate::deadlock::{self, Mode};
 use crate::events::EventCounts;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
@@ -427,22 +428,35 @@ macro_rules! raw_rwlock_ext {
             }
 
             fn try_read_recursive(&self) -> bool {
-                $lock::try_read_recursive(self)
+                let taken = $lock::try_read_recursive(self);
+                if taken {
+                    deadlock::acquired(self, Mode::Shared);
+                }
+                taken
             }
 
             #[inline]
             fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-                $lock::read_with(self, context)
+                $lock::read_with(self, context)?;
+                deadlock::acquired(self, Mode::Shared);
+                Ok(())
             }
 
             #[inline]
             fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-                $lock::write_with(self, context)
+                $lock::write_with(self, context)?;
+                deadlock::acquired(self, Mode::Exclusive);
+                Ok(())
             }
 
             #[inline]
             fn read_recursive_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-                $lock::read_recursive_with(self, context)
+                if !context.can_end() {
+                    deadlock::waits(self, Mode::Shared);
+                }
+                $lock::read_recursive_with(self, context)?;
+                deadlock::acquired(self, Mode::Shared);
+                Ok(())
             }
         }
     };

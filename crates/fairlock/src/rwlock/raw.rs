@@ -5,6 +5,7 @@ use lock_api::RawRwLock as RawLock;
 #[cfg(feature = "std")]
 use super::ext::{read_for, time_until, write_for};
 use crate::GuardMarker;
+use crate::deadlock::{self, Mode};
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
 use crate::platform::{ConstZero, Platform};
@@ -31,34 +32,42 @@ macro_rules! raw_rwlock {
 
             #[inline]
             fn lock_shared(&self) -> GuardMarker {
-                self.read();
+                deadlock::acquire(self, Mode::Shared, || self.try_read(), || self.read());
                 GuardMarker::new()
             }
 
             #[inline]
             fn try_lock_shared(&self) -> Option<GuardMarker> {
-                self.try_read().then(GuardMarker::new)
+                self.try_read().then(|| {
+                    deadlock::acquired(self, Mode::Shared);
+                    GuardMarker::new()
+                })
             }
 
             #[inline]
             unsafe fn unlock_shared(&self, _guard: GuardMarker) {
+                deadlock::releases(self, Mode::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read() }
             }
 
             #[inline]
             fn lock_exclusive(&self) -> GuardMarker {
-                self.write();
+                deadlock::acquire(self, Mode::Exclusive, || self.try_write(), || self.write());
                 GuardMarker::new()
             }
 
             #[inline]
             fn try_lock_exclusive(&self) -> Option<GuardMarker> {
-                self.try_write().then(GuardMarker::new)
+                self.try_write().then(|| {
+                    deadlock::acquired(self, Mode::Exclusive);
+                    GuardMarker::new()
+                })
             }
 
             #[inline]
             unsafe fn unlock_exclusive(&self, _guard: GuardMarker) {
+                deadlock::releases(self, Mode::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write() }
             }
@@ -80,11 +89,13 @@ macro_rules! raw_rwlock {
             Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
             unsafe fn unlock_shared_fair(&self, _guard: GuardMarker) {
+                deadlock::releases(self, Mode::Shared);
                 // SAFETY: the guard stands for a read acquisition.
                 unsafe { self.unlock_read_fair() }
             }
 
             unsafe fn unlock_exclusive_fair(&self, _guard: GuardMarker) {
+                deadlock::releases(self, Mode::Exclusive);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { self.unlock_write_fair() }
             }
@@ -97,6 +108,7 @@ macro_rules! raw_rwlock {
             Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
             unsafe fn downgrade(&self, guard: GuardMarker) -> GuardMarker {
+                deadlock::changes(self, Mode::Exclusive, Mode::Shared);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade(self) };
                 guard

@@ -8,6 +8,7 @@ use lock_api::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGu
 use super::RawRwLock;
 use super::ext::{read_recursive_for, time_until};
 use crate::GuardMarker;
+use crate::deadlock::{self, Mode};
 
 /// The raw lock of [`RecursiveRwLock`]: a [`RawRwLock`] whose every read is a recursive one.
 #[derive(Debug)]
@@ -59,13 +60,17 @@ unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
 
     #[inline]
     fn lock_shared(&self) -> GuardMarker {
-        self.0.read_recursive();
+        let attempt = || self.0.try_read_recursive();
+        deadlock::acquire(&self.0, Mode::Shared, attempt, || self.0.read_recursive());
         GuardMarker::new()
     }
 
     #[inline]
     fn try_lock_shared(&self) -> Option<GuardMarker> {
-        self.0.try_read_recursive().then(GuardMarker::new)
+        self.0.try_read_recursive().then(|| {
+            deadlock::acquired(&self.0, Mode::Shared);
+            GuardMarker::new()
+        })
     }
 
     #[inline]

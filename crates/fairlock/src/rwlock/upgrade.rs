@@ -5,6 +5,7 @@ use lock_api::RawRwLock as RawLock;
 #[cfg(feature = "std")]
 use super::ext::time_until;
 use crate::GuardMarker;
+use crate::deadlock::{self, Mode};
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
@@ -26,17 +27,22 @@ macro_rules! raw_rwlock_upgrade {
 
             #[inline]
             fn lock_upgradable(&self) -> GuardMarker {
-                self.upgradable_read();
+                let attempt = || self.try_upgradable_read();
+                deadlock::acquire(self, Mode::Upgradable, attempt, || self.upgradable_read());
                 GuardMarker::new()
             }
 
             #[inline]
             fn try_lock_upgradable(&self) -> Option<GuardMarker> {
-                self.try_upgradable_read().then(GuardMarker::new)
+                self.try_upgradable_read().then(|| {
+                    deadlock::acquired(self, Mode::Upgradable);
+                    GuardMarker::new()
+                })
             }
 
             #[inline]
             unsafe fn unlock_upgradable(&self, _guard: GuardMarker) {
+                deadlock::releases(self, Mode::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable(self) }
             }
@@ -44,14 +50,21 @@ macro_rules! raw_rwlock_upgrade {
             #[inline]
             unsafe fn upgrade(&self, guard: GuardMarker) -> GuardMarker {
                 // SAFETY: as above.
-                unsafe { $lock::upgrade(self) };
+                let attempt = || unsafe { $lock::try_upgrade(self) };
+                // SAFETY: as above.
+                deadlock::upgrade(self, attempt, || unsafe { $lock::upgrade(self) });
                 guard
             }
 
             #[inline]
             unsafe fn try_upgrade(&self, guard: GuardMarker) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: as above.
-                if unsafe { $lock::try_upgrade(self) } { Ok(guard) } else { Err(guard) }
+                if unsafe { $lock::try_upgrade(self) } {
+                    deadlock::changes(self, Mode::Upgradable, Mode::Exclusive);
+                    Ok(guard)
+                } else {
+                    Err(guard)
+                }
             }
         }
 
@@ -61,6 +74,7 @@ macro_rules! raw_rwlock_upgrade {
             Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
             unsafe fn unlock_upgradable_fair(&self, _guard: GuardMarker) {
+                deadlock::releases(self, Mode::Upgradable);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::unlock_upgradable_fair(self) }
             }
@@ -72,12 +86,14 @@ macro_rules! raw_rwlock_upgrade {
             Self: RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker>,
         {
             unsafe fn downgrade_upgradable(&self, guard: GuardMarker) -> GuardMarker {
+                deadlock::changes(self, Mode::Upgradable, Mode::Shared);
                 // SAFETY: the guard stands for an upgradable acquisition.
                 unsafe { $lock::downgrade_upgradable(self) };
                 guard
             }
 
             unsafe fn downgrade_to_upgradable(&self, guard: GuardMarker) -> GuardMarker {
+                deadlock::changes(self, Mode::Exclusive, Mode::Upgradable);
                 // SAFETY: the guard stands for a write acquisition.
                 unsafe { $lock::downgrade_to_upgradable(self) };
                 guard
@@ -97,7 +113,10 @@ macro_rules! raw_rwlock_upgrade {
                 // A lock that is free is taken without a look at the clock.
                 let taken = self.try_upgradable_read()
                     || self.upgradable_read_until(deadline_after::<P>(timeout)).is_ok();
-                taken.then(GuardMarker::new)
+                taken.then(|| {
+                    deadlock::acquired(self, Mode::Upgradable);
+                    GuardMarker::new()
+                })
             }
 
             fn try_lock_upgradable_until(
@@ -117,7 +136,12 @@ macro_rules! raw_rwlock_upgrade {
                     $lock::try_upgrade(self)
                         || self.upgrade_until(deadline_after::<P>(timeout)).is_ok()
                 };
-                if upgraded { Ok(guard) } else { Err(guard) }
+                if upgraded {
+                    deadlock::changes(self, Mode::Upgradable, Mode::Exclusive);
+                    Ok(guard)
+                } else {
+                    Err(guard)
+                }
             }
 
             unsafe fn try_upgrade_until(

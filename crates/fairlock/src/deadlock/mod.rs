@@ -1,0 +1,358 @@
+//! Deadlocks: which threads wait for each other, and where (feature `deadlock_detection`).
+//!
+//! With the feature on, each thread notes which locks it holds, and, when it has to wait for
+//! one without an end, for which and from where. [`check_deadlock`] looks for circles in that.
+//! For builds that look for a fault: each acquisition and release takes a lock of the
+//! thread's own, and each wait captures a backtrace. With the feature off nothing is noted.
+//!
+//! The interface is `parking_lot`'s.
+//!
+//! # What is found
+//!
+//! Circles of threads each of which waits, for as long as it takes, for a lock that the next
+//! one holds: [`Mutex`](crate::Mutex), [`FairMutex`](crate::FairMutex),
+//! [`ReentrantMutex`](crate::ReentrantMutex), [`RwLock`](crate::RwLock) and
+//! [`RecursiveRwLock`](crate::RecursiveRwLock), upgrades, and a thread that waits for what it
+//! holds itself. A thread that waits for a [`Condvar`](crate::Condvar) waits for the mutex that
+//! it let go, notified or not: it cannot go on without.
+//!
+//! What is reported is a deadlock: none of its threads can go on, unless somebody releases a
+//! lock for them by force.
+//!
+//! # What is not found
+//!
+//! * Readers that wait behind a writer which waits for readers: a thread that reads a
+//!   [`RwLock`](crate::RwLock) again while it reads. A reader is taken to wait for a writer that
+//!   holds the lock, and for nobody else.
+//! * A notification of a [`Condvar`](crate::Condvar) that never comes, a [`Once`](crate::Once), a
+//!   thread that is joined, a channel, or a lock that is not this crate's.
+//! * Waits that can end, by a deadline, a signal or a token: they do. While such a thread waits,
+//!   nobody is told that it keeps others waiting for ever.
+//! * Range locks, and locks used by their raw methods (`RawRwLock::read`, ticket locks).
+//!
+//! A guard that is dropped by another thread than took it (feature `send_guard`) is taken off
+//! whichever thread holds the lock so: with several readers that may be the wrong one.
+
+use std::backtrace::Backtrace;
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec::Vec;
+
+/// A thread that waits for another one of its circle.
+#[derive(Debug, Clone)]
+pub struct DeadlockedThread {
+    thread_id: usize,
+    backtrace: Arc<Backtrace>,
+}
+
+impl DeadlockedThread {
+    /// The system's number of the thread on Linux, as debuggers show it; elsewhere a number
+    /// that no other live thread has.
+    pub fn thread_id(&self) -> usize {
+        self.thread_id
+    }
+
+    /// From where it waits. Captured whatever `RUST_BACKTRACE` says.
+    pub fn backtrace(&self) -> &Backtrace {
+        &self.backtrace
+    }
+}
+
+/// Looks for deadlocks that have come about since the last call: one list for each, in which
+/// every thread waits for the next one, and the last for the first.
+///
+/// Of several circles that share threads one is reported. All threads that acquire or release a lock
+/// wait meanwhile, for some microseconds.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fairlock::deadlock;
+///
+/// std::thread::spawn(|| {
+///     loop {
+///         for threads in deadlock::check_deadlock() {
+///             for thread in threads {
+///                 eprintln!("thread {} waits:\n{}", thread.thread_id(), thread.backtrace());
+///             }
+///         }
+///         std::thread::sleep(Duration::from_secs(10));
+///     }
+/// });
+/// ```
+pub fn check_deadlock() -> Vec<Vec<DeadlockedThread>> {
+    unnoted(look).unwrap_or_default()
+}
+
+fn look() -> Vec<Vec<DeadlockedThread>> {
+    let records = locked(&RECORDS);
+    // All at the same instant, or threads might be seen to hold what they did one after the
+    // other. A thread that was granted its lock and did not note that yet still seems to
+    // wait; but then nobody is in its way, nor seems to be, as a release is noted before.
+    let mut threads: Vec<_> = records.iter().map(|record| locked(&record.state)).collect();
+    let next: Vec<_> = threads.iter().map(|thread| in_the_way(thread, &threads)).collect();
+    let mut found = Vec::new();
+    for circle in circles(&next) {
+        let mut is_new = false;
+        let mut list = Vec::new();
+        for thread in circle {
+            if let Some(wait) = &mut threads[thread].waits {
+                is_new |= !core::mem::replace(&mut wait.reported, true);
+                let backtrace = wait.backtrace.clone();
+                list.push(DeadlockedThread { thread_id: records[thread].thread_id, backtrace });
+            }
+        }
+        if is_new {
+            found.push(list);
+        }
+    }
+    found
+}
+
+/// How a lock is held, or wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Shared,
+    Upgradable,
+    Exclusive,
+}
+
+impl Mode {
+    /// Whether who wants a lock in this mode waits for a holder in that one. Those that come
+    /// to it at the same time do not.
+    fn waits_for(self, held: Mode) -> bool {
+        match self {
+            Mode::Shared => held == Mode::Exclusive,
+            Mode::Upgradable => held != Mode::Shared,
+            Mode::Exclusive => true,
+        }
+    }
+}
+
+/// Takes a lock: by `attempt` if that succeeds, else by `wait`, which does not end without it.
+pub(crate) fn acquire<L>(
+    lock: &L,
+    mode: Mode,
+    attempt: impl FnOnce() -> bool,
+    wait: impl FnOnce(),
+) {
+    if !attempt() {
+        waits(lock, mode);
+        wait();
+    }
+    acquired(lock, mode);
+}
+
+/// The same for who has the lock as an upgradable reader, and wants it alone.
+pub(crate) fn upgrade<L>(lock: &L, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
+    if !attempt() {
+        note_wait(lock, Mode::Exclusive, true);
+        wait();
+    }
+    changes(lock, Mode::Upgradable, Mode::Exclusive);
+}
+
+/// For who has a lock alone: lets it go, and has it again when `wait` returns.
+pub(crate) fn acquire_again<L, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
+    releases(lock, Mode::Exclusive);
+    waits(lock, Mode::Exclusive);
+    let result = wait();
+    acquired(lock, Mode::Exclusive);
+    result
+}
+
+/// The lock was taken.
+pub(crate) fn acquired<L>(lock: &L, mode: Mode) {
+    note(|thread| {
+        thread.waits = None;
+        thread.holds.push((address(lock), mode));
+    });
+}
+
+/// The lock will be held in another mode. Before it is, if others can have it then.
+pub(crate) fn changes<L>(lock: &L, from: Mode, to: Mode) {
+    note(|thread| {
+        thread.waits = None;
+        thread.take(address(lock), from);
+        thread.holds.push((address(lock), to));
+    });
+}
+
+/// The lock will be released: before it is.
+pub(crate) fn releases<L>(lock: &L, mode: Mode) {
+    let lock = address(lock);
+    if note(|thread| thread.take(lock, mode)) == Some(false) {
+        // Taken by another thread.
+        unnoted(|| locked(&RECORDS).iter().any(|record| locked(&record.state).take(lock, mode)));
+    }
+}
+
+/// The lock is waited for until it is [`acquired`].
+pub(crate) fn waits<L>(lock: &L, mode: Mode) {
+    note_wait(lock, mode, false);
+}
+
+fn note_wait<L>(lock: &L, mode: Mode, upgrades: bool) {
+    let Some(backtrace) = unnoted(|| Arc::new(Backtrace::force_capture())) else { return };
+    let wait = Wait { lock: address(lock), mode, upgrades, backtrace, reported: false };
+    note(|thread| thread.waits = Some(wait));
+}
+
+/// All threads that have used a lock and have not ended.
+static RECORDS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+
+struct Record {
+    thread_id: usize,
+    /// Locked by its thread, and by others only under [`RECORDS`].
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    holds: Vec<(usize, Mode)>,
+    waits: Option<Wait>,
+}
+
+struct Wait {
+    lock: usize,
+    mode: Mode,
+    /// It has the lock as the upgradable reader meanwhile.
+    upgrades: bool,
+    backtrace: Arc<Backtrace>,
+    reported: bool,
+}
+
+impl State {
+    /// Whether it held the lock so: not any more, or once less.
+    fn take(&mut self, lock: usize, mode: Mode) -> bool {
+        let held = self.holds.iter().rposition(|held| *held == (lock, mode));
+        held.map(|place| self.holds.remove(place)).is_some()
+    }
+}
+
+/// The calling thread's record; ends with the thread.
+struct Registration(Arc<Record>);
+
+impl Registration {
+    fn new() -> Self {
+        let record = Record { thread_id: thread_id(), state: Mutex::default() };
+        let record = Arc::new(record);
+        locked(&RECORDS).push(record.clone());
+        Self(record)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        locked(&RECORDS).retain(|record| !Arc::ptr_eq(record, &self.0));
+    }
+}
+
+std::thread_local! {
+    static OWN: Registration = Registration::new();
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f`; but not inside another one: what is done here may use locks of the program's
+/// allocator.
+fn unnoted<R>(f: impl FnOnce() -> R) -> Option<R> {
+    if IS_INSIDE.replace(true) {
+        return None;
+    }
+    let result = f();
+    IS_INSIDE.set(false);
+    Some(result)
+}
+
+/// Changes what is noted of the calling thread; not in destructors of its variables.
+fn note<R>(change: impl FnOnce(&mut State) -> R) -> Option<R> {
+    unnoted(|| OWN.try_with(|own| change(&mut locked(&own.0.state))).ok()).flatten()
+}
+
+fn thread_id() -> usize {
+    #[cfg(target_os = "linux")]
+    return rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs() as usize;
+    #[cfg(not(target_os = "linux"))]
+    lock_api::GetThreadId::nonzero_thread_id(&crate::RawThreadId).get()
+}
+
+fn address<L>(lock: &L) -> usize {
+    core::ptr::from_ref(lock).addr()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Those of `threads` that `thread` cannot go on without.
+fn in_the_way(thread: &State, threads: &[MutexGuard<'_, State>]) -> Vec<usize> {
+    let Some(wait) = &thread.waits else { return Vec::new() };
+    let is_in_the_way = |other: &State| {
+        let own = wait.upgrades && core::ptr::eq(other, thread);
+        other.holds.iter().any(|&(lock, mode)| {
+            lock == wait.lock && wait.mode.waits_for(mode) && !(own && mode == Mode::Upgradable)
+        })
+    };
+    let others = threads.iter().enumerate();
+    others.filter(|(_, other)| is_in_the_way(other)).map(|(number, _)| number).collect()
+}
+
+/// Circles in a graph, none of which has a node of another: all nodes that are in one can reach
+/// one that is returned.
+fn circles(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut found = Vec::new();
+    let mut seen = std::vec![false; next.len()];
+    for start in 0..next.len() {
+        if core::mem::replace(&mut seen[start], true) {
+            continue;
+        }
+        // The path to where the search is, and how many ways from there it has tried.
+        let mut path = std::vec![(start, 0)];
+        while let Some((node, tried)) = path.last_mut() {
+            let Some(&to) = next[*node].get(*tried) else {
+                path.pop();
+                continue;
+            };
+            *tried += 1;
+            if let Some(place) = path.iter().position(|&(node, _)| node == to) {
+                found.push(path.drain(place..).map(|(node, _)| node).collect());
+            } else if !core::mem::replace(&mut seen[to], true) {
+                path.push((to, 0));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_circle_is_found_once() {
+        let none: Vec<Vec<usize>> = Vec::new();
+        assert_eq!(circles(&[vec![1], vec![2], vec![]]), none);
+        assert_eq!(circles(&[vec![0]]), [[0]]);
+        assert_eq!(circles(&[vec![1], vec![2], vec![3], vec![1]]), [[1, 2, 3]]);
+        assert_eq!(circles(&[vec![1], vec![0], vec![0, 3], vec![2]]), [[0, 1], [2, 3]]);
+        // A way that ends nowhere, or in another circle, before one that does not.
+        assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [[0, 2]]);
+        assert_eq!(circles(&[vec![1, 3], vec![2], vec![1], vec![0]]), [[1, 2], [0, 3]]);
+    }
+
+    #[test]
+    fn who_is_in_whose_way() {
+        use Mode::{Exclusive, Shared, Upgradable};
+        let ways = [
+            (Shared, [false, false, true]),
+            (Upgradable, [false, true, true]),
+            (Exclusive, [true, true, true]),
+        ];
+        for (wanted, expected) in ways {
+            assert_eq!(
+                [Shared, Upgradable, Exclusive].map(|held| wanted.waits_for(held)),
+                expected
+            );
+        }
+    }
+}

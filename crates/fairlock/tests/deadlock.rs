@@ -1,0 +1,205 @@
+//! Deadlocks are found, and nothing else is taken for one.
+#![cfg(feature = "deadlock_detection")]
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex as StdMutex, PoisonError};
+
+use fairlock::deadlock::{DeadlockedThread, check_deadlock};
+use fairlock::{
+    Condvar, FairMutex, GuardMarker, Mutex, ReentrantMutex, RwLock, RwLockExt,
+    RwLockUpgradableReadGuard,
+};
+use fairlock_testing::{rounds, scope, until};
+
+/// What is found is so in the whole process.
+static ONE_AT_A_TIME: StdMutex<()> = StdMutex::new(());
+
+/// Two threads take `first` each, and then `second`, by what they are; `release` lets the first
+/// of them go on, once the deadlock was reported. What was reported.
+fn deadlock_of(
+    first: [&(dyn Fn() + Sync); 2],
+    second: [&(dyn Fn() + Sync); 2],
+    release: impl FnOnce(),
+) -> Vec<DeadlockedThread> {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let barrier = Barrier::new(2);
+    let mut found = Vec::new();
+    scope(|s| {
+        for (first, second) in first.into_iter().zip(second) {
+            let barrier = &barrier;
+            s.spawn(move || {
+                first();
+                barrier.wait();
+                second();
+            });
+        }
+        until(|| {
+            found = check_deadlock();
+            !found.is_empty()
+        });
+        assert!(check_deadlock().is_empty(), "it was reported before");
+        release();
+    });
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+/// Of two different threads, and where they wait.
+fn assert_both_sides(threads: &[DeadlockedThread]) {
+    assert_eq!(threads.len(), 2);
+    assert_ne!(threads[0].thread_id(), threads[1].thread_id());
+    for thread in threads {
+        let backtrace = thread.backtrace().to_string();
+        assert!(backtrace.contains("deadlock"), "{backtrace}");
+    }
+}
+
+fn forget<T>(guard: T) {
+    std::mem::forget(guard);
+}
+
+#[test]
+fn two_threads_that_lock_two_mutexes_the_other_way_round() {
+    let (a, b) = (Mutex::new(()), Mutex::new(()));
+    let threads = deadlock_of(
+        [&|| forget(a.lock()), &|| forget(b.lock())],
+        [&|| drop(b.lock()), &|| {
+            drop(a.lock());
+            // SAFETY: this thread forgot the guard.
+            unsafe { b.force_unlock(GuardMarker::new()) };
+        }],
+        // SAFETY: its holder forgot the guard.
+        || unsafe { a.force_unlock(GuardMarker::new()) },
+    );
+    assert_both_sides(&threads);
+}
+
+#[test]
+fn fair_and_reentrant_mutexes() {
+    let (a, b) = (FairMutex::new(()), ReentrantMutex::new(()));
+    let threads = deadlock_of(
+        [&|| forget(a.lock()), &|| forget((b.lock(), b.lock()))],
+        [&|| drop(b.lock()), &|| {
+            drop(a.lock());
+            // SAFETY: this thread forgot the guards.
+            unsafe {
+                b.force_unlock();
+                b.force_unlock();
+            }
+        }],
+        // SAFETY: its holder forgot the guard.
+        || unsafe { a.force_unlock(GuardMarker::new()) },
+    );
+    assert_both_sides(&threads);
+}
+
+#[test]
+fn a_writer_and_a_reader_that_wait_for_each_other() {
+    let (a, b) = (RwLock::new(()), RwLock::new(()));
+    let threads = deadlock_of(
+        [&|| forget(a.write()), &|| forget(b.read())],
+        [&|| drop(b.write()), &|| {
+            drop(a.read());
+            // SAFETY: this thread forgot the guard.
+            unsafe { b.force_unlock_read(GuardMarker::new()) };
+        }],
+        // SAFETY: its holder forgot the guard.
+        || unsafe { a.force_unlock_write(GuardMarker::new()) },
+    );
+    assert_both_sides(&threads);
+}
+
+#[test]
+fn an_upgrade_that_waits_for_a_reader() {
+    let (a, b) = (RwLock::new(()), Mutex::new(()));
+    let threads = deadlock_of(
+        [&|| forget(b.lock()), &|| forget(a.read_recursive())],
+        [&|| drop(RwLockUpgradableReadGuard::upgrade(a.upgradable_read())), &|| {
+            drop(b.lock());
+            // SAFETY: this thread forgot the guard.
+            unsafe { a.force_unlock_read(GuardMarker::new()) };
+        }],
+        // SAFETY: its holder forgot the guard.
+        || unsafe { b.force_unlock(GuardMarker::new()) },
+    );
+    assert_both_sides(&threads);
+}
+
+/// Notified or not: it has to have the mutex again.
+#[test]
+fn a_wait_for_a_notification_whose_mutex_does_not_come_free() {
+    let (a, b, changed) = (Mutex::new(false), Mutex::new(()), Condvar::new());
+    let threads = deadlock_of(
+        [&|| forget(b.lock()), &|| ()],
+        [&|| changed.wait_while(&mut a.lock(), |is_set| !*is_set), &|| {
+            until(|| changed.notify_one());
+            let mut is_set = a.lock();
+            *is_set = true;
+            drop(b.lock());
+        }],
+        // SAFETY: its holder forgot the guard.
+        || unsafe { b.force_unlock(GuardMarker::new()) },
+    );
+    assert_both_sides(&threads);
+}
+
+#[test]
+fn a_thread_that_locks_what_it_holds() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let a = Mutex::new(());
+    scope(|s| {
+        s.spawn(|| {
+            forget(a.lock());
+            drop(a.lock());
+        });
+        let mut found = Vec::new();
+        until(|| {
+            found = check_deadlock();
+            !found.is_empty()
+        });
+        assert_eq!((found.len(), found[0].len()), (1, 1));
+        // SAFETY: its holder forgot the guard.
+        unsafe { a.force_unlock(GuardMarker::new()) };
+    });
+}
+
+/// Many threads that keep an order, wait for each other by a condition variable, read together,
+/// change from one mode to another, and end.
+#[test]
+fn nothing_else_is_taken_for_a_deadlock() {
+    const THREADS: usize = 6;
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (a, b, c) = (Mutex::new(0), RwLock::new(0), Mutex::new(0));
+    let (changed, ended) = (Condvar::new(), AtomicUsize::new(0));
+    scope(|s| {
+        for thread in 0..THREADS {
+            let (a, b, c, changed, ended) = (&a, &b, &c, &changed, &ended);
+            s.spawn(move || {
+                for round in 0..rounds(1_000) {
+                    let mut turn = a.lock();
+                    match (thread + round) % 4 {
+                        0 => *b.write() += 1,
+                        1 => {
+                            let guard = RwLockUpgradableReadGuard::upgrade(b.upgradable_read());
+                            let guard = fairlock::RwLockWriteGuard::downgrade(guard);
+                            *c.lock() += *guard;
+                        }
+                        2 => *c.lock() += *b.read(),
+                        _ => drop((b.read(), c.lock())),
+                    }
+                    *turn += 1;
+                    changed.notify_one();
+                    let timeout = std::time::Duration::from_micros(50);
+                    changed.wait_for(&mut turn, timeout);
+                }
+                ended.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        while ended.load(Ordering::Relaxed) < THREADS {
+            let found = check_deadlock();
+            assert!(found.is_empty(), "{found:?}");
+            std::thread::yield_now();
+        }
+    });
+}
