@@ -7,10 +7,13 @@
  *
  * OBJECTS. Locks, tokens and counters are structs of fixed size with room to grow, which
  * the program puts where it likes: in statics, in its own structs, on the heap. A
- * fairlock_rwlock_t has 768 bytes, a fairlock_mutex_t 192, a fairlock_cond_t 128,
+ * fairlock_rwlock_t has 32 bytes, a fairlock_mutex_t 32, a fairlock_cond_t 40,
  * a fairlock_range_lock_t 1536, and a fairlock_range_t, one for each range held, 96. Nothing has to be called before
  * they are used: the macros FAIRLOCK_*_INIT, {0} and zero bytes (calloc, memset) are a free
  * lock with the default policy. An object must not be copied or moved once it was used.
+ * While threads wait for a lock, or a mutex or condition variable, it has more from a pool of
+ * the library's, which does not shrink, and gives that back after some use that nobody waits
+ * for, when it is destroyed, and at once by fairlock_*_trim.
  * What is in it is no part of the interface. Memory that is neither zero nor was initialised
  * is not a lock.
  *
@@ -173,7 +176,8 @@ struct timespec;
 typedef struct fairlock_policy_t {
   /**
    * How long a waiter is passed over before the lock is handed to it, in nanoseconds:
-   * FAIRLOCK_NEVER (it starves), 0 (a context switch for each acquisition), or more.
+   * FAIRLOCK_NEVER (it starves), 0 (a context switch for each acquisition), or more, up to
+   * nine hours; what is longer is taken for that.
    */
   int64_t handoff_after_ns;
   /**
@@ -218,7 +222,7 @@ typedef struct fairlock_policy_t {
 typedef struct fairlock_rwlock_t {
   uint32_t mark;
   uint32_t preset;
-  uint64_t memory[95];
+  uint64_t memory[3];
 } fairlock_rwlock_t;
 
 /**
@@ -253,7 +257,7 @@ typedef struct fairlock_events_t {
 typedef struct fairlock_mutex_t {
   uint32_t mark;
   uint32_t preset;
-  uint64_t memory[23];
+  uint64_t memory[3];
 } fairlock_mutex_t;
 
 /**
@@ -269,7 +273,7 @@ typedef struct fairlock_mutex_t {
 typedef struct fairlock_cond_t {
   uint32_t mark;
   uint32_t preset;
-  uint64_t memory[15];
+  uint64_t memory[4];
 } fairlock_cond_t;
 
 /**
@@ -391,14 +395,28 @@ FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a lock. Every later call with it returns EINVAL, until it is
- * initialised again. A lock owns nothing outside of itself, so one that is not used any
- * more may also just be forgotten.
+ * initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
+ * if threads have waited for it lately, or if it was used and its policy is not the default
+ * one or it has events of its own. Otherwise nothing.
  *
  * * 0: it is no lock any more.
  * * EBUSY: somebody holds it or waits for it; it is as it was.
  * * EINVAL: not a lock.
  */
 FAIRLOCK_API int fairlock_rwlock_destroy(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
+
+/**
+ * Gives back what the lock has of the library's because threads have waited for it: 640 bytes,
+ * which it gives back by itself after some use that nobody waits for. The lock stays what it
+ * is; others may use it meanwhile.
+ *
+ * * 0: it has nothing of the library's.
+ * * EBUSY: somebody holds it or waits for it.
+ * * ENOTSUP: its policy is not the default one, or it has events of its own. Only destroying
+ *   it gives back what it has.
+ * * EINVAL: not a lock.
+ */
+FAIRLOCK_API int fairlock_rwlock_trim(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
 
 /**
  * Takes the lock for reading; blocks until it has it.
@@ -711,14 +729,29 @@ FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a mutex. Every later call with it returns EINVAL, until it is
- * initialised again. A mutex owns nothing outside of itself, so one that is not used any
- * more may also just be forgotten.
+ * initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+ * if threads have waited for it lately, or if it was used and has batches of a fixed size.
+ * Otherwise nothing.
  *
  * * 0: it is no mutex any more.
  * * EBUSY: somebody holds it or waits for it; it is as it was.
  * * EINVAL: not a mutex.
  */
 FAIRLOCK_API int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
+
+/**
+ * Gives back what the mutex has of the library's because threads have waited for it: 128 bytes,
+ * which it gives back by itself after some use that nobody waits for. The mutex stays what it
+ * is; others may use it meanwhile.
+ *
+ * * 0: it has nothing of the library's.
+ * * EBUSY: somebody holds it or waits for it.
+ * * ENOTSUP: it has batches of a fixed size. Only destroying it gives back what it has.
+ * * EINVAL: not a mutex.
+ */
+FAIRLOCK_API
+int fairlock_mutex_trim(struct fairlock_mutex_t *mutex)
+FAIRLOCK_NOTHROW;
 
 /**
  * Takes the mutex; blocks until it has it.
@@ -826,14 +859,24 @@ FAIRLOCK_API int fairlock_cond_init(struct fairlock_cond_t *cond) FAIRLOCK_NOTHR
 
 /**
  * Ends the use of a condition variable. Every later call with it returns EINVAL, until it is
- * initialised again. It owns nothing outside of itself, so one that is not used any more may
- * also just be forgotten.
+ * initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+ * if threads have met at it lately. Otherwise nothing.
  *
  * * 0: it is no condition variable any more.
  * * EBUSY: somebody waits for it; it is as it was.
  * * EINVAL: not a condition variable.
  */
 FAIRLOCK_API int fairlock_cond_destroy(struct fairlock_cond_t *cond) FAIRLOCK_NOTHROW;
+
+/**
+ * Gives back what the condition variable has of the library's because threads have met at it:
+ * 128 bytes. It stays what it is; others may use it meanwhile.
+ *
+ * * 0: it has nothing of the library's.
+ * * EBUSY: somebody is just using it.
+ * * EINVAL: not a condition variable.
+ */
+FAIRLOCK_API int fairlock_cond_trim(struct fairlock_cond_t *cond) FAIRLOCK_NOTHROW;
 
 /**
  * Gives up the mutex, which the caller holds, waits for a notification, and takes the mutex
@@ -1422,9 +1465,9 @@ FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOC
     typedef char type##_layout[sizeof(type) == size ? 1 : -1]
 #endif
 FAIRLOCK_LAYOUT(fairlock_policy_t, 64, 8);
-FAIRLOCK_LAYOUT(fairlock_rwlock_t, 768, 8);
-FAIRLOCK_LAYOUT(fairlock_mutex_t, 192, 8);
-FAIRLOCK_LAYOUT(fairlock_cond_t, 128, 8);
+FAIRLOCK_LAYOUT(fairlock_rwlock_t, 32, 8);
+FAIRLOCK_LAYOUT(fairlock_mutex_t, 32, 8);
+FAIRLOCK_LAYOUT(fairlock_cond_t, 40, 8);
 FAIRLOCK_LAYOUT(fairlock_range_policy_t, 32, 8);
 FAIRLOCK_LAYOUT(fairlock_range_info_t, 40, 8);
 FAIRLOCK_LAYOUT(fairlock_range_lock_t, 1536, 8);

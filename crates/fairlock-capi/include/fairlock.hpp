@@ -15,8 +15,10 @@
  * timed_mutex, recursive_timed_mutex and shared_timed_mutex are other names of the first
  * three.
  *
- * Locks are initialised statically (their constructors are constexpr), and, but for the
- * range lock, destroyed trivially: one that is a static may be used until the very end.
+ * Locks are initialised statically (their constructors are constexpr). Their destructors give
+ * back what the library keeps for a lock that was waited for. But for the range lock, and
+ * those with a policy or a batch size of their own, they leave a lock: one that is a static
+ * may be used until the very end.
  * A mutex may be destroyed as std::mutex, by its last owner right after the unlock, even if
  * an earlier owner's unlock() has not returned. So may a shared_mutex with the default policy
  * as to unlock(); unlock_shared() must have returned, as must all calls with others.
@@ -228,6 +230,11 @@ class shared_mutex {
     explicit shared_mutex(fairlock_policy_t const &policy) {
         detail::check(fairlock_rwlock_init(&native_, &policy));
     }
+    ~shared_mutex() {
+        if (fairlock_rwlock_trim(&native_) == ENOTSUP) {
+            fairlock_rwlock_destroy(&native_);
+        }
+    }
     shared_mutex(shared_mutex const &) = delete;
     shared_mutex &operator=(shared_mutex const &) = delete;
 
@@ -317,6 +324,11 @@ class mutex {
   public:
     constexpr mutex() noexcept = default;
     explicit mutex(std::uint32_t batch) { detail::check(fairlock_mutex_init(&native_, batch)); }
+    ~mutex() {
+        if (fairlock_mutex_trim(&native_) == ENOTSUP) {
+            fairlock_mutex_destroy(&native_);
+        }
+    }
     mutex(mutex const &) = delete;
     mutex &operator=(mutex const &) = delete;
 
@@ -425,7 +437,7 @@ using recursive_timed_mutex = recursive_mutex;
 /* As std::condition_variable, for std::unique_lock<fairlock::mutex>: first come, first
  * notified. A wait does not return for no reason, and one that ends otherwise has not used a
  * notification up. The mutex has batches as large as pays. All calls must have returned before
- * it is destroyed; the destructor does nothing. */
+ * it is destroyed. */
 class condition_variable {
     auto until(mutex &mutex) noexcept {
         return [this, &mutex](int clock, std::timespec const *deadline) {
@@ -445,6 +457,7 @@ class condition_variable {
 
   public:
     constexpr condition_variable() noexcept = default;
+    ~condition_variable() { fairlock_cond_trim(&native_); }
     condition_variable(condition_variable const &) = delete;
     condition_variable &operator=(condition_variable const &) = delete;
 

@@ -1,14 +1,14 @@
 //! The condition variable.
 
-use fairlock::condvar::TicketCondvar;
+use fairlock::condvar::ThinCondvar;
 use fairlock::platform::Native;
-use fairlock::ticket::{Adaptive, AdaptiveTicketLock};
+use fairlock::thin::ThinMutex;
 use fairlock::wait::WaitError;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
 use crate::deadline::{Deadline, end};
-use crate::errno::{Errno, not_held_unless, status};
+use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::home::{self, Home};
 use crate::mutex::fairlock_mutex_t;
 
@@ -24,10 +24,10 @@ use crate::mutex::fairlock_mutex_t;
 pub struct fairlock_cond_t {
     mark: u32,
     preset: u32,
-    memory: [u64; 15],
+    memory: [u64; 4],
 }
 
-type Condvar = TicketCondvar<Native, Adaptive<65_536>>;
+type Condvar = ThinCondvar<Native>;
 
 // SAFETY: as the trait asks.
 unsafe impl Home for fairlock_cond_t {
@@ -50,8 +50,8 @@ pub unsafe extern "C" fn fairlock_cond_init(cond: *mut fairlock_cond_t) -> c_int
 }
 
 /// Ends the use of a condition variable. Every later call with it returns EINVAL, until it is
-/// initialised again. It owns nothing outside of itself, so one that is not used any more may
-/// also just be forgotten.
+/// initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+/// if threads have met at it lately. Otherwise nothing.
 ///
 /// * 0: it is no condition variable any more.
 /// * EBUSY: somebody waits for it; it is as it was.
@@ -60,6 +60,19 @@ pub unsafe extern "C" fn fairlock_cond_init(cond: *mut fairlock_cond_t) -> c_int
 pub unsafe extern "C" fn fairlock_cond_destroy(cond: *mut fairlock_cond_t) -> c_int {
     // SAFETY: the caller provides a condition variable.
     status(unsafe { home::destroy(cond, |cond| !cond.has_waiters()) })
+}
+
+/// Gives back what the condition variable has of the library's because threads have met at it:
+/// 128 bytes. It stays what it is; others may use it meanwhile.
+///
+/// * 0: it has nothing of the library's.
+/// * EBUSY: somebody is just using it.
+/// * EINVAL: not a condition variable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_cond_trim(cond: *mut fairlock_cond_t) -> c_int {
+    let trim = |cond: &Condvar| busy_unless(cond.queue_lock().trim());
+    // SAFETY: the caller provides a condition variable.
+    status(unsafe { home::unless_zero(cond, trim) })
 }
 
 /// Gives up the mutex, which the caller holds, waits for a notification, and takes the mutex
@@ -201,7 +214,7 @@ pub unsafe extern "C" fn fairlock_cond_broadcast(cond: *mut fairlock_cond_t) -> 
 unsafe fn with(
     cond: *mut fairlock_cond_t,
     mutex: *mut fairlock_mutex_t,
-    wait: impl FnOnce(&Condvar, &AdaptiveTicketLock<Native>) -> Result<(), Errno>,
+    wait: impl FnOnce(&Condvar, &ThinMutex<Native>) -> Result<(), Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     let both = unsafe { home::get(cond).and_then(|cond| Ok((cond, home::get(mutex)?))) };

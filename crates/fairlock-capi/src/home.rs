@@ -10,13 +10,13 @@
 //! | mark | meaning |
 //! |---|---|
 //! | 0 | nobody has used it; the preset says what it is to be |
-//! | `READY`, and low bits of its own address | the value is there |
+//! | `READY`, and bits of its own address | the value is there |
 //! | `GONE` | destroyed |
 //! | anything else | never initialised, overwritten, or copied from elsewhere |
 //!
-//! The value is aligned as Rust wants it (to a cache line), so its place in the struct
-//! depends on where the struct is. With those bits in the mark, a copy to where the value
-//! would be misplaced is not taken for a value.
+//! A value may be aligned as Rust wants it (to a cache line), and then its place in the struct
+//! depends on where the struct is; and it may name what belongs to it alone. With those bits in
+//! the mark a copy is not taken for a value, nearly always.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,13 +27,13 @@ use crate::errno::{Errno, status};
 
 /// Nobody has used it.
 const UNTOUCHED: u32 = 0;
-/// The value is there; the low bits are those of the address.
-const READY: u32 = 0x4641_4980;
+/// The value is there; the low half is of the address.
+const READY: u32 = 0x4641_0000;
 /// Destroyed.
 const GONE: u32 = 0x474f_4e45;
 
-/// The bits of the address in `READY`.
-const PHASE: usize = LARGEST_ALIGN - 1;
+/// The largest alignment of a value: what is aligned less is not misplaced by a copy that the
+/// mark does not tell.
 const LARGEST_ALIGN: usize = 64;
 
 /// A C struct in whose memory a value lives.
@@ -147,6 +147,23 @@ unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
     Ok(())
 }
 
+/// What `f` makes of the value in a struct; nothing, if that is zero bytes yet.
+///
+/// # Safety
+/// As for [`get`].
+pub(crate) unsafe fn unless_zero<T: Home>(
+    home: *const T,
+    f: impl FnOnce(&T::Value) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    // SAFETY: the caller's promise, and aligned as is seen. Relaxed: nothing is read.
+    let is_zero = is_place_for(home)
+        && unsafe {
+            mark(home).load(Ordering::Relaxed) == UNTOUCHED && home.cast::<u32>().add(1).read() == 0
+        };
+    // SAFETY: the caller's promise.
+    if is_zero { Ok(()) } else { unsafe { get(home) }.and_then(f) }
+}
+
 /// Puts a value into a struct, whatever is in it.
 ///
 /// # Safety
@@ -207,9 +224,7 @@ unsafe fn mark<'a, T: Home>(home: *const T) -> &'a AtomicU32 {
 
 #[inline(always)]
 fn ready<T: Home>(home: *const T) -> u32 {
-    // A value that is aligned no more than its struct is at the same place in each.
-    let phase = if align_of::<T::Value>() > HEAD { home.addr() & PHASE } else { 0 };
-    READY | phase as u32
+    READY | u32::from((home.addr() / HEAD) as u16)
 }
 
 /// Where the value is: behind mark and preset, at the next place that is aligned for it.

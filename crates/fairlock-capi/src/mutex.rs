@@ -1,7 +1,8 @@
 //! The mutex: a ticket lock whose tickets come in batches.
 
 use fairlock::platform::Native;
-use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
+use fairlock::thin::ThinMutex;
+use fairlock::ticket::BatchedTicketLock;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
@@ -25,12 +26,13 @@ pub const FAIRLOCK_BATCH_ADAPTIVE: u32 = 0;
 pub struct fairlock_mutex_t {
     mark: u32,
     preset: u32,
-    memory: [u64; 23],
+    memory: [u64; 3],
 }
 
 pub(crate) enum Mutex {
-    Adaptive(AdaptiveTicketLock<Native>),
-    Fixed(Fixed),
+    Adaptive(ThinMutex<Native>),
+    /// Full ones, for which there is no room.
+    Fixed(Box<Fixed>),
 }
 
 /// The fixed batch sizes that there are.
@@ -46,11 +48,12 @@ unsafe impl Home for fairlock_mutex_t {
 
     /// By batch size.
     fn preset(batch: u32) -> Option<Mutex> {
+        let fixed = |lock| Mutex::Fixed(Box::new(lock));
         Some(match batch {
-            FAIRLOCK_BATCH_ADAPTIVE => Mutex::Adaptive(AdaptiveTicketLock::new_const()),
-            1 => Mutex::Fixed(Fixed::One(BatchedTicketLock::new_const())),
-            4 => Mutex::Fixed(Fixed::Four(BatchedTicketLock::new_const())),
-            8 => Mutex::Fixed(Fixed::Eight(BatchedTicketLock::new_const())),
+            FAIRLOCK_BATCH_ADAPTIVE => Mutex::Adaptive(ThinMutex::new_const()),
+            1 => fixed(Fixed::One(BatchedTicketLock::new_const())),
+            4 => fixed(Fixed::Four(BatchedTicketLock::new_const())),
+            8 => fixed(Fixed::Eight(BatchedTicketLock::new_const())),
             _ => return None,
         })
     }
@@ -72,7 +75,7 @@ macro_rules! any {
     ($mutex:expr, $lock:ident => $do:expr) => {
         match $mutex {
             Mutex::Adaptive($lock) => $do,
-            Mutex::Fixed(fixed) => each!(fixed, $lock => $do),
+            Mutex::Fixed(fixed) => each!(&**fixed, $lock => $do),
         }
     };
 }
@@ -82,8 +85,7 @@ impl Mutex {
     #[inline(always)]
     fn lock(&self) -> Result<(), Errno> {
         match self {
-            // As the mutex of the Rust crate.
-            Self::Adaptive(lock) => lock.lock_with_backoff(),
+            Self::Adaptive(lock) => lock.lock(),
             Self::Fixed(fixed) => fixed.lock(),
         }
         Ok(())
@@ -124,7 +126,7 @@ impl Mutex {
     }
 
     /// What a condition variable can wait with.
-    pub(crate) fn adaptive(&self) -> Option<&AdaptiveTicketLock<Native>> {
+    pub(crate) fn adaptive(&self) -> Option<&ThinMutex<Native>> {
         match self {
             Self::Adaptive(lock) => Some(lock),
             Self::Fixed(_) => None,
@@ -165,8 +167,9 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 }
 
 /// Ends the use of a mutex. Every later call with it returns EINVAL, until it is
-/// initialised again. A mutex owns nothing outside of itself, so one that is not used any
-/// more may also just be forgotten.
+/// initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+/// if threads have waited for it lately, or if it was used and has batches of a fixed size.
+/// Otherwise nothing.
 ///
 /// * 0: it is no mutex any more.
 /// * EBUSY: somebody holds it or waits for it; it is as it was.
@@ -175,6 +178,21 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) -> c_int {
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::destroy(mutex, |mutex| !mutex.is_locked() && !mutex.is_contended()) })
+}
+
+/// Gives back what the mutex has of the library's because threads have waited for it: 128 bytes,
+/// which it gives back by itself after some use that nobody waits for. The mutex stays what it
+/// is; others may use it meanwhile.
+///
+/// * 0: it has nothing of the library's.
+/// * EBUSY: somebody holds it or waits for it.
+/// * ENOTSUP: it has batches of a fixed size. Only destroying it gives back what it has.
+/// * EINVAL: not a mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_mutex_trim(mutex: *mut fairlock_mutex_t) -> c_int {
+    let trim = |mutex: &Mutex| busy_unless(mutex.adaptive().ok_or(Errno::UNSUPPORTED)?.trim());
+    // SAFETY: the caller provides a mutex.
+    status(unsafe { home::unless_zero(mutex, trim) })
 }
 
 /// Takes the mutex; blocks until it has it.
@@ -296,4 +314,37 @@ pub unsafe extern "C" fn fairlock_mutex_is_locked(mutex: *const fairlock_mutex_t
 pub unsafe extern "C" fn fairlock_mutex_is_contended(mutex: *const fairlock_mutex_t) -> bool {
     // SAFETY: the caller provides a mutex.
     unsafe { home::get(mutex) }.is_ok_and(Mutex::is_contended)
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlock::platform::PooledPlatform;
+    use libc::{CLOCK_MONOTONIC, ETIMEDOUT};
+
+    use super::*;
+
+    #[test]
+    fn what_threads_that_waited_leave_behind_is_used_again() {
+        let made = || Native::mutex_slots().made();
+        for round in 0..200 {
+            let mut mutex = fairlock_mutex_t { mark: 0, preset: 0, memory: [0; 3] };
+            let mutex = &raw mut mutex;
+            // SAFETY: a mutex of this test alone.
+            unsafe {
+                assert_eq!(fairlock_mutex_lock(mutex), 0);
+                let mut soon = timespec { tv_sec: 0, tv_nsec: 0 };
+                libc::clock_gettime(CLOCK_MONOTONIC, &mut soon);
+                soon.tv_sec += (soon.tv_nsec + 100_000) / 1_000_000_000;
+                soon.tv_nsec = (soon.tv_nsec + 100_000) % 1_000_000_000;
+                assert_eq!(fairlock_mutex_lock_until(mutex, CLOCK_MONOTONIC, &soon), ETIMEDOUT);
+                assert_eq!(fairlock_mutex_unlock(mutex), 0);
+                match round % 2 {
+                    0 => assert_eq!(fairlock_mutex_destroy(mutex), 0),
+                    _ => assert_eq!(fairlock_mutex_trim(mutex), 0),
+                }
+            }
+        }
+        // Other tests have some at the same time.
+        assert!(made() < 100, "{} full locks for one at a time", made());
+    }
 }

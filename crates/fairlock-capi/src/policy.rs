@@ -41,7 +41,8 @@ pub const FAIRLOCK_READER_SPIN_ALWAYS: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct fairlock_policy_t {
     /// How long a waiter is passed over before the lock is handed to it, in nanoseconds:
-    /// FAIRLOCK_NEVER (it starves), 0 (a context switch for each acquisition), or more.
+    /// FAIRLOCK_NEVER (it starves), 0 (a context switch for each acquisition), or more, up to
+    /// nine hours; what is longer is taken for that.
     pub handoff_after_ns: i64,
     /// The share of time that handoffs may cost, 1 to 100 percent, or FAIRLOCK_NO_BUDGET.
     /// With both a time and a budget the lock is held by turns, and the next three fields

@@ -1,7 +1,7 @@
 //! The reader/writer lock.
 
 use fairlock::platform::Native;
-use fairlock::rwsem::RwSem;
+use fairlock::thin::ThinRwSem;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
@@ -23,15 +23,15 @@ use crate::policy::{self, fairlock_policy_t};
 pub struct fairlock_rwlock_t {
     mark: u32,
     preset: u32,
-    memory: [u64; 95],
+    memory: [u64; 3],
 }
 
 // SAFETY: as the trait asks.
 unsafe impl Home for fairlock_rwlock_t {
-    type Value = RwSem<Native>;
+    type Value = ThinRwSem<Native>;
 
-    fn preset(preset: u32) -> Option<RwSem<Native>> {
-        policy::preset(preset).map(RwSem::with_policy)
+    fn preset(preset: u32) -> Option<ThinRwSem<Native>> {
+        policy::preset(preset).map(ThinRwSem::with_policy)
     }
 }
 
@@ -42,7 +42,7 @@ unsafe impl Home for fairlock_rwlock_t {
 #[inline(always)]
 unsafe fn with(
     lock: *const fairlock_rwlock_t,
-    f: impl FnOnce(&RwSem<Native>) -> Result<(), Errno>,
+    f: impl FnOnce(&ThinRwSem<Native>) -> Result<(), Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     status(unsafe { home::get(lock) }.and_then(f))
@@ -62,12 +62,13 @@ pub unsafe extern "C" fn fairlock_rwlock_init(
     let policy = unsafe { policy.as_ref() };
     let policy = policy.map_or(Ok(Default::default()), fairlock_policy_t::policy);
     // SAFETY: the caller provides a lock that nobody uses.
-    status(policy.and_then(|policy| unsafe { home::init(lock, RwSem::with_policy(policy)) }))
+    status(policy.and_then(|policy| unsafe { home::init(lock, ThinRwSem::with_policy(policy)) }))
 }
 
 /// Ends the use of a lock. Every later call with it returns EINVAL, until it is
-/// initialised again. A lock owns nothing outside of itself, so one that is not used any
-/// more may also just be forgotten.
+/// initialised again. One that is just forgotten keeps what it has of the library's: 640 bytes,
+/// if threads have waited for it lately, or if it was used and its policy is not the default
+/// one or it has events of its own. Otherwise nothing.
 ///
 /// * 0: it is no lock any more.
 /// * EBUSY: somebody holds it or waits for it; it is as it was.
@@ -76,6 +77,24 @@ pub unsafe extern "C" fn fairlock_rwlock_init(
 pub unsafe extern "C" fn fairlock_rwlock_destroy(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
     status(unsafe { home::destroy(lock, |sem| !sem.is_locked() && !sem.has_waiters()) })
+}
+
+/// Gives back what the lock has of the library's because threads have waited for it: 640 bytes,
+/// which it gives back by itself after some use that nobody waits for. The lock stays what it
+/// is; others may use it meanwhile.
+///
+/// * 0: it has nothing of the library's.
+/// * EBUSY: somebody holds it or waits for it.
+/// * ENOTSUP: its policy is not the default one, or it has events of its own. Only destroying
+///   it gives back what it has.
+/// * EINVAL: not a lock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fairlock_rwlock_trim(lock: *mut fairlock_rwlock_t) -> c_int {
+    let trim = |sem: &ThinRwSem<Native>| {
+        if sem.keeps_full() { Err(Errno::UNSUPPORTED) } else { busy_unless(sem.trim()) }
+    };
+    // SAFETY: the caller provides a lock.
+    status(unsafe { home::unless_zero(lock, trim) })
 }
 
 // ---- read ----
@@ -115,7 +134,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), RwSem::try_read, RwSem::read_until) }
+    unsafe { until(lock, (clock, deadline), ThinRwSem::try_read, ThinRwSem::read_until) }
 }
 
 /// Takes the lock for reading; gives up when a signal handler has run in this thread while
@@ -183,7 +202,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    let (attempt, wait) = (RwSem::try_read_recursive, RwSem::read_recursive_until);
+    let (attempt, wait) = (ThinRwSem::try_read_recursive, ThinRwSem::read_recursive_until);
     // SAFETY: the caller provides a lock and a time.
     unsafe { until(lock, (clock, deadline), attempt, wait) }
 }
@@ -237,7 +256,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rwlock_t) -> c_int {
-    let unlock = |sem: &RwSem<Native>| {
+    let unlock = |sem: &ThinRwSem<Native>| {
         not_held_unless(is_read_locked(sem))?;
         // SAFETY: held for reading; by the caller, or else as the caller's mistake.
         unsafe { sem.unlock_read_fair() };
@@ -284,7 +303,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), RwSem::try_write, RwSem::write_until) }
+    unsafe { until(lock, (clock, deadline), ThinRwSem::try_write, ThinRwSem::write_until) }
 }
 
 /// Takes the lock for writing; gives up when a signal handler has run in this thread while
@@ -337,7 +356,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_rwlock_t) -> c_int {
-    let unlock = |sem: &RwSem<Native>| {
+    let unlock = |sem: &ThinRwSem<Native>| {
         not_held_unless(sem.is_write_locked())?;
         // SAFETY: held for writing; by the caller, or else as the caller's mistake.
         unsafe { sem.unlock_write_fair() };
@@ -355,7 +374,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_r
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t) -> c_int {
-    let downgrade = |sem: &RwSem<Native>| {
+    let downgrade = |sem: &ThinRwSem<Native>| {
         not_held_unless(sem.is_write_locked())?;
         // SAFETY: held for writing; by the caller, or else as the caller's mistake.
         unsafe { sem.downgrade() };
@@ -371,21 +390,21 @@ pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_is_locked(lock: *const fairlock_rwlock_t) -> bool {
     // SAFETY: the caller provides a lock.
-    unsafe { home::get(lock) }.is_ok_and(RwSem::is_locked)
+    unsafe { home::get(lock) }.is_ok_and(ThinRwSem::is_locked)
 }
 
 /// Whether a writer holds the lock at this instant; false if it is not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_is_write_locked(lock: *const fairlock_rwlock_t) -> bool {
     // SAFETY: the caller provides a lock.
-    unsafe { home::get(lock) }.is_ok_and(RwSem::is_write_locked)
+    unsafe { home::get(lock) }.is_ok_and(ThinRwSem::is_write_locked)
 }
 
 /// Whether a thread is queued for the lock at this instant; false if it is not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_has_waiters(lock: *const fairlock_rwlock_t) -> bool {
     // SAFETY: the caller provides a lock.
-    unsafe { home::get(lock) }.is_ok_and(RwSem::has_waiters)
+    unsafe { home::get(lock) }.is_ok_and(ThinRwSem::has_waiters)
 }
 
 /// Writes down the policy that the lock follows.
@@ -397,7 +416,7 @@ pub unsafe extern "C" fn fairlock_rwlock_policy(
     lock: *const fairlock_rwlock_t,
     policy: *mut fairlock_policy_t,
 ) -> c_int {
-    let look = |sem: &RwSem<Native>| {
+    let look = |sem: &ThinRwSem<Native>| {
         if policy.is_null() {
             return Err(Errno::INVALID);
         }
@@ -422,7 +441,7 @@ pub unsafe extern "C" fn fairlock_rwlock_planned_wait_ns(
     grants_ahead: usize,
     wait_ns: *mut u64,
 ) -> c_int {
-    let look = |sem: &RwSem<Native>| {
+    let look = |sem: &ThinRwSem<Native>| {
         if wait_ns.is_null() {
             return Err(Errno::INVALID);
         }
@@ -457,13 +476,13 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
 // What is done most, in functions that are always inlined, and do not fail but for misuse.
 
 #[inline(always)]
-fn read(sem: &RwSem<Native>) -> Result<(), Errno> {
+fn read(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
     Ok(sem.checked_read()?)
 }
 
 /// What came of an attempt to read.
 #[inline(always)]
-fn try_read(sem: &RwSem<Native>, taken: bool) -> Result<(), Errno> {
+fn try_read(sem: &ThinRwSem<Native>, taken: bool) -> Result<(), Errno> {
     match taken {
         true => Ok(()),
         false if sem.is_saturated() => Err(Errno::TOO_MANY_READERS),
@@ -472,13 +491,13 @@ fn try_read(sem: &RwSem<Native>, taken: bool) -> Result<(), Errno> {
 }
 
 #[inline(always)]
-fn write(sem: &RwSem<Native>) -> Result<(), Errno> {
+fn write(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
     sem.write();
     Ok(())
 }
 
 #[inline(always)]
-fn unlock_read(sem: &RwSem<Native>) -> Result<(), Errno> {
+fn unlock_read(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
     not_held_unless(is_read_locked(sem))?;
     // SAFETY: held for reading; by the caller, or else as the caller's mistake.
     unsafe { sem.unlock_read() };
@@ -486,14 +505,14 @@ fn unlock_read(sem: &RwSem<Native>) -> Result<(), Errno> {
 }
 
 #[inline(always)]
-fn unlock_write(sem: &RwSem<Native>) -> Result<(), Errno> {
+fn unlock_write(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
     not_held_unless(sem.is_write_locked())?;
     // SAFETY: held for writing; by the caller, or else as the caller's mistake.
     unsafe { sem.unlock_write() };
     Ok(())
 }
 
-fn is_read_locked(sem: &RwSem<Native>) -> bool {
+fn is_read_locked(sem: &ThinRwSem<Native>) -> bool {
     sem.is_locked() && !sem.is_write_locked()
 }
 
@@ -505,8 +524,8 @@ fn is_read_locked(sem: &RwSem<Native>) -> bool {
 unsafe fn until(
     lock: *mut fairlock_rwlock_t,
     (clock, deadline): (c_int, *const timespec),
-    attempt: fn(&RwSem<Native>) -> bool,
-    wait: fn(&RwSem<Native>, u64) -> Result<(), fairlock::WaitError>,
+    attempt: fn(&ThinRwSem<Native>) -> bool,
+    wait: fn(&ThinRwSem<Native>, u64) -> Result<(), fairlock::WaitError>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
@@ -526,7 +545,7 @@ mod tests {
 
     #[test]
     fn where_no_more_readers_can_be_counted_every_way_to_read_says_so() {
-        let mut lock = fairlock_rwlock_t { mark: 0, preset: 0, memory: [0; 95] };
+        let mut lock = fairlock_rwlock_t { mark: 0, preset: 0, memory: [0; 3] };
         let lock = &raw mut lock;
         // SAFETY: a token, as anything is that `init` made one.
         let mut token = unsafe { std::mem::zeroed() };

@@ -49,6 +49,7 @@ static void what_cannot_be_waited_for(void) {
     GIVES(EINVAL, fairlock_cond_signal(&odd));
     GIVES(EINVAL, fairlock_cond_broadcast(&odd));
     GIVES(EINVAL, fairlock_cond_destroy(&odd));
+    GIVES(EINVAL, fairlock_cond_trim(&odd));
     GIVES(0, fairlock_mutex_unlock(&tickets));
 }
 
@@ -136,6 +137,7 @@ static void notifications_end_every_wait(int broadcast) {
 }
 
 int main(void) {
+    CHECK(sizeof(fairlock_cond_t) <= sizeof(pthread_cond_t));
     watchdog();
     every_way_to_make_one();
     what_cannot_be_waited_for();
@@ -143,6 +145,7 @@ int main(void) {
     GIVES(EINTR, with_signals(wait_interruptible, &changed));
     notifications_end_every_wait(0);
     notifications_end_every_wait(1);
+    GIVES(0, fairlock_cond_trim(&changed));
     GIVES(0, fairlock_cond_destroy(&changed));
     return 0;
 }

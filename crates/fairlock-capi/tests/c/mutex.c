@@ -44,7 +44,11 @@ static void every_way_to_make_one(void) {
     const uint32_t sizes[] = {FAIRLOCK_BATCH_ADAPTIVE, 1, 4, 8};
     for (int i = 0; i < 4; i++) {
         fairlock_mutex_t local = FAIRLOCK_MUTEX_INIT_BATCH(sizes[i]);
+        GIVES(i == 0 ? 0 : ENOTSUP, fairlock_mutex_trim(&local));
         use(&local);
+        /* It waited. */
+        GIVES(i == 0 ? 0 : ENOTSUP, fairlock_mutex_trim(&local));
+        GIVES(0, fairlock_mutex_destroy(&local));
         memset(&local, 0xff, sizeof local);
         GIVES(0, fairlock_mutex_init(&local, sizes[i]));
         use(&local);
@@ -55,6 +59,7 @@ static void every_way_to_make_one(void) {
 
 static void no_mutex(fairlock_mutex_t *none) {
     GIVES(EINVAL, fairlock_mutex_destroy(none));
+    GIVES(EINVAL, fairlock_mutex_trim(none));
     GIVES(EINVAL, fairlock_mutex_lock(none));
     GIVES(EINVAL, fairlock_mutex_try_lock(none));
     GIVES(EINVAL, fairlock_mutex_unlock(none));
@@ -125,8 +130,10 @@ static void one_that_is_waited_for_says_so(void) {
         nap();
     }
     GIVES(EBUSY, fairlock_mutex_destroy(&held));
+    GIVES(EBUSY, fairlock_mutex_trim(&held));
     GIVES(0, fairlock_mutex_unlock(&held));
     join(waiter);
+    GIVES(0, fairlock_mutex_trim(&held));
     GIVES(0, fairlock_mutex_destroy(&held));
 }
 
@@ -141,6 +148,7 @@ static void a_signal_ends_an_interruptible_wait(void) {
 }
 
 int main(void) {
+    CHECK(sizeof(fairlock_mutex_t) <= sizeof(pthread_mutex_t));
     watchdog();
     every_way_to_make_one();
     what_is_no_mutex();

@@ -60,6 +60,7 @@ static void every_policy(void) {
         GIVES(0, fairlock_policy_preset(preset, &policy));
         fairlock_rwlock_t lock = FAIRLOCK_RWLOCK_INIT_POLICY(preset);
         GIVES(0, fairlock_rwlock_policy(&lock, &same));
+        GIVES(preset == FAIRLOCK_DEFAULT ? 0 : ENOTSUP, fairlock_rwlock_trim(&lock));
         CHECK(memcmp(&policy, &same, sizeof policy) == 0);
         GIVES(0, fairlock_rwlock_init(&lock, &policy));
         GIVES(0, fairlock_rwlock_policy(&lock, &same));
@@ -266,6 +267,7 @@ static void a_lock_in_use_is_not_destroyed(void) {
     fairlock_rwlock_t local = FAIRLOCK_RWLOCK_INIT;
     GIVES(0, fairlock_rwlock_read(&local));
     GIVES(EBUSY, fairlock_rwlock_destroy(&local));
+    GIVES(0, fairlock_rwlock_trim(&local)); /* nobody has waited */
     GIVES(0, fairlock_rwlock_unlock_read(&local));
     GIVES(0, fairlock_rwlock_write(&local));
     GIVES(EBUSY, fairlock_rwlock_destroy(&local));
@@ -298,6 +300,7 @@ static void giving_up_what_is_not_held(void) {
 /* Every function that takes a lock, with what is none. */
 static void no_lock(fairlock_rwlock_t *none) {
     GIVES(EINVAL, fairlock_rwlock_destroy(none));
+    GIVES(EINVAL, fairlock_rwlock_trim(none));
     GIVES(EINVAL, fairlock_rwlock_read(none));
     GIVES(EINVAL, fairlock_rwlock_try_read(none));
     GIVES(EINVAL, fairlock_rwlock_read_until(none, CLOCK_REALTIME, &over));
@@ -390,6 +393,7 @@ static void threads_exclude_each_other(void) {
 }
 
 int main(void) {
+    CHECK(sizeof(fairlock_rwlock_t) <= sizeof(pthread_rwlock_t));
     watchdog();
     CHECK(strcmp(fairlock_version(), FAIRLOCK_VERSION) == 0);
     every_way_to_make_a_lock();

@@ -31,22 +31,30 @@ template <class Call> bool throws(std::errc code, Call call) {
     return false;
 }
 
-// Statics are initialised before anything runs, and never destroyed.
-constexpr bool is_constant() {
-    fairlock::shared_mutex a;
-    fairlock::shared_mutex b(fairlock::preset::writer_phase);
-    fairlock::mutex c;
-    fairlock::cancel_token d;
-    fairlock::recursive_mutex e;
-    fairlock::condition_variable f;
-    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
-    return true;
+// Destroyed last, as it is made first: uses the statics below once more.
+struct last {
+    ~last();
+};
+static last last;
+
+// Statics are initialised before anything runs.
+#ifdef __clang__
+#define INITIALISED_BY_THE_COMPILER [[clang::require_constant_initialization]]
+#else
+#define INITIALISED_BY_THE_COMPILER __constinit
+#endif
+INITIALISED_BY_THE_COMPILER static fairlock::shared_mutex a;
+INITIALISED_BY_THE_COMPILER static fairlock::shared_mutex b(fairlock::preset::writer_phase);
+INITIALISED_BY_THE_COMPILER static fairlock::mutex c;
+INITIALISED_BY_THE_COMPILER static fairlock::cancel_token d;
+INITIALISED_BY_THE_COMPILER static fairlock::recursive_mutex e;
+INITIALISED_BY_THE_COMPILER static fairlock::condition_variable f;
+
+last::~last() {
+    std::scoped_lock all(a, c, e);
+    f.notify_all();
+    (void)b, (void)d;
 }
-static_assert(is_constant());
-static_assert(std::is_trivially_destructible_v<fairlock::shared_mutex>);
-static_assert(std::is_trivially_destructible_v<fairlock::mutex>);
-static_assert(std::is_trivially_destructible_v<fairlock::recursive_mutex>);
-static_assert(std::is_trivially_destructible_v<fairlock::condition_variable>);
 static_assert(std::is_same_v<fairlock::timed_mutex, fairlock::mutex>);
 static_assert(!std::is_copy_constructible_v<fairlock::shared_mutex>);
 static_assert(!std::is_move_constructible_v<fairlock::mutex>);

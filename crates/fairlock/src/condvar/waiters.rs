@@ -229,6 +229,12 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         unsafe { self.wait_within(mutex, &until) }
     }
 
+    /// The lock of the queue.
+    #[doc(hidden)]
+    pub fn queue_lock(&self) -> &M::Queue {
+        &self.lock
+    }
+
     /// Whether a thread waits that was not notified yet.
     pub fn has_waiters(&self) -> bool {
         // Relaxed: who has to be seen queued before it let the mutex go, and this thread, or

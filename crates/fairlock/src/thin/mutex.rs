@@ -188,6 +188,20 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
+    /// Gives the full lock back to the pool, unless somebody holds it or waits: whether the lock
+    /// has none now. Others may use it meanwhile.
+    pub fn trim(&self) -> bool {
+        if self.is_inflated() && self.try_full() {
+            // Taken, so it stays.
+            let slot = self.slot(self.place());
+            if !self.deflate(slot) {
+                // SAFETY: just taken.
+                unsafe { slot.full.lock.unlock() };
+            }
+        }
+        !self.is_inflated()
+    }
+
     // ---- looking ----
 
     /// Whether somebody holds the lock.

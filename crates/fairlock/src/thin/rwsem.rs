@@ -221,6 +221,30 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
+    /// As [`read_recursive`](Self::read_recursive), or there are
+    /// [`TooManyReaders`](WaitError::TooManyReaders).
+    pub fn checked_read_recursive(&self) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::FOREVER)
+    }
+
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at
+    /// `deadline` (nanoseconds of [`Platform::now`]).
+    pub fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::until(deadline))
+    }
+
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when a
+    /// signal handler ran.
+    pub fn read_recursive_interruptible(&self) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::interruptible())
+    }
+
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when
+    /// `token` is cancelled.
+    pub fn read_recursive_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::cancellable(token))
+    }
+
     /// As [`read_recursive`](Self::read_recursive), without waiting; false if the lock
     /// is [saturated](Self::is_saturated), too.
     #[inline]
@@ -576,11 +600,34 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.load() & INFLATED != 0
     }
 
+    /// Whether the lock keeps its full one, once it is used, until it is dropped.
+    pub fn keeps_full(&self) -> bool {
+        self.load() & (NASCENT | STICKY) != 0
+    }
+
+    /// Gives the full lock back to the pool, unless somebody holds it or waits, or the lock
+    /// [keeps](Self::keeps_full) it: whether the lock has none now. Others may use it meanwhile.
+    pub fn trim(&self) -> bool {
+        let word = self.load();
+        if word & INFLATED != 0 && word & STICKY == 0 && self.try_write() {
+            let word = self.load();
+            // SAFETY: just taken; a holder's slot stays.
+            unsafe {
+                if word & INFLATED == 0 || word & STICKY != 0 {
+                    self.unlock_write();
+                } else if !self.deflate(word, self.slot(word)) {
+                    self.slot(word).full.unlock_write();
+                }
+            }
+        }
+        !self.is_inflated()
+    }
+
     /// `count` more readers hold this lock, which nobody else uses.
     #[doc(hidden)]
     pub fn adopt_readers(&self, count: usize) {
         if self.load() & ELSEWHERE == 0 {
-            self.word.fetch_add(count as u64 * READER, Ordering::Relaxed);
+            self.word.fetch_add(count.min(MOST_READERS) as u64 * READER, Ordering::Relaxed);
         } else {
             self.on_full(|sem| sem.adopt_readers(count));
         }
