@@ -104,6 +104,15 @@ fn each_wait_is_known_with_who_waited_and_who_released() {
 }
 
 #[test]
+fn our_own_locks_are_recorded_alike() {
+    let folder = folder("profile_ours");
+    succeeds(&mut recorded("waits", &folder));
+    let record = the_record(&folder);
+    assert!(!record.observed && record.policy == "default");
+    has_one_of_each(&record);
+}
+
+#[test]
 fn what_is_killed_or_leaves_without_exit_has_its_record() {
     let folder = folder("profile_killed");
     assert!(!observed("killed", &folder).status().unwrap().success());
