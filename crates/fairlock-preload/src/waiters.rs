@@ -19,6 +19,9 @@
 //! never freed, is known before. Whoever notifies does not touch the condition variable after
 //! that: the program may have freed it.
 
+#[cfg(all(test, fairlock_loom))]
+mod waiters_loom;
+
 use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;

@@ -1,0 +1,153 @@
+//! Waits and notifications in every interleaving of two or three threads, with every value the
+//! memory model lets them read:
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock-preload --release --lib loom`
+
+use fairlock::platform::loom::Loom;
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use super::*;
+
+const COND: usize = 8;
+
+struct Shared {
+    queue: Mutex<Queue<Loom>>,
+    /// The program's mutex, and what it guards: how many may go on.
+    mutex: Mutex<u32>,
+    /// Written before a notification, without the mutex, and read after it.
+    told: UnsafeCell<u32>,
+    cancelled: AtomicBool,
+}
+
+// SAFETY: `told` is touched as the model checks.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            queue: Mutex::new(Queue::new()),
+            mutex: Mutex::new(0),
+            told: UnsafeCell::new(0),
+            cancelled: AtomicBool::new(false),
+        })
+    }
+
+    /// Waits until it may go on: false if it gave up first.
+    fn wait(&self, mutex: usize, gives_up: impl Fn() -> bool) -> bool {
+        loop {
+            let mut left = self.mutex.lock().unwrap();
+            if *left > 0 {
+                *left -= 1;
+                return true;
+            }
+            let waiter = Waiter::new(COND, mutex, 0);
+            // SAFETY: it stays here until it was woken or has given up.
+            unsafe { self.queue.lock().unwrap().push(&waiter) };
+            drop(left);
+            let mut ended = waiter.sleep(None, &gives_up).is_err();
+            if ended && !self.queue.lock().unwrap().give_up(&waiter) {
+                waiter.sleep(None, || false).unwrap();
+                ended = false;
+            }
+            let left = self.mutex.lock().unwrap();
+            waiter.pass_on();
+            drop(left);
+            if ended {
+                return false;
+            }
+        }
+    }
+
+    fn allow(&self, count: u32) {
+        *self.mutex.lock().unwrap() += count;
+    }
+
+    fn notify_one(&self) {
+        let notified = self.queue.lock().unwrap().notify_one(COND);
+        notified.wake();
+    }
+
+    fn notify_all(&self) {
+        let notified = self.queue.lock().unwrap().notify_all(COND);
+        notified.wake();
+    }
+}
+
+fn spawn(shared: &Arc<Shared>, f: impl Fn(&Shared) + 'static) -> thread::JoinHandle<()> {
+    let shared = shared.clone();
+    thread::spawn(move || f(&shared))
+}
+
+#[test]
+fn a_notification_reaches_who_waits() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let waiter = spawn(&shared, |s| assert!(s.wait(1, || false)));
+        shared.allow(1);
+        shared.notify_one();
+        waiter.join().unwrap();
+    });
+}
+
+#[test]
+fn what_came_before_a_notification_is_seen_after_it() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let notifier = spawn(&shared, |s| {
+            // SAFETY: read by whom the notification below wakes (loom checks that).
+            s.told.with_mut(|told| unsafe { *told = 7 });
+            let notified = s.queue.lock().unwrap().notify_one(COND);
+            notified.wake();
+        });
+        let waiter = Waiter::new(COND, 1, 0);
+        // SAFETY: as above.
+        unsafe { shared.queue.lock().unwrap().push(&waiter) };
+        if waiter.sleep(None, || true).is_err() && shared.queue.lock().unwrap().give_up(&waiter) {
+            // The notifier may come yet, and finds nobody.
+        } else {
+            waiter.sleep(None, || false).unwrap();
+            // SAFETY: after the notification.
+            shared.told.with(|told| assert_eq!(unsafe { *told }, 7));
+        }
+        notifier.join().unwrap();
+    });
+}
+
+/// With one mutex one follows the other; with two both are woken.
+#[test]
+fn all_are_woken() {
+    for mutexes in [[1, 1], [1, 2]] {
+        loom::model(move || {
+            let shared = Shared::new();
+            let waiters = mutexes.map(|m| spawn(&shared, move |s| assert!(s.wait(m, || false))));
+            shared.allow(2);
+            shared.notify_all();
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        });
+    }
+}
+
+/// Who gives up takes no notification with it: the other has it.
+#[test]
+fn a_notification_beside_one_that_gives_up_is_not_lost() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let quitter = spawn(&shared, |s| {
+            s.wait(1, || s.cancelled.load(Ordering::SeqCst));
+        });
+        // What ends the wait has come already, or comes with a wake-up that nobody misses here.
+        shared.cancelled.store(true, Ordering::SeqCst);
+        let waiter = spawn(&shared, |s| {
+            s.wait(1, || false);
+        });
+        shared.allow(2);
+        shared.notify_one();
+        shared.notify_one();
+        quitter.join().unwrap();
+        waiter.join().unwrap();
+    });
+}
