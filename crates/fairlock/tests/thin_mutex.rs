@@ -4,7 +4,8 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fairlock::platform::{Native, PooledPlatform};
+use fairlock::platform::{Native, Platform, PooledPlatform};
+use fairlock::thin::ThinMutex;
 use fairlock::{Condvar, Mutex, MutexExt};
 use fairlock_testing::{alone, join, rounds, scope, until};
 
@@ -226,5 +227,36 @@ fn mutexes_that_share_full_locks_exclude_each_for_itself() {
     for (mutex, changes) in mutexes {
         let changes = changes.into_inner();
         assert_eq!(mutex.into_inner(), (changes, changes));
+    }
+}
+
+#[test]
+fn a_mutex_that_is_trimmed_is_thin_whoever_has_given_up_before() {
+    for _ in 0..rounds(50) {
+        let mutex = ThinMutex::<Native>::new();
+        mutex.lock();
+        assert!(mutex.trim(), "nobody has waited");
+        for _ in 0..2 {
+            scope(|s| {
+                for _ in 0..3 {
+                    s.spawn(|| {
+                        let short = || mutex.lock_until(Native::now() + 1_000_000);
+                        (0..2).for_each(|_| assert!(short().is_err()));
+                    });
+                }
+            });
+            assert!(!mutex.trim() && mutex.is_inflated(), "it is held");
+            // SAFETY: held, by way of the thin lock or the full one.
+            unsafe { mutex.unlock() };
+            assert!(mutex.trim() && !mutex.is_locked());
+            mutex.lock();
+            scope(|s| {
+                let waiter = s.spawn(|| mutex.lock());
+                until(|| mutex.is_contended());
+                // SAFETY: held.
+                unsafe { mutex.unlock() };
+                join(waiter);
+            });
+        }
     }
 }
