@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use super::discipline::with_view;
-use super::word::{READER, WAITERS, WRITER_LOCKED};
+use super::word::{READER, WRITER_LOCKED, has_waiters};
 use crate::platform::{Atomic, Platform};
 
 impl<P: Platform> RwSem<P> {
@@ -26,7 +26,7 @@ impl<P: Platform> RwSem<P> {
         // One step, so there is no gap. Release: the readers let in see what
         // was written. The bit is the caller's own, so taking it off is exact.
         let before = self.word.fetch_add(counted.wrapping_sub(WRITER_LOCKED), Ordering::Release);
-        if before & WAITERS == 0 {
+        if !has_waiters(before) {
             return;
         }
         with_view!(self, view => view.let_readers_join());

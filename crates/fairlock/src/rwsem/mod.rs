@@ -42,7 +42,7 @@ use queued::{LockedQueue, Queued};
 pub(crate) use tenure::{YIELDS, yield_to_others};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::MOST_READERS;
-use word::{READ_BLOCKED, READER, WRITER_LOCKED, readers};
+use word::{READER, WRITER_LOCKED, has_waiters, is_open_to_readers, is_written, readers};
 
 use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};
@@ -180,7 +180,7 @@ impl<P: Platform> RwSem<P> {
         }
         // Acquire: owns the lock on success (rule 3).
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & READ_BLOCKED == 0 {
+        while is_open_to_readers(word) {
             match self.word.compare_exchange_weak(
                 word,
                 word + READER,
@@ -223,7 +223,7 @@ impl<P: Platform> RwSem<P> {
     fn read_fast(&self) -> Result<(), usize> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.fetch_add(READER, Ordering::Acquire);
-        if before & READ_BLOCKED == 0 { Ok(()) } else { Err(before) }
+        if is_open_to_readers(before) { Ok(()) } else { Err(before) }
     }
 
     /// Gives up the lock held for reading.
@@ -325,12 +325,12 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether a writer holds the lock at this instant.
     pub fn is_write_locked(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & WRITER_LOCKED != 0
+        is_written(self.word.load(Ordering::Relaxed))
     }
 
     /// Whether a thread is queued at this instant.
     pub fn has_waiters(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & word::WAITERS != 0
+        has_waiters(self.word.load(Ordering::Relaxed))
     }
 
     /// Whether the count of readers is full at this instant: 2^55 (2^23 where a pointer
@@ -371,9 +371,9 @@ impl<P: Platform> fmt::Debug for RwSem<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("RwSem")
-            .field("write_locked", &(word & WRITER_LOCKED != 0))
+            .field("write_locked", &is_written(word))
             .field("readers", &readers(word))
-            .field("waiters", &(word & word::WAITERS != 0))
+            .field("waiters", &has_waiters(word))
             .field("policy", &self.policy)
             .finish()
     }

@@ -3,7 +3,9 @@
 
 use core::sync::atomic::Ordering;
 
-use super::word::{READ_BLOCKED, READER, SEALED, UPGRADABLE, WRITER_LOCKED, has_room};
+use super::word::{
+    READER, SEALED, UPGRADABLE, WRITER_LOCKED, has_room, is_open_to_readers, is_sealed,
+};
 use super::{Policy, RwSem};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Access, WaitContext, WaitError};
@@ -29,7 +31,7 @@ impl<P: Platform> RwSem<P> {
     /// If the lock is sealed, it is free then, or its readers'. Nobody waits for it before this.
     pub(crate) fn unseal(&self) {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & SEALED != 0 {
+        while is_sealed(word) {
             let open = word & !(SEALED | WRITER_LOCKED);
             // Both bits in one step: a reader that comes again finds no writer. Release: as
             // by a writer.
@@ -47,7 +49,7 @@ impl<P: Platform> RwSem<P> {
     pub(crate) fn read_past_queue(&self) -> Option<bool> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.fetch_add(READER, Ordering::Acquire);
-        if before & READ_BLOCKED == 0 {
+        if is_open_to_readers(before) {
             return Some(before == 0);
         }
         if has_room(before)

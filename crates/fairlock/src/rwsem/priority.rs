@@ -16,7 +16,7 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::word::{READER, WRITER_LOCKED, has_room};
+use super::word::{READER, has_room, is_written};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, Queue};
@@ -36,10 +36,7 @@ impl<P: Platform> RwSem<P> {
         }
         let passed = self.with_queue(|q| {
             let mut word = self.word.load(Ordering::Relaxed);
-            while passes_writers(&q.waiters, priority)
-                && word & WRITER_LOCKED == 0
-                && has_room(word)
-            {
+            while passes_writers(&q.waiters, priority) && !is_written(word) && has_room(word) {
                 // Acquire: owns the lock on success (rule 3). It may be closed: the
                 // last one out grants it.
                 match self.word.compare_exchange_weak(

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::discipline::with_view;
 use super::upgrade::wake_upgrader;
-use super::word::{UPGRADABLE, WRITER_LOCKED, has_room};
+use super::word::{has_room, is_upgradable, is_written};
 use crate::events::Event;
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Kind, WaitContext, WaitError};
@@ -77,9 +77,9 @@ impl<P: Platform> RwSem<P> {
     /// The last reader left, the word was `before`, and somebody waits.
     #[cold]
     pub(super) fn read_release_slow(&self, before: usize) {
-        if before & WRITER_LOCKED != 0 {
+        if is_written(before) {
             // Not free; and beside a mere writer it was not inside.
-            return if before & UPGRADABLE != 0 {
+            return if is_upgradable(before) {
                 wake_upgrader(&self.queue)
             };
         }

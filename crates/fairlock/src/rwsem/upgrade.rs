@@ -29,7 +29,9 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::discipline::with_view;
 use super::queued::LockedQueue;
-use super::word::{READ_BLOCKED, READER, UPGRADABLE, WAITERS, WRITER_LOCKED, is_drained, readers};
+use super::word::{
+    READ_BLOCKED, READER, UPGRADABLE, WRITER_LOCKED, has_waiters, is_drained, is_written, readers,
+};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
@@ -123,7 +125,7 @@ impl<P: Platform> RwSem<P> {
     pub unsafe fn unlock_upgradable(&self) {
         // Release: what was read under the lock stays before the next writer.
         let before = self.word.fetch_sub(READER | UPGRADABLE, Ordering::Release);
-        if before & WAITERS != 0 {
+        if has_waiters(before) {
             self.upgradable_left(before);
         }
     }
@@ -146,7 +148,7 @@ impl<P: Platform> RwSem<P> {
     pub unsafe fn downgrade_upgradable(&self) {
         // Release: the next upgradable reader may write what this one has read.
         let before = self.word.fetch_and(!UPGRADABLE, Ordering::Release);
-        if before & WAITERS != 0 {
+        if has_waiters(before) {
             // It stays inside itself.
             self.upgradable_left(before + READER);
         }
@@ -198,7 +200,7 @@ impl<P: Platform> RwSem<P> {
         let mut word = READER | UPGRADABLE;
         // WRITER_LOCKED: a slot that nobody in particular holds until it is unsealed
         // (`thin`); that is not this thread's to keep.
-        while readers(word) == 1 && word & WRITER_LOCKED == 0 {
+        while readers(word) == 1 && !is_written(word) {
             // Acquire: owns what readers have left (rule 3).
             let writer = (word | WRITER_LOCKED) & !(READER | UPGRADABLE);
             match self.word.compare_exchange(word, writer, Ordering::Acquire, Ordering::Relaxed) {

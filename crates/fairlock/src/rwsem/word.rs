@@ -115,6 +115,55 @@ pub(crate) const fn readers(word: usize) -> usize {
     word >> READER_SHIFT
 }
 
+/// Somebody is queued.
+#[inline(always)]
+pub(crate) const fn has_waiters(word: usize) -> bool {
+    word & WAITERS != 0
+}
+
+/// Only the queue gets in.
+#[inline(always)]
+pub(crate) const fn is_closed(word: usize) -> bool {
+    word & HANDOFF != 0
+}
+
+/// A writer holds the lock, or is about to: it waits for the readers that it was one of.
+#[inline(always)]
+pub(crate) const fn is_written(word: usize) -> bool {
+    word & WRITER_LOCKED != 0
+}
+
+/// A writer heads the queue: readers may not steal.
+#[inline(always)]
+pub(crate) const fn is_writer_phase(word: usize) -> bool {
+    word & WRITER_PHASE != 0
+}
+
+/// Under tenure, it is the readers' one.
+#[inline(always)]
+pub(crate) const fn is_readers_turn(word: usize) -> bool {
+    word & READERS_TURN != 0
+}
+
+/// One of the readers may become the writer, or is about to.
+#[inline(always)]
+pub(crate) const fn is_upgradable(word: usize) -> bool {
+    word & UPGRADABLE != 0
+}
+
+/// The lock is held, by nobody in particular.
+#[cfg(any(feature = "std", fairlock_loom))]
+#[inline(always)]
+pub(crate) const fn is_sealed(word: usize) -> bool {
+    word & SEALED != 0
+}
+
+/// Nothing is in the way of a reader that comes.
+#[inline(always)]
+pub(crate) const fn is_open_to_readers(word: usize) -> bool {
+    word & READ_BLOCKED == 0
+}
+
 /// One more reader may stay.
 #[inline(always)]
 pub(crate) const fn has_room(word: usize) -> bool {

@@ -9,7 +9,8 @@ use crate::inspect;
 use crate::platform::{Atomic, Platform};
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{
-    HANDOFF, QUEUE_FLAGS, UPGRADABLE, WAITERS, WRITER_LOCKED, WRITER_PHASE, readers,
+    QUEUE_FLAGS, UPGRADABLE, WRITER_LOCKED, has_waiters, is_closed, is_upgradable, is_writer_phase,
+    is_written, readers,
 };
 use crate::rwsem::{Parts, RwSem};
 use crate::wait::{GRANTED, Kind};
@@ -31,12 +32,12 @@ impl<P: Platform> RwSem<P> {
     pub fn snapshot(&self) -> Snapshot {
         let word = self.word.load(Ordering::Relaxed);
         Snapshot {
-            writer: word & WRITER_LOCKED != 0,
+            writer: is_written(word),
             readers: readers(word),
-            waiters: word & WAITERS != 0,
-            upgradable: word & UPGRADABLE != 0,
-            handoff: word & HANDOFF != 0,
-            writer_phase: word & WRITER_PHASE != 0,
+            waiters: has_waiters(word),
+            upgradable: is_upgradable(word),
+            handoff: is_closed(word),
+            writer_phase: is_writer_phase(word),
         }
     }
 
@@ -63,10 +64,10 @@ impl<P: Platform> RwSem<P> {
         if readers(word) < inside {
             return Err("the word does not count every reader inside");
         }
-        if writer && word & WRITER_LOCKED == 0 {
+        if writer && !is_written(word) {
             return Err("the word does not know of the writer inside");
         }
-        if word & WAITERS == 0 && word & QUEUE_FLAGS != 0 {
+        if !has_waiters(word) && word & QUEUE_FLAGS != 0 {
             return Err("a flag of the queue is set, and nobody is queued (rule 6)");
         }
         // SAFETY: the caller's promise.
@@ -93,14 +94,14 @@ impl<P: Platform> RwSem<P> {
         if length != q.waiters.len() {
             return Err("the queue does not know its length");
         }
-        if (word & WAITERS != 0) != (length > 0) {
+        if has_waiters(word) != (length > 0) {
             return Err("WAITERS does not say whether the queue is empty");
         }
         if !has_next || (self.in_tenure().is_some() && length > 0 && q.next.is_null()) {
             return Err("nobody in the queue is next");
         }
         let head = q.waiters.head().map(|head| head.kind);
-        if word & WRITER_PHASE != 0 && head != Some(Kind::Writer) {
+        if is_writer_phase(word) && head != Some(Kind::Writer) {
             return Err("WRITER_PHASE is set, and no writer heads the queue");
         }
         Ok(())

@@ -10,7 +10,8 @@ use crate::platform::{Atomic, Platform};
 use crate::rwsem::policy::at_most;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{
-    HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, may_take_next,
+    HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_closed, is_drained,
+    is_writer_phase, is_written, may_take_next,
 };
 use crate::wait::{Access, Kind, MAX_WAKES, Waiter, WakeList};
 
@@ -41,10 +42,10 @@ impl<P: Platform> Published<'_, P> {
         loop {
             // Rule 5: whoever set HANDOFF, it never keeps the head out.
             let refuses =
-                active(Fault::RefusesInherited) && word & HANDOFF != 0 && !self.is_due(waiter);
+                active(Fault::RefusesInherited) && is_closed(word) && !self.is_due(waiter);
             let (new, turn) = if may_take_next(waiter.access, word) && !refuses {
                 (waiter.access.taken(word) & !HANDOFF, Turn::Taken)
-            } else if word & HANDOFF != 0 {
+            } else if is_closed(word) {
                 return Turn::Next;
             } else if self.is_due(waiter) {
                 (word | HANDOFF, Turn::Next)
@@ -108,7 +109,7 @@ impl<P: Platform> Published<'_, P> {
         let mut word = self.word.load(Ordering::Acquire);
         let mut bias = 0;
         loop {
-            if word & WRITER_LOCKED == 0 {
+            if !is_written(word) {
                 if bias != 0 {
                     return true;
                 }
@@ -116,7 +117,7 @@ impl<P: Platform> Published<'_, P> {
                 word = self.word.fetch_add(READER, Ordering::Acquire).wrapping_add(READER);
                 continue;
             }
-            let due = word & HANDOFF == 0 && self.is_due(head);
+            let due = !is_closed(word) && self.is_due(head);
             let handoff = if due { HANDOFF } else { 0 };
             if bias | handoff == 0 {
                 return false;
@@ -208,7 +209,7 @@ impl<P: Platform> Published<'_, P> {
     }
 
     fn begin_writer_phase(&self) {
-        if self.word.load(Ordering::Relaxed) & WRITER_PHASE == 0 {
+        if !is_writer_phase(self.word.load(Ordering::Relaxed)) {
             self.word.fetch_or(WRITER_PHASE, Ordering::Relaxed);
         }
     }

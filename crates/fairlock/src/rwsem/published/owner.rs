@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 use super::Published;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::policy::ReaderSpin;
-use crate::rwsem::word::WRITER_LOCKED;
+use crate::rwsem::word::is_written;
 use crate::wait::{Kind, Thread};
 
 /// In the owner word: readers took the lock by a slow path after that writer.
@@ -106,7 +106,7 @@ impl<P: Platform> Published<'_, P> {
     /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may
     /// not have stored its hint yet; a wrong one costs a bounded spin.
     pub(in crate::rwsem::published) fn holder(&self, word: usize) -> usize {
-        if word & WRITER_LOCKED == 0 {
+        if !is_written(word) {
             return READER_OWNED;
         }
         self.owner.get() & !FLAGS
@@ -187,6 +187,7 @@ impl<P: Platform> Published<'_, P> {
 mod tests {
     use super::*;
     use crate::platform::Native;
+    use crate::rwsem::word::WRITER_LOCKED;
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;

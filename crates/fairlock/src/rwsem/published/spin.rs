@@ -20,8 +20,8 @@ use crate::events::Event;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::{
-    HANDOFF, READ_STEAL_BLOCKED, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_free, readers,
-    write_stealable,
+    HANDOFF, READ_STEAL_BLOCKED, READER, WRITER_LOCKED, WRITER_PHASE, has_waiters, is_closed,
+    is_free, is_written, readers, write_stealable,
 };
 use crate::wait::{Kind, Thread, WaitContext};
 
@@ -167,7 +167,7 @@ impl<P: Platform> Published<'_, P> {
     ) -> Option<bool> {
         let word = self.word.load(Ordering::Relaxed);
         let held_back = kind == Kind::Reader && self.readers_hold_back(word);
-        if word & HANDOFF != 0 || held_back || !self.holder_is_worth_it(word) {
+        if is_closed(word) || held_back || !self.holder_is_worth_it(word) {
             return None;
         }
         let arrived = P::now();
@@ -212,17 +212,17 @@ impl<P: Platform> Published<'_, P> {
     fn look(&self, kind: Kind) -> Look {
         let word = self.word.load(Ordering::Relaxed);
         let stolen = match kind {
-            _ if word & HANDOFF != 0 => return Look::InVain,
+            _ if is_closed(word) => return Look::InVain,
             Kind::Writer if !write_stealable(word) => return Look::Held(word),
             Kind::Writer => word | WRITER_LOCKED,
-            Kind::Reader if word & WRITER_LOCKED != 0 => return Look::Held(word),
+            Kind::Reader if is_written(word) => return Look::Held(word),
             Kind::Reader if !self.may_join(word) => return Look::InVain,
             Kind::Reader => word + READER,
         };
         // Acquire: owns the lock on success (rule 3).
         match self.word.compare_exchange(word, stolen, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
-                if kind == Kind::Reader && word & WAITERS != 0 {
+                if kind == Kind::Reader && has_waiters(word) {
                     self.let_readers_join();
                 }
                 Look::Stolen
@@ -245,7 +245,7 @@ impl<P: Platform> Published<'_, P> {
             ReaderSpin::Always => self.readers_are_discouraged(),
             // It has turns.
             ReaderSpin::Adaptive => false,
-            _ => word & WRITER_LOCKED == 0 && readers(word) > 0,
+            _ => !is_written(word) && readers(word) > 0,
         }
     }
 
@@ -262,7 +262,7 @@ impl<P: Platform> Published<'_, P> {
 
 /// How long a spinner waits for whoever `word` says is inside.
 fn patience_ns(word: usize) -> u64 {
-    if word & WRITER_LOCKED != 0 {
+    if is_written(word) {
         return WRITER_NS;
     }
     READERS_NS + READER_NS * readers(word).min(MOST_READERS) as u64
@@ -271,13 +271,14 @@ fn patience_ns(word: usize) -> u64 {
 /// A reader that is not counted may steal: nothing stops it, and it does not
 /// keep a lock that readers hold from the queue.
 pub(in crate::rwsem::published) fn read_stealable(word: usize) -> bool {
-    word & READ_STEAL_BLOCKED == 0 && (word & WAITERS == 0 || readers(word) == 0)
+    word & READ_STEAL_BLOCKED == 0 && (!has_waiters(word) || readers(word) == 0)
 }
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
     use crate::platform::Native;
+    use crate::rwsem::word::WAITERS;
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;

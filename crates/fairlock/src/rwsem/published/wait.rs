@@ -11,8 +11,8 @@ use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::rwsem::queued::Queued;
 use crate::rwsem::upgrade::wake_upgrader;
 use crate::rwsem::word::{
-    HANDOFF, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_drained, is_free, may_take_next,
-    readers, write_stealable,
+    READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, has_waiters, is_closed, is_drained, is_free,
+    may_take_next, readers, write_stealable,
 };
 use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 
@@ -41,7 +41,7 @@ impl<P: Platform> Published<'_, P> {
             && self.readers_steal()
             && !self.holds_back(Kind::Reader, word)
         {
-            if word & WAITERS != 0 {
+            if has_waiters(word) {
                 self.events.count(Event::ReadSteal);
                 self.let_readers_join();
             }
@@ -94,7 +94,7 @@ impl<P: Platform> Published<'_, P> {
             }
         }
         self.wait(Access::Upgradable, P::thread(), self.priority(), context)?;
-        if self.word.load(Ordering::Relaxed) & WAITERS != 0 {
+        if has_waiters(self.word.load(Ordering::Relaxed)) {
             self.let_readers_join();
         }
         Ok(())
@@ -241,7 +241,7 @@ impl<P: Platform> Published<'_, P> {
         }
         let word = self.word.load(Ordering::Relaxed);
         if (!may_take_next(waiter.access, word) || self.leaves_to_stream(word))
-            && word & HANDOFF == 0
+            && !is_closed(word)
             && !self.is_due(waiter)
         {
             // Who lets it go wakes the head, or its timer does.

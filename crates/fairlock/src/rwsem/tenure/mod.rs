@@ -56,8 +56,8 @@ use super::policy::{TenurePolicy, TenureShape};
 use super::queued::LockedQueue;
 use super::upgrade::wake_upgrader;
 use super::word::{
-    HANDOFF, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, has_next_to_wake, is_drained,
-    is_free, is_reserved, may_take_next, read_stealable, readers, write_stealable,
+    READER, WAKE_NEXT, WRITER_LOCKED, has_next_to_wake, has_waiters, is_closed, is_drained,
+    is_free, is_readers_turn, is_reserved, may_take_next, read_stealable, readers, write_stealable,
 };
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
@@ -272,7 +272,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// longer counted.
     #[inline]
     pub(super) fn keeps_count(&self, before: usize) -> bool {
-        let gives_way = before & WAITERS != 0 && self.gives_way();
+        let gives_way = has_waiters(before) && self.gives_way();
         if !gives_way && read_stealable(before) && !self.takes_turns(Kind::Reader, before) {
             self.note_steal(Kind::Reader, before);
             return true;
@@ -288,8 +288,8 @@ impl<P: Platform> InTenure<'_, P> {
     /// one's.
     #[inline]
     fn takes_turns(&self, kind: Kind, word: usize) -> bool {
-        word & WAITERS != 0
-            && !(kind == Kind::Reader && word & READERS_TURN != 0)
+        has_waiters(word)
+            && !(kind == Kind::Reader && is_readers_turn(word))
             && self.holder.is_in_turns()
             && !self.holder.is_me()
     }
@@ -335,12 +335,12 @@ impl<P: Platform> InTenure<'_, P> {
 
     #[inline]
     fn note_steal(&self, kind: Kind, before: usize) {
-        if before & WAITERS != 0 && is_free(before) {
+        if has_waiters(before) && is_free(before) {
             // A reader may use a moment of the writers' tenure, but that does not become its own.
-            let own = kind == Kind::Writer || before & READERS_TURN != 0;
+            let own = kind == Kind::Writer || is_readers_turn(before);
             self.holder.count(own);
         }
-        if before & WAITERS != 0 {
+        if has_waiters(before) {
             self.watch_clock();
         }
         if kind == Kind::Reader {
@@ -535,7 +535,7 @@ impl<P: Platform> InTenure<'_, P> {
                 wakes.push(next.thread);
                 self.events.count(Event::wake(next.kind));
             }
-            let closed = self.word.load(Ordering::Relaxed) & HANDOFF != 0;
+            let closed = is_closed(self.word.load(Ordering::Relaxed));
             q.freed = if closed { now } else { 0 };
         });
     }

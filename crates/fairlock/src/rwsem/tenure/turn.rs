@@ -15,8 +15,8 @@ use crate::platform::{Atomic, Platform};
 use crate::rwsem::priority::passes_writers;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{
-    HANDOFF, QUEUE_FLAGS, READER, READERS_TURN, WAITERS, WAKE_NEXT, WRITER_LOCKED, flag_queue,
-    is_free, is_reserved, may_join, may_take_next, read_stealable, readers,
+    HANDOFF, QUEUE_FLAGS, READER, READERS_TURN, WAITERS, WAKE_NEXT, flag_queue, is_closed, is_free,
+    is_reserved, is_written, may_join, may_take_next, read_stealable, readers,
 };
 use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
 
@@ -103,7 +103,7 @@ impl<P: Platform> InTenure<'_, P> {
             // Whoever leaves from here on looks at the flags; who left before is seen not
             // to be inside when the waiter, which is next, looks at the lock (rule 7).
             let word = self.word.fetch_or(WAITERS, Ordering::Relaxed);
-            let inside = if word & WRITER_LOCKED != 0 || is_free(word) {
+            let inside = if is_written(word) || is_free(word) {
                 Kind::Writer
             } else {
                 self.word.fetch_or(READERS_TURN, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl<P: Platform> InTenure<'_, P> {
         now: u64,
         wakes: &mut WakeList<P>,
     ) {
-        if before & HANDOFF != 0 {
+        if is_closed(before) {
             let freed = core::mem::take(&mut q.freed);
             q.clock.note_idle(if freed == 0 { 0 } else { now.saturating_sub(freed) });
             self.events.count(match waiter.kind {

@@ -33,7 +33,7 @@ use crate::rwsem::policy::{ReaderSpin, at_most};
 use crate::rwsem::published::Published;
 use crate::rwsem::published::owner::READER_OWNED;
 use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{WAITERS, WRITER_LOCKED};
+use crate::rwsem::word::{WAITERS, has_waiters, is_written};
 use crate::wait::{Kind, Waiter};
 
 /// A turn of the side that is not favoured lasts at most this part of
@@ -58,9 +58,9 @@ impl<P: Platform> Published<'_, P> {
             return self.rules.reader_spin;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if word & WAITERS == 0 {
+        if !has_waiters(word) {
             ReaderSpin::On
-        } else if word & WRITER_LOCKED != 0 && !self.holds_back(Kind::Reader, word) {
+        } else if is_written(word) && !self.holds_back(Kind::Reader, word) {
             ReaderSpin::One
         } else {
             ReaderSpin::Off
@@ -69,7 +69,7 @@ impl<P: Platform> Published<'_, P> {
 
     /// Whether a thread of this side that found `word` leaves the lock to others.
     pub(in crate::rwsem::published) fn holds_back(&self, side: Kind, word: usize) -> bool {
-        if !self.adapts() || word & WAITERS == 0 || self.favour.side() == side {
+        if !self.adapts() || !has_waiters(word) || self.favour.side() == side {
             return false;
         }
         let turn = self.favour.turn();
@@ -102,7 +102,7 @@ impl<P: Platform> Published<'_, P> {
             return;
         }
         if q.waiters.len() == 1 {
-            let side = if word & WRITER_LOCKED != 0 { Kind::Writer } else { Kind::Reader };
+            let side = if is_written(word) { Kind::Writer } else { Kind::Reader };
             if side == Kind::Reader {
                 self.note_readers();
             }

@@ -26,7 +26,7 @@ use crate::platform::{Atomic, Platform};
 use crate::rwsem::published::Published;
 use crate::rwsem::published::grant::due_at;
 use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{HANDOFF, READ_STEAL_BLOCKED, WAITERS, is_free};
+use crate::rwsem::word::{READ_STEAL_BLOCKED, WAITERS, is_closed, is_free};
 use crate::wait::{Kind, Thread, Waiter, WakeList};
 
 /// How often a reader in the stream says how often it read: where others write.
@@ -75,7 +75,7 @@ impl<P: Platform> Published<'_, P> {
     /// Whether the head of the queue asked that a release leave it asleep. It is awake, or its
     /// timer will wake it; if it has set `HANDOFF` it waits for just this release.
     pub(in crate::rwsem::published) fn leaves_head_asleep(&self) -> bool {
-        self.adapts() && self.favour.is_quiet() && self.word.load(Ordering::Relaxed) & HANDOFF == 0
+        self.adapts() && self.favour.is_quiet() && !is_closed(self.word.load(Ordering::Relaxed))
     }
 
     /// Whether a queued writer, which found `word`, leaves a lock that is free at the
@@ -97,7 +97,7 @@ impl<P: Platform> Published<'_, P> {
             return None;
         }
         let is_head = self.with_queue(|q| q.waiters.is_head(waiter));
-        if !is_head || self.word.load(Ordering::Relaxed) & HANDOFF != 0 {
+        if !is_head || is_closed(self.word.load(Ordering::Relaxed)) {
             return None;
         }
         let due = due_at(waiter, self.rules.handoff_after?);
