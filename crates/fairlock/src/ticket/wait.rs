@@ -55,6 +55,7 @@ const STAND_BACK_NS: u64 = 16_000;
 const TRIES_AGAIN_NS: u64 = 50_000;
 /// Who is back with a ticket given up leaves a free lock to the others for so long: more than
 /// a running thread needs to come back. It sleeps if one of them takes it.
+#[cfg(feature = "alloc")]
 const LEAVE_NS: u64 = 2_000;
 /// How long the heir sleeps: the first time, and the longest. Less if the batch
 /// closes sooner: it is awake then, and nobody has to kick it.
