@@ -302,7 +302,7 @@ fn timed_out_reader_between_writers() {
 #[test]
 fn cancelled_wait_ends() {
     loom::model(|| {
-        let lock = Arc::new(RwSem::<Loom>::new(ASLEEP));
+        let lock = Arc::new(RwSem::<Loom>::new(Policy::published(ASLEEP)));
         let token = Arc::new(CancelToken::<Loom>::new());
         lock.write();
         let waiter = {
