@@ -27,10 +27,9 @@ static void *serve(void *unused) {
 }
 
 int main(void) {
-    pthread_t workers[3];
+    pthread_t worker;
     pthread_atfork(before_fork, after_fork, after_fork);
-    for (int i = 0; i < 3; i++)
-        pthread_create(&workers[i], NULL, serve, NULL);
+    pthread_create(&worker, NULL, serve, NULL);
     for (int i = 0; i < 20; i++) {
         pid_t helper = fork();
         if (helper == 0)
@@ -38,7 +37,6 @@ int main(void) {
         waitpid(helper, NULL, 0);
     }
     done = 1;
-    for (int i = 0; i < 3; i++)
-        pthread_join(workers[i], NULL);
+    pthread_join(worker, NULL);
     return 0;
 }

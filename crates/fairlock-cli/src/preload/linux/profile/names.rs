@@ -37,10 +37,11 @@ impl Place {
     /// It only hands the lock to its caller: a method of a lock or a guard, or of a library that
     /// wraps them.
     fn is_wrapper(&self) -> bool {
-        const WRAPPERS: [&str; 12] = [
+        const WRAPPERS: [&str; 13] = [
             "std::",
             "__gnu_cxx::",
             "__gthread",
+            "__glibcxx_",
             "pthread_",
             "__pthread",
             "mtx_",
@@ -283,6 +284,15 @@ mod tests {
         ] {
             assert_eq!(without_arguments(name), short);
         }
+    }
+
+    #[test]
+    fn what_hands_a_lock_on_is_not_the_caller() {
+        let is_wrapper =
+            |name: &str| Place { function: name.into(), ..Place::default() }.is_wrapper();
+        let wrappers = ["std::mutex::lock()", "__gthread_mutex_unlock", "__glibcxx_rwlock_unlock"];
+        assert!(wrappers.into_iter().all(is_wrapper));
+        assert!(!is_wrapper("Store::put(int)") && !is_wrapper("main"));
     }
 
     /// The record of a process is mapped in it, and as long as address spaces allow.
