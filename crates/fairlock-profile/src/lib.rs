@@ -15,6 +15,9 @@
 //! Locks have numbers, in the order in which they were first taken. Stacks have, too: their place
 //! in the file, divided by eight; zero is no stack.
 
+#[cfg(test)]
+use fairlock_testing as _; // the watchdog
+
 pub mod buckets;
 pub mod layout;
 mod read;
