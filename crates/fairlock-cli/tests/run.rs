@@ -303,3 +303,19 @@ fn the_table_is_printed_even_if_the_report_cannot_be_kept() {
     assert!(said.contains("policy default") && said.contains("/dev/full"), "{said}");
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn both_ways_are_compared() {
+    let output = run(&["--compare", "--runs", "2", "--", waits()]);
+    let said = stderr(&output);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), String::new()), "{said}");
+    let row = said.lines().find(|line| line.starts_with("the_lock")).expect(&said);
+    let columns: Vec<_> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    // One reader, which waits each time, either way.
+    assert_eq!((columns.len(), columns[1], columns[2]), (9, "1", "1"), "{said}");
+    assert!(said.contains("as it is, ") && said.contains("more --runs"), "{said}");
+
+    let output = run(&["--compare", "--runs", "1", "--", waits(), "3"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("run as it is"), "{}", stderr(&output));
+}

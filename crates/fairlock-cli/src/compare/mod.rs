@@ -1,7 +1,7 @@
 //! `fairlock compare`, and `fairlock bench --baseline`: what changed between two results, by
 //! more than the runs differ anyway.
 
-mod bootstrap;
+pub mod bootstrap;
 mod change;
 
 use std::path::PathBuf;

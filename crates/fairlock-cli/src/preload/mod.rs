@@ -39,6 +39,14 @@ pub struct RunFlags {
     /// Leave the program's locks as they are, and only watch them: mutexes and rwlocks
     #[arg(long, conflicts_with = "policy")]
     pub observe: bool,
+    /// Run it both ways, by turns, as often as --runs says, and say what changed. Its input is empty
+    /// then, and what it writes is not shown
+    #[arg(long, conflicts_with_all = ["observe", "json", "pprof", "folded", "trace", "stats"])]
+    pub compare: bool,
+    /// With --compare: how often each way
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "compare",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
     /// Also write the profile to this file, as JSON; `-` is stdout, after what the program wrote
     /// there
     #[arg(long, value_name = "FILE")]

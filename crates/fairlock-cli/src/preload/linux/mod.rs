@@ -1,5 +1,6 @@
 //! The program under the library for LD_PRELOAD.
 
+mod both;
 mod library;
 mod profile;
 mod program;
@@ -17,6 +18,7 @@ use crate::json::Target;
 use crate::output::{Page, complain};
 use profile::Profile;
 use report::Kept;
+use tempfile::TempDir;
 
 /// Runs the program; its exit code is ours, or 128 and the signal that ended it. Then
 /// prints the report to stderr: stdout is the program's.
@@ -30,37 +32,22 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(obstacle) = &obstacle {
         complain(&format!("{}: {obstacle}", program.display()));
     }
+    if flags.compare {
+        catch_signals();
+        return both::run(flags, &program, |folder, observe| {
+            let mut command = command(flags, &program, arguments, &library);
+            record(&mut command, flags, folder, observe);
+            command
+        });
+    }
     let wanted = Wanted::by(flags)?;
-    let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir_in(profile::place());
-    let folder =
-        folder.map_err(|e| Error::failed(format!("cannot make a folder for the report: {e}")))?;
-
-    let mut command = Command::new(&program);
-    command.args(arguments);
-    // What it has is not replaced.
-    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
-    command.env("LD_PRELOAD", joined(library.as_os_str(), others.as_deref()));
-    for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
-    {
-        command.env_remove(variable);
-    }
+    let folder = folder()?;
+    let mut command = command(flags, &program, arguments, &library);
     match &wanted {
-        Wanted::Stats(_) => command.env("FAIRLOCK_STATS", folder.path().join(report::NAME)),
-        Wanted::Profile { .. } => {
-            profile::open_to_all(folder.path());
-            let threshold = flags.threshold.as_nanos().min(u64::MAX.into()).to_string();
-            command.env("FAIRLOCK_PROFILE", folder.path());
-            command.env("FAIRLOCK_PROFILE_THRESHOLD", threshold)
+        Wanted::Stats(_) => {
+            command.env("FAIRLOCK_STATS", folder.path().join(report::NAME));
         }
-    };
-    if flags.observe {
-        command.env("FAIRLOCK_OBSERVE", "1");
-    }
-    if let Some(policy) = &flags.policy {
-        command.env("FAIRLOCK_POLICY", policy);
-    }
-    if let Some(kind) = &flags.only {
-        command.env("FAIRLOCK_ONLY", kind);
+        Wanted::Profile { .. } => record(&mut command, flags, folder.path(), flags.observe),
     }
     catch_signals();
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
@@ -72,10 +59,47 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     Ok(exit_code(status))
 }
 
+/// Where a run leaves its report.
+fn folder() -> Result<TempDir, Error> {
+    let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir_in(profile::place());
+    folder.map_err(|e| Error::failed(format!("cannot make a folder for the report: {e}")))
+}
+
+/// The program under the library.
+fn command(flags: &RunFlags, program: &Path, arguments: &[OsString], library: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // What it has is not replaced.
+    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
+    command.env("LD_PRELOAD", joined(library.as_os_str(), others.as_deref()));
+    for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
+    {
+        command.env_remove(variable);
+    }
+    if let Some(policy) = &flags.policy {
+        command.env("FAIRLOCK_POLICY", policy);
+    }
+    if let Some(kind) = &flags.only {
+        command.env("FAIRLOCK_ONLY", kind);
+    }
+    command
+}
+
+/// Has its locks recorded: glibc's if they are only observed, or else ours.
+fn record(command: &mut Command, flags: &RunFlags, folder: &Path, observe: bool) {
+    profile::open_to_all(folder);
+    let threshold = flags.threshold.as_nanos().min(u64::MAX.into()).to_string();
+    command.env("FAIRLOCK_PROFILE", folder);
+    command.env("FAIRLOCK_PROFILE_THRESHOLD", threshold);
+    if observe {
+        command.env("FAIRLOCK_OBSERVE", "1");
+    }
+}
+
 /// What is made of the run.
 #[allow(clippy::large_enum_variant)] // there is one of it
 enum Wanted {
-    /// What our rwlocks counted.
+    /// What our locks counted.
     Stats(Kept),
     /// The profile, and where else it goes.
     Profile {

@@ -8,6 +8,7 @@ mod table;
 mod trace;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,17 @@ struct Process {
     names: Names,
 }
 
+/// The waits for locks of one name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waited {
+    pub waits: u64,
+    /// All of them together,
+    pub lost_ns: u64,
+    /// and of the lock that is worst.
+    pub p999_ns: u64,
+    pub longest_ns: u64,
+}
+
 impl Profile {
     /// What is in a folder. What is no record, or damaged, is said and left out.
     pub fn read(folder: &Path) -> Result<Self, Error> {
@@ -71,6 +83,20 @@ impl Profile {
         let mut locks: Vec<Seen<'_>> = self.processes.iter().flat_map(Process::locks).collect();
         locks.sort_by_key(|seen| Reverse((seen.lost(), seen.taken())));
         locks
+    }
+
+    /// What came of each lock that was waited for; those of one name together.
+    pub fn by_name(&self) -> BTreeMap<String, Waited> {
+        let mut all = BTreeMap::<String, Waited>::new();
+        for seen in self.locks().into_iter().filter(|seen| seen.waits() > 0) {
+            let found = all.entry(seen.name()).or_default();
+            found.waits += seen.waits();
+            found.lost_ns += seen.lost();
+            found.p999_ns = found.p999_ns.max(seen.wait(0.999).unwrap_or(0));
+            let longest = seen.contention().map_or(0, |found| found.longest_ns);
+            found.longest_ns = found.longest_ns.max(longest);
+        }
+        all
     }
 
     /// The longest waits.
@@ -184,7 +210,7 @@ impl<'a> Seen<'a> {
 
     /// The place that most of the time was lost by: of holders, and of those that waited.
     fn worst_place(&self, charge: Charge) -> Option<Place> {
-        let mut times = std::collections::BTreeMap::<Place, u64>::new();
+        let mut times = BTreeMap::<Place, u64>::new();
         let pairs = self.process.record.pairs.iter().filter(|pair| pair.lock == self.number);
         for pair in pairs {
             let stack = if charge == Charge::Holder { pair.holder_stack } else { pair.stack };

@@ -1,0 +1,165 @@
+//! `run --compare`: the program as it is and with our locks, by turns, and what changed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use super::profile::{Profile, Waited};
+use super::{exit_code, folder, program, wait};
+use crate::compare::bootstrap::{Estimate, Sum};
+use crate::error::Error;
+use crate::layout::{Column, NOTHING, Table};
+use crate::output::{Page, complain};
+use crate::preload::RunFlags;
+use crate::stats::median;
+use crate::units::{count, digits, time};
+use crate::workload::random::Random;
+
+/// So many locks are shown.
+const LOCKS: usize = 20;
+/// What is said to have changed has not in one of so many comparisons.
+const ERROR: f64 = 0.05;
+
+const NOTE: &str = "lost: all waits of a run together; medians of the runs, longest: of any; as it is: glibc's \
+     locks, watched";
+
+/// The runs of one way.
+#[derive(Default)]
+struct Way {
+    secs: Vec<f64>,
+    locks: Vec<BTreeMap<String, Waited>>,
+}
+
+/// Runs what `command` makes for a folder, observed only or not.
+pub fn run(
+    flags: &RunFlags,
+    program: &Path,
+    command: impl Fn(&Path, bool) -> Command,
+) -> Result<ExitCode, Error> {
+    let mut ways = [Way::default(), Way::default()];
+    for run in 0..flags.runs {
+        // Whichever is second finds the machine warmer: by turns.
+        for turn in 0..2 {
+            let ours = (run + turn) % 2 == 1;
+            let folder = folder()?;
+            let mut command = command(folder.path(), !ours);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let began = Instant::now();
+            let child = command.spawn().map_err(|error| program::cannot_start(program, &error))?;
+            let status = wait(child)?;
+            if !status.success() {
+                let locks = if ours { "with our locks" } else { "as it is" };
+                complain(&format!("{} ended with {status}, run {locks}", program.display()));
+                return Ok(exit_code(status));
+            }
+            let way = &mut ways[usize::from(ours)];
+            way.secs.push(began.elapsed().as_secs_f64());
+            way.locks.push(Profile::read(folder.path())?.by_name());
+        }
+    }
+    let [theirs, ours] = ways;
+    Page::Stderr.show(&text(&theirs, &ours, Page::Stderr.width()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
+    format!("\n{}{}", table(theirs, ours, width), duration(theirs, ours),)
+}
+
+/// How long the program took, both ways.
+fn duration(theirs: &Way, ours: &Way) -> String {
+    let of = |way: &Way| {
+        let bound =
+            |pick: fn(f64, f64) -> f64| way.secs.iter().copied().reduce(pick).unwrap_or(0.0);
+        let middle = median(way.secs.iter().copied()).unwrap_or(0.0);
+        let [middle, least, most] = [middle, bound(f64::min), bound(f64::max)].map(seconds);
+        format!("{middle} ({least}-{most})")
+    };
+    let logs = |way: &Way| way.secs.iter().map(|secs| secs.ln()).collect::<Vec<_>>();
+    let mut random = Random::new(1, 0);
+    let mut change = Sum::mean(&logs(ours), &mut random);
+    change.add(-1.0, &Sum::mean(&logs(theirs), &mut random));
+    let change = change.estimate(ERROR);
+    format!("it took {} as it is, {} with our locks: {}\n", of(theirs), of(ours), verdict(change))
+}
+
+fn verdict(change: Estimate) -> String {
+    let times = |log: f64| digits(log.exp());
+    if change.low.is_infinite() {
+        return "so few runs do not tell whether that is chance: use more --runs".to_owned();
+    }
+    let interval = format!("{} to {} times as long", times(change.low), times(change.high));
+    if change.is_certain() {
+        format!("{} times as long ({interval})", times(change.value))
+    } else {
+        format!("no difference that these runs can tell ({interval})")
+    }
+}
+
+fn seconds(secs: f64) -> String {
+    time((secs * 1e9) as u64)
+}
+
+/// The locks at which most time was lost, either way.
+fn table(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
+    let mut lost = BTreeMap::<&str, u64>::new();
+    for (name, waited) in theirs.locks.iter().chain(&ours.locks).flatten() {
+        *lost.entry(name).or_default() += waited.lost_ns;
+    }
+    if lost.is_empty() {
+        return "fairlock: nobody waited for a lock, either way\n".to_owned();
+    }
+    let mut names: Vec<(&str, u64)> = lost.into_iter().collect();
+    names.sort_by_key(|&(name, lost)| (std::cmp::Reverse(lost), name));
+    let mut table = Table::new([
+        Column::place("lock"),
+        Column::figure("waits: as it is").rank(1),
+        Column::figure("ours").rank(1),
+        Column::figure("lost: as it is"),
+        Column::figure("ours"),
+        Column::figure("p99.9: as it is").rank(2),
+        Column::figure("ours").rank(2),
+        Column::figure("longest: as it is"),
+        Column::figure("ours"),
+    ]);
+    for (name, _) in names.into_iter().take(LOCKS) {
+        let [theirs, ours] = [theirs, ours].map(|way| Figures::of(way, name));
+        let both = |show: fn(&Figures) -> String| [show(&theirs), show(&ours)];
+        let figures = [
+            both(|figures| count(figures.waits)),
+            both(|figures| figures.shown(figures.lost_ns)),
+            both(|figures| figures.shown(figures.p999_ns)),
+            both(|figures| figures.shown(figures.longest_ns)),
+        ];
+        table.row([name.to_owned()].into_iter().chain(figures.into_iter().flatten()));
+    }
+    table.titled("the program's locks as it is, and with ours", NOTE, width)
+}
+
+/// The waits for a lock over all runs of one way.
+struct Figures {
+    waits: u64,
+    lost_ns: u64,
+    p999_ns: u64,
+    longest_ns: u64,
+}
+
+impl Figures {
+    fn of(way: &Way, name: &str) -> Self {
+        let runs = || way.locks.iter().map(|locks| locks.get(name).copied().unwrap_or_default());
+        let middle = |pick: fn(&Waited) -> u64| {
+            median(runs().map(|waited| pick(&waited) as f64)).unwrap_or(0.0) as u64
+        };
+        Self {
+            waits: middle(|waited| waited.waits),
+            lost_ns: middle(|waited| waited.lost_ns),
+            p999_ns: middle(|waited| waited.p999_ns),
+            longest_ns: runs().map(|waited| waited.longest_ns).max().unwrap_or(0),
+        }
+    }
+
+    fn shown(&self, ns: u64) -> String {
+        if self.longest_ns == 0 { NOTHING.to_owned() } else { time(ns) }
+    }
+}
