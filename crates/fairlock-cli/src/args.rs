@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::compare::{Check, CompareFlags};
 use crate::doctor::DoctorFlags;
 use crate::names;
-use crate::preload::RunFlags;
+use crate::preload::{RunFlags, TopFlags};
 use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
@@ -82,6 +82,11 @@ pub enum Command {
     Run {
         #[command(flatten)]
         flags: RunFlags,
+    },
+    /// Show a program's locks while it runs: those of PID, or of a program to start
+    Top {
+        #[command(flatten)]
+        flags: TopFlags,
     },
     /// List the locks of this build
     Locks,

@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Some(Command::Report { flags }) => report::report(&flags),
         Some(Command::Torture { flags }) => torture::torture(&flags),
         Some(Command::Run { flags }) => preload::run(&flags),
+        Some(Command::Top { flags }) => preload::top(&flags),
         Some(Command::Locks) => list_locks().map(|()| ExitCode::SUCCESS),
         Some(Command::Machines { command }) => match command {
             None => sim::machines::list(),

@@ -319,3 +319,31 @@ fn both_ways_are_compared() {
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("run as it is"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_program_is_looked_at_while_it_runs() {
+    let top = |args: &[&str]| fairlock().arg("top").args(args).output().expect("fairlock starts");
+    // The last look is after its end, however soon that was.
+    let output = top(&["--every", "20ms", "--", waits(), "3"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let shown = stdout(&output);
+    assert!(shown.lines().last().is_some_and(|line| line.contains("for the_lock")), "{shown}");
+
+    let mut child = fairlock().args(["run", "--observe", "--", "sleep", "60"]).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let started = || fs::read_to_string(&children).unwrap().trim().to_owned();
+    let sleep = std::iter::repeat_with(started).find(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "sleep")
+    });
+    let sleep = sleep.unwrap();
+    let output = top(&["--every", "1ms", "--looks", "2", &sleep]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    kill_process(Pid::from_raw(sleep.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+    child.wait().unwrap();
+
+    let output = top(&[&std::process::id().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("start it with `fairlock run`"), "{}", stderr(&output));
+    assert_eq!(top(&[]).status.code(), Some(2));
+}

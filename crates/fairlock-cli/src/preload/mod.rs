@@ -1,5 +1,5 @@
 //! `fairlock run`: an unchanged program with our locks under its own, or watched as it is, and
-//! the report on them.
+//! the report on them. `fairlock top`: the same while it runs.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 #[cfg(target_os = "linux")]
-pub use linux::run;
+pub use linux::{run, top};
 
 /// What `FAIRLOCK_POLICY` can be.
 const POLICIES: [&str; 5] = ["default", "unfair", "handoff", "no_reader_spin", "writer_phase"];
@@ -27,9 +27,9 @@ pub enum Charge {
     Waiter,
 }
 
-/// What to run, and how.
+/// What the program's locks are, and what is recorded of them.
 #[derive(Args)]
-pub struct RunFlags {
+pub struct LockFlags {
     /// How locks decide who goes next
     #[arg(long, value_name = "POLICY", value_parser = POLICIES)]
     pub policy: Option<String>,
@@ -39,6 +39,19 @@ pub struct RunFlags {
     /// Leave the program's locks as they are, and only watch them: mutexes and rwlocks
     #[arg(long, conflicts_with = "policy")]
     pub observe: bool,
+    /// Keep waits this long one by one
+    #[arg(long, value_name = "TIME", default_value = "100us")]
+    pub threshold: humantime::Duration,
+    /// libfairlock_preload.so, if it is not near this program
+    #[arg(long, value_name = "FILE", env = "FAIRLOCK_LIBRARY")]
+    pub library: Option<PathBuf>,
+}
+
+/// What to run, and how.
+#[derive(Args)]
+pub struct RunFlags {
+    #[command(flatten)]
+    pub locks: LockFlags,
     /// Run it both ways, by turns, as often as --runs says, and say what changed. Its input is empty
     /// then, and what it writes is not shown
     #[arg(long, conflicts_with_all = ["observe", "json", "pprof", "folded", "trace", "stats"])]
@@ -63,16 +76,10 @@ pub struct RunFlags {
     /// With --pprof and --folded: whose stacks waits are charged to
     #[arg(long, value_name = "WHOM", default_value = "holder")]
     pub charge: Charge,
-    /// Keep waits this long one by one
-    #[arg(long, value_name = "TIME", default_value = "100us")]
-    pub threshold: humantime::Duration,
     /// Instead of the profile, count what our locks do, and also keep that in this file, a line of
     /// JSON for each lock; `-` is stdout, after what the program wrote there
     #[arg(long, value_name = "FILE", conflicts_with_all = ["observe", "json", "pprof", "folded", "trace"])]
     pub stats: Option<PathBuf>,
-    /// libfairlock_preload.so, if it is not near this program
-    #[arg(long, value_name = "FILE", env = "FAIRLOCK_LIBRARY")]
-    pub library: Option<PathBuf>,
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
@@ -81,6 +88,31 @@ pub struct RunFlags {
         allow_hyphen_values = true
     )]
     pub program: Vec<OsString>,
+}
+
+/// What to look at, and how often.
+#[derive(Args)]
+pub struct TopFlags {
+    #[command(flatten)]
+    pub locks: LockFlags,
+    /// Between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub every: humantime::Duration,
+    /// Look so often, and end; without it, as long as the program runs
+    #[arg(long, value_name = "N")]
+    pub looks: Option<u32>,
+    /// A program that `fairlock run` or `fairlock top` has started
+    #[arg(value_name = "PID", required_unless_present = "program")]
+    pub process: Option<u32>,
+    /// Or a program to start, and its arguments. What it writes is not shown
+    #[arg(value_name = "PROGRAM", last = true, conflicts_with = "process")]
+    pub program: Vec<OsString>,
+}
+
+/// Fails: there is no such library.
+#[cfg(not(target_os = "linux"))]
+pub fn top(_flags: &TopFlags) -> Result<std::process::ExitCode, crate::error::Error> {
+    Err(crate::error::Error::failed("top: locks of other programs are served on Linux only"))
 }
 
 /// Fails: there is no such library.

@@ -5,6 +5,7 @@ mod library;
 mod profile;
 mod program;
 mod report;
+mod top;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
@@ -12,42 +13,38 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::{Charge, RunFlags};
+use super::{Charge, LockFlags, RunFlags};
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::{Page, complain};
 use profile::Profile;
 use report::Kept;
 use tempfile::TempDir;
+pub use top::top;
 
 /// Runs the program; its exit code is ours, or 128 and the signal that ended it. Then
 /// prints the report to stderr: stdout is the program's.
 pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
-    let library = library::find(flags.library.as_deref())?;
-    let Some((name, arguments)) = flags.program.split_first() else {
-        return Err(Error::usage("name a program to run"));
-    };
-    let program = program::find(name)?;
-    let obstacle = program::obstacle(&program);
-    if let Some(obstacle) = &obstacle {
-        complain(&format!("{}: {obstacle}", program.display()));
-    }
+    let library = library::find(flags.locks.library.as_deref())?;
+    let (program, arguments, obstacle) = find(&flags.program)?;
     if flags.compare {
         catch_signals();
         return both::run(flags, &program, |folder, observe| {
-            let mut command = command(flags, &program, arguments, &library);
-            record(&mut command, flags, folder, observe);
+            let mut command = command(&flags.locks, &program, arguments, &library);
+            record(&mut command, &flags.locks, folder, observe);
             command
         });
     }
     let wanted = Wanted::by(flags)?;
     let folder = folder()?;
-    let mut command = command(flags, &program, arguments, &library);
+    let mut command = command(&flags.locks, &program, arguments, &library);
     match &wanted {
         Wanted::Stats(_) => {
             command.env("FAIRLOCK_STATS", folder.path().join(report::NAME));
         }
-        Wanted::Profile { .. } => record(&mut command, flags, folder.path(), flags.observe),
+        Wanted::Profile { .. } => {
+            record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
+        }
     }
     catch_signals();
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
@@ -55,8 +52,22 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-    wanted.show(folder.path(), obstacle.is_some(), flags.charge)?;
+    wanted.show(folder.path(), obstacle, flags.charge)?;
     Ok(exit_code(status))
+}
+
+/// Where the program is, its arguments, and whether something keeps the library out of it, which
+/// is said then.
+fn find(written: &[OsString]) -> Result<(PathBuf, &[OsString], bool), Error> {
+    let Some((name, arguments)) = written.split_first() else {
+        return Err(Error::usage("name a program to run"));
+    };
+    let program = program::find(name)?;
+    let obstacle = program::obstacle(&program);
+    if let Some(obstacle) = &obstacle {
+        complain(&format!("{}: {obstacle}", program.display()));
+    }
+    Ok((program, arguments, obstacle.is_some()))
 }
 
 /// Where a run leaves its report.
@@ -66,7 +77,7 @@ fn folder() -> Result<TempDir, Error> {
 }
 
 /// The program under the library.
-fn command(flags: &RunFlags, program: &Path, arguments: &[OsString], library: &Path) -> Command {
+fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     // What it has is not replaced.
@@ -86,7 +97,7 @@ fn command(flags: &RunFlags, program: &Path, arguments: &[OsString], library: &P
 }
 
 /// Has its locks recorded: glibc's if they are only observed, or else ours.
-fn record(command: &mut Command, flags: &RunFlags, folder: &Path, observe: bool) {
+fn record(command: &mut Command, flags: &LockFlags, folder: &Path, observe: bool) {
     profile::open_to_all(folder);
     let threshold = flags.threshold.as_nanos().min(u64::MAX.into()).to_string();
     command.env("FAIRLOCK_PROFILE", folder);

@@ -1,0 +1,85 @@
+//! `fairlock top`: the profile of a program while it runs, again and again.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::thread;
+
+use super::profile::Profile;
+use super::{command, exit_code, find, folder, library, program, record};
+use crate::error::Error;
+use crate::output::Page;
+use crate::preload::TopFlags;
+
+/// Clears the terminal.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Looks at a program that runs, or at one that it starts, until that ends; then its exit code is
+/// ours.
+pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
+    if let Some(process) = flags.process {
+        let folder = folder_of(process)?;
+        let runs = || Path::new("/proc").join(process.to_string()).exists();
+        watch(flags, &folder, || Ok((!runs()).then_some(ExitCode::SUCCESS)))
+    } else {
+        let library = library::find(flags.locks.library.as_deref())?;
+        let (found, arguments, _) = find(&flags.program)?;
+        let folder = folder()?;
+        let mut command = command(&flags.locks, &found, arguments, &library);
+        record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| program::cannot_start(&found, &error))?;
+        let outcome = watch(flags, folder.path(), || {
+            let ended = child
+                .try_wait()
+                .map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))?;
+            Ok(ended.map(exit_code))
+        });
+        // If it still runs: nobody would look at it any more, and its record goes.
+        let _ = child.kill();
+        let _ = child.wait();
+        outcome
+    }
+}
+
+/// Shows what there is until the program has ended, or as often as was asked for.
+fn watch(
+    flags: &TopFlags,
+    folder: &Path,
+    mut ended: impl FnMut() -> Result<Option<ExitCode>, Error>,
+) -> Result<ExitCode, Error> {
+    let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
+    let mut looks = 0;
+    loop {
+        thread::sleep(*flags.every);
+        let code = ended()?;
+        let profile = Profile::read(folder)?;
+        Page::Stdout.show(&format!("{clear}{}", profile.text(false, Page::Stdout.width())))?;
+        looks += 1;
+        if let Some(code) = code {
+            return Ok(code);
+        }
+        if flags.looks.is_some_and(|most| looks >= most) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// Where the records of a process are, as it was told.
+fn folder_of(process: u32) -> Result<PathBuf, Error> {
+    const VARIABLE: &[u8] = b"FAIRLOCK_PROFILE=";
+    let path = format!("/proc/{process}/environ");
+    let environment = fs::read(&path).map_err(|error| {
+        Error::failed(format!("cannot look at process {process}: {path}: {error}"))
+    })?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));
+    let folder = told.map(|value| PathBuf::from(std::ffi::OsStr::from_bytes(value)));
+    folder.filter(|folder| folder.is_dir()).ok_or_else(|| {
+        Error::failed(format!(
+            "nothing is recorded of the locks of process {process}: start it with `fairlock run`"
+        ))
+    })
+}
