@@ -7,11 +7,12 @@
 using namespace std::chrono_literals;
 
 std::mutex queue;
-std::atomic<bool> done;
+std::atomic<bool> begun, done;
 
 void drain() {
     for (int i = 0; i < 500 && !done; i++) {
         queue.lock();
+        begun = true;
         std::this_thread::sleep_for(2ms);
         queue.unlock(); // FAULT
     }
@@ -27,7 +28,8 @@ void submit() {
 
 int main() {
     std::thread worker(drain);
-    std::this_thread::sleep_for(20ms);
+    while (!begun)
+        std::this_thread::sleep_for(1ms);
     submit();
     worker.join();
 }
