@@ -24,15 +24,15 @@ fn main() {
 
 /// What each gets done in a second.
 const PROGRAMS: &[(&str, fn() -> f64)] = &[
-    ("bustle: RwLock<HashMap>, read-heavy, 8 threads", || map::<One>(8, Mix::read_heavy())),
-    ("bustle: RwLock<HashMap>, uniform, 8 threads", || map::<One>(8, Mix::uniform())),
-    ("bustle: RwLock<HashMap>, read-heavy, 32 threads", || map::<One>(32, Mix::read_heavy())),
-    ("bustle: RwLock<HashMap>, uniform, 32 threads", || map::<One>(32, Mix::uniform())),
-    ("bustle: 64 RwLock<HashMap>, read-heavy, 32 threads", || {
+    ("bustle: `RwLock<HashMap>`, read-heavy, 8 threads", || map::<One>(8, Mix::read_heavy())),
+    ("bustle: `RwLock<HashMap>`, uniform, 8 threads", || map::<One>(8, Mix::uniform())),
+    ("bustle: `RwLock<HashMap>`, read-heavy, 32 threads", || map::<One>(32, Mix::read_heavy())),
+    ("bustle: `RwLock<HashMap>`, uniform, 32 threads", || map::<One>(32, Mix::uniform())),
+    ("bustle: 64 `RwLock<HashMap>`, read-heavy, 32 threads", || {
         map::<Sharded>(32, Mix::read_heavy())
     }),
-    ("bustle: 64 RwLock<HashMap>, uniform, 32 threads", || map::<Sharded>(32, Mix::uniform())),
-    ("bustle: Mutex<HashMap>, uniform, 32 threads", || map::<Exclusive>(32, Mix::uniform())),
+    ("bustle: 64 `RwLock<HashMap>`, uniform, 32 threads", || map::<Sharded>(32, Mix::uniform())),
+    ("bustle: `Mutex<HashMap>`, uniform, 32 threads", || map::<Exclusive>(32, Mix::uniform())),
     ("quick_cache: 90 % hits, 32 threads", || cache(1_000, 1_100)),
     ("quick_cache: 10 % hits, 32 threads", || cache(100, 1_000)),
     ("r2d2: 32 threads, 4 connections", || pool(4)),
