@@ -128,7 +128,18 @@ fn png(svg: &str) -> Result<Vec<u8>, Error> {
     const SCALE: f32 = 2.0;
     let failed = |why: String| Error::failed(format!("cannot draw the picture: {why}"));
     let mut options = usvg::Options { font_family: "sans-serif".to_owned(), ..Default::default() };
-    options.fontdb_mut().load_system_fonts();
+    let fonts = options.fontdb_mut();
+    fonts.load_system_fonts();
+    // Without a family by that name text would be left out, and nothing said.
+    const SANS_SERIF: [&str; 5] =
+        ["Arial", "Helvetica", "Liberation Sans", "DejaVu Sans", "Noto Sans"];
+    let families = || fonts.faces().flat_map(|face| &face.families).map(|(name, _)| name.as_str());
+    let is_there = |name: &&str| families().any(|there| there == *name);
+    let family = SANS_SERIF.into_iter().find(is_there).or_else(|| families().next());
+    let family = family
+        .map(str::to_owned)
+        .ok_or_else(|| failed("there are no fonts; install one, or use --format svg".to_owned()))?;
+    fonts.set_sans_serif_family(family);
     let tree = usvg::Tree::from_str(svg, &options).map_err(|error| failed(error.to_string()))?;
     let size = tree.size().to_int_size().scale_by(SCALE);
     let size = size.ok_or_else(|| failed("it has no size".to_owned()))?;
