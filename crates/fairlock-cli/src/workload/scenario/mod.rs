@@ -150,11 +150,8 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
     fn rounds(&self, group: &Group, own: &mut Own) {
         let begin = self.testbed.now();
         let mut due_ns = group.start_ns;
+        self.sleep_until(begin, due_ns);
         loop {
-            let passed_ns = (self.testbed.now() - begin) as f64 * self.testbed.ns_per_tick();
-            if due_ns as f64 > passed_ns {
-                self.testbed.sleep(Duration::from_nanos(due_ns - passed_ns as u64));
-            }
             let began = self.testbed.now();
             self.steps(&group.round, own);
             let phase = self.testbed.phase(self.gate);
@@ -166,8 +163,20 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
                 }
                 Phase::Stop => return,
             }
-            // Half to one and a half times as long as on average, or threads would fall into step.
-            due_ns += group.every_ns.map_or(0, |ns| ns / 2 + own.random.below(ns + 1));
+            if let Some(ns) = group.every_ns {
+                // Half to one and a half times as long as on average, or threads would fall into
+                // step.
+                due_ns += ns / 2 + own.random.below(ns + 1);
+                self.sleep_until(begin, due_ns);
+            }
+        }
+    }
+
+    /// Until so long after `begin`, which may be over.
+    fn sleep_until(&self, begin: u64, due_ns: u64) {
+        let passed_ns = (self.testbed.now() - begin) as f64 * self.testbed.ns_per_tick();
+        if due_ns as f64 > passed_ns {
+            self.testbed.sleep(Duration::from_nanos(due_ns - passed_ns as u64));
         }
     }
 
