@@ -124,42 +124,34 @@ fn table(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
         Column::figure("ours"),
     ]);
     for (name, _) in names.into_iter().take(LOCKS) {
-        let [theirs, ours] = [theirs, ours].map(|way| Figures::of(way, name));
-        let both = |show: fn(&Figures) -> String| [show(&theirs), show(&ours)];
+        let [theirs, ours] = [theirs, ours].map(|way| over_runs(way, name));
+        let times = |pick: fn(&Waited) -> u64| {
+            [theirs, ours].map(|waited| match waited.longest_ns {
+                0 => NOTHING.to_owned(),
+                _ => time(pick(&waited)),
+            })
+        };
         let figures = [
-            both(|figures| count(figures.waits)),
-            both(|figures| figures.shown(figures.lost_ns)),
-            both(|figures| figures.shown(figures.p999_ns)),
-            both(|figures| figures.shown(figures.longest_ns)),
+            [theirs, ours].map(|waited| count(waited.waits)),
+            times(|waited| waited.lost_ns),
+            times(|waited| waited.p999_ns),
+            times(|waited| waited.longest_ns),
         ];
         table.row([name.to_owned()].into_iter().chain(figures.into_iter().flatten()));
     }
     table.titled("the program's locks as it is, and with ours", NOTE, width)
 }
 
-/// The waits for a lock over all runs of one way.
-struct Figures {
-    waits: u64,
-    lost_ns: u64,
-    p999_ns: u64,
-    longest_ns: u64,
-}
-
-impl Figures {
-    fn of(way: &Way, name: &str) -> Self {
-        let runs = || way.locks.iter().map(|locks| locks.get(name).copied().unwrap_or_default());
-        let middle = |pick: fn(&Waited) -> u64| {
-            median(runs().map(|waited| pick(&waited) as f64)).unwrap_or(0.0) as u64
-        };
-        Self {
-            waits: middle(|waited| waited.waits),
-            lost_ns: middle(|waited| waited.lost_ns),
-            p999_ns: middle(|waited| waited.p999_ns),
-            longest_ns: runs().map(|waited| waited.longest_ns).max().unwrap_or(0),
-        }
-    }
-
-    fn shown(&self, ns: u64) -> String {
-        if self.longest_ns == 0 { NOTHING.to_owned() } else { time(ns) }
+/// The waits for a lock, over all runs of one way.
+fn over_runs(way: &Way, name: &str) -> Waited {
+    let runs = || way.locks.iter().map(|locks| locks.get(name).copied().unwrap_or_default());
+    let middle = |pick: fn(&Waited) -> u64| {
+        median(runs().map(|waited| pick(&waited) as f64)).unwrap_or(0.0) as u64
+    };
+    Waited {
+        waits: middle(|waited| waited.waits),
+        lost_ns: middle(|waited| waited.lost_ns),
+        p999_ns: middle(|waited| waited.p999_ns),
+        longest_ns: runs().map(|waited| waited.longest_ns).max().unwrap_or(0),
     }
 }
