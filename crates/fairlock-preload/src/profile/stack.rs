@@ -125,15 +125,16 @@ impl Remembered {
         // SAFETY: so many have been written.
         let frames: &[Frame] =
             unsafe { core::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) };
-        // SAFETY: above the stack pointer there is a stack, as long as what was on it still is:
-        // the first that is not ends the walk.
+        let is_there = |frame: &Frame| {
+            // SAFETY: above the stack pointer there is a stack, as long as what was on it still is:
+            // the first that is not ends the walk.
+            unsafe { (frame.place as *const usize).read_volatile() == frame.address }
+        };
         self.number != 0
             && frames
                 .first()
                 .is_some_and(|frame| frame.place >= pointer && frame.place - pointer < 4096)
-            && frames.iter().all(
-                |frame| unsafe { (frame.place as *const usize).read_volatile() } == frame.address,
-            )
+            && frames.iter().all(is_there)
     }
 }
 
