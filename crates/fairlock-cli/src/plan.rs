@@ -162,24 +162,13 @@ fn build(
                         .filter(|lock| lock.is(part.workload.kind(case, &Setup::default())))
                     {
                         cells.push(Cell {
-                            workload: part.workload,
-                            case,
-                            lock: lock.name.to_owned(),
-                            machine: None,
-                            threads,
-                            readers,
-                            writers,
                             overcommit: (part.workload == Workload::Batch).then_some(overcommit),
                             cs_load,
-                            outside_ns: 0,
-                            range: Setup::default(),
-                            scenario: None,
                             disturbance,
                             secs,
-                            seed: flags.seed,
-                            busy_turns_per_us: 0,
                             dir: (part.workload == Workload::DirectIo)
                                 .then(|| PathBuf::from(&flags.dir)),
+                            ..plain(part.workload, case, lock, (threads, readers, writers), flags)
                         });
                     }
                 }
@@ -208,6 +197,35 @@ fn build(
         seed: flags.seed,
         patience: Duration::from_secs(flags.patience),
     })
+}
+
+/// A cell of so many threads, of which so many read and write, without anything special.
+fn plain(
+    workload: Workload,
+    case: Case,
+    lock: &LockEntry,
+    (threads, readers, writers): (usize, usize, usize),
+    flags: &Flags,
+) -> Cell {
+    Cell {
+        workload,
+        case,
+        lock: lock.name.to_owned(),
+        machine: None,
+        threads,
+        readers,
+        writers,
+        overcommit: None,
+        cs_load: 0,
+        outside_ns: 0,
+        range: Setup::default(),
+        scenario: None,
+        disturbance: Disturbance::default(),
+        secs: 0.0,
+        seed: flags.seed,
+        busy_turns_per_us: 0,
+        dir: None,
+    }
 }
 
 /// Whether a case is run with so many threads: those of `condvar` have numbers of their own.
@@ -262,24 +280,13 @@ fn add_set_up_cells(
             };
             let secs = length(&configuration, part.workload, flags, secs);
             for lock in locks.iter().filter(is_wanted) {
+                let Configuration { threads, readers, writers, .. } = configuration;
                 cells.push(Cell {
-                    workload: part.workload,
-                    case,
-                    lock: lock.name.to_owned(),
-                    machine: None,
-                    threads: configuration.threads,
-                    readers: configuration.readers,
-                    writers: configuration.writers,
-                    overcommit: None,
-                    cs_load: 0,
-                    outside_ns: 0,
                     range: setup,
-                    scenario: None,
                     disturbance,
                     secs,
-                    seed: flags.seed,
-                    busy_turns_per_us: 0,
                     dir: (case == Case::File).then(|| PathBuf::from(&flags.dir)),
+                    ..plain(part.workload, case, lock, (threads, readers, writers), flags)
                 });
             }
         }
@@ -297,7 +304,6 @@ fn add_scenario(
     disturbance: Disturbance,
 ) -> Result<(), Error> {
     check_scenario(scenario, &flags.threads, MOST_THREADS)?;
-    let (threads, readers, writers) = scenario.threads();
     let setup = scenario.setup();
     let is_wanted = |lock: &&LockEntry| {
         lock.is(Workload::Scenario.kind(Case::Busy, &setup))
@@ -305,23 +311,11 @@ fn add_scenario(
     };
     for lock in locks.iter().filter(is_wanted) {
         cells.push(Cell {
-            workload: Workload::Scenario,
-            case: Case::Busy,
-            lock: lock.name.to_owned(),
-            machine: None,
-            threads,
-            readers,
-            writers,
-            overcommit: None,
-            cs_load: 0,
-            outside_ns: 0,
             range: setup,
             scenario: Some(scenario.clone()),
             disturbance,
             secs,
-            seed: flags.seed,
-            busy_turns_per_us: 0,
-            dir: None,
+            ..plain(Workload::Scenario, Case::Busy, lock, scenario.threads(), flags)
         });
     }
     Ok(())
