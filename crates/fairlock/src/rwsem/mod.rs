@@ -64,6 +64,9 @@ pub struct Parts<P: Platform> {
     owner: published::Owner<P>,
     /// Beside the word, whose cache line whoever asks has just had.
     favour: published::Favour<P>,
+    /// In a pool; beside the word, too.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    calm: crate::thin::Calm,
     /// Under tenure, who took the lock past the queue last.
     holder: tenure::Holder<P>,
     queue: LockedQueue<P>,
@@ -101,6 +104,8 @@ impl<P: Platform> RwSem<P> {
             word: P::AtomicUsize::new(word),
             owner: published::Owner::new(),
             favour: published::Favour::new(),
+            #[cfg(any(feature = "std", fairlock_loom))]
+            calm: crate::thin::Calm::new(),
             holder: tenure::Holder::new(),
             queue: LockedQueue::new(),
             spinners: published::Spinners::new(),
@@ -120,6 +125,8 @@ impl<P: Platform> RwSem<P> {
             word: ConstZero::ZERO,
             owner: published::Owner::new_const(),
             favour: published::Favour::new_const(),
+            #[cfg(any(feature = "std", fairlock_loom))]
+            calm: crate::thin::Calm::new(),
             holder: tenure::Holder::new_const(),
             queue: LockedQueue::new_const(),
             spinners: published::Spinners::new_const(),

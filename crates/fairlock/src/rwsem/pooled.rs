@@ -8,12 +8,17 @@ use super::word::{
 };
 use super::{Policy, RwSem};
 use crate::platform::{Atomic, Platform};
+use crate::thin::Calm;
 use crate::wait::{Access, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     /// A sealed lock: held for writing, by nobody in particular.
     pub(crate) fn sealed(policy: Policy) -> Self {
         Self::with_word(policy, WRITER_LOCKED | SEALED)
+    }
+
+    pub(crate) fn calm(&self) -> &Calm {
+        &self.calm
     }
 
     /// The caller, which has the lock for writing, has it no longer; nobody does.

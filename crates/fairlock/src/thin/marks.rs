@@ -1,4 +1,4 @@
-//! What a thread remembers of the locks that it took: which are inflated, and how calm it is.
+//! What a thread remembers of the locks that it took: which are inflated.
 //!
 //! Right after the exchange that released a lock, a look at its word costs a third of an
 //! uncontended acquisition on some CPUs (7 of 20 ns on an Intel Xeon). To do without, and try
@@ -13,50 +13,13 @@ use crate::platform::PooledPlatform;
 /// What a thread remembers. Used by that thread only.
 pub(crate) struct Marks {
     inflated: Cell<u64>,
-    /// How often it found an inflated lock free, less [`CONFLICT`] for each time it did not.
-    calm: Cell<u32>,
 }
 
 impl Marks {
     pub(crate) const fn new() -> Self {
-        Self { inflated: Cell::new(0), calm: Cell::new(0) }
+        Self { inflated: Cell::new(0) }
     }
 }
-
-/// The calling thread has an inflated lock, which it found free, or not. It counts for itself,
-/// whichever locks: a count in the lock would be one more line that each acquisition fetches.
-#[inline(always)]
-pub(super) fn note_calm<P: PooledPlatform>(found_free: bool) {
-    let calm = &P::thread().marks.calm;
-    calm.set(if found_free {
-        calm.get().saturating_add(1)
-    } else {
-        calm.get().saturating_sub(CONFLICT)
-    });
-}
-
-/// A thread that found inflated locks free so often makes the next one thin.
-const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 64 };
-/// The same for a lock whose slot is beyond the first [`MANY`].
-const CALM_OF_MANY: u32 = 0;
-const MANY: u32 = 1 << 10;
-
-/// Whether the lock of the slot of this index may become thin, as far as the calling thread has seen; then
-/// it counts anew.
-#[inline(always)]
-pub(super) fn is_calm<P: PooledPlatform>(index: u32) -> bool {
-    let calm = &P::thread().marks.calm;
-    let enough = if index < MANY { CALM } else { CALM_OF_MANY };
-    let is_calm = calm.get() >= enough;
-    if is_calm {
-        calm.set(0);
-    }
-    is_calm
-}
-
-/// One inflated lock that is found taken is worth so many that are found free: where one in ten is
-/// taken, locks stay inflated.
-const CONFLICT: u32 = 8;
 
 /// The bit of a lock. Neighbours have different ones.
 #[inline(always)]

@@ -30,11 +30,13 @@
 //! |---|---|
 //! | a full lock that locks share one after the other | `slot` |
 //! | all of them, and which are in nobody's use | `pool` |
+//! | how often an inflated lock was free of late | `calm` |
 //! | what a thread remembers, to guess whether a lock is inflated | `marks` |
 //! | a policy in the word of a lock that was not used yet | `nascent` |
 //! | the reader/writer lock | `rwsem` |
 //! | the mutex | `mutex` |
 
+mod calm;
 mod marks;
 mod mutex;
 #[cfg(all(test, fairlock_loom))]
@@ -46,6 +48,7 @@ mod slot;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 
+pub use calm::Calm;
 pub(crate) use marks::Marks;
 pub use mutex::{FullMutex, ThinMutex};
 pub use pool::Slots;

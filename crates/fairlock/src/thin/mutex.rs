@@ -25,7 +25,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use super::marks;
+use super::calm::Calm;
 use super::pool::Full;
 use super::slot::Slot;
 use crate::fault::{Fault, active};
@@ -51,6 +51,7 @@ pub struct FullMutex<P: PooledPlatform> {
     /// Somebody may be inside the thin lock still. Belongs to the holder of `lock`, who does not
     /// change it while there is somebody.
     follows: Cell<bool>,
+    calm: Calm,
     lock: TicketLock<P, P::Batches>,
     /// Where whoever waits for the thin lock's holder sleeps.
     sleeper: P::AtomicUsize,
@@ -64,6 +65,7 @@ impl<P: PooledPlatform> Full for FullMutex<P> {
     fn sealed() -> Self {
         Self {
             follows: Cell::new(false),
+            calm: Calm::new(),
             lock: TicketLock::sealed(),
             sleeper: P::AtomicUsize::new(0),
         }
@@ -80,6 +82,10 @@ impl<P: PooledPlatform> Full for FullMutex<P> {
             unsafe { self.lock.unlock() };
         }
         sealed
+    }
+
+    fn calm(&self) -> &Calm {
+        &self.calm
     }
 }
 
@@ -282,7 +288,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             let at_once = !may_be_back && full.try_lock();
             if at_once || (full.may_stand_back(until) && stand_back(until) && full.try_lock()) {
                 if self.verify(place) {
-                    marks::note_calm::<P>(at_once);
+                    self.slot(place).note(at_once);
                     return self.follow(slot, until);
                 }
                 continue;
@@ -295,7 +301,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             if self.place() != place && !active(Fault::PinsAnySlot) {
                 continue;
             }
-            marks::note_calm::<P>(false);
+            slot.note(false);
             full.wait_for_lock(until)?;
             drop(pin);
             return self.follow(slot, until);
@@ -316,7 +322,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                     return false;
                 }
             } else if self.verify(place) {
-                marks::note_calm::<P>(true);
+                slot.note(true);
                 return self.try_follow(slot);
             }
         }
@@ -354,7 +360,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         slot: &'static Slot<P, FullMutex<P>>,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let FullMutex { lock, sleeper, follows } = &slot.full;
+        let FullMutex { lock, sleeper, follows, .. } = &slot.full;
         let waited = self.solo.wait_noted(until, |parker| {
             // Relaxed: published with the note.
             sleeper.store(core::ptr::from_ref(parker) as usize, Ordering::Relaxed);
@@ -399,7 +405,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             self.leave_thin();
             return;
         }
-        if marks::is_calm::<P>(place - 1) && self.deflate(slot) {
+        if slot.is_calm(place - 1) && self.deflate(slot) {
             return;
         }
         // SAFETY: the caller holds it.

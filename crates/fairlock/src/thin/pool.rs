@@ -11,6 +11,7 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::vec::Vec;
 
+use super::calm::Calm;
 use super::slot::{NONE, Slot};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
@@ -172,6 +173,9 @@ pub trait Full {
     /// The lock of a thin one that is no more, or was not when it was last tried: seals it, if
     /// it follows the default policy and nobody holds it.
     fn try_seal(&self) -> bool;
+
+    /// How often the lock was free of late.
+    fn calm(&self) -> &Calm;
 }
 
 impl<P: Platform, F: Full> Slots<P, F> {
@@ -205,6 +209,10 @@ impl<P: Platform> Full for RwSem<P> {
             self.seal();
         }
         is_free
+    }
+
+    fn calm(&self) -> &Calm {
+        self.calm()
     }
 }
 

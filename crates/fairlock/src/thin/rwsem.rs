@@ -327,7 +327,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn verify(&self, word: u64, access: Access, found_free: bool) -> bool {
         let is_mine = self.names(word) || active(Fault::TakesAnySlot);
         if is_mine {
-            marks::note_calm::<P>(found_free);
+            self.slot(word).note(found_free);
             marks::mark::<P, _>(self);
         } else {
             // SAFETY: just taken: another lock's.
@@ -762,7 +762,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // SAFETY: the caller holds the lock in this way, and then, if it was alone, for writing.
         unsafe {
             if word & STICKY != 0
-                || !marks::is_calm::<P>(index(word))
+                || !slot.is_calm(index(word))
                 || !access.becomes_writer(&slot.full)
             {
                 access.leave(&slot.full);
@@ -811,7 +811,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 continue;
             }
             slot.full.unseal();
-            marks::note_calm::<P>(false);
+            slot.note(false);
             marks::mark::<P, _>(self);
             return f(&slot.full);
         }

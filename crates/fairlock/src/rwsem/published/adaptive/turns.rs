@@ -38,7 +38,7 @@ pub(in crate::rwsem) struct Turns {
     /// Whose turn it is, while somebody is queued.
     side: Option<Kind>,
     began: u64,
-    acquisitions: u64,
+    acquisitions: u32,
     sums: [Sums; 2],
     /// How long each side's last turn was.
     last_ns: [u64; 2],
@@ -68,7 +68,7 @@ impl Turns {
             self.end(since);
             self.begin(side, since);
         }
-        self.acquisitions += acquisitions;
+        self.add(acquisitions);
         began
     }
 
@@ -76,8 +76,13 @@ impl Turns {
     /// too late belongs to none.
     pub(in crate::rwsem::published) fn count_past_queue(&mut self, reads: u64) {
         if self.side == Some(Kind::Reader) {
-            self.acquisitions += reads;
+            self.add(reads);
         }
+    }
+
+    fn add(&mut self, acquisitions: u64) {
+        let added = acquisitions.saturating_add(self.acquisitions.into());
+        self.acquisitions = u32::try_from(added).unwrap_or(u32::MAX);
     }
 
     /// The turn is over, and no other begins unless `begin` says so.
@@ -85,7 +90,7 @@ impl Turns {
         if let Some(side) = self.side.take() {
             // Below zero if the clock was looked at before the turn began.
             let ns = (now.wrapping_sub(self.began) as i64).max(0) as u64;
-            self.sums[side as usize].add(ns, self.acquisitions);
+            self.sums[side as usize].add(ns, self.acquisitions.into());
             self.last_ns[side as usize] = ns;
         }
     }

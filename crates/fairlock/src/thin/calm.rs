@@ -1,0 +1,54 @@
+//! How often an inflated lock was found free of late: often enough, and it becomes thin.
+//!
+//! In the lock, in the line of the word that each acquisition writes. A thread's own count, over
+//! all its locks, would cost no store to that line; but where a few of many locks have a queue,
+//! threads find those as often as the others, and no lock would ever become thin.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::slot::Slot;
+use crate::platform::Platform;
+use crate::thin::pool::Full;
+
+/// A lock that was found free so often, less [`CONFLICT`] for each time it was not, is calm: what
+/// it would save by being thin pays for becoming full again.
+const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
+/// Locks of which less than one acquisition in so many finds them taken become thin.
+const CONFLICT: u32 = 4;
+/// Where more locks than this have slots, a lock is calm when it is found free for the first
+/// time: slots should not be many.
+const MANY: u32 = 1 << 10;
+
+/// How calm a full lock is. Whoever has the lock counts; readers may lose each other's counts.
+#[doc(hidden)]
+pub struct Calm(AtomicU32);
+
+impl Calm {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+}
+
+impl<P: Platform, F: Full> Slot<P, F> {
+    /// The calling thread has the full lock, which it found free, or not; or is about to wait
+    /// for it.
+    #[inline(always)]
+    pub(super) fn note(&self, found_free: bool) {
+        let Calm(count) = self.full.calm();
+        let before = count.load(Ordering::Relaxed);
+        let now = if found_free { CALM.min(before + 1) } else { before.saturating_sub(CONFLICT) };
+        count.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether whoever leaves the lock should make it thin; then it counts anew. `index` is the
+    /// slot's: the caller has it, and here it is in a line that pinning writes.
+    #[inline(always)]
+    pub(super) fn is_calm(&self, index: u32) -> bool {
+        let Calm(count) = self.full.calm();
+        let is_calm = index >= MANY || count.load(Ordering::Relaxed) >= CALM;
+        if is_calm {
+            count.store(0, Ordering::Relaxed);
+        }
+        is_calm
+    }
+}
