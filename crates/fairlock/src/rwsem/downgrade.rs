@@ -4,8 +4,8 @@ use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use super::discipline::with_view;
-use super::word::{READER, WRITER_LOCKED, has_waiters};
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
+use crate::wait::Access;
 
 impl<P: Platform> RwSem<P> {
     /// Turns the lock held for writing into one held for reading, with no gap
@@ -17,16 +17,16 @@ impl<P: Platform> RwSem<P> {
     /// # Safety
     /// The caller holds the lock for writing; after the call, for reading.
     pub unsafe fn downgrade(&self) {
-        self.become_reader(READER);
+        self.become_reader(Access::Shared);
     }
 
-    /// The writer is `counted` in the word instead.
-    pub(super) fn become_reader(&self, counted: usize) {
+    /// The writer is a reader in this way instead.
+    pub(super) fn become_reader(&self, access: Access) {
         with_view!(self, view => view.note_readers());
         // One step, so there is no gap. Release: the readers let in see what
         // was written. The bit is the caller's own, so taking it off is exact.
-        let before = self.word.fetch_add(counted.wrapping_sub(WRITER_LOCKED), Ordering::Release);
-        if !has_waiters(before) {
+        let before = self.word.change(Access::Exclusive, access, Ordering::Release);
+        if !before.has_waiters() {
             return;
         }
         with_view!(self, view => view.let_readers_join());

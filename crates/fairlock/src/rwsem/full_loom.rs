@@ -7,9 +7,8 @@ use core::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::word::{MOST_READERS, READER};
+use super::word::{MOST_READERS, Word};
 use super::{Percent, Policy, PublishedPolicy, RwSem, TenurePolicy};
-use crate::platform::Atomic;
 use crate::platform::loom::Loom;
 use crate::wait::WaitError;
 
@@ -46,12 +45,12 @@ fn room_for_one(policy: Policy) {
                 Err(error) => assert_eq!(error, WaitError::TooManyReaders),
             })
         });
-        let forgotten = (MOST_READERS - 2) * READER;
-        lock.word.fetch_add(forgotten, Ordering::Relaxed);
+        lock.word.enter_readers(MOST_READERS - 2, Ordering::Relaxed);
         // SAFETY: written above.
         unsafe { lock.downgrade() };
         others.into_iter().for_each(|other| other.join().unwrap());
-        assert_eq!(lock.word.load(Ordering::Relaxed), forgotten + READER);
+        let full_but_one = Word::FREE.with_readers(MOST_READERS - 1);
+        assert_eq!(lock.word.load(Ordering::Relaxed), full_but_one);
     });
 }
 

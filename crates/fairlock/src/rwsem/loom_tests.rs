@@ -12,6 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
+use super::word::Word;
 use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
 use crate::platform::loom::{Loom, set_priority};
 use crate::wait::{CancelToken, WaitError};
@@ -236,7 +237,7 @@ impl Guarded {
     /// Everybody has left, and left nothing behind.
     fn check(&self, written: u32) {
         assert!(!self.lock.has_waiters() && !self.lock.is_locked());
-        assert_eq!(self.lock.word.load(core::sync::atomic::Ordering::Relaxed), 0);
+        assert_eq!(self.lock.word.load(core::sync::atomic::Ordering::Relaxed), Word::FREE);
         // SAFETY: the other threads have ended.
         assert_eq!(self.value.with(|value| unsafe { *value }), written);
         assert!(self.lock.try_write());
@@ -474,7 +475,7 @@ models! {
 impl RwSem<Loom> {
     /// Has loom check that every access so far happens before this one.
     fn access_mut(&mut self) {
-        self.word.with_mut(|_| ());
+        self.word.access_mut();
         self.owner.access_mut();
         self.holder.access_mut();
         self.queue.access_mut();

@@ -42,13 +42,13 @@ use queued::{LockedQueue, Queued};
 pub(crate) use tenure::{YIELDS, yield_to_others};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::MOST_READERS;
-use word::{READER, WRITER_LOCKED, has_waiters, is_open_to_readers, is_written, readers};
+use word::{AtomicWord, Word};
 
 use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
-use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{WaitContext, WaitError};
+use crate::platform::{ConstZero, Platform};
+use crate::wait::{Access, WaitContext, WaitError};
 
 /// A sleeping reader/writer lock without data; see [`RwLock`](crate::RwLock)
 /// for the one with data.
@@ -59,7 +59,7 @@ pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
 #[repr(align(64))]
 pub struct Parts<P: Platform> {
     /// The state: see [`word`].
-    word: P::AtomicUsize,
+    word: AtomicWord<P>,
     /// Of the published discipline, as are `favour` and `spinners`.
     owner: published::Owner<P>,
     /// Beside the word, whose cache line whoever asks has just had.
@@ -96,12 +96,12 @@ impl<P: Platform> DerefMut for RwSem<P> {
 impl<P: Platform> RwSem<P> {
     /// A free lock that follows `policy`.
     pub fn new(policy: Policy) -> Self {
-        Self::with_word(policy, 0)
+        Self::with_word(policy, Word::FREE)
     }
 
-    fn with_word(policy: Policy, word: usize) -> Self {
+    fn with_word(policy: Policy, word: Word) -> Self {
         Self(MayDangle::new(Parts {
-            word: P::AtomicUsize::new(word),
+            word: AtomicWord::new(word),
             owner: published::Owner::new(),
             favour: published::Favour::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
@@ -122,7 +122,7 @@ impl<P: Platform> RwSem<P> {
         P::AtomicU64: ConstZero,
     {
         Self(MayDangle::new(Parts {
-            word: ConstZero::ZERO,
+            word: AtomicWord::new_const(),
             owner: published::Owner::new_const(),
             favour: published::Favour::new_const(),
             #[cfg(any(feature = "std", fairlock_loom))]
@@ -181,16 +181,16 @@ impl<P: Platform> RwSem<P> {
         if active(Fault::TryReadCounts) {
             let counted = self.read_fast();
             if counted.is_err() {
-                self.word.fetch_sub(READER, Ordering::Relaxed);
+                self.word.leave(Access::Shared, Ordering::Relaxed);
             }
             return counted.is_ok();
         }
         // Acquire: owns the lock on success (rule 3).
         let mut word = self.word.load(Ordering::Relaxed);
-        while is_open_to_readers(word) {
+        while word.is_open_to_readers() {
             match self.word.compare_exchange_weak(
                 word,
-                word + READER,
+                word.with_reader(),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -227,10 +227,10 @@ impl<P: Platform> RwSem<P> {
     /// One atomic. On failure, the word it found; the reader stays counted: the
     /// slow path takes the count back, or keeps it if it may steal.
     #[inline(always)]
-    fn read_fast(&self) -> Result<(), usize> {
+    fn read_fast(&self) -> Result<(), Word> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
-        let before = self.word.fetch_add(READER, Ordering::Acquire);
-        if is_open_to_readers(before) { Ok(()) } else { Err(before) }
+        let before = self.word.enter(Access::Shared, Ordering::Acquire);
+        if before.is_open_to_readers() { Ok(()) } else { Err(before) }
     }
 
     /// Gives up the lock held for reading.
@@ -240,10 +240,10 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     pub unsafe fn unlock_read(&self) {
         // Release: what was read under the lock stays before the next writer.
-        let before = self.word.fetch_sub(READER, Ordering::Release);
+        let before = self.word.leave(Access::Shared, Ordering::Release);
         // Under tenure only who asked for it is woken; and who upgrades, as `WRITER_LOCKED` says.
-        if before & (word::WAITERS | WRITER_LOCKED) != 0
-            && readers(before) == 1
+        if before.is_waited_for()
+            && before.readers() == 1
             && with_view!(self, view => view.wakes_after(before))
         {
             self.read_release_slow(before);
@@ -292,10 +292,15 @@ impl<P: Platform> RwSem<P> {
 
     /// One compare-exchange from 0; on failure, the word it found.
     #[inline(always)]
-    fn write_fast(&self) -> Result<(), usize> {
+    fn write_fast(&self) -> Result<(), Word> {
         // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
         // a hint for the slow path.
-        self.word.compare_exchange(0, WRITER_LOCKED, Ordering::Acquire, Ordering::Relaxed)?;
+        self.word.compare_exchange(
+            Word::FREE,
+            Word::WRITTEN,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        )?;
         with_view!(self, view => view.note_fast_write());
         Ok(())
     }
@@ -316,7 +321,7 @@ impl<P: Platform> RwSem<P> {
         if self.holder.is_awaited()
             || self
                 .word
-                .compare_exchange(WRITER_LOCKED, 0, Ordering::Release, Ordering::Relaxed)
+                .compare_exchange(Word::WRITTEN, Word::FREE, Ordering::Release, Ordering::Relaxed)
                 .is_err()
         {
             self.write_release_slow();
@@ -327,24 +332,24 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether anyone holds the lock at this instant.
     pub fn is_locked(&self) -> bool {
-        !word::is_free(self.word.load(Ordering::Relaxed))
+        !self.word.load(Ordering::Relaxed).is_free()
     }
 
     /// Whether a writer holds the lock at this instant.
     pub fn is_write_locked(&self) -> bool {
-        is_written(self.word.load(Ordering::Relaxed))
+        self.word.load(Ordering::Relaxed).is_written()
     }
 
     /// Whether a thread is queued at this instant.
     pub fn has_waiters(&self) -> bool {
-        has_waiters(self.word.load(Ordering::Relaxed))
+        self.word.load(Ordering::Relaxed).has_waiters()
     }
 
     /// Whether the count of readers is full at this instant: 2^55 (2^23 where a pointer
     /// has 32 bits) hold the lock, or nearly as many and others are on their way in. No
     /// more get in.
     pub fn is_saturated(&self) -> bool {
-        !word::has_room(self.word.load(Ordering::Relaxed))
+        !self.word.load(Ordering::Relaxed).has_room()
     }
 
     /// Calls `f` with each queued thread: which way it wants the lock, its hint, and
@@ -378,9 +383,9 @@ impl<P: Platform> fmt::Debug for RwSem<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("RwSem")
-            .field("write_locked", &is_written(word))
-            .field("readers", &readers(word))
-            .field("waiters", &has_waiters(word))
+            .field("write_locked", &word.is_written())
+            .field("readers", &word.readers())
+            .field("waiters", &word.has_waiters())
             .field("policy", &self.policy)
             .finish()
     }

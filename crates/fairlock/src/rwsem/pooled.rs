@@ -3,18 +3,16 @@
 
 use core::sync::atomic::Ordering;
 
-use super::word::{
-    READER, SEALED, UPGRADABLE, WRITER_LOCKED, has_room, is_open_to_readers, is_sealed,
-};
+use super::word::{Flags, Word};
 use super::{Policy, RwSem};
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::thin::Calm;
 use crate::wait::{Access, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     /// A sealed lock: held for writing, by nobody in particular.
     pub(crate) fn sealed(policy: Policy) -> Self {
-        Self::with_word(policy, WRITER_LOCKED | SEALED)
+        Self::with_word(policy, Word::WRITTEN.with(Flags::SEALED))
     }
 
     pub(crate) fn calm(&self) -> &Calm {
@@ -24,20 +22,20 @@ impl<P: Platform> RwSem<P> {
     /// The caller, which has the lock for writing, has it no longer; nobody does.
     pub(crate) fn seal(&self) {
         // Release: its section comes before whatever is done to the lock next.
-        self.word.fetch_or(SEALED, Ordering::Release);
+        self.word.set(Flags::SEALED, Ordering::Release);
     }
 
     /// A writer has the sealed lock.
     pub(crate) fn adopt_sealed_writer(&self) {
         // Relaxed: as readers are adopted.
-        self.word.fetch_and(!SEALED, Ordering::Relaxed);
+        self.word.clear(Flags::SEALED, Ordering::Relaxed);
     }
 
     /// If the lock is sealed, it is free then, or its readers'. Nobody waits for it before this.
     pub(crate) fn unseal(&self) {
         let mut word = self.word.load(Ordering::Relaxed);
-        while is_sealed(word) {
-            let open = word & !(SEALED | WRITER_LOCKED);
+        while word.is_sealed() {
+            let open = word.without(Flags::SEALED.with(Flags::WRITER_LOCKED));
             // Both bits in one step: a reader that comes again finds no writer. Release: as
             // by a writer.
             match self.word.compare_exchange_weak(word, open, Ordering::Release, Ordering::Relaxed)
@@ -53,18 +51,18 @@ impl<P: Platform> RwSem<P> {
     #[inline(always)]
     pub(crate) fn read_past_queue(&self) -> Option<bool> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
-        let before = self.word.fetch_add(READER, Ordering::Acquire);
-        if is_open_to_readers(before) {
-            return Some(before == 0);
+        let before = self.word.enter(Access::Shared, Ordering::Acquire);
+        if before.is_open_to_readers() {
+            return Some(before == Word::FREE);
         }
-        if has_room(before)
+        if before.has_room()
             && let Some(tenure) = self.in_tenure()
         {
             if !tenure.keeps_count(before) {
                 return None;
             }
             // As in `read_slow`.
-            if has_room(self.word.load(Ordering::Relaxed)) {
+            if self.word.load(Ordering::Relaxed).has_room() {
                 return Some(false);
             }
         }
@@ -102,7 +100,7 @@ impl<P: Platform> RwSem<P> {
     /// The rest of `read`: sleeps.
     pub(crate) fn read_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         match self.in_tenure() {
-            Some(tenure) if has_room(self.word.load(Ordering::Relaxed)) => {
+            Some(tenure) if self.word.load(Ordering::Relaxed).has_room() => {
                 tenure.wait(Access::Shared, context)?;
                 self.keep_if_room()
             }
@@ -142,29 +140,30 @@ impl<P: Platform> RwSem<P> {
     /// # Safety
     /// The caller holds the lock for reading, in this way; where it is true, for writing then.
     pub(crate) unsafe fn try_upgrade_alone(&self, upgradable: bool) -> bool {
-        let alone = if upgradable { READER | UPGRADABLE } else { READER };
+        let access = if upgradable { Access::Upgradable } else { Access::Shared };
+        let alone = Word::FREE.taken(access);
         // Acquire: the sections of the readers before it, too, come before what follows
         // (rule 3). Release: nothing else hands its own on.
         self.word
-            .compare_exchange(alone, WRITER_LOCKED, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(alone, Word::WRITTEN, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
     /// One of the adopted readers is upgradable.
     pub(crate) fn adopt_upgradable(&self) {
         // Relaxed: whoever publishes the lock afterwards does so with Release.
-        self.word.fetch_add(UPGRADABLE, Ordering::Relaxed);
+        self.word.change(Access::Shared, Access::Upgradable, Ordering::Relaxed);
     }
 
     /// The adopted upgradable reader is not this lock's, as [`disown_readers`](Self::disown_readers).
     pub(crate) fn disown_upgradable(&self) {
         // Relaxed: as it was adopted.
-        self.word.fetch_sub(UPGRADABLE, Ordering::Relaxed);
+        self.word.change(Access::Upgradable, Access::Shared, Ordering::Relaxed);
     }
 
     /// So many adopted readers are not this lock's, which nobody may have entered meanwhile.
     pub(crate) fn disown_readers(&self, count: usize) {
         // Relaxed: as they were adopted. By subtraction: who is late may be counted, too.
-        self.word.fetch_sub(count * READER, Ordering::Relaxed);
+        self.word.leave_readers(count, Ordering::Relaxed);
     }
 }

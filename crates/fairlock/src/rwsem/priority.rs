@@ -16,9 +16,8 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::word::{READER, has_room, is_written};
 use crate::events::Event;
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::wait::{Kind, Queue};
 
 impl<P: Platform> RwSem<P> {
@@ -36,12 +35,12 @@ impl<P: Platform> RwSem<P> {
         }
         let passed = self.with_queue(|q| {
             let mut word = self.word.load(Ordering::Relaxed);
-            while passes_writers(&q.waiters, priority) && !is_written(word) && has_room(word) {
+            while passes_writers(&q.waiters, priority) && !word.is_written() && word.has_room() {
                 // Acquire: owns the lock on success (rule 3). It may be closed: the
                 // last one out grants it.
                 match self.word.compare_exchange_weak(
                     word,
-                    word + READER,
+                    word.with_reader(),
                     Ordering::Acquire,
                     Ordering::Relaxed,
                 ) {

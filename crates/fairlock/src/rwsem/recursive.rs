@@ -8,8 +8,7 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
-use super::word::{READER, UPGRADABLE, WRITER_LOCKED, has_room, readers};
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::wait::{CancelToken, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
@@ -38,12 +37,11 @@ impl<P: Platform> RwSem<P> {
         // A passing reader's count is enough: it, or this one, is the last out
         // and grants the lock on if that is due.
         // One that upgrades is not in yet, and may be waiting for this thread.
-        let closed = |word| word & (WRITER_LOCKED | UPGRADABLE) == WRITER_LOCKED;
-        while !closed(word) && has_room(word) && readers(word) > 0 {
+        while !word.has_writer_inside() && word.has_room() && word.readers() > 0 {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
-                word + READER,
+                word.with_reader(),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {

@@ -5,16 +5,16 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::discipline::with_view;
 use super::upgrade::wake_upgrader;
-use super::word::{has_room, is_upgradable, is_written};
+use super::word::Word;
 use crate::events::Event;
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::wait::{Kind, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     // ---- in, to read ----
 
     #[cold]
-    pub(super) fn read_slow_forever(&self, before: usize) {
+    pub(super) fn read_slow_forever(&self, before: Word) {
         if let Err(error) = self.read_slow(before, &WaitContext::FOREVER) {
             panic!("{error}");
         }
@@ -24,10 +24,10 @@ impl<P: Platform> RwSem<P> {
     #[cold]
     pub(super) fn read_slow(
         &self,
-        before: usize,
+        before: Word,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        if !has_room(before) {
+        if !before.has_room() {
             return self.refuse_reader();
         }
         with_view!(self, view => view.read(before, context))?;
@@ -37,7 +37,7 @@ impl<P: Platform> RwSem<P> {
     /// A reader was counted, by itself or by who granted to it, without a look for room.
     pub(super) fn keep_if_room(&self) -> Result<(), WaitError> {
         // Relaxed: this thread knows of its own count, so it sees the word with it.
-        if has_room(self.word.load(Ordering::Relaxed)) { Ok(()) } else { self.refuse_reader() }
+        if self.word.load(Ordering::Relaxed).has_room() { Ok(()) } else { self.refuse_reader() }
     }
 
     /// A reader that is counted finds no room, and takes its count back.
@@ -51,7 +51,7 @@ impl<P: Platform> RwSem<P> {
     // ---- in, to write ----
 
     #[cold]
-    pub(super) fn write_slow_forever(&self, word: usize) {
+    pub(super) fn write_slow_forever(&self, word: Word) {
         // Waiting for ever ends with the lock only.
         let _ = self.write_slow(word, &WaitContext::FOREVER);
     }
@@ -60,7 +60,7 @@ impl<P: Platform> RwSem<P> {
     #[cold]
     pub(super) fn write_slow(
         &self,
-        word: usize,
+        word: Word,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         with_view!(self, view => view.write(word, context))
@@ -76,10 +76,10 @@ impl<P: Platform> RwSem<P> {
 
     /// The last reader left, the word was `before`, and somebody waits.
     #[cold]
-    pub(super) fn read_release_slow(&self, before: usize) {
-        if is_written(before) {
+    pub(super) fn read_release_slow(&self, before: Word) {
+        if before.is_written() {
             // Not free; and beside a mere writer it was not inside.
-            return if is_upgradable(before) {
+            return if before.is_upgradable() {
                 wake_upgrader(&self.queue)
             };
         }

@@ -29,12 +29,10 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::discipline::with_view;
 use super::queued::LockedQueue;
-use super::word::{
-    READ_BLOCKED, READER, UPGRADABLE, WRITER_LOCKED, has_waiters, is_drained, is_written, readers,
-};
+use super::word::{Flags, Word};
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::platform::{Platform, WaitOutcome};
 use crate::wait::{Access, CancelToken, Kind, Thread, WaitContext, WaitError};
 
 /// For how long an upgrader waits awake for the readers inside.
@@ -57,7 +55,7 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_upgradable_read(&self) -> bool {
-        self.upgradable_fast() || self.upgradable_unless(READ_BLOCKED)
+        self.upgradable_fast() || self.upgradable_beside_readers()
     }
 
     /// As [`upgradable_read`](Self::upgradable_read), or gives up at `deadline` (nanoseconds of
@@ -85,18 +83,18 @@ impl<P: Platform> RwSem<P> {
     pub(super) fn upgradable_fast(&self) -> bool {
         // Acquire: owns the lock on success (rule 3).
         self.word
-            .compare_exchange(0, READER | UPGRADABLE, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(Word::FREE, Word::UPGRADABLE, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Takes the lock beside readers, unless one of `flags` is set.
-    pub(super) fn upgradable_unless(&self, flags: usize) -> bool {
+    /// Takes the lock beside readers, if a reader could come and no other is upgradable.
+    fn upgradable_beside_readers(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & (flags | UPGRADABLE) == 0 {
+        while word.is_open_to_readers() && !word.is_upgradable() {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
-                Access::Upgradable.taken(word),
+                word.taken(Access::Upgradable),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -109,7 +107,7 @@ impl<P: Platform> RwSem<P> {
 
     #[cold]
     fn upgradable_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.upgradable_unless(READ_BLOCKED) {
+        if self.upgradable_beside_readers() {
             return Ok(());
         }
         with_view!(self, view => view.upgradable(context))
@@ -124,8 +122,8 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     pub unsafe fn unlock_upgradable(&self) {
         // Release: what was read under the lock stays before the next writer.
-        let before = self.word.fetch_sub(READER | UPGRADABLE, Ordering::Release);
-        if has_waiters(before) {
+        let before = self.word.leave(Access::Upgradable, Ordering::Release);
+        if before.has_waiters() {
             self.upgradable_left(before);
         }
     }
@@ -147,17 +145,17 @@ impl<P: Platform> RwSem<P> {
     /// The caller holds the lock upgradably; after the call, for reading.
     pub unsafe fn downgrade_upgradable(&self) {
         // Release: the next upgradable reader may write what this one has read.
-        let before = self.word.fetch_and(!UPGRADABLE, Ordering::Release);
-        if has_waiters(before) {
+        let before = self.word.clear(Flags::UPGRADABLE, Ordering::Release);
+        if before.has_waiters() {
             // It stays inside itself.
-            self.upgradable_left(before + READER);
+            self.upgradable_left(before.with_reader());
         }
     }
 
     /// Whoever waits for `UPGRADABLE` to be clear, or for a free lock, is woken. The word was
     /// `before`, with the one that has left.
     #[cold]
-    fn upgradable_left(&self, before: usize) {
+    fn upgradable_left(&self, before: Word) {
         if active(Fault::UpgradableLeavesQuietly) {
             return;
         }
@@ -172,7 +170,7 @@ impl<P: Platform> RwSem<P> {
     /// # Safety
     /// The caller holds the lock for writing; after the call, upgradably.
     pub unsafe fn downgrade_to_upgradable(&self) {
-        self.become_reader(READER | UPGRADABLE);
+        self.become_reader(Access::Upgradable);
     }
 
     /// Turns the lock held upgradably into one held for writing, with no gap in which
@@ -197,12 +195,12 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     #[must_use = "it says in which way the caller holds the lock"]
     pub unsafe fn try_upgrade(&self) -> bool {
-        let mut word = READER | UPGRADABLE;
+        let mut word = Word::UPGRADABLE;
         // WRITER_LOCKED: a slot that nobody in particular holds until it is unsealed
         // (`thin`); that is not this thread's to keep.
-        while readers(word) == 1 && !is_written(word) {
+        while word.readers() == 1 && !word.is_written() {
             // Acquire: owns what readers have left (rule 3).
-            let writer = (word | WRITER_LOCKED) & !(READER | UPGRADABLE);
+            let writer = word.upgraded();
             match self.word.compare_exchange(word, writer, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     self.note_upgrade();
@@ -265,7 +263,7 @@ impl<P: Platform> RwSem<P> {
         self.with_queue(|q| {
             q.upgrader = Some(me);
             // Relaxed: owns nothing more yet. It is in as a reader, and stays in.
-            self.word.fetch_add(WRITER_LOCKED.wrapping_sub(READER), Ordering::Relaxed);
+            self.word.change(Access::Shared, Access::Exclusive, Ordering::Relaxed);
         });
         let result = match context.cancel {
             Some(token) => token.with_registered(me, || self.drain(me, context)),
@@ -274,7 +272,7 @@ impl<P: Platform> RwSem<P> {
         self.with_queue(|q| q.upgrader = None);
         match result {
             Ok(()) => self.note_upgrade(),
-            Err(_) => self.become_reader(READER),
+            Err(_) => self.become_reader(Access::Shared),
         }
         result
     }
@@ -291,7 +289,7 @@ impl<P: Platform> RwSem<P> {
             }
             if !spun {
                 spun = true;
-                if P::spin_until(&self.word, DRAIN_SPIN_NS, is_drained) {
+                if self.word.spin_until(DRAIN_SPIN_NS, Word::is_drained) {
                     continue;
                 }
             }
@@ -307,11 +305,11 @@ impl<P: Platform> RwSem<P> {
     /// The upgrader is a writer if all readers have left.
     fn take_drained(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while is_drained(word) || active(Fault::UpgradesBesideReaders) {
+        while word.is_drained() || active(Fault::UpgradesBesideReaders) {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
-                word & !UPGRADABLE,
+                word.without(Flags::UPGRADABLE),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {

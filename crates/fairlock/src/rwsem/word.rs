@@ -35,7 +35,7 @@
 //! # How many readers there can be
 //!
 //! [`MOST_READERS`], at which `READFAIL` is set. A reader stays only if there was room
-//! ([`has_room`]) in the word that it found as it added itself, or, where it was counted
+//! ([`Word::has_room`]) in the word that it found as it added itself, or, where it was counted
 //! before (it waited, or was granted), in the word as it was at some time after that. Whoever
 //! finds no room takes its count back. So beyond those that stay the word counts no
 //! reader but one for each thread that is on its way in: each adds itself once, and who
@@ -51,32 +51,26 @@
 //! before it did not do. Steps that only set or clear a flag are Relaxed: the queue
 //! lock orders what they announce.
 
+use core::fmt;
 use core::sync::atomic::Ordering;
 
-use crate::platform::Atomic;
+use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::Access;
 
-/// A writer holds the lock.
-pub(crate) const WRITER_LOCKED: usize = 1 << 0;
-/// The wait queue is not empty.
-pub(crate) const WAITERS: usize = 1 << 1;
-/// No stealing: the next grant goes to the queue.
-pub(crate) const HANDOFF: usize = 1 << 2;
-/// A writer heads the queue: readers may not steal.
-pub(crate) const WRITER_PHASE: usize = 1 << 3;
-/// It is the readers' tenure: they join those inside past the queue.
-pub(crate) const READERS_TURN: usize = 1 << 4;
-/// The waiter that is next sleeps: whoever leaves the lock free wakes it.
-pub(crate) const WAKE_NEXT: usize = 1 << 5;
-/// One of the readers may become the writer; or, with `WRITER_LOCKED`, is about to.
-pub(crate) const UPGRADABLE: usize = 1 << 6;
-/// The lock is held, by nobody in particular.
-#[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) const SEALED: usize = 1 << 7;
+/// A value of the state word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(usize);
+
+/// Some of the flags of a [`Word`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flags(usize);
+
 /// One reader.
-pub(crate) const READER: usize = 1 << READER_SHIFT;
+const READER: usize = 1 << READER_SHIFT;
+const READER_SHIFT: u32 = 8;
+const COUNT: usize = !(READER - 1);
 /// The count is full.
-pub(crate) const READFAIL: usize = 1 << (usize::BITS - 1);
+const READFAIL: usize = 1 << (usize::BITS - 1);
 /// As many readers stay, and as many again fit beside them, one for each thread that
 /// is on its way in.
 pub(crate) const MOST_READERS: usize = READFAIL >> READER_SHIFT;
@@ -85,153 +79,405 @@ pub(crate) const MOST_READERS: usize = READFAIL >> READER_SHIFT;
 const MOST_THREADS: usize = usize::MAX / 4096;
 const _: () = assert!(MOST_THREADS < MOST_READERS);
 
-const READER_SHIFT: u32 = 8;
-const COUNT: usize = !(READER - 1);
+const WRITER_LOCKED: usize = Flags::WRITER_LOCKED.0;
+const WAITERS: usize = Flags::WAITERS.0;
+const HANDOFF: usize = Flags::HANDOFF.0;
+const READERS_TURN: usize = Flags::READERS_TURN.0;
+const UPGRADABLE: usize = Flags::UPGRADABLE.0;
 
-/// A reader that finds none of these has the lock.
-pub(crate) const READ_BLOCKED: usize = WRITER_LOCKED | WAITERS | HANDOFF | WRITER_PHASE | READFAIL;
 /// A reader that finds none of these may steal.
-pub(crate) const READ_STEAL_BLOCKED: usize = READ_BLOCKED & !WAITERS;
-/// What goes when the queue is empty.
-pub(crate) const QUEUE_FLAGS: usize = WAITERS | HANDOFF | WRITER_PHASE | READERS_TURN | WAKE_NEXT;
+const READ_STEAL_BLOCKED: usize = WRITER_LOCKED | HANDOFF | Flags::WRITER_PHASE.0 | READFAIL;
+/// A reader that finds none of these has the lock.
+const READ_BLOCKED: usize = READ_STEAL_BLOCKED | WAITERS;
 
-/// Sets `flags` of the queue if anyone is queued, in the same step (rule 6); returns the word
-/// after it. Relaxed: the flags are no ownership.
-pub(crate) fn flag_queue(word: &impl Atomic<usize>, flags: usize) -> usize {
-    let mut seen = word.load(Ordering::Relaxed);
-    while seen & WAITERS != 0 && seen & flags != flags {
-        let flagged = seen | flags;
-        match word.compare_exchange_weak(seen, flagged, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return flagged,
-            Err(now) => seen = now,
-        }
-    }
-    seen
-}
+impl Flags {
+    pub(crate) const NONE: Self = Self(0);
+    /// A writer holds the lock.
+    pub(crate) const WRITER_LOCKED: Self = Self(1 << 0);
+    /// The wait queue is not empty.
+    pub(crate) const WAITERS: Self = Self(1 << 1);
+    /// No stealing: the next grant goes to the queue.
+    pub(crate) const HANDOFF: Self = Self(1 << 2);
+    /// A writer heads the queue: readers may not steal.
+    pub(crate) const WRITER_PHASE: Self = Self(1 << 3);
+    /// It is the readers' tenure: they join those inside past the queue.
+    pub(crate) const READERS_TURN: Self = Self(1 << 4);
+    /// The waiter that is next sleeps: whoever leaves the lock free wakes it.
+    pub(crate) const WAKE_NEXT: Self = Self(1 << 5);
+    /// One of the readers may become the writer; or, with `WRITER_LOCKED`, is about to.
+    pub(crate) const UPGRADABLE: Self = Self(1 << 6);
+    /// The lock is held, by nobody in particular.
+    pub(crate) const SEALED: Self = Self(1 << 7);
+    /// What goes when the queue is empty.
+    pub(crate) const QUEUE: Self = Self::WAITERS
+        .with(Self::HANDOFF)
+        .with(Self::WRITER_PHASE)
+        .with(Self::READERS_TURN)
+        .with(Self::WAKE_NEXT);
 
-/// How many readers the word counts, those passing through included.
-#[inline(always)]
-pub(crate) const fn readers(word: usize) -> usize {
-    word >> READER_SHIFT
-}
-
-/// Somebody is queued.
-#[inline(always)]
-pub(crate) const fn has_waiters(word: usize) -> bool {
-    word & WAITERS != 0
-}
-
-/// Only the queue gets in.
-#[inline(always)]
-pub(crate) const fn is_closed(word: usize) -> bool {
-    word & HANDOFF != 0
-}
-
-/// A writer holds the lock, or is about to: it waits for the readers that it was one of.
-#[inline(always)]
-pub(crate) const fn is_written(word: usize) -> bool {
-    word & WRITER_LOCKED != 0
-}
-
-/// A writer heads the queue: readers may not steal.
-#[inline(always)]
-pub(crate) const fn is_writer_phase(word: usize) -> bool {
-    word & WRITER_PHASE != 0
-}
-
-/// Under tenure, it is the readers' one.
-#[inline(always)]
-pub(crate) const fn is_readers_turn(word: usize) -> bool {
-    word & READERS_TURN != 0
-}
-
-/// One of the readers may become the writer, or is about to.
-#[inline(always)]
-pub(crate) const fn is_upgradable(word: usize) -> bool {
-    word & UPGRADABLE != 0
-}
-
-/// The lock is held, by nobody in particular.
-#[cfg(any(feature = "std", fairlock_loom))]
-#[inline(always)]
-pub(crate) const fn is_sealed(word: usize) -> bool {
-    word & SEALED != 0
-}
-
-/// Nothing is in the way of a reader that comes.
-#[inline(always)]
-pub(crate) const fn is_open_to_readers(word: usize) -> bool {
-    word & READ_BLOCKED == 0
-}
-
-/// One more reader may stay.
-#[inline(always)]
-pub(crate) const fn has_room(word: usize) -> bool {
-    word & READFAIL == 0
-}
-
-/// Nobody holds the lock, as far as the word tells.
-#[inline(always)]
-pub(crate) const fn is_free(word: usize) -> bool {
-    word & (WRITER_LOCKED | COUNT) == 0
-}
-
-/// Under tenure, a reader may take the lock past the queue: nobody waits, or the lock is
-/// open, and free or the readers'.
-#[inline(always)]
-pub(crate) const fn read_stealable(word: usize) -> bool {
-    word & READ_STEAL_BLOCKED == 0
-        && (word & (WAITERS | READERS_TURN) != WAITERS || readers(word) == 0)
-}
-
-/// Under tenure, an invited reader may join those inside.
-#[inline(always)]
-pub(crate) const fn may_join(word: usize) -> bool {
-    word & (WRITER_LOCKED | HANDOFF) == 0 && (word & READERS_TURN != 0 || readers(word) > 0)
-}
-
-/// Under tenure, the waiter that is next may take the lock, closed or not.
-#[inline(always)]
-pub(crate) fn may_take_next(access: Access, word: usize) -> bool {
-    match access {
-        Access::Shared => word & WRITER_LOCKED == 0,
-        Access::Upgradable => word & (WRITER_LOCKED | UPGRADABLE | READFAIL) == 0,
-        Access::Exclusive => is_free(word),
-    }
-}
-
-impl Access {
-    /// The word when a thread has taken the lock, which was `word`.
     #[inline(always)]
-    pub(crate) const fn taken(self, word: usize) -> usize {
-        match self {
-            Access::Shared => word + READER,
-            Access::Upgradable => word + (READER | UPGRADABLE),
-            Access::Exclusive => word | WRITER_LOCKED,
-        }
+    pub(crate) const fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// These flags, or none.
+    #[inline(always)]
+    pub(crate) const fn only_if(self, set: bool) -> Self {
+        if set { self } else { Self::NONE }
     }
 }
 
-/// A reader is about to become the writer, and all others have left.
-#[inline(always)]
-pub(crate) const fn is_drained(word: usize) -> bool {
-    word & (WRITER_LOCKED | UPGRADABLE | COUNT) == WRITER_LOCKED | UPGRADABLE
+impl Word {
+    /// Nobody holds the lock or waits for it.
+    pub(crate) const FREE: Self = Self(0);
+    /// A writer holds the lock, and nobody waits.
+    pub(crate) const WRITTEN: Self = Self::FREE.taken(Access::Exclusive);
+    /// One upgradable reader holds the lock, and nobody waits.
+    pub(crate) const UPGRADABLE: Self = Self::FREE.taken(Access::Upgradable);
+    /// The lock is free with waiters.
+    pub(crate) const AWAITED: Self = Self::FREE.with(Flags::WAITERS);
+
+    // ---- what it says ----
+
+    /// How many readers the word counts, those passing through included.
+    #[inline(always)]
+    pub(crate) const fn readers(self) -> usize {
+        self.0 >> READER_SHIFT
+    }
+
+    /// Whether one of these flags is set.
+    #[inline(always)]
+    pub(crate) const fn has_any(self, flags: Flags) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// Whether one of these flags is set in one of the two words only.
+    #[inline(always)]
+    pub(crate) const fn differs(self, other: Self, flags: Flags) -> bool {
+        (self.0 ^ other.0) & flags.0 != 0
+    }
+
+    /// Somebody is queued.
+    #[inline(always)]
+    pub(crate) const fn has_waiters(self) -> bool {
+        self.has_any(Flags::WAITERS)
+    }
+
+    /// Only the queue gets in.
+    #[inline(always)]
+    pub(crate) const fn is_closed(self) -> bool {
+        self.has_any(Flags::HANDOFF)
+    }
+
+    /// A writer holds the lock, or is about to: it waits for the readers that it was one of.
+    #[inline(always)]
+    pub(crate) const fn is_written(self) -> bool {
+        self.has_any(Flags::WRITER_LOCKED)
+    }
+
+    /// Somebody waits for the holders to leave: queued, or to upgrade, as `WRITER_LOCKED` says.
+    #[inline(always)]
+    pub(crate) const fn is_waited_for(self) -> bool {
+        self.0 & (WAITERS | WRITER_LOCKED) != 0
+    }
+
+    /// A writer is inside, not one that upgrades and waits for the readers to leave.
+    #[inline(always)]
+    pub(crate) const fn has_writer_inside(self) -> bool {
+        self.0 & (WRITER_LOCKED | UPGRADABLE) == WRITER_LOCKED
+    }
+
+    /// A writer heads the queue: readers may not steal.
+    #[inline(always)]
+    pub(crate) const fn is_writer_phase(self) -> bool {
+        self.has_any(Flags::WRITER_PHASE)
+    }
+
+    /// Under tenure, it is the readers' one.
+    #[inline(always)]
+    pub(crate) const fn is_readers_turn(self) -> bool {
+        self.has_any(Flags::READERS_TURN)
+    }
+
+    /// One of the readers may become the writer, or is about to.
+    #[inline(always)]
+    pub(crate) const fn is_upgradable(self) -> bool {
+        self.has_any(Flags::UPGRADABLE)
+    }
+
+    /// The lock is held, by nobody in particular.
+    #[inline(always)]
+    pub(crate) const fn is_sealed(self) -> bool {
+        self.has_any(Flags::SEALED)
+    }
+
+    /// Nothing is in the way of a reader that comes.
+    #[inline(always)]
+    pub(crate) const fn is_open_to_readers(self) -> bool {
+        self.0 & READ_BLOCKED == 0
+    }
+
+    /// Nothing is in the way of a reader that comes, but who waits.
+    #[inline(always)]
+    pub(crate) const fn is_open_past_queue(self) -> bool {
+        self.0 & READ_STEAL_BLOCKED == 0
+    }
+
+    /// One more reader may stay.
+    #[inline(always)]
+    pub(crate) const fn has_room(self) -> bool {
+        self.0 & READFAIL == 0
+    }
+
+    /// Nobody holds the lock, as far as the word tells.
+    #[inline(always)]
+    pub(crate) const fn is_free(self) -> bool {
+        self.0 & (WRITER_LOCKED | COUNT) == 0
+    }
+
+    /// A writer may steal: free, and nothing in the way but sleeping waiters.
+    #[inline(always)]
+    pub(crate) const fn is_write_stealable(self) -> bool {
+        self.is_free() && !self.is_closed()
+    }
+
+    /// Under tenure, a reader may take the lock past the queue: nobody waits, or the lock is
+    /// open, and free or the readers'.
+    #[inline(always)]
+    pub(crate) const fn is_read_stealable(self) -> bool {
+        self.is_open_past_queue()
+            && (self.0 & (WAITERS | READERS_TURN) != WAITERS || self.readers() == 0)
+    }
+
+    /// Under tenure, an invited reader may join those inside.
+    #[inline(always)]
+    pub(crate) const fn may_join(self) -> bool {
+        self.0 & (WRITER_LOCKED | HANDOFF) == 0 && (self.is_readers_turn() || self.readers() > 0)
+    }
+
+    /// The first in line may take the lock in this way, closed or not.
+    #[inline(always)]
+    pub(crate) const fn may_take_next(self, access: Access) -> bool {
+        match access {
+            Access::Shared => !self.is_written(),
+            Access::Upgradable => self.0 & (WRITER_LOCKED | UPGRADABLE | READFAIL) == 0,
+            Access::Exclusive => self.is_free(),
+        }
+    }
+
+    /// A reader is about to become the writer, and all others have left.
+    #[inline(always)]
+    pub(crate) const fn is_drained(self) -> bool {
+        self.0 & (WRITER_LOCKED | UPGRADABLE | COUNT) == WRITER_LOCKED | UPGRADABLE
+    }
+
+    /// Under tenure, the lock is free and closed: kept for the waiter that is next.
+    #[inline(always)]
+    pub(crate) const fn is_reserved(self) -> bool {
+        self.is_free() && self.is_closed()
+    }
+
+    /// Under tenure, whoever leaves the lock free has somebody to wake.
+    #[inline(always)]
+    pub(crate) const fn has_next_to_wake(self) -> bool {
+        self.has_any(Flags::WAKE_NEXT)
+    }
+
+    // ---- what it becomes ----
+
+    /// The same with one more reader.
+    #[inline(always)]
+    pub(crate) const fn with_reader(self) -> Self {
+        Self(self.0 + READER)
+    }
+
+    /// The same with one reader less.
+    #[inline(always)]
+    pub(crate) const fn without_reader(self) -> Self {
+        Self(self.0 - READER)
+    }
+
+    /// The word when a thread has taken the lock in this way.
+    #[inline(always)]
+    pub(crate) const fn taken(self, access: Access) -> Self {
+        match access {
+            Access::Shared => self.with_reader(),
+            Access::Upgradable => Self(self.0 + (READER | UPGRADABLE)),
+            Access::Exclusive => self.with(Flags::WRITER_LOCKED),
+        }
+    }
+
+    /// The only reader, which was upgradable or is alone, writes now.
+    #[inline(always)]
+    pub(crate) const fn upgraded(self) -> Self {
+        Self((self.0 | WRITER_LOCKED) & !(READER | UPGRADABLE))
+    }
+
+    #[inline(always)]
+    pub(crate) const fn with(self, flags: Flags) -> Self {
+        Self(self.0 | flags.0)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn without(self, flags: Flags) -> Self {
+        Self(self.0 & !flags.0)
+    }
+
+    /// Rule 4, broken on purpose.
+    pub(crate) const fn with_handoff_subtracted(self) -> Self {
+        Self(self.0.wrapping_sub(HANDOFF))
+    }
+
+    /// The same with so many more readers.
+    #[cfg(test)]
+    pub(crate) const fn with_readers(self, count: usize) -> Self {
+        Self(self.0 + count * READER)
+    }
 }
 
-/// Under tenure, the lock is free and closed: kept for the waiter that is next.
-#[inline(always)]
-pub(crate) const fn is_reserved(word: usize) -> bool {
-    is_free(word) && word & HANDOFF != 0
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
 }
 
-/// Under tenure, whoever leaves the lock free has somebody to wake.
+/// What a holder is in the word.
 #[inline(always)]
-pub(crate) const fn has_next_to_wake(word: usize) -> bool {
-    word & WAKE_NEXT != 0
+const fn share(access: Access) -> usize {
+    Word::FREE.taken(access).0
 }
 
-/// A writer may steal: free, and nothing in the way but sleeping waiters.
-#[inline(always)]
-pub(crate) const fn write_stealable(word: usize) -> bool {
-    is_free(word) && word & HANDOFF == 0
+/// The state word, which threads change. The orderings have their reasons where they are asked
+/// for.
+pub(crate) struct AtomicWord<P: Platform>(P::AtomicUsize);
+
+impl<P: Platform> AtomicWord<P> {
+    pub(crate) fn new(word: Word) -> Self {
+        Self(P::AtomicUsize::new(word.0))
+    }
+
+    pub(crate) const fn new_const() -> Self
+    where
+        P::AtomicUsize: ConstZero,
+    {
+        Self(ConstZero::ZERO)
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, order: Ordering) -> Word {
+        Word(self.0.load(order))
+    }
+
+    /// See [`Atomic::compare_exchange`].
+    #[inline(always)]
+    pub(crate) fn compare_exchange(
+        &self,
+        old: Word,
+        new: Word,
+        ok: Ordering,
+        fail: Ordering,
+    ) -> Result<Word, Word> {
+        self.0.compare_exchange(old.0, new.0, ok, fail).map(Word).map_err(Word)
+    }
+
+    /// See [`Atomic::compare_exchange_weak`].
+    #[inline(always)]
+    pub(crate) fn compare_exchange_weak(
+        &self,
+        old: Word,
+        new: Word,
+        ok: Ordering,
+        fail: Ordering,
+    ) -> Result<Word, Word> {
+        self.0.compare_exchange_weak(old.0, new.0, ok, fail).map(Word).map_err(Word)
+    }
+
+    /// A thread counts itself in; returns the word before.
+    #[inline(always)]
+    pub(crate) fn enter(&self, access: Access, order: Ordering) -> Word {
+        Word(self.0.fetch_add(share(access), order))
+    }
+
+    /// A holder counts itself out, or a reader that may not stay; returns the word before.
+    #[inline(always)]
+    pub(crate) fn leave(&self, access: Access, order: Ordering) -> Word {
+        Word(self.0.fetch_sub(share(access), order))
+    }
+
+    /// A holder is one of another kind from here on, in one step; returns the word before.
+    #[inline(always)]
+    pub(crate) fn change(&self, from: Access, to: Access, order: Ordering) -> Word {
+        Word(self.0.fetch_add(share(to).wrapping_sub(share(from)), order))
+    }
+
+    /// So many readers are counted in.
+    pub(crate) fn enter_readers(&self, count: usize, order: Ordering) {
+        self.0.fetch_add(count * READER, order);
+    }
+
+    /// So many readers are counted out.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) fn leave_readers(&self, count: usize, order: Ordering) {
+        self.0.fetch_sub(count * READER, order);
+    }
+
+    /// Sets flags; returns the word before.
+    #[inline(always)]
+    pub(crate) fn set(&self, flags: Flags, order: Ordering) -> Word {
+        Word(self.0.fetch_or(flags.0, order))
+    }
+
+    /// Clears flags; returns the word before.
+    #[inline(always)]
+    pub(crate) fn clear(&self, flags: Flags, order: Ordering) -> Word {
+        Word(self.0.fetch_and(!flags.0, order))
+    }
+
+    /// Clears all but these flags, the count too.
+    pub(crate) fn keep(&self, flags: Flags, order: Ordering) {
+        self.0.fetch_and(flags.0, order);
+    }
+
+    /// Sets `flags` of the queue if anyone is queued, in the same step (rule 6); returns the word
+    /// after it. Relaxed: the flags are no ownership.
+    pub(crate) fn flag_queue(&self, flags: Flags) -> Word {
+        let mut seen = self.load(Ordering::Relaxed);
+        while seen.has_waiters() && seen.with(flags) != seen {
+            let flagged = seen.with(flags);
+            match self.compare_exchange_weak(seen, flagged, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return flagged,
+                Err(now) => seen = now,
+            }
+        }
+        seen
+    }
+
+    /// See [`Platform::spin_until`].
+    #[inline(always)]
+    pub(crate) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
+        P::spin_until(&self.0, bound_ns, |word| done(Word(word)))
+    }
+
+    /// Which lock it is, for threads that come back.
+    pub(crate) fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn store(&self, word: Word) {
+        self.0.store(word.0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl AtomicWord<crate::platform::loom::Loom> {
+    /// Has loom check that every access so far happens before this one.
+    pub(super) fn access_mut(&mut self) {
+        self.0.with_mut(|_| ());
+    }
 }

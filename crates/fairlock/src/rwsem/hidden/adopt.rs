@@ -3,11 +3,11 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::rwsem::RwSem;
 use crate::rwsem::published::Spinners;
 use crate::rwsem::queued::LockedQueue;
-use crate::rwsem::word::{MOST_READERS, QUEUE_FLAGS, READER, WRITER_LOCKED};
+use crate::rwsem::word::{Flags, MOST_READERS};
 use crate::wait::{Kind, WaitContext, WaitError};
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with
@@ -18,14 +18,14 @@ impl<P: Platform> RwSem<P> {
     /// room for: what says otherwise is no count.
     #[doc(hidden)]
     pub fn adopt_readers(&self, count: usize) {
-        self.word.fetch_add(count.min(MOST_READERS) * READER, Ordering::Relaxed);
+        self.word.enter_readers(count.min(MOST_READERS), Ordering::Relaxed);
     }
 
     /// A writer holds this lock, which nobody else knows yet: it will
     /// [`unlock_write`](Self::unlock_write) it.
     #[doc(hidden)]
     pub fn adopt_writer(&self) {
-        self.word.fetch_or(WRITER_LOCKED, Ordering::Relaxed);
+        self.word.set(Flags::WRITER_LOCKED, Ordering::Relaxed);
         self.owner.forget();
     }
 
@@ -33,7 +33,7 @@ impl<P: Platform> RwSem<P> {
     /// the queue with the end of an earlier release, so its flags stay.
     #[doc(hidden)]
     pub fn forget_holders(&self) {
-        self.word.fetch_and(QUEUE_FLAGS, Ordering::Relaxed);
+        self.word.keep(Flags::QUEUE, Ordering::Relaxed);
     }
 
     /// As [`read_until`](Self::read_until), which asks for the deadline only if it has to wait.
@@ -60,14 +60,14 @@ impl<P: Platform> RwSem<P> {
         if self.is_quiet() {
             return; // and the memory stays shared with the parent
         }
-        self.word.fetch_and(!QUEUE_FLAGS, Ordering::Relaxed);
+        self.word.clear(Flags::QUEUE, Ordering::Relaxed);
         self.queue = LockedQueue::new();
         self.spinners = Spinners::new();
     }
 
     /// Nobody is in the queue, or about to be.
     fn is_quiet(&mut self) -> bool {
-        self.word.load(Ordering::Relaxed) & QUEUE_FLAGS == 0
+        !self.word.load(Ordering::Relaxed).has_any(Flags::QUEUE)
             && self.queue.is_quiet()
             && self.queue.get_mut().waiters.is_empty()
             && self.spinners.is_idle()
@@ -144,7 +144,7 @@ mod tests {
         let mut child = Lock::new(lock.policy);
         child.queue.leave_locked();
         lock.with_queue(|q| {
-            child.word.store(lock.word.load(Ordering::Relaxed), Ordering::Relaxed);
+            child.word.store(lock.word.load(Ordering::Relaxed));
             // SAFETY: plain values, which nobody changes without the queue lock; and nobody
             // follows the copied pointers.
             *child.queue.get_mut() = unsafe { core::ptr::read(q) };

@@ -6,12 +6,9 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use crate::inspect;
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{
-    QUEUE_FLAGS, UPGRADABLE, WRITER_LOCKED, has_waiters, is_closed, is_upgradable, is_writer_phase,
-    is_written, readers,
-};
+use crate::rwsem::word::{Flags, Word};
 use crate::rwsem::{Parts, RwSem};
 use crate::wait::{GRANTED, Kind};
 
@@ -32,12 +29,12 @@ impl<P: Platform> RwSem<P> {
     pub fn snapshot(&self) -> Snapshot {
         let word = self.word.load(Ordering::Relaxed);
         Snapshot {
-            writer: is_written(word),
-            readers: readers(word),
-            waiters: has_waiters(word),
-            upgradable: is_upgradable(word),
-            handoff: is_closed(word),
-            writer_phase: is_writer_phase(word),
+            writer: word.is_written(),
+            readers: word.readers(),
+            waiters: word.has_waiters(),
+            upgradable: word.is_upgradable(),
+            handoff: word.is_closed(),
+            writer_phase: word.is_writer_phase(),
         }
     }
 
@@ -54,20 +51,19 @@ impl<P: Platform> RwSem<P> {
         threads: usize,
     ) -> Result<(), &'static str> {
         let word = self.word.load(Ordering::Relaxed);
-        let known = WRITER_LOCKED | UPGRADABLE | QUEUE_FLAGS;
-        if readers(word) > threads || word & 0xff & !known != 0 {
+        if word.readers() > threads || word.is_sealed() {
             return Err("the word is corrupt");
         }
-        if word & (WRITER_LOCKED | UPGRADABLE) == UPGRADABLE && readers(word) == 0 {
+        if word.is_upgradable() && !word.is_written() && word.readers() == 0 {
             return Err("an upgradable reader is not counted");
         }
-        if readers(word) < inside {
+        if word.readers() < inside {
             return Err("the word does not count every reader inside");
         }
-        if writer && !is_written(word) {
+        if writer && !word.is_written() {
             return Err("the word does not know of the writer inside");
         }
-        if !has_waiters(word) && word & QUEUE_FLAGS != 0 {
+        if !word.has_waiters() && word.has_any(Flags::QUEUE) {
             return Err("a flag of the queue is set, and nobody is queued (rule 6)");
         }
         // SAFETY: the caller's promise.
@@ -77,7 +73,7 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    fn check_queue(&self, word: usize, q: &Queued<P>) -> Result<(), &'static str> {
+    fn check_queue(&self, word: Word, q: &Queued<P>) -> Result<(), &'static str> {
         let mut length = 0;
         let mut has_next = q.next.is_null();
         for kind in [Kind::Reader, Kind::Writer] {
@@ -94,14 +90,14 @@ impl<P: Platform> RwSem<P> {
         if length != q.waiters.len() {
             return Err("the queue does not know its length");
         }
-        if has_waiters(word) != (length > 0) {
+        if word.has_waiters() != (length > 0) {
             return Err("WAITERS does not say whether the queue is empty");
         }
         if !has_next || (self.in_tenure().is_some() && length > 0 && q.next.is_null()) {
             return Err("nobody in the queue is next");
         }
         let head = q.waiters.head().map(|head| head.kind);
-        if is_writer_phase(word) && head != Some(Kind::Writer) {
+        if word.is_writer_phase() && head != Some(Kind::Writer) {
             return Err("WRITER_PHASE is set, and no writer heads the queue");
         }
         Ok(())
@@ -128,7 +124,7 @@ impl<P: Platform> RwSem<P> {
     pub unsafe fn check_idle(&self) -> Result<(), &'static str> {
         // SAFETY: the caller's promise.
         unsafe { self.check(0, false, 0) }?;
-        if self.word.load(Ordering::Relaxed) != 0 {
+        if self.word.load(Ordering::Relaxed) != Word::FREE {
             return Err("the lock is not free after everybody has left");
         }
         if !self.spinners.is_idle() {

@@ -6,13 +6,10 @@ use core::time::Duration;
 use super::Published;
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::rwsem::policy::at_most;
 use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{
-    HANDOFF, QUEUE_FLAGS, READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, is_closed, is_drained,
-    is_writer_phase, is_written, may_take_next,
-};
+use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, Kind, MAX_WAKES, Waiter, WakeList};
 
 /// Whose turn it is, as a queued writer finds it.
@@ -42,13 +39,13 @@ impl<P: Platform> Published<'_, P> {
         loop {
             // Rule 5: whoever set HANDOFF, it never keeps the head out.
             let refuses =
-                active(Fault::RefusesInherited) && is_closed(word) && !self.is_due(waiter);
-            let (new, turn) = if may_take_next(waiter.access, word) && !refuses {
-                (waiter.access.taken(word) & !HANDOFF, Turn::Taken)
-            } else if is_closed(word) {
+                active(Fault::RefusesInherited) && word.is_closed() && !self.is_due(waiter);
+            let (new, turn) = if word.may_take_next(waiter.access) && !refuses {
+                (word.taken(waiter.access).without(Flags::HANDOFF), Turn::Taken)
+            } else if word.is_closed() {
                 return Turn::Next;
             } else if self.is_due(waiter) {
-                (word | HANDOFF, Turn::Next)
+                (word.with(Flags::HANDOFF), Turn::Next)
             } else {
                 return Turn::Later;
             };
@@ -61,7 +58,7 @@ impl<P: Platform> Published<'_, P> {
                         self.events.count(Event::WriteLock);
                         q.waiters.remove(waiter);
                         self.favour.end_quiet();
-                        self.after_change(q, 0);
+                        self.after_change(q, Flags::NONE);
                         match waiter.access {
                             Access::Exclusive => self.note_writer(waiter.thread),
                             _ => self.note_readers(),
@@ -107,34 +104,30 @@ impl<P: Platform> Published<'_, P> {
     fn count_head_reader(&self, q: &Queued<P>, head: &Waiter<P>, wakes: &mut WakeList<P>) -> bool {
         // Acquire, here and below: it may end in ownership (rule 3).
         let mut word = self.word.load(Ordering::Acquire);
-        let mut bias = 0;
+        let mut counted = false;
         loop {
-            if !is_written(word) {
-                if bias != 0 {
+            if !word.is_written() {
+                if counted {
                     return true;
                 }
-                bias = READER;
-                word = self.word.fetch_add(READER, Ordering::Acquire).wrapping_add(READER);
+                counted = true;
+                word = self.word.enter(Access::Shared, Ordering::Acquire).with_reader();
                 continue;
             }
-            let due = !is_closed(word) && self.is_due(head);
-            let handoff = if due { HANDOFF } else { 0 };
-            if bias | handoff == 0 {
+            let due = !word.is_closed() && self.is_due(head);
+            if !counted && !due {
                 return false;
             }
+            let without = if counted { word.without_reader() } else { word };
+            let new = without.with(Flags::HANDOFF.only_if(due));
             // Relaxed on success: it owns nothing.
-            match self.word.compare_exchange_weak(
-                word,
-                (word - bias) | handoff,
-                Ordering::Relaxed,
-                Ordering::Acquire,
-            ) {
+            match self.word.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => {
-                    if handoff != 0 {
+                    if due {
                         self.events.count(Event::ReadHandoff);
                     }
                     // The count may have hidden from an upgrader that all readers have left.
-                    if bias != 0 && is_drained(word - bias) && !active(Fault::ForgetsUpgrader) {
+                    if counted && without.is_drained() && !active(Fault::ForgetsUpgrader) {
                         q.upgrader.into_iter().for_each(|thread| wakes.push(thread));
                     }
                     return false;
@@ -160,7 +153,7 @@ impl<P: Platform> Published<'_, P> {
         // Rule 2: the word counts them all before the first is told. Acquire:
         // on their behalf.
         if !active(Fault::CountsOneByOne) {
-            self.word.fetch_add((count - 1) * READER, Ordering::Acquire);
+            self.word.enter_readers(count - 1, Ordering::Acquire);
         }
         self.note_readers();
         self.count_reads(q, count);
@@ -173,44 +166,43 @@ impl<P: Platform> Published<'_, P> {
                 let mut alone = WakeList::new();
                 reader.grant(&mut alone);
                 alone.wake_all();
-                self.word.fetch_add(if told < count { READER } else { 0 }, Ordering::Acquire);
+                self.word.enter_readers(usize::from(told < count), Ordering::Acquire);
                 continue;
             }
             reader.grant(wakes);
         }
-        self.after_change(q, HANDOFF | WRITER_PHASE);
+        self.after_change(q, Flags::HANDOFF.with(Flags::WRITER_PHASE));
         self.wake_new_head(q, wakes);
     }
 
     /// After waiters have left the queue, by whatever path (rule 6), or one has come
     /// to its head: clears `done`, and what has no meaning any more. The lock is
     /// closed while a real-time thread waits.
-    pub(in crate::rwsem::published) fn after_change(&self, q: &mut Queued<P>, done: usize) {
+    pub(in crate::rwsem::published) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
         let urgent = q.waiters.urgent().is_some() && !active(Fault::OpensTooEarly);
-        let done = if urgent { done & !HANDOFF } else { done };
+        let done = if urgent { done.without(Flags::HANDOFF) } else { done };
         if q.waiters.is_empty() {
             self.end_turns(q);
         }
         let gone = match q.waiters.head() {
-            None if active(Fault::LeavesHandoff) => QUEUE_FLAGS & !HANDOFF,
-            None => QUEUE_FLAGS,
-            Some(head) if head.kind == Kind::Reader => done | WRITER_PHASE,
+            None if active(Fault::LeavesHandoff) => Flags::QUEUE.without(Flags::HANDOFF),
+            None => Flags::QUEUE,
+            Some(head) if head.kind == Kind::Reader => done.with(Flags::WRITER_PHASE),
             Some(_) => done,
         };
         // Relaxed: announces nothing; see the word's table.
-        let word = self.word.load(Ordering::Relaxed);
-        if word & gone != 0 {
-            self.word.fetch_and(!gone, Ordering::Relaxed);
+        if self.word.load(Ordering::Relaxed).has_any(gone) {
+            self.word.clear(gone, Ordering::Relaxed);
         }
         if urgent || (self.is_immediate() && !q.waiters.is_empty()) {
             // The new head is past its deadline already.
-            self.word.fetch_or(HANDOFF, Ordering::Relaxed);
+            self.word.set(Flags::HANDOFF, Ordering::Relaxed);
         }
     }
 
     fn begin_writer_phase(&self) {
-        if !is_writer_phase(self.word.load(Ordering::Relaxed)) {
-            self.word.fetch_or(WRITER_PHASE, Ordering::Relaxed);
+        if !self.word.load(Ordering::Relaxed).is_writer_phase() {
+            self.word.set(Flags::WRITER_PHASE, Ordering::Relaxed);
         }
     }
 
@@ -218,7 +210,7 @@ impl<P: Platform> Published<'_, P> {
 
     pub(in crate::rwsem) fn write_release(&self) {
         // Release: as on the fast path.
-        if self.word.fetch_and(!WRITER_LOCKED, Ordering::Release) & WAITERS != 0 {
+        if self.word.clear(Flags::WRITER_LOCKED, Ordering::Release).has_waiters() {
             self.with_wakes(|q, wakes| {
                 self.count_write(q);
                 self.wake_check(q, true, wakes);
@@ -229,7 +221,7 @@ impl<P: Platform> Published<'_, P> {
     /// Whether a reader that has left as the last one, with somebody queued, has to look whom
     /// to wake: always.
     #[inline(always)]
-    pub(in crate::rwsem) fn wakes_after(&self, _before: usize) -> bool {
+    pub(in crate::rwsem) fn wakes_after(&self, _before: Word) -> bool {
         true
     }
 
@@ -241,7 +233,7 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// An upgradable reader is none any more, and somebody is queued.
-    pub(in crate::rwsem) fn upgradable_left(&self, _before: usize) {
+    pub(in crate::rwsem) fn upgradable_left(&self, _before: Word) {
         self.wake_after_release();
     }
 
@@ -261,12 +253,13 @@ impl<P: Platform> Published<'_, P> {
     pub(in crate::rwsem) fn let_readers_join(&self) {
         self.with_wakes(|q, wakes| {
             self.count_reads(q, 1);
-            let kept = self.word.load(Ordering::Relaxed) & (HANDOFF | WRITER_PHASE) != 0;
+            let word = self.word.load(Ordering::Relaxed);
+            let kept = word.is_closed() || word.is_writer_phase();
             let waiting = q.waiters.first(Kind::Reader).is_some();
             let reader_heads = q.waiters.head().is_some_and(|head| head.kind == Kind::Reader);
             if waiting && (!kept || reader_heads) {
                 // The caller holds the lock for reading, so the count stands.
-                self.word.fetch_add(READER, Ordering::Acquire);
+                self.word.enter(Access::Shared, Ordering::Acquire);
                 self.grant_counted_readers(q, wakes);
             } else {
                 self.wake_new_head(q, wakes);

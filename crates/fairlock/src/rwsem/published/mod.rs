@@ -46,13 +46,13 @@ pub(super) use spin::Spinners;
 use super::RwSem;
 use super::policy::PublishedPolicy;
 use super::queued::{LockedQueue, Queued};
-use super::word::{HANDOFF, flag_queue};
+use super::word::{AtomicWord, Flags};
 use crate::events::Sink;
 use crate::platform::Platform;
 
 /// What the discipline sees of a lock.
 pub(super) struct Published<'a, P: Platform> {
-    word: &'a P::AtomicUsize,
+    word: &'a AtomicWord<P>,
     owner: &'a Owner<P>,
     favour: &'a Favour<P>,
     spinners: &'a Spinners<P>,
@@ -83,7 +83,7 @@ impl<'a, P: Platform> Published<'a, P> {
 
     /// Sets `HANDOFF` if anyone is queued. From here on only the queue gets in.
     fn close(&self) {
-        flag_queue(self.word, HANDOFF);
+        self.word.flag_queue(Flags::HANDOFF);
     }
 
     /// The priority with which the calling thread waits.

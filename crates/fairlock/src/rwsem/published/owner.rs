@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 use super::Published;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::policy::ReaderSpin;
-use crate::rwsem::word::is_written;
+use crate::rwsem::word::Word;
 use crate::wait::{Kind, Thread};
 
 /// In the owner word: readers took the lock by a slow path after that writer.
@@ -105,15 +105,15 @@ fn cpu_tag(cpu: u32) -> usize {
 impl<P: Platform> Published<'_, P> {
     /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may
     /// not have stored its hint yet; a wrong one costs a bounded spin.
-    pub(in crate::rwsem::published) fn holder(&self, word: usize) -> usize {
-        if !is_written(word) {
+    pub(in crate::rwsem::published) fn holder(&self, word: Word) -> usize {
+        if !word.is_written() {
             return READER_OWNED;
         }
         self.owner.get() & !FLAGS
     }
 
     /// Whether who holds the lock may let it go soon.
-    pub(in crate::rwsem::published) fn holder_is_worth_it(&self, word: usize) -> bool {
+    pub(in crate::rwsem::published) fn holder_is_worth_it(&self, word: Word) -> bool {
         match self.holder(word) {
             READER_OWNED => self.owner.get() & NONSPINNABLE == 0,
             owner => self.spinners.seen.may_run(owner),
@@ -187,7 +187,6 @@ impl<P: Platform> Published<'_, P> {
 mod tests {
     use super::*;
     use crate::platform::Native;
-    use crate::rwsem::word::WRITER_LOCKED;
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;
@@ -198,7 +197,7 @@ mod tests {
         let lock = &Lock::new(Policy::HANDOFF);
         (0..1000).all(|_| {
             lock.in_published().note_writer(owner);
-            lock.in_published().holder_is_worth_it(WRITER_LOCKED)
+            lock.in_published().holder_is_worth_it(Word::WRITTEN)
         })
     }
 
@@ -229,7 +228,7 @@ mod tests {
             lock.in_published().readers_are_discouraged()
                 && lock.in_published().knows_of_vain_spin(Kind::Reader)
         );
-        assert_eq!(lock.in_published().holder(WRITER_LOCKED), me.hint());
+        assert_eq!(lock.in_published().holder(Word::WRITTEN), me.hint());
         // Readers pass it on, and one that came by the fast path does not.
         lock.in_published().note_readers();
         assert!(lock.in_published().readers_are_discouraged());

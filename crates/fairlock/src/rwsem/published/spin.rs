@@ -19,11 +19,8 @@ use super::owner::{READER_OWNED, Seen};
 use crate::events::Event;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::policy::ReaderSpin;
-use crate::rwsem::word::{
-    HANDOFF, READ_STEAL_BLOCKED, READER, WRITER_LOCKED, WRITER_PHASE, has_waiters, is_closed,
-    is_free, is_written, readers, write_stealable,
-};
-use crate::wait::{Kind, Thread, WaitContext};
+use crate::rwsem::word::{Flags, Word};
+use crate::wait::{Access, Kind, Thread, WaitContext};
 
 /// A spinner waits this long for one writer.
 const WRITER_NS: u64 = 50_000;
@@ -108,7 +105,7 @@ impl<P: Platform> Spinners<P> {
 enum Look {
     Stolen,
     /// Held; the word as it was.
-    Held(usize),
+    Held(Word),
     /// Spinning will not help.
     InVain,
 }
@@ -167,7 +164,7 @@ impl<P: Platform> Published<'_, P> {
     ) -> Option<bool> {
         let word = self.word.load(Ordering::Relaxed);
         let held_back = kind == Kind::Reader && self.readers_hold_back(word);
-        if is_closed(word) || held_back || !self.holder_is_worth_it(word) {
+        if word.is_closed() || held_back || !self.holder_is_worth_it(word) {
             return None;
         }
         let arrived = P::now();
@@ -201,10 +198,8 @@ impl<P: Platform> Published<'_, P> {
             if now.saturating_sub(started) >= bound_ns || !self.holder_is_worth_it(word) {
                 return false;
             }
-            let changed = WRITER_LOCKED | HANDOFF | WRITER_PHASE;
-            P::spin_until(self.word, LOOK_NS, |now: usize| {
-                is_free(now) || (now ^ word) & changed != 0
-            });
+            let changed = Flags::WRITER_LOCKED.with(Flags::HANDOFF).with(Flags::WRITER_PHASE);
+            self.word.spin_until(LOOK_NS, |now| now.is_free() || now.differs(word, changed));
         }
     }
 
@@ -212,17 +207,17 @@ impl<P: Platform> Published<'_, P> {
     fn look(&self, kind: Kind) -> Look {
         let word = self.word.load(Ordering::Relaxed);
         let stolen = match kind {
-            _ if is_closed(word) => return Look::InVain,
-            Kind::Writer if !write_stealable(word) => return Look::Held(word),
-            Kind::Writer => word | WRITER_LOCKED,
-            Kind::Reader if is_written(word) => return Look::Held(word),
+            _ if word.is_closed() => return Look::InVain,
+            Kind::Writer if !word.is_write_stealable() => return Look::Held(word),
+            Kind::Writer => word.taken(Access::Exclusive),
+            Kind::Reader if word.is_written() => return Look::Held(word),
             Kind::Reader if !self.may_join(word) => return Look::InVain,
-            Kind::Reader => word + READER,
+            Kind::Reader => word.with_reader(),
         };
         // Acquire: owns the lock on success (rule 3).
         match self.word.compare_exchange(word, stolen, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
-                if kind == Kind::Reader && has_waiters(word) {
+                if kind == Kind::Reader && word.has_waiters() {
                     self.let_readers_join();
                 }
                 Look::Stolen
@@ -232,20 +227,20 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// Whether a reader at the head of the spinners gets in, no writer being inside.
-    fn may_join(&self, word: usize) -> bool {
+    fn may_join(&self, word: Word) -> bool {
         match self.rules.reader_spin {
-            ReaderSpin::Adaptive => read_stealable(word) || self.is_stream(word),
-            _ => word & READ_STEAL_BLOCKED == 0,
+            ReaderSpin::Adaptive => word.is_read_stealable() || self.is_stream(word),
+            _ => word.is_open_past_queue(),
         }
     }
 
     /// Whether readers that come while the lock is as `word` says do not spin.
-    fn readers_hold_back(&self, word: usize) -> bool {
+    fn readers_hold_back(&self, word: Word) -> bool {
         match self.rules.reader_spin {
             ReaderSpin::Always => self.readers_are_discouraged(),
             // It has turns.
             ReaderSpin::Adaptive => false,
-            _ => !is_written(word) && readers(word) > 0,
+            _ => !word.is_written() && word.readers() > 0,
         }
     }
 
@@ -261,24 +256,17 @@ impl<P: Platform> Published<'_, P> {
 }
 
 /// How long a spinner waits for whoever `word` says is inside.
-fn patience_ns(word: usize) -> u64 {
-    if is_written(word) {
+fn patience_ns(word: Word) -> u64 {
+    if word.is_written() {
         return WRITER_NS;
     }
-    READERS_NS + READER_NS * readers(word).min(MOST_READERS) as u64
-}
-
-/// A reader that is not counted may steal: nothing stops it, and it does not
-/// keep a lock that readers hold from the queue.
-pub(in crate::rwsem::published) fn read_stealable(word: usize) -> bool {
-    word & READ_STEAL_BLOCKED == 0 && (!has_waiters(word) || readers(word) == 0)
+    READERS_NS + READER_NS * word.readers().min(MOST_READERS) as u64
 }
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
     use crate::platform::Native;
-    use crate::rwsem::word::WAITERS;
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;
@@ -288,20 +276,22 @@ mod tests {
     }
 
     /// A lock with this word, and what a reader at the head of the spinners makes of it.
-    fn joins(word: usize) -> bool {
+    fn joins(word: Word) -> bool {
         let lock = lock(ReaderSpin::On);
-        lock.word.store(word, Ordering::Relaxed);
+        lock.word.store(word);
         let stolen = matches!(lock.in_published().look(Kind::Reader), Look::Stolen);
-        let expected = if stolen { word + READER } else { word };
+        let expected = if stolen { word.with_reader() } else { word };
         assert_eq!(lock.word.load(Ordering::Relaxed), expected);
         stolen
     }
 
     #[test]
     fn a_reader_that_spins_joins_readers_past_the_queue_but_no_handoff() {
-        assert!(joins(0) && joins(READER) && joins(WAITERS) && joins(READER | WAITERS));
-        assert!(!joins(READER | WAITERS | HANDOFF) && !joins(WAITERS | HANDOFF));
-        assert!(!joins(READER | WAITERS | WRITER_PHASE) && !joins(WRITER_LOCKED));
+        let read = Word::AWAITED.with_reader();
+        assert!(joins(Word::FREE) && joins(Word::FREE.with_reader()));
+        assert!(joins(Word::AWAITED) && joins(read));
+        assert!(!joins(read.with(Flags::HANDOFF)) && !joins(Word::AWAITED.with(Flags::HANDOFF)));
+        assert!(!joins(read.with(Flags::WRITER_PHASE)) && !joins(Word::WRITTEN));
     }
 
     #[test]
@@ -309,15 +299,17 @@ mod tests {
         for reader_spin in [ReaderSpin::One, ReaderSpin::On] {
             let lock = lock(reader_spin);
             assert!(
-                lock.in_published().readers_hold_back(READER)
-                    && lock.in_published().readers_hold_back(READER | WAITERS)
+                lock.in_published().readers_hold_back(Word::FREE.with_reader())
+                    && lock.in_published().readers_hold_back(Word::AWAITED.with_reader())
             );
             assert!(
-                !lock.in_published().readers_hold_back(WRITER_LOCKED)
-                    && !lock.in_published().readers_hold_back(0)
+                !lock.in_published().readers_hold_back(Word::WRITTEN)
+                    && !lock.in_published().readers_hold_back(Word::FREE)
             );
         }
-        assert!(!lock(ReaderSpin::Always).in_published().readers_hold_back(READER | WAITERS));
+        assert!(
+            !lock(ReaderSpin::Always).in_published().readers_hold_back(Word::AWAITED.with_reader())
+        );
     }
 
     #[test]
@@ -339,9 +331,10 @@ mod tests {
 
     #[test]
     fn a_spinner_has_more_patience_with_more_readers() {
-        assert_eq!(patience_ns(READER), 10_500);
-        assert_eq!(patience_ns(16 * READER), 18_000);
-        assert_eq!(patience_ns(5_000 * READER), 25_000);
-        assert_eq!(patience_ns(WRITER_LOCKED), WRITER_NS);
+        let patience_for = |readers| patience_ns(Word::FREE.with_readers(readers));
+        assert_eq!(patience_for(1), 10_500);
+        assert_eq!(patience_for(16), 18_000);
+        assert_eq!(patience_for(5_000), 25_000);
+        assert_eq!(patience_ns(Word::WRITTEN), WRITER_NS);
     }
 }

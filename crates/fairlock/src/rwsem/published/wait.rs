@@ -4,16 +4,12 @@ use core::sync::atomic::Ordering;
 
 use super::Published;
 use super::grant::Turn;
-use super::spin::read_stealable;
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform, WaitOutcome};
+use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::queued::Queued;
 use crate::rwsem::upgrade::wake_upgrader;
-use crate::rwsem::word::{
-    READER, WAITERS, WRITER_LOCKED, WRITER_PHASE, has_waiters, is_closed, is_drained, is_free,
-    may_take_next, readers, write_stealable,
-};
+use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 
 /// The head of the queue that the lock is handed to waits awake for it this
@@ -26,7 +22,7 @@ impl<P: Platform> Published<'_, P> {
     /// A reader that is counted already, and found `before`.
     pub(in crate::rwsem) fn read(
         &self,
-        before: usize,
+        before: Word,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let me = P::thread();
@@ -37,11 +33,11 @@ impl<P: Platform> Published<'_, P> {
         // The count stands if it could be added now. Acquire: then the lock is
         // owned (rule 3).
         let word = self.word.load(Ordering::Acquire);
-        if read_stealable(word - READER)
+        if word.without_reader().is_read_stealable()
             && self.readers_steal()
             && !self.holds_back(Kind::Reader, word)
         {
-            if has_waiters(word) {
+            if word.has_waiters() {
                 self.events.count(Event::ReadSteal);
                 self.let_readers_join();
             }
@@ -58,7 +54,7 @@ impl<P: Platform> Published<'_, P> {
     /// A writer whose fast path found `word`.
     pub(in crate::rwsem) fn write(
         &self,
-        word: usize,
+        word: Word,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let me = P::thread();
@@ -81,8 +77,8 @@ impl<P: Platform> Published<'_, P> {
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let mut word = self.word.load(Ordering::Relaxed);
-        while write_stealable(word) && !self.holds_back(Kind::Writer, word) {
-            let taken = Access::Upgradable.taken(word);
+        while word.is_write_stealable() && !self.holds_back(Kind::Writer, word) {
+            let taken = word.taken(Access::Upgradable);
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed)
             {
@@ -94,18 +90,18 @@ impl<P: Platform> Published<'_, P> {
             }
         }
         self.wait(Access::Upgradable, P::thread(), self.priority(), context)?;
-        if has_waiters(self.word.load(Ordering::Relaxed)) {
+        if self.word.load(Ordering::Relaxed).has_waiters() {
             self.let_readers_join();
         }
         Ok(())
     }
 
-    fn steal_write(&self, mut word: usize) -> bool {
-        while write_stealable(word) && !self.holds_back(Kind::Writer, word) {
+    fn steal_write(&self, mut word: Word) -> bool {
+        while word.is_write_stealable() && !self.holds_back(Kind::Writer, word) {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
-                word | WRITER_LOCKED,
+                word.taken(Access::Exclusive),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -120,10 +116,10 @@ impl<P: Platform> Published<'_, P> {
     /// a woken writer out: then that is woken again (rule 15).
     fn take_back_count(&self) {
         // Relaxed: it owned nothing.
-        let before = self.word.fetch_sub(READER, Ordering::Relaxed);
-        if before & (WAITERS | WRITER_LOCKED) == WAITERS && readers(before) == 1 {
+        let before = self.word.leave(Access::Shared, Ordering::Relaxed);
+        if before.has_waiters() && !before.is_written() && before.readers() == 1 {
             self.wake_after_release();
-        } else if is_drained(before - READER) {
+        } else if before.without_reader().is_drained() {
             wake_upgrader(self.queue);
         }
     }
@@ -168,16 +164,16 @@ impl<P: Platform> Published<'_, P> {
     ) -> bool {
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
-        let mut word = WAITERS;
+        let mut word = Word::AWAITED;
         if q.waiters.len() == 1 {
             let phase = waiter.kind == Kind::Writer && self.rules.writer_phase;
-            let flags = WAITERS | if phase { WRITER_PHASE } else { 0 };
+            let flags = Flags::WAITERS.with(Flags::WRITER_PHASE.only_if(phase));
             // Relaxed: see the module, "no wake-up is lost".
-            word = self.word.fetch_or(flags, Ordering::Relaxed);
+            word = self.word.set(flags, Ordering::Relaxed);
         }
         self.note_queued(q, waiter, word);
         if waiter.priority > 0 {
-            self.after_change(q, 0);
+            self.after_change(q, Flags::NONE);
         }
         if waiter.kind == Kind::Writer && q.waiters.is_head(waiter) {
             return self.take_as_head(q, waiter) == Turn::Taken;
@@ -185,7 +181,7 @@ impl<P: Platform> Published<'_, P> {
         if active(Fault::ArrivesBlindly) && waiter.kind == Kind::Reader {
             return false;
         }
-        let free = is_free(self.word.load(Ordering::Relaxed));
+        let free = self.word.load(Ordering::Relaxed).is_free();
         self.wake_check(q, free, wakes);
         let acquired = waiter.state() == GRANTED;
         if free && !acquired {
@@ -220,7 +216,7 @@ impl<P: Platform> Published<'_, P> {
                 continue;
             }
             if active(Fault::AllSpin) {
-                P::spin_until(self.word, HEAD_SPIN_NS, is_free);
+                self.word.spin_until(HEAD_SPIN_NS, Word::is_free);
                 continue;
             }
             spun = false;
@@ -240,8 +236,8 @@ impl<P: Platform> Published<'_, P> {
             return Turn::Later;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if (!may_take_next(waiter.access, word) || self.leaves_to_stream(word))
-            && !is_closed(word)
+        if (!word.may_take_next(waiter.access) || self.leaves_to_stream(word))
+            && !word.is_closed()
             && !self.is_due(waiter)
         {
             // Who lets it go wakes the head, or its timer does.
@@ -254,7 +250,7 @@ impl<P: Platform> Published<'_, P> {
     fn spin_as_head(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         let spin = P::cpus() > 1 && self.holder_is_worth_it(word);
-        spin && P::spin_until(self.word, HEAD_SPIN_NS, is_free)
+        spin && self.word.spin_until(HEAD_SPIN_NS, Word::is_free)
     }
 
     /// Gives up, unless the grant came first: then the lock is owned.
@@ -266,12 +262,12 @@ impl<P: Platform> Published<'_, P> {
             self.events.count(Event::fail(waiter.kind));
             let was_head = q.waiters.is_head(waiter);
             q.waiters.remove(waiter);
-            self.after_change(q, 0);
+            self.after_change(q, Flags::NONE);
             // Rules 8 and 14: the new head is always woken. It inherits HANDOFF.
             if active(Fault::leaves_quietly(waiter.kind)) {
                 return Err(error);
             }
-            let free = is_free(self.word.load(Ordering::Relaxed));
+            let free = self.word.load(Ordering::Relaxed).is_free();
             self.wake_check(q, was_head || free, wakes);
             Err(error)
         })

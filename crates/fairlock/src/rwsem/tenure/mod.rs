@@ -55,10 +55,7 @@ use super::RwSem;
 use super::policy::{TenurePolicy, TenureShape};
 use super::queued::LockedQueue;
 use super::upgrade::wake_upgrader;
-use super::word::{
-    READER, WAKE_NEXT, WRITER_LOCKED, has_next_to_wake, has_waiters, is_closed, is_drained,
-    is_free, is_readers_turn, is_reserved, may_take_next, read_stealable, readers, write_stealable,
-};
+use super::word::{AtomicWord, Flags, Word};
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
@@ -202,7 +199,7 @@ fn set(hint: &Hint, value: usize) {
 
 /// What the discipline sees of a lock.
 pub(super) struct InTenure<'a, P: Platform> {
-    word: &'a P::AtomicUsize,
+    word: &'a AtomicWord<P>,
     holder: &'a Holder<P>,
     queue: &'a LockedQueue<P>,
     events: &'a Sink,
@@ -230,11 +227,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// A reader, counted already, that found `before`.
     #[inline]
-    pub(super) fn read(
-        &self,
-        before: usize,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
+    pub(super) fn read(&self, before: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         if self.keeps_count(before) || self.compete(Access::Shared, context) {
             return Ok(());
         }
@@ -243,11 +236,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// A writer that found the lock taken.
     #[inline]
-    pub(super) fn write(
-        &self,
-        _word: usize,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
+    pub(super) fn write(&self, _word: Word, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         self.take_or_wait(Access::Exclusive, context)
     }
 
@@ -271,9 +260,9 @@ impl<P: Platform> InTenure<'_, P> {
     /// A reader, counted already, that found `before`: may it stay? If not, it is no
     /// longer counted.
     #[inline]
-    pub(super) fn keeps_count(&self, before: usize) -> bool {
-        let gives_way = has_waiters(before) && self.gives_way();
-        if !gives_way && read_stealable(before) && !self.takes_turns(Kind::Reader, before) {
+    pub(super) fn keeps_count(&self, before: Word) -> bool {
+        let gives_way = before.has_waiters() && self.gives_way();
+        if !gives_way && before.is_read_stealable() && !self.takes_turns(Kind::Reader, before) {
             self.note_steal(Kind::Reader, before);
             return true;
         }
@@ -287,9 +276,9 @@ impl<P: Platform> InTenure<'_, P> {
     /// Whether threads take turns at the lock, whose word is `word`, and it is not this
     /// one's.
     #[inline]
-    fn takes_turns(&self, kind: Kind, word: usize) -> bool {
-        has_waiters(word)
-            && !(kind == Kind::Reader && is_readers_turn(word))
+    fn takes_turns(&self, kind: Kind, word: Word) -> bool {
+        word.has_waiters()
+            && !(kind == Kind::Reader && word.is_readers_turn())
             && self.holder.is_in_turns()
             && !self.holder.is_me()
     }
@@ -297,8 +286,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// Whether the lock stays free for a moment, and nobody takes it meanwhile.
     fn is_idle(&self) -> bool {
         let steals = self.holder.steals();
-        !P::spin_until(self.word, IDLE_NS, |word: usize| !is_free(word))
-            && self.holder.steals() == steals
+        !self.word.spin_until(IDLE_NS, |word| !word.is_free()) && self.holder.steals() == steals
     }
 
     /// Takes the lock past the queue at once, if it is free and this thread's turn.
@@ -314,14 +302,14 @@ impl<P: Platform> InTenure<'_, P> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let stealable = match access {
-                Access::Shared => read_stealable(word),
-                Access::Upgradable => read_stealable(word) && may_take_next(access, word),
-                Access::Exclusive => write_stealable(word),
+                Access::Shared => word.is_read_stealable(),
+                Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
+                Access::Exclusive => word.is_write_stealable(),
             };
             if !stealable {
                 return false;
             }
-            let new = access.taken(word);
+            let new = word.taken(access);
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
@@ -334,13 +322,13 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     #[inline]
-    fn note_steal(&self, kind: Kind, before: usize) {
-        if has_waiters(before) && is_free(before) {
+    fn note_steal(&self, kind: Kind, before: Word) {
+        if before.has_waiters() && before.is_free() {
             // A reader may use a moment of the writers' tenure, but that does not become its own.
-            let own = kind == Kind::Writer || is_readers_turn(before);
+            let own = kind == Kind::Writer || before.is_readers_turn();
             self.holder.count(own);
         }
-        if has_waiters(before) {
+        if before.has_waiters() {
             self.watch_clock();
         }
         if kind == Kind::Reader {
@@ -387,13 +375,13 @@ impl<P: Platform> InTenure<'_, P> {
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
             if self.takes_turns(access.kind(), word) {
-                let may = is_free(word) && !is_reserved(word) && self.is_idle();
+                let may = word.is_free() && !word.is_reserved() && self.is_idle();
                 return may && self.steal(access);
             }
             if self.steal(access) {
                 return true;
             }
-            if is_reserved(word) {
+            if word.is_reserved() {
                 if is_urgent() {
                     return false;
                 }
@@ -413,7 +401,7 @@ impl<P: Platform> InTenure<'_, P> {
             }
             reserved = None;
             if looks < SPINS {
-                P::spin_until(self.word, PAUSE_NS << looks, is_free);
+                self.word.spin_until(PAUSE_NS << looks, Word::is_free);
             } else if is_urgent() {
                 break;
             } else {
@@ -430,11 +418,11 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// A reader that could not stay takes its count back.
     pub(super) fn take_count_back(&self) {
-        let before = self.word.fetch_sub(READER, Ordering::Release);
+        let before = self.word.leave(Access::Shared, Ordering::Release);
         // The count may have hidden a free lock from who waits (rule 15).
-        if is_free(before - READER) && has_next_to_wake(before) {
+        if before.without_reader().is_free() && before.has_next_to_wake() {
             self.wake_next();
-        } else if is_drained(before - READER) {
+        } else if before.without_reader().is_drained() {
             wake_upgrader(self.queue);
         }
     }
@@ -454,8 +442,8 @@ impl<P: Platform> InTenure<'_, P> {
     /// Whether a reader that has left as the last one, with somebody queued, has to look whom
     /// to wake: who asked for it; or who upgrades, as `WRITER_LOCKED` says.
     #[inline(always)]
-    pub(super) fn wakes_after(&self, before: usize) -> bool {
-        before & (WAKE_NEXT | WRITER_LOCKED) != 0
+    pub(super) fn wakes_after(&self, before: Word) -> bool {
+        before.has_next_to_wake() || before.is_written()
     }
 
     /// The last reader has left, and the one who is next asked to be woken then.
@@ -465,8 +453,9 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// An upgradable reader is none any more, and somebody is queued. The word was `before`,
     /// with the one that has left.
-    pub(super) fn upgradable_left(&self, before: usize) {
-        if has_next_to_wake(before) && (readers(before) == 1 || self.next_is(Access::Upgradable)) {
+    pub(super) fn upgradable_left(&self, before: Word) {
+        if before.has_next_to_wake() && (before.readers() == 1 || self.next_is(Access::Upgradable))
+        {
             self.wake_next();
         }
     }
@@ -476,8 +465,8 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline]
     pub(super) fn write_release(&self) {
         if active(Fault::LooksAfterRelease) {
-            let before = self.word.fetch_and(!WRITER_LOCKED, Ordering::Release);
-            return if has_next_to_wake(before) {
+            let before = self.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+            return if before.has_next_to_wake() {
                 self.wake_next()
             };
         }
@@ -500,11 +489,11 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline]
     fn let_go(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while !has_next_to_wake(word) || active(Fault::ReleasesQuietly) {
+        while !word.has_next_to_wake() || active(Fault::ReleasesQuietly) {
             // Release: as on the fast path.
             match self.word.compare_exchange_weak(
                 word,
-                word & !WRITER_LOCKED,
+                word.without(Flags::WRITER_LOCKED),
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
@@ -526,7 +515,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// Lists the one who is next, who asked to be woken when the lock is left free. One of
     /// those who find the flag does so.
     fn list_next(&self, wakes: &mut WakeList<P>) {
-        if self.word.fetch_and(!WAKE_NEXT, Ordering::Relaxed) & WAKE_NEXT == 0 {
+        if !self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed).has_next_to_wake() {
             return;
         }
         let now = P::now();
@@ -535,7 +524,7 @@ impl<P: Platform> InTenure<'_, P> {
                 wakes.push(next.thread);
                 self.events.count(Event::wake(next.kind));
             }
-            let closed = is_closed(self.word.load(Ordering::Relaxed));
+            let closed = self.word.load(Ordering::Relaxed).is_closed();
             q.freed = if closed { now } else { 0 };
         });
     }

@@ -11,13 +11,10 @@ use super::mode::Mode;
 use super::{InTenure, MOST_MISSED};
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::rwsem::priority::passes_writers;
 use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{
-    HANDOFF, QUEUE_FLAGS, READER, READERS_TURN, WAITERS, WAKE_NEXT, flag_queue, is_closed, is_free,
-    is_reserved, is_written, may_join, may_take_next, read_stealable, readers,
-};
+use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
 
 /// Each reader of the queue that gets in wakes so many others: a crowd is awake sooner than if
@@ -48,8 +45,8 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// From here on only the queue gets in, if anybody is queued; returns the word after it.
-    pub(in crate::rwsem) fn close(&self) -> usize {
-        flag_queue(self.word, HANDOFF)
+    pub(in crate::rwsem) fn close(&self) -> Word {
+        self.word.flag_queue(Flags::HANDOFF)
     }
 
     /// Closes the lock for the one who is next, however long that takes to come, and has it
@@ -58,7 +55,7 @@ impl<P: Platform> InTenure<'_, P> {
         self.with_queue(|q| {
             if let Some(next) = q.next() {
                 next.missed.set(MOST_MISSED);
-                flag_queue(self.word, HANDOFF | WAKE_NEXT);
+                self.word.flag_queue(Flags::HANDOFF.with(Flags::WAKE_NEXT));
             }
         });
     }
@@ -68,7 +65,7 @@ impl<P: Platform> InTenure<'_, P> {
     #[cold]
     pub(super) fn reopen(&self) -> bool {
         self.with_queue(|q| {
-            if !is_reserved(self.word.load(Ordering::Relaxed)) {
+            if !self.word.load(Ordering::Relaxed).is_reserved() {
                 return true;
             }
             let Some(next) = q.next() else { return true };
@@ -77,7 +74,7 @@ impl<P: Platform> InTenure<'_, P> {
             }
             next.missed.set(next.missed.get() + 1);
             q.clock.goes_on(P::now());
-            self.word.fetch_and(!HANDOFF, Ordering::Relaxed); // rule 4
+            self.word.clear(Flags::HANDOFF, Ordering::Relaxed); // rule 4
             true
         })
     }
@@ -102,11 +99,11 @@ impl<P: Platform> InTenure<'_, P> {
         if first {
             // Whoever leaves from here on looks at the flags; who left before is seen not
             // to be inside when the waiter, which is next, looks at the lock (rule 7).
-            let word = self.word.fetch_or(WAITERS, Ordering::Relaxed);
-            let inside = if is_written(word) || is_free(word) {
+            let word = self.word.set(Flags::WAITERS, Ordering::Relaxed);
+            let inside = if word.is_written() || word.is_free() {
                 Kind::Writer
             } else {
-                self.word.fetch_or(READERS_TURN, Ordering::Relaxed);
+                self.word.set(Flags::READERS_TURN, Ordering::Relaxed);
                 Kind::Reader
             };
             let now = P::now();
@@ -124,11 +121,11 @@ impl<P: Platform> InTenure<'_, P> {
     fn enters_at_once(&self, q: &Queued<P>, priority: u8) -> bool {
         let passes = passes_writers(&q.waiters, priority);
         let mut word = self.word.load(Ordering::Relaxed);
-        while read_stealable(word) || (passes && may_take_next(Access::Shared, word)) {
+        while word.is_read_stealable() || (passes && word.may_take_next(Access::Shared)) {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,
-                word + READER,
+                word.with_reader(),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -151,23 +148,24 @@ impl<P: Platform> InTenure<'_, P> {
         let last = q.waiters.len() == 1;
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let may = if is_next { may_take_next(waiter.access, word) } else { may_join(word) };
+            let may = if is_next { word.may_take_next(waiter.access) } else { word.may_join() };
             if !may {
                 return false;
             }
-            let taken = waiter.access.taken(word);
+            let taken = word.taken(waiter.access);
             // The flags that are the queue's change in the same step (rules 4 and 6).
             let new = if last {
-                taken & !QUEUE_FLAGS
+                taken.without(Flags::QUEUE)
             } else if !is_next {
                 taken
             } else {
-                let turn = if waiter.kind == Kind::Reader { READERS_TURN } else { 0 };
-                let taken = taken & !(READERS_TURN | WAKE_NEXT) | turn;
+                let taken = taken
+                    .without(Flags::READERS_TURN.with(Flags::WAKE_NEXT))
+                    .with(Flags::READERS_TURN.only_if(waiter.kind == Kind::Reader));
                 if active(Fault::SubtractsHandoff) {
-                    taken.wrapping_sub(HANDOFF)
+                    taken.with_handoff_subtracted()
                 } else {
-                    taken & !HANDOFF
+                    taken.without(Flags::HANDOFF)
                 }
             };
             // Acquire: owns the lock on success (rule 3).
@@ -186,7 +184,7 @@ impl<P: Platform> InTenure<'_, P> {
             self.begin_turn(q, waiter, word, now, wakes);
         } else {
             q.clock.reader_joins(now);
-            if !q.clock.is_over(now) && readers(word) < P::cpus() {
+            if !q.clock.is_over(now) && word.readers() < P::cpus() {
                 self.invite_readers(q, INVITES, wakes);
             }
         }
@@ -198,11 +196,11 @@ impl<P: Platform> InTenure<'_, P> {
         &self,
         q: &mut Queued<P>,
         waiter: &Waiter<P>,
-        before: usize,
+        before: Word,
         now: u64,
         wakes: &mut WakeList<P>,
     ) {
-        if is_closed(before) {
+        if before.is_closed() {
             let freed = core::mem::take(&mut q.freed);
             q.clock.note_idle(if freed == 0 { 0 } else { now.saturating_sub(freed) });
             self.events.count(match waiter.kind {
@@ -236,7 +234,7 @@ impl<P: Platform> InTenure<'_, P> {
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
             if let Some(next) = q.next()
-                && may_take_next(next.access, self.word.load(Ordering::Relaxed))
+                && self.word.load(Ordering::Relaxed).may_take_next(next.access)
             {
                 wakes.push(next.thread);
                 self.events.count(Event::wake(next.kind));
@@ -259,7 +257,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         self.events.count(Event::fail(waiter.kind));
         if q.waiters.is_empty() {
-            self.word.fetch_and(!QUEUE_FLAGS, Ordering::Relaxed); // rule 6
+            self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
             q.clock.last_gives_up(waiter.arrived);
         } else if !active(Fault::leaves_quietly(waiter.kind)) {
             self.recheck(q, None, wakes); // rules 8 and 14

@@ -6,8 +6,8 @@ use super::turn::Arrival;
 use super::{IDLE_NS, InTenure};
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::rwsem::word::{WAKE_NEXT, is_free, may_join, may_take_next, readers};
+use crate::platform::{Platform, WaitOutcome};
+use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, WaitContext, WaitError, Waiter, WakeList};
 
 /// How long whoever is next watches the lock before it sleeps, when it has just been told
@@ -123,9 +123,9 @@ impl<P: Platform> InTenure<'_, P> {
         let now = P::now();
         let over = now >= watch.end;
         let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
-        let may_take = may_take_next(waiter.access, word);
+        let may_take = word.may_take_next(waiter.access);
         // Where threads take turns, the lock is somebody's who may be back in an instant.
-        let is_left = || !is_free(word) || !self.holder.is_in_turns() || self.is_idle();
+        let is_left = || !word.is_free() || !self.holder.is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
             if self.take_as_next(waiter) {
                 return Waited::Taken;
@@ -147,12 +147,21 @@ impl<P: Platform> InTenure<'_, P> {
         let keeps_off = waiter.priority > 0 && self.holder.was_here();
         if now < awake_until && !keeps_off {
             if over {
-                self.stay_awake(self.word, awake_until - now.min(awake_until), |word| {
-                    may_take_next(waiter.access, word)
-                });
+                let done = |word: Word| word.may_take_next(waiter.access);
+                let bound_ns = awake_until - now.min(awake_until);
+                self.stay_awake(
+                    bound_ns,
+                    || self.word.spin_until(bound_ns, done),
+                    || done(self.word.load(Ordering::Acquire)),
+                );
             } else {
-                let pause = watch.pause().min(left);
-                self.stay_awake(waiter.state_word(), pause, |state| state != NEXT);
+                let done = |state| state != NEXT;
+                let bound_ns = watch.pause().min(left);
+                self.stay_awake(
+                    bound_ns,
+                    || P::spin_until(waiter.state_word(), bound_ns, done),
+                    || done(waiter.state()),
+                );
             }
             return Waited::Not(WaitOutcome::Woken);
         }
@@ -182,7 +191,7 @@ impl<P: Platform> InTenure<'_, P> {
             };
             // Readers that could be inside wait, and there are CPUs for them.
             let word = self.word.load(Ordering::Relaxed);
-            if watch.slept && may_join(word) && readers(word) < P::cpus() {
+            if watch.slept && word.may_join() && word.readers() < P::cpus() {
                 self.invite_readers(q, 1, &mut wakes);
             }
         });
@@ -202,10 +211,10 @@ impl<P: Platform> InTenure<'_, P> {
         let asks = over || !watch.in_vain;
         if asks {
             // In one step with seeing the lock taken: whoever leaves it free sees the flag.
-            let word = self.word.fetch_or(WAKE_NEXT, Ordering::Relaxed);
-            if may_take_next(waiter.access, word) && !active(Fault::SleepsBlindly) {
+            let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+            if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {
                 // Free, but not for long enough to be idle: busy with short sections.
-                self.word.fetch_and(!WAKE_NEXT, Ordering::Relaxed);
+                self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
                 watch.in_vain = true;
                 watch.begin(now);
                 return WaitOutcome::Woken;
@@ -232,15 +241,15 @@ impl<P: Platform> InTenure<'_, P> {
         outcome
     }
 
-    /// Waits awake for `bound_ns` at most, or until `done`: spinning if the holder may run
+    /// Waits awake for `bound_ns` at most, or until `done`: by `spin` if the holder may run
     /// on another CPU, giving way to it if it cannot.
-    fn stay_awake<T, A: Atomic<T>>(&self, word: &A, bound_ns: u64, done: impl Fn(T) -> bool) {
+    fn stay_awake(&self, bound_ns: u64, spin: impl FnOnce() -> bool, done: impl Fn() -> bool) {
         if !self.holder.was_here() {
-            P::spin_until(word, bound_ns, done);
+            spin();
             return;
         }
         let start = P::now();
-        while !done(word.load(Ordering::Acquire)) && P::now() - start < bound_ns {
+        while !done() && P::now() - start < bound_ns {
             P::yield_now();
         }
     }
@@ -258,7 +267,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Which lock it is, for threads that come back.
     pub(super) fn id(&self) -> usize {
-        core::ptr::from_ref(self.word).addr()
+        self.word.address()
     }
 
     /// Leaves the queue without the lock.

@@ -2,14 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::super::word::{MOST_READERS, READER, WRITER_LOCKED, has_room, readers};
+use super::super::word::MOST_READERS;
 use super::*;
 
-const FULL: usize = MOST_READERS * READER;
+const FULL: Word = Word::FREE.with_readers(MOST_READERS);
 
 /// As if so many guards had been forgotten.
-fn fill(lock: &Lock, word: usize) {
-    lock.word.store(word, Ordering::SeqCst);
+fn fill(lock: &Lock, word: Word) {
+    lock.word.store(word);
 }
 
 fn unlock_read(lock: &Lock) {
@@ -26,7 +26,7 @@ fn beside_as_many_readers_as_can_be_no_way_of_reading_gets_in() {
     let token = CancelToken::new();
     let fails = Err(WaitError::TooManyReaders);
     for_each_policy(|lock| {
-        for word in [FULL, FULL + READER, FULL + 7 * READER] {
+        for word in [FULL, FULL.with_reader(), FULL.with_readers(7)] {
             fill(lock, word);
             assert!(lock.is_saturated() && lock.is_locked());
             assert!(!lock.try_read() && !lock.try_read_recursive());
@@ -45,7 +45,7 @@ fn beside_as_many_readers_as_can_be_no_way_of_reading_gets_in() {
             assert_eq!(lock.write_until(soon(2)), Err(WaitError::TimedOut));
             assert_eq!(super::word(lock), word, "no trace of any attempt");
         }
-        fill(lock, 0);
+        fill(lock, Word::FREE);
     });
 }
 
@@ -53,7 +53,7 @@ fn beside_as_many_readers_as_can_be_no_way_of_reading_gets_in() {
 fn the_last_reader_that_can_be_is_one_like_the_others() {
     for_each_policy(|lock| {
         for read in [Lock::read, Lock::read_recursive] {
-            fill(lock, FULL - READER);
+            fill(lock, FULL.without_reader());
             assert!(!lock.is_saturated());
             read(lock);
             assert_eq!((word(lock), lock.is_saturated()), (FULL, true));
@@ -62,9 +62,9 @@ fn the_last_reader_that_can_be_is_one_like_the_others() {
             unlock_read(lock);
             assert!(lock.try_read_recursive() && !lock.try_read_recursive());
             unlock_read(lock);
-            assert_eq!(word(lock), FULL - READER);
+            assert_eq!(word(lock), FULL.without_reader());
         }
-        fill(lock, 0);
+        fill(lock, Word::FREE);
     });
 }
 
@@ -83,7 +83,7 @@ fn a_reader_that_finds_no_room_does_not_queue_behind_a_writer() {
             assert_eq!(join(writer), Err(WaitError::Cancelled));
         });
         assert_eq!(word(lock), FULL);
-        fill(lock, 0);
+        fill(lock, Word::FREE);
     });
 }
 
@@ -91,13 +91,12 @@ fn a_reader_that_finds_no_room_does_not_queue_behind_a_writer() {
 /// writer has become a reader: what becomes of the readers, and of the word.
 fn let_in_from_the_queue(lock: &Lock, writer_waits: bool) -> [Result<(), WaitError>; 3] {
     let token = &CancelToken::new();
-    let full = WRITER_LOCKED | (FULL - READER);
     lock.write();
     let results = scope(|s| {
         let readers = [(); 3].map(|()| s.spawn(|| lock.read_cancellable(token)));
         let writer = writer_waits.then(|| s.spawn(|| lock.write_cancellable(token)));
         until(|| waiters(lock) == 3 + usize::from(writer_waits));
-        lock.word.fetch_add(full - WRITER_LOCKED, Ordering::SeqCst);
+        lock.word.enter_readers(MOST_READERS - 1, Ordering::SeqCst);
         // SAFETY: written above.
         unsafe { lock.downgrade() };
         until(|| readers.iter().any(|reader| reader.is_finished()));
@@ -110,7 +109,7 @@ fn let_in_from_the_queue(lock: &Lock, writer_waits: bool) -> [Result<(), WaitErr
         readers.map(|reader| join(reader))
     });
     assert_eq!(word(lock), FULL);
-    fill(lock, 0);
+    fill(lock, Word::FREE);
     results
 }
 
@@ -142,13 +141,13 @@ fn the_count_is_what_it_was_after_many_threads_have_failed() {
                         assert_eq!(lock.checked_read(), Err(WaitError::TooManyReaders));
                         assert!(!lock.try_read() && !lock.try_write());
                         let seen = word(lock);
-                        assert!(!has_room(seen) && readers(seen) <= MOST_READERS + 4);
+                        assert!(!seen.has_room() && seen.readers() <= MOST_READERS + 4);
                     }
                 })
             });
             threads.into_iter().for_each(|thread| join(thread));
         });
         assert_eq!(word(lock), FULL);
-        fill(lock, 0);
+        fill(lock, Word::FREE);
     });
 }

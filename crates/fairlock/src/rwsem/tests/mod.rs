@@ -17,7 +17,7 @@ use std::thread;
 
 use fairlock_testing::{end, join, rounds, scope, until};
 
-use super::word::{HANDOFF, flag_queue};
+use super::word::{Flags, Word};
 use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
 use crate::platform::{Native, Platform};
 use crate::wait::{CancelToken, Kind, WaitError};
@@ -66,17 +66,17 @@ pub(super) fn waiters(lock: &Lock) -> usize {
     lock.with_queue(|q| q.waiters.len())
 }
 
-pub(super) fn word(lock: &Lock) -> usize {
+pub(super) fn word(lock: &Lock) -> Word {
     lock.word.load(Ordering::SeqCst)
 }
 
 /// Only the queue gets in from here on, if anybody is queued; the word after that.
-fn close(lock: &Lock) -> usize {
-    flag_queue(&lock.word, HANDOFF)
+fn close(lock: &Lock) -> Word {
+    lock.word.flag_queue(Flags::HANDOFF)
 }
 
 pub(super) fn assert_free(lock: &Lock) {
-    assert_eq!((word(lock), waiters(lock)), (0, 0));
+    assert_eq!((word(lock), waiters(lock)), (Word::FREE, 0));
     assert!(!lock.has_waiters() && lock.try_write());
     // SAFETY: just taken.
     unsafe { lock.unlock_write() };

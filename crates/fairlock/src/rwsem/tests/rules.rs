@@ -5,8 +5,8 @@ use std::cell::UnsafeCell;
 use std::sync::Barrier;
 
 use super::*;
-use crate::rwsem::word::{HANDOFF, READER, READFAIL, WAITERS, WRITER_LOCKED, readers};
-use crate::wait::WaitContext;
+use crate::rwsem::word::MOST_READERS;
+use crate::wait::{Access, WaitContext};
 
 /// Readers granted together are all counted: those that leave at once do not
 /// let the queued writer in beside the others.
@@ -21,7 +21,7 @@ fn rule_02_readers_granted_together_are_all_counted() {
                         lock.read();
                         for _ in 0..i * 20 {
                             let word = word(lock);
-                            assert!(word & WRITER_LOCKED == 0 && readers(word) > 0, "{word:#x}");
+                            assert!(!word.is_written() && word.readers() > 0, "{word:?}");
                         }
                         // SAFETY: just taken.
                         unsafe { lock.unlock_read() };
@@ -51,8 +51,8 @@ fn rule_04_handoff_set_twice_leaves_no_other_bit() {
                 token.cancel();
                 for closer in closers {
                     let word = join(closer);
-                    assert_eq!(word & WRITER_LOCKED, WRITER_LOCKED);
-                    assert_eq!(readers(word), 0);
+                    assert!(word.is_written());
+                    assert_eq!(word.readers(), 0);
                 }
                 assert_eq!(join(leaver), Err(WaitError::Cancelled));
                 // SAFETY: taken above.
@@ -94,7 +94,8 @@ fn handoff_ends_when_the_head_takes_the_lock() {
             unsafe { lock.unlock_write_fair() };
             taken.wait();
             assert_eq!(waiters(lock), 1);
-            assert_eq!(word(lock) & (WAITERS | HANDOFF), WAITERS, "{first:?}");
+            let word = word(lock);
+            assert!(word.has_waiters() && !word.is_closed(), "{first:?}: {word:?}");
             seen.wait();
             join(head);
             join(behind);
@@ -114,7 +115,7 @@ fn closed_then_first_cancelled(lock: &Lock, first: Kind, second: Kind) {
         until(|| waiters(lock) == 1);
         let next = s.spawn(|| visit(lock, second));
         until(|| waiters(lock) == 2);
-        assert_ne!(close(lock) & HANDOFF, 0);
+        assert!(close(lock).is_closed());
         token.cancel();
         assert_eq!(join(leaver), Err(WaitError::Cancelled));
         // SAFETY: taken above.
@@ -143,13 +144,13 @@ fn rule_06_handoff_goes_with_the_last_waiter() {
                     Kind::Reader => lock.read_cancellable(&token),
                     Kind::Writer => lock.write_cancellable(&token),
                 });
-                until(|| close(lock) & (WAITERS | HANDOFF) == WAITERS | HANDOFF);
+                until(|| close(lock).is_closed());
                 token.cancel();
                 assert_eq!(join(leaver), Err(WaitError::Cancelled));
             });
-            assert_eq!(word(lock), WRITER_LOCKED);
+            assert_eq!(word(lock), Word::WRITTEN);
             // Nor can it be set now.
-            assert_eq!(close(lock), WRITER_LOCKED);
+            assert_eq!(close(lock), Word::WRITTEN);
             // SAFETY: taken above.
             unsafe { lock.unlock_write() };
         }
@@ -163,14 +164,14 @@ fn rule_07_arriving_waiter_looks_for_itself() {
     for_each_policy(|lock| {
         scope(|s| {
             join(s.spawn(|| {
-                assert_eq!(lock.write_slow(WRITER_LOCKED, &WaitContext::FOREVER), Ok(()));
+                assert_eq!(lock.write_slow(Word::WRITTEN, &WaitContext::FOREVER), Ok(()));
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
                 lock.read();
                 // As the fast path does.
-                lock.word.fetch_add(READER, Ordering::SeqCst);
-                assert_eq!(lock.read_slow(WRITER_LOCKED, &WaitContext::FOREVER), Ok(()));
-                assert_eq!(readers(word(lock)), 2);
+                lock.word.enter(Access::Shared, Ordering::SeqCst);
+                assert_eq!(lock.read_slow(Word::WRITTEN, &WaitContext::FOREVER), Ok(()));
+                assert_eq!(word(lock).readers(), 2);
                 // SAFETY: taken twice.
                 unsafe { (0..2).for_each(|_| lock.unlock_read()) };
             }));
@@ -334,12 +335,13 @@ fn rule_14_timed_out_writer_wakes_the_readers_behind_it() {
 #[test]
 fn rule_15_failed_try_read_leaves_no_count() {
     for_each_policy(|lock| {
-        for blocked in [WRITER_LOCKED, READFAIL, READFAIL | READER] {
-            lock.word.store(blocked, Ordering::SeqCst);
+        let full = Word::FREE.with_readers(MOST_READERS);
+        for blocked in [Word::WRITTEN, full, full.with_reader()] {
+            lock.word.store(blocked);
             assert!(!lock.try_read() && !lock.try_read_recursive());
             assert_eq!(word(lock), blocked);
         }
-        lock.word.store(0, Ordering::SeqCst);
+        lock.word.store(Word::FREE);
         lock.read();
         scope(|s| {
             let writer = s.spawn(|| visit(lock, Kind::Writer));
@@ -348,7 +350,7 @@ fn rule_15_failed_try_read_leaves_no_count() {
             let seen: Vec<_> = (0..rounds(1_000))
                 .map(|_| {
                     assert!(!lock.try_read());
-                    readers(word(lock))
+                    word(lock).readers()
                 })
                 .collect();
             assert!(seen.iter().all(|&count| count == 1));

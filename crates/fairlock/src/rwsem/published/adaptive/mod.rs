@@ -28,12 +28,12 @@ pub(in crate::rwsem) use favour::Favour;
 use favour::TurnEnd;
 pub(in crate::rwsem) use turns::Turns;
 
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::rwsem::policy::{ReaderSpin, at_most};
 use crate::rwsem::published::Published;
 use crate::rwsem::published::owner::READER_OWNED;
 use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{WAITERS, has_waiters, is_written};
+use crate::rwsem::word::Word;
 use crate::wait::{Kind, Waiter};
 
 /// A turn of the side that is not favoured lasts at most this part of
@@ -58,9 +58,9 @@ impl<P: Platform> Published<'_, P> {
             return self.rules.reader_spin;
         }
         let word = self.word.load(Ordering::Relaxed);
-        if !has_waiters(word) {
+        if !word.has_waiters() {
             ReaderSpin::On
-        } else if is_written(word) && !self.holds_back(Kind::Reader, word) {
+        } else if word.is_written() && !self.holds_back(Kind::Reader, word) {
             ReaderSpin::One
         } else {
             ReaderSpin::Off
@@ -68,8 +68,8 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// Whether a thread of this side that found `word` leaves the lock to others.
-    pub(in crate::rwsem::published) fn holds_back(&self, side: Kind, word: usize) -> bool {
-        if !self.adapts() || !has_waiters(word) || self.favour.side() == side {
+    pub(in crate::rwsem::published) fn holds_back(&self, side: Kind, word: Word) -> bool {
+        if !self.adapts() || !word.has_waiters() || self.favour.side() == side {
             return false;
         }
         let turn = self.favour.turn();
@@ -96,13 +96,13 @@ impl<P: Platform> Published<'_, P> {
         &self,
         q: &mut Queued<P>,
         waiter: &Waiter<P>,
-        word: usize,
+        word: Word,
     ) {
         if !self.adapts() {
             return;
         }
         if q.waiters.len() == 1 {
-            let side = if is_written(word) { Kind::Writer } else { Kind::Reader };
+            let side = if word.is_written() { Kind::Writer } else { Kind::Reader };
             if side == Kind::Reader {
                 self.note_readers();
             }
@@ -133,7 +133,7 @@ impl<P: Platform> Published<'_, P> {
     /// A reader queued although the lock is free: if it held back, the wait until the
     /// head has been woken is what the writers' turn costs.
     pub(in crate::rwsem::published) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
-        if self.holds_back(Kind::Reader, WAITERS) {
+        if self.holds_back(Kind::Reader, Word::AWAITED) {
             self.count_turn(q, Kind::Writer, 0, || since);
         }
     }

@@ -22,11 +22,11 @@ use core::sync::atomic::Ordering;
 
 use super::favour::TurnEnd;
 use crate::events::Event;
-use crate::platform::{Atomic, Platform};
+use crate::platform::Platform;
 use crate::rwsem::published::Published;
 use crate::rwsem::published::grant::due_at;
 use crate::rwsem::queued::Queued;
-use crate::rwsem::word::{READ_STEAL_BLOCKED, WAITERS, is_closed, is_free};
+use crate::rwsem::word::Word;
 use crate::wait::{Kind, Thread, Waiter, WakeList};
 
 /// How often a reader in the stream says how often it read: where others write.
@@ -39,14 +39,13 @@ const QUIET_NS: u64 = 10_000;
 impl<P: Platform> Published<'_, P> {
     /// Whether a reader that found `word` may join the stream: it is the readers'
     /// turn, and whoever of them was queued when it began has been let in.
-    pub(in crate::rwsem::published) fn is_stream(&self, word: usize) -> bool {
+    pub(in crate::rwsem::published) fn is_stream(&self, word: Word) -> bool {
         self.stream(word).is_some()
     }
 
     /// The readers' turn, if a reader that found `word` may join it.
-    fn stream(&self, word: usize) -> Option<TurnEnd> {
-        let open = word & (READ_STEAL_BLOCKED | WAITERS) == WAITERS;
-        if !open || !self.adapts() {
+    fn stream(&self, word: Word) -> Option<TurnEnd> {
+        if !word.has_waiters() || !word.is_open_past_queue() || !self.adapts() {
             return None;
         }
         Some(self.favour.turn()).filter(|turn| turn.side() == Kind::Reader)
@@ -55,7 +54,7 @@ impl<P: Platform> Published<'_, P> {
     /// A reader, counted already, that found `before`: may it stay?
     pub(in crate::rwsem::published) fn join_stream(
         &self,
-        before: usize,
+        before: Word,
         me: &'static Thread<P>,
     ) -> bool {
         let Some(turn) = self.stream(before) else { return false };
@@ -75,14 +74,13 @@ impl<P: Platform> Published<'_, P> {
     /// Whether the head of the queue asked that a release leave it asleep. It is awake, or its
     /// timer will wake it; if it has set `HANDOFF` it waits for just this release.
     pub(in crate::rwsem::published) fn leaves_head_asleep(&self) -> bool {
-        self.adapts() && self.favour.is_quiet() && !is_closed(self.word.load(Ordering::Relaxed))
+        self.adapts() && self.favour.is_quiet() && !self.word.load(Ordering::Relaxed).is_closed()
     }
 
     /// Whether a queued writer, which found `word`, leaves a lock that is free at the
     /// moment to the stream.
-    pub(in crate::rwsem::published) fn leaves_to_stream(&self, word: usize) -> bool {
-        self.holds_back(Kind::Writer, word)
-            && P::spin_until(self.word, IDLE_NS, |word: usize| !is_free(word))
+    pub(in crate::rwsem::published) fn leaves_to_stream(&self, word: Word) -> bool {
+        self.holds_back(Kind::Writer, word) && self.word.spin_until(IDLE_NS, |word| !word.is_free())
     }
 
     /// When a queued waiter wakes by itself; `again` if it does not go to sleep for
@@ -97,12 +95,12 @@ impl<P: Platform> Published<'_, P> {
             return None;
         }
         let is_head = self.with_queue(|q| q.waiters.is_head(waiter));
-        if !is_head || is_closed(self.word.load(Ordering::Relaxed)) {
+        if !is_head || self.word.load(Ordering::Relaxed).is_closed() {
             return None;
         }
         let due = due_at(waiter, self.rules.handoff_after?);
         let due = self.favour.least(P::now()).map_or(due, |least| least.max(due));
-        if !again || !self.holds_back(Kind::Writer, WAITERS) {
+        if !again || !self.holds_back(Kind::Writer, Word::AWAITED) {
             return Some(due);
         }
         let now = P::now();

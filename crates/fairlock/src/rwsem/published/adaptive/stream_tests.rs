@@ -9,7 +9,6 @@ use fairlock_testing::{join, scope, until};
 use super::TurnEnd;
 use crate::platform::{Native, Platform};
 use crate::rwsem::tests::{Lock, assert_free, soon, visit, waiters, word};
-use crate::rwsem::word::{HANDOFF, WRITER_PHASE};
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin};
 use crate::wait::Kind;
 
@@ -70,7 +69,7 @@ fn readers_join_past_a_writer_that_has_a_deadline() {
 fn writer_in_the_queue_sees_its_deadline_pass() {
     let lock = &adaptive(Some(Duration::from_millis(5)));
     beside_a_queued_writer(lock, || {
-        until(|| word(lock) & HANDOFF != 0);
+        until(|| word(lock).is_closed());
         leave(lock);
     });
 }
@@ -88,7 +87,7 @@ fn writer_behind_readers_sees_its_deadline_pass() {
         // SAFETY: taken above.
         unsafe { lock.unlock_write() };
         join(reader);
-        until(|| word(lock) & HANDOFF != 0);
+        until(|| word(lock).is_closed());
         leave(lock);
         join(writer);
     });
@@ -101,9 +100,9 @@ fn writer_behind_readers_sees_its_deadline_pass() {
 fn writers_past_their_deadlines_keep_readers_out() {
     let lock = &adaptive(Some(Duration::from_millis(5)));
     beside_a_queued_writer(lock, || {
-        until(|| word(lock) & HANDOFF != 0);
+        until(|| word(lock).is_closed());
         lock.in_published().wake_after_release();
-        assert!(word(lock) & WRITER_PHASE != 0);
+        assert!(word(lock).is_writer_phase());
         leave(lock);
     });
 }
@@ -119,7 +118,7 @@ fn readers_end_their_turn() {
         thread::sleep(Duration::from_millis(1));
         let joined = (0..10_000).take_while(|_| join_for(lock, 10)).map(|_| leave(lock)).count();
         assert!(joined < 10_000, "the turn does not end");
-        assert!(word(lock) & HANDOFF != 0);
+        assert!(word(lock).is_closed());
         leave(lock);
         leave(lock);
     });
@@ -178,17 +177,17 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
                 let least = lock.favour.least(now);
                 // Longer than the writer's deadline.
                 lock.favour.set_least(soon(LONG.as_millis() as u64));
-                (least, word(lock) & HANDOFF == 0)
+                (least, !word(lock).is_closed())
             });
             assert!(least.is_some_and(|until| until >= now + 4 * TURN_NS));
             was_in_time.set(in_time);
             if in_time {
                 thread::sleep(Duration::from_millis(10));
                 lock.in_published().wake_after_release();
-                assert_eq!(word(lock) & (HANDOFF | WRITER_PHASE), 0);
+                assert!(!word(lock).is_closed() && !word(lock).is_writer_phase());
                 lock.favour.set_least(0);
                 lock.in_published().wake_after_release();
-                until(|| word(lock) & HANDOFF != 0);
+                until(|| word(lock).is_closed());
             }
             leave(lock);
         });
