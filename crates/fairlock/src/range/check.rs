@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
-use super::slots::word::{CLOSED, QUEUED, STRIPED, TREE};
+use super::slots::word::Flags;
 use super::stripes::striping::Made;
 use super::wait::patient::ASLEEP;
 use crate::inspect;
@@ -26,18 +26,18 @@ impl<P: Platform> RangeRwLock<P> {
         let word = self.word.load(Ordering::Relaxed);
         // SAFETY: nobody has the tree lock, and nobody runs who could take it.
         let q = unsafe { &*self.queue.get() };
-        if (word & TREE != 0) == q.ranges.is_empty() {
+        if word.has_any(Flags::TREE) == q.ranges.is_empty() {
             return Err("TREE does not say whether the tree is empty");
         }
-        if (word & QUEUED != 0) != (q.ranges.waiting() > 0) {
+        if word.has_any(Flags::QUEUED) != (q.ranges.waiting() > 0) {
             return Err("QUEUED does not say whether anybody waits in the tree");
         }
-        if (word & STRIPED != 0) != q.striping.is_some() {
+        if word.has_any(Flags::STRIPED) != q.striping.is_some() {
             return Err("STRIPED does not say whether the lock is striped");
         }
         if let Some(regions) = &q.ranges.regions {
             for (stripe, (_, word)) in self.striped_words().enumerate() {
-                if (word & CLOSED != 0) != regions.is_touched(stripe) {
+                if word.is_closed() != regions.is_touched(stripe) {
                     return Err("CLOSED does not say whether the tree has a range there");
                 }
             }
@@ -87,7 +87,9 @@ impl<P: Platform> RangeRwLock<P> {
             self.gate.lock.check_idle()?;
         }
         self.tree_lock.check_idle()?;
-        if self.is_locked() || self.word.load(Ordering::Relaxed) & (TREE | QUEUED) != 0 {
+        if self.is_locked()
+            || self.word.load(Ordering::Relaxed).has_any(Flags::TREE.with(Flags::QUEUED))
+        {
             return Err("a range is held after everybody has left");
         }
         // SAFETY: nobody runs.

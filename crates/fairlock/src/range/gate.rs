@@ -28,7 +28,7 @@
 use core::sync::atomic::Ordering;
 
 use super::slots::Missed;
-use super::slots::word::{DRAIN, Packed, TRACED, WHOLE, slot_bits};
+use super::slots::word::{Flags, Packed, SlotBits, Word};
 use super::span::Span;
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, ConstZero, Platform};
@@ -179,7 +179,7 @@ impl<P: Platform> RangeRwLock<P> {
             self.enter_gate(kind, recursive, patience)?;
             // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
             // done under ranges before that is seen.
-            if self.word.load(Ordering::Acquire) & WHOLE != 0 {
+            if self.word.load(Ordering::Acquire).is_whole() {
                 if self.gate.mixes(kind) {
                     return Ok(Some(self.stop_whole(kind)));
                 }
@@ -200,7 +200,7 @@ impl<P: Platform> RangeRwLock<P> {
             Kind::Writer => self.gate.lock.write(),
         }
         // Acquire: as above.
-        if self.word.load(Ordering::Acquire) & WHOLE != 0 && !self.gate.mixes(kind) {
+        if self.word.load(Ordering::Acquire).is_whole() && !self.gate.mixes(kind) {
             return Ok(true);
         }
         // SAFETY: just taken.
@@ -218,7 +218,8 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
         // Relaxed: looked at again with the gate held.
-        self.word.load(Ordering::Relaxed) & (WHOLE | TRACED) == WHOLE
+        let word = self.word.load(Ordering::Relaxed);
+        word.is_whole() && !word.has_any(Flags::TRACED)
     }
 
     /// The next full range may take the lock as a whole.
@@ -242,7 +243,7 @@ impl<P: Platform> RangeRwLock<P> {
         if self.policy.is_fifo() {
             return false;
         }
-        if self.word.load(Ordering::Relaxed) != 0 {
+        if self.word.load(Ordering::Relaxed) != Word::FREE {
             return false;
         }
         self.gate.is_due() && self.raise()
@@ -257,7 +258,7 @@ impl<P: Platform> RangeRwLock<P> {
             let raised = q.patient.is_empty()
                 && self
                     .word
-                    .compare_exchange(0, WHOLE, Ordering::AcqRel, Ordering::Relaxed)
+                    .compare_exchange(Word::FREE, Word::WHOLE, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
             if raised {
                 self.gate.opened.store(P::now(), Ordering::Relaxed);
@@ -288,16 +289,16 @@ impl<P: Platform> RangeRwLock<P> {
     /// that can be packed, and for `DRAIN` if other readers may be inside; clears
     /// `DRAIN` for a writer. `None` if there is no slot.
     fn close(&self, span: Span, kind: Kind) -> Option<Hold> {
-        let drain = if kind == Kind::Reader { DRAIN } else { 0 };
+        let drain = Flags::DRAIN.only_if(kind == Kind::Reader);
         let packed = Packed::pack(span);
-        let slot = packed.map_or(0, |_| slot_bits(0, kind));
+        let slot = packed.map_or(SlotBits::NONE, |_| SlotBits::new(0, kind));
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & WHOLE != 0 {
+        while word.is_whole() {
             // AcqRel: Acquire, as every way to hold a range (rule 3), and Release,
             // which hands on what was done under the gate.
             match self.word.compare_exchange_weak(
                 word,
-                (word & !WHOLE) | drain | slot,
+                word.without(Flags::WHOLE).with(drain).with_slot(slot),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
@@ -314,7 +315,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         if kind == Kind::Writer {
             // Nobody is inside by the gate, and nobody will be. AcqRel: as above.
-            self.word.fetch_and(!DRAIN, Ordering::AcqRel);
+            self.word.clear(Flags::DRAIN, Ordering::AcqRel);
         }
         None
     }

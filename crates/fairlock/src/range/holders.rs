@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use super::RangeRwLock;
-use super::slots::word::{self, DRAIN, Packed, SLOTS, TRACED, WHOLE, kind_of, rivals};
+use super::slots::word::{Flags, Packed, SLOTS, Word};
 use super::span::Span;
 use super::stripes::{STRIPE_SLOTS, Stripe};
 use crate::platform::{Atomic, Platform};
@@ -51,18 +51,18 @@ impl<P: Platform> RangeRwLock<P> {
     /// Whether any range is held at this instant.
     pub fn is_locked(&self) -> bool {
         // What leaves a stripe for the tree has set `TREE` before, and is seen there.
-        if self.striped_words().any(|(_, word)| word::has_slots(word)) {
+        if self.striped_words().any(|(_, word)| word.has_slots()) {
             return true;
         }
         let word = self.word.load(Ordering::Relaxed);
-        word::has_slots(word)
-            || (word & (WHOLE | DRAIN) != 0 && self.gate.lock.is_locked())
-            || (word & word::TREE != 0 && self.ranges().iter().any(|range| !range.waiting))
+        word.has_slots()
+            || (word.may_be_held_by_gate() && self.gate.lock.is_locked())
+            || (word.has_any(Flags::TREE) && self.ranges().iter().any(|range| !range.waiting))
     }
 
     /// The words of the stripes, each with the name of its first slot. If the lock is
     /// not striped what is still there is in the tree.
-    pub(super) fn striped_words(&self) -> impl Iterator<Item = (usize, u64)> {
+    pub(super) fn striped_words(&self) -> impl Iterator<Item = (usize, Word)> {
         // Acquire: the stripes are there.
         let is_striped = self.striped.shift.load(Ordering::Acquire) != 0;
         let stripes = if is_striped { self.stripes() } else { &[] };
@@ -81,10 +81,10 @@ impl<P: Platform> RangeRwLock<P> {
         if traced {
             self.with_queue(|q| {
                 self.end_stripes(q);
-                self.word.fetch_or(TRACED, Ordering::Relaxed);
+                self.word.set(Flags::TRACED, Ordering::Relaxed);
             });
         } else {
-            self.word.fetch_and(!TRACED, Ordering::Relaxed);
+            self.word.clear(Flags::TRACED, Ordering::Relaxed);
         }
     }
 
@@ -122,14 +122,14 @@ impl<P: Platform> RangeRwLock<P> {
                 all.push(RangeInfo { span, access, waiting: false, who: None, how_long: None });
             };
             for (first, word) in core::iter::once((0, word)).chain(self.striped_words()) {
-                for slot in rivals(word, Kind::Writer).filter(|slot| !q.is_moved(first + slot)) {
+                for slot in word.rivals(Kind::Writer).filter(|slot| !q.is_moved(first + slot)) {
                     let packed = self.seat(first + slot).packed.load(Ordering::Acquire);
                     if packed != 0 {
-                        held(Packed(packed).span(), kind_of(word, slot));
+                        held(Packed(packed).span(), word.kind_of(slot));
                     }
                 }
             }
-            if word & (WHOLE | DRAIN) != 0 && self.gate.lock.is_locked() {
+            if word.may_be_held_by_gate() && self.gate.lock.is_locked() {
                 let writes = self.gate.lock.is_write_locked();
                 held(Span::FULL, if writes { Kind::Writer } else { Kind::Reader });
             }

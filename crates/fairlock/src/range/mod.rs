@@ -136,7 +136,7 @@ pub use guard::{RangeReadGuard, RangeWriteGuard};
 pub use holders::{RangeAccess, RangeInfo};
 pub use policy::RangePolicy;
 pub use slice::{RangeSlice, SliceReadGuard, SliceWriteGuard};
-use slots::word::{self, SLOTS};
+use slots::word::{AtomicWord, Flags, SLOTS, Word};
 pub use span::{RangeError, Span};
 use stripes::MOST_STRIPED;
 use stripes::striping::Striped;
@@ -227,7 +227,7 @@ use crate::ticket::AdaptiveTicketLock;
 #[repr(C, align(64))] // the word and the first slots share a cache line
 pub struct RangeRwLock<P: Platform> {
     /// The state: see [`slots::word`].
-    word: P::AtomicU64,
+    word: AtomicWord<P>,
     /// Ranges that are held, packed; meaningful while their bits are set.
     slots: [P::AtomicU64; SLOTS],
     hull: Hull<P>,
@@ -334,7 +334,7 @@ impl<P: Platform> RangeRwLock<P> {
         P::AtomicU64: ConstZero,
     {
         Self {
-            word: ConstZero::ZERO,
+            word: AtomicWord::new_const(),
             slots: [const { <P::AtomicU64 as ConstZero>::ZERO }; SLOTS],
             hull: Hull::new_const(),
             tree_lock: AdaptiveTicketLock::new_const(),
@@ -352,7 +352,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// The same on a platform whose atomics cannot be constants.
     pub fn on_platform(policy: RangePolicy) -> Self {
         Self {
-            word: P::AtomicU64::new(0),
+            word: AtomicWord::new(Word::FREE),
             slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
             hull: Hull::new(),
             tree_lock: AdaptiveTicketLock::new(),
@@ -395,7 +395,7 @@ impl<P: Platform> fmt::Debug for RangeRwLock<P> {
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("RangeRwLock")
             .field("locked", &self.is_locked())
-            .field("waiters", &(word & word::QUEUED != 0 || self.shown.has_patient()))
+            .field("waiters", &(word.has_any(Flags::QUEUED) || self.shown.has_patient()))
             .field("policy", &self.policy)
             .finish_non_exhaustive()
     }

@@ -11,7 +11,7 @@ use loom::thread;
 
 use crate::platform::loom::Loom;
 use crate::range::faults::Fault;
-use crate::range::word::{DRAIN, STRIPED, WHOLE, has_slots};
+use crate::range::slots::word::{Flags, Word};
 use crate::range::{RangeError, RangePolicy, RangeReadGuard, RangeRwLock, RangeWriteGuard};
 use crate::wait::CancelToken;
 
@@ -178,9 +178,9 @@ impl Guarded {
     /// Nobody is inside, and nothing is left.
     pub(super) fn check(&self, written: u32) {
         let word = self.lock.word.load(Ordering::Acquire);
-        let ours = word & !(WHOLE | DRAIN | STRIPED);
-        assert_eq!(ours, 0, "{word:#x}");
-        let is_left = |(_, word)| has_slots(word);
+        let others = Flags::WHOLE.with(Flags::DRAIN).with(Flags::STRIPED);
+        assert_eq!(word.without(others), Word::FREE, "{word:?}");
+        let is_left = |(_, word): (usize, Word)| word.has_slots();
         assert!(!self.lock.striped_words().any(is_left));
         self.lock.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
         assert!(!self.lock.gate.lock.is_locked());

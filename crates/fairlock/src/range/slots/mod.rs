@@ -20,10 +20,7 @@ use super::stripes::STRIPE_SLOTS;
 use super::{Hold, RangeRwLock};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
-use word::{
-    CLOSED, NOT_ALONE, NOT_FAST, Packed, SLOTS, TELLS, TREE, WATCHED, free_slot, has_rivals,
-    is_gated, rivals, slot_bits, writer_bit,
-};
+use word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
 
 /// Looks at a slot whose holder has not written its range yet, or has begun to
 /// leave: a matter of nanoseconds, unless the thread was interrupted right there.
@@ -45,7 +42,7 @@ pub(super) enum Missed {
 /// A slot, of the lock itself or of a stripe.
 pub(super) struct Seat<'a, P: Platform> {
     /// The word that says whether it is taken,
-    pub(super) word: &'a P::AtomicU64,
+    pub(super) word: &'a AtomicWord<P>,
     /// as its slot of this number.
     pub(super) index: usize,
     /// The range.
@@ -75,17 +72,17 @@ impl<P: Platform> RangeRwLock<P> {
         let Some(packed) = Packed::pack(span) else { return Err(Missed::Unknown) };
         let word = match kind {
             // A guess that nobody is there: another one would have to be looked at.
-            Kind::Writer => 0,
+            Kind::Writer => Word::FREE,
             // No branch on which readers are there: one that is guessed wrong costs
             // more than the line's way from another CPU, which the section hides.
             // Relaxed: a guess too.
             Kind::Reader => self.word.load(Ordering::Relaxed),
         };
-        let is_fast = word & NOT_FAST == 0 && !has_rivals(word, kind);
-        let (true, Some(slot)) = (is_fast, free_slot(word, kind)) else {
+        let is_fast = !word.has_any(Flags::NOT_FAST) && !word.has_rivals(kind);
+        let (true, Some(slot)) = (is_fast, word.free_slot(kind)) else {
             return self.try_slot_beside(word, packed, span, kind);
         };
-        let taken = word | slot_bits(slot, kind);
+        let taken = word.with_slot(SlotBits::new(slot, kind));
         // Acquire: owns the range if nothing is in the way (rule 3).
         match self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
@@ -100,21 +97,21 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(never)]
     fn try_slot_beside(
         &self,
-        mut word: u64,
+        mut word: Word,
         packed: Packed,
         span: Span,
         kind: Kind,
     ) -> Result<Hold, Missed> {
         if faulty_lock!(self, LooksTooEarly) {
-            self.look_at_rivals(word, 0, span, kind, false)?;
+            self.look_at_rivals(word, SlotBits::NONE, span, kind, false)?;
         }
         let slot = loop {
             self.may_skip_tree(word, span, kind)?;
-            let Some(slot) = free_slot(word, kind) else { return Err(Missed::Unknown) };
+            let Some(slot) = word.free_slot(kind) else { return Err(Missed::Unknown) };
             // Acquire: as above.
             match self.word.compare_exchange_weak(
                 word,
-                word | slot_bits(slot, kind),
+                word.with_slot(SlotBits::new(slot, kind)),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -130,7 +127,7 @@ impl<P: Platform> RangeRwLock<P> {
         // and is as it was at the exchange, or later, from here on.
         let free = self
             .may_skip_tree(word, span, kind)
-            .and_then(|()| self.look_at_rivals(word, slot_bits(slot, kind), span, kind, false));
+            .and_then(|()| self.look_at_rivals(word, SlotBits::new(slot, kind), span, kind, false));
         match free {
             Ok(()) => Ok(Hold::slot(slot)),
             Err(missed) => {
@@ -142,35 +139,35 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Whether `word` and the hull say that nothing but slots can be in the way.
     #[inline]
-    fn may_skip_tree(&self, word: u64, span: Span, kind: Kind) -> Result<(), Missed> {
-        if word & NOT_FAST == 0 {
+    fn may_skip_tree(&self, word: Word, span: Span, kind: Kind) -> Result<(), Missed> {
+        if !word.has_any(Flags::NOT_FAST) {
             return Ok(());
         }
-        if is_gated(word, kind) {
+        if word.is_gated(kind) {
             return Err(Missed::Gate);
         }
-        if word & NOT_ALONE != 0 {
+        if word.has_any(Flags::NOT_ALONE) {
             return Err(Missed::Unknown);
         }
         // What entered the tree before the word came to be `word` has extended the
         // hull before; see `publish`.
         let outside = self.hull.is_outside(span);
-        if word & TREE == 0 || outside { Ok(()) } else { Err(Missed::Unknown) }
+        if !word.has_any(Flags::TREE) || outside { Ok(()) } else { Err(Missed::Unknown) }
     }
 
     /// Looks at the slots that were taken in `word`, without `own`. The caller
     /// says whether it has the tree lock, and has asked the tree.
     pub(super) fn look_at_rivals(
         &self,
-        mut word: u64,
-        own: u64,
+        mut word: Word,
+        own: SlotBits,
         span: Span,
         kind: Kind,
         has_tree: bool,
     ) -> Result<(), Missed> {
         let mut looked = false;
         'again: loop {
-            for slot in rivals(word, kind) {
+            for slot in word.rivals(kind) {
                 looked = true;
                 let mut looks = LOOKS;
                 loop {
@@ -185,9 +182,9 @@ impl<P: Platform> RangeRwLock<P> {
                     // Just being taken, or being left. Acquire: if it was left,
                     // what was done under the range is seen.
                     let now = self.word.load(Ordering::Acquire);
-                    if now & slot_bits(slot, Kind::Reader) == 0 {
+                    if !now.has_slot(slot) {
                         // Left, perhaps for the tree: a new look at everything.
-                        word = now & !own;
+                        word = now.without_slot(own);
                         if !has_tree {
                             self.may_skip_tree(word, span, kind)?;
                         }
@@ -218,8 +215,8 @@ impl<P: Platform> RangeRwLock<P> {
         // Release: what was done under the range is done before the next has it. Acquire:
         // for `is_watched`. A subtraction, for it tells what the word was in one
         // instruction.
-        let before = self.word.fetch_sub(slot_bits(slot, kind), Ordering::AcqRel);
-        if before & TELLS != 0 && !faulty_lock!(self, LeavesQuietly) {
+        let before = self.word.leave(SlotBits::new(slot, kind), Ordering::AcqRel);
+        if before.has_any(Flags::TELLS) && !faulty_lock!(self, LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
         if self.is_watched(slot) {
@@ -230,19 +227,19 @@ impl<P: Platform> RangeRwLock<P> {
     /// Turns the writer in a slot into a reader.
     pub(super) fn downgrade_slot(&self, slot: usize, span: Span) {
         let seat = self.seat(slot);
-        let tells = if slot < SLOTS { TELLS } else { CLOSED };
+        let tells = if slot < SLOTS { Flags::TELLS } else { Flags::CLOSED };
         let mut word = seat.word.load(Ordering::Relaxed);
-        while word & tells == 0 {
+        while !word.has_any(tells) {
             // Release: the readers let in see what was written. Acquire: for `is_watched`.
             match seat.word.compare_exchange_weak(
                 word,
-                word & !writer_bit(seat.index),
+                word.downgraded(seat.index),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
                 Ok(before) => {
                     let is_watched =
-                        if slot < SLOTS { self.is_watched(slot) } else { before & WATCHED != 0 };
+                        if slot < SLOTS { self.is_watched(slot) } else { before.is_watched() };
                     if is_watched {
                         self.tell_patient(slot);
                     }

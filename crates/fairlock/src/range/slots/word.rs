@@ -38,6 +38,10 @@
 //! its bit is; so whoever sees the bit sees the content, or zero, never that of
 //! an earlier holder.
 
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::span::Span;
 use crate::wait::Kind;
 
@@ -51,124 +55,328 @@ pub(in crate::range) const WRITER_SLOTS: usize = 8;
 /// of long ones.
 const READER_SLOTS: usize = 20;
 
-/// The tree is not empty.
-pub(in crate::range) const TREE: u64 = 1 << 48;
-/// The tree has waiters.
-pub(in crate::range) const QUEUED: u64 = 1 << 49;
-/// Everybody takes everything.
-pub(in crate::range) const WHOLE: u64 = 1 << 50;
-/// Readers of everything may still be inside by the gate.
-pub(in crate::range) const DRAIN: u64 = 1 << 51;
-/// Every range goes to the tree.
-pub(in crate::range) const TRACED: u64 = 1 << 52;
+/// A value of the state word, or of that of a stripe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::range) struct Word(u64);
 
-/// Ranges go to the stripes.
-pub(in crate::range) const STRIPED: u64 = 1 << 53;
+/// Some of the flags of a [`Word`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::range) struct Flags(u64);
 
-/// With one of these a slot cannot be had by looking at slots alone.
-pub(in crate::range) const NOT_FAST: u64 = TREE | WHOLE | DRAIN | TRACED | STRIPED;
-/// With one of these a slot is taken under the tree lock only: the last holder may
-/// not have told yet that it has left, or slots are not used at all.
-pub(in crate::range) const NOT_ALONE: u64 = TRACED | QUEUED | STRIPED;
-/// With one of these somebody may have to be told when a slot is left.
-pub(in crate::range) const TELLS: u64 = QUEUED | STRIPED;
-
-/// Of a stripe: its ranges are in the tree.
-pub(in crate::range) const CLOSED: u64 = 1 << 48;
-/// Of a stripe: somebody sleeps for a range there.
-pub(in crate::range) const WATCHED: u64 = 1 << 55;
-/// Of a stripe: what its ranges were shifted by to find it.
-const REGION_SHIFT: u32 = 49;
-
-/// The flags in the word of a stripe in which ranges of regions of 2^`shift`
-/// positions can be held.
-#[inline(always)]
-pub(in crate::range) const fn open_for(shift: u32) -> u64 {
-    (shift as u64) << REGION_SHIFT
-}
-
-/// The flags in the word of a stripe that say which ranges can be held there.
-#[inline(always)]
-pub(in crate::range) const fn stripe_flags(word: u64) -> u64 {
-    word & !(USED | WRITERS | WATCHED)
-}
-
-/// Whether a range of this kind has to go by the gate, or to see to it that it
-/// need not.
-#[inline(always)]
-pub(in crate::range) const fn is_gated(word: u64, kind: Kind) -> bool {
-    match kind {
-        Kind::Reader => word & WHOLE != 0,
-        Kind::Writer => word & (WHOLE | DRAIN) != 0,
-    }
-}
+/// What the holder of a slot is in a [`Word`].
+#[derive(Clone, Copy)]
+pub(in crate::range) struct SlotBits(u64);
 
 const USED: u64 = (1 << SLOTS) - 1;
 const WRITERS: u64 = USED << SLOTS;
+/// Of a stripe: what its ranges were shifted by to find it.
+const REGION_SHIFT: u32 = 49;
 
-/// What a holder of slot `slot` adds to the word.
-#[inline(always)]
-pub(in crate::range) const fn slot_bits(slot: usize, kind: Kind) -> u64 {
-    match kind {
-        Kind::Reader => 1 << slot,
-        Kind::Writer => 1 << slot | 1 << (slot + SLOTS),
+impl Flags {
+    pub(in crate::range) const NONE: Self = Self(0);
+    /// The tree is not empty.
+    pub(in crate::range) const TREE: Self = Self(1 << 48);
+    /// The tree has waiters.
+    pub(in crate::range) const QUEUED: Self = Self(1 << 49);
+    /// Everybody takes everything.
+    pub(in crate::range) const WHOLE: Self = Self(1 << 50);
+    /// Readers of everything may still be inside by the gate.
+    pub(in crate::range) const DRAIN: Self = Self(1 << 51);
+    /// Every range goes to the tree.
+    pub(in crate::range) const TRACED: Self = Self(1 << 52);
+    /// Ranges go to the stripes.
+    pub(in crate::range) const STRIPED: Self = Self(1 << 53);
+
+    /// With one of these a slot cannot be had by looking at slots alone.
+    pub(in crate::range) const NOT_FAST: Self =
+        Self::TREE.with(Self::WHOLE).with(Self::DRAIN).with(Self::TRACED).with(Self::STRIPED);
+    /// With one of these a slot is taken under the tree lock only: the last holder may
+    /// not have told yet that it has left, or slots are not used at all.
+    pub(in crate::range) const NOT_ALONE: Self =
+        Self::TRACED.with(Self::QUEUED).with(Self::STRIPED);
+    /// With one of these somebody may have to be told when a slot is left.
+    pub(in crate::range) const TELLS: Self = Self::QUEUED.with(Self::STRIPED);
+
+    /// Of a stripe: its ranges are in the tree.
+    pub(in crate::range) const CLOSED: Self = Self(1 << 48);
+    /// Of a stripe: somebody sleeps for a range there.
+    pub(in crate::range) const WATCHED: Self = Self(1 << 55);
+
+    /// Of a stripe in which ranges of regions of 2^`shift` positions can be held.
+    #[inline(always)]
+    pub(in crate::range) const fn open_for(shift: u32) -> Self {
+        Self((shift as u64) << REGION_SHIFT)
+    }
+
+    #[inline(always)]
+    pub(in crate::range) const fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    #[inline(always)]
+    pub(in crate::range) const fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// These flags, or none.
+    #[inline(always)]
+    pub(in crate::range) const fn only_if(self, set: bool) -> Self {
+        if set { self } else { Self::NONE }
+    }
+
+    /// Whether one of these is among them.
+    #[inline(always)]
+    pub(in crate::range) const fn has_any(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+impl SlotBits {
+    /// Of one that has no slot.
+    pub(in crate::range) const NONE: Self = Self(0);
+
+    /// Of the holder of slot `slot`.
+    #[inline(always)]
+    pub(in crate::range) const fn new(slot: usize, kind: Kind) -> Self {
+        match kind {
+            Kind::Reader => Self(1 << slot),
+            Kind::Writer => Self(1 << slot | writer_bit(slot)),
+        }
     }
 }
 
 /// The bit that says that the holder of slot `slot` writes.
 #[inline(always)]
-pub(in crate::range) const fn writer_bit(slot: usize) -> u64 {
+const fn writer_bit(slot: usize) -> u64 {
     1 << (slot + SLOTS)
 }
 
-/// The slot for the next range of this kind.
-#[inline(always)]
-pub(in crate::range) const fn free_slot(word: u64, kind: Kind) -> Option<usize> {
-    let slot = (!word & USED).trailing_zeros() as usize;
-    let most = match kind {
-        Kind::Reader => READER_SLOTS,
-        Kind::Writer => WRITER_SLOTS,
-    };
-    if slot < most { Some(slot) } else { None }
+impl Word {
+    /// Nobody is there, and nothing is known.
+    pub(in crate::range) const FREE: Self = Self(0);
+    /// Everybody takes everything, and nobody was there before.
+    pub(in crate::range) const WHOLE: Self = Self::FREE.with(Flags::WHOLE);
+
+    // ---- what it says ----
+
+    /// Whether one of these flags is set.
+    #[inline(always)]
+    pub(in crate::range) const fn has_any(self, flags: Flags) -> bool {
+        self.0 & flags.0 != 0
+    }
+
+    /// Whether a range of this kind has to go by the gate, or to see to it that it
+    /// need not.
+    #[inline(always)]
+    pub(in crate::range) const fn is_gated(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Reader => self.is_whole(),
+            Kind::Writer => self.may_be_held_by_gate(),
+        }
+    }
+
+    /// Whether everybody takes everything, by the gate.
+    #[inline(always)]
+    pub(in crate::range) const fn is_whole(self) -> bool {
+        self.has_any(Flags::WHOLE)
+    }
+
+    /// Whether somebody may be inside by the gate.
+    #[inline(always)]
+    pub(in crate::range) const fn may_be_held_by_gate(self) -> bool {
+        self.has_any(Flags::WHOLE.with(Flags::DRAIN))
+    }
+
+    /// Of a stripe: whether the tree may have ranges of its regions.
+    #[inline(always)]
+    pub(in crate::range) const fn is_closed(self) -> bool {
+        self.has_any(Flags::CLOSED)
+    }
+
+    /// Of a stripe: whether somebody sleeps for a range there.
+    #[inline(always)]
+    pub(in crate::range) const fn is_watched(self) -> bool {
+        self.has_any(Flags::WATCHED)
+    }
+
+    /// Of a stripe: which ranges can be held there.
+    #[inline(always)]
+    pub(in crate::range) const fn regions(self) -> Flags {
+        Flags(self.0 & !(USED | WRITERS | Flags::WATCHED.0))
+    }
+
+    /// The slot for the next range of this kind.
+    #[inline(always)]
+    pub(in crate::range) const fn free_slot(self, kind: Kind) -> Option<usize> {
+        let slot = (!self.0 & USED).trailing_zeros() as usize;
+        let most = match kind {
+            Kind::Reader => READER_SLOTS,
+            Kind::Writer => WRITER_SLOTS,
+        };
+        if slot < most { Some(slot) } else { None }
+    }
+
+    /// The slots that are free.
+    #[inline(always)]
+    pub(in crate::range) const fn free_slots(self) -> Slots {
+        Slots(!self.0 & USED)
+    }
+
+    /// Whether this slot is taken.
+    #[inline(always)]
+    pub(in crate::range) const fn has_slot(self, slot: usize) -> bool {
+        self.0 & (1 << slot) != 0
+    }
+
+    /// Whether any slot is taken.
+    #[inline(always)]
+    pub(in crate::range) const fn has_slots(self) -> bool {
+        self.0 & USED != 0
+    }
+
+    /// Whether any slot is taken that concerns a range of this kind.
+    #[inline(always)]
+    pub(in crate::range) const fn has_rivals(self, kind: Kind) -> bool {
+        self.rivals(kind).0 != 0
+    }
+
+    /// The taken slots whose holders concern a range of this kind.
+    #[inline(always)]
+    pub(in crate::range) const fn rivals(self, kind: Kind) -> Slots {
+        Slots(match kind {
+            Kind::Reader => (self.0 & WRITERS) >> SLOTS,
+            Kind::Writer => self.0 & USED,
+        })
+    }
+
+    /// The kind of the holder of slot `slot`.
+    #[inline(always)]
+    pub(in crate::range) const fn kind_of(self, slot: usize) -> Kind {
+        if self.0 & writer_bit(slot) == 0 { Kind::Reader } else { Kind::Writer }
+    }
+
+    // ---- what it becomes ----
+
+    /// The same with a holder more.
+    #[inline(always)]
+    pub(in crate::range) const fn with_slot(self, bits: SlotBits) -> Self {
+        Self(self.0 | bits.0)
+    }
+
+    /// The same with a holder less.
+    #[inline(always)]
+    pub(in crate::range) const fn without_slot(self, bits: SlotBits) -> Self {
+        Self(self.0 & !bits.0)
+    }
+
+    /// The writer in slot `slot` is a reader.
+    #[inline(always)]
+    pub(in crate::range) const fn downgraded(self, slot: usize) -> Self {
+        Self(self.0 & !writer_bit(slot))
+    }
+
+    #[inline(always)]
+    pub(in crate::range) const fn with(self, flags: Flags) -> Self {
+        Self(self.0 | flags.0)
+    }
+
+    #[inline(always)]
+    pub(in crate::range) const fn without(self, flags: Flags) -> Self {
+        Self(self.0 & !flags.0)
+    }
 }
 
-/// The slots that are free.
-#[inline(always)]
-pub(in crate::range) const fn free_slots(word: u64) -> Slots {
-    Slots(!word & USED)
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
 }
 
-/// Whether this slot is taken.
-#[inline(always)]
-pub(in crate::range) const fn has_slot(word: u64, slot: usize) -> bool {
-    word & (1 << slot) != 0
-}
+/// A state word, which threads change. The orderings have their reasons where they are asked
+/// for.
+pub(in crate::range) struct AtomicWord<P: Platform>(P::AtomicU64);
 
-/// Whether any slot is taken.
-#[inline(always)]
-pub(in crate::range) const fn has_slots(word: u64) -> bool {
-    word & USED != 0
-}
+impl<P: Platform> AtomicWord<P> {
+    pub(in crate::range) fn new(word: Word) -> Self {
+        Self(P::AtomicU64::new(word.0))
+    }
 
-/// Whether any slot is taken that concerns a range of this kind.
-#[inline(always)]
-pub(in crate::range) const fn has_rivals(word: u64, kind: Kind) -> bool {
-    rivals(word, kind).0 != 0
-}
+    pub(in crate::range) const fn new_const() -> Self
+    where
+        P::AtomicU64: ConstZero,
+    {
+        Self(ConstZero::ZERO)
+    }
 
-/// The taken slots whose holders concern a range of this kind.
-#[inline(always)]
-pub(in crate::range) const fn rivals(word: u64, kind: Kind) -> Slots {
-    Slots(match kind {
-        Kind::Reader => (word & WRITERS) >> SLOTS,
-        Kind::Writer => word & USED,
-    })
-}
+    #[inline(always)]
+    pub(in crate::range) fn load(&self, order: Ordering) -> Word {
+        Word(self.0.load(order))
+    }
 
-/// The kind of the holder of slot `slot`.
-#[inline(always)]
-pub(in crate::range) const fn kind_of(word: u64, slot: usize) -> Kind {
-    if word & writer_bit(slot) == 0 { Kind::Reader } else { Kind::Writer }
+    /// See [`Atomic::compare_exchange`].
+    #[inline(always)]
+    pub(in crate::range) fn compare_exchange(
+        &self,
+        old: Word,
+        new: Word,
+        ok: Ordering,
+        fail: Ordering,
+    ) -> Result<Word, Word> {
+        self.0.compare_exchange(old.0, new.0, ok, fail).map(Word).map_err(Word)
+    }
+
+    /// See [`Atomic::compare_exchange_weak`].
+    #[inline(always)]
+    pub(in crate::range) fn compare_exchange_weak(
+        &self,
+        old: Word,
+        new: Word,
+        ok: Ordering,
+        fail: Ordering,
+    ) -> Result<Word, Word> {
+        self.0.compare_exchange_weak(old.0, new.0, ok, fail).map(Word).map_err(Word)
+    }
+
+    /// The holder of a slot leaves it, by a subtraction; returns the word before.
+    #[inline(always)]
+    pub(in crate::range) fn leave(&self, bits: SlotBits, order: Ordering) -> Word {
+        Word(self.0.fetch_sub(bits.0, order))
+    }
+
+    /// The same by and-not.
+    pub(in crate::range) fn clear_slot(&self, bits: SlotBits, order: Ordering) {
+        self.0.fetch_and(!bits.0, order);
+    }
+
+    /// The writer in slot `slot` is a reader from here on.
+    pub(in crate::range) fn downgrade(&self, slot: usize, order: Ordering) {
+        self.0.fetch_and(!writer_bit(slot), order);
+    }
+
+    /// Sets flags; returns the word before.
+    #[inline(always)]
+    pub(in crate::range) fn set(&self, flags: Flags, order: Ordering) -> Word {
+        Word(self.0.fetch_or(flags.0, order))
+    }
+
+    /// Clears flags; returns the word before.
+    #[inline(always)]
+    pub(in crate::range) fn clear(&self, flags: Flags, order: Ordering) -> Word {
+        Word(self.0.fetch_and(!flags.0, order))
+    }
+
+    /// Of a stripe, where nobody can come: it is for these regions from here on. Who is there
+    /// may leave meanwhile, so by an addition.
+    pub(in crate::range) fn set_regions(&self, regions: Flags, order: Ordering) {
+        let before = self.load(order).regions();
+        self.0.fetch_add(regions.0.wrapping_sub(before.0), order);
+    }
+
+    /// As if a slot had been taken.
+    #[cfg(all(test, not(fairlock_loom)))]
+    pub(in crate::range) fn take_slot(&self, bits: SlotBits) {
+        self.0.fetch_or(bits.0, Ordering::SeqCst);
+    }
 }
 
 /// A set of slots.
@@ -343,17 +551,20 @@ mod tests {
 
     #[test]
     fn slots_are_found_and_listed() {
-        let word =
-            slot_bits(0, Kind::Writer) | slot_bits(1, Kind::Reader) | slot_bits(5, Kind::Writer);
-        assert_eq!(free_slot(word, Kind::Writer), Some(2));
-        assert_eq!(free_slots(word).take(4).collect::<Vec<_>>(), [2, 3, 4, 6]);
-        assert_eq!(free_slots(USED).next(), None);
-        assert_eq!(free_slot((1 << WRITER_SLOTS) - 1, Kind::Writer), None);
-        assert_eq!(free_slot((1 << WRITER_SLOTS) - 1, Kind::Reader), Some(WRITER_SLOTS));
-        assert_eq!(free_slot((1 << READER_SLOTS) - 1, Kind::Reader), None);
-        assert!(has_rivals(word, Kind::Reader) && !has_rivals(0, Kind::Writer));
-        assert_eq!(rivals(word, Kind::Reader).collect::<Vec<_>>(), [0, 5]);
-        assert_eq!(rivals(word, Kind::Writer).collect::<Vec<_>>(), [0, 1, 5]);
-        assert_eq!((kind_of(word, 0), kind_of(word, 1)), (Kind::Writer, Kind::Reader));
+        let taken = [(0, Kind::Writer), (1, Kind::Reader), (5, Kind::Writer)];
+        let word = taken
+            .into_iter()
+            .fold(Word::FREE, |word, (slot, kind)| word.with_slot(SlotBits::new(slot, kind)));
+        let first = |slots: usize| Word((1 << slots) - 1);
+        assert_eq!(word.free_slot(Kind::Writer), Some(2));
+        assert_eq!(word.free_slots().take(4).collect::<Vec<_>>(), [2, 3, 4, 6]);
+        assert_eq!(Word(USED).free_slots().next(), None);
+        assert_eq!(first(WRITER_SLOTS).free_slot(Kind::Writer), None);
+        assert_eq!(first(WRITER_SLOTS).free_slot(Kind::Reader), Some(WRITER_SLOTS));
+        assert_eq!(first(READER_SLOTS).free_slot(Kind::Reader), None);
+        assert!(word.has_rivals(Kind::Reader) && !Word::FREE.has_rivals(Kind::Writer));
+        assert_eq!(word.rivals(Kind::Reader).collect::<Vec<_>>(), [0, 5]);
+        assert_eq!(word.rivals(Kind::Writer).collect::<Vec<_>>(), [0, 1, 5]);
+        assert_eq!((word.kind_of(0), word.kind_of(1)), (Kind::Writer, Kind::Reader));
     }
 }

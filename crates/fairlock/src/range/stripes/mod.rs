@@ -40,10 +40,7 @@ use core::sync::atomic::Ordering;
 
 use super::faults::faulty_lock;
 use super::slots::Missed;
-use super::slots::word::{
-    CLOSED, Packed, SLOTS, WATCHED, free_slots, has_rivals, open_for, rivals, slot_bits,
-    stripe_flags,
-};
+use super::slots::word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
 use super::span::Span;
 use super::tree::queue::Queue;
 use super::{Hold, RangeRwLock};
@@ -60,7 +57,7 @@ pub(super) const MOST_STRIPED: usize = MOST_STRIPES * STRIPE_SLOTS;
 /// One line of slots.
 #[repr(C, align(64))]
 pub(super) struct Stripe<P: Platform> {
-    pub(super) word: P::AtomicU64,
+    pub(super) word: AtomicWord<P>,
     pub(super) slots: [P::AtomicU64; STRIPE_SLOTS],
     /// Ranges that were had here; roughly.
     pub(super) uses: P::AtomicU64,
@@ -115,10 +112,10 @@ impl<P: Platform> RangeRwLock<P> {
         let stripes = self.stripes();
         let number = stripe_of(region, stripes.len());
         let stripe = &stripes[number];
-        let is_open = |word| {
-            stripe_flags(word) == open_for(shift)
-                || (faulty_lock!(self, IgnoresClosed)
-                    && stripe_flags(word) == CLOSED | open_for(shift))
+        let open = Flags::open_for(shift);
+        let is_open = |word: Word| {
+            word.regions() == open
+                || (faulty_lock!(self, IgnoresClosed) && word.regions() == open.with(Flags::CLOSED))
         };
         // Relaxed: a guess.
         let mut word = stripe.word.load(Ordering::Relaxed);
@@ -131,14 +128,14 @@ impl<P: Platform> RangeRwLock<P> {
             let slot = &stripe.slots[slot];
             slot.compare_exchange(0, packed.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
-        let mut free = free_slots(word).take_while(|&slot| slot < STRIPE_SLOTS);
+        let mut free = word.free_slots().take_while(|&slot| slot < STRIPE_SLOTS);
         let Some(slot) = free.find(claim) else { return Err(Missed::Unknown) };
         loop {
             // AcqRel: Acquire, as every way to hold a range (rule 3); Release: who sees
             // the bit sees the range in the slot.
             match stripe.word.compare_exchange_weak(
                 word,
-                word | slot_bits(slot, kind),
+                word.with_slot(SlotBits::new(slot, kind)),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
@@ -155,9 +152,9 @@ impl<P: Platform> RangeRwLock<P> {
         let mut missed = self.look_at_stripe(number, word, span, kind);
         // Who left its slot for the tree before the look has closed the stripe before
         // that. Acquire: as for the slot.
-        if has_rivals(word, kind)
+        if word.has_rivals(kind)
             && missed.is_ok()
-            && stripe.word.load(Ordering::Acquire) & CLOSED != 0
+            && stripe.word.load(Ordering::Acquire).is_closed()
             && !faulty_lock!(self, LooksOnceAtStripe)
         {
             missed = Err(Missed::Unknown);
@@ -185,12 +182,12 @@ impl<P: Platform> RangeRwLock<P> {
     pub(super) fn look_at_stripe(
         &self,
         number: usize,
-        word: u64,
+        word: Word,
         span: Span,
         kind: Kind,
     ) -> Result<(), Missed> {
         let stripe = &self.stripes()[number];
-        for slot in rivals(word, kind) {
+        for slot in word.rivals(kind) {
             // Acquire: pairs with the Release of who left it, or of its word. Zero, or
             // the range of a later one: it was left.
             let packed = stripe.slots[slot].load(Ordering::Acquire);
@@ -211,20 +208,20 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(never)]
     pub(super) fn release_striped(&self, slot: usize, kind: Kind) {
         let before = self.leave_seat(slot, kind);
-        if before & CLOSED != 0 && !faulty_lock!(self, LeavesQuietly) {
+        if before.is_closed() && !faulty_lock!(self, LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
-        if before & WATCHED != 0 {
+        if before.is_watched() {
             self.tell_patient(slot);
         }
     }
 
     /// Says what the word was.
-    pub(super) fn leave_seat(&self, slot: usize, kind: Kind) -> u64 {
+    pub(super) fn leave_seat(&self, slot: usize, kind: Kind) -> Word {
         let seat = self.seat(slot);
         // Release: what was done under the range is done before the next has it. Acquire:
         // who is told of it is there.
-        let before = seat.word.fetch_sub(slot_bits(seat.index, kind), Ordering::AcqRel);
+        let before = seat.word.leave(SlotBits::new(seat.index, kind), Ordering::AcqRel);
         // Release: who finds it empty need not look at the word.
         seat.packed.store(0, Ordering::Release);
         before
@@ -244,7 +241,7 @@ impl<P: Platform> RangeRwLock<P> {
         &self,
         q: &mut Queue<P>,
         span: Span,
-        mut f: impl FnMut(&mut Queue<P>, usize, u64) -> Result<(), Missed>,
+        mut f: impl FnMut(&mut Queue<P>, usize, Word) -> Result<(), Missed>,
     ) -> Result<(), Missed> {
         let Some(regions) = &q.ranges.regions else { return Ok(()) };
         if faulty_lock!(self, SkipsStripes) {
@@ -267,14 +264,14 @@ impl<P: Platform> RangeRwLock<P> {
         self.close_stripes(q, span, |_, stripe, word| self.look_at_stripe(stripe, word, span, kind))
     }
 
-    pub(super) fn close_stripe(&self, q: &mut Queue<P>, number: usize) -> u64 {
+    pub(super) fn close_stripe(&self, q: &mut Queue<P>, number: usize) -> Word {
         q.count_miss();
         let stripe = &self.stripes()[number];
         match &mut q.ranges.regions {
             Some(regions) if !regions.is_closed(number) => {
                 regions.note_closed(number);
                 // AcqRel: as for the state word, see `publish`.
-                stripe.word.fetch_or(CLOSED, Ordering::AcqRel)
+                stripe.word.set(Flags::CLOSED, Ordering::AcqRel)
             }
             // Nobody takes a slot there, and who has left one has told, under the tree
             // lock, or will. Acquire: for the ranges in the slots.
@@ -288,7 +285,7 @@ impl<P: Platform> RangeRwLock<P> {
         let Some(regions) = &mut q.ranges.regions else { return };
         while let Some(stripe) = regions.next_to_open() {
             // Release: what was done under ranges that have left the tree.
-            self.stripes()[stripe].word.fetch_and(!CLOSED, Ordering::Release);
+            self.stripes()[stripe].word.clear(Flags::CLOSED, Ordering::Release);
         }
     }
 }
@@ -296,7 +293,7 @@ impl<P: Platform> RangeRwLock<P> {
 impl<P: Platform> Stripe<P> {
     pub(super) fn open(shift: u32) -> Self {
         Self {
-            word: P::AtomicU64::new(open_for(shift)),
+            word: AtomicWord::new(Word::FREE.with(Flags::open_for(shift))),
             slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
             uses: P::AtomicU64::new(0),
         }

@@ -19,10 +19,7 @@ use super::regions::Regions;
 use super::{MOST_STRIPES, STRIPE_SLOTS, Stripe, Stripes};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
-use crate::range::slots::word::{
-    CLOSED, DRAIN, NOT_FAST, SLOTS, STRIPED, TRACED, TREE, WRITER_SLOTS, has_slot, open_for,
-    rivals, stripe_flags,
-};
+use crate::range::slots::word::{Flags, SLOTS, WRITER_SLOTS};
 use crate::range::span::Span;
 use crate::range::tree::NIL;
 use crate::range::tree::queue::Queue;
@@ -102,7 +99,7 @@ impl<P: Platform> RangeRwLock<P> {
     pub(in crate::range) fn awaits_stripes(&self) -> bool {
         self.is_crowded()
             // Relaxed: a guess.
-            && self.word.load(Ordering::Relaxed) & NOT_FAST & !TREE == 0
+            && !self.word.load(Ordering::Relaxed).has_any(Flags::NOT_FAST.without(Flags::TREE))
             && P::spin_until(&self.striped.shift, CROWD_NS, |shift| shift != 0)
     }
 
@@ -150,13 +147,17 @@ impl<P: Platform> RangeRwLock<P> {
         if q.striping.is_some() {
             return false;
         }
-        let Ok(word) = self.publish(q, Span::FULL, TREE | STRIPED) else { return false };
+        let Ok(word) = self.publish(q, Span::FULL, Flags::TREE.with(Flags::STRIPED)) else {
+            return false;
+        };
         // Just being taken, or left, for longer than that takes.
         let is_unknown = |slot: usize| {
             !P::spin_until(&self.slots[slot], TAKING_NS, |packed| packed != 0)
-                && has_slot(self.word.load(Ordering::Relaxed), slot)
+                && self.word.load(Ordering::Relaxed).has_slot(slot)
         };
-        if word & (DRAIN | TRACED) != 0 || rivals(word, Kind::Writer).any(is_unknown) {
+        if word.has_any(Flags::DRAIN.with(Flags::TRACED))
+            || word.rivals(Kind::Writer).any(is_unknown)
+        {
             return false; // and `settle` takes the flags back
         }
         let stripes = self.stripes();
@@ -168,9 +169,8 @@ impl<P: Platform> RangeRwLock<P> {
             for stripe in stripes {
                 // Closed, but not empty if somebody is left from the last time, who may
                 // be just leaving. Only the shift changes. Relaxed: told when it opens.
-                let before = stripe_flags(stripe.word.load(Ordering::Relaxed));
-                let change = (CLOSED | open_for(shift)).wrapping_sub(before);
-                stripe.word.fetch_add(change, Ordering::Relaxed);
+                let regions = Flags::CLOSED.with(Flags::open_for(shift));
+                stripe.word.set_regions(regions, Ordering::Relaxed);
             }
         }
         q.striped_moved.resize(stripes.len() * STRIPE_SLOTS, NIL);
@@ -182,7 +182,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
         }
         q.striping = Some(Box::new(Striping { since: P::now(), misses: 0, uses }));
-        for slot in rivals(word, Kind::Writer) {
+        for slot in word.rivals(Kind::Writer) {
             self.migrate(q, slot, word, Span::FULL);
         }
         for stripe in 0..stripes.len() {
@@ -201,11 +201,11 @@ impl<P: Platform> RangeRwLock<P> {
             return; // else `settle` clears `STRIPED`
         }
         // For what follows; cannot fail, as the lock is not taken as a whole.
-        let _ = self.publish(q, Span::FULL, TREE);
+        let _ = self.publish(q, Span::FULL, Flags::TREE);
         // Who still sees it set finds the stripes closed. Release: who does not, `TREE`.
         self.striped.shift.store(0, Ordering::Release);
         let _ = self.close_stripes(q, Span::FULL, |q, stripe, word| {
-            for slot in rivals(word, Kind::Writer) {
+            for slot in word.rivals(Kind::Writer) {
                 self.migrate(q, SLOTS + stripe * STRIPE_SLOTS + slot, word, Span::FULL);
             }
             Ok(())

@@ -17,7 +17,7 @@ use std::time::Duration;
 use fairlock_testing::rounds;
 
 use super::{Lock, WriteGuard, assert_free, join, scope, until, until_queued};
-use crate::range::word::{Packed, free_slot, slot_bits};
+use crate::range::slots::word::{Packed, SlotBits};
 use crate::range::{Hold, Place, RangeAccess, RangeError, RangePolicy, Span};
 use crate::wait::{CancelToken, Kind};
 
@@ -288,7 +288,7 @@ fn leave_slot(lock: &Lock, guard: WriteGuard<'_>) -> usize {
     let Place::Slot(slot) = guard.hold.place() else { panic!("not in a slot") };
     std::mem::forget(guard);
     lock.slots[slot].store(0, Ordering::SeqCst);
-    lock.word.fetch_sub(slot_bits(slot, Kind::Writer), Ordering::SeqCst);
+    lock.word.leave(SlotBits::new(slot, Kind::Writer), Ordering::SeqCst);
     slot
 }
 
@@ -455,15 +455,15 @@ fn who_looks_at_a_slot_late_sees_a_holder_that_left_it_for_the_tree() {
     let mine = Span::new(9..=10).unwrap();
     let seen = lock.word.load(Ordering::SeqCst);
     let (own, kind) = (1, Kind::Writer);
-    assert_eq!(free_slot(seen, kind), Some(own));
-    lock.word.fetch_or(slot_bits(own, kind), Ordering::SeqCst);
+    assert_eq!(seen.free_slot(kind), Some(own));
+    lock.word.take_slot(SlotBits::new(own, kind));
     lock.slots[own].store(Packed::pack(mine).unwrap().0, Ordering::SeqCst);
     let slot = first.hold;
     let (low, high) = first.split_at(9).unwrap();
     drop(low);
     let next = lock.write(11..=11).unwrap();
     assert_eq!(next.hold, slot);
-    assert!(lock.look_at_rivals(seen, slot_bits(own, kind), mine, kind, false).is_err());
+    assert!(lock.look_at_rivals(seen, SlotBits::new(own, kind), mine, kind, false).is_err());
     lock.release_slot(own, kind);
     drop((high, next));
     assert_free(lock);

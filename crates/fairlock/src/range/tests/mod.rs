@@ -15,8 +15,9 @@ use core::sync::atomic::Ordering;
 
 use fairlock_testing::{join, scope, until};
 
-use super::{RangeReadGuard, RangeRwLock, RangeWriteGuard, word};
+use super::{RangeReadGuard, RangeRwLock, RangeWriteGuard};
 use crate::platform::Native;
+use crate::range::slots::word::{Flags, Word};
 
 type Lock = RangeRwLock<Native>;
 type ReadGuard<'a> = RangeReadGuard<'a, Native>;
@@ -25,10 +26,10 @@ type WriteGuard<'a> = RangeWriteGuard<'a, Native>;
 /// Nothing is left of anybody: not in the word, not in a slot, not in the tree.
 fn assert_free(lock: &Lock) {
     let word = lock.word.load(Ordering::SeqCst);
-    let ours = word & !(word::WHOLE | word::DRAIN | word::TRACED | word::STRIPED);
-    assert_eq!(ours, 0, "{word:#x}");
+    let others = Flags::NOT_FAST.without(Flags::TREE);
+    assert_eq!(word.without(others), Word::FREE, "{word:?}");
     assert!(lock.slots.iter().all(|slot| slot.load(Ordering::SeqCst) == 0));
-    assert!(lock.striped_words().all(|(_, word)| !word::has_slots(word)));
+    assert!(lock.striped_words().all(|(_, word)| !word.has_slots()));
     lock.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
     assert!(!lock.is_locked() && lock.ranges().is_empty());
     drop(lock.try_write(..).unwrap());

@@ -4,11 +4,11 @@ use core::sync::atomic::Ordering;
 
 use super::{Lock, WriteGuard, assert_free};
 use crate::range::Place;
+use crate::range::slots::word::Flags;
 use crate::range::span::Span;
-use crate::range::word::STRIPED;
 
 fn is_striped(lock: &Lock) -> bool {
-    lock.word.load(Ordering::Relaxed) & STRIPED != 0
+    lock.word.load(Ordering::Relaxed).has_any(Flags::STRIPED)
 }
 
 fn is_in_a_stripe(guard: &WriteGuard<'_>) -> bool {

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use super::queue::{Queue, grant};
 use super::{Id, NIL};
 use crate::platform::{Atomic, Platform};
-use crate::range::slots::word::{Packed, SLOTS, TREE, has_slot, slot_bits, writer_bit};
+use crate::range::slots::word::{Flags, Packed, SLOTS, SlotBits};
 use crate::range::span::Span;
 use crate::range::{Hold, Place, RangeRwLock};
 use crate::wait::{Kind, WakeList};
@@ -27,7 +27,7 @@ impl<P: Platform> RangeRwLock<P> {
             // saw that, this is seen here too. Acquire: that one may have left as
             // well, and is spoken for here.
             let seat = self.seat(slot);
-            if has_slot(seat.word.load(Ordering::Acquire), seat.index) {
+            if seat.word.load(Ordering::Acquire).has_slot(seat.index) {
                 return;
             }
             let node = q.take_moved(slot);
@@ -47,7 +47,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
             let seat = self.seat(slot);
             // Release: the readers let in see what was written.
-            seat.word.fetch_and(!writer_bit(seat.index), Ordering::Release);
+            seat.word.downgrade(seat.index, Ordering::Release);
             q.note_left(span);
         });
     }
@@ -127,7 +127,7 @@ impl<P: Platform> RangeRwLock<P> {
         let id = match q.take_moved(slot) {
             NIL => {
                 // Cannot fail: the lock is not taken as a whole while a slot is.
-                let _ = self.publish(q, span, TREE);
+                let _ = self.publish(q, span, Flags::TREE);
                 let _ = self.close_stripes(q, span, |_, _, _| Ok(()));
                 q.ranges.insert_held(span, kind, 0, 0)
             }
@@ -141,7 +141,7 @@ impl<P: Platform> RangeRwLock<P> {
         // then look at the tree, which they could not before it was left.
         if slot < SLOTS {
             self.slots[slot].store(0, Ordering::Relaxed);
-            self.word.fetch_and(!slot_bits(slot, kind), Ordering::Release);
+            self.word.clear_slot(SlotBits::new(slot, kind), Ordering::Release);
         } else {
             self.leave_seat(slot, kind);
         }

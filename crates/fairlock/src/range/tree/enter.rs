@@ -25,10 +25,7 @@ use super::Id;
 use super::queue::{Last, Queue, grant};
 use crate::platform::{Atomic, Platform};
 use crate::range::slots::Missed;
-use crate::range::slots::word::{
-    Packed, QUEUED, SLOTS, STRIPED, TRACED, TREE, free_slots, has_slot, is_gated, kind_of, rivals,
-    slot_bits,
-};
+use crate::range::slots::word::{Flags, Packed, SLOTS, SlotBits, Word};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::wait::waiter::{self, RangeWaiter};
@@ -49,8 +46,8 @@ fn settle_in<P: Platform>(
 }
 
 /// A writer cannot enter while readers may still be inside by the gate.
-fn passes_gate(word: u64, kind: Kind) -> Result<(), Missed> {
-    if is_gated(word, kind) { Err(Missed::Gate) } else { Ok(()) }
+fn passes_gate(word: Word, kind: Kind) -> Result<(), Missed> {
+    if word.is_gated(kind) { Err(Missed::Gate) } else { Ok(()) }
 }
 
 impl<P: Platform> RangeRwLock<P> {
@@ -84,7 +81,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         let word = self.word.load(Ordering::Relaxed);
         if let Some(packed) = Packed::pack(span)
-            && word & (TRACED | STRIPED) == 0
+            && !word.has_any(Flags::TRACED.with(Flags::STRIPED))
             && Self::stays_are_short(q, word)
         {
             match self.claim_slot(q, word, packed, span, kind) {
@@ -92,9 +89,9 @@ impl<P: Platform> RangeRwLock<P> {
                 result => return result,
             }
         }
-        let before = self.publish(q, span, TREE)?;
+        let before = self.publish(q, span, Flags::TREE)?;
         passes_gate(before, kind)?;
-        self.look_at_rivals(before, 0, span, kind, true)?;
+        self.look_at_rivals(before, SlotBits::NONE, span, kind, true)?;
         self.close_stripes_for_holder(q, span, kind)?;
         let (who, since) = self.trace(word);
         let id = q.ranges.insert_held(span, kind, who, since);
@@ -122,7 +119,7 @@ impl<P: Platform> RangeRwLock<P> {
     fn claim_slot(
         &self,
         q: &mut Queue<P>,
-        mut word: u64,
+        mut word: Word,
         packed: Packed,
         span: Span,
         kind: Kind,
@@ -130,13 +127,13 @@ impl<P: Platform> RangeRwLock<P> {
         let slot = loop {
             passes_gate(word, kind)?;
             // Not one whose last holder has yet to tell that it has left.
-            let Some(slot) = free_slots(word).find(|&slot| !q.is_moved(slot)) else {
+            let Some(slot) = word.free_slots().find(|&slot| !q.is_moved(slot)) else {
                 return Err(Missed::Unknown);
             };
             // Acquire: owns the range if nothing is in the way (rule 3).
             match self.word.compare_exchange_weak(
                 word,
-                word | slot_bits(slot, kind),
+                word.with_slot(SlotBits::new(slot, kind)),
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
@@ -146,7 +143,7 @@ impl<P: Platform> RangeRwLock<P> {
         };
         // Release: who reads the range comes after who took the slot.
         self.slots[slot].store(packed.0, Ordering::Release);
-        let bits = slot_bits(slot, kind);
+        let bits = SlotBits::new(slot, kind);
         match self.look_at_rivals(word, bits, span, kind, true) {
             Ok(()) => {
                 q.last = Last::Slot(slot as u32);
@@ -155,7 +152,7 @@ impl<P: Platform> RangeRwLock<P> {
             Err(missed) => {
                 // Nobody can have counted it: that takes the tree lock.
                 self.slots[slot].store(0, Ordering::Relaxed);
-                self.word.fetch_sub(bits, Ordering::Release);
+                self.word.leave(bits, Ordering::Release);
                 Err(missed)
             }
         }
@@ -163,17 +160,17 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Whether ranges that are taken now can be expected to leave soon, so that
     /// they are worth a slot: the last one has left already. A guess.
-    fn stays_are_short(q: &Queue<P>, word: u64) -> bool {
+    fn stays_are_short(q: &Queue<P>, word: Word) -> bool {
         match q.last {
             Last::Gone => true,
-            Last::Slot(slot) => !has_slot(word, slot as usize),
+            Last::Slot(slot) => !word.has_slot(slot as usize),
             Last::Node(_) => false,
         }
     }
 
     /// Who and when, if that is to be noted.
-    pub(in crate::range) fn trace(&self, word: u64) -> (usize, u64) {
-        if word & TRACED == 0 { (0, 0) } else { (P::thread().hint(), P::now()) }
+    pub(in crate::range) fn trace(&self, word: Word) -> (usize, u64) {
+        if word.has_any(Flags::TRACED) { (P::thread().hint(), P::now()) } else { (0, 0) }
     }
 
     /// Reads past those that wait: only holders count.
@@ -182,8 +179,8 @@ impl<P: Platform> RangeRwLock<P> {
             if q.ranges.conflicts_with_holder(span, Kind::Reader) {
                 return Err(Missed::Tree);
             }
-            let before = self.publish(q, span, TREE)?;
-            self.look_at_rivals(before, 0, span, Kind::Reader, true)?;
+            let before = self.publish(q, span, Flags::TREE)?;
+            self.look_at_rivals(before, SlotBits::NONE, span, Kind::Reader, true)?;
             self.close_stripes_for_holder(q, span, Kind::Reader)?;
             let (who, since) = self.trace(before);
             Ok(Hold::node(q.ranges.insert_ahead(span, Kind::Reader, who, since)))
@@ -249,14 +246,14 @@ impl<P: Platform> RangeRwLock<P> {
     /// Before a range enters the tree that may have to wait there: so do those in
     /// slots that it waits for.
     fn migrate_rivals(&self, q: &mut Queue<P>, span: Span, kind: Kind) -> Result<(), Missed> {
-        let before = self.publish(q, span, TREE | QUEUED)?;
+        let before = self.publish(q, span, Flags::TREE.with(Flags::QUEUED))?;
         passes_gate(before, kind)?;
         // From here on whoever leaves a slot, or downgrades it, comes to the tree lock.
-        for slot in rivals(before, kind) {
+        for slot in before.rivals(kind) {
             self.migrate(q, slot, before, span);
         }
         self.close_stripes(q, span, |q, stripe, word| {
-            for slot in rivals(word, kind) {
+            for slot in word.rivals(kind) {
                 self.migrate(q, SLOTS + stripe * STRIPE_SLOTS + slot, word, span);
             }
             Ok(())
@@ -265,7 +262,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Enters the range in a slot, which is taken in its `word`, into the tree, if it
     /// overlaps `span` or cannot be read.
-    pub(in crate::range) fn migrate(&self, q: &mut Queue<P>, slot: usize, word: u64, span: Span) {
+    pub(in crate::range) fn migrate(&self, q: &mut Queue<P>, slot: usize, word: Word, span: Span) {
         if q.is_moved(slot) {
             return;
         }
@@ -277,7 +274,7 @@ impl<P: Platform> RangeRwLock<P> {
             packed => Packed(packed).span(),
         };
         if held.overlaps(&span) {
-            let node = q.ranges.insert_held(held, kind_of(word, seat.index), 0, 0);
+            let node = q.ranges.insert_held(held, word.kind_of(seat.index), 0, 0);
             q.set_moved(slot, node);
         }
     }

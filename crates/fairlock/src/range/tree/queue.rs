@@ -12,7 +12,7 @@ use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
 use crate::range::slots::Missed;
-use crate::range::slots::word::{QUEUED, SLOTS, STRIPED, TREE, WHOLE};
+use crate::range::slots::word::{Flags, SLOTS, Word};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::stripes::crowd::Crowd;
@@ -74,7 +74,7 @@ pub(in crate::range) struct Queue<P: Platform> {
     /// look for those that this lets go on.
     pub(in crate::range) left: (u64, u64),
     /// Which of `TREE`, `QUEUED` and `STRIPED` are set.
-    flags: u64,
+    flags: Flags,
     /// The last range that was held after a look at the tree.
     pub(in crate::range) last: Last,
 }
@@ -108,7 +108,7 @@ impl<P: Platform> Queue<P> {
             hull: NOTHING,
             shows_patient: NOBODY,
             left: NOTHING,
-            flags: 0,
+            flags: Flags::NONE,
             last: Last::Gone,
         }
     }
@@ -233,16 +233,16 @@ impl<P: Platform> RangeRwLock<P> {
         // What grows here was covered by `publish` already, or is in a slot too;
         // nothing depends on how soon others see what shrinks.
         self.show_hull(q, q.ranges.hull().map_or(NOTHING, |hull| (hull.start(), hull.last())));
-        let flag = |flag: u64, set: bool| if set { flag } else { 0 };
-        let flags = flag(TREE, !q.ranges.is_empty())
-            | flag(QUEUED, q.ranges.waiting() > 0)
-            | flag(STRIPED, q.striping.is_some());
-        let gone = q.flags & !flags;
-        if gone != 0 {
+        let flags = Flags::TREE
+            .only_if(!q.ranges.is_empty())
+            .with(Flags::QUEUED.only_if(q.ranges.waiting() > 0))
+            .with(Flags::STRIPED.only_if(q.striping.is_some()));
+        let gone = q.flags.without(flags);
+        if gone != Flags::NONE {
             // Release: what was done under ranges that left the tree.
-            self.word.fetch_and(!gone, Ordering::Release);
+            self.word.clear(gone, Ordering::Release);
         }
-        debug_assert_eq!(flags & !q.flags, 0, "flags are set by `publish`");
+        debug_assert!(flags.without(q.flags) == Flags::NONE, "flags are set by `publish`");
         q.flags = flags;
         self.settle_patient(q, wakes);
     }
@@ -277,21 +277,21 @@ impl<P: Platform> RangeRwLock<P> {
         &self,
         q: &mut Queue<P>,
         span: Span,
-        flags: u64,
-    ) -> Result<u64, Missed> {
-        if flags & TREE != 0 {
+        flags: Flags,
+    ) -> Result<Word, Missed> {
+        if flags.has_any(Flags::TREE) {
             let (start, last) = q.hull;
             self.show_hull(q, (start.min(span.start()), last.max(span.last())));
         }
         // AcqRel: Release for the hull, and Acquire for what was done under ranges
         // that are gone. Even with the flags set already: it is this operation's
         // place in the word's order that counts.
-        let before = self.word.fetch_or(flags, Ordering::AcqRel);
-        if before & WHOLE != 0 {
-            self.word.fetch_and(!(flags & !q.flags), Ordering::Relaxed);
+        let before = self.word.set(flags, Ordering::AcqRel);
+        if before.is_whole() {
+            self.word.clear(flags.without(q.flags), Ordering::Relaxed);
             return Err(Missed::Gate);
         }
-        q.flags |= flags;
+        q.flags = q.flags.with(flags);
         Ok(before)
     }
 }

@@ -47,7 +47,7 @@ use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
-use crate::range::slots::word::{Packed, SLOTS, WATCHED, rivals};
+use crate::range::slots::word::{Flags, Packed, SLOTS};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::tree::queue::{NOTHING, Queue};
@@ -222,7 +222,7 @@ impl<P: Platform> RangeRwLock<P> {
             Some(slot) => {
                 let stripe = slot / STRIPE_SLOTS;
                 // Relaxed: those who leave a slot too early for it look in vain.
-                self.stripes()[stripe].word.fetch_and(!WATCHED, Ordering::Relaxed);
+                self.stripes()[stripe].word.clear(Flags::WATCHED, Ordering::Relaxed);
                 InWay::Stripe(stripe)
             }
         }
@@ -369,7 +369,7 @@ impl<P: Platform> RangeRwLock<P> {
         if self.fault == crate::range::faults::Fault::LooksUnordered as u8 {
             return;
         }
-        self.word.fetch_or(0, Ordering::AcqRel);
+        self.word.set(Flags::NONE, Ordering::AcqRel);
     }
 
     /// Wakes those that can go on now and do not wait for each other, nor for one that is
@@ -451,7 +451,7 @@ impl<P: Platform> RangeRwLock<P> {
                 }
                 InWay::Stripe(stripe) => {
                     // AcqRel: see the module.
-                    let word = self.stripes()[stripe].word.fetch_or(WATCHED, Ordering::AcqRel);
+                    let word = self.stripes()[stripe].word.set(Flags::WATCHED, Ordering::AcqRel);
                     self.look_at_stripe(stripe, word, waiter.span, waiter.kind).is_err()
                 }
                 InWay::Nobody | InWay::Unknown | InWay::Tree => true,
@@ -472,7 +472,7 @@ impl<P: Platform> RangeRwLock<P> {
         let mut found = InWay::Nobody;
         // Acquire: for the ranges in the slots.
         let word = self.word.load(Ordering::Acquire);
-        for slot in rivals(word, kind) {
+        for slot in word.rivals(kind) {
             let mut looks = LOOKS;
             // Acquire: pairs with the Release of the range.
             let mut packed = self.slots[slot].load(Ordering::Acquire);
