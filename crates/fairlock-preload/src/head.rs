@@ -115,7 +115,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     /// The same where the process has one thread, whose signal handlers leave a lock as they find
     /// it: without any locked operation.
     #[inline(always)]
-    #[cfg_attr(any(test, fairlock_loom), allow(dead_code, reason = "called by mutexes"))]
+    #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
     pub(crate) fn write_alone(&self) -> bool {
         // Relaxed, here and below: there is nobody to order it for. Another thread that comes
         // into being sees it.
@@ -127,7 +127,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 
     #[inline(always)]
-    #[cfg_attr(any(test, fairlock_loom), allow(dead_code, reason = "called by mutexes"))]
+    #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
     pub(crate) fn leave_write_alone(&self) -> bool {
         let writes = self.word.load(Ordering::Relaxed) == WRITER;
         if writes {
@@ -211,10 +211,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 
     /// Whether somebody is inside the thin lock.
-    #[cfg_attr(
-        any(test, fairlock_loom),
-        allow(dead_code, reason = "asked before a mutex is destroyed")
-    )]
+    #[cfg_attr(test, allow(dead_code, reason = "asked before a mutex is destroyed"))]
     pub(crate) fn is_held(&self) -> bool {
         thin(self.load()) != 0
     }

@@ -102,6 +102,7 @@
 //! A process that ends without `exit` (by `_exit`, a signal or `exec`) leaves no report;
 //! one that has forked counts from then on.
 #![cfg(any(fairlock_loom, all(target_os = "linux", target_env = "gnu", target_arch = "x86_64")))]
+#![cfg_attr(fairlock_loom, allow(dead_code, reason = "model checks are about parts of it"))]
 
 mod head;
 #[cfg(not(fairlock_loom))]
@@ -112,14 +113,9 @@ mod process;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod profile;
 mod slot;
-#[cfg_attr(fairlock_loom, allow(dead_code, reason = "nothing is counted in model checks"))]
 mod stats;
-#[cfg_attr(fairlock_loom, allow(dead_code, reason = "time stands still in model checks"))]
 mod still;
 #[cfg(not(fairlock_loom))]
 mod thread;
-#[cfg_attr(
-    any(test, fairlock_loom),
-    allow(dead_code, reason = "called by the exported functions only")
-)]
+#[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod waiters;

@@ -118,6 +118,7 @@
 //!
 //! See [`events`]: off at first, and then nearly free.
 #![cfg_attr(not(any(test, fairlock_loom)), no_std)]
+#![cfg_attr(fairlock_loom, allow(dead_code, reason = "model checks are about parts of it"))]
 #![warn(missing_docs)]
 
 #[cfg(feature = "alloc")]

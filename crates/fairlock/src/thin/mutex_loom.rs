@@ -15,7 +15,6 @@ use loom::thread;
 use super::ThinMutex;
 use crate::condvar::ThinCondvar;
 use crate::fault::{Fault, with_fault};
-use crate::platform::Atomic;
 use crate::platform::loom::{Loom, assert_fails};
 use crate::wait::CancelToken;
 
