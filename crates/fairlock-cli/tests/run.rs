@@ -345,5 +345,9 @@ fn a_program_is_looked_at_while_it_runs() {
     let output = top(&[&std::process::id().to_string()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("start it with `fairlock run`"), "{}", stderr(&output));
-    assert_eq!(top(&[]).status.code(), Some(2));
+
+    let output = top(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("`fairlock top PID`") && said.contains("`fairlock top -- PRO"), "{said}");
 }

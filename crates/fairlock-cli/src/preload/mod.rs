@@ -102,7 +102,7 @@ pub struct TopFlags {
     #[arg(long, value_name = "N")]
     pub looks: Option<u32>,
     /// A program that `fairlock run` or `fairlock top` has started
-    #[arg(value_name = "PID", required_unless_present = "program")]
+    #[arg(value_name = "PID")]
     pub process: Option<u32>,
     /// Or a program to start, and its arguments. What it writes is not shown
     #[arg(value_name = "PROGRAM", last = true, conflicts_with = "process")]

@@ -23,6 +23,11 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         let folder = folder_of(process)?;
         let runs = || Path::new("/proc").join(process.to_string()).exists();
         watch(flags, &folder, || Ok((!runs()).then_some(ExitCode::SUCCESS)))
+    } else if flags.program.is_empty() {
+        Err(Error::usage(
+            "top: no program to look at; name one that `fairlock run` or `fairlock top` has \
+             started, `fairlock top PID`, or one to start, `fairlock top -- PROGRAM ARGUMENTS`",
+        ))
     } else {
         let library = library::find(flags.locks.library.as_deref())?;
         let (found, arguments, _) = find(&flags.program)?;
