@@ -92,6 +92,36 @@ pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// Runs `what` in a child that the calling thread forks: it must end there, without a panic.
+/// Waits as [`until`]. Linux only; left out under Miri.
+#[cfg(target_os = "linux")]
+#[track_caller]
+pub fn in_child(what: impl FnOnce()) {
+    if cfg!(miri) {
+        return;
+    }
+    // SAFETY: the C library lets the child allocate and start threads.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(what));
+        // SAFETY: ends the process, with nothing run that belongs to its parent.
+        unsafe { libc::_exit(ended.is_err().into()) };
+    }
+    assert!(child > 0, "fork: {}", io::Error::last_os_error());
+    let mut status = 0;
+    // SAFETY: writes the status of a child of this process.
+    let mut wait = |how| unsafe { libc::waitpid(child, &mut status, how) };
+    if !within(patience(), || wait(libc::WNOHANG) == child) {
+        // SAFETY: it is still there, as nobody has waited for its end.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        wait(0);
+        end("the child has not ended");
+    }
+    if status != 0 {
+        end(&format!("the child has ended with status {status}"));
+    }
+}
+
 /// So many rounds of a test, or a hundredth of them under Miri, which is that much slower.
 pub fn rounds(rounds: usize) -> usize {
     if cfg!(miri) { rounds.div_ceil(100) } else { rounds }

@@ -30,13 +30,19 @@
 //!   nobody is told that it keeps others waiting for ever.
 //! * Range locks, and locks used by their raw methods (`RawRwLock::read`, ticket locks).
 //!
+//! In the child of a fork, captured backtraces may wait for ever: for a mutex that the standard
+//! library has for them, if another thread of the parent held it.
+//!
 //! A guard that is dropped by another thread than took it (feature `send_guard`) is taken off
 //! whichever thread holds the lock so: with several readers that may be the wrong one.
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
+
+use crate::platform::fork::{self, PerProcess};
 
 /// A thread that waits for another one of its circle.
 #[derive(Debug, Clone)]
@@ -99,7 +105,9 @@ fn look() -> Vec<Vec<DeadlockedThread>> {
             if let Some(wait) = &mut threads[thread].waits {
                 is_new |= !core::mem::replace(&mut wait.reported, true);
                 let backtrace = wait.backtrace.clone();
-                list.push(DeadlockedThread { thread_id: records[thread].thread_id, backtrace });
+                // Relaxed: changes only in the child of a fork, before there are others.
+                let thread_id = records[thread].thread_id.load(Ordering::Relaxed);
+                list.push(DeadlockedThread { thread_id, backtrace });
             }
         }
         if is_new {
@@ -199,12 +207,12 @@ fn note_wait<L>(lock: &L, mode: Mode, upgrades: bool) {
 }
 
 /// All threads that have used a lock and have not ended.
-static RECORDS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+static RECORDS: PerProcess<Mutex<Vec<Arc<Record>>>> = PerProcess::new(Mutex::new(Vec::new()));
 
 struct Record {
-    thread_id: usize,
+    thread_id: AtomicUsize,
     /// Locked by its thread, and by others only under [`RECORDS`].
-    state: Mutex<State>,
+    state: PerProcess<Mutex<State>>,
 }
 
 #[derive(Default)]
@@ -235,11 +243,35 @@ struct Registration(Arc<Record>);
 
 impl Registration {
     fn new() -> Self {
-        let record = Record { thread_id: thread_id(), state: Mutex::default() };
-        let record = Arc::new(record);
+        static IS_TOLD: AtomicBool = AtomicBool::new(false);
+        fork::tell(&IS_TOLD, in_child);
+        let state = PerProcess::new(Mutex::default());
+        let record = Arc::new(Record { thread_id: thread_id().into(), state });
         locked(&RECORDS).push(record.clone());
         Self(record)
     }
+}
+
+/// Of all threads there is the one that forked.
+extern "C" fn in_child() {
+    // SAFETY: it is alone in the child, and did not fork in here.
+    unsafe { RECORDS.renew(Mutex::new(Vec::new())) };
+    // Not if it forked in a destructor of its variables.
+    let keep_own = || {
+        OWN.try_with(|Registration(own)| {
+            own.thread_id.store(thread_id(), Ordering::Relaxed);
+            if own.state.try_lock().is_err() {
+                // Another thread was about to change it: what the thread holds is not known.
+                // SAFETY: as above.
+                unsafe { own.state.renew(Mutex::default()) };
+            }
+            let mut records = locked(&RECORDS);
+            if !records.iter().any(|record| Arc::ptr_eq(record, own)) {
+                records.push(own.clone());
+            }
+        })
+    };
+    _ = unnoted(keep_own);
 }
 
 impl Drop for Registration {
@@ -338,6 +370,35 @@ mod tests {
         // A way that ends nowhere, or in another circle, before one that does not.
         assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [[0, 2]]);
         assert_eq!(circles(&[vec![1, 3], vec![2], vec![1], vec![0]]), [[1, 2], [0, 3]]);
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn a_child_looks_for_deadlocks_whoever_did_so_at_the_fork() {
+        fairlock_testing::alone(|| {
+            let [looks, forked] = [(); 2].map(|()| std::sync::Barrier::new(2));
+            let lock = crate::Mutex::new(());
+            let _held = lock.lock();
+            std::thread::scope(|s| {
+                s.spawn(|| {
+                    let records = locked(&RECORDS);
+                    let states: Vec<_> =
+                        records.iter().map(|record| locked(&record.state)).collect();
+                    looks.wait();
+                    forked.wait();
+                    drop(states);
+                });
+                looks.wait();
+                fairlock_testing::in_child(|| {
+                    std::thread::scope(|s| _ = s.spawn(|| drop(crate::Mutex::new(()).lock())));
+                    assert!(check_deadlock().is_empty());
+                    let records = locked(&RECORDS);
+                    let ids = records.iter().map(|record| record.thread_id.load(Ordering::Relaxed));
+                    assert_eq!(ids.collect::<Vec<_>>(), [thread_id()]);
+                });
+                forked.wait();
+            });
+        });
     }
 
     #[test]

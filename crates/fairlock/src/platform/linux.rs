@@ -7,15 +7,24 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::{Platform, WaitOutcome, pools, threads};
+use super::{Platform, PooledPlatform, WaitOutcome, pools, threads};
 use crate::wait::Thread;
 
 /// The Linux platform.
 #[derive(Debug, Clone, Copy)]
 pub struct Linux;
 
-threads::thread_records!(Linux);
+threads::thread_records!(Linux, in_child);
 pools!(Linux);
+
+extern "C" fn in_child() {
+    // SAFETY: the thread that forked is alone in the child, and did not fork in here.
+    unsafe {
+        POOL.enter_child();
+        Linux::rwsem_slots().enter_child();
+        Linux::mutex_slots().enter_child();
+    }
+}
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 

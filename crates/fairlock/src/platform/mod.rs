@@ -14,6 +14,8 @@ use core::sync::atomic::Ordering;
 
 use crate::wait::Thread;
 
+#[cfg(feature = "std")]
+pub(crate) mod fork;
 #[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
 pub mod linux;
 #[cfg(fairlock_loom)]

@@ -9,15 +9,29 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::{Platform, WaitOutcome, pools, threads};
+use super::fork::PerProcess;
+use super::{Platform, PooledPlatform, WaitOutcome, pools, threads};
 use crate::wait::Thread;
 
 /// The portable platform.
 #[derive(Debug, Clone, Copy)]
 pub struct Portable;
 
-threads::thread_records!(Portable);
+threads::thread_records!(Portable, in_child);
 pools!(Portable);
+
+extern "C" fn in_child() {
+    // SAFETY: the thread that forked is alone in the child, and did not fork in here.
+    unsafe {
+        POOL.enter_child();
+        Portable::rwsem_slots().enter_child();
+        Portable::mutex_slots().enter_child();
+        TABLE.renew(NOBODY);
+        if EPOCH.get().is_none() {
+            EPOCH.renew(OnceLock::new());
+        }
+    }
+}
 
 struct Bucket {
     lock: Mutex<()>,
@@ -25,7 +39,9 @@ struct Bucket {
 }
 
 const BUCKETS: usize = 64;
-static TABLE: [Bucket; BUCKETS] =
+static TABLE: PerProcess<[Bucket; BUCKETS]> = PerProcess::new(NOBODY);
+#[allow(clippy::declare_interior_mutable_const)] // only what the table is made of
+const NOBODY: [Bucket; BUCKETS] =
     [const { Bucket { lock: Mutex::new(()), changed: Condvar::new() } }; BUCKETS];
 
 fn bucket(word: &AtomicU32) -> &'static Bucket {
@@ -33,8 +49,9 @@ fn bucket(word: &AtomicU32) -> &'static Bucket {
     &TABLE[(core::ptr::from_ref(word) as usize >> 7) % BUCKETS]
 }
 
+static EPOCH: PerProcess<OnceLock<Instant>> = PerProcess::new(OnceLock::new());
+
 fn epoch() -> Instant {
-    static EPOCH: OnceLock<Instant> = OnceLock::new();
     *EPOCH.get_or_init(Instant::now)
 }
 
@@ -95,7 +112,49 @@ unsafe impl Platform for Portable {
     }
 
     fn cpus() -> usize {
-        static CPUS: OnceLock<usize> = OnceLock::new();
-        *CPUS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+        static CPUS: AtomicUsize = AtomicUsize::new(0);
+        // Relaxed: a cached number that any thread may compute again.
+        match CPUS.load(Ordering::Relaxed) {
+            0 => {
+                let n = std::thread::available_parallelism().map_or(1, |n| n.get());
+                CPUS.store(n, Ordering::Relaxed);
+                n
+            }
+            n => n,
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_child_sleeps_whoever_was_about_to_sleep_at_the_fork() {
+        fairlock_testing::alone(|| {
+            let word = AtomicU32::new(0);
+            let [sleeps, forked] = [(); 2].map(|()| Barrier::new(2));
+            Portable::thread();
+            thread::scope(|s| {
+                s.spawn(|| {
+                    let bucket = bucket(&word).lock.lock();
+                    EPOCH.get_or_init(|| {
+                        sleeps.wait();
+                        forked.wait();
+                        Instant::now()
+                    });
+                    drop(bucket);
+                });
+                sleeps.wait();
+                fairlock_testing::in_child(|| {
+                    let outcome = Portable::wait(&word, 0, Some(Portable::now()), false);
+                    assert_eq!(outcome, WaitOutcome::TimedOut);
+                });
+                forked.wait();
+            });
+        });
     }
 }

@@ -16,10 +16,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::Platform;
+use super::fork::PerProcess;
 use crate::wait::Thread;
 
 /// The records of a platform's threads that are in nobody's use, or may be.
-pub(super) struct Pool<P: Platform>(Mutex<Records<P>>);
+pub(super) struct Pool<P: Platform>(PerProcess<Mutex<Records<P>>>);
 
 struct Records<P: Platform> {
     free: Vec<&'static Thread<P>>,
@@ -29,7 +30,21 @@ struct Records<P: Platform> {
 
 impl<P: Platform> Pool<P> {
     pub(super) const fn new() -> Self {
-        Self(Mutex::new(Records { free: Vec::new(), kept: BTreeMap::new() }))
+        Self(PerProcess::new(Self::none()))
+    }
+
+    const fn none() -> Mutex<Records<P>> {
+        Mutex::new(Records { free: Vec::new(), kept: BTreeMap::new() })
+    }
+
+    /// The child of a fork makes new records: threads that it does not have may have been late at
+    /// these.
+    ///
+    /// # Safety
+    /// The calling thread is the only one of the process, and in no other function of this.
+    pub(super) unsafe fn enter_child(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.renew(Self::none()) }
     }
 
     /// A record for the calling thread, which has none, and has its variables at `place`.
@@ -54,10 +69,11 @@ impl<P: Platform> Pool<P> {
     }
 }
 
-/// Gives the platform type `$platform` its pool: `record()` and `record_hint()`.
+/// Gives the platform type `$platform` its pool: `record()` and `record_hint()`. The child of a
+/// fork runs `$in_child` at first, if a thread of its parent had a record.
 macro_rules! thread_records {
-    ($platform:ty) => {
-        static POOL: $crate::platform::threads::Pool<$platform> =
+    ($platform:ty, $in_child:path) => {
+        pub(super) static POOL: $crate::platform::threads::Pool<$platform> =
             $crate::platform::threads::Pool::new();
 
         std::thread_local! {
@@ -96,6 +112,9 @@ macro_rules! thread_records {
 
         #[cold]
         fn new_record() -> &'static $crate::wait::Thread<$platform> {
+            static IS_TOLD: core::sync::atomic::AtomicBool =
+                core::sync::atomic::AtomicBool::new(false);
+            $crate::platform::fork::tell(&IS_TOLD, $in_child);
             let place = RECORD.with(|own| core::ptr::from_ref(own) as usize);
             let record = POOL.take(place);
             RECORD.set(core::ptr::from_ref(record) as usize);
@@ -108,3 +127,34 @@ macro_rules! thread_records {
     };
 }
 pub(super) use thread_records;
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use crate::platform::{Platform, linux, portable};
+
+    fn is_had_in_a_child<P: Platform>(pool: &'static super::Pool<P>) {
+        let [takes, forked] = [(); 2].map(|()| Barrier::new(2));
+        P::thread();
+        thread::scope(|s| {
+            s.spawn(|| {
+                let _records = pool.records();
+                takes.wait();
+                forked.wait();
+            });
+            takes.wait();
+            fairlock_testing::in_child(|| {
+                thread::spawn(|| _ = P::thread()).join().unwrap();
+            });
+            forked.wait();
+        });
+    }
+
+    #[test]
+    fn a_thread_of_a_child_has_a_record_whoever_takes_one_at_the_fork() {
+        is_had_in_a_child(&linux::POOL);
+        is_had_in_a_child(&portable::POOL);
+    }
+}

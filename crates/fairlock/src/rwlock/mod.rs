@@ -92,14 +92,17 @@ mod native {
     ///
     /// # Fork
     ///
-    /// A child made by `fork` has only the thread that called it. Two kinds of locks are
-    /// lost to it. Where another thread waited at that moment, a release would grant the
-    /// lock to a thread that is not there. Where another thread was just beginning to
-    /// wait, giving up, or handing the lock on, the lock around its queue stays taken, and
-    /// whoever has to wait, or to let others in, waits for ever; nothing shows from
+    /// A child made by `fork` has only the thread that called it. Of all locks of this crate it may
+    /// use those that it makes itself, and those that no other thread was using at that moment, be
+    /// they held by its own thread: what locks share in a process is made anew in the child (on
+    /// Unix; not after `_Fork`, `vfork` or `clone`, which should be followed by `exec`).
+    ///
+    /// Other locks are lost to it. One that another thread held stays held. Where one waited, a
+    /// release would grant the lock to a thread that is not there. Where one was just taking or
+    /// releasing the lock, beginning to wait or giving up, the lock around its queue may stay
+    /// taken, and whoever has to wait, or to let others in, waits for ever; nothing shows from
     /// outside that a lock is such a one, [`has_waiters`](crate::RwLockExt::has_waiters)
-    /// neither. As with any lock, fork without threads, or use nothing but `exec` in the
-    /// child.
+    /// neither. So the child makes such locks anew, or does nothing but `exec`.
     ///
     /// # Deadlocks
     ///

@@ -13,6 +13,7 @@ use std::vec::Vec;
 
 use super::calm::Calm;
 use super::slot::{NONE, Slot};
+use crate::platform::fork::PerProcess;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
 
@@ -34,12 +35,12 @@ type Chunk<P, F> = Box<[UnsafeCell<MaybeUninit<Slot<P, F>>>]>;
 /// The pool of the locks of type `F`. See [`thin`](super).
 #[doc(hidden)]
 pub struct Slots<P: Platform, F: 'static> {
-    chunks: [OnceLock<Chunk<P, F>>; CHUNKS],
+    chunks: [PerProcess<OnceLock<Chunk<P, F>>>; CHUNKS],
     /// How many indices have been given out.
     made: AtomicU32,
     free: P::AtomicU64,
     /// Slots that are not sealed: see [`set_aside`](Self::set_aside).
-    aside: Mutex<Vec<u32>>,
+    aside: PerProcess<Mutex<Vec<u32>>>,
 }
 
 // SAFETY: a slot is written before its index is known to anybody else, and shared then.
@@ -62,11 +63,27 @@ impl<P: Platform, F> Slots<P, F> {
 
     const fn with_list(free: P::AtomicU64) -> Self {
         Self {
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            chunks: [const { PerProcess::new(OnceLock::new()) }; CHUNKS],
             made: AtomicU32::new(0),
             free,
-            aside: Mutex::new(Vec::new()),
+            aside: PerProcess::new(Mutex::new(Vec::new())),
         }
+    }
+
+    /// The child of a fork makes new slots: threads that it does not have may have been late at
+    /// the free ones.
+    ///
+    /// # Safety
+    /// The calling thread is the only one of the process, and in no other function of this.
+    pub(crate) unsafe fn enter_child(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.aside.renew(Mutex::new(Vec::new())) };
+        for chunk in self.chunks.iter().filter(|chunk| chunk.get().is_none()) {
+            // SAFETY: the caller's promise.
+            unsafe { chunk.renew(OnceLock::new()) };
+        }
+        // Relaxed: there is nobody else.
+        self.free.store(0, Ordering::Relaxed);
     }
 
     /// A free slot, as it was given back.
@@ -87,6 +104,8 @@ impl<P: Platform, F> Slots<P, F> {
     /// A new slot.
     #[cold]
     pub(super) fn make(&self, slot: impl FnOnce(u32) -> Slot<P, F>) -> &Slot<P, F> {
+        // Has a child of a fork told (`enter_child`).
+        P::thread();
         // Relaxed: only a number. Whoever learns it from this thread finds the slot made.
         let index = self.made.fetch_add(1, Ordering::Relaxed);
         assert!(index < MOST, "too many locks are waited for");
@@ -236,4 +255,53 @@ fn place(index: u32) -> (usize, usize) {
 #[cold]
 fn unmade() -> ! {
     unreachable!("a lock's word names a slot that was not made")
+}
+
+#[cfg(all(test, target_os = "linux", not(any(fairlock_loom, miri))))]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+    use crate::platform::PooledPlatform;
+    use crate::platform::linux::Linux;
+    use crate::thin::ThinRwSem;
+
+    #[test]
+    fn a_child_waits_for_nothing_that_a_thread_of_its_parent_had() {
+        fairlock_testing::alone(|| {
+            let slots = Linux::rwsem_slots();
+            let late = slots.take_sealed();
+            // A thread that is late at it counts itself, and has no time to back out.
+            late.full.adopt_readers(1);
+            slots.give(late);
+            let [changes, forked] = [(); 2].map(|()| Barrier::new(2));
+            thread::scope(|s| {
+                s.spawn(|| {
+                    let aside = slots.aside();
+                    // And one is about to make the second chunk.
+                    slots.chunks[1].get_or_init(|| {
+                        changes.wait();
+                        forked.wait();
+                        Box::new([])
+                    });
+                    drop(aside);
+                });
+                changes.wait();
+                fairlock_testing::in_child(|| {
+                    for _ in 0..2 * FIRST {
+                        let lock = ThinRwSem::<Linux>::new(Policy::WRITER_PHASE);
+                        assert!(lock.try_write());
+                    }
+                    let lock = ThinRwSem::<Linux>::new_const();
+                    let slot = lock.on_full(core::ptr::from_ref);
+                    assert_ne!(slot, core::ptr::from_ref(&late.full));
+                    lock.write();
+                    // SAFETY: taken just now.
+                    unsafe { lock.unlock_write() };
+                });
+                forked.wait();
+            });
+        });
+    }
 }

@@ -1,0 +1,66 @@
+//! Locks that the child of a fork makes work there, whatever its parent's other threads were
+//! about to do to what the process shares.
+//!
+//! Not with `deadlock_detection`: the standard library has a mutex for backtraces.
+#![cfg(all(target_os = "linux", not(any(feature = "deadlock_detection", miri))))]
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use fairlock::{Condvar, Mutex, Policy, RwLock, RwLockExt};
+use fairlock_testing::{in_child, scope};
+
+const THREADS: usize = 3;
+
+/// Each is held, at first, by a thread while another one comes to wait for it.
+fn contend(sections: usize) {
+    let (mutex, condvar) = (Mutex::new(0), Condvar::new());
+    let rwlock = RwLock::new(0);
+    // Has a full lock from its first use to its end.
+    let other = RwLock::with_policy(Policy::WRITER_PHASE, 0);
+    let all_run = Barrier::new(THREADS);
+    thread::scope(|s| {
+        for _ in 0..THREADS {
+            s.spawn(|| {
+                all_run.wait();
+                for _ in 0..sections {
+                    let mut count = mutex.lock();
+                    let mut written = rwlock.write();
+                    thread::yield_now();
+                    (*count, *written) = (*count + 1, *written + 1);
+                    drop((count, written));
+                    drop(rwlock.read());
+                    *other.write() += 1;
+                }
+                let mut count = mutex.lock();
+                condvar.notify_all();
+                condvar.wait_while(&mut count, |count| *count < THREADS * sections);
+            });
+        }
+    });
+    assert_eq!([*mutex.lock(), *rwlock.read(), *other.read()], [THREADS * sections; 3]);
+}
+
+#[test]
+fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
+    let (mutex, rwlock) = (Mutex::new(0), RwLock::new(0));
+    let stop = AtomicBool::new(false);
+    scope(|s| {
+        // The same threads all the time: one that begins or ends has a mutex of the standard
+        // library, which the child's threads would wait for.
+        for _ in 0..THREADS {
+            s.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    *mutex.lock() += 1;
+                    *rwlock.write() += 1;
+                    *RwLock::with_policy(Policy::WRITER_PHASE, 0).write() += 1;
+                }
+            });
+        }
+        for _ in 0..200 {
+            in_child(|| contend(2));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
