@@ -3,53 +3,24 @@
 use core::cell::UnsafeCell;
 
 use super::published::Turns;
-use super::tenure::{Modes, TenureClock};
+use super::tenure::Tenure;
 use crate::platform::{ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
-use crate::wait::{Queue, Thread, Waiter};
+use crate::wait::{Queue, Thread};
 
-/// The queue, and what is known about whose turn it is.
+/// The queue, and what either discipline knows about whose turn it is.
 pub(super) struct Queued<P: Platform> {
     pub(super) waiters: Queue<P>,
-    /// Under tenure, the waiter that is next, and told so: null if nobody waits. Queued.
-    pub(super) next: *const Waiter<P>,
-    /// Under tenure, whose turn it is and until when.
-    pub(super) clock: TenureClock,
-    /// Under tenure, how threads that are not queued share the lock.
-    pub(super) modes: Modes,
-    /// Under tenure, the CPU that whoever took the lock last from the queue ran on, plus
-    /// one; zero if unknown.
-    pub(super) holder_cpu: usize,
-    /// Under tenure, when somebody left the closed lock free; zero if nobody did.
-    pub(super) freed: u64,
+    pub(super) tenure: Tenure<P>,
     /// Who holds the lock upgradably and waits for the readers inside to leave.
     pub(super) upgrader: Option<&'static Thread<P>>,
     /// For `ReaderSpin::Adaptive`.
     pub(super) turns: Turns,
 }
 
-// SAFETY: `next` is used as an address, or under the queue lock while the waiter is queued.
-unsafe impl<P: Platform> Send for Queued<P> {}
-
 impl<P: Platform> Queued<P> {
     pub(super) const fn new() -> Self {
-        Self {
-            waiters: Queue::new(),
-            next: core::ptr::null(),
-            clock: TenureClock::new(),
-            modes: Modes::new(),
-            holder_cpu: 0,
-            freed: 0,
-            upgrader: None,
-            turns: Turns::new(),
-        }
-    }
-
-    /// The waiter that is next.
-    pub(super) fn next(&self) -> Option<&Waiter<P>> {
-        // SAFETY: queued (see the field), so alive: nobody leaves the queue without the
-        // queue lock, which the caller has.
-        unsafe { self.next.as_ref() }
+        Self { waiters: Queue::new(), tenure: Tenure::new(), upgrader: None, turns: Turns::new() }
     }
 }
 

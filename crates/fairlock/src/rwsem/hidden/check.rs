@@ -75,12 +75,12 @@ impl<P: Platform> RwSem<P> {
 
     fn check_queue(&self, word: Word, q: &Queued<P>) -> Result<(), &'static str> {
         let mut length = 0;
-        let mut has_next = q.next.is_null();
+        let mut has_next = q.tenure.next().is_none();
         for kind in [Kind::Reader, Kind::Writer] {
             let mut waiter = q.waiters.first(kind);
             while let Some(queued) = waiter {
                 length += 1;
-                has_next |= core::ptr::eq(q.next, queued);
+                has_next |= q.tenure.is_next(queued);
                 if queued.state() == GRANTED || queued.kind != kind {
                     return Err("somebody is queued who owns the lock already");
                 }
@@ -93,7 +93,7 @@ impl<P: Platform> RwSem<P> {
         if word.has_waiters() != (length > 0) {
             return Err("WAITERS does not say whether the queue is empty");
         }
-        if !has_next || (self.in_tenure().is_some() && length > 0 && q.next.is_null()) {
+        if !has_next || (self.in_tenure().is_some() && length > 0 && q.tenure.next().is_none()) {
             return Err("nobody in the queue is next");
         }
         let head = q.waiters.head().map(|head| head.kind);

@@ -34,7 +34,7 @@
 //! | waiting | `wait` |
 //!
 //! Why no wake-up is lost: while somebody waits, one of the queue is next
-//! ([`Queued::next`](super::queued::Queued)). It is awake, or a timer will wake it, or it
+//! ([`Tenure::next`]). It is awake, or a timer will wake it, or it
 //! was listed to be woken, or it set `WAKE_NEXT` in one step with seeing the lock taken: then
 //! whoever leaves the lock free sees the flag in that same step of its own.
 //!
@@ -48,8 +48,8 @@ mod wait;
 
 use core::sync::atomic::Ordering;
 
-pub(super) use clock::TenureClock;
-pub(super) use mode::Modes;
+use clock::TenureClock;
+use mode::Modes;
 
 use super::RwSem;
 use super::policy::{TenurePolicy, TenureShape};
@@ -59,7 +59,7 @@ use super::word::{AtomicWord, Flags, Word};
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Access, Hint, Kind, Queue, WaitContext, WaitError, WakeList, this_cpu};
+use crate::wait::{Access, Hint, Kind, Queue, WaitContext, WaitError, Waiter, WakeList, this_cpu};
 
 /// For how long a closed lock that is free is kept for the one who is next: about what a
 /// wake-up takes.
@@ -194,6 +194,47 @@ impl Holder<crate::platform::loom::Loom> {
 fn set(hint: &Hint, value: usize) {
     if hint.load(Ordering::Relaxed) != value {
         hint.store(value, Ordering::Relaxed);
+    }
+}
+
+/// What the queue lock guards for the discipline.
+pub(super) struct Tenure<P: Platform> {
+    /// The waiter that is next, and told so: null if nobody waits. Queued.
+    next: *const Waiter<P>,
+    /// Whose turn it is and until when.
+    pub(super) clock: TenureClock,
+    /// How threads that are not queued share the lock.
+    modes: Modes,
+    /// The CPU that whoever took the lock last from the queue ran on, plus one; zero if unknown.
+    holder_cpu: usize,
+    /// When somebody left the closed lock free; zero if nobody did.
+    freed: u64,
+}
+
+// SAFETY: `next` is used as an address, or under the queue lock while the waiter is queued.
+unsafe impl<P: Platform> Send for Tenure<P> {}
+
+impl<P: Platform> Tenure<P> {
+    pub(super) const fn new() -> Self {
+        Self {
+            next: core::ptr::null(),
+            clock: TenureClock::new(),
+            modes: Modes::new(),
+            holder_cpu: 0,
+            freed: 0,
+        }
+    }
+
+    /// The waiter that is next.
+    pub(super) fn next(&self) -> Option<&Waiter<P>> {
+        // SAFETY: queued (see the field), so alive: nobody leaves the queue without the
+        // queue lock, which the caller has.
+        unsafe { self.next.as_ref() }
+    }
+
+    /// Whether this waiter is next.
+    pub(super) fn is_next(&self, waiter: *const Waiter<P>) -> bool {
+        core::ptr::eq(self.next, waiter)
     }
 }
 
@@ -520,12 +561,12 @@ impl<P: Platform> InTenure<'_, P> {
         }
         let now = P::now();
         self.with_queue(|q| {
-            if let Some(next) = q.next() {
+            if let Some(next) = q.tenure.next() {
                 wakes.push(next.thread);
                 self.events.count(Event::wake(next.kind));
             }
             let closed = self.word.load(Ordering::Relaxed).is_closed();
-            q.freed = if closed { now } else { 0 };
+            q.tenure.freed = if closed { now } else { 0 };
         });
     }
 
@@ -533,7 +574,9 @@ impl<P: Platform> InTenure<'_, P> {
     pub(super) fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
         let passes = u64::from(Queue::<P>::MAX_PASSES);
         let missed = u64::from(MOST_MISSED) * RESERVED_NS;
-        self.with_queue(|q| q.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape))
+        self.with_queue(|q| {
+            q.tenure.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape)
+        })
     }
 }
 

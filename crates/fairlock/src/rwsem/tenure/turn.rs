@@ -34,10 +34,10 @@ impl<P: Platform> InTenure<'_, P> {
     pub(super) fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
         let (result, watched) = self.queue.with(|q| {
             let result = f(q);
-            self.holder.set_end(q.clock.end());
+            self.holder.set_end(q.tenure.clock.end());
             self.holder.set_awaited(!q.waiters.is_empty());
             let checked = cfg!(any(debug_assertions, fairlock_loom));
-            (result, !checked || q.waiters.is_empty() || !q.next.is_null())
+            (result, !checked || q.waiters.is_empty() || q.tenure.next().is_some())
         });
         // Not before: others would wait for the queue lock for ever.
         assert!(watched, "somebody waits and nobody is next");
@@ -53,7 +53,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// woken by the release that follows.
     pub(in crate::rwsem) fn close_for_next(&self) {
         self.with_queue(|q| {
-            if let Some(next) = q.next() {
+            if let Some(next) = q.tenure.next() {
                 next.missed.set(MOST_MISSED);
                 self.word.flag_queue(Flags::HANDOFF.with(Flags::WAKE_NEXT));
             }
@@ -68,12 +68,12 @@ impl<P: Platform> InTenure<'_, P> {
             if !self.word.load(Ordering::Relaxed).is_reserved() {
                 return true;
             }
-            let Some(next) = q.next() else { return true };
+            let Some(next) = q.tenure.next() else { return true };
             if next.missed.get() >= MOST_MISSED || q.waiters.urgent().is_some() {
                 return false;
             }
             next.missed.set(next.missed.get() + 1);
-            q.clock.goes_on(P::now());
+            q.tenure.clock.goes_on(P::now());
             self.word.clear(Flags::HANDOFF, Ordering::Relaxed); // rule 4
             true
         })
@@ -107,10 +107,10 @@ impl<P: Platform> InTenure<'_, P> {
                 Kind::Reader
             };
             let now = P::now();
-            q.clock.first_comes(now, inside, waiting(&q.waiters), self.shape);
-            q.modes.begin(now, self.holder.steals());
+            q.tenure.clock.first_comes(now, inside, waiting(&q.waiters), self.shape);
+            q.tenure.modes.begin(now, self.holder.steals());
         } else {
-            q.clock.another_comes(waiting(&q.waiters), self.shape);
+            q.tenure.clock.another_comes(waiting(&q.waiters), self.shape);
         }
         self.recheck(q, Some(waiter), wakes);
         Arrival::Queued
@@ -144,7 +144,7 @@ impl<P: Platform> InTenure<'_, P> {
         now: u64,
         wakes: &mut WakeList<P>,
     ) -> bool {
-        let is_next = core::ptr::eq(q.next, waiter);
+        let is_next = q.tenure.is_next(waiter);
         let last = q.waiters.len() == 1;
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -180,11 +180,11 @@ impl<P: Platform> InTenure<'_, P> {
             Kind::Writer => Event::WriteLock,
         });
         if is_next {
-            q.next = core::ptr::null();
+            q.tenure.next = core::ptr::null();
             self.begin_turn(q, waiter, word, now, wakes);
         } else {
-            q.clock.reader_joins(now);
-            if !q.clock.is_over(now) && word.readers() < P::cpus() {
+            q.tenure.clock.reader_joins(now);
+            if !q.tenure.clock.is_over(now) && word.readers() < P::cpus() {
                 self.invite_readers(q, INVITES, wakes);
             }
         }
@@ -201,29 +201,29 @@ impl<P: Platform> InTenure<'_, P> {
         wakes: &mut WakeList<P>,
     ) {
         if before.is_closed() {
-            let freed = core::mem::take(&mut q.freed);
-            q.clock.note_idle(if freed == 0 { 0 } else { now.saturating_sub(freed) });
+            let freed = core::mem::take(&mut q.tenure.freed);
+            q.tenure.clock.note_idle(if freed == 0 { 0 } else { now.saturating_sub(freed) });
             self.events.count(match waiter.kind {
                 Kind::Reader => Event::ReadHandoff,
                 Kind::Writer => Event::WriteHandoff,
             });
         }
-        q.clock.note_leaving(P::thread().wake_cost.get());
+        q.tenure.clock.note_leaving(P::thread().wake_cost.get());
         self.holder.count(true);
-        match q.clock.side() {
-            Kind::Writer => q.modes.next_takes(now, self.holder.steals()),
-            Kind::Reader => q.modes.begin(now, self.holder.steals()),
+        match q.tenure.clock.side() {
+            Kind::Writer => q.tenure.modes.next_takes(now, self.holder.steals()),
+            Kind::Reader => q.tenure.modes.begin(now, self.holder.steals()),
         }
-        self.holder.set_in_turns(q.modes.mode() == Mode::InTurns);
-        q.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape);
-        q.holder_cpu = this_cpu::<P>();
+        self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);
+        q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape);
+        q.tenure.holder_cpu = this_cpu::<P>();
         if q.waiters.is_empty() {
             return;
         }
         // First: waking a crowd takes longer than a short tenure.
         self.recheck(q, None, wakes);
         if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
-            q.waiters.prefer_elsewhere(Kind::Reader, q.holder_cpu);
+            q.waiters.prefer_elsewhere(Kind::Reader, q.tenure.holder_cpu);
             self.invite_readers(q, INVITES, wakes);
         }
     }
@@ -233,7 +233,7 @@ impl<P: Platform> InTenure<'_, P> {
     pub(in crate::rwsem) fn let_readers_join(&self) {
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
-            if let Some(next) = q.next()
+            if let Some(next) = q.tenure.next()
                 && self.word.load(Ordering::Relaxed).may_take_next(next.access)
             {
                 wakes.push(next.thread);
@@ -246,19 +246,19 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Whether whoever is next wants the lock in this way.
     pub(in crate::rwsem) fn next_is(&self, access: Access) -> bool {
-        self.with_queue(|q| q.next().is_some_and(|next| next.access == access))
+        self.with_queue(|q| q.tenure.next().is_some_and(|next| next.access == access))
     }
 
     /// Gives up: out of the queue, without the lock.
     pub(super) fn leave(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut WakeList<P>) {
         q.waiters.remove(waiter);
-        if core::ptr::eq(q.next, waiter) {
-            q.next = core::ptr::null();
+        if q.tenure.is_next(waiter) {
+            q.tenure.next = core::ptr::null();
         }
         self.events.count(Event::fail(waiter.kind));
         if q.waiters.is_empty() {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
-            q.clock.last_gives_up(waiter.arrived);
+            q.tenure.clock.last_gives_up(waiter.arrived);
         } else if !active(Fault::leaves_quietly(waiter.kind)) {
             self.recheck(q, None, wakes); // rules 8 and 14
         }
@@ -284,7 +284,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// An invited reader came too late: it waits again.
     pub(super) fn decline(&self, q: &Queued<P>, waiter: &Waiter<P>) {
-        waiter.set_state(if core::ptr::eq(q.next, waiter) { NEXT } else { WAITING });
+        waiter.set_state(if q.tenure.is_next(waiter) { NEXT } else { WAITING });
     }
 
     /// The queue or the word changed: whoever is next is told so, and woken if the lock is
@@ -300,20 +300,20 @@ impl<P: Platform> InTenure<'_, P> {
         if q.waiters.urgent().is_some() && !opens {
             self.close(); // before whoever has the lock can let go
         }
-        if q.next.is_null() {
+        if q.tenure.next().is_none() {
             // Behind the holder it would not run before the holder sleeps.
-            q.waiters.prefer_elsewhere(kind, q.holder_cpu);
+            q.waiters.prefer_elsewhere(kind, q.tenure.holder_cpu);
         }
         let Some(next) = q.waiters.first(kind) else { return };
         let next = core::ptr::from_ref(next);
-        if core::ptr::eq(q.next, next) {
+        if q.tenure.is_next(next) {
             return;
         }
-        if let Some(dismissed) = q.next() {
+        if let Some(dismissed) = q.tenure.next() {
             dismissed.set_state(WAITING);
         }
-        q.next = next;
-        let Some(next) = q.next() else { return };
+        q.tenure.next = next;
+        let Some(next) = q.tenure.next() else { return };
         next.set_state(NEXT);
         // It sets its own timer, and asks to be woken if it has to.
         if !caller.is_some_and(|caller| core::ptr::eq(caller, next)) {
@@ -329,7 +329,7 @@ fn next_kind<P: Platform>(q: &Queued<P>) -> Option<Kind> {
     if let Some(urgent) = q.waiters.urgent() {
         return Some(urgent.kind);
     }
-    let current = q.clock.side();
+    let current = q.tenure.clock.side();
     [current.other(), current].into_iter().find(|&kind| q.waiters.first(kind).is_some())
 }
 

@@ -181,11 +181,11 @@ impl<P: Platform> InTenure<'_, P> {
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
             if let Some(late) = watch.late.take() {
-                q.clock.note_lateness(late);
+                q.tenure.clock.note_lateness(late);
             }
-            watch.end = q.clock.end();
-            watch.lateness = q.clock.lateness();
-            watch.near_ns = match q.clock.side() {
+            watch.end = q.tenure.clock.end();
+            watch.lateness = q.tenure.clock.lateness();
+            watch.near_ns = match q.tenure.clock.side() {
                 Kind::Reader => CALL_AHEAD_NS,
                 Kind::Writer => (2 * watch.lateness).max(SPIN_THROUGH_NS),
             };

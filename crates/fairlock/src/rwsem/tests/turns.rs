@@ -117,7 +117,7 @@ fn tenure_of_any_length_is_a_tenure() {
         scope(|s| {
             let writer = s.spawn(|| visit(lock, Kind::Writer));
             until(|| waiters(lock) == 1);
-            let over = lock.with_queue(|q| q.clock.is_over(Native::now()));
+            let over = lock.with_queue(|q| q.tenure.clock.is_over(Native::now()));
             assert!(!over, "{after:?}: the tenure is over as it begins");
             // SAFETY: taken above.
             unsafe { lock.unlock_read_fair() };
