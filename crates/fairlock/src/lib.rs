@@ -146,6 +146,8 @@ mod inspect;
 #[cfg(all(feature = "lock_api_04", not(fairlock_loom)))]
 pub mod lock_api_04;
 mod may_dangle;
+#[cfg(all(test, fairlock_loom))]
+mod models;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod mutex;
 #[cfg(all(feature = "std", not(fairlock_loom)))]

@@ -9,6 +9,7 @@ use loom::thread;
 
 use super::word::{MOST_READERS, Word};
 use super::{Percent, Policy, PublishedPolicy, RwSem, TenurePolicy};
+use crate::models::enough;
 use crate::platform::loom::Loom;
 use crate::wait::WaitError;
 
@@ -26,9 +27,7 @@ const SHORT: Policy = Policy::tenure(TenurePolicy {
 /// A writer becomes the last reader but one, while two others come. Not one of loom's
 /// atomics: `inside` is to be seen as it is.
 fn room_for_one(policy: Policy) {
-    let mut builder = loom::model::Builder::new();
-    builder.max_permutations = builder.max_permutations.or(Some(20_000));
-    builder.check(move || {
+    enough().check(move || {
         let lock = Arc::new(RwSem::<Loom>::new(policy));
         let inside = Arc::new(AtomicUsize::new(0));
         lock.write();

@@ -9,11 +9,12 @@
 use core::time::Duration;
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
+use loom::model::Builder;
 use loom::thread;
 
 use super::word::Word;
 use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
+use crate::models::{self, Scene, enough};
 use crate::platform::loom::{Loom, set_priority};
 use crate::wait::{CancelToken, WaitError};
 
@@ -98,15 +99,48 @@ use Visit::*;
 const DEADLINE: u64 = 100_000;
 
 impl Guarded {
-    fn new(policy: Policy) -> Arc<Self> {
-        Arc::new(Self {
-            lock: RwSem::new(policy),
-            value: UnsafeCell::new(0),
-            stop: CancelToken::new(),
-        })
+    fn new(policy: Policy) -> Self {
+        Self { lock: RwSem::new(policy), value: UnsafeCell::new(0), stop: CancelToken::new() }
     }
 
-    /// Visits, and tells how many sections were written.
+    /// Upgrades, writes if it could, and leaves; tells how many sections were written.
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    unsafe fn write_upgraded(&self, visit: Visit) -> u32 {
+        let lock = &self.lock;
+        // SAFETY: the caller's promise; and each holds the lock in the way that it lets it go.
+        unsafe {
+            let seen = self.value.with(|value| *value);
+            let upgraded = match visit {
+                TryUpgrade => lock.try_upgrade(),
+                UpgradeUntil => lock.upgrade_until(DEADLINE).is_ok(),
+                UpgradeCancellable => lock.upgrade_cancellable(&self.stop).is_ok(),
+                _ => {
+                    lock.upgrade();
+                    true
+                }
+            };
+            if upgraded {
+                // No writer got in between.
+                self.value.with_mut(|value| {
+                    assert_eq!(*value, seen);
+                    *value += 1;
+                });
+                lock.unlock_write();
+            } else {
+                assert_eq!(self.value.with(|value| *value), seen);
+                lock.unlock_upgradable();
+            }
+            upgraded.into()
+        }
+    }
+}
+
+impl Scene for Guarded {
+    type Visit = Visit;
+
+    /// How many sections were written.
     fn visit(&self, visit: Visit) -> u32 {
         let lock = &self.lock;
         let taken = match visit {
@@ -201,40 +235,6 @@ impl Guarded {
         }
     }
 
-    /// Upgrades, writes if it could, and leaves; tells how many sections were written.
-    ///
-    /// # Safety
-    /// The caller holds the lock upgradably.
-    unsafe fn write_upgraded(&self, visit: Visit) -> u32 {
-        let lock = &self.lock;
-        // SAFETY: the caller's promise; and each holds the lock in the way that it lets it go.
-        unsafe {
-            let seen = self.value.with(|value| *value);
-            let upgraded = match visit {
-                TryUpgrade => lock.try_upgrade(),
-                UpgradeUntil => lock.upgrade_until(DEADLINE).is_ok(),
-                UpgradeCancellable => lock.upgrade_cancellable(&self.stop).is_ok(),
-                _ => {
-                    lock.upgrade();
-                    true
-                }
-            };
-            if upgraded {
-                // No writer got in between.
-                self.value.with_mut(|value| {
-                    assert_eq!(*value, seen);
-                    *value += 1;
-                });
-                lock.unlock_write();
-            } else {
-                assert_eq!(self.value.with(|value| *value), seen);
-                lock.unlock_upgradable();
-            }
-            upgraded.into()
-        }
-    }
-
-    /// Everybody has left, and left nothing behind.
     fn check(&self, written: u32) {
         assert!(!self.lock.has_waiters() && !self.lock.is_locked());
         assert_eq!(self.lock.word.load(core::sync::atomic::Ordering::Relaxed), Word::FREE);
@@ -244,54 +244,29 @@ impl Guarded {
     }
 }
 
-/// A model with more interleavings than this is left there, most of all those
-/// of three threads under tenure. (Loom counts in steps of 20,000.)
-const ENOUGH: usize = 20_000;
-
 fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
-    let mut builder = loom::model::Builder::new();
-    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
-    check(builder, policy, threads);
+    check(&enough(), policy, threads);
 }
 
 /// As [`model`], but small enough to be tried to the end.
 fn whole(policy: Policy, threads: &'static [&'static [Visit]]) {
-    let mut builder = loom::model::Builder::new();
+    let mut builder = Builder::new();
     if threads.len() > 2 {
         // Of three threads only this is small.
         builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(1));
     }
-    check(builder, policy, threads);
+    check(&builder, policy, threads);
 }
 
 /// As [`whole`], for the largest: with one preemption less than was asked for.
 fn whole_with_one_less(policy: Policy, threads: &'static [&'static [Visit]]) {
-    let mut builder = loom::model::Builder::new();
+    let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.saturating_sub(1));
-    check(builder, policy, threads);
+    check(&builder, policy, threads);
 }
 
-/// Each thread pays its visits, the model's own thread the first list.
-fn check(builder: loom::model::Builder, policy: Policy, threads: &'static [&'static [Visit]]) {
-    let tried = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let trying = tried.clone();
-    builder.check(move || {
-        trying.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        let guarded = Guarded::new(policy);
-        let others: Vec<_> = threads[1..]
-            .iter()
-            .map(|visits| {
-                let guarded = guarded.clone();
-                thread::spawn(move || visits.iter().map(|&v| guarded.visit(v)).sum::<u32>())
-            })
-            .collect();
-        let mut written = threads[0].iter().map(|&v| guarded.visit(v)).sum::<u32>();
-        for other in others {
-            written += other.join().unwrap();
-        }
-        guarded.check(written);
-    });
-    println!("{tried:?} interleavings");
+fn check(builder: &Builder, policy: Policy, threads: &'static [&'static [Visit]]) {
+    models::check(builder, None, move || Guarded::new(policy), threads);
 }
 
 /// One test a policy: those that a model is worth running under.
@@ -485,9 +460,7 @@ impl RwSem<Loom> {
 /// So many writers, of which the last one takes the lock apart as soon as it has released
 /// it: loom reports any access of the others that this does not come after.
 fn free_at_once(policy: Policy, visit: Visit, writers: u32) {
-    let mut builder = loom::model::Builder::new();
-    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
-    builder.check(move || {
+    enough().check(move || {
         let write = move |lock: *mut Guarded| {
             // SAFETY: whoever comes last takes it apart, and nobody comes twice.
             let shared = unsafe { &*lock };
@@ -509,12 +482,7 @@ fn free_at_once(policy: Policy, visit: Visit, writers: u32) {
                 unsafe { (*lock).lock.access_mut() };
             }
         };
-        let guarded = Guarded {
-            lock: RwSem::new(policy),
-            value: UnsafeCell::new(0),
-            stop: CancelToken::new(),
-        };
-        let lock = Box::into_raw(Box::new(guarded));
+        let lock = Box::into_raw(Box::new(Guarded::new(policy)));
         let others: Vec<_> = (1..writers)
             .map(|_| {
                 let address = lock as usize;

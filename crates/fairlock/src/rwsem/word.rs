@@ -468,7 +468,7 @@ impl<P: Platform> AtomicWord<P> {
         core::ptr::from_ref(self).addr()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(fairlock_loom)))]
     pub(crate) fn store(&self, word: Word) {
         self.0.store(word.0, Ordering::SeqCst);
     }

@@ -9,13 +9,12 @@
 use core::sync::atomic::Ordering;
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
-use loom::thread;
 
 use super::ThinMutex;
 use crate::condvar::ThinCondvar;
-use crate::fault::{Fault, with_fault};
-use crate::platform::loom::{Loom, assert_fails};
+use crate::fault::Fault;
+use crate::models::{self, Scene, controls, enough, models};
+use crate::platform::loom::Loom;
 use crate::wait::CancelToken;
 
 struct Guarded {
@@ -81,7 +80,21 @@ impl Guarded {
 }
 
 impl Both {
-    /// Visits, and tells how often it changed the first value.
+    fn is_set(&self) -> bool {
+        // SAFETY: the lock is held (loom checks that).
+        self.is_set.with(|is_set| unsafe { *is_set })
+    }
+
+    fn set(&self) {
+        // SAFETY: the lock is held (loom checks that).
+        self.is_set.with_mut(|is_set| unsafe { *is_set = true });
+    }
+}
+
+impl Scene for Both {
+    type Visit = Visit;
+
+    /// How often the first value was changed.
     fn visit(&self, visit: Visit) -> u32 {
         let [guarded, other] = &self.locks;
         let lock = &guarded.lock;
@@ -150,17 +163,6 @@ impl Both {
         }
     }
 
-    fn is_set(&self) -> bool {
-        // SAFETY: the lock is held (loom checks that).
-        self.is_set.with(|is_set| unsafe { *is_set })
-    }
-
-    fn set(&self) {
-        // SAFETY: the lock is held (loom checks that).
-        self.is_set.with_mut(|is_set| unsafe { *is_set = true });
-    }
-
-    /// Everybody has left, and left nothing behind.
     fn check(&self, changed: u32) {
         for guarded in &self.locks {
             let lock = &guarded.lock;
@@ -178,52 +180,19 @@ impl Both {
     }
 }
 
-/// A model with more interleavings than this is left there. (Loom counts in steps of 20,000.)
-const ENOUGH: usize = 20_000;
-
-/// Each thread, this one first, makes its visits.
 fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
-    let mut builder = loom::model::Builder::new();
-    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
-    let tried = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let trying = tried.clone();
-    let model = move || {
-        trying.fetch_add(1, Ordering::Relaxed);
-        let guarded = || Guarded { lock: ThinMutex::new(), value: UnsafeCell::new(0) };
-        let both = Arc::new(Both {
-            locks: [guarded(), guarded()],
-            changed: ThinCondvar::new(),
-            is_set: UnsafeCell::new(false),
-            stop: CancelToken::new(),
-        });
-        let [here, others @ ..] = threads else { return };
-        let others: Vec<_> = others
-            .iter()
-            .map(|visits| {
-                let both = both.clone();
-                thread::spawn(move || visits.iter().map(|&visit| both.visit(visit)).sum::<u32>())
-            })
-            .collect();
-        let mut changed = here.iter().map(|&visit| both.visit(visit)).sum::<u32>();
-        for thread in others {
-            changed += thread.join().unwrap();
-        }
-        both.check(changed);
+    let guarded = || Guarded { lock: ThinMutex::new(), value: UnsafeCell::new(0) };
+    let both = move || Both {
+        locks: [guarded(), guarded()],
+        changed: ThinCondvar::new(),
+        is_set: UnsafeCell::new(false),
+        stop: CancelToken::new(),
     };
-    with_fault(fault, || builder.check(model));
-    println!("{tried:?} interleavings");
-}
-
-macro_rules! models {
-    ($($name:ident: $threads:expr;)+) => {$(
-        #[test]
-        fn $name() {
-            check(None, &$threads);
-        }
-    )+};
+    models::check(&enough(), fault, both, threads);
 }
 
 models! {
+    check;
     two_threads: [&[Lock, Lock], &[Lock, Lock]];
     three_threads: [&[Lock], &[Lock], &[Lock]];
     a_holder_beside_an_inflation: [&[Lock, Lock], &[Inflate, Lock]];
@@ -251,54 +220,18 @@ models! {
     notify_beside_a_timeout: [&[SetAndNotify], &[WaitUntil, Lock]];
 }
 
-/// A lock that is dropped as it is thin again, or inflated, while its last owner but one
-/// is on its way out. Loom's own atomics notice a use of one that was dropped.
+/// As it is thin, or inflated.
 #[test]
 fn freed_by_its_last_owner() {
-    struct Owned {
-        lock: ThinMutex<Loom>,
-        left: UnsafeCell<u32>,
-    }
-    fn own(owned: *mut Owned) {
-        // SAFETY: the last owner drops it, and this one is still to come.
-        let is_last = unsafe {
-            (*owned).lock.lock();
-            let is_last = (*owned).left.with_mut(|left| {
-                *left -= 1;
-                *left == 0
-            });
-            (*owned).lock.unlock();
-            is_last
-        };
-        if is_last {
-            // SAFETY: from a box; the other one has had the lock before.
-            drop(unsafe { Box::from_raw(owned) });
-        }
-    }
-    for inflated in [false, true] {
-        loom::model(move || {
-            let owned = Owned { lock: ThinMutex::new(), left: UnsafeCell::new(2) };
-            if inflated {
-                owned.lock.lock_inflating();
-                // SAFETY: just taken.
-                unsafe { owned.lock.unlock() };
-            }
-            let owned = Box::into_raw(Box::new(owned)) as usize;
-            let other = thread::spawn(move || own(owned as *mut Owned));
-            own(owned as *mut Owned);
-            other.join().unwrap();
-        });
-    }
-}
-
-/// Each mistake is found; with `broken_` before its name, if it takes two preemptions.
-macro_rules! controls {
-    ($($name:ident: $complaint:expr;)+) => {$(
-        #[test]
-        fn $name() {
-            assert_fails(concat!(module_path!(), "::broken::", stringify!($name)), $complaint);
-        }
-    )+};
+    let inflated = || {
+        let mutex = ThinMutex::<Loom>::new();
+        mutex.lock_inflating();
+        // SAFETY: just taken.
+        unsafe { mutex.unlock() };
+        mutex
+    };
+    models::last_owner_drops(ThinMutex::<Loom>::new, ThinMutex::lock, ThinMutex::unlock);
+    models::last_owner_drops(inflated, ThinMutex::lock, ThinMutex::unlock);
 }
 
 controls! {

@@ -8,12 +8,11 @@
 use core::sync::atomic::Ordering;
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
-use loom::thread;
 
 use super::ThinRwSem;
-use crate::fault::{Fault, with_fault};
-use crate::platform::loom::{Loom, assert_fails};
+use crate::fault::Fault;
+use crate::models::{self, Scene, controls, enough, models};
+use crate::platform::loom::Loom;
 use crate::rwsem::Policy;
 use crate::wait::CancelToken;
 
@@ -110,8 +109,10 @@ impl Guarded {
     }
 }
 
-impl Both {
-    /// Visits, and tells how many sections were written.
+impl Scene for Both {
+    type Visit = Visit;
+
+    /// How many sections were written of the first lock.
     fn visit(&self, visit: Visit) -> u32 {
         let [guarded, other] = &self.locks;
         let lock = &guarded.lock;
@@ -209,7 +210,6 @@ impl Both {
         }
     }
 
-    /// Everybody has left, and left nothing behind.
     fn check(&self, written: u32) {
         for guarded in &self.locks {
             let lock = &guarded.lock;
@@ -227,48 +227,14 @@ impl Both {
     }
 }
 
-/// A model with more interleavings than this is left there. (Loom counts in steps of 20,000.)
-const ENOUGH: usize = 20_000;
-
-/// Each thread, this one first, makes its visits.
 fn check(fault: Option<Fault>, threads: &'static [&'static [Visit]]) {
-    let mut builder = loom::model::Builder::new();
-    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
-    let tried = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let trying = tried.clone();
-    let model = move || {
-        trying.fetch_add(1, Ordering::Relaxed);
-        let guarded =
-            || Guarded { lock: ThinRwSem::new(Policy::DEFAULT), value: UnsafeCell::new(0) };
-        let both = Arc::new(Both { locks: [guarded(), guarded()], stop: CancelToken::new() });
-        let [here, others @ ..] = threads else { return };
-        let others: Vec<_> = others
-            .iter()
-            .map(|visits| {
-                let both = both.clone();
-                thread::spawn(move || visits.iter().map(|&visit| both.visit(visit)).sum::<u32>())
-            })
-            .collect();
-        let mut written = here.iter().map(|&visit| both.visit(visit)).sum::<u32>();
-        for thread in others {
-            written += thread.join().unwrap();
-        }
-        both.check(written);
-    };
-    with_fault(fault, || builder.check(model));
-    println!("{tried:?} interleavings");
-}
-
-macro_rules! models {
-    ($($name:ident: $threads:expr;)+) => {$(
-        #[test]
-        fn $name() {
-            check(None, &$threads);
-        }
-    )+};
+    let guarded = || Guarded { lock: ThinRwSem::new(Policy::DEFAULT), value: UnsafeCell::new(0) };
+    let both = move || Both { locks: [guarded(), guarded()], stop: CancelToken::new() };
+    models::check(&enough(), fault, both, threads);
 }
 
 models! {
+    check;
     two_writers: [&[Write, Write], &[Write, Write]];
     a_writer_and_a_reader: [&[Write, Write], &[Read, Read]];
     readers_beside_an_inflation: [&[Read, Read], &[Inflate, Read]];
@@ -302,59 +268,14 @@ models! {
         [&[Inflate, Write, InflateOther, WriteOther], &[TryRead, TryWrite]];
 }
 
-/// A lock that is dropped as it is thin again, or inflated, while its last owner but one
-/// is on its way out.
-mod freed {
-    use super::*;
-
-    /// Two owners; the last one drops the lock. Loom's own atomics notice a use of one
-    /// that was dropped.
-    fn last_owner_drops() {
-        struct Owned {
-            lock: ThinRwSem<Loom>,
-            left: UnsafeCell<u32>,
-        }
-        fn own(owned: *mut Owned) {
-            // SAFETY: the last owner drops it, and this one is still to come.
-            let is_last = unsafe {
-                (*owned).lock.write();
-                let is_last = (*owned).left.with_mut(|left| {
-                    *left -= 1;
-                    *left == 0
-                });
-                (*owned).lock.unlock_write();
-                is_last
-            };
-            if is_last {
-                // SAFETY: from a box; the other one has had the lock before.
-                drop(unsafe { Box::from_raw(owned) });
-            }
-        }
-        let model = || {
-            let owned = Owned { lock: ThinRwSem::new(Policy::DEFAULT), left: UnsafeCell::new(2) };
-            owned.lock.on_full(|_| ());
-            let owned = Box::into_raw(Box::new(owned)) as usize;
-            let other = thread::spawn(move || own(owned as *mut Owned));
-            own(owned as *mut Owned);
-            other.join().unwrap();
-        };
-        loom::model(model);
-    }
-
-    #[test]
-    fn by_its_last_owner() {
-        last_owner_drops();
-    }
-}
-
-/// Each mistake is found.
-macro_rules! controls {
-    ($($name:ident: $complaint:expr;)+) => {$(
-        #[test]
-        fn $name() {
-            assert_fails(concat!(module_path!(), "::broken::", stringify!($name)), $complaint);
-        }
-    )+};
+#[test]
+fn freed_by_its_last_owner() {
+    let inflated = || {
+        let lock = ThinRwSem::<Loom>::new(Policy::DEFAULT);
+        lock.on_full(|_| ());
+        lock
+    };
+    models::last_owner_drops(inflated, ThinRwSem::write, ThinRwSem::unlock_write);
 }
 
 controls! {

@@ -5,10 +5,12 @@
 use core::time::Duration;
 
 use loom::cell::UnsafeCell;
+use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
 use super::osq::SpinnerQueue;
+use crate::models::{self, Scene};
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
@@ -92,42 +94,45 @@ impl Guarded {
         // SAFETY: as above.
         unsafe { self.lock.unlock_read() };
     }
+}
 
-    fn visit(&self, visit: Visit) {
-        // SAFETY, for each: taken in the line before.
-        match visit {
-            Visit::Read => {
-                self.lock.read();
-                self.look();
-            }
-            Visit::ReadTimed => {
-                if self.lock.read_until(1).is_ok() {
+impl Scene for Guarded {
+    type Visit = Visit;
+
+    /// How many sections were written.
+    fn visit(&self, visit: Visit) -> u32 {
+        let taken = match visit {
+            Visit::Read => Ok(self.lock.read()),
+            Visit::ReadTimed => self.lock.read_until(1),
+            Visit::Write | Visit::WriteFair | Visit::Downgrade => Ok(self.lock.write()),
+            Visit::WriteTimed => self.lock.write_until(1),
+        };
+        if taken.is_err() {
+            return 0;
+        }
+        if let Visit::Read | Visit::ReadTimed = visit {
+            self.look();
+            return 0;
+        }
+        self.add();
+        // SAFETY: taken above, for writing.
+        unsafe {
+            match visit {
+                Visit::WriteFair => self.lock.unlock_write_fair(),
+                Visit::Downgrade => {
+                    self.lock.downgrade();
                     self.look();
                 }
-            }
-            Visit::Write => {
-                self.lock.write();
-                self.add();
-                unsafe { self.lock.unlock_write() };
-            }
-            Visit::WriteFair => {
-                self.lock.write();
-                self.add();
-                unsafe { self.lock.unlock_write_fair() };
-            }
-            Visit::WriteTimed => {
-                if self.lock.write_until(1).is_ok() {
-                    self.add();
-                    unsafe { self.lock.unlock_write() };
-                }
-            }
-            Visit::Downgrade => {
-                self.lock.write();
-                self.add();
-                unsafe { self.lock.downgrade() };
-                self.look();
+                _ => self.lock.unlock_write(),
             }
         }
+        1
+    }
+
+    fn check(&self, written: u32) {
+        assert!(self.lock.try_write());
+        // SAFETY: held for writing.
+        assert_eq!(self.value.with(|value| unsafe { *value }), written);
     }
 }
 
@@ -155,30 +160,12 @@ fn model(policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
 
 /// The same, where one side holds back at first if the policy is adaptive.
 fn model_in_favour_of(side: Kind, policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
-    loom::model(move || {
-        let guarded = Arc::new(Guarded {
-            lock: RwSem::new(Policy::published(policy)),
-            value: UnsafeCell::new(0),
-        });
-        guarded.lock.favour.set_side(side);
-        let pay = |guarded: &Guarded, visits: &[Visit]| {
-            for &visit in visits {
-                guarded.visit(visit);
-            }
-        };
-        let others: Vec<_> = threads[1..]
-            .iter()
-            .map(|&visits| {
-                let guarded = guarded.clone();
-                thread::spawn(move || pay(&guarded, visits))
-            })
-            .collect();
-        pay(&guarded, threads[0]);
-        for other in others {
-            other.join().unwrap();
-        }
-        assert!(guarded.lock.try_write());
-    });
+    let guarded = move || {
+        let lock = RwSem::new(Policy::published(policy));
+        lock.favour.set_side(side);
+        Guarded { lock, value: UnsafeCell::new(0) }
+    };
+    models::check(&Builder::new(), None, guarded, threads);
 }
 
 use Visit::{Downgrade, Read, ReadTimed, Write, WriteFair, WriteTimed};

@@ -1,0 +1,124 @@
+//! What model checks share: threads that make visits, one after the other.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::fault::{Fault, with_fault};
+
+/// A model with more interleavings than this is left there. (Loom counts in steps of 20,000.)
+const ENOUGH: usize = 20_000;
+
+/// Where threads make their visits.
+pub(crate) trait Scene: Send + Sync + 'static {
+    /// What a thread does once.
+    type Visit: Copy + Send + Sync + 'static;
+
+    /// Makes a visit, and tells how often it changed what the lock guards.
+    fn visit(&self, visit: Self::Visit) -> u32;
+
+    /// Everybody has left, and left nothing behind; what the lock guards was changed so often.
+    fn check(&self, changes: u32);
+}
+
+/// As many interleavings as are enough, unless told otherwise.
+pub(crate) fn enough() -> Builder {
+    let mut builder = Builder::new();
+    builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
+    builder
+}
+
+/// Each thread makes its visits, the model's own thread the first list, at locks that make this
+/// mistake, if any.
+pub(crate) fn check<S: Scene>(
+    builder: &Builder,
+    fault: Option<Fault>,
+    scene: impl Fn() -> S + Send + Sync + 'static,
+    threads: &'static [&'static [S::Visit]],
+) {
+    let tried = std::sync::Arc::new(AtomicUsize::new(0));
+    let trying = tried.clone();
+    let model = move || {
+        trying.fetch_add(1, Ordering::Relaxed);
+        let scene = Arc::new(scene());
+        let [here, others @ ..] = threads else { return };
+        let others: Vec<_> = others
+            .iter()
+            .map(|visits| {
+                let scene = scene.clone();
+                thread::spawn(move || visits.iter().map(|&visit| scene.visit(visit)).sum::<u32>())
+            })
+            .collect();
+        let mut changes = here.iter().map(|&visit| scene.visit(visit)).sum::<u32>();
+        for other in others {
+            changes += other.join().unwrap();
+        }
+        scene.check(changes);
+    };
+    with_fault(fault, || builder.check(model));
+    println!("{tried:?} interleavings");
+}
+
+/// Two owners of a lock, which is dropped by the last one while the other may be on its way out
+/// of `unlock`. Loom's own atomics notice a use of one that was dropped.
+pub(crate) fn last_owner_drops<L: 'static>(
+    new: impl Fn() -> L + Send + Sync + 'static,
+    lock: fn(&L),
+    unlock: unsafe fn(&L),
+) {
+    struct Owned<L> {
+        lock: L,
+        left: UnsafeCell<u32>,
+    }
+    let own = move |owned: *mut Owned<L>| {
+        // SAFETY: the last owner drops it, and this one is still to come; what is taken is given
+        // up.
+        let is_last = unsafe {
+            lock(&(*owned).lock);
+            let is_last = (*owned).left.with_mut(|left| {
+                *left -= 1;
+                *left == 0
+            });
+            unlock(&(*owned).lock);
+            is_last
+        };
+        if is_last {
+            // SAFETY: from a box; the other one has had the lock before.
+            drop(unsafe { Box::from_raw(owned) });
+        }
+    };
+    Builder::new().check(move || {
+        let owned = Owned { lock: new(), left: UnsafeCell::new(2) };
+        let owned = Box::into_raw(Box::new(owned)) as usize;
+        let other = thread::spawn(move || own(owned as *mut Owned<L>));
+        own(owned as *mut Owned<L>);
+        other.join().unwrap();
+    });
+}
+
+/// A test for each: its threads' visits, which the function takes after no fault.
+macro_rules! models {
+    ($check:ident; $($name:ident: $threads:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            $check(None, &$threads);
+        }
+    )+};
+}
+pub(crate) use models;
+
+/// A test for each that the one of its name in `broken` fails with this complaint; with `broken_`
+/// before its name, if it takes two preemptions.
+macro_rules! controls {
+    ($($name:ident: $complaint:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            let test = concat!(module_path!(), "::broken::", stringify!($name));
+            $crate::platform::loom::assert_fails(test, $complaint);
+        }
+    )+};
+}
+pub(crate) use controls;
