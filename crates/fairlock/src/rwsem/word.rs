@@ -421,7 +421,6 @@ impl<P: Platform> AtomicWord<P> {
     }
 
     /// So many readers are counted out.
-    #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) fn leave_readers(&self, count: usize, order: Ordering) {
         self.0.fetch_sub(count * READER, order);
     }

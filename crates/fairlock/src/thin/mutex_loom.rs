@@ -260,7 +260,10 @@ mod broken {
     #[test]
     #[ignore = "fails: a negative control"]
     fn takes_any_slot() {
-        check(Some(Fault::TakesAnySlot), &[&[Inflate, Lock, InflateOther, LockOther, Lock], &[TryLock, Lock]]);
+        check(
+            Some(Fault::TakesAnySlot),
+            &[&[Inflate, Lock, InflateOther, LockOther, Lock], &[TryLock, Lock]],
+        );
     }
 
     #[test]

@@ -54,15 +54,24 @@ impl<P: Platform> RwSem<P> {
 
     /// For the child of a fork, where the threads that wait for this lock, or were
     /// busy in its queue, do not exist. The holders stay; so does a reader that was
-    /// counted just then and had not queued yet.
+    /// counted just then and had not queued yet, unless a writer shows that it is none.
     #[doc(hidden)]
     pub fn forget_waiters(&mut self) {
+        self.forget_passing_readers();
         if self.is_quiet() {
             return; // and the memory stays shared with the parent
         }
         self.word.clear(Flags::QUEUE, Ordering::Relaxed);
         self.queue = LockedQueue::new();
         self.spinners = Spinners::new();
+    }
+
+    /// Readers counted beside a writer that is in are about to take that back.
+    fn forget_passing_readers(&self) {
+        let word = self.word.load(Ordering::Relaxed);
+        if word.has_writer_inside() && word.readers() > 0 {
+            self.word.leave_readers(word.readers(), Ordering::Relaxed);
+        }
     }
 
     /// Nobody is in the queue, or about to be.
@@ -81,6 +90,7 @@ mod tests {
     use super::*;
     use crate::platform::Native;
     use crate::rwsem::policy::Policy;
+    use crate::rwsem::word::Word;
 
     type Lock = RwSem<Native>;
 
@@ -135,6 +145,30 @@ mod tests {
             lock.forget_holders();
             // SAFETY: nobody else uses the lock.
             unsafe { lock.check_idle() }.unwrap();
+        });
+    }
+
+    /// A reader that comes to a written lock is counted for a moment. A fork in that moment leaves
+    /// the child with the count, and with no such reader.
+    #[test]
+    fn a_reader_that_was_passing_by_does_not_stay() {
+        for_each_policy(|mut lock| {
+            for queued in [Flags::NONE, Flags::WAITERS] {
+                lock.word.store(Word::WRITTEN.with_reader().with(queued));
+                lock.forget_waiters();
+                assert!(lock.is_write_locked());
+                // SAFETY: so the word says.
+                unsafe { lock.unlock_write() };
+                assert!(lock.try_write());
+                // SAFETY: just taken.
+                unsafe { lock.unlock_write() };
+                lock.adopt_readers(2);
+                lock.forget_waiters();
+                // SAFETY: adopted.
+                unsafe { (lock.unlock_read(), lock.unlock_read()) };
+                // SAFETY: nobody else uses it.
+                unsafe { lock.check_idle() }.unwrap();
+            }
         });
     }
 
