@@ -16,7 +16,7 @@ use crate::mutex::fairlock_mutex_t;
 /// guards has changed.
 ///
 /// First come, first notified. Whoever is notified has the mutex again when its wait
-/// returns; while the mutex is contended it gets there without being woken in between. Waits
+/// returns; it is woken, and takes the mutex like any thread that comes then. Waits
 /// do not return for no reason, and one that ends by itself or from outside has not used a
 /// notification up. Several mutexes may be waited for with the same condition variable, of
 /// batches of FAIRLOCK_BATCH_ADAPTIVE.

@@ -52,7 +52,6 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (GivesUpBlindly, "ticket:2", &[Deadlock, Remains]),
     (KicksGivenUp, "ticket:2", &[Deadlock, Remains]),
     (WithdrawsQuietly, "ticket:8", &[Deadlock]),
-    (MovesQuietly, "condvar:2", &[Deadlock, Remains]),
     (TakesNotification, "condvar:2", &[Remains]),
     (ForgetsFollowers, "condvar:2", &[Deadlock]),
     (QueuesTooLate, "condvar:2", &[Deadlock]),

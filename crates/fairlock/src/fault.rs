@@ -100,13 +100,11 @@ pub enum Fault {
     KicksGivenUp,
     /// A first in line that gives up kicks nobody.
     WithdrawsQuietly,
-    /// Nobody is told of waiters that were moved in from elsewhere.
-    MovesQuietly,
 
     // Condition variables.
     /// A waiter that gives up does not look whether it was notified meanwhile.
     TakesNotification,
-    /// Who was woken does not bring along those that were notified with it.
+    /// Who was woken does not wake those that were notified with it.
     ForgetsFollowers,
     /// A waiter lets the mutex go and then queues.
     QueuesTooLate,

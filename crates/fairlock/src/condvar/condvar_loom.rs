@@ -6,8 +6,9 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 use super::TicketCondvar;
+use crate::fault::{Fault, with_fault};
 use crate::platform::Platform;
-use crate::platform::loom::Loom;
+use crate::platform::loom::{Loom, assert_fails};
 use crate::ticket::{Fixed, TicketLock};
 use crate::wait::CancelToken;
 
@@ -118,6 +119,13 @@ fn set_then_notify_all(stage: &Stage) -> usize {
     stage.changed.notify_all()
 }
 
+fn set_and_notify_all(stage: &Stage) -> usize {
+    stage.locked(|| {
+        stage.set();
+        stage.changed.notify_all()
+    })
+}
+
 #[test]
 fn notify_under_the_mutex() {
     check([Stage::wait], set_and_notify_one);
@@ -130,12 +138,8 @@ fn notify_without_the_mutex() {
 
 #[test]
 fn two_that_wait() {
-    check([Stage::wait, Stage::wait], |stage| {
-        stage.locked(|| {
-            stage.set();
-            stage.changed.notify_all()
-        })
-    });
+    check([Stage::wait, Stage::wait], set_and_notify_all);
+    check([Stage::wait, Stage::wait], set_then_notify_all);
 }
 
 #[test]
@@ -164,4 +168,30 @@ fn a_notification_against_a_cancel() {
         stage.token.cancel();
         set_then_notify_all(stage)
     });
+}
+
+/// Each mistake is found.
+macro_rules! controls {
+    ($($name:ident: $complaint:literal, $fault:ident, $waiters:expr, $notify:expr;)+) => {
+        $(#[test]
+        fn $name() {
+            assert_fails(concat!(module_path!(), "::broken::", stringify!($name)), $complaint);
+        })+
+
+        mod broken {
+            use super::*;
+
+            $(#[test]
+            #[ignore = "fails: a negative control"]
+            fn $name() {
+                with_fault(Some(Fault::$fault), || check($waiters, $notify));
+            })+
+        }
+    };
+}
+
+controls! {
+    queues_too_late: "deadlock", QueuesTooLate, [Stage::wait], set_and_notify_one;
+    forgets_followers: "deadlock", ForgetsFollowers, [Stage::wait, Stage::wait], set_and_notify_all;
+    takes_notification: "left == right", TakesNotification, [Stage::wait_timed], set_and_notify_one;
 }

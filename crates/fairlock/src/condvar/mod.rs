@@ -6,6 +6,7 @@ mod mutex;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod typed;
 mod waiters;
+mod watch;
 
 use mutex::Mutex;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
@@ -13,3 +14,4 @@ pub use typed::*;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub use waiters::ThinCondvar;
 pub use waiters::{LockCondvar, TicketCondvar};
+pub(crate) use watch::Watch;

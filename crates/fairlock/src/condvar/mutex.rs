@@ -1,10 +1,9 @@
 //! The locks that condition variables are for.
 
 use crate::platform::Platform;
-use crate::ticket::{BatchSize, BatchedTicketLock, MovedIn, Movers, Parked, TicketLock};
+use crate::ticket::{BatchSize, BatchedTicketLock, TicketLock};
 
-/// A lock that a [`LockCondvar`](super::LockCondvar) can wait with: see `ticket::move_in` for
-/// what it has to do.
+/// A lock that a [`LockCondvar`](super::LockCondvar) can wait with.
 ///
 /// Sealed: only the locks of this crate are.
 #[doc(hidden)]
@@ -14,20 +13,13 @@ pub trait Mutex<P: Platform>: Send + Sync + 'static {
 
     fn lock(&self);
 
+    fn try_lock(&self) -> bool;
+
+    fn is_locked(&self) -> bool;
+
     /// # Safety
     /// The caller holds the lock.
     unsafe fn unlock(&self);
-
-    /// # Safety
-    /// As [`TicketLock::move_in`].
-    unsafe fn move_in(&self, movers: &mut impl Movers<P>) -> Option<MovedIn<P>>;
-
-    /// # Safety
-    /// As [`TicketLock::move_in_held`].
-    unsafe fn move_in_held(&self, movers: &mut impl Movers<P>) -> MovedIn<P>;
-
-    /// For a waiter that was moved in, and woken.
-    fn lock_moved(&self, entry: &Parked<P>);
 }
 
 /// By the type's own functions, of the same names.
@@ -39,23 +31,17 @@ macro_rules! mutex {
             <$lock>::lock(self);
         }
 
+        fn try_lock(&self) -> bool {
+            <$lock>::try_lock(self)
+        }
+
+        fn is_locked(&self) -> bool {
+            <$lock>::is_locked(self)
+        }
+
         unsafe fn unlock(&self) {
             // SAFETY: the caller's promise.
             unsafe { <$lock>::unlock(self) }
-        }
-
-        unsafe fn move_in(&self, movers: &mut impl Movers<P>) -> Option<MovedIn<P>> {
-            // SAFETY: the caller's promise.
-            unsafe { <$lock>::move_in(self, movers) }
-        }
-
-        unsafe fn move_in_held(&self, movers: &mut impl Movers<P>) -> MovedIn<P> {
-            // SAFETY: the caller's promise.
-            unsafe { <$lock>::move_in_held(self, movers) }
-        }
-
-        fn lock_moved(&self, entry: &Parked<P>) {
-            <$lock>::lock_moved(self, entry);
         }
     };
 }

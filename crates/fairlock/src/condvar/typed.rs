@@ -24,11 +24,17 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 
 /// A condition variable for [`Mutex`](crate::Mutex): first come, first notified.
 ///
-/// A thread that is notified has the mutex again when its wait returns. If the mutex is
-/// contended the thread moves to its queue without being woken, in the order of the
-/// notifications, and `notify_all` wakes one thread only: each of the others is woken when
-/// its turn has come. Waits do not end for no reason, and a wait that ends by its deadline
-/// or by a token has not used a notification up.
+/// Notifications go to threads in the order in which they began to wait. A thread that is notified
+/// is woken, and has the mutex again when its wait returns: it takes the mutex like any thread that
+/// comes then, after it has given way to the holder for 0.1 ms at most. So it may find that others
+/// took what it was notified of, and has to look (`wait_while` does). From when it queues at the
+/// mutex it is overtaken as [`Mutex`](crate::Mutex) says. Those that `notify_all` notifies are
+/// woken in eight lines: each wakes the next one when it finds the mutex free, or has it.
+///
+/// Waits do not end for no reason, and a wait that ends by its deadline
+/// or by a token has not used a notification up. A thread may stay awake for the first 30 µs
+/// of its wait, as long as notifications came within that time lately; it gives its CPU to whoever
+/// wants it.
 ///
 /// Several mutexes may be waited for with it at the same time.
 ///

@@ -1,49 +1,57 @@
 //! The condition variable without data, for any ticket lock, thin or not.
 //!
-//! Waiters queue in the order they came. A notification takes the first one out, and then
-//! it waits for the mutex:
-//!
-//! * If the mutex is held by somebody with a ticket, so contended, the waiter is *moved*: it
-//!   gets a ticket, and sleeps on in the mutex's list of parked waiters, without being woken
-//!   in order to find the mutex taken (`ticket::move_in`).
-//! * Otherwise it is *woken*, and takes the mutex like anybody else. Of several that are
-//!   notified at once one is woken: the others *follow*, which means that they sleep on, and
-//!   the one that was woken moves them once it holds the mutex.
+//! Waiters queue in the order they came. Who is notified is taken out, woken, and takes the mutex
+//! like anybody else: it is not given the mutex while it sleeps, which would take that out of use
+//! for a wake-up. Before it waits in the mutex's queue it gives way for a moment, as
+//! notifications are often sent under the mutex.
 //!
 //! | state | meaning | who leaves it |
 //! |---|---|---|
 //! | WAITING | in the queue | a holder of the queue lock |
-//! | FOLLOWS | notified; in the list of one that was woken | that one, which holds the mutex |
-//! | MOVED | notified; has a ticket, and is parked at the mutex | nobody: final |
-//! | WOKEN | notified; takes the mutex by itself | nobody: final |
+//! | NOTIFIED | taken out, and not woken yet | whoever notified it, or the one that it follows |
+//! | WOKEN | takes the mutex by itself | nobody: final |
+//!
+//! Of several that are notified at once, and wait with the same mutex, one is woken. The others
+//! *follow*: that one wakes the next [`AHEAD`], each of which wakes one more, and so on, when they
+//! find the mutex free, or else have it. So there is no herd at the mutex, and no CPU that waits for
+//! a wake-up each time.
+//!
+//! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
+//! could pay. So a waiter gives way for a moment before it sleeps, as long as that has lately been
+//! worth it (`watch`); no more of them than there are CPUs, and nobody behind one that sleeps: who
+//! stays awake comes sooner each time, and would take what the other was notified of.
 //!
 //! *No notification is lost.* A waiter queues before it lets the mutex go. One that gives up
 //! takes itself out under the queue lock; if it is not in the queue any more it was
 //! notified, and says so: what ended its wait came too late.
 //!
-//! *No wake-up is needless*, as a waiter is woken only when it was notified; and whoever was
-//! moved only when it may have the mutex. So waits do not end for no reason, and
-//! notifications are counted exactly.
+//! *No wake-up is needless*, as a waiter is woken only when it was notified. So waits do not end
+//! for no reason, and notifications are counted exactly.
 //!
-//! *Frames.* A waiter is in the frame of its wait, which is not left before it has the mutex,
-//! and so not while it is in any list. Whoever moves it lists it after it says so, and
-//! touches the mutex last, to tell the holder: by then the waiter may be awake, and have had
-//! the mutex, and free it. So it first takes the queue lock, once, under which it is moved.
+//! *Frames.* A waiter is in the frame of its wait, which is not left before it is WOKEN, or has
+//! taken itself out. So WOKEN is the last thing that is stored there. Whoever notifies does not
+//! touch the condition variable after that: who was woken may free it.
 
 use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::Mutex;
+use super::watch::WATCH_NS;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
-use crate::ticket::{Movers, Parked, TicketLock};
-use crate::wait::{CancelToken, Parker, WaitContext, WaitError};
+use crate::ticket::TicketLock;
+use crate::wait::{CancelToken, Hint, Parker, WaitContext, WaitError};
 
 const WAITING: u32 = 0;
-const FOLLOWS: u32 = 1;
-const MOVED: u32 = 2;
-const WOKEN: u32 = 3;
+const NOTIFIED: u32 = 1;
+const WOKEN: u32 = 2;
+
+/// So many of those that are notified at once are on their way to the mutex at a time, and as many
+/// have just been woken. Fewer leave CPUs idle for the time of a wake-up, again and again.
+const AHEAD: usize = 8;
+/// How long a thread that was woken gives way to whoever holds the mutex before it queues there.
+const COMPETE_NS: u64 = 100_000;
 
 /// A condition variable of [ticket locks](TicketLock) of size `S`.
 ///
@@ -71,71 +79,68 @@ unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
 unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
 struct Waiter<P: Platform, M: Mutex<P>> {
-    entry: Parked<P>,
+    parker: &'static Parker<P>,
+    /// What it waits with, for comparing.
     mutex: *const M,
     prev: Cell<*const Waiter<P, M>>,
-    /// In the queue, or among followers.
     next: Cell<*const Waiter<P, M>>,
-    /// For who is woken: those that follow, and how many.
-    followers: Cell<Chain<P, M>>,
+    /// Once notified: who follows it, the first of them, and who is woken together with it.
+    follower: Cell<*const Waiter<P, M>>,
+    beside: Cell<*const Waiter<P, M>>,
+    /// It stays awake, the how manieth in a row; zero if it sleeps.
+    awake: Hint,
     state: P::AtomicU32,
-}
-
-/// Waiters of one mutex, linked by `next`.
-struct Chain<P: Platform, M: Mutex<P>> {
-    first: *const Waiter<P, M>,
-    len: u32,
-}
-
-impl<P: Platform, M: Mutex<P>> Clone for Chain<P, M> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P: Platform, M: Mutex<P>> Copy for Chain<P, M> {}
-
-impl<P: Platform, M: Mutex<P>> Chain<P, M> {
-    const EMPTY: Self = Self { first: ptr::null(), len: 0 };
-}
-
-impl<P: Platform, M: Mutex<P>> Movers<P> for Chain<P, M> {
-    fn first(&self) -> &'static Parker<P> {
-        // SAFETY: a chain that is moved is not empty, and its waiters' frames are there.
-        unsafe { &*self.first }.entry.parker
-    }
-
-    fn len(&self) -> u32 {
-        self.len
-    }
-
-    fn next(&mut self, ticket: u32) -> *const Parked<P> {
-        // SAFETY: as above.
-        let Some(waiter) = (unsafe { self.first.as_ref() }) else { return ptr::null() };
-        self.first = waiter.next.get();
-        waiter.entry.ticket.set(ticket);
-        // Release: the ticket. Before the entry is listed: from then on it may be woken.
-        waiter.state.store(MOVED, Ordering::Release);
-        &waiter.entry
-    }
 }
 
 impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     fn new(mutex: &M) -> Self {
+        let nobody = || Cell::new(ptr::null());
         Self {
-            // A token wakes this parker; the queue lock uses the other one.
-            entry: Parked::new(0, &P::thread().parker),
+            // A token wakes this parker; the locks use the other one.
+            parker: &P::thread().parker,
             mutex,
-            prev: Cell::new(ptr::null()),
-            next: Cell::new(ptr::null()),
-            followers: Cell::new(Chain::EMPTY),
+            prev: nobody(),
+            next: nobody(),
+            follower: nobody(),
+            beside: nobody(),
+            awake: Hint::new(0),
             state: P::AtomicU32::new(WAITING),
         }
     }
 
-    /// Acquire: the ticket, and the followers.
+    /// Acquire: who follows; and what came before the notification.
     fn state(&self) -> u32 {
         self.state.load(Ordering::Acquire)
+    }
+}
+
+/// Wakes a waiter that is in no queue, and those beside it.
+///
+/// # Safety
+/// They were notified, and nobody else wakes them.
+unsafe fn wake<P: Platform, M: Mutex<P>>(mut next: *const Waiter<P, M>) {
+    // SAFETY: they stay in their frames until they are WOKEN, here.
+    while let Some(waiter) = unsafe { next.as_ref() } {
+        next = waiter.beside.get();
+        let parker = waiter.parker;
+        // Release: who follows. The frame may be gone from here on.
+        waiter.state.store(WOKEN, Ordering::Release);
+        parker.unpark();
+    }
+}
+
+/// Gives way again and again until `done`, for so long at most: whether it is.
+fn give_way<P: Platform>(bound_ns: u64, mut done: impl FnMut() -> bool) -> bool {
+    let began = P::now();
+    loop {
+        if done() {
+            return true;
+        }
+        // Loom takes a yield for a promise that somebody else must run, and its clock stands still.
+        if cfg!(fairlock_loom) || P::now().wrapping_sub(began) >= bound_ns {
+            return false;
+        }
+        P::yield_now();
     }
 }
 
@@ -262,20 +267,10 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             Some(token) => token.with_registered(P::thread(), || self.sleep(&waiter, until)),
             None => self.sleep(&waiter, until),
         };
-        if notified.is_ok() && waiter.state() == MOVED {
-            // Whoever moved it is done with the mutex then: see *Frames*.
-            self.locked(|| ());
-            mutex.lock_moved(&waiter.entry);
+        if notified.is_ok() {
+            Self::lock_again(mutex, &waiter);
         } else {
             mutex.lock();
-        }
-        let mut followers = waiter.followers.get();
-        if followers.len > 0 && !active(Fault::ForgetsFollowers) {
-            // SAFETY: taken above; they leave their frames when they have had the mutex.
-            let first = self.locked(|| unsafe { mutex.move_in_held(&mut followers) });
-            if let Some(first) = first {
-                first.unpark();
-            }
         }
         if active(Fault::TakesNotification) {
             return until.expired(P::now).map_or(notified, Err);
@@ -283,10 +278,31 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         notified
     }
 
-    /// Sleeps until moved or woken, or until the wait ends and it was not notified.
+    /// For who was woken: takes the mutex, and wakes those that follow.
+    fn lock_again(mutex: &M, waiter: &Waiter<P, M>) {
+        let mut follower = waiter.follower.get();
+        if active(Fault::ForgetsFollowers) {
+            follower = ptr::null();
+        }
+        let at_once = follower.is_null() || !mutex.is_locked();
+        if at_once {
+            // SAFETY: they follow this one only.
+            unsafe { wake(follower) };
+        }
+        if !give_way::<P>(COMPETE_NS, || mutex.try_lock()) {
+            mutex.lock();
+        }
+        if !at_once {
+            // SAFETY: as above.
+            unsafe { wake(follower) };
+        }
+    }
+
+    /// Sleeps until woken, or until the wait ends and it was not notified.
     fn sleep(&self, waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut until = until;
         let mut interrupted = None;
+        Self::watch(waiter, until);
         loop {
             match waiter.state() {
                 WAITING => {
@@ -297,15 +313,25 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                         continue;
                     }
                 }
-                // Notified: whatever ends the wait comes too late.
-                FOLLOWS => until = &WaitContext::FOREVER,
+                // Whatever ends the wait comes too late.
+                NOTIFIED => until = &WaitContext::FOREVER,
                 _ => return Ok(()),
             }
-            let outcome = waiter.entry.parker.park(until.deadline, until.interruptible);
+            let outcome = waiter.parker.park(until.deadline, until.interruptible);
             if outcome == WaitOutcome::Interrupted {
                 interrupted = Some(WaitError::Interrupted);
             }
         }
+    }
+
+    /// Stays awake for a moment, if it is to. Not where a signal is to end the wait, which would not
+    /// be noticed.
+    fn watch(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
+        if waiter.awake.load(Ordering::Relaxed) > 0 && !until.interruptible {
+            let bound = WATCH_NS.min(until.left(P::now()));
+            P::thread().watch.ended(give_way::<P>(bound, || waiter.state() == WOKEN));
+        }
+        waiter.awake.store(0, Ordering::Relaxed);
     }
 
     /// Notifies the thread that waits longest: whether there was one.
@@ -313,18 +339,10 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if !self.has_waiters() {
             return false;
         }
-        let mut wake = None;
-        let notified = self.locked(|| {
-            let Some(waiter) = self.first() else { return false };
-            self.remove(waiter);
-            waiter.next.set(ptr::null());
-            wake = self.pass(Chain { first: waiter, len: 1 });
-            true
-        });
-        if let Some(parker) = wake {
-            parker.unpark();
-        }
-        notified
+        let first = self.locked(|| self.first().map_or(ptr::null(), |first| self.take(first)));
+        // SAFETY: taken above.
+        unsafe { wake(first) };
+        !first.is_null()
     }
 
     /// Notifies all threads that wait: how many they were.
@@ -332,63 +350,53 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if !self.has_waiters() {
             return 0;
         }
-        let mut wake = None;
-        let notified = self.locked(|| self.notify_queue(&mut wake));
-        if let Some(parker) = wake {
-            parker.unpark();
-        }
+        let (mut firsts, mut notified) = (ptr::null(), 0);
+        self.locked(|| {
+            // One mutex after the other; nearly always there is one only.
+            while let Some(first) = self.first() {
+                notified += self.take_all(first);
+                first.beside.set(firsts);
+                firsts = first;
+            }
+        });
+        // SAFETY: taken above.
+        unsafe { wake(firsts) };
         notified
     }
 
-    /// Under the queue lock: notifies those that wait. One may have to be woken later.
-    fn notify_queue(&self, wake: &mut Option<&'static Parker<P>>) -> usize {
-        let mut notified = 0;
-        // One mutex after the other; nearly always there is one only.
-        while let Some(first) = self.first() {
-            let (mut last, mut len, mut next) = (None::<&Waiter<P, M>>, 0, Some(first));
-            while let Some(waiter) = next {
-                // SAFETY: in the queue, so its frame is there.
-                next = unsafe { waiter.next.get().as_ref() };
-                if waiter.mutex == first.mutex {
-                    self.remove(waiter);
-                    waiter.next.set(ptr::null());
-                    if let Some(last) = last.replace(waiter) {
-                        last.next.set(waiter);
-                    }
-                    len += 1;
-                }
-            }
-            notified += len as usize;
-            let woken = self.pass(Chain { first, len });
-            if let Some(before) = core::mem::replace(wake, woken) {
-                before.unpark();
-            }
-        }
-        notified
+    /// Under the queue lock: takes a waiter out that is notified.
+    fn take(&self, waiter: &Waiter<P, M>) -> *const Waiter<P, M> {
+        self.remove(waiter);
+        // Relaxed: read under the queue lock, or for no more than another look.
+        waiter.state.store(NOTIFIED, Ordering::Relaxed);
+        waiter
     }
 
-    /// Under the queue lock: what becomes of waiters that are notified; whom to wake then.
-    fn pass(&self, mut chain: Chain<P, M>) -> Option<&'static Parker<P>> {
-        // SAFETY: a waiter's frame is there until it takes the queue lock or is WOKEN, and
-        // with it the mutex that it waits for.
-        let first = unsafe { &*chain.first };
-        // SAFETY: as above.
-        if let Some(moved) = unsafe { (*first.mutex).move_in(&mut chain) } {
-            return moved;
-        }
-        let followers = Chain { first: first.next.get(), len: chain.len - 1 };
-        let mut next = followers.first;
-        // SAFETY: as above.
+    /// Under the queue lock: takes the first one out, and all that wait with the same mutex, which
+    /// follow it. How many they are.
+    fn take_all(&self, first: &Waiter<P, M>) -> usize {
+        let mut taken = 1;
+        // The last of each line behind the first one.
+        let mut last = [ptr::from_ref(first); AHEAD];
+        let mut next = first.next.get();
+        self.take(first);
+        // SAFETY: in the queue, so its frame is there.
         while let Some(waiter) = unsafe { next.as_ref() } {
             next = waiter.next.get();
-            // Relaxed: read under the queue lock, or for no more than another look.
-            waiter.state.store(FOLLOWS, Ordering::Relaxed);
+            if ptr::eq(waiter.mutex, first.mutex) {
+                self.take(waiter);
+                // SAFETY: notified, and not woken yet.
+                let last_of = |line: usize| unsafe { &*last[line] };
+                match taken {
+                    1 => first.follower.set(waiter),
+                    2..=AHEAD => last_of(taken - 1).beside.set(waiter),
+                    _ => last_of(taken % AHEAD).follower.set(waiter),
+                }
+                last[taken % AHEAD] = waiter;
+                taken += 1;
+            }
         }
-        first.followers.set(followers);
-        let parker = first.entry.parker;
-        // Release: the followers. Its frame may be gone from here on.
-        first.state.store(WOKEN, Ordering::Release);
-        Some(parker)
+        taken
     }
 
     fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -408,11 +416,24 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         let last = self.last.replace(waiter);
         waiter.prev.set(last);
         // SAFETY: as in `first`.
-        match unsafe { last.as_ref() } {
+        let last = unsafe { last.as_ref() };
+        waiter.awake.store(Self::stays_awake(last), Ordering::Relaxed);
+        match last {
             Some(last) => last.next.set(waiter),
             // Relaxed: see `has_waiters`.
             None => self.first.store(ptr::from_ref(waiter) as usize, Ordering::Relaxed),
         }
+    }
+
+    /// The how manieth the calling thread is that stays awake, if it does, behind this one: see
+    /// *Awake*.
+    fn stays_awake(last: Option<&Waiter<P, M>>) -> usize {
+        let before = last.map(|last| last.awake.load(Ordering::Relaxed));
+        let awake = match before {
+            Some(0) => return 0,
+            before => before.unwrap_or(0) + 1,
+        };
+        if awake <= P::cpus() && P::thread().watch.begins() { awake } else { 0 }
     }
 
     /// Takes itself out of the queue: false if it was notified.
@@ -449,5 +470,66 @@ impl<P: Platform, M: Mutex<P>> Default for LockCondvar<P, M> {
 impl<P: Platform, M: Mutex<P>> core::fmt::Debug for LockCondvar<P, M> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("LockCondvar").field("waiting", &self.has_waiters()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::platform::Native;
+    use crate::thin::ThinMutex;
+
+    type Condvar = ThinCondvar<Native>;
+
+    fn queued<'a>(
+        condvar: &Condvar,
+        mutexes: impl Iterator<Item = &'a ThinMutex<Native>>,
+    ) -> Vec<Waiter<Native, ThinMutex<Native>>> {
+        let waiters: Vec<_> = mutexes.map(Waiter::new).collect();
+        condvar.locked(|| waiters.iter().for_each(|waiter| condvar.push(waiter)));
+        waiters
+    }
+
+    #[test]
+    fn of_those_notified_at_once_few_are_woken_at_a_time_in_their_order() {
+        let (condvar, here, there) = (Condvar::new(), ThinMutex::new(), ThinMutex::new());
+        // Every tenth waits with another mutex.
+        let waiters = queued(&condvar, (0..40).map(|n| if n % 10 == 5 { &there } else { &here }));
+        assert_eq!(condvar.notify_all(), 40);
+        assert!(!condvar.has_waiters());
+        let mine: Vec<_> = (0..40).filter(|n| n % 10 != 5).collect();
+        let woken = || -> Vec<_> { (0..40).filter(|&n| waiters[n].state() == WOKEN).collect() };
+        assert_eq!(woken(), [0, 5]);
+        // SAFETY: each is woken once.
+        unsafe { wake(waiters[5].follower.get()) };
+        let theirs = || woken().into_iter().filter(|n| n % 10 == 5).count();
+        assert_eq!(theirs(), 4);
+        for (passed, &n) in mine.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { wake(waiters[n].follower.get()) };
+            let came: Vec<_> = woken().into_iter().filter(|n| n % 10 != 5).collect();
+            let expected = (passed + 1 + AHEAD).min(mine.len());
+            assert_eq!(came, mine[..expected]);
+        }
+    }
+
+    #[test]
+    fn nobody_stays_awake_behind_one_that_sleeps() {
+        let (condvar, mutex) = (Condvar::new(), ThinMutex::new());
+        let awake = |waiters: &[Waiter<_, _>]| -> Vec<_> {
+            waiters.iter().map(|waiter| waiter.awake.load(Ordering::Relaxed) > 0).collect()
+        };
+        let cpus = Native::cpus();
+        let first = queued(&condvar, core::iter::repeat_n(&mutex, cpus + 2));
+        let expected: Vec<_> = (0..cpus + 2).map(|n| n < cpus).collect();
+        assert_eq!(awake(&first), expected);
+        let next = queued(&condvar, core::iter::repeat_n(&mutex, 1));
+        assert_eq!(awake(&next), [false]);
+        condvar.notify_all();
+        let alone = queued(&condvar, core::iter::repeat_n(&mutex, 1));
+        assert_eq!(awake(&alone), [true]);
+        condvar.notify_all();
     }
 }

@@ -30,7 +30,7 @@ use super::pool::Full;
 use super::slot::Slot;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::ticket::{MovedIn, Movers, Parked, Solo, TicketLock, stand_back};
+use crate::ticket::{Solo, TicketLock, stand_back};
 use crate::wait::{CancelToken, Parker, WaitContext, WaitError};
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
@@ -469,73 +469,6 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[inline(always)]
     fn place(&self) -> u32 {
         self.place.load(Ordering::Acquire)
-    }
-}
-
-/// For condition variables: see `ticket::move_in`.
-impl<P: PooledPlatform> ThinMutex<P> {
-    /// As [`TicketLock::move_in`]. Where nobody waits they have to come by themselves.
-    ///
-    /// # Safety
-    /// As there.
-    pub(crate) unsafe fn move_in(&self, movers: &mut impl Movers<P>) -> Option<MovedIn<P>> {
-        let place = self.place();
-        if place == 0 {
-            return None;
-        }
-        let slot = self.slot(place);
-        // If it is closed nobody waits.
-        let _pin = slot.pin()?;
-        if self.place() != place {
-            return None;
-        }
-        // SAFETY: the caller's promise. Their tickets keep the slot with the lock.
-        unsafe { slot.full.lock.move_in(movers) }
-    }
-
-    /// As [`TicketLock::move_in_held`].
-    ///
-    /// # Safety
-    /// As there.
-    pub(crate) unsafe fn move_in_held(&self, movers: &mut impl Movers<P>) -> MovedIn<P> {
-        loop {
-            let place = self.place();
-            let slot = match place {
-                0 => {
-                    let Some(slot) = self.inflate(false) else { continue };
-                    // Nobody waits for that: it was inflated just now, by the caller.
-                    self.solo.leave();
-                    slot
-                }
-                _ => self.slot(place),
-            };
-            let FullMutex { lock, follows, .. } = &slot.full;
-            if follows.get() {
-                // The caller holds the thin lock. Who waits for it has the full one, if it has
-                // not given up.
-                // SAFETY: the caller's promise; the slot stays while it is waited for.
-                if let Some(moved) = unsafe { lock.move_in(movers) } {
-                    return moved;
-                }
-                if !lock.try_lock() {
-                    P::pause();
-                    continue;
-                }
-                follows.set(false);
-                self.leave_thin();
-            }
-            // SAFETY: the caller holds it.
-            return unsafe { lock.move_in_held(movers) };
-        }
-    }
-
-    /// As [`TicketLock::lock_moved`].
-    pub(crate) fn lock_moved(&self, entry: &Parked<P>) {
-        // Its ticket keeps the slot with the lock.
-        let slot = self.slot(self.place());
-        slot.full.lock.lock_moved(entry);
-        let taken = self.follow(slot, &WaitContext::FOREVER);
-        debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 }
 

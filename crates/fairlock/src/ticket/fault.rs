@@ -24,8 +24,6 @@ pub enum Fault {
     GivesUpBlindly,
     /// A first in line that gives up kicks nobody.
     WithdrawsQuietly,
-    /// Nobody is told of waiters that were moved in from elsewhere.
-    MovesQuietly,
 }
 
 /// `Fixed<BATCH>` with the mistake number `FAULT`.
@@ -48,7 +46,6 @@ impl<const BATCH: u32, const FAULT: usize> BatchSize for Broken<BATCH, FAULT> {
         Fault::GivesUpQuietly,
         Fault::GivesUpBlindly,
         Fault::WithdrawsQuietly,
-        Fault::MovesQuietly,
     ][FAULT];
 
     fn pace(pace: &mut (), word: u64, now: impl Fn() -> u64) -> Step {

@@ -49,7 +49,6 @@ mod fault;
 #[cfg(feature = "alloc")]
 mod give_up;
 mod lock;
-mod move_in;
 mod park;
 #[cfg(any(feature = "std", fairlock_loom))]
 mod pooled;
@@ -63,8 +62,6 @@ pub use batch::{Adaptive, BatchSize, Fixed};
 #[cfg(feature = "alloc")]
 pub(crate) use give_up::Places;
 pub use lock::TicketLock;
-pub(crate) use move_in::{MovedIn, Movers};
-pub(crate) use park::Parked;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use solo::Solo;
 #[cfg(any(feature = "std", fairlock_loom))]

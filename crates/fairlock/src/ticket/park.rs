@@ -40,12 +40,11 @@ use crate::wait::Parker;
 /// | BURIED | the same, and nobody will wait with this ticket | the holder, which takes it out |
 ///
 /// OUT is the last thing anybody but the waiter writes here.
-#[doc(hidden)]
-pub struct Parked<P: Platform> {
+pub(super) struct Parked<P: Platform> {
     /// Set by the waiter while the entry is OUT.
-    pub(crate) ticket: Cell<u32>,
+    pub(super) ticket: Cell<u32>,
     /// Where the waiter sleeps.
-    pub(crate) parker: &'static Parker<P>,
+    pub(super) parker: &'static Parker<P>,
     /// Sleeps on a timer: need not be kicked while the batch is open.
     naps: Cell<bool>,
     next: Cell<*const Parked<P>>,
@@ -59,7 +58,7 @@ const GIVEN_UP: u32 = 2;
 const BURIED: u32 = 3;
 
 impl<P: Platform> Parked<P> {
-    pub(crate) fn new(ticket: u32, parker: &'static Parker<P>) -> Self {
+    pub(super) fn new(ticket: u32, parker: &'static Parker<P>) -> Self {
         Self {
             ticket: Cell::new(ticket),
             parker,

@@ -185,24 +185,7 @@ impl Word {
 
     #[inline]
     pub(super) fn with_ticket(self) -> Self {
-        self.with_tickets(1)
-    }
-
-    #[inline]
-    pub(super) fn with_tickets(self, tickets: u32) -> Self {
-        Self(self.0.wrapping_add(u64::from(tickets) << TAIL_SHIFT))
-    }
-
-    /// The same once the holder has a ticket and needs nobody's leave.
-    #[inline]
-    pub(super) fn serving(self) -> Self {
-        Self(self.0 | SERVING)
-    }
-
-    /// The ticket after `ticket`.
-    #[inline]
-    pub(super) fn ticket_after(ticket: u32) -> u32 {
-        (ticket + 1) % TICKETS
+        Self(self.0.wrapping_add(Self::TICKET))
     }
 
     #[inline]
@@ -301,7 +284,7 @@ mod tests {
                 word = word.with_inbox();
             }
             if self.serving {
-                word = word.serving();
+                word = Word(word.0 | SERVING);
             }
             word
         }

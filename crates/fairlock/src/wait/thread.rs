@@ -27,6 +27,8 @@ pub struct Thread<P: Platform> {
     pub(crate) gives_way: Cell<usize>,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
+    /// Whether it stays awake for notifications.
+    pub(crate) watch: crate::condvar::Watch,
     /// The wait that it gave up last.
     pub(crate) given_up: GivenUp,
     /// Where it waits for ticket locks, if that may end.
@@ -44,8 +46,8 @@ pub struct Thread<P: Platform> {
 }
 
 // SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
-// `contended`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the record's own
-// thread only.
+// `contended`, `watch`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the
+// record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -60,6 +62,7 @@ impl<P: Platform> Thread<P> {
             steals: StealClock::new(),
             gives_way: Cell::new(0),
             contended: Cell::new(0),
+            watch: crate::condvar::Watch::new(),
             given_up: GivenUp::new(),
             #[cfg(feature = "alloc")]
             places: crate::ticket::Places::new(),
@@ -138,8 +141,7 @@ pub(crate) fn this_cpu<P: Platform>() -> usize {
 }
 
 /// Where a thread sleeps: a binary semaphore.
-#[doc(hidden)]
-pub struct Parker<P: Platform> {
+pub(crate) struct Parker<P: Platform> {
     word: P::AtomicU32,
 }
 

@@ -1,0 +1,71 @@
+//! Whether a thread that waits for a notification had better stay awake for a moment.
+
+use core::cell::Cell;
+
+/// How long a thread stays awake: a few times what a wake-up costs.
+pub(super) const WATCH_NS: u64 = 30_000;
+/// Of so many waits one is watched at least.
+const MOST_SKIPPED: u32 = 63;
+
+/// What a thread remembers of its last waits, for whichever condition variables.
+pub(crate) struct Watch {
+    /// So many waits are not watched, since the last ones were in vain.
+    skips: Cell<u32>,
+    /// How many are left of those.
+    left: Cell<u32>,
+}
+
+impl Watch {
+    pub(crate) const fn new() -> Self {
+        Self { skips: Cell::new(0), left: Cell::new(0) }
+    }
+
+    /// A wait begins: whether to stay awake at first.
+    pub(super) fn begins(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    /// It did, and whether the notification came.
+    pub(super) fn ended(&self, came: bool) {
+        let skips = if came { 0 } else { (2 * self.skips.get() + 1).min(MOST_SKIPPED) };
+        self.skips.set(skips);
+        // The first time in vain may be chance.
+        self.left.set(skips / 2);
+    }
+}
+
+#[cfg(all(test, not(fairlock_loom)))]
+mod tests {
+    use super::*;
+
+    fn watched(watch: &Watch, waits: usize, came: bool) -> usize {
+        (0..waits)
+            .filter(|_| {
+                let watched = watch.begins();
+                if watched {
+                    watch.ended(came);
+                }
+                watched
+            })
+            .count()
+    }
+
+    #[test]
+    fn waits_are_watched_as_long_as_that_pays() {
+        let watch = Watch::new();
+        assert_eq!(watched(&watch, 100, true), 100);
+        assert!(watched(&watch, 1_000, false) < 50);
+        // Pays again: noticed within so many waits.
+        watched(&watch, MOST_SKIPPED as usize, true);
+        assert_eq!(watched(&watch, 100, true), 100);
+    }
+
+    #[test]
+    fn one_in_vain_is_no_reason_to_stop() {
+        let watch = Watch::new();
+        watched(&watch, 1, false);
+        assert!(watch.begins());
+    }
+}
