@@ -155,9 +155,9 @@ struct timespec;
 #define FAIRLOCK_READER_SPIN_ALWAYS 4
 
 /**
- * Batch size: as large as pays.
+ * No batches, but turns.
  */
-#define FAIRLOCK_BATCH_ADAPTIVE 0
+#define FAIRLOCK_BATCH_NONE 0
 
 /**
  * Preset: a range that waits may be overtaken for 4 ms; nearly the speed of an unfair lock.
@@ -246,11 +246,11 @@ typedef struct fairlock_events_t {
 /**
  * A mutex: one holder.
  *
- * Tickets come in batches: batches are served in order, and within the one whose turn it
- * is, whoever runs goes first. So a waiter is overtaken by at most as many later ones as a
- * batch has, and a thread that does not run keeps nobody waiting. With adaptive batches
- * (the default) a batch lasts a few milliseconds; the other sizes are 1 (a ticket lock), 4
- * and 8. A mutex may be released by another thread than took it. Who gives up waiting is
+ * By default waits are bounded as those for a fairlock_rwlock_t that is only written: whoever
+ * runs may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
+ * in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the one
+ * whose turn it is, whoever runs goes first. So a waiter is overtaken by at most as many later
+ * ones as a batch has, and a thread that does not run keeps nobody waiting. A mutex may be released by another thread than took it. Who gives up waiting is
  * skipped, and has its turn all the same if it comes again before that. Locking a mutex that
  * the thread holds blocks for ever.
  */
@@ -268,7 +268,7 @@ typedef struct fairlock_mutex_t {
  * returns; it is woken, and takes the mutex like any thread that comes then. Waits
  * do not return for no reason, and one that ends by itself or from outside has not used a
  * notification up. Several mutexes may be waited for with the same condition variable, of
- * batches of FAIRLOCK_BATCH_ADAPTIVE.
+ * FAIRLOCK_BATCH_NONE.
  */
 typedef struct fairlock_cond_t {
   uint32_t mark;
@@ -716,7 +716,7 @@ int fairlock_rwlock_set_events(struct fairlock_rwlock_t *lock,
 FAIRLOCK_NOTHROW;
 
 /**
- * Makes `*mutex` a free mutex with batches of this size: FAIRLOCK_BATCH_ADAPTIVE, 1, 4 or
+ * Makes `*mutex` a free mutex with batches of this size: FAIRLOCK_BATCH_NONE, 1, 4 or
  * 8. Not needed for one that was initialised statically, or is zero.
  *
  * * 0: `*mutex` is a mutex, whatever it was before.
@@ -729,7 +729,7 @@ FAIRLOCK_NOTHROW;
 
 /**
  * Ends the use of a mutex. Every later call with it returns EINVAL, until it is
- * initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+ * initialised again. One that is just forgotten keeps what it has of the library's: 768 bytes,
  * if threads have waited for it lately, or if it was used and has batches of a fixed size.
  * Otherwise nothing.
  *
@@ -740,7 +740,7 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_mutex_destroy(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
- * Gives back what the mutex has of the library's because threads have waited for it: 128 bytes,
+ * Gives back what the mutex has of the library's because threads have waited for it: 768 bytes,
  * which it gives back by itself after some use that nobody waits for. The mutex stays what it
  * is; others may use it meanwhile.
  *
@@ -762,7 +762,7 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_mutex_lock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
- * Takes the mutex if that needs no waiting, and overtakes nobody of an earlier batch. May
+ * Takes the mutex if that needs no waiting, and overtakes nobody whose turn it is. May
  * fail when another thread is just doing the same.
  *
  * * 0: the caller holds the mutex.
@@ -825,8 +825,8 @@ FAIRLOCK_NOTHROW;
 FAIRLOCK_API int fairlock_mutex_unlock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
 
 /**
- * Gives up the mutex; if others wait for it now, those of their batch have it before anyone
- * who comes later, the caller included. That ends the batch early.
+ * Gives up the mutex; if others wait for it now, the one whose turn it is, or those of their
+ * batch, have it before anyone who comes later, the caller included.
  *
  * * 0: the caller has given it up.
  * * EPERM: nobody holds it. That it is somebody else who does is not noticed.
@@ -1444,7 +1444,7 @@ FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOC
  * initialised statically. Zero bytes are the same as those without a preset. */
 #define FAIRLOCK_RWLOCK_INIT FAIRLOCK_RWLOCK_INIT_POLICY(FAIRLOCK_DEFAULT)
 #define FAIRLOCK_RWLOCK_INIT_POLICY(preset) {0, (preset), {0}}
-#define FAIRLOCK_MUTEX_INIT FAIRLOCK_MUTEX_INIT_BATCH(FAIRLOCK_BATCH_ADAPTIVE)
+#define FAIRLOCK_MUTEX_INIT FAIRLOCK_MUTEX_INIT_BATCH(FAIRLOCK_BATCH_NONE)
 #define FAIRLOCK_MUTEX_INIT_BATCH(size) {0, (size), {0}}
 #define FAIRLOCK_COND_INIT {0, 0, {0}}
 #define FAIRLOCK_RANGE_LOCK_INIT FAIRLOCK_RANGE_LOCK_INIT_POLICY(FAIRLOCK_RANGE_DEFAULT)

@@ -313,7 +313,7 @@ inline std::shared_lock<shared_mutex> downgrade(std::unique_lock<shared_mutex> &
     return std::shared_lock<shared_mutex>(*mutex, std::adopt_lock);
 }
 
-/* A mutex: TimedLockable. Batches of tickets as large as pays, or of 1, 4 or 8. */
+/* A mutex: TimedLockable. Bounded as the reader/writer lock, or by batches of 1, 4 or 8. */
 class mutex {
     auto until() noexcept {
         return [this](int clock, std::timespec const *deadline) {
@@ -436,7 +436,7 @@ using recursive_timed_mutex = recursive_mutex;
 
 /* As std::condition_variable, for std::unique_lock<fairlock::mutex>: first come, first
  * notified. A wait does not return for no reason, and one that ends otherwise has not used a
- * notification up. The mutex has batches as large as pays. All calls must have returned before
+ * notification up. The mutex has no batches. All calls must have returned before
  * it is destroyed. */
 class condition_variable {
     auto until(mutex &mutex) noexcept {

@@ -19,7 +19,7 @@ use crate::mutex::fairlock_mutex_t;
 /// returns; it is woken, and takes the mutex like any thread that comes then. Waits
 /// do not return for no reason, and one that ends by itself or from outside has not used a
 /// notification up. Several mutexes may be waited for with the same condition variable, of
-/// batches of FAIRLOCK_BATCH_ADAPTIVE.
+/// FAIRLOCK_BATCH_NONE.
 #[repr(C)]
 pub struct fairlock_cond_t {
     mark: u32,
@@ -219,7 +219,7 @@ unsafe fn with(
     // SAFETY: the caller's promise.
     let both = unsafe { home::get(cond).and_then(|cond| Ok((cond, home::get(mutex)?))) };
     status(both.and_then(|(cond, mutex)| {
-        let mutex = mutex.adaptive().ok_or(Errno::UNSUPPORTED)?;
+        let mutex = mutex.thin().ok_or(Errno::UNSUPPORTED)?;
         not_held_unless(mutex.is_locked())?;
         wait(cond, mutex)
     }))

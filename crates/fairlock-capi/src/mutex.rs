@@ -1,4 +1,4 @@
-//! The mutex: a ticket lock whose tickets come in batches.
+//! The mutex: bounded as the reader/writer lock, or a ticket lock whose tickets come in batches.
 
 use fairlock::platform::Native;
 use fairlock::thin::ThinMutex;
@@ -10,16 +10,16 @@ use crate::deadline::{Deadline, end};
 use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::home::{self, Home};
 
-/// Batch size: as large as pays.
-pub const FAIRLOCK_BATCH_ADAPTIVE: u32 = 0;
+/// No batches, but turns.
+pub const FAIRLOCK_BATCH_NONE: u32 = 0;
 
 /// A mutex: one holder.
 ///
-/// Tickets come in batches: batches are served in order, and within the one whose turn it
-/// is, whoever runs goes first. So a waiter is overtaken by at most as many later ones as a
-/// batch has, and a thread that does not run keeps nobody waiting. With adaptive batches
-/// (the default) a batch lasts a few milliseconds; the other sizes are 1 (a ticket lock), 4
-/// and 8. A mutex may be released by another thread than took it. Who gives up waiting is
+/// By default waits are bounded as those for a fairlock_rwlock_t that is only written: whoever
+/// runs may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
+/// in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the one
+/// whose turn it is, whoever runs goes first. So a waiter is overtaken by at most as many later
+/// ones as a batch has, and a thread that does not run keeps nobody waiting. A mutex may be released by another thread than took it. Who gives up waiting is
 /// skipped, and has its turn all the same if it comes again before that. Locking a mutex that
 /// the thread holds blocks for ever.
 #[repr(C)]
@@ -30,7 +30,7 @@ pub struct fairlock_mutex_t {
 }
 
 pub(crate) enum Mutex {
-    Adaptive(ThinMutex<Native>),
+    Thin(ThinMutex<Native>),
     /// Full ones, for which there is no room.
     Fixed(Box<Fixed>),
 }
@@ -50,7 +50,7 @@ unsafe impl Home for fairlock_mutex_t {
     fn preset(batch: u32) -> Option<Mutex> {
         let fixed = |lock| Mutex::Fixed(Box::new(lock));
         Some(match batch {
-            FAIRLOCK_BATCH_ADAPTIVE => Mutex::Adaptive(ThinMutex::new_const()),
+            FAIRLOCK_BATCH_NONE => Mutex::Thin(ThinMutex::new_const()),
             1 => fixed(Fixed::One(BatchedTicketLock::new_const())),
             4 => fixed(Fixed::Four(BatchedTicketLock::new_const())),
             8 => fixed(Fixed::Eight(BatchedTicketLock::new_const())),
@@ -74,7 +74,7 @@ macro_rules! each {
 macro_rules! any {
     ($mutex:expr, $lock:ident => $do:expr) => {
         match $mutex {
-            Mutex::Adaptive($lock) => $do,
+            Mutex::Thin($lock) => $do,
             Mutex::Fixed(fixed) => each!(&**fixed, $lock => $do),
         }
     };
@@ -85,7 +85,7 @@ impl Mutex {
     #[inline(always)]
     fn lock(&self) -> Result<(), Errno> {
         match self {
-            Self::Adaptive(lock) => lock.lock(),
+            Self::Thin(lock) => lock.lock(),
             Self::Fixed(fixed) => fixed.lock(),
         }
         Ok(())
@@ -99,7 +99,7 @@ impl Mutex {
     #[inline(always)]
     fn unlock(&self) -> Result<(), Errno> {
         match self {
-            Self::Adaptive(lock) => {
+            Self::Thin(lock) => {
                 not_held_unless(lock.is_locked())?;
                 // SAFETY: held; by the caller, or else as the caller's mistake.
                 unsafe { lock.unlock() }
@@ -109,7 +109,7 @@ impl Mutex {
         }
     }
 
-    /// The same for those that wait, as far as the batch goes, before anyone who comes later.
+    /// The same for those whose turn it is, before anyone who comes later.
     fn unlock_fair(&self) -> Result<(), Errno> {
         not_held_unless(self.is_locked())?;
         // SAFETY: held; by the caller, or else as the caller's mistake.
@@ -126,9 +126,9 @@ impl Mutex {
     }
 
     /// What a condition variable can wait with.
-    pub(crate) fn adaptive(&self) -> Option<&ThinMutex<Native>> {
+    pub(crate) fn thin(&self) -> Option<&ThinMutex<Native>> {
         match self {
-            Self::Adaptive(lock) => Some(lock),
+            Self::Thin(lock) => Some(lock),
             Self::Fixed(_) => None,
         }
     }
@@ -154,7 +154,7 @@ impl Fixed {
     }
 }
 
-/// Makes `*mutex` a free mutex with batches of this size: FAIRLOCK_BATCH_ADAPTIVE, 1, 4 or
+/// Makes `*mutex` a free mutex with batches of this size: FAIRLOCK_BATCH_NONE, 1, 4 or
 /// 8. Not needed for one that was initialised statically, or is zero.
 ///
 /// * 0: `*mutex` is a mutex, whatever it was before.
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn fairlock_mutex_init(mutex: *mut fairlock_mutex_t, batch
 }
 
 /// Ends the use of a mutex. Every later call with it returns EINVAL, until it is
-/// initialised again. One that is just forgotten keeps what it has of the library's: 128 bytes,
+/// initialised again. One that is just forgotten keeps what it has of the library's: 768 bytes,
 /// if threads have waited for it lately, or if it was used and has batches of a fixed size.
 /// Otherwise nothing.
 ///
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) ->
     status(unsafe { home::destroy(mutex, |mutex| !mutex.is_locked() && !mutex.is_contended()) })
 }
 
-/// Gives back what the mutex has of the library's because threads have waited for it: 128 bytes,
+/// Gives back what the mutex has of the library's because threads have waited for it: 768 bytes,
 /// which it gives back by itself after some use that nobody waits for. The mutex stays what it
 /// is; others may use it meanwhile.
 ///
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn fairlock_mutex_destroy(mutex: *mut fairlock_mutex_t) ->
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_trim(mutex: *mut fairlock_mutex_t) -> c_int {
-    let trim = |mutex: &Mutex| busy_unless(mutex.adaptive().ok_or(Errno::UNSUPPORTED)?.trim());
+    let trim = |mutex: &Mutex| busy_unless(mutex.thin().ok_or(Errno::UNSUPPORTED)?.trim());
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::unless_zero(mutex, trim) })
 }
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock(mutex: *mut fairlock_mutex_t) -> c_
     unsafe { home::with(mutex, Mutex::lock) }
 }
 
-/// Takes the mutex if that needs no waiting, and overtakes nobody of an earlier batch. May
+/// Takes the mutex if that needs no waiting, and overtakes nobody whose turn it is. May
 /// fail when another thread is just doing the same.
 ///
 /// * 0: the caller holds the mutex.
@@ -290,8 +290,8 @@ pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> 
     unsafe { home::with(mutex, Mutex::unlock) }
 }
 
-/// Gives up the mutex; if others wait for it now, those of their batch have it before anyone
-/// who comes later, the caller included. That ends the batch early.
+/// Gives up the mutex; if others wait for it now, the one whose turn it is, or those of their
+/// batch, have it before anyone who comes later, the caller included.
 ///
 /// * 0: the caller has given it up.
 /// * EPERM: nobody holds it. That it is somebody else who does is not noticed.

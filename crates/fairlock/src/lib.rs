@@ -10,7 +10,7 @@
 //! | lock | what it is | choose it when |
 //! |---|---|---|
 //! | [`RwLock<T>`](RwLock) | readers together or one writer alone; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | many read and some write, or waits must be bounded or ended |
-//! | [`Mutex<T>`](Mutex) | one holder; tickets in batches as large as pays | everybody writes |
+//! | [`Mutex<T>`](Mutex) | one holder; waits are bounded in the same way | everybody writes |
 //! | [`Condvar`] | the condition variable of `Mutex`; first come, first notified | threads wait for what others do |
 //! | [`ReentrantMutex<T>`](ReentrantMutex) | one thread, which may lock it again; gives shared access | functions that lock call each other |
 //! | [`Once`] | a function is called once; whoever asks meanwhile waits | something is set up on first use |
@@ -54,7 +54,7 @@
 //!   switch per acquisition; it works here as well, for the one release that
 //!   needs it.
 //! * These locks keep beside their word what they know of turns and queue. An `RwLock` and a
-//!   `Mutex` do so only while threads wait, in 640 and 128 bytes that come from a pool and go
+//!   `Mutex` do so only while threads wait, in 640 and 768 bytes that come from a pool and go
 //!   back to it.
 //!
 //! | on 64-bit targets | bytes |

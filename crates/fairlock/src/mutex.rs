@@ -14,8 +14,7 @@ use crate::wait::{WaitContext, WaitError};
 /// The raw mutex: a [`ThinMutex`] on this platform. 8 bytes.
 ///
 /// It implements `lock_api`'s `RawMutex`, `RawMutexTimed` and `RawMutexFair`: after a fair
-/// release those that wait already, as far as their batch goes, have the lock before anyone
-/// who comes later.
+/// release the waiter whose turn it is has the lock before anyone who comes later.
 #[derive(Debug)]
 pub struct RawMutex(ThinMutex<Native>);
 
@@ -26,20 +25,18 @@ const _: () = assert!(size_of::<RawMutex>() == 8);
 ///
 /// # Fairness
 ///
-/// Waiters take tickets, and tickets form batches: a batch is served before any later one, in
-/// any order among themselves. So a waiter is overtaken by at most 65,535 later ones, in
-/// practice by as many as take the lock in the 6 milliseconds that a batch may last, and in about as long again as the system kept the waiter from running; see
-/// [`AdaptiveTicketLock`](crate::ticket::AdaptiveTicketLock) for how the lock finds the size of its batches. The bound counts from the
-/// moment the waiter takes its ticket. A thread that has met another thread at this mutex
-/// twice within a microsecond stands back for 16 microseconds before it takes one, once in
-/// each wait: what the mutex guards then stays in one CPU's caches for a while.
+/// As of an [`RwLock`](crate::RwLock) that is only written, with the default policy: nobody sleeps
+/// at a free lock, whoever runs may take a free one for a while, and then it goes to the queue, in
+/// order of arrival. A wait is at most the sum of (*tenure* + *handoff*) over those ahead, and
+/// whatever time holders spend in their last sections; [`MutexExt::planned_wait_ns`] tells it. It
+/// counts from the moment the thread is queued, and holds for one that waits in a loop of timed
+/// attempts, too, if it does not stay away for longer than it has waited. A thread that has met
+/// another at a mutex within the last microsecond stands back for 16 microseconds before it
+/// queues, once in each wait, if nobody is queued: what the mutex guards then stays in one CPU's
+/// caches for a while.
 ///
-/// A waiter that gives up is skipped, and its ticket still counts in its batch: nobody is
-/// overtaken by more for it. A thread that comes again before its turn has come still has it,
-/// so short attempts in a loop come to the lock like one long wait, if there is next to no
-/// time between them.
-///
-/// Not promised: any order among those that wait at the same time, and priority inheritance.
+/// Not promised: order among threads that are not queued yet, equal shares, and priority
+/// inheritance.
 ///
 /// # Blocking
 ///
@@ -65,10 +62,14 @@ pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
 impl RawMutex {
-    /// Whether a thread waits for the lock, or has given up since the lock was last
-    /// released.
+    /// Whether a thread waits for the lock.
     pub fn is_contended(&self) -> bool {
         self.0.is_contended()
+    }
+
+    /// As [`MutexExt::planned_wait_ns`].
+    pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
+        self.0.planned_wait_ns(waiters_ahead)
     }
 
     /// Whether the lock has a full one of the pool at this instant.
@@ -205,6 +206,11 @@ pub trait MutexExt<T: ?Sized> {
     /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
     /// before and the lock cannot be had without waiting.
     fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError>;
+
+    /// The longest wait, in nanoseconds, that is planned for a thread that is queued behind so many
+    /// others: from what the lock has measured so far, and without what holders spend in their
+    /// last sections. As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
 }
 
 impl<T: ?Sized> MutexExt<T> for Mutex<T> {
@@ -222,6 +228,11 @@ impl<T: ?Sized> MutexExt<T> for Mutex<T> {
 
     fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError> {
         guard(self, |raw| raw.lock_within(&WaitContext::cancellable(token)))
+    }
+
+    fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
+        // SAFETY: a look releases nothing.
+        unsafe { self.raw() }.planned_wait_ns(waiters_ahead)
     }
 }
 

@@ -36,7 +36,7 @@ static void unlock(struct counted *object, int kind) {
 }
 
 static void make(int kind) {
-    static const uint32_t batches[] = {FAIRLOCK_BATCH_ADAPTIVE, 1, 4, 8};
+    static const uint32_t batches[] = {FAIRLOCK_BATCH_NONE, 1, 4, 8};
     counted = mmap(NULL, sizeof *counted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                    -1, 0);
     CHECK(counted != MAP_FAILED);

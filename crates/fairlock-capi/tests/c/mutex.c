@@ -41,7 +41,7 @@ static void every_way_to_make_one(void) {
     CHECK(heap != NULL);
     use(heap);
     free(heap);
-    const uint32_t sizes[] = {FAIRLOCK_BATCH_ADAPTIVE, 1, 4, 8};
+    const uint32_t sizes[] = {FAIRLOCK_BATCH_NONE, 1, 4, 8};
     for (int i = 0; i < 4; i++) {
         fairlock_mutex_t local = FAIRLOCK_MUTEX_INIT_BATCH(sizes[i]);
         GIVES(i == 0 ? 0 : ENOTSUP, fairlock_mutex_trim(&local));
@@ -140,7 +140,7 @@ static void one_that_is_waited_for_says_so(void) {
 static int lock_interruptible(void *mutex) { return fairlock_mutex_lock_interruptible(mutex); }
 
 static void a_signal_ends_an_interruptible_wait(void) {
-    GIVES(0, fairlock_mutex_init(&held, FAIRLOCK_BATCH_ADAPTIVE));
+    GIVES(0, fairlock_mutex_init(&held, FAIRLOCK_BATCH_NONE));
     GIVES(0, fairlock_mutex_lock(&held));
     GIVES(EINTR, with_signals(lock_interruptible, &held));
     GIVES(0, fairlock_mutex_unlock(&held));

@@ -32,7 +32,6 @@ use loom::sync::{Condvar, Mutex};
 use super::{Atomic, Platform, PooledPlatform, WaitOutcome, forward_atomic};
 use crate::rwsem::RwSem;
 use crate::thin::{FullMutex, Slots};
-use crate::ticket::Fixed;
 use crate::wait::Thread;
 
 /// The platform of a model check.
@@ -64,8 +63,6 @@ loom::lazy_static! {
 
 // SAFETY: one pool a model, and all of a model's locks are in it.
 unsafe impl PooledPlatform for Loom {
-    type Batches = Fixed<8>;
-
     fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
         &RWSEM_SLOTS
     }

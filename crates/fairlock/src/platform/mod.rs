@@ -167,9 +167,6 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 /// [`thread_hint`](Platform::thread_hint) zero or the address of the calling thread's record.
 #[cfg(any(feature = "std", fairlock_loom))]
 pub unsafe trait PooledPlatform: Platform {
-    /// The batches of [`ThinMutex`](crate::thin::ThinMutex).
-    type Batches: crate::ticket::BatchSize;
-
     /// The pool of [`ThinRwSem`](crate::thin::ThinRwSem).
     fn rwsem_slots() -> &'static crate::thin::Slots<Self, crate::rwsem::RwSem<Self>>;
 
@@ -265,8 +262,6 @@ macro_rules! pools {
     ($platform:ty) => {
         // SAFETY: it is one.
         unsafe impl $crate::platform::PooledPlatform for $platform {
-            type Batches = $crate::ticket::Adaptive<65_536>;
-
             #[inline(always)]
             fn rwsem_slots() -> &'static $crate::thin::Slots<Self, $crate::rwsem::RwSem<Self>> {
                 static SLOTS: $crate::thin::Slots<$platform, $crate::rwsem::RwSem<$platform>> =

@@ -1,11 +1,12 @@
 //! The mutex of eight bytes.
 //!
 //! Two words of four bytes: `solo` says who holds the thin lock, as in a ticket lock
-//! (`ticket::solo`); `place` is zero while the lock is thin, and else where its full one is. An
-//! uncontended lock is one read-modify-write of `solo`, and its release a plain store.
+//! (`ticket::solo`); `place` is zero while the lock is thin, and else where its full one is: an
+//! [`RwSem`] that is only written. An uncontended lock is one read-modify-write of `solo`, and
+//! its release a plain store.
 //!
 //! ```text
-//! thin holder                          first in line, with the full lock
+//! thin holder                          who has the full lock
 //!   solo: FREE -> HELD   (RMW)           place: 0 -> slot   (RMW)
 //!   place is 0? else leave               solo is FREE?      (RMW) else wait for it
 //! ```
@@ -30,14 +31,14 @@ use super::pool::Full;
 use super::slot::Slot;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::ticket::{Solo, TicketLock, stand_back};
+use crate::rwsem::{Policy, RwSem};
+use crate::ticket::{Solo, stand_back};
 use crate::wait::{CancelToken, Parker, WaitContext, WaitError};
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
-/// It is an [`AdaptiveTicketLock`](crate::ticket::AdaptiveTicketLock) while somebody waits,
-/// which it has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for
-/// good.
+/// It is an [`RwSem`] of the default policy that is only written while somebody waits, which it
+/// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
 pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
     /// Index of the slot, plus one; zero if there is none.
@@ -46,13 +47,12 @@ pub struct ThinMutex<P: PooledPlatform> {
 
 /// What a [`ThinMutex`] has while somebody waits.
 #[doc(hidden)]
-#[repr(C)] // what each acquisition looks at comes first
 pub struct FullMutex<P: PooledPlatform> {
+    /// Only written.
+    lock: RwSem<P>,
     /// Somebody may be inside the thin lock still. Belongs to the holder of `lock`, who does not
     /// change it while there is somebody.
     follows: Cell<bool>,
-    calm: Calm,
-    lock: TicketLock<P, P::Batches>,
     /// Where whoever waits for the thin lock's holder sleeps.
     sleeper: P::AtomicUsize,
 }
@@ -64,28 +64,18 @@ unsafe impl<P: PooledPlatform> Sync for FullMutex<P> {}
 impl<P: PooledPlatform> Full for FullMutex<P> {
     fn sealed() -> Self {
         Self {
+            lock: RwSem::sealed(Policy::DEFAULT),
             follows: Cell::new(false),
-            calm: Calm::new(),
-            lock: TicketLock::sealed(),
             sleeper: P::AtomicUsize::new(0),
         }
     }
 
     fn try_seal(&self) -> bool {
-        if !self.lock.try_lock() {
-            return false;
-        }
-        // SAFETY: just taken. Tickets given up are retired by a release.
-        let sealed = unsafe { self.lock.seal() };
-        if !sealed {
-            // SAFETY: as above.
-            unsafe { self.lock.unlock() };
-        }
-        sealed
+        self.lock.try_seal()
     }
 
     fn calm(&self) -> &Calm {
-        &self.calm
+        self.lock.calm()
     }
 }
 
@@ -112,8 +102,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         Self { solo: Solo::new_const(), place: ConstZero::ZERO }
     }
 
-    /// Takes the lock, waiting for it if need be. As
-    /// [`lock_with_backoff`](TicketLock::lock_with_backoff).
+    /// Takes the lock; blocks until it has it. A thread that has met another at a lock within the
+    /// last microsecond leaves a lock that nobody is queued for to the other for 16 microseconds.
     #[inline]
     pub fn lock(&self) {
         if !self.take_thin() {
@@ -121,14 +111,15 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// As [`TicketLock::try_lock`].
+    /// Takes the lock if that needs no waiting. It may fail while another thread begins to wait.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
         self.take_thin() || self.try_full()
     }
 
-    /// As [`TicketLock::lock_until`].
+    /// As [`lock`](Self::lock), or gives up at `deadline` (nanoseconds of
+    /// [`Platform::now`](crate::platform::Platform::now)).
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
@@ -136,7 +127,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         self.lock_within(&WaitContext::until(deadline))
     }
 
-    /// As [`TicketLock::lock_interruptible`].
+    /// As [`lock`](Self::lock), or gives up when a signal handler ran.
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
@@ -144,7 +135,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         self.lock_within(&WaitContext::interruptible())
     }
 
-    /// As [`TicketLock::lock_cancellable`].
+    /// As [`lock`](Self::lock), or gives up when `token` is cancelled.
     ///
     /// # Errors
     /// [`Cancelled`](WaitError::Cancelled).
@@ -154,13 +145,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// Takes the lock, as long as `until` says.
     pub(crate) fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.take_thin() {
-            return Ok(());
-        }
-        match until.cancel {
-            Some(token) => token.with_registered(P::thread(), || self.enter(until)),
-            None => self.enter(until),
-        }
+        if self.take_thin() { Ok(()) } else { self.enter(until) }
     }
 
     /// Releases the lock. Nothing touches it after another thread can have it, so the next owner
@@ -180,7 +165,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// As [`TicketLock::unlock_fair`].
+    /// Releases the lock, to the queue if anyone waits: nobody gets in before the waiter whose turn
+    /// it is.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -202,7 +188,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             let slot = self.slot(self.place());
             if !self.deflate(slot) {
                 // SAFETY: just taken.
-                unsafe { slot.full.lock.unlock() };
+                unsafe { slot.full.lock.unlock_write() };
             }
         }
         !self.is_inflated()
@@ -212,14 +198,28 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// Whether somebody holds the lock.
     pub fn is_locked(&self) -> bool {
-        self.solo.is_held() || self.look(TicketLock::is_locked)
+        self.solo.is_held() || self.look(RwSem::is_locked)
     }
 
     /// Whether somebody waits for the lock.
     pub fn is_contended(&self) -> bool {
         // Whoever waits for the thin lock's holder has the full lock.
         let has_first = self.solo.is_held();
-        self.look(|full| full.is_contended() || (has_first && full.is_locked()))
+        self.look(|full| full.has_waiters() || (has_first && full.is_locked()))
+    }
+
+    /// As [`RwSem::planned_wait_ns`]; a thin lock's is a new one's.
+    pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
+        loop {
+            let place = self.place();
+            let planned = match place {
+                0 => RwSem::<P>::new(Policy::DEFAULT).planned_wait_ns(waiters_ahead),
+                _ => self.slot(place).full.lock.planned_wait_ns(waiters_ahead),
+            };
+            if self.place() == place {
+                return planned.unwrap_or(u64::MAX);
+            }
+        }
     }
 
     /// Whether the lock has a full one of the pool at this instant.
@@ -229,7 +229,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     }
 
     /// What `full` finds in the full lock; false if there is none.
-    fn look(&self, full: impl Fn(&TicketLock<P, P::Batches>) -> bool) -> bool {
+    fn look(&self, full: impl Fn(&RwSem<P>) -> bool) -> bool {
         loop {
             let place = self.place();
             if place == 0 {
@@ -277,18 +277,16 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 if let Some(why) = until.expired(P::now) {
                     return Err(why);
                 }
-                match self.inflate(true) {
+                match self.inflate() {
                     Some(slot) => return self.follow(slot, until),
                     None => continue,
                 }
             }
             let slot = self.slot(place);
             let full = &slot.full.lock;
-            let may_be_back = TicketLock::<P, P::Batches>::may_be_back(until);
-            let at_once = !may_be_back && full.try_lock();
-            if at_once || (full.may_stand_back(until) && stand_back(until) && full.try_lock()) {
+            if let Some(found_free) = full.write_past_queue().or_else(|| self.awake(full, until)) {
                 if self.verify(place) {
-                    self.slot(place).note(at_once);
+                    slot.note(found_free);
                     return self.follow(slot, until);
                 }
                 continue;
@@ -302,10 +300,16 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 continue;
             }
             slot.note(false);
-            full.wait_for_lock(until)?;
+            full.write_asleep(until)?;
             drop(pin);
             return self.follow(slot, until);
         }
+    }
+
+    /// Takes the full lock, which was not free, without going to sleep for it: not found free.
+    fn awake(&self, full: &RwSem<P>, until: &WaitContext<'_, P>) -> Option<bool> {
+        let stands_back = !full.has_waiters() && stand_back(until) && full.try_write();
+        (stands_back || full.write_awake(until)).then_some(false)
     }
 
     /// Takes the full lock if there is one, and it is free.
@@ -317,13 +321,13 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 return false;
             }
             let slot = self.slot(place);
-            if !slot.full.lock.try_lock() {
-                if self.place() == place {
-                    return false;
+            match slot.full.lock.write_past_queue() {
+                Some(found_free) if self.verify(place) => {
+                    slot.note(found_free);
+                    return self.try_follow(slot);
                 }
-            } else if self.verify(place) {
-                slot.note(true);
-                return self.try_follow(slot);
+                None if self.place() == place => return false,
+                _ => {}
             }
         }
     }
@@ -335,7 +339,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         let is_mine = self.place() == place || active(Fault::TakesAnySlot);
         if !is_mine {
             // SAFETY: just taken: another lock's.
-            unsafe { self.slot(place).full.lock.unlock() };
+            unsafe { self.slot(place).full.lock.unlock_write() };
         }
         is_mine
     }
@@ -360,16 +364,22 @@ impl<P: PooledPlatform> ThinMutex<P> {
         slot: &'static Slot<P, FullMutex<P>>,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let FullMutex { lock, sleeper, follows, .. } = &slot.full;
-        let waited = self.solo.wait_noted(until, |parker| {
-            // Relaxed: published with the note.
-            sleeper.store(core::ptr::from_ref(parker) as usize, Ordering::Relaxed);
-            note(slot.index + 1)
-        });
+        let FullMutex { lock, sleeper, follows } = &slot.full;
+        let wait = || {
+            self.solo.wait_noted(until, |parker| {
+                // Relaxed: published with the note.
+                sleeper.store(core::ptr::from_ref(parker) as usize, Ordering::Relaxed);
+                note(slot.index + 1)
+            })
+        };
+        let waited = match until.cancel {
+            Some(token) => token.with_registered(P::thread(), wait),
+            None => wait(),
+        };
         match waited {
             Ok(()) => follows.set(false),
             // SAFETY: the caller has it. Whoever has it next waits in its place.
-            Err(_) => unsafe { lock.unlock() },
+            Err(_) => unsafe { lock.unlock_write() },
         }
         waited
     }
@@ -381,7 +391,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         if follows.get() {
             if !self.solo.is_left() {
                 // SAFETY: the caller has it.
-                unsafe { lock.unlock() };
+                unsafe { lock.unlock_write() };
                 return false;
             }
             follows.set(false);
@@ -398,10 +408,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         let slot = self.slot(place);
         let FullMutex { lock, follows, .. } = &slot.full;
         if follows.get() {
-            // The thin lock is what the caller holds.
-            if fair {
-                lock.close_batch();
-            }
+            // The thin lock is what the caller holds, and who has the full one is next.
             self.leave_thin();
             return;
         }
@@ -409,7 +416,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             return;
         }
         // SAFETY: the caller holds it.
-        unsafe { if fair { lock.unlock_fair() } else { lock.unlock() } }
+        unsafe { if fair { lock.unlock_write_fair() } else { lock.unlock_write() } }
     }
 
     /// Leaves the thin lock, and wakes whoever waits for that.
@@ -429,31 +436,29 @@ impl<P: PooledPlatform> ThinMutex<P> {
         if !slot.close() && !active(Fault::DeflatesPinned) {
             return false;
         }
-        // SAFETY: the caller holds it.
-        let thin = unsafe { slot.full.lock.seal() };
-        if thin {
-            // Release: the section, for whoever finds the lock thin.
-            self.place.store(0, Ordering::Release);
-        }
+        slot.full.lock.seal();
+        // Release: the section, for whoever finds the lock thin.
+        self.place.store(0, Ordering::Release);
         slot.reopen();
-        if thin {
-            P::mutex_slots().give(slot);
-        }
-        thin
+        P::mutex_slots().give(slot);
+        true
     }
 
     // ---- the full lock ----
 
-    /// The thin lock gets a full one, which the caller has then. Unless somebody was quicker.
+    /// The thin lock, which somebody may hold, gets a full one, which the caller has then. Unless
+    /// somebody was quicker.
     #[cold]
-    fn inflate(&self, follows: bool) -> Option<&'static Slot<P, FullMutex<P>>> {
+    fn inflate(&self) -> Option<&'static Slot<P, FullMutex<P>>> {
         let slots = P::mutex_slots();
         let slot = slots.take_sealed();
-        slot.full.follows.set(follows);
+        slot.full.lock.adopt_sealed_writer();
+        slot.full.follows.set(true);
         // Acquire and Release: between whoever made the lock thin and whoever finds the place.
         let made =
             self.place.compare_exchange(0, slot.index + 1, Ordering::AcqRel, Ordering::Relaxed);
         if made.is_err() {
+            slot.full.lock.seal();
             slots.give(slot);
         }
         made.ok().map(|_| slot)
@@ -476,7 +481,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 impl<P: PooledPlatform> ThinMutex<P> {
     /// Takes the lock as whoever inflates it does.
     pub(super) fn lock_inflating(&self) {
-        match self.inflate(true) {
+        match self.inflate() {
             Some(slot) => self.follow(slot, &WaitContext::FOREVER).unwrap(),
             None => self.lock(),
         }

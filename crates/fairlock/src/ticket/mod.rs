@@ -50,8 +50,6 @@ mod fault;
 mod give_up;
 mod lock;
 mod park;
-#[cfg(any(feature = "std", fairlock_loom))]
-mod pooled;
 mod release;
 mod reopen;
 mod solo;

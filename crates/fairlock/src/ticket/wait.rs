@@ -174,13 +174,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         self.lock_parked(&Parked::new(ticket, &thread.ticket_parker), why, until)
     }
 
-    /// The calling thread may be back with a ticket that it gave up: it leaves the lock to others
-    /// then, as [`wait_for_lock`](Self::wait_for_lock) does.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) fn may_be_back(until: &WaitContext<'_, P>) -> bool {
-        until.can_end() && !P::thread().places.is_empty() && until.expired(P::now).is_none()
-    }
-
     /// Waits with the ticket that the thread gave up last, if its turn has not been since.
     #[cfg(feature = "alloc")]
     fn wait_in_place(&self, until: &WaitContext<'_, P>) -> Result<Option<Taken>, WaitError> {
