@@ -28,6 +28,7 @@
 //! | what | where |
 //! |---|---|
 //! | the ways in and out past the queue | here |
+//! | what is known of whoever took the lock past the queue | `holder` |
 //! | how long a tenure is | [`clock`] |
 //! | whether threads share the lock or take turns | [`mode`] |
 //! | coming to the queue, being next, taking the lock, leaving | `turn` |
@@ -42,6 +43,7 @@
 //! 1; that a grant is for a while is ours.
 
 mod clock;
+mod holder;
 mod mode;
 mod turn;
 mod wait;
@@ -49,6 +51,7 @@ mod wait;
 use core::sync::atomic::Ordering;
 
 use clock::TenureClock;
+pub(super) use holder::Holder;
 use mode::Modes;
 
 use super::RwSem;
@@ -58,8 +61,8 @@ use super::upgrade::wake_upgrader;
 use super::word::{AtomicWord, Flags, Word};
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Access, Hint, Kind, Queue, WaitContext, WaitError, Waiter, WakeList, this_cpu};
+use crate::platform::Platform;
+use crate::wait::{Access, Kind, Queue, WaitContext, WaitError, Waiter, WakeList};
 
 /// For how long a closed lock that is free is kept for the one who is next: about what a
 /// wake-up takes.
@@ -88,114 +91,6 @@ const PAUSE_NS: u64 = 200;
 /// A thread that got its CPU back only after so long does not give it away again: whoever
 /// wants it is not about to leave the lock.
 const LONG_YIELD_NS: u64 = 50_000;
-
-/// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
-/// time, never exclusion.
-#[repr(align(64))] // its own cache line: read by who waits, while `word` changes hands
-pub(super) struct Holder<P: Platform> {
-    /// When the tenure ends.
-    end: P::AtomicU64,
-    /// Counts acquisitions past the queue of a lock that was free, to tell a lock that is
-    /// idle from one that is busy with short sections.
-    steals: Hint,
-    /// Who took the lock last while somebody waited: a thread hint.
-    thread: Hint,
-    /// The CPU it did so on, plus one; zero if unknown.
-    cpu: Hint,
-    /// Whether threads take turns at the lock (1): see [`mode`].
-    in_turns: Hint,
-    /// Whether anybody is queued (1).
-    awaited: Hint,
-}
-
-impl<P: Platform> Holder<P> {
-    pub(super) fn new() -> Self {
-        Self::ending(P::AtomicU64::new(0))
-    }
-
-    pub(super) const fn new_const() -> Self
-    where
-        P::AtomicU64: ConstZero,
-    {
-        Self::ending(ConstZero::ZERO)
-    }
-
-    const fn ending(end: P::AtomicU64) -> Self {
-        Self {
-            end,
-            steals: Hint::new(0),
-            thread: Hint::new(0),
-            cpu: Hint::new(0),
-            in_turns: Hint::new(0),
-            awaited: Hint::new(0),
-        }
-    }
-
-    /// The calling thread has taken the lock, in a tenure of its own side or not. A load and a
-    /// store, not one step: a lost count does not matter.
-    fn count(&self, own: bool) {
-        let steals = self.steals.load(Ordering::Relaxed);
-        self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
-        set(&self.cpu, this_cpu::<P>());
-        if own {
-            set(&self.thread, P::thread_hint());
-        }
-    }
-
-    /// Whether the calling thread took the lock last.
-    fn is_me(&self) -> bool {
-        self.thread.load(Ordering::Relaxed) == P::thread_hint()
-    }
-
-    fn is_in_turns(&self) -> bool {
-        self.in_turns.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whether anybody is queued, most likely.
-    #[inline(always)]
-    pub(super) fn is_awaited(&self) -> bool {
-        self.awaited.load(Ordering::Relaxed) != 0
-    }
-
-    fn set_awaited(&self, awaited: bool) {
-        set(&self.awaited, awaited.into());
-    }
-
-    fn set_in_turns(&self, in_turns: bool) {
-        set(&self.in_turns, in_turns.into());
-    }
-
-    fn set_end(&self, end: u64) {
-        if self.end.load(Ordering::Relaxed) != end {
-            self.end.store(end, Ordering::Relaxed);
-        }
-    }
-
-    fn steals(&self) -> usize {
-        self.steals.load(Ordering::Relaxed)
-    }
-
-    /// Whether the last holder was seen on the CPU that the caller is on: then it cannot
-    /// be running.
-    fn was_here(&self) -> bool {
-        P::cpu().is_some_and(|cpu| self.cpu.load(Ordering::Relaxed) == cpu as usize + 1)
-    }
-}
-
-#[cfg(all(test, fairlock_loom))]
-impl Holder<crate::platform::loom::Loom> {
-    /// Has loom check that every access so far happens before this one.
-    pub(super) fn access_mut(&mut self) {
-        self.end.with_mut(|_| ());
-    }
-}
-
-/// Stores what has changed: all read the line.
-fn set(hint: &Hint, value: usize) {
-    if hint.load(Ordering::Relaxed) != value {
-        hint.store(value, Ordering::Relaxed);
-    }
-}
 
 /// What the queue lock guards for the discipline.
 pub(super) struct Tenure<P: Platform> {
@@ -383,7 +278,7 @@ impl<P: Platform> InTenure<'_, P> {
     fn watch_clock(&self) {
         let me = P::thread();
         if let Some(look) = me.steals.tick::<P>() {
-            let over = look.now.saturating_sub(self.holder.end.load(Ordering::Relaxed));
+            let over = look.now.saturating_sub(self.holder.end());
             if over >= LOST_NS {
                 self.close();
             } else if over >= if self.holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS } {

@@ -1,0 +1,119 @@
+//! Who took the lock past the queue, as threads tell each other without the queue lock.
+
+use core::sync::atomic::Ordering;
+
+use crate::platform::{Atomic, ConstZero, Platform};
+use crate::wait::{Hint, this_cpu};
+
+/// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
+/// time, never exclusion.
+#[repr(align(64))] // its own cache line: read by who waits, while `word` changes hands
+pub(in crate::rwsem) struct Holder<P: Platform> {
+    /// When the tenure ends.
+    end: P::AtomicU64,
+    /// Counts acquisitions past the queue of a lock that was free, to tell a lock that is
+    /// idle from one that is busy with short sections.
+    steals: Hint,
+    /// Who took the lock last while somebody waited: a thread hint.
+    thread: Hint,
+    /// The CPU it did so on, plus one; zero if unknown.
+    cpu: Hint,
+    /// Whether threads take turns at the lock (1): see [`mode`](super::mode).
+    in_turns: Hint,
+    /// Whether anybody is queued (1).
+    awaited: Hint,
+}
+
+impl<P: Platform> Holder<P> {
+    pub(in crate::rwsem) fn new() -> Self {
+        Self::ending(P::AtomicU64::new(0))
+    }
+
+    pub(in crate::rwsem) const fn new_const() -> Self
+    where
+        P::AtomicU64: ConstZero,
+    {
+        Self::ending(ConstZero::ZERO)
+    }
+
+    const fn ending(end: P::AtomicU64) -> Self {
+        Self {
+            end,
+            steals: Hint::new(0),
+            thread: Hint::new(0),
+            cpu: Hint::new(0),
+            in_turns: Hint::new(0),
+            awaited: Hint::new(0),
+        }
+    }
+
+    /// The calling thread has taken the lock, in a tenure of its own side or not. A load and a
+    /// store, not one step: a lost count does not matter.
+    pub(super) fn count(&self, own: bool) {
+        let steals = self.steals.load(Ordering::Relaxed);
+        self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
+        set(&self.cpu, this_cpu::<P>());
+        if own {
+            set(&self.thread, P::thread_hint());
+        }
+    }
+
+    /// Whether the calling thread took the lock last.
+    pub(super) fn is_me(&self) -> bool {
+        self.thread.load(Ordering::Relaxed) == P::thread_hint()
+    }
+
+    pub(super) fn is_in_turns(&self) -> bool {
+        self.in_turns.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether anybody is queued, most likely.
+    #[inline(always)]
+    pub(in crate::rwsem) fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn set_awaited(&self, awaited: bool) {
+        set(&self.awaited, awaited.into());
+    }
+
+    pub(super) fn set_in_turns(&self, in_turns: bool) {
+        set(&self.in_turns, in_turns.into());
+    }
+
+    /// When the tenure ends.
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_end(&self, end: u64) {
+        if self.end() != end {
+            self.end.store(end, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn steals(&self) -> usize {
+        self.steals.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last holder was seen on the CPU that the caller is on: then it cannot
+    /// be running.
+    pub(super) fn was_here(&self) -> bool {
+        P::cpu().is_some_and(|cpu| self.cpu.load(Ordering::Relaxed) == cpu as usize + 1)
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+impl Holder<crate::platform::loom::Loom> {
+    /// Has loom check that every access so far happens before this one.
+    pub(in crate::rwsem) fn access_mut(&mut self) {
+        self.end.with_mut(|_| ());
+    }
+}
+
+/// Stores what has changed: all read the line.
+fn set(hint: &Hint, value: usize) {
+    if hint.load(Ordering::Relaxed) != value {
+        hint.store(value, Ordering::Relaxed);
+    }
+}
