@@ -21,5 +21,7 @@ use fairlock_testing as _; // the watchdog
 pub mod buckets;
 pub mod layout;
 mod read;
+mod record;
 
-pub use read::{Contention, Error, Lock, Module, Pair, Record, Thread, Wait, load};
+pub use read::{Error, load};
+pub use record::{Contention, Lock, Module, Pair, Record, Thread, Wait};

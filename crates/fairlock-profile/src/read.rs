@@ -1,6 +1,5 @@
 //! Reads a file, whatever is in it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,6 +11,7 @@ use crate::layout::{
     CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LockEntry, MAGIC, PAGE,
     PairEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
 };
+use crate::record::{Contention, Lock, Module, Pair, Record, Thread, Wait};
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,170 +41,6 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-/// What a process recorded. Times are in nanoseconds; stacks are the numbers by which
-/// [`Record::stack`] finds them.
-#[derive(Debug, Default)]
-pub struct Record {
-    /// The process.
-    pub pid: u32,
-    /// The one it was forked from, if it did not begin with the library.
-    pub parent: Option<u32>,
-    /// The locks were the system's, and only watched.
-    pub observed: bool,
-    /// Waits this long are in `waits`.
-    pub threshold_ns: u64,
-    /// When it begins, by `CLOCK_MONOTONIC`.
-    pub began_ns: u64,
-    /// The same, since 1970.
-    pub began_unix_ns: u64,
-    /// When the process exited, if it did so by `exit`.
-    pub ended_ns: Option<u64>,
-    /// Acquisitions that are not in it.
-    pub lost: u64,
-    /// How the locks decided who went next.
-    pub policy: String,
-    /// The program's path.
-    pub program: String,
-    /// In the order in which they were first taken.
-    pub locks: Vec<Lock>,
-    /// Waits by places.
-    pub pairs: Vec<Pair>,
-    /// The last ones that were long enough, in the order in which they ended.
-    pub waits: Vec<Wait>,
-    /// What is mapped.
-    pub modules: Vec<Module>,
-    /// Those that run.
-    pub threads: Vec<Thread>,
-    stacks: BTreeMap<u32, Vec<u64>>,
-}
-
-/// A lock.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lock {
-    /// Where it is.
-    pub address: u64,
-    /// See [`layout::kind`](crate::layout::kind).
-    pub kind: u32,
-    /// Who took it first.
-    pub first_stack: u32,
-    /// How often it was taken for reading.
-    pub reads: u64,
-    /// How often otherwise.
-    pub writes: u64,
-    /// If it was waited for.
-    pub contention: Option<Box<Contention>>,
-}
-
-/// How a lock was waited for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Contention {
-    /// Acquisitions that had to wait, for reading,
-    pub reads: u64,
-    /// and otherwise.
-    pub writes: u64,
-    /// Waits that ended without the lock.
-    pub given_up: u64,
-    /// All waits together.
-    pub waited_ns: u64,
-    /// The longest.
-    pub longest_ns: u64,
-    /// Acquisitions by others while somebody waited, summed over the waits,
-    pub passed: u64,
-    /// and the most in one wait.
-    pub most_passed: u64,
-    /// How often it was measured how long the lock was held.
-    pub holds: u64,
-    /// For how long, together.
-    pub held_ns: u64,
-    /// The longest.
-    pub longest_held_ns: u64,
-    /// Waits by their [bucket](buckets::of).
-    pub waits_by_time: Vec<u64>,
-    /// How long it was held, likewise.
-    pub holds_by_time: Vec<u64>,
-    /// The longest waits, the longest first.
-    pub worst: Vec<Wait>,
-}
-
-impl Contention {
-    /// Waits that ended with the lock, and those that did not.
-    pub fn waits(&self) -> u64 {
-        self.reads + self.writes + self.given_up
-    }
-}
-
-/// A wait.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wait {
-    /// Counted from one, in the order in which waits ended.
-    pub number: u64,
-    /// When it began.
-    pub began_ns: u64,
-    /// How long it was.
-    pub waited_ns: u64,
-    /// When the lock was released to it.
-    pub released_ns: Option<u64>,
-    /// Since when whoever released it had held it.
-    pub held_since_ns: Option<u64>,
-    /// How often others took the lock meanwhile.
-    pub passed: Option<u64>,
-    /// The number of the lock.
-    pub lock: usize,
-    /// It was for reading.
-    pub reads: bool,
-    /// It ended without the lock.
-    pub given_up: bool,
-    /// Who waited,
-    pub thread: u32,
-    /// by what name,
-    pub name: String,
-    /// and where.
-    pub stack: u32,
-    /// Who released the lock; zero: not known,
-    pub holder: u32,
-    /// and where.
-    pub holder_stack: u32,
-}
-
-/// All waits of one place for one lock that were ended at one place.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pair {
-    /// The number of the lock.
-    pub lock: usize,
-    /// They were for reading.
-    pub reads: bool,
-    /// Where they waited.
-    pub stack: u32,
-    /// Where the lock was released to them.
-    pub holder_stack: u32,
-    /// How many,
-    pub waits: u64,
-    /// and how long together.
-    pub waited_ns: u64,
-}
-
-/// A part of a file that is mapped.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Module {
-    /// Where it begins,
-    pub start: u64,
-    /// and ends.
-    pub end: u64,
-    /// Where in the file it begins.
-    pub offset: u64,
-    /// The file's number in its file system.
-    pub inode: u64,
-    /// The file.
-    pub path: String,
-}
-
-/// A thread that runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Thread {
-    /// Its number.
-    pub tid: u32,
-}
 
 /// The field of a structure that begins there; zero where there is none.
 macro_rules! field {
@@ -303,16 +139,6 @@ impl Record {
         record.waits.sort_by_key(|wait| wait.number);
         record.find_stacks(bytes);
         Ok(record)
-    }
-
-    /// The addresses of a stack, the innermost first; none if there is no such stack.
-    pub fn stack(&self, number: u32) -> &[u64] {
-        self.stacks.get(&number).map_or(&[], Vec::as_slice)
-    }
-
-    /// All that are named by locks, pairs and waits.
-    pub fn stacks(&self) -> impl Iterator<Item = (u32, &[u64])> {
-        self.stacks.iter().map(|(&number, frames)| (number, frames.as_slice()))
     }
 
     fn take(&mut self, kind: ChunkKind, chunk: &Found, bytes: &[u8]) -> Result<(), Error> {
