@@ -321,6 +321,16 @@ static int write_without_yields(pthread_rwlock_t *l) {
 
 static int read_without_yields(pthread_rwlock_t *l) { return without_yields(l, read_and_unlock); }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int lock_the_mutex(pthread_rwlock_t *unused) {
+    (void)unused;
+    EXPECT(pthread_mutex_lock(&mutex), 0);
+    return pthread_mutex_unlock(&mutex);
+}
+
+static int lock_without_yields(pthread_rwlock_t *l) { return without_yields(l, lock_the_mutex); }
+
 static void real_time_threads_sleep(void) {
     struct sched_param wanted = {.sched_priority = 3}, normal = {0};
     if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &wanted) == EPERM)
@@ -335,6 +345,18 @@ static void real_time_threads_sleep(void) {
         EXPECT(result(&waiter), 0);
         if (i % 4 == 0)
             EXPECT(pthread_rwlock_destroy(&lock), 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        struct caller waiter;
+        EXPECT(pthread_mutex_lock(&mutex), 0);
+        start(&waiter, lock_without_yields, &lock);
+        wait_until_asleep(&waiter);
+        EXPECT(pthread_mutex_unlock(&mutex), 0);
+        EXPECT(result(&waiter), 0);
+        if (i % 4 == 0) {
+            EXPECT(pthread_mutex_destroy(&mutex), 0);
+            EXPECT(pthread_mutex_init(&mutex, NULL), 0);
+        }
     }
 }
 
