@@ -78,6 +78,12 @@ def together(*commands):
     return said
 
 
+def leave_nothing_running():
+    """What has been started is ended where this script is, too."""
+    for ends in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(ends, lambda ended_by, _: sys.exit(128 + ended_by))
+
+
 class Start:
     """One start of the program."""
 
@@ -238,9 +244,7 @@ def main(packages, loads, work, taken=10_000, prepare=None):
         if not os.path.exists(needed):
             sys.exit(f"{program}: no {needed}: cargo build --release -p fairlock-cli -p fairlock-preload")
     install(packages)
-    # So that what is running is ended then, too.
-    for ends in signal.SIGTERM, signal.SIGHUP:
-        signal.signal(ends, lambda ended_by, _: sys.exit(128 + ended_by))
+    leave_nothing_running()
     with tempfile.TemporaryDirectory() as prepared:
         try:
             if prepare:
