@@ -14,6 +14,7 @@
 //! | [`Condvar`] | the condition variable of `Mutex`; first come, first notified | threads wait for what others do |
 //! | [`ReentrantMutex<T>`](ReentrantMutex) | one thread, which may lock it again; gives shared access | functions that lock call each other |
 //! | [`Once`] | a function is called once; whoever asks meanwhile waits | something is set up on first use |
+//! | [`Semaphore`] | permits, taken one or many at a time; first come, first served; waits can be ended | so many at a time, and no more |
 //! | [`RangeRwLock`](range::RangeRwLock) | readers together or one writer alone, *at each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most users want different parts |
 //! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
 //! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build your own lock, or have no standard library |
@@ -160,6 +161,8 @@ mod reentrant;
 mod rwlock;
 pub mod rwsem;
 #[cfg(any(feature = "std", fairlock_loom))]
+mod semaphore;
+#[cfg(any(feature = "std", fairlock_loom))]
 pub mod thin;
 pub mod ticket;
 pub mod wait;
@@ -187,6 +190,8 @@ pub use range::native::*;
 pub use reentrant::*;
 pub use rwlock::*;
 pub use rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+#[cfg(any(feature = "std", fairlock_loom))]
+pub use semaphore::{Semaphore, SemaphorePermit};
 pub use wait::WaitError;
 
 /// An attempt whose result nobody looks at may hold the lock for ever.

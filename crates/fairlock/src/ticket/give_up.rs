@@ -79,7 +79,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         self.lock_within(&WaitContext::cancellable(token))
     }
 
-    fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    pub(crate) fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         self.registered(until, || self.wait_for_lock(until))
     }
 

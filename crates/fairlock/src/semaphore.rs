@@ -1,0 +1,343 @@
+//! Permits that threads take and give, in the order in which they ask.
+//!
+//! Who cannot have its permits at once takes its place in a ticket lock, one by one: its holder is the
+//! *first*, and the only one that looks at the permits while anybody waits. So many small requests
+//! cannot keep a large one waiting.
+//!
+//! # The word
+//!
+//! | bits | |
+//! |---|---|
+//! | 0-31 | permits that are free |
+//! | 32 | `ASLEEP`: the first sleeps until there are as many as it wants |
+//! | 33-63 | how often that has begun |
+//!
+//! The first says who it is and what it wants, and then that it sleeps, in one exchange with its last
+//! look at the permits. Who gives some reads that before *its* exchange, which fails if it was about another
+//! sleep; after it, it touches nothing but the record of the thread: who has got the permits may drop
+//! the semaphore. All changes of the word are read-modify-writes, so who takes permits with Acquire
+//! sees what all those did who gave them with Release.
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::time::Instant;
+
+#[cfg(fairlock_loom)]
+use crate::platform::Atomic;
+use crate::platform::{Native, Platform, WaitOutcome, deadline_after};
+use crate::ticket::BatchedTicketLock;
+use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
+
+type AtomicU64 = <Native as Platform>::AtomicU64;
+type AtomicU32 = <Native as Platform>::AtomicU32;
+type AtomicUsize = <Native as Platform>::AtomicUsize;
+
+const PERMITS: u64 = u32::MAX as u64;
+const ASLEEP: u64 = 1 << 32;
+const SLEEP: u64 = 1 << 33;
+
+/// A number of permits: threads take some, wait for those that are not there, and give them back.
+///
+/// # Fairness
+///
+/// First come, first served, whatever each wants: one that waits for many permits is not passed by
+/// those that want few. While anybody waits, nobody passes: `try_acquire` fails, even if there are permits. (A
+/// thread may that asks in the very instant in which the first of all begins to wait.) Who waits
+/// has its permits as soon as there are enough and all those before it have theirs. They do not
+/// stand free for longer than a wake-up takes, 10 to 100 µs, before the first has them.
+///
+/// So each release that somebody waits for costs a wake-up. Permits are for what takes some time:
+/// connections, requests, large buffers. For sections of a microsecond take a
+/// [`Mutex`](crate::Mutex), whose waiters may pass each other.
+///
+/// # Waits
+///
+/// May end at a deadline, by a signal or by a token, which is also how to close a semaphore. One
+/// that ends takes no permit, and lets those behind it go on.
+///
+/// # Fork
+///
+/// As for an [`RwLock`](crate::RwLock).
+///
+/// ```
+/// use fairlock::Semaphore;
+///
+/// static CONNECTIONS: Semaphore = Semaphore::new(2);
+///
+/// let one = CONNECTIONS.acquire();
+/// let other = CONNECTIONS.acquire();
+/// assert!(CONNECTIONS.try_acquire().is_none());
+/// drop(one);
+/// assert!(CONNECTIONS.try_acquire().is_some());
+/// ```
+pub struct Semaphore {
+    word: AtomicU64,
+    /// Who sleeps, and how many permits it wants: what the word's `ASLEEP` is about.
+    first: AtomicUsize,
+    wanted: AtomicU32,
+    /// Held by the first of those that wait.
+    queue: BatchedTicketLock<Native, 1>,
+}
+
+impl Semaphore {
+    /// With so many permits.
+    #[cfg(not(fairlock_loom))]
+    pub const fn new(permits: u32) -> Self {
+        use crate::platform::ConstZero;
+        Self {
+            word: AtomicU64::new(permits as u64),
+            first: ConstZero::ZERO,
+            wanted: ConstZero::ZERO,
+            queue: BatchedTicketLock::new_const(),
+        }
+    }
+
+    #[cfg(fairlock_loom)]
+    #[doc(hidden)]
+    pub fn new(permits: u32) -> Self {
+        Self {
+            word: Atomic::new(permits.into()),
+            first: Atomic::new(0),
+            wanted: Atomic::new(0),
+            queue: BatchedTicketLock::new(),
+        }
+    }
+
+    /// Takes a permit; blocks until it has it.
+    #[inline]
+    pub fn acquire(&self) -> SemaphorePermit<'_> {
+        self.acquire_many(1)
+    }
+
+    /// Takes `count` permits at once; blocks until it has them: for ever, if there are never so many.
+    #[inline]
+    pub fn acquire_many(&self, count: u32) -> SemaphorePermit<'_> {
+        match self.acquire_within(count, &WaitContext::FOREVER) {
+            Ok(permit) => permit,
+            Err(_) => unreachable!("the wait has no end"),
+        }
+    }
+
+    /// Takes a permit if there is one and nobody waits.
+    #[inline]
+    pub fn try_acquire(&self) -> Option<SemaphorePermit<'_>> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes `count` permits if there are so many and nobody waits.
+    #[inline]
+    pub fn try_acquire_many(&self, count: u32) -> Option<SemaphorePermit<'_>> {
+        let takes = !self.is_queued() && self.take(count);
+        takes.then(|| SemaphorePermit { semaphore: self, count })
+    }
+
+    /// Takes `count` permits; gives up after `timeout`, of any length.
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
+    pub fn acquire_many_for(
+        &self,
+        count: u32,
+        timeout: Duration,
+    ) -> Result<SemaphorePermit<'_>, WaitError> {
+        // Permits that are free are taken without a look at the clock.
+        match self.try_acquire_many(count) {
+            Some(permit) => Ok(permit),
+            None => {
+                let deadline = deadline_after::<Native>(timeout);
+                self.acquire_within(count, &WaitContext::until(deadline))
+            }
+        }
+    }
+
+    /// Takes `count` permits; gives up at `deadline`.
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
+    pub fn acquire_many_until(
+        &self,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<SemaphorePermit<'_>, WaitError> {
+        self.acquire_many_for(count, deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Takes `count` permits; gives up when a signal handler has run in this thread while it slept (on
+    /// Linux, as [`read_interruptible`](crate::RwLockExt::read_interruptible)).
+    ///
+    /// # Errors
+    /// [`Interrupted`](WaitError::Interrupted).
+    pub fn acquire_many_interruptible(&self, count: u32) -> Result<SemaphorePermit<'_>, WaitError> {
+        self.acquire_within(count, &WaitContext::interruptible())
+    }
+
+    /// Takes `count` permits; gives up when `token` is cancelled.
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and they cannot be
+    /// had without waiting.
+    pub fn acquire_many_cancellable(
+        &self,
+        count: u32,
+        token: &CancelToken<Native>,
+    ) -> Result<SemaphorePermit<'_>, WaitError> {
+        self.acquire_within(count, &WaitContext::cancellable(token))
+    }
+
+    /// Gives `count` permits, be they taken before (and their [`SemaphorePermit`] forgotten) or new.
+    /// Never blocks. Nothing of the semaphore is touched after another thread can have them.
+    ///
+    /// # Panics
+    /// If there would be more than `u32::MAX` free ones.
+    pub fn release(&self, count: u32) {
+        // Acquire, and below: with `ASLEEP` comes who sleeps.
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let free = (word & PERMITS) + u64::from(count);
+            assert!(free <= PERMITS, "a semaphore has more permits than can be counted");
+            // Relaxed: of this sleep, if the exchange succeeds.
+            let wanted = self.wanted.load(Ordering::Relaxed);
+            let first = self.first.load(Ordering::Relaxed);
+            let wakes = word & ASLEEP != 0 && free >= wanted.into();
+            let kept = word & !PERMITS & !(if wakes { ASLEEP } else { 0 });
+            match self.exchange(word, kept | free) {
+                Ok(()) if wakes => {
+                    // SAFETY: the address of a thread's record, which is never freed.
+                    let first = unsafe { &*(first as *const Thread<Native>) };
+                    return first.parker.unpark();
+                }
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// How many permits are free at this instant.
+    pub fn available_permits(&self) -> u32 {
+        (self.word.load(Ordering::Relaxed) & PERMITS) as u32
+    }
+
+    /// Whether a thread waits at this instant, or has given up a moment ago.
+    pub fn has_waiters(&self) -> bool {
+        self.is_queued()
+    }
+
+    #[inline]
+    fn is_queued(&self) -> bool {
+        self.queue.is_locked() || self.queue.is_contended()
+    }
+
+    #[inline]
+    fn acquire_within(
+        &self,
+        count: u32,
+        until: &WaitContext<'_, Native>,
+    ) -> Result<SemaphorePermit<'_>, WaitError> {
+        if let Some(permit) = self.try_acquire_many(count) {
+            return Ok(permit);
+        }
+        self.wait(count, until)?;
+        Ok(SemaphorePermit { semaphore: self, count })
+    }
+
+    #[cold]
+    fn wait(&self, count: u32, until: &WaitContext<'_, Native>) -> Result<(), WaitError> {
+        self.queue.lock_within(until)?;
+        let me = Native::thread();
+        let result = match until.cancel {
+            Some(token) => token.with_registered(me, || self.wait_first(count, me, until)),
+            None => self.wait_first(count, me, until),
+        };
+        // SAFETY: taken above.
+        unsafe { self.queue.unlock() };
+        result
+    }
+
+    /// The wait of the first.
+    fn wait_first(
+        &self,
+        count: u32,
+        me: &'static Thread<Native>,
+        until: &WaitContext<'_, Native>,
+    ) -> Result<(), WaitError> {
+        let mut outcome = WaitOutcome::Woken;
+        loop {
+            if self.take(count) {
+                return Ok(());
+            }
+            let why = match outcome {
+                WaitOutcome::Interrupted => Some(WaitError::Interrupted),
+                _ => until.expired(Native::now),
+            };
+            if let Some(why) = why {
+                return Err(why);
+            }
+            // Relaxed: published by the exchange.
+            self.first.store(core::ptr::from_ref(me) as usize, Ordering::Relaxed);
+            self.wanted.store(count, Ordering::Relaxed);
+            let word = self.word.load(Ordering::Relaxed);
+            let asleep = (word | ASLEEP).wrapping_add(SLEEP);
+            if word & PERMITS >= count.into() || self.exchange(word, asleep).is_err() {
+                continue;
+            }
+            outcome = me.parker.park(until.deadline, until.interruptible);
+            // Relaxed: says nothing. Others may take permits, until the next look finds too few.
+            self.word.fetch_and(!ASLEEP, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the permits if they are there, and nobody sleeps for them.
+    #[inline]
+    fn take(&self, count: u32) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & ASLEEP == 0 && word & PERMITS >= count.into() {
+            match self.exchange(word, word - u64::from(count)) {
+                Ok(()) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// AcqRel: the documentation of the module.
+    #[inline]
+    fn exchange(&self, word: u64, next: u64) -> Result<(), u64> {
+        self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("available_permits", &self.available_permits())
+            .field("waiters", &self.has_waiters())
+            .finish()
+    }
+}
+
+/// Permits of a [`Semaphore`]: gives them back when dropped, on whichever thread. One that is
+/// [forgotten](core::mem::forget) has taken them for good, or until [`Semaphore::release`].
+#[must_use = "gives its permits back at once if it is not kept"]
+#[derive(Debug)]
+pub struct SemaphorePermit<'a> {
+    semaphore: &'a Semaphore,
+    count: u32,
+}
+
+impl SemaphorePermit<'_> {
+    /// How many permits these are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+impl Drop for SemaphorePermit<'_> {
+    fn drop(&mut self) {
+        self.semaphore.release(self.count);
+    }
+}
+
+#[cfg(all(test, fairlock_loom))]
+#[path = "semaphore_loom.rs"]
+mod semaphore_loom;
