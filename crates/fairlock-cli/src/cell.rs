@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disturbance::Disturbance;
 use crate::interference::Interference;
+use crate::stats;
 use crate::workload::range;
 use crate::workload::scenario::Scenario;
 use crate::workload::setup::Setup;
@@ -352,6 +353,9 @@ pub struct Times {
 pub struct SideReport {
     /// Operations of each thread within the window.
     pub ops: Vec<u64>,
+    /// How many threads were starved, where `ops` does not tell.
+    #[serde(default)]
+    pub starved: Option<usize>,
     /// How long acquire calls took.
     pub wait: Option<Times>,
     /// How long whole operations took, acquire and section.
@@ -400,7 +404,22 @@ pub struct CellReport {
     pub interference: Option<Interference>,
 }
 
+impl SideReport {
+    /// How many threads were starved.
+    pub fn starved(&self) -> usize {
+        self.starved.unwrap_or_else(|| stats::starved(&self.ops))
+    }
+}
+
 impl CellReport {
+    /// How many threads were starved, of those whose operations of both sides are these.
+    pub fn starved(&self, ops: &[u64]) -> usize {
+        if self.groups.is_empty() {
+            return stats::starved(ops);
+        }
+        self.groups.iter().map(|group| group.report.starved()).sum()
+    }
+
     /// One side's report.
     pub fn side(&self, side: Side) -> Option<&SideReport> {
         match side {

@@ -9,7 +9,7 @@ use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::locks::is_peer;
 use crate::runner::Measured;
-use crate::stats::{balance_score, jain, median, starved};
+use crate::stats::{balance_score, jain, median};
 use crate::workload::setup::Setup;
 use runs::ByRun;
 
@@ -336,7 +336,7 @@ fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
         ops_per_s_max: rates.iter().copied().reduce(f64::max),
         min_ops: ops().flatten().min().copied(),
         max_ops: ops().flatten().max().copied(),
-        starved_threads: ops().map(starved).max(),
+        starved_threads: reports.iter().map(|(_, side)| side.starved()).max(),
         jain: median(ops().filter_map(jain)),
         wait_p50_ns: middle(&waits, |t| t.p50),
         wait_p99_ns: middle(&waits, |t| t.p99),
@@ -379,7 +379,7 @@ fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
         ops_per_s_max: rates.iter().copied().reduce(f64::max),
         min_ops: ops.iter().flatten().min().copied(),
         max_ops: ops.iter().flatten().max().copied(),
-        starved_threads: ops.iter().map(|ops| starved(ops)).max(),
+        starved_threads: m.reports.iter().zip(&ops).map(|(r, ops)| r.starved(ops)).max(),
         jain: median(ops.iter().filter(|_| does_both).filter_map(|ops| jain(ops))),
         wait_p50_ns: read.wait_p50_ns.max(write.wait_p50_ns),
         wait_p99_ns: read.wait_p99_ns.max(write.wait_p99_ns),

@@ -483,3 +483,18 @@ fn a_scenario_is_simulated_and_run_group_by_group() {
         assert!(all.iter().all(|row| row["threads"] == 29));
     }
 }
+
+#[test]
+fn threads_that_come_seldom_are_not_starved() {
+    let dir = tempfile::tempdir().unwrap();
+    // At most once in the window, and nobody is in the way.
+    let audit = "[locks]\nlog = 1\n[[threads]]\nname = \"audit\"\ncount = 3\nevery = \"1s\"\n\
+                 round = [{ read = \"log\", work = \"1us\" }, { write = \"log\", work = \"1us\" }]\n";
+    let file = dir.path().join("audit.toml");
+    std::fs::write(&file, audit).unwrap();
+    let args = ["sim", file.to_str().unwrap(), "--locks", "default", "--duration", "5ms"];
+    let (table, document) = run_json(&args, &dir.path().join("out.json"));
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4, "{table}");
+    assert!(rows.iter().all(|row| row["starved_threads"] == 0), "{table}");
+}

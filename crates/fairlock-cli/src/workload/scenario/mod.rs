@@ -118,6 +118,8 @@ struct Place<'a, L: BenchRange, T: Testbed> {
 struct Own {
     random: Random,
     both: Both,
+    /// For how long it waited, by whether it reads.
+    waited: [u64; 2],
     rounds: u64,
     lengths: Durations,
     /// How many locks it holds.
@@ -135,6 +137,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
         let mut own = Own {
             random: Random::new(cell.seed, index),
             both: Both::new(),
+            waited: [0; 2],
             rounds: 0,
             lengths: Durations::new(),
             held: 0,
@@ -239,38 +242,112 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
             self.testbed.released(side);
         }
         let phase = self.testbed.phase(self.gate);
-        own.both.side(taken.reads).count(phase, acquired.saturating_sub(asked));
+        let waited = acquired.saturating_sub(asked);
+        own.both.side(taken.reads).count(phase, waited);
+        if phase != Phase::WarmUp {
+            own.waited[usize::from(taken.reads)] += waited;
+        }
+    }
+}
+
+/// Whether a thread was starved. That it had locks once at most does not tell: it may have asked
+/// no more often. Then it did not spend most of the window waiting.
+fn is_starved(ops: u64, waited: u64, window: f64) -> bool {
+    ops <= 1 && waited as f64 > window / 2.0
+}
+
+/// What the threads of a group did, and those of a side.
+#[derive(Default)]
+struct Sums {
+    rounds: Vec<u64>,
+    waits: Vec<Durations>,
+    lengths: Vec<Durations>,
+    starved: usize,
+}
+
+#[derive(Default)]
+struct SideSums {
+    tallies: Vec<Tally>,
+    starved: usize,
+}
+
+impl SideSums {
+    fn report(self, ns_per_tick: f64) -> Option<SideReport> {
+        let starved = Some(self.starved);
+        Tally::report(self.tallies, ns_per_tick).map(|side| SideReport { starved, ..side })
     }
 }
 
 fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64) -> CellReport {
-    let (mut reads, mut writes) = (Vec::new(), Vec::new());
-    let mut groups: Vec<Vec<(u64, Durations, Durations)>> =
-        scenario.groups.iter().map(|_| Vec::new()).collect();
+    let window_ticks = window.as_nanos() as f64 / ns_per_tick;
+    let mut sides = [SideSums::default(), SideSums::default()];
+    let mut groups: Vec<Sums> = scenario.groups.iter().map(|_| Sums::default()).collect();
     for (index, own) in all.into_iter().enumerate() {
         let number = scenario.group_of(index);
-        groups[number].push((own.rounds, own.both.waits(), own.lengths));
+        let waits = own.both.waits();
+        let Both { read, write } = own.both;
+        let group = &mut groups[number];
+        let (ops, waited) = (read.ops + write.ops, own.waited.iter().sum());
+        group.starved += usize::from(is_starved(ops, waited, window_ticks));
+        group.rounds.push(own.rounds);
+        group.waits.push(waits);
+        group.lengths.push(own.lengths);
         // Each side's threads are those that may be on it.
         let round = &scenario.groups[number].round;
-        reads.extend(takes(round, true).then_some(own.both.read));
-        writes.extend(takes(round, false).then_some(own.both.write));
-    }
-    let groups = scenario.groups.iter().zip(groups).map(|(group, threads)| {
-        let ops = threads.iter().map(|(rounds, ..)| *rounds).collect();
-        let (waits, lengths): (Vec<_>, Vec<_>) =
-            threads.into_iter().map(|(_, waits, lengths)| (waits, lengths)).unzip();
-        let wait = Durations::summarize(waits, ns_per_tick);
-        let latency = Durations::summarize(lengths, ns_per_tick);
-        GroupReport {
-            name: group.name.clone(),
-            report: SideReport { ops, wait, latency, ..SideReport::default() },
+        for (side, reads, tally) in [(0, false, write), (1, true, read)] {
+            if takes(round, reads) {
+                let starved = is_starved(tally.ops, own.waited[side], window_ticks);
+                sides[side].starved += usize::from(starved);
+                sides[side].tallies.push(tally);
+            }
         }
+    }
+    let groups = scenario.groups.iter().zip(groups).map(|(group, sums)| GroupReport {
+        name: group.name.clone(),
+        report: SideReport {
+            ops: sums.rounds,
+            starved: Some(sums.starved),
+            wait: Durations::summarize(sums.waits, ns_per_tick),
+            latency: Durations::summarize(sums.lengths, ns_per_tick),
+            ..SideReport::default()
+        },
     });
-    CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        groups: groups.collect(),
-        read: Tally::report(reads, ns_per_tick),
-        write: Tally::report(writes, ns_per_tick),
-        ..CellReport::default()
+    let groups = groups.collect();
+    let [write, read] = sides.map(|side| side.report(ns_per_tick));
+    CellReport { elapsed_secs: window.as_secs_f64(), groups, read, write, ..CellReport::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a thread did in a window of a second whose ticks are milliseconds.
+    fn thread(writes: u64, waited: u64) -> Own {
+        let mut both = Both::new();
+        (0..writes).for_each(|_| both.write.count(Phase::Measure, 0));
+        let random = Random::new(1, 0);
+        Own { random, both, waited: [waited, 0], rounds: 1, lengths: Durations::new(), held: 0 }
+    }
+
+    #[test]
+    fn a_thread_that_seldom_asks_for_a_lock_is_not_starved() {
+        let lock = Some(Taken { first: 0, count: 1, reads: false });
+        let step = Step { lock, work_ns: 0, sleep_ns: 0, steps: vec![], chance: ALWAYS, times: 1 };
+        let group = |name: &str, threads| Group {
+            name: name.to_owned(),
+            threads,
+            start_ns: 0,
+            every_ns: None,
+            round: vec![step.clone()],
+        };
+        let groups = vec![group("seldom", 2), group("often", 3)];
+        let scenario = Scenario { name: "x".into(), form: Form::Mutex, locks: 1, groups };
+        // In a round that never ends there may be many sections, and long waits.
+        let all = [thread(0, 0), thread(1, 400), thread(0, 1_000), thread(1, 900), thread(50, 900)];
+        let report = report(&scenario, Duration::from_secs(1), all.into(), 1e6);
+        let of_groups: Vec<_> = report.groups.iter().map(|group| group.report.starved()).collect();
+        assert_eq!(of_groups, [0, 2]);
+        let writes = report.write.as_ref().unwrap();
+        assert_eq!((writes.starved(), report.starved(&writes.ops)), (2, 2));
     }
 }
