@@ -1,7 +1,6 @@
 //! Our reader/writer lock with a policy that is given by its parameters, such as
 //! `tenure:handoff_after=1ms,budget=20`.
 
-use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,30 +9,10 @@ use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 use fairlock::{Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
-use super::fairlock::{Fairlock, Preset};
+use super::fairlock::WithPolicy;
 use super::{LockEntry, Runs};
 use crate::error::Error;
 use crate::plan::unknown;
-
-thread_local! {
-    /// That of the locks which this thread makes.
-    static POLICY: Cell<Policy> = const { Cell::new(Policy::DEFAULT) };
-}
-
-/// The policy that the thread was told.
-struct Told;
-
-impl Preset for Told {
-    fn policy() -> Policy {
-        POLICY.get()
-    }
-}
-
-/// Runs with this policy for locks that are made meanwhile.
-pub fn with<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
-    POLICY.set(policy);
-    run()
-}
 
 /// The lock of that name, if it is one of these.
 pub fn find<P: Platform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
@@ -41,7 +20,7 @@ where
     RwSem<P>: lock_api::RawRwLock,
 {
     let Some(policy) = parse(name)? else { return Ok(None) };
-    let entry = LockEntry::rw::<Fairlock<Told, P>>(kept(name), "the lock with this policy");
+    let entry = LockEntry::rw::<WithPolicy<P>>(kept(name), "the lock with this policy");
     Ok(Some(entry.with_policy(policy)))
 }
 

@@ -1,7 +1,7 @@
 //! This project's locks: the reader/writer lock under its policies, the batched
 //! ticket lock with its batches.
 
-use std::marker::PhantomData;
+use std::cell::Cell;
 use std::time::Duration;
 
 use fairlock::lock_api;
@@ -12,21 +12,29 @@ use fairlock::{Mutex, Policy, PublishedPolicy, ReaderSpin, RwLock};
 
 use super::{BenchLock, BenchMutex, LockEntry, Runs};
 
-/// Where the policy of a lock comes from, so that a lock with it is a type.
-pub trait Preset: Send + Sync + 'static {
-    /// That of a lock that is made now.
-    fn policy() -> Policy;
+thread_local! {
+    /// That of the locks which this thread makes.
+    static POLICY: Cell<Policy> = const { Cell::new(Policy::DEFAULT) };
 }
 
-/// The lock with a preset, on a platform.
-pub struct Fairlock<S, P: Platform>(lock_api::RwLock<RwSem<P>, ()>, PhantomData<S>);
+/// Runs with this policy for locks that are made meanwhile.
+pub fn with_policy<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
+    let before = POLICY.replace(policy);
+    let result = run();
+    POLICY.set(before);
+    result
+}
 
-impl<S: Preset, P: Platform> BenchLock for Fairlock<S, P>
+/// The lock on a platform, with the policy that the thread was told: one type for all policies,
+/// as workloads are compiled for each type.
+pub struct WithPolicy<P: Platform>(lock_api::RwLock<RwSem<P>, ()>);
+
+impl<P: Platform> BenchLock for WithPolicy<P>
 where
     RwSem<P>: lock_api::RawRwLock,
 {
     fn create() -> Self {
-        Self(lock_api::RwLock::from_raw(RwSem::new(S::policy()), ()), PhantomData)
+        Self(lock_api::RwLock::from_raw(RwSem::new(POLICY.get()), ()))
     }
 
     #[inline(always)]
@@ -60,46 +68,46 @@ impl BenchLock for RwLock<()> {
     }
 }
 
-/// The lock that is an [`RwLock`] where there is one, for platforms that have none.
-pub type FullDefault<P> = Fairlock<Full, P>;
-
-/// One type a preset, and the entries of all of them.
-macro_rules! presets {
-    ($($type:ident: $name:literal, $about:literal, $policy:expr;)*) => {
-        $(
-            pub struct $type;
-            impl Preset for $type {
-                fn policy() -> Policy {
-                    $policy
-                }
-            }
-        )*
-
-        /// The lock with each preset.
-        fn presets<P: Platform, T: Runs>() -> Vec<LockEntry<T>>
-        where
-            RwSem<P>: lock_api::RawRwLock,
-        {
-            vec![$(LockEntry::rw::<Fairlock<$type, P>>(concat!("fairlock:", $name), $about)),*]
-        }
-    };
-}
-
-presets! {
-    Full: "full", "the default, full also while nobody waits", Policy::DEFAULT;
-    Unfair: "unfair", "no handoff: writers may steal for ever", Policy::UNFAIR;
-    Handoff: "handoff", "handoff to a waiter past its deadline, every reader may spin", Policy::HANDOFF;
-    HandoffImmediate: "handoff_immediate", "handoff to every waiter at once",
-        Policy::published(PublishedPolicy { handoff_after: Some(Duration::ZERO), ..PublishedPolicy::HANDOFF });
-    NoReaderSpin: "no_reader_spin", "handoff, and readers never spin", Policy::NO_READER_SPIN;
-    WriterPhase: "writer_phase", "no reader steals while a writer heads the queue",
-        Policy::WRITER_PHASE;
-    ReaderSpinOne: "reader_spin_one", "handoff, and at most one reader spins",
-        Policy::published(PublishedPolicy { reader_spin: ReaderSpin::One, ..PublishedPolicy::HANDOFF });
-    ReaderSpinAlways: "reader_spin_always", "handoff, and readers spin for readers too: Linux 5.3 to 5.10",
-        Policy::published(PublishedPolicy { reader_spin: ReaderSpin::Always, ..PublishedPolicy::HANDOFF });
-    ReaderSpinAdaptive: "reader_spin_adaptive", "handoff, and the side that yields more goes past the queue",
-        Policy::published(PublishedPolicy { reader_spin: ReaderSpin::Adaptive, ..PublishedPolicy::HANDOFF });
+/// The policies that have names.
+fn presets() -> [(&'static str, &'static str, Policy); 9] {
+    let handoff = PublishedPolicy::HANDOFF;
+    let at_once = PublishedPolicy { handoff_after: Some(Duration::ZERO), ..handoff };
+    let spin = |reader_spin| Policy::published(PublishedPolicy { reader_spin, ..handoff });
+    [
+        ("fairlock:full", "the default, full also while nobody waits", Policy::DEFAULT),
+        ("fairlock:unfair", "no handoff: writers may steal for ever", Policy::UNFAIR),
+        (
+            "fairlock:handoff",
+            "handoff to a waiter past its deadline, every reader may spin",
+            Policy::HANDOFF,
+        ),
+        (
+            "fairlock:handoff_immediate",
+            "handoff to every waiter at once",
+            Policy::published(at_once),
+        ),
+        ("fairlock:no_reader_spin", "handoff, and readers never spin", Policy::NO_READER_SPIN),
+        (
+            "fairlock:writer_phase",
+            "no reader steals while a writer heads the queue",
+            Policy::WRITER_PHASE,
+        ),
+        (
+            "fairlock:reader_spin_one",
+            "handoff, and at most one reader spins",
+            spin(ReaderSpin::One),
+        ),
+        (
+            "fairlock:reader_spin_always",
+            "handoff, and readers spin for readers too: Linux 5.3 to 5.10",
+            spin(ReaderSpin::Always),
+        ),
+        (
+            "fairlock:reader_spin_adaptive",
+            "handoff, and the side that yields more goes past the queue",
+            spin(ReaderSpin::Adaptive),
+        ),
+    ]
 }
 
 impl<P: Platform, const BATCH: u32> BenchMutex for BatchedTicketLock<P, BATCH> {
@@ -154,7 +162,9 @@ where
 {
     let default = LockEntry::rw::<L>("fairlock:default", "RwLock: what you get without asking");
     let mut entries = vec![default.around_everything::<L>()];
-    entries.extend(presets::<P, T>());
+    entries.extend(presets().map(|(name, about, policy)| {
+        LockEntry::rw::<WithPolicy<P>>(name, about).with_policy(policy)
+    }));
     entries.extend([
         LockEntry::mutex::<M>("fairlock:adaptive", "Mutex: tickets in batches as large as pays"),
         LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1", "tickets one by one"),

@@ -222,7 +222,7 @@ impl<T: Runs> LockEntry<T> {
             .runner(kind)
             .ok_or_else(|| Error::usage(format!("lock '{}' is no {}", self.name, kind.name())))?;
         match self.policy {
-            Some(policy) => custom::with(policy, || run(cell, testbed)),
+            Some(policy) => fairlock::with_policy(policy, || run(cell, testbed)),
             None => run(cell, testbed),
         }
     }

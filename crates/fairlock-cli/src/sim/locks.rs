@@ -8,7 +8,7 @@ use super::testbed::Simulated;
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use crate::locks::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
-use crate::locks::fairlock::FullDefault;
+use crate::locks::fairlock::WithPolicy;
 use crate::locks::range::BenchRange;
 use crate::locks::registry::nearest;
 use crate::locks::{BenchLock, BenchMutex, LockEntry, Runs, custom, fairlock, range};
@@ -36,8 +36,7 @@ impl Runs for Simulated {
 
 /// Every lock of this build that can be simulated.
 pub fn all() -> Vec<LockEntry<Simulated>> {
-    let mut locks =
-        fairlock::entries::<Sim, Simulated, FullDefault<Sim>, AdaptiveTicketLock<Sim>>();
+    let mut locks = fairlock::entries::<Sim, Simulated, WithPolicy<Sim>, AdaptiveTicketLock<Sim>>();
     locks.extend(range::entries::<Sim, Simulated>());
     locks.extend(reference::entries::<Sim, Simulated>());
     locks.push(reference::plain_for_ranges::<Sim, Simulated>());
