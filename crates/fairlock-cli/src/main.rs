@@ -6,41 +6,31 @@
 
 mod args;
 mod bench;
-mod cell;
-mod clock;
 mod compare;
 mod completions;
-mod direct_file;
-mod disturbance;
 mod doctor;
-mod error;
-mod interference;
 mod json;
 mod layout;
-mod locks;
 mod machine;
 mod man;
 mod names;
 mod output;
-mod peers;
 mod plan;
 mod preload;
-mod reference;
 mod report;
 mod results;
 mod row;
 mod runner;
 mod sim;
-mod stats;
 mod table;
 mod torture;
 mod units;
 mod verdict;
-mod workload;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use fairlock_workloads::{cell, clock, direct_file, disturbance, error, interference, locks, stats, workload};
 
 use args::{Cli, Command, MachinesCommand};
 use cell::Kind;

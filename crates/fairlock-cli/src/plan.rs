@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::args::{Flags, ProgramFlags};
 use crate::cell::{Case, Cell, Form, Kind, Workload};
 use crate::disturbance::Disturbance;
-use crate::error::Error;
-use crate::locks::registry::{self, nearest};
+use crate::error::{Error, unknown};
+use crate::locks::registry;
 use crate::locks::{LockEntry, custom};
 use crate::workload::idle::Holder;
 use crate::workload::range::Shape;
@@ -540,14 +540,6 @@ pub fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
             case.ok_or_else(|| unknown("case", name, &known))
         })
         .collect()
-}
-
-pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
-    let all = known.join(", ");
-    Error::usage(match nearest(name, known) {
-        Some(near) => format!("no {what} '{name}': did you mean '{near}'? There are {all}"),
-        None => format!("no {what} '{name}': there are {all}"),
-    })
 }
 
 #[cfg(test)]

@@ -30,11 +30,6 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Seconds as whole nanoseconds.
-pub fn ns(secs: f64) -> u64 {
-    (secs * 1e9).round() as u64
-}
-
 /// A count with thousands separators.
 pub fn count(value: u64) -> String {
     let plain = value.to_string();

@@ -2,10 +2,9 @@
 
 use fairlock_sim::Machine;
 
-use crate::error::Error;
+use crate::error::{Error, unknown};
 use crate::layout;
 use crate::output::{Page, print};
-use crate::plan::unknown;
 
 /// Lists them.
 pub fn list() -> Result<(), Error> {

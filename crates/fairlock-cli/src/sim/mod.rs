@@ -5,10 +5,8 @@
 mod compare;
 mod document;
 pub mod flags;
-mod free;
 mod grid;
 mod judge;
-pub mod locks;
 pub mod machines;
 pub mod merge;
 mod order;
@@ -18,12 +16,13 @@ mod published;
 mod real;
 mod shard;
 mod table;
-mod testbed;
-mod trace;
 mod unknowns;
 
 use std::path::Path;
 use std::process::ExitCode;
+
+pub use fairlock_workloads::simulated::locks;
+use fairlock_workloads::simulated::trace::Recorder;
 
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::json::{SCHEMA, Target, VERSION};
@@ -38,7 +37,6 @@ use plan::Plan;
 pub use plan::workloads;
 use real::RealRun;
 use shard::Shard;
-use trace::Recorder;
 
 /// Simulates the named workloads.
 pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {

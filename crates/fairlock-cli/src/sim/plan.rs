@@ -15,9 +15,9 @@ use super::real::RealRun;
 use super::unknowns;
 use crate::cell::{Cell, Workload};
 use crate::disturbance::Disturbance;
-use crate::error::Error;
+use crate::error::{Error, unknown};
 use crate::locks::custom;
-use crate::plan::{check_program, check_scenario, once, parse_cases, unknown};
+use crate::plan::{check_program, check_scenario, once, parse_cases};
 use crate::workload::scenario::file;
 
 /// More threads than the simulated machine takes.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use fairlock_workloads::simulated::Simulated;
+use fairlock_workloads::simulated::trace::Recorder;
+
 use super::locks;
 use super::plan::SimCell;
-use super::testbed::Simulated;
-use super::trace::Recorder;
 use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use crate::runner::{Measured, pool, progress};
@@ -63,8 +64,9 @@ pub fn run(
 }
 
 fn simulate(cell: &SimCell, seed: u64, recorder: Option<&Recorder>) -> Result<CellReport, Error> {
-    let lock = locks::find(&cell.cell.lock)?;
-    let testbed = Simulated::new(cell, recorder.cloned());
-    let report = lock.run(&Cell { seed, ..cell.cell.clone() }, &testbed)?;
+    let SimCell { cell, machine, gap_ns, halt_ns } = cell;
+    let lock = locks::find(&cell.lock)?;
+    let testbed = Simulated::new(Arc::clone(machine), *gap_ns, *halt_ns, recorder.cloned());
+    let report = lock.run(&Cell { seed, ..cell.clone() }, &testbed)?;
     Ok(CellReport { free: Some(testbed.free()), ..report })
 }

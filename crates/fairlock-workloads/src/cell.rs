@@ -367,7 +367,7 @@ pub struct SideReport {
     pub bytes: Option<u64>,
 }
 
-/// Shares of the measured time: see `sim::free`.
+/// Shares of the measured time: see `simulated::free`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Free {
     /// In which the lock was free and waited for.

@@ -10,12 +10,10 @@ use fairlock_sim::{
 };
 
 use super::free::FreeTime;
-use super::plan::SimCell;
 use super::trace::Recorder;
 use crate::cell::{Cell, Free, Side};
 use crate::direct_file::Block;
 use crate::error::Error;
-use crate::units::ns;
 use crate::workload::Phase;
 use crate::workload::testbed::{BlockFile, Testbed, Wanted};
 
@@ -52,11 +50,10 @@ impl Observer for Watchers {
 }
 
 impl Simulated {
-    /// The cell's machine, watched by the recorder if there is one.
-    pub fn new(cell: &SimCell, recorder: Option<Recorder>) -> Self {
-        let SimCell { gap_ns, halt_ns, .. } = *cell;
-        let free = FreeTime::default();
-        Self { machine: Arc::clone(&cell.machine), gap_ns, halt_ns, recorder, free }
+    /// This machine, watched by the recorder if there is one. Threads leave `gap_ns` between two
+    /// operations, and halt for `halt_ns` by turns, if that is not zero.
+    pub fn new(machine: Arc<Machine>, gap_ns: u64, halt_ns: u64, recorder: Option<Recorder>) -> Self {
+        Self { machine, gap_ns, halt_ns, recorder, free: FreeTime::default() }
     }
 
     /// How much of the time the lock was free and waited for, once the cell has been run.
@@ -76,6 +73,11 @@ impl Simulated {
 /// Unmeasured time before the window, in relation to it. Nothing has to wake up first
 /// here, so short ones need no longer one.
 const WARM_UP: f64 = 0.2;
+
+/// Seconds as whole nanoseconds.
+fn ns(secs: f64) -> u64 {
+    (secs * 1e9).round() as u64
+}
 
 /// Between two looks of a busy loop whether the run has ended.
 const BUSY_NS: u64 = 1_000_000;

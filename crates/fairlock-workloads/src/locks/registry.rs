@@ -4,7 +4,7 @@ use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, RwLock};
 
 use super::{LockEntry, broken, condvar, custom, fairlock, range};
-use crate::error::Error;
+use crate::error::{Error, nearest};
 use crate::workload::testbed::Real;
 use crate::{peers, reference};
 
@@ -58,23 +58,6 @@ pub fn find(name: &str) -> Result<LockEntry, Error> {
         }
         None => format!("no lock '{name}': `fairlock locks` lists them"),
     }))
-}
-
-/// The known name most like `name`, if any is like it at all. `default` is like
-/// `fairlock:default`: what stands behind the family counts as well.
-pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let likeness = |candidate: &str| {
-        let member = candidate.split(':').next_back().unwrap_or(candidate);
-        strsim::jaro_winkler(name, candidate).max(strsim::jaro_winkler(name, member))
-    };
-    // Of equals the first: ours, where all locks are meant.
-    known
-        .iter()
-        .rev()
-        .map(|&candidate| (likeness(candidate), candidate))
-        .filter(|&(score, _)| score > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]

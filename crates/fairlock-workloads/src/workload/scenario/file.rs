@@ -35,8 +35,7 @@ use serde::Deserialize;
 
 use super::{ALWAYS, Group, Scenario, Step, Taken};
 use crate::cell::Form;
-use crate::error::Error;
-use crate::plan::unknown;
+use crate::error::{Error, unknown};
 
 /// What the name of such a file ends with.
 const ENDING: &str = ".toml";

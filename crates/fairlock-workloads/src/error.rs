@@ -29,7 +29,6 @@ impl Error {
 
     /// The command was right and could not be carried out, for which there is a code
     /// of its own.
-    #[cfg(target_os = "linux")] // used by `run`
     pub fn with_code(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -47,3 +46,29 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// There is none of that name: with what is like it, and all there are.
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
+    let all = known.join(", ");
+    Error::usage(match nearest(name, known) {
+        Some(near) => format!("no {what} '{name}': did you mean '{near}'? There are {all}"),
+        None => format!("no {what} '{name}': there are {all}"),
+    })
+}
+
+/// The known name most like `name`, if any is like it at all. `default` is like
+/// `fairlock:default`: what stands behind the family counts as well.
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let likeness = |candidate: &str| {
+        let member = candidate.split(':').next_back().unwrap_or(candidate);
+        strsim::jaro_winkler(name, candidate).max(strsim::jaro_winkler(name, member))
+    };
+    // Of equals the first: ours, where all locks are meant.
+    known
+        .iter()
+        .rev()
+        .map(|&candidate| (likeness(candidate), candidate))
+        .filter(|&(score, _)| score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

@@ -11,8 +11,7 @@ use fairlock::{Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
 use super::fairlock::WithPolicy;
 use super::{LockEntry, Runs};
-use crate::error::Error;
-use crate::plan::unknown;
+use crate::error::{Error, unknown};
 
 /// The lock of that name, if it is one of these.
 pub fn find<P: Platform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
