@@ -12,7 +12,6 @@ use crate::sim::canonical;
 /// A file of `bench`, `sim` or the main job.
 #[derive(Deserialize)]
 pub struct Results {
-    schema: String,
     /// Of the program that made it; older ones did not say.
     #[serde(default)]
     pub version: Option<String>,
@@ -26,6 +25,12 @@ pub struct Results {
     /// Where it was read from.
     #[serde(skip)]
     pub file: PathBuf,
+}
+
+/// What says as what to read the rest.
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
 }
 
 /// What is known of the machine it was made on.
@@ -45,17 +50,24 @@ impl Results {
         let shown = path.display();
         let text = std::fs::read(path)
             .map_err(|error| Error::usage(format!("cannot read {shown}: {error}")))?;
-        let results: Self = serde_json::from_slice(&text).map_err(|error| {
+        let wrong = |error: serde_json::Error| {
             Error::usage(format!(
                 "{shown} is no result: give a file of `fairlock bench … --json FILE` or `sim` ({error})"
             ))
-        })?;
-        if results.schema != SCHEMA {
+        };
+        // First: one of another version may have other keys.
+        let Head { schema } = serde_json::from_slice(&text).map_err(wrong)?;
+        if schema.starts_with("fairlock-profile/") {
             return Err(Error::usage(format!(
-                "{shown} has the schema '{}', and this program reads {SCHEMA}: make it again",
-                results.schema
+                "{shown} is a profile, which `fairlock run` shows itself: give what `run --stats FILE` wrote to `fairlock report`"
             )));
         }
+        if schema != SCHEMA {
+            return Err(Error::usage(format!(
+                "{shown} has the schema '{schema}', and this program reads {SCHEMA}: make it again"
+            )));
+        }
+        let results: Self = serde_json::from_slice(&text).map_err(wrong)?;
         // Where it was written to is nobody's business.
         let words = results.command.split(' ').skip(1).map(str::to_owned);
         Ok(Self { file: path.to_owned(), command: canonical(words), ..results })

@@ -262,7 +262,20 @@ fn what_cannot_be_reported_on_is_refused_with_the_mend() {
     let results = results.to_str().unwrap();
     let one = document(vec![row("std", 60, 600.0, 90.0, 0)]).to_string();
     let one = folder.file("one.json", &one);
+    let nothing = folder.file("nothing.json", &document(vec![]).to_string());
+    let newer = folder.file("newer.json", r#"{ "schema": "fairlock/9", "cells": [] }"#);
+    let profile = folder.file("profile.json", r#"{ "schema": "fairlock-profile/1" }"#);
+    let cut = folder.file("cut.json", &sixty_writers().to_string()[..500]);
+    let [nothing, newer, profile, cut] =
+        [&nothing, &newer, &profile, &cut].map(|file| file.to_str().unwrap());
     let mut cases = vec![
+        (vec!["report", nothing], 2, "nothing was measured"),
+        (vec!["report", newer], 2, "has the schema 'fairlock/9'"),
+        (vec!["compare", results, newer], 2, "has the schema 'fairlock/9'"),
+        (vec!["report", profile], 2, "run --stats"),
+        (vec!["report", cut], 2, "is no result"),
+        (vec!["report", results, "--format", "md", "--columns", "kops"], 2, "'kop/s'"),
+        (vec!["report", results, "--format", "csv", "--columns", "kop/s"], 2, "--format md"),
         (vec!["report", "no-such.json"], 2, "cannot read"),
         (vec!["report", results, "--locks", "nsync"], 2, "leave out --locks"),
         (vec!["report", results, "-o", "no/such/folder/x.html"], 1, "make the folder first"),

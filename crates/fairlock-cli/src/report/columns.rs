@@ -1,6 +1,7 @@
 //! The tables of a report: of each group, the columns in which it has something to say.
 
 use super::group::{DIMENSIONS, Group, Measured};
+use crate::error::{Error, unknown};
 use crate::row::{Figures, Row};
 use crate::units::{count, digits, kops, percent, time};
 
@@ -69,6 +70,15 @@ const COLUMNS: [Column; 35] = [
     column("runs", |m| Some(m.row.runs.to_string())),
     column("failed", |m| m.row.error.clone()),
 ];
+
+/// An error for columns that there are not.
+pub fn check(names: &[String]) -> Result<(), Error> {
+    let known = COLUMNS.each_ref().map(|column| column.head);
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(unknown("column", name, &known)),
+        None => Ok(()),
+    }
+}
 
 fn figures<'a>(measured: &Measured<'a>) -> &'a Figures {
     &measured.row.figures

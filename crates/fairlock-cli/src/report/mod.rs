@@ -62,13 +62,20 @@ impl Format {
 /// Reports.
 pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
     let format = Format::of(flags);
+    columns::check(&flags.columns)?;
+    if !flags.columns.is_empty() && format != Format::Md {
+        return Err(Error::usage("--columns is for tables of Markdown: add --format md"));
+    }
     let (mut sources, profiles) = load(&flags.results)?;
     let only: Vec<&str> = flags.locks.iter().map(String::as_str).collect();
     for source in &mut sources {
         source.rows.retain(|row| is_asked_for(&row.lock, &only));
     }
     if sources.iter().all(|source| source.rows.is_empty()) && profiles.is_empty() {
-        return Err(Error::usage("there are no rows of these locks: leave out --locks"));
+        return Err(Error::usage(match only.as_slice() {
+            [] => "there are no rows in it: nothing was measured",
+            _ => "there are no rows of these locks: leave out --locks",
+        }));
     }
     let target = match (&flags.output, format) {
         (Some(output), _) => Target::new("-o", output)?,
