@@ -7,8 +7,8 @@ use crate::error::Error;
 /// A block in memory, of which only simulated disks make use.
 pub struct Block;
 
-impl Block {
-    pub fn new() -> Self {
+impl Default for Block {
+    fn default() -> Self {
         Self
     }
 }

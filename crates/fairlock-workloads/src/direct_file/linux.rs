@@ -17,8 +17,8 @@ struct Page([u8; BLOCK]);
 /// A block in memory.
 pub struct Block(Box<Page>);
 
-impl Block {
-    pub fn new() -> Self {
+impl Default for Block {
+    fn default() -> Self {
         Self(Box::new(Page([0xa5; BLOCK])))
     }
 }
@@ -49,7 +49,7 @@ impl DirectFile {
         )?;
         let file = Self(fd);
         // Some file systems accept the flag and refuse the first write.
-        rustix::io::pwrite(&file.0, &Block::new().0.0, 0)
+        rustix::io::pwrite(&file.0, &Block::default().0.0, 0)
             .map_err(|errno| explain("write with O_DIRECT", errno))?;
         Ok(file)
     }
@@ -126,7 +126,7 @@ mod tests {
         let file = DirectFile::create(dir.path(), 4);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         if let Ok(file) = file {
-            let mut block = Block::new();
+            let mut block = Block::default();
             file.write(1, &block).unwrap();
             block.0.0.fill(0);
             file.read(1, &mut block).unwrap();

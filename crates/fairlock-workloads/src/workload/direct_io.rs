@@ -60,7 +60,7 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
     let lock = Padded(L::create());
     let (window, tallies) =
         testbed.run_team(cell, cell.readers + cell.writers, |index, gate| {
-            let mut block = Block::new();
+            let mut block = Block::default();
             let reads = index < cell.readers;
             let tally = if reads {
                 repeat(testbed, gate, Side::Read, &mut || {
