@@ -30,7 +30,9 @@ mod verdict;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use fairlock_workloads::{cell, clock, direct_file, disturbance, error, interference, locks, stats, workload};
+use fairlock_workloads::{
+    cell, clock, direct_file, disturbance, error, interference, locks, stats, workload,
+};
 
 use args::{Cli, Command, MachinesCommand};
 use cell::Kind;

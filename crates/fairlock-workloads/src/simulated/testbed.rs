@@ -52,7 +52,12 @@ impl Observer for Watchers {
 impl Simulated {
     /// This machine, watched by the recorder if there is one. Threads leave `gap_ns` between two
     /// operations, and halt for `halt_ns` by turns, if that is not zero.
-    pub fn new(machine: Arc<Machine>, gap_ns: u64, halt_ns: u64, recorder: Option<Recorder>) -> Self {
+    pub fn new(
+        machine: Arc<Machine>,
+        gap_ns: u64,
+        halt_ns: u64,
+        recorder: Option<Recorder>,
+    ) -> Self {
         Self { machine, gap_ns, halt_ns, recorder, free: FreeTime::default() }
     }
 

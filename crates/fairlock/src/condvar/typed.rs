@@ -29,7 +29,8 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 /// comes then, after it has given way to the holder for 0.1 ms at most. So it may find that others
 /// took what it was notified of, and has to look (`wait_while` does). From when it queues at the
 /// mutex it is overtaken as [`Mutex`](crate::Mutex) says. Those that `notify_all` notifies are
-/// woken in eight lines: each wakes the next one when it finds the mutex free, or has it.
+/// woken in as many lines as there are CPUs, two at least and eight at most: each wakes the next one
+/// when it finds the mutex free, or has it.
 ///
 /// Waits do not end for no reason, and a wait that ends by its deadline
 /// or by a token has not used a notification up. A thread may stay awake for the first 30 µs
