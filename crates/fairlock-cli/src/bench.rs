@@ -9,7 +9,7 @@ use crate::direct_file::DirectFile;
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::json::{Document, SCHEMA, Target, VERSION};
 use crate::machine::Machine;
-use crate::output::{Page, complain};
+use crate::output::complain;
 use crate::results::Results;
 use crate::row::{Row, rows};
 use crate::runner::{self, Plan};
@@ -49,7 +49,7 @@ fn run(
         row.file_system.clone_from(&file_system);
     }
 
-    let page = Page::beside(&[&target]);
+    let page = Target::page_beside(&[&target]);
     let tables = table::tables(&rows, page.width());
     page.show(&format!("{}\n\n{tables}{}", machine.line(), closing(&rows)))?;
     if let Some(target) = target {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::output::print;
+use crate::output::{Page, print};
 use crate::row::Row;
 
 /// The whole document.
@@ -75,6 +75,12 @@ impl Target {
     /// Whether tables have to go elsewhere.
     pub fn is_stdout(&self) -> bool {
         matches!(self.place, Place::Stdout)
+    }
+
+    /// Where tables go beside these documents: stdout, unless one of them goes there.
+    pub fn page_beside(documents: &[&Option<Self>]) -> Page {
+        let is_stdout = |document: &&Option<Self>| document.as_ref().is_some_and(Self::is_stdout);
+        if documents.iter().any(is_stdout) { Page::Stderr } else { Page::Stdout }
     }
 
     fn check(&self) -> io::Result<()> {

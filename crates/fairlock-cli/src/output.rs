@@ -6,7 +6,6 @@ use terminal_size::{Width, terminal_size_of};
 use textwrap::{WordSeparator, WordSplitter, WrapAlgorithm, core::display_width};
 
 use crate::error::Error;
-use crate::json::Target;
 
 /// A stream that people read.
 #[derive(Clone, Copy)]
@@ -16,13 +15,6 @@ pub enum Page {
 }
 
 impl Page {
-    /// Stdout; stderr if a document goes to stdout.
-    pub fn beside(documents: &[&Option<Target>]) -> Self {
-        let is_stdout =
-            |document: &&Option<Target>| document.as_ref().is_some_and(Target::is_stdout);
-        if documents.iter().any(is_stdout) { Self::Stderr } else { Self::Stdout }
-    }
-
     /// Columns there are: what the variable COLUMNS says, or else the terminal; in a pipe or
     /// a file there is no bound.
     pub fn width(self) -> Option<usize> {

@@ -1,17 +1,17 @@
-//! From the command line to the cells to run.
+//! From the command line to the cells to run; `given` has what the command line gives, checked.
+
+mod given;
 
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::args::{Flags, ProgramFlags};
+use crate::args::Flags;
 use crate::cell::{Case, Cell, Form, Kind, Workload};
 use crate::disturbance::Disturbance;
-use crate::error::{Error, unknown};
+use crate::error::Error;
 use crate::locks::registry;
 use crate::locks::{LockEntry, custom};
-use crate::workload::idle::Holder;
-use crate::workload::range::Shape;
 use crate::workload::scenario::{Scenario, file};
 use crate::workload::setup::{Chosen, Configuration, Setup};
 use crate::workload::{
@@ -19,9 +19,11 @@ use crate::workload::{
     spread, think, uncontended,
 };
 use crate::{machine, runner};
+use given::{MOST_THREADS, check, parse_shapes, parse_workloads};
+pub use given::{
+    check_program, check_scenario, once, or_default, parse_cases, parse_forms, parse_holders,
+};
 
-/// More threads than any of this makes sense for.
-const MOST_THREADS: usize = 10_000;
 /// What `--quick` means.
 const QUICK_SECS: f64 = 0.2;
 
@@ -321,18 +323,6 @@ fn add_scenario(
     Ok(())
 }
 
-/// What both `bench` and `sim` check.
-pub fn check_scenario(scenario: &Scenario, threads: &[usize], most: usize) -> Result<(), Error> {
-    if !threads.is_empty() {
-        return Err(Error::usage("--threads is not for a scenario: its file says how many"));
-    }
-    let (count, ..) = scenario.threads();
-    if count > most {
-        return Err(Error::usage(format!("the scenario has {count} threads: use {most} at most")));
-    }
-    Ok(())
-}
-
 /// How long to measure a configuration: as told, or longer if too little would happen.
 fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
     match workload {
@@ -341,29 +331,6 @@ fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs
         Workload::Idle => secs.max(idle::enough_secs(&configuration.setup)),
         _ => secs.max(program::enough_secs(configuration, machine::cpus(), flags.background)),
     }
-}
-
-pub fn parse_forms(flags: &ProgramFlags) -> Result<Vec<Form>, Error> {
-    let known = Form::ALL.map(Form::name);
-    let find = |name: &String| Form::ALL.into_iter().find(|form| form.name() == name);
-    let forms =
-        flags.form.iter().map(|name| find(name).ok_or_else(|| unknown("form", name, &known)));
-    Ok(once(&forms.collect::<Result<Vec<_>, _>>()?))
-}
-
-pub fn parse_holders(flags: &ProgramFlags) -> Result<Vec<Holder>, Error> {
-    let known = Holder::ALL.map(Holder::name);
-    let find = |name: &String| Holder::ALL.into_iter().find(|holder| holder.name() == name);
-    let all =
-        flags.holder.iter().map(|name| find(name).ok_or_else(|| unknown("holder", name, &known)));
-    Ok(once(&all.collect::<Result<Vec<_>, _>>()?))
-}
-
-fn parse_shapes(names: &[String]) -> Result<Vec<Shape>, Error> {
-    let known = Shape::ALL.map(Shape::name);
-    let find = |name: &String| Shape::ALL.into_iter().find(|shape| shape.name() == name);
-    let shapes = names.iter().map(|name| find(name).ok_or_else(|| unknown("shape", name, &known)));
-    Ok(once(&shapes.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// The thread counts of a workload.
@@ -445,103 +412,6 @@ fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     }
 }
 
-pub fn or_default<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {
-    once(if given.is_empty() { default } else { given })
-}
-
-/// The items in their order, each once: a cell that is run twice is no new result.
-pub fn once<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
-    let mut kept = Vec::new();
-    for &item in items {
-        if !kept.contains(&item) {
-            kept.push(item);
-        }
-    }
-    kept
-}
-
-fn check(flags: &Flags) -> Result<(), Error> {
-    if flags.threads.contains(&0) {
-        return Err(Error::usage("--threads 0 makes no sense: use 1 or more"));
-    }
-    if let Some(n) = flags.threads.iter().find(|&&n| n > MOST_THREADS) {
-        return Err(Error::usage(format!("--threads {n} is too many: use {MOST_THREADS} at most")));
-    }
-    let most = MOST_THREADS as f64 / machine::cpus() as f64;
-    if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= most)) {
-        return Err(Error::usage(format!(
-            "--overcommit {x} makes no sense: use more than 0, and {most} at most"
-        )));
-    }
-    if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
-        return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
-    }
-    if let Some(n) = flags.section.iter().find(|&&n| n > 1_000_000_000) {
-        return Err(Error::usage(format!("--section {n} is too long: use 1000000000 at most")));
-    }
-    check_program(&flags.program, &flags.section)?;
-    if let Some(n) = flags.held.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--held {n} is too many: use 1000000 at most")));
-    }
-    if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
-    }
-    if let Some(secs) = flags.secs.filter(|secs| !(0.01..=3600.0).contains(secs)) {
-        return Err(Error::usage(format!("--secs {secs} makes no sense: use 0.01 to 3600")));
-    }
-    if let Some(runs) = flags.runs.filter(|runs| !(1..=1000).contains(runs)) {
-        return Err(Error::usage(format!("--runs {runs} makes no sense: use 1 to 1000")));
-    }
-    Ok(())
-}
-
-/// What both `bench` and `sim` check.
-pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error> {
-    let longest = u64::from(sections.iter().copied().max().unwrap_or(think::LONGEST_SECTION));
-    if let Some(x) = flags.outside.iter().find(|&&x| u64::from(x) * longest > 1_000_000_000) {
-        return Err(Error::usage(format!(
-            "--outside {x} makes more than a second: use less, or a shorter --section"
-        )));
-    }
-    if flags.among.contains(&0) {
-        return Err(Error::usage("--among 0 makes no sense: use 1 or more"));
-    }
-    if let Some(n) = flags.among.iter().find(|&&n| n > 1_000_000) {
-        return Err(Error::usage(format!("--among {n} is too many: use 1000000 at most")));
-    }
-    Ok(())
-}
-
-fn parse_workloads(names: &[String]) -> Result<Vec<Workload>, Error> {
-    let known: Vec<&str> = Workload::named().map(Workload::name).chain(["all"]).collect();
-    if names.is_empty() {
-        let known = known.join(", ");
-        return Err(Error::usage(format!("name a workload: {known}; or a scenario: FILE.toml")));
-    }
-    if names.iter().any(|name| name == "all") {
-        return Ok(Workload::named().filter(|workload| workload.runs_here()).collect());
-    }
-    let mut workloads = Vec::new();
-    for name in names {
-        let workload = Workload::named().find(|w| w.name() == name);
-        workloads.push(workload.ok_or_else(|| unknown("workload", name, &known))?);
-    }
-    workloads.sort_unstable();
-    workloads.dedup();
-    Ok(workloads)
-}
-
-pub fn parse_cases(names: &[String]) -> Result<Vec<Case>, Error> {
-    let known = Case::ALL.map(Case::name);
-    names
-        .iter()
-        .map(|name| {
-            let case = Case::ALL.into_iter().find(|case| case.name() == name);
-            case.ok_or_else(|| unknown("case", name, &known))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -583,30 +453,6 @@ mod tests {
             let is_run = cells.iter().any(|cell| cell.workload == workload);
             assert_eq!(is_run, workload.runs_here(), "{}", workload.name());
         }
-    }
-
-    #[test]
-    fn nonsense_is_refused_with_a_hint() {
-        let with = |change: fn(&mut Flags)| {
-            let mut flags = flags();
-            change(&mut flags);
-            plan(&["handoff"], &flags).err().expect("refused").to_string()
-        };
-        assert!(with(|f| f.threads = vec![0]).contains("1 or more"));
-        assert!(with(|f| f.threads = vec![10_001]).contains("10000"));
-        assert!(with(|f| f.secs = Some(-1.0)).contains("--secs"));
-        assert!(with(|f| f.secs = Some(f64::NAN)).contains("--secs"));
-        assert!(with(|f| f.runs = Some(0)).contains("--runs"));
-        assert!(with(|f| f.overcommit = vec![0.0]).contains("--overcommit"));
-        assert!(with(|f| f.reads = vec![101]).contains("--reads"));
-        assert!(with(|f| f.held = vec![2_000_000]).contains("--held"));
-        assert!(with(|f| f.program.outside = vec![2_000_000]).contains("--outside"));
-        assert!(with(|f| f.program.among = vec![0]).contains("1 or more"));
-        assert!(with(|f| f.overcommit = vec![f64::NAN]).contains("--overcommit"));
-        assert!(with(|f| f.overcommit = vec![1e9]).contains("--overcommit"));
-        assert!(with(|f| f.case = vec!["buzy".into()]).contains("'busy'"));
-        let error = plan(&["hand-off"], &flags()).err().unwrap();
-        assert!(error.to_string().contains("'handoff'"), "{error}");
     }
 
     #[test]

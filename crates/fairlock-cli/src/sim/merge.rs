@@ -7,7 +7,6 @@ use super::Whole;
 use super::document::Document;
 use crate::error::Error;
 use crate::json::{SCHEMA, Target};
-use crate::output::Page;
 use crate::row::Row;
 
 /// Joins the parts, prints what the whole would have printed, and writes it.
@@ -49,7 +48,7 @@ pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> 
     // Within a cell they are in order.
     rows.sort_by_key(|row| row.cell);
     let whole = Whole { command, cells: origin.len(), shard: None };
-    super::finish(rows, whole, false, Page::beside(&[&target]), target)
+    super::finish(rows, whole, false, Target::page_beside(&[&target]), target)
 }
 
 fn load(file: &Path) -> Result<Document, Error> {

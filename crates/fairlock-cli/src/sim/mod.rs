@@ -63,7 +63,7 @@ pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
     let mut rows: Vec<Row> =
         outcome.measured.iter().flat_map(|(number, measured)| rows_of(*number, measured)).collect();
     compare::attach(&mut rows, real.as_ref());
-    let page = Page::beside(&[&target, &trace]);
+    let page = Target::page_beside(&[&target, &trace]);
     let whole = Whole { command: document::command(), cells: count, shard: flags.shard };
     finish(rows, whole, outcome.interrupted, page, target)
 }
