@@ -47,8 +47,13 @@ impl<P: Platform> Owner<P> {
         self.0.store(owner, Ordering::Relaxed);
     }
 
-    pub(in crate::rwsem::published) fn get(&self) -> usize {
+    fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether readers took the lock by a slow path after the last writer.
+    pub(in crate::rwsem::published) fn is_reader_owned(&self) -> bool {
+        self.get() & READER_OWNED != 0
     }
 }
 

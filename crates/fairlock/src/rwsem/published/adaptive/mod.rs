@@ -31,7 +31,6 @@ pub(in crate::rwsem) use turns::Turns;
 use crate::platform::Platform;
 use crate::rwsem::policy::{ReaderSpin, at_most};
 use crate::rwsem::published::Published;
-use crate::rwsem::published::owner::READER_OWNED;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Word;
 use crate::wait::{Kind, Waiter};
@@ -84,7 +83,7 @@ impl<P: Platform> Published<'_, P> {
 
     /// A writer got in by a slow path, and is not the owner yet: who was?
     pub(in crate::rwsem::published) fn note_change_to_writer(&self) {
-        if self.adapts() && self.owner.get() & READER_OWNED != 0 {
+        if self.adapts() && self.owner.is_reader_owned() {
             self.favour.note_written(P::now());
         }
     }
