@@ -95,17 +95,18 @@ fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
     assert!(wait.contains("for the_lock; released by") && wait.ends_with(released), "{wait}");
 
     let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
-    assert_eq!(profile["schema"], "fairlock-profile/1");
+    assert_eq!(profile["schema"], "fairlock-profile/2");
     let lock = &profile["processes"][0]["locks"][0];
     let counts = ["reads", "writes", "waits", "given_up"].map(|key| lock[key].as_u64().unwrap());
     assert_eq!((&lock["name"], counts), (&"the_lock".into(), [1, 1, 1, 0]));
-    let pair = &lock["by_place"][0];
     let functions = |side: &str| {
-        let places = pair[side].as_array().unwrap().iter();
+        let places = lock[side][0]["stack"].as_array().unwrap().iter();
         places.map(|place| place["function"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert!(functions("waiter").contains(&"reader".into()), "{pair}");
-    assert!(functions("holder").contains(&"main".into()), "{pair}");
+    assert!(functions("waiters").contains(&"reader".into()), "{lock}");
+    assert!(functions("holders").contains(&"main".into()), "{lock}");
+    let total = |side: &str| lock[side][0]["wait_total_ns"].as_u64().unwrap();
+    assert_eq!(total("waiters"), total("holders"));
     let wait = &profile["processes"][0]["waits"][0];
     assert!(wait["lock"] == "the_lock" && wait["passed"] == 0 && wait["reads"] == true, "{wait}");
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use common::{compile, succeeds, with_ours};
 use fairlock_profile::layout::kind;
-use fairlock_profile::{Lock, Record};
+use fairlock_profile::{AtPlace, Lock, Record};
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -77,7 +77,7 @@ fn has_one_of_each(record: &Record) {
     let found = rwlock.contention.as_ref().unwrap();
     assert_eq!((found.reads, found.writes), (1, 0));
     let wait = &record.waits[0];
-    assert_eq!((wait.number, wait.name.as_str(), wait.passed), (1, "waiter", Some(0)));
+    assert_eq!((wait.number, wait.name.as_str(), wait.passed), (1, "waiter", 0));
     assert!(wait.holder == record.pid && wait.thread != record.pid && !wait.reads);
     assert!(wait.released_ns.unwrap() >= wait.began_ns + 2_000_000);
     assert!(record.waits[1].reads && record.waits.len() == 2);
@@ -86,8 +86,12 @@ fn has_one_of_each(record: &Record) {
     let frames = [wait.stack, wait.holder_stack].map(|stack| record.stack(stack));
     assert!(frames.iter().all(|frames| !frames.is_empty()), "{frames:?}");
     assert_ne!(frames[0], frames[1]);
-    let pair = record.pairs.iter().find(|pair| !pair.reads).unwrap();
-    assert_eq!((pair.waits, pair.stack, pair.holder_stack), (1, wait.stack, wait.holder_stack));
+    // The time is charged to both.
+    let place = record.waiters.iter().find(|place| place.lock == wait.lock).unwrap();
+    assert_eq!((place.count, place.stack, place.waited_ns), (1, wait.stack, wait.waited_ns));
+    let is_holder = |place: &&AtPlace| (place.lock, place.stack) == (wait.lock, wait.holder_stack);
+    let place = record.holders.iter().find(is_holder).unwrap();
+    assert_eq!((place.count, place.waited_ns), (1, wait.waited_ns));
     let program = record.modules.iter().filter(|module| module.path.ends_with("/profile"));
     let in_program =
         |address: &u64| program.clone().any(|module| (module.start..module.end).contains(address));
@@ -110,6 +114,35 @@ fn our_own_locks_are_recorded_alike() {
     let record = the_record(&folder);
     assert!(!record.observed && record.policy == "default");
     has_one_of_each(&record);
+}
+
+#[test]
+fn each_holder_is_charged_for_the_waits_during_its_own_hold() {
+    for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
+        let folder = folder(&format!("profile_shares_{name}"));
+        succeeds(&mut test("shares", &folder));
+        let record = the_record(&folder);
+        let mutex = waited_for(&record, kind::MUTEX);
+        let mut held: Vec<u64> = record.holders.iter().map(|place| place.waited_ns).collect();
+        held.sort_unstable();
+        // Both waited for the first one, for 20 ms at least, and then one of them for the other.
+        let [second, first] = held[..] else { panic!("{:?}", record.holders) };
+        assert!(first >= 40_000_000 && second >= 20_000_000, "{:?}", record.holders);
+        assert_eq!(held.iter().sum::<u64>(), mutex.contention.as_ref().unwrap().waited_ns);
+    }
+}
+
+#[test]
+fn spin_locks_are_recorded_too() {
+    for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
+        let folder = folder(&format!("profile_spins_{name}"));
+        succeeds(&mut test("spins", &folder));
+        let record = the_record(&folder);
+        let spin = waited_for(&record, kind::SPIN);
+        let found = spin.contention.as_ref().unwrap();
+        assert_eq!((spin.reads, spin.writes, found.waits(), record.waits.len()), (0, 12, 1, 1));
+        assert!(record.waits[0].holder == record.pid && record.holders.len() == 1, "{record:?}");
+    }
 }
 
 #[test]

@@ -11,11 +11,13 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
-/// So many locks a thread counts by itself.
-pub const CELLS: usize = 128;
+/// So many locks a thread counts by itself,
+pub const CELLS: usize = 256;
+/// each in one of so many cells, which follow each other.
+pub const WAYS: usize = 4;
 /// So many of the longest waits are kept for each lock.
 pub const WORST: usize = 4;
 /// A stack has no more frames.
@@ -68,8 +70,8 @@ pub enum ChunkKind {
     Stacks = 4,
     /// [`WaitEntry`]: a ring. The chunk's `used` does not count.
     Waits = 5,
-    /// [`PairEntry`].
-    Pairs = 6,
+    /// [`PlaceEntry`].
+    Places = 6,
     /// Text: lines of `/proc/PID/maps`. The last chunk of this kind has everything.
     Modules = 7,
 }
@@ -130,19 +132,11 @@ pub struct LockEntry {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct ContentionEntry {
-    /// The lock's number and one; zero: not in use.
+    /// The lock's number and one; zero: not in use yet; `u32::MAX`: it never will be.
     pub lock: AtomicU32,
     /// Guards `worst`: not zero while somebody writes there.
     pub busy: AtomicU32,
-    /// Acquisitions that had to wait, for reading and otherwise.
-    pub reads: AtomicU64,
-    /// See `reads`.
-    pub writes: AtomicU64,
-    /// Waits that ended without the lock.
-    pub given_up: AtomicU64,
-    /// All waits together.
-    pub waited_ns: AtomicU64,
-    /// The longest.
+    /// The longest wait. How many there were, and how long all of them, is in the [`PlaceEntry`]s.
     pub longest_ns: AtomicU64,
     /// Acquisitions by others while somebody waited, summed over the waits.
     pub passed: AtomicU64,
@@ -154,9 +148,33 @@ pub struct ContentionEntry {
     pub held_ns: AtomicU64,
     /// The longest.
     pub longest_held_ns: AtomicU64,
+    /// What changes with each wait, and each release meanwhile.
+    pub now: Now,
+    /// The longest waits.
+    pub worst: [WaitEntry; WORST],
+    /// Waits by their [bucket](buckets::of).
+    pub waits_by_time: [AtomicU32; buckets::COUNT],
+    /// How long the lock was held, likewise.
+    pub holds_by_time: [AtomicU32; buckets::COUNT],
+}
+
+/// Who waits now, and who has released the lock.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Now {
+    /// How many wait, in the lower 16 bits. Above them, modulo 2^48: the times when waits ended
+    /// less those when waits began. So all time that anybody has waited until `t` is this and
+    /// `t` for each that waits.
+    pub waiting: AtomicU64,
+    /// So much of that is charged to holders, modulo 2^48.
+    pub charged: AtomicU64,
+    /// When that was, by the CPU's counter.
+    pub charged_at: AtomicU64,
+    /// Acquisitions while somebody waited.
+    pub passed: AtomicU64,
     /// When the first of those who wait came; zero: nobody since the last release that counts.
     pub waited_since_ns: AtomicU64,
-    /// The last release while somebody waited: when, since when it had been held (or zero), by
+    /// The last release that waits were charged to: when, since when it had been held (or zero), by
     /// which thread, and where.
     pub released_ns: AtomicU64,
     /// See `released_ns`.
@@ -165,12 +183,6 @@ pub struct ContentionEntry {
     pub holder: AtomicU32,
     /// See `released_ns`.
     pub holder_stack: AtomicU32,
-    /// The longest waits.
-    pub worst: [WaitEntry; WORST],
-    /// Waits by their [bucket](buckets::of).
-    pub waits_by_time: [AtomicU32; buckets::COUNT],
-    /// How long the lock was held, likewise.
-    pub holds_by_time: [AtomicU32; buckets::COUNT],
 }
 
 /// A wait.
@@ -187,7 +199,7 @@ pub struct WaitEntry {
     pub released_ns: AtomicU64,
     /// Since when whoever released it had held it; zero: not known.
     pub held_since_ns: AtomicU64,
-    /// How often others took the lock meanwhile; `u64::MAX`: not known.
+    /// How often others took the lock meanwhile.
     pub passed: AtomicU64,
     /// The number of the lock.
     pub lock: AtomicU32,
@@ -213,23 +225,24 @@ pub mod side {
     pub const READ: u32 = 1;
     /// Added to it: the wait ended without the lock.
     pub const GIVEN_UP: u32 = 2;
+    /// Not a wait, but a release while others waited.
+    pub const HELD: u32 = 4;
 }
 
-/// All waits of one place for one lock that were ended at one place.
+/// All waits for one lock at one place; or what others have waited while it was held, by the
+/// places where it was released.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct PairEntry {
+pub struct PlaceEntry {
     /// The number of the lock and one; zero: not in use.
     pub lock: AtomicU32,
-    /// Where they waited.
+    /// Where.
     pub stack: AtomicU32,
-    /// Where the lock was released to them.
-    pub holder_stack: AtomicU32,
     /// See [`side`].
     pub side: AtomicU32,
-    /// How many waits.
-    pub waits: AtomicU64,
-    /// How long, together.
+    /// How many waits, or releases.
+    pub count: AtomicU64,
+    /// How long others waited, together.
     pub waited_ns: AtomicU64,
 }
 
@@ -255,7 +268,8 @@ pub struct Cell {
     pub writes: AtomicU64,
     /// The lock's number.
     pub lock: AtomicU32,
-    /// Not zero: the lock has been waited for, as far as the thread knows.
+    /// Where the lock's [`ContentionEntry`] is in the file, in units of 64 bytes, if it has been waited
+    /// for as far as the thread knows.
     pub contended: AtomicU32,
 }
 

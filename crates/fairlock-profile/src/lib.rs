@@ -24,4 +24,4 @@ mod read;
 mod record;
 
 pub use read::{Error, load};
-pub use record::{Contention, Lock, Module, Pair, Record, Thread, Wait};
+pub use record::{AtPlace, Contention, Lock, Module, Record, Thread, Wait};

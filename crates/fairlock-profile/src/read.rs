@@ -9,9 +9,9 @@ use std::path::Path;
 use crate::buckets;
 use crate::layout::{
     CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LockEntry, MAGIC, PAGE,
-    PairEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
+    PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
 };
-use crate::record::{Contention, Lock, Module, Pair, Record, Thread, Wait};
+use crate::record::{AtPlace, Contention, Lock, Module, Record, Thread, Wait};
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Record {
             ChunkKind::Locks,
             ChunkKind::Contention,
             ChunkKind::Threads,
-            ChunkKind::Pairs,
+            ChunkKind::Places,
             ChunkKind::Waits,
             ChunkKind::Modules,
         ];
@@ -166,18 +166,9 @@ impl Record {
                     self.take_thread(bytes, at);
                 }
             }
-            ChunkKind::Pairs => {
-                for at in chunk.entries::<PairEntry>()? {
-                    let lock = (field!(bytes, at, PairEntry, lock: u32) as usize).checked_sub(1);
-                    let Some(lock) = lock.filter(|&lock| lock < self.locks.len()) else { continue };
-                    self.pairs.push(Pair {
-                        lock,
-                        reads: field!(bytes, at, PairEntry, side: u32) & side::READ != 0,
-                        stack: field!(bytes, at, PairEntry, stack: u32),
-                        holder_stack: field!(bytes, at, PairEntry, holder_stack: u32),
-                        waits: field!(bytes, at, PairEntry, waits: u64),
-                        waited_ns: field!(bytes, at, PairEntry, waited_ns: u64),
-                    });
+            ChunkKind::Places => {
+                for at in chunk.entries::<PlaceEntry>()? {
+                    self.take_place(bytes, at);
                 }
             }
             ChunkKind::Waits => {
@@ -212,14 +203,39 @@ impl Record {
         }
     }
 
+    fn take_place(&mut self, bytes: &[u8], at: usize) {
+        let lock = (field!(bytes, at, PlaceEntry, lock: u32) as usize).checked_sub(1);
+        let Some(found) = lock.and_then(|lock| self.locks.get_mut(lock)) else { return };
+        let side = field!(bytes, at, PlaceEntry, side: u32);
+        let place = AtPlace {
+            lock: lock.unwrap_or_default(),
+            reads: side & side::READ != 0,
+            stack: field!(bytes, at, PlaceEntry, stack: u32),
+            count: field!(bytes, at, PlaceEntry, count: u64),
+            waited_ns: field!(bytes, at, PlaceEntry, waited_ns: u64),
+        };
+        if side & side::HELD != 0 {
+            return self.holders.push(place);
+        }
+        let contention = found.contention.get_or_insert_default();
+        let count = match (side & side::GIVEN_UP != 0, place.reads) {
+            (true, _) => &mut contention.given_up,
+            (false, true) => &mut contention.reads,
+            (false, false) => &mut contention.writes,
+        };
+        *count = count.saturating_add(place.count);
+        contention.waited_ns = contention.waited_ns.saturating_add(place.waited_ns);
+        self.waiters.push(place);
+    }
+
     fn find_stacks(&mut self, bytes: &[u8]) {
         let of_locks = self.locks.iter().flat_map(|lock| {
             let worst = lock.contention.iter().flat_map(|found| &found.worst);
             worst.flat_map(|wait| [wait.stack, wait.holder_stack]).chain([lock.first_stack])
         });
-        let of_pairs = self.pairs.iter().flat_map(|pair| [pair.stack, pair.holder_stack]);
+        let of_places = self.waiters.iter().chain(&self.holders).map(|place| place.stack);
         let of_waits = self.waits.iter().flat_map(|wait| [wait.stack, wait.holder_stack]);
-        let named = of_locks.chain(of_pairs).chain(of_waits).filter(|&number| number != 0);
+        let named = of_locks.chain(of_places).chain(of_waits).filter(|&number| number != 0);
         let numbers: std::collections::BTreeSet<u32> = named.collect();
         let found = |number: u32| Some((number, stack(bytes, number)?));
         self.stacks = numbers.into_iter().filter_map(found).collect();
@@ -303,10 +319,6 @@ fn contention(bytes: &[u8], at: usize) -> Contention {
     let mut worst: Vec<Wait> = worst.collect();
     worst.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ns));
     Contention {
-        reads: field!(bytes, at, ContentionEntry, reads: u64),
-        writes: field!(bytes, at, ContentionEntry, writes: u64),
-        given_up: field!(bytes, at, ContentionEntry, given_up: u64),
-        waited_ns: field!(bytes, at, ContentionEntry, waited_ns: u64),
         longest_ns: field!(bytes, at, ContentionEntry, longest_ns: u64),
         passed: field!(bytes, at, ContentionEntry, passed: u64),
         most_passed: field!(bytes, at, ContentionEntry, most_passed: u64),
@@ -316,13 +328,14 @@ fn contention(bytes: &[u8], at: usize) -> Contention {
         waits_by_time: counts(offset_of!(ContentionEntry, waits_by_time)),
         holds_by_time: counts(offset_of!(ContentionEntry, holds_by_time)),
         worst,
+        // The places say them.
+        ..Contention::default()
     }
 }
 
 fn wait(bytes: &[u8], at: usize) -> Option<Wait> {
     let number = unless_zero(field!(bytes, at, WaitEntry, number: u64))?;
     let side = field!(bytes, at, WaitEntry, side: u32);
-    let passed = field!(bytes, at, WaitEntry, passed: u64);
     let name = at + offset_of!(WaitEntry, name);
     Some(Wait {
         number,
@@ -330,7 +343,7 @@ fn wait(bytes: &[u8], at: usize) -> Option<Wait> {
         waited_ns: field!(bytes, at, WaitEntry, waited_ns: u64),
         released_ns: unless_zero(field!(bytes, at, WaitEntry, released_ns: u64)),
         held_since_ns: unless_zero(field!(bytes, at, WaitEntry, held_since_ns: u64)),
-        passed: (passed != u64::MAX).then_some(passed),
+        passed: field!(bytes, at, WaitEntry, passed: u64),
         lock: field!(bytes, at, WaitEntry, lock: u32) as usize,
         reads: side & side::READ != 0,
         given_up: side & side::GIVEN_UP != 0,
@@ -388,10 +401,17 @@ mod tests {
         }
         let found = chunk(&mut bytes, ChunkKind::Contention, size_of::<ContentionEntry>(), 1);
         put32(&mut bytes, found + offset_of!(ContentionEntry, lock), 2);
-        put64(&mut bytes, found + offset_of!(ContentionEntry, writes), 3);
         let worst = found + offset_of!(ContentionEntry, worst);
         put64(&mut bytes, worst + offset_of!(WaitEntry, number), 1);
-        put64(&mut bytes, worst + offset_of!(WaitEntry, passed), u64::MAX);
+        put64(&mut bytes, worst + offset_of!(WaitEntry, passed), 7);
+        let places = chunk(&mut bytes, ChunkKind::Places, size_of::<PlaceEntry>(), 2);
+        for (index, side) in [(0, side::WRITE), (1, side::HELD)] {
+            let at = places + index * size_of::<PlaceEntry>();
+            put32(&mut bytes, at + offset_of!(PlaceEntry, lock), 2);
+            put32(&mut bytes, at + offset_of!(PlaceEntry, side), side);
+            put64(&mut bytes, at + offset_of!(PlaceEntry, count), 3);
+            put64(&mut bytes, at + offset_of!(PlaceEntry, waited_ns), 55);
+        }
         let threads = chunk(&mut bytes, ChunkKind::Threads, size_of::<ThreadEntry>(), 1);
         let cell = threads + offset_of!(ThreadEntry, cells) + 5 * size_of::<Cell>();
         put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000);
@@ -422,10 +442,12 @@ mod tests {
     /// Adds one; where its entries begin.
     fn chunk(bytes: &mut Vec<u8>, kind: ChunkKind, entry: usize, used: u32) -> usize {
         let at = bytes.len();
-        bytes.resize(at + 2 * PAGE, 0);
+        let size =
+            (size_of::<Chunk>() + entry * used as usize).next_multiple_of(PAGE).max(2 * PAGE);
+        bytes.resize(at + size, 0);
         put32(bytes, at + offset_of!(Chunk, kind), kind as u32);
         put32(bytes, at + offset_of!(Chunk, entry), entry as u32);
-        put64(bytes, at + offset_of!(Chunk, bytes), 2 * PAGE as u64);
+        put64(bytes, at + offset_of!(Chunk, bytes), size as u64);
         put32(bytes, at + offset_of!(Chunk, used), used);
         at + size_of::<Chunk>()
     }
@@ -437,7 +459,9 @@ mod tests {
         assert_eq!((record.locks[0].reads, record.locks[0].writes), (0, 10));
         assert_eq!((record.locks[1].reads, record.locks[1].writes), (4, 10));
         let found = record.locks[1].contention.as_ref().unwrap();
-        assert_eq!((found.waits(), found.worst.len(), found.worst[0].passed), (3, 1, None));
+        assert_eq!((found.waits(), found.worst.len(), found.worst[0].passed), (3, 1, 7));
+        assert_eq!((found.writes, found.waited_ns, record.waiters[0].lock), (3, 55, 1));
+        assert_eq!((record.holders.len(), record.holders[0].waited_ns), (1, 55));
         assert_eq!(record.stack(found.worst[0].stack), [0xaaaa, 0xbbbb]);
         let module = &record.modules[0];
         assert_eq!((module.start, module.offset, module.inode), (0x1000, 0x2000, 99));

@@ -28,8 +28,10 @@ pub struct Record {
     pub program: String,
     /// In the order in which they were first taken.
     pub locks: Vec<Lock>,
-    /// Waits by places.
-    pub pairs: Vec<Pair>,
+    /// Waits by where they were.
+    pub waiters: Vec<AtPlace>,
+    /// The same time by where the lock was released that was held meanwhile, as far as that is known.
+    pub holders: Vec<AtPlace>,
     /// The last ones that were long enough, in the order in which they ended.
     pub waits: Vec<Wait>,
     /// What is mapped.
@@ -45,7 +47,7 @@ impl Record {
         self.stacks.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    /// All that are named by locks, pairs and waits.
+    /// All that are named by locks, places and waits.
     pub fn stacks(&self) -> impl Iterator<Item = (u32, &[u64])> {
         self.stacks.iter().map(|(&number, frames)| (number, frames.as_slice()))
     }
@@ -120,7 +122,7 @@ pub struct Wait {
     /// Since when whoever released it had held it.
     pub held_since_ns: Option<u64>,
     /// How often others took the lock meanwhile.
-    pub passed: Option<u64>,
+    pub passed: u64,
     /// The number of the lock.
     pub lock: usize,
     /// It was for reading.
@@ -139,20 +141,18 @@ pub struct Wait {
     pub holder_stack: u32,
 }
 
-/// All waits of one place for one lock that were ended at one place.
+/// Time lost at a lock, at one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pair {
+pub struct AtPlace {
     /// The number of the lock.
     pub lock: usize,
-    /// They were for reading.
+    /// The waits were for reading.
     pub reads: bool,
-    /// Where they waited.
+    /// Where.
     pub stack: u32,
-    /// Where the lock was released to them.
-    pub holder_stack: u32,
-    /// How many,
-    pub waits: u64,
-    /// and how long together.
+    /// How many waits; of holders: releases while others waited.
+    pub count: u64,
+    /// How long they, or others, waited together.
     pub waited_ns: u64,
 }
 

@@ -21,7 +21,7 @@ const KINDS: [&str; 2] = ["rwlock", "mutex"];
 /// Whose stacks waits are charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Charge {
-    /// Where the lock was released to the one that waited.
+    /// Where the lock was released that was held while others waited.
     Holder,
     /// Where the wait was.
     Waiter,
@@ -36,7 +36,7 @@ pub struct LockFlags {
     /// Serve these locks only, and leave the others to glibc; condition variables go with mutexes
     #[arg(long, value_name = "KIND", value_parser = KINDS, conflicts_with = "observe")]
     pub only: Option<String>,
-    /// Leave the program's locks as they are, and only watch them: mutexes and rwlocks
+    /// Leave the program's locks as they are, and only watch them: mutexes, rwlocks and spin locks
     #[arg(long, conflicts_with = "policy")]
     pub observe: bool,
     /// Keep waits this long one by one

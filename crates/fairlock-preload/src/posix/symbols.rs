@@ -140,17 +140,17 @@ pub(super) unsafe fn try_write(lock: *mut pthread_rwlock_t) -> c_int {
 }
 
 unsafe fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
-    // SAFETY: see above.
-    unsafe {
-        watched::about_to_unlock(lock);
-        match ours(lock) {
+    watched::unlock(lock, || {
+        // SAFETY: see above.
+        match unsafe { ours(lock) } {
             Some(lock) => {
                 lock.unlock();
                 0
             }
-            None => real::unlock(lock),
+            // SAFETY: see above.
+            None => unsafe { real::unlock(lock) },
         }
-    }
+    })
 }
 
 #[unsafe(no_mangle)]

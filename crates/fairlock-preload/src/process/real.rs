@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
-    pthread_rwlock_t, pthread_rwlockattr_t, pthread_t, timespec,
+    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, timespec,
 };
 
 /// A function of the next library that has it.
@@ -90,6 +90,7 @@ macro_rules! real_functions {
 type Lock = *mut pthread_rwlock_t;
 type Mutex = *mut pthread_mutex_t;
 type Cond = *mut pthread_cond_t;
+type Spin = *mut pthread_spinlock_t;
 
 real_functions! {
     init: fn(lock: Lock, attributes: *const pthread_rwlockattr_t) = c"pthread_rwlock_init";
@@ -130,5 +131,8 @@ real_functions! {
     cond_signal: fn(cond: Cond) = c"pthread_cond_signal" of c"GLIBC_2.3.2";
     cond_broadcast: fn(cond: Cond) = c"pthread_cond_broadcast" of c"GLIBC_2.3.2";
 
+    spin_lock: fn(lock: Spin) = c"pthread_spin_lock";
+    spin_trylock: fn(lock: Spin) = c"pthread_spin_trylock";
+    spin_unlock: fn(lock: Spin) = c"pthread_spin_unlock";
     cancel: fn(thread: pthread_t) = c"pthread_cancel";
 }

@@ -202,6 +202,13 @@ pub(super) fn add_chunk(
     Some(unsafe { &*chunk })
 }
 
+/// What is in the file at an offset that [`offset`] has given.
+#[inline(always)]
+pub(super) fn at<T>(offset: usize) -> &'static T {
+    // SAFETY: such an entry is there, and stays.
+    unsafe { &*START.load(Ordering::Relaxed).cast::<u8>().add(offset).cast() }
+}
+
 /// Where an entry is in the file.
 pub(super) fn offset<T>(entry: *const T) -> usize {
     entry.addr() - START.load(Ordering::Relaxed).addr()

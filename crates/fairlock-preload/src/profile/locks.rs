@@ -4,10 +4,10 @@ use core::sync::atomic::Ordering;
 
 use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry};
 
-use super::Target;
 use super::index::{Entries, Index, mix};
 use super::records::Records;
 use super::thread::Local;
+use super::{Target, file};
 
 static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 256);
 static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 16);
@@ -60,24 +60,69 @@ pub(super) fn get(number: u32) -> Option<&'static LockEntry> {
     LOCKS.get(number)
 }
 
-/// What is known of how a lock was waited for.
+/// What is known of how a lock was waited for, if it was.
 pub(super) fn contention(lock: &LockEntry) -> Option<&'static ContentionEntry> {
-    CONTENTION.get(lock.contention.load(Ordering::Relaxed).checked_sub(1)?)
+    // Acquire: whoever finds the entry finds it all zeros.
+    CONTENTION.get(lock.contention.load(Ordering::Acquire).checked_sub(1)?)
 }
 
-/// The same, for a lock that is waited for.
+/// The same for a lock that is waited for.
 pub(super) fn make_contention(number: u32, lock: &LockEntry) -> Option<&'static ContentionEntry> {
     if let Some(found) = contention(lock) {
         return Some(found);
     }
     let (new, entry) = CONTENTION.add()?;
-    // Acquire and Release: whoever finds the entry finds it all zeros.
+    // Release: see above.
     match lock.contention.compare_exchange(0, new + 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
-            entry.lock.store(number + 1, Ordering::Relaxed);
+            entry.lock.store(number + 1, Ordering::Release);
             Some(entry)
         }
-        // That one stays unused.
-        Err(others) => CONTENTION.get(others - 1),
+        Err(others) => {
+            entry.lock.store(NEVER, Ordering::Release);
+            CONTENTION.get(others - 1)
+        }
     }
+}
+
+/// Where it is: see [`Cell::contended`](fairlock_profile::layout::Cell::contended).
+pub(super) fn place_of(entry: &'static ContentionEntry) -> u32 {
+    (file::offset(entry) / align_of::<ContentionEntry>()) as u32
+}
+
+/// The one at a place.
+#[inline(always)]
+pub(super) fn contention_at(place: u32) -> &'static ContentionEntry {
+    file::at(place as usize * align_of::<ContentionEntry>())
+}
+
+/// In [`ContentionEntry::lock`]: somebody else was faster.
+const NEVER: u32 = u32::MAX;
+
+/// How many locks have been waited for.
+#[inline(always)]
+pub(super) fn contended() -> u32 {
+    CONTENTION.len()
+}
+
+/// Calls `f` with the address of each of them from this number on. From where to go on the next time.
+pub(super) fn contended_since(
+    seen: u32,
+    mut f: impl FnMut(usize, &'static ContentionEntry),
+) -> u32 {
+    let end = contended();
+    for number in seen..end {
+        // In the making.
+        let Some(found) = CONTENTION.get(number) else { return number };
+        // Acquire: and the lock's entry knows of it.
+        match found.lock.load(Ordering::Acquire) {
+            0 => return number,
+            NEVER => {}
+            lock => {
+                let address = get(lock - 1).map_or(0, |lock| lock.address.load(Ordering::Relaxed));
+                f(address as usize, found);
+            }
+        }
+    }
+    end
 }

@@ -6,8 +6,13 @@
 //! it is timed, and known are who waited, who released the lock, and how often others took
 //! it meanwhile (`wait`). What the lock is, glibc's or ours, makes no difference here.
 //!
+//! The time that is lost is charged twice: to the places where threads waited, and to those where
+//! the lock was released that was held meanwhile. For the latter each release is charged with
+//! what all have waited since the one before, which takes no more than to know how many wait and
+//! since when, in one word. As releases may be many, not each of them is looked at ([`wait`]).
+//!
 //! How long locks are held is measured where it says something: from the end of a wait, of each
-//! [`SAMPLED`]th other acquisition of a lock that was waited for; and, at least, from when the
+//! 64th other acquisition of a lock that was waited for; and, at least, from when the
 //! first came who had to wait.
 //!
 //! A signal handler that comes in the middle of this finds the thread busy: what it does is
@@ -124,10 +129,18 @@ pub(crate) fn counted(target: Target, result: c_int) -> c_int {
     result
 }
 
-/// The calling thread is about to release a lock; `wanted`: somebody may wait for it.
+/// The calling thread is about to release a lock; `stays_held`: it has it more than once.
 #[inline(always)]
-pub(crate) fn release(address: usize, wanted: bool) {
-    if wanted || thread::times_a_hold() {
-        wait::release(address, wanted);
+pub(crate) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
+    if thread::looks_at_releases() {
+        wait::release(address, stays_held);
+    }
+}
+
+/// The calling thread has released a lock.
+#[inline(always)]
+pub(crate) fn released() {
+    if thread::is_unsettled() {
+        wait::released();
     }
 }

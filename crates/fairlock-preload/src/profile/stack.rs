@@ -1,10 +1,10 @@
 //! From where a thread called.
 //!
 //! To unwind a stack takes microseconds, to look whether it is still the one of the last time, some
-//! nanoseconds: a thread remembers for some places of its stack pointer where the return addresses
-//! were, and what they were. If all of them are there, it is the same stack.
+//! nanoseconds: a thread remembers of the last ones where its stack pointer was, where the return
+//! addresses were, and what they were. If all of them are there, it is the same stack.
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -57,12 +57,16 @@ impl Found {
     }
 }
 
-/// What a thread remembers. Zeros: nothing.
+/// What a thread remembers.
 pub(super) struct Memory {
+    /// The stack pointers at the stacks; zero: none.
+    pointers: [Cell<usize>; REMEMBERED],
     stacks: [UnsafeCell<Remembered>; REMEMBERED],
+    /// Which is forgotten next.
+    oldest: Cell<usize>,
 }
 
-const REMEMBERED: usize = 8;
+const REMEMBERED: usize = 16;
 
 struct Remembered {
     number: u32,
@@ -73,6 +77,7 @@ struct Remembered {
 impl Memory {
     pub(super) const fn new() -> Self {
         Self {
+            pointers: [const { Cell::new(0) }; REMEMBERED],
             stacks: [const {
                 UnsafeCell::new(Remembered {
                     number: 0,
@@ -80,15 +85,13 @@ impl Memory {
                     frames: [MaybeUninit::uninit(); MOST],
                 })
             }; REMEMBERED],
+            oldest: Cell::new(0),
         }
     }
 
     /// Of a new process, or another thread.
     pub(super) fn forget(&self) {
-        for stack in &self.stacks {
-            // SAFETY: only the thread that has the memory uses it, and not in the middle of this.
-            unsafe { (*stack.get()).number = 0 };
-        }
+        self.pointers.iter().for_each(|pointer| pointer.set(0));
     }
 
     /// The number of the stack that leads here; zero if there is none.
@@ -100,41 +103,62 @@ impl Memory {
         let pointer: usize;
         // SAFETY: reads a register.
         unsafe { core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack)) };
-        // SAFETY: as above.
-        let remembered = unsafe { &mut *self.stacks[(pointer >> 4) % REMEMBERED].get() };
-        if remembered.is_here(pointer) {
-            return remembered.number;
+        if let Some(number) = self.recall(pointer) {
+            return number;
         }
         if is_on_signal_stack() {
             return 0;
         }
-        let mut found = Found { frames: [MaybeUninit::uninit(); MOST], len: 0, whole: true };
-        // SAFETY: `note` is called with what it takes.
-        unsafe { _Unwind_Backtrace(note, (&raw mut found).cast()) };
+        let found = unwind();
         let number = record(found.frames());
-        remembered.number = if found.whole { number } else { 0 };
-        remembered.len = found.len;
-        remembered.frames[..found.len].copy_from_slice(&found.frames[..found.len]);
+        if found.whole && number != 0 {
+            self.remember(pointer, &found, number);
+        }
         number
+    }
+
+    /// The number of the stack that leads to a caller with this stack pointer, if it is remembered.
+    fn recall(&self, pointer: usize) -> Option<u32> {
+        self.pointers.iter().zip(&self.stacks).find_map(|(known, stack)| {
+            // SAFETY: only the thread that has the memory uses it, and not in the middle of this.
+            let is_here = known.get() == pointer && unsafe { (*stack.get()).is_here() };
+            // SAFETY: as above.
+            is_here.then(|| unsafe { (*stack.get()).number })
+        })
+    }
+
+    fn remember(&self, pointer: usize, found: &Found, number: u32) {
+        let at = self.oldest.replace((self.oldest.get() + 1) % REMEMBERED);
+        self.pointers[at].set(pointer);
+        // SAFETY: only the thread that has the memory uses it, and not in the middle of this.
+        let remembered = unsafe { &mut *self.stacks[at].get() };
+        remembered.number = number;
+        // The call of the unwinder is below the stack pointer, where anything comes to be.
+        let callers = found.frames().iter().filter(|frame| frame.place >= pointer);
+        remembered.len = callers.clone().count();
+        remembered.frames.iter_mut().zip(callers).for_each(|(to, frame)| _ = to.write(*frame));
     }
 }
 
+fn unwind() -> Found {
+    let mut found = Found { frames: [MaybeUninit::uninit(); MOST], len: 0, whole: true };
+    // SAFETY: `note` is called with what it takes.
+    unsafe { _Unwind_Backtrace(note, (&raw mut found).cast()) };
+    found
+}
+
 impl Remembered {
+    /// The stack pointer is what it was.
     #[inline]
-    fn is_here(&self, pointer: usize) -> bool {
+    fn is_here(&self) -> bool {
         // SAFETY: so many have been written.
         let frames: &[Frame] =
             unsafe { core::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) };
-        let is_there = |frame: &Frame| {
+        frames.iter().all(|frame| {
             // SAFETY: above the stack pointer there is a stack, as long as what was on it still is:
             // the first that is not ends the walk.
             unsafe { (frame.place as *const usize).read_volatile() == frame.address }
-        };
-        self.number != 0
-            && frames
-                .first()
-                .is_some_and(|frame| frame.place >= pointer && frame.place - pointer < 4096)
-            && frames.iter().all(is_there)
+        })
     }
 }
 
@@ -265,5 +289,37 @@ fn add(addresses: &[u64]) -> Option<u32> {
         LEFT.store(left - bytes, Ordering::Relaxed);
         (*chunk).used.store((CHUNK_BYTES - left + bytes) / 8, Ordering::Relaxed);
         u32::try_from(file::offset(entry) / 8).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the stack that leads here is remembered. From now on it is.
+    #[inline(never)]
+    fn is_known(memory: &Memory) -> bool {
+        let pointer: usize;
+        // SAFETY: reads a register.
+        unsafe { core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack)) };
+        let known = memory.recall(pointer);
+        if known.is_none() {
+            memory.remember(pointer, &unwind(), 7);
+        }
+        known == Some(7)
+    }
+
+    #[inline(never)]
+    fn from_elsewhere(memory: &Memory) -> bool {
+        core::hint::black_box(is_known(memory))
+    }
+
+    #[test]
+    fn a_stack_is_unwound_once() {
+        let memory = Memory::new();
+        for turn in 0..4 {
+            assert_eq!(is_known(&memory), turn > 0);
+        }
+        assert!(!from_elsewhere(&memory));
     }
 }

@@ -2,13 +2,17 @@
 
 use core::cell::Cell;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock_profile::layout::{self, CELLS, ChunkKind, ThreadEntry, side};
+use fairlock_profile::layout::{
+    self, CELLS, ChunkKind, ContentionEntry, PlaceEntry, ThreadEntry, WAYS, side,
+};
 
+use super::index::mix;
 use super::records::Records;
 use super::stack::Memory;
-use super::{Target, enter_process, file, locks};
+use super::wait::{Ended, Released};
+use super::{Target, enter_process, file, locks, wait};
 use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
 use crate::thread::{self, State};
@@ -22,6 +26,12 @@ pub(crate) struct Mine {
     local: Cell<*const Local>,
     /// How many of its holds are timed.
     timed: Cell<u32>,
+    /// It has taken a lock that was waited for.
+    contends: Cell<bool>,
+    /// Of the locks that were waited for, it knows so many.
+    seen: Cell<u32>,
+    /// `Local` has something [unsettled](Local::settle).
+    unsettled: Cell<bool>,
     /// It is in the middle of this.
     busy: Cell<bool>,
 }
@@ -32,6 +42,9 @@ impl Mine {
         self.entry.set(ptr::null());
         self.local.set(ptr::null());
         self.timed.set(0);
+        self.contends.set(false);
+        self.seen.set(0);
+        self.unsettled.set(false);
         self.busy.set(false);
     }
 }
@@ -43,12 +56,23 @@ pub(super) struct Local {
     process: Cell<u32>,
     memory: Memory,
     holds: [Cell<Hold>; HOLDS],
+    /// A wait that has ended, and a release: what is left to be written down once the lock is let
+    /// go, as others may want it.
+    ended: Cell<Option<Ended>>,
+    released: Cell<Option<Released>>,
+    /// Where it has counted what it, and others, waited for.
+    places: [Cell<Option<([u32; 3], &'static PlaceEntry)>>; PLACES],
+    /// Which of a set's cells goes to another lock next.
+    way: Cell<usize>,
     number: u32,
     next: AtomicU32,
 }
 
 // SAFETY: a thread has it until it ends; the others know nothing of it but its number.
 unsafe impl Sync for Local {}
+
+/// So many places are known to a thread.
+const PLACES: usize = 32;
 
 /// So many holds are timed at once.
 const HOLDS: usize = 4;
@@ -108,6 +132,10 @@ impl Busy {
             process: Cell::new(0),
             memory: Memory::new(),
             holds: [const { Cell::new(NO_HOLD) }; HOLDS],
+            ended: Cell::new(None),
+            released: Cell::new(None),
+            places: [const { Cell::new(None) }; PLACES],
+            way: Cell::new(0),
             number,
             next: AtomicU32::new(0),
         });
@@ -121,6 +149,9 @@ impl Busy {
         }
         local.memory.forget();
         local.holds.iter().for_each(|hold| hold.set(NO_HOLD));
+        local.ended.set(None);
+        local.released.set(None);
+        local.places.iter().for_each(|place| place.set(None));
         local.entry().tid.store(thread::state().tid(), Ordering::Relaxed);
         self.mine.entry.set(local.entry.get());
         self.mine.local.set(local);
@@ -143,9 +174,11 @@ pub(crate) fn thread_ends(state: &State) {
     // SAFETY: null, or from the pool.
     let Some(local) = (unsafe { mine.local.get().as_ref() }) else { return };
     let Some(_busy) = Busy::begin() else { return };
+    local.settle();
     mine.local.set(ptr::null());
     mine.entry.set(ptr::null());
     mine.timed.set(0);
+    mine.contends.set(false);
     let entry = local.entry();
     entry.cells.iter().for_each(flush);
     entry.tid.store(0, Ordering::Relaxed);
@@ -155,23 +188,45 @@ pub(crate) fn thread_ends(state: &State) {
 /// The calling thread has taken a lock.
 #[inline(always)]
 pub(super) fn count(target: Target) {
-    let state = thread::state();
-    let mine = state.profile();
-    // SAFETY: null, or in the file of this process.
-    if let Some(entry) = unsafe { mine.entry.get().as_ref() }
-        && state.is_of_this_process()
-    {
-        let cell = &entry.cells[place(target.address)];
-        // Relaxed: only this thread stores here.
-        if cell.address.load(Ordering::Relaxed) == target.address as u64 {
+    match find(target.address) {
+        Some(cell) => {
             let taken = add_one(cell, target.side);
-            if cell.contended.load(Ordering::Relaxed) != 0 && taken.is_multiple_of(SAMPLED) {
-                sample(target.address);
+            let contended = cell.contended.load(Ordering::Relaxed);
+            if contended != 0 {
+                wait::taken(target, contended, taken.is_multiple_of(SAMPLED));
             }
-            return;
         }
+        None => count_elsewhere(target),
     }
-    count_elsewhere(target);
+}
+
+/// Where the calling thread counts the lock, if it does.
+#[inline(always)]
+pub(super) fn find(address: usize) -> Option<&'static layout::Cell> {
+    let state = thread::state();
+    // SAFETY: null, or in the file of this process.
+    let entry = unsafe { state.profile().entry.get().as_ref() }?;
+    // Relaxed: only this thread stores here.
+    let is_it = |cell: &&layout::Cell| cell.address.load(Ordering::Relaxed) == address as u64;
+    if state.is_of_this_process() { set(entry, address).iter().find(is_it) } else { None }
+}
+
+/// Whether a release may be one of a lock that was waited for.
+#[inline(always)]
+pub(super) fn looks_at_releases() -> bool {
+    thread::state().profile().contends.get() || knows_less_than_all()
+}
+
+/// Locks have been waited for that the thread does not know of.
+#[inline(always)]
+pub(super) fn knows_less_than_all() -> bool {
+    thread::state().profile().seen.get() != locks::contended()
+}
+
+/// Whether something is to be written down after a release.
+#[inline(always)]
+pub(super) fn is_unsettled() -> bool {
+    thread::state().profile().unsettled.get()
 }
 
 #[inline(always)]
@@ -182,11 +237,12 @@ fn add_one(cell: &layout::Cell, side: u32) -> u64 {
     taken
 }
 
-/// Where a lock is counted, if it is.
+/// The cells in one of which a lock is counted, if it is.
 #[inline(always)]
-fn place(address: usize) -> usize {
+fn set(entry: &ThreadEntry, address: usize) -> &[layout::Cell] {
     let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (hash >> (u64::BITS - CELLS.ilog2())) as usize
+    let first = (hash >> (u64::BITS - (CELLS / WAYS).ilog2())) as usize * WAYS;
+    &entry.cells[first..first + WAYS]
 }
 
 /// It is not there yet.
@@ -202,18 +258,18 @@ fn count_elsewhere(target: Target) {
     }
 }
 
-#[cold]
-fn sample(address: usize) {
-    use fairlock::platform::Platform;
-    if let Some(local) = Busy::begin().and_then(|busy| busy.local()) {
-        local.time(address, crate::thread::platform::Preload::now());
-    }
-}
-
-/// Whether the calling thread holds a lock whose hold is timed.
+/// Whether the calling thread times one of its holds.
 #[inline(always)]
 pub(super) fn times_a_hold() -> bool {
     thread::state().profile().timed.get() != 0
+}
+
+/// The lock of a cell has been waited for, or not.
+pub(super) fn note_contended(cell: &layout::Cell, contention: Option<&'static ContentionEntry>) {
+    cell.contended.store(contention.map_or(0, locks::place_of), Ordering::Relaxed);
+    if contention.is_some() {
+        thread::state().profile().contends.set(true);
+    }
 }
 
 fn flush(cell: &layout::Cell) {
@@ -244,27 +300,81 @@ impl Local {
 
     /// Where the thread counts the lock from now on.
     pub(super) fn cell(&self, target: Target) -> Option<&'static layout::Cell> {
-        let cell = &self.entry().cells[place(target.address)];
-        if cell.address.load(Ordering::Relaxed) != target.address as u64 {
-            let (number, lock) = locks::find(self, target)?;
-            flush(cell);
-            cell.lock.store(number, Ordering::Relaxed);
-            let contended = lock.contention.load(Ordering::Relaxed) != 0;
-            cell.contended.store(contended.into(), Ordering::Relaxed);
-            cell.address.store(target.address as u64, Ordering::Relaxed);
+        if let Some(cell) = find(target.address) {
+            return Some(cell);
         }
+        let (number, lock) = locks::find(self, target)?;
+        let set = set(self.entry(), target.address);
+        let free = set.iter().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
+        let cell = free.unwrap_or_else(|| {
+            let way = self.way.replace((self.way.get() + 1) % WAYS);
+            flush(&set[way]);
+            &set[way]
+        });
+        cell.lock.store(number, Ordering::Relaxed);
+        note_contended(cell, locks::contention(lock));
+        cell.address.store(target.address as u64, Ordering::Relaxed);
         Some(cell)
     }
 
-    /// The number of a lock that the thread has taken.
-    pub(super) fn number(&self, address: usize) -> Option<u32> {
-        let cell = &self.entry().cells[place(address)];
-        if cell.address.load(Ordering::Relaxed) == address as u64 {
-            // It may not have been when the thread took it.
-            cell.contended.store(1, Ordering::Relaxed);
-            return Some(cell.lock.load(Ordering::Relaxed));
+    /// The thread learns which locks have been waited for since the last time.
+    pub(super) fn learn(&self) {
+        let seen = &thread::state().profile().seen;
+        seen.set(locks::contended_since(seen.get(), |address, contention| {
+            if let Some(cell) = find(address) {
+                note_contended(cell, Some(contention));
+            }
+        }));
+    }
+
+    /// The number of a lock that the thread has taken, and what is known of how it was waited for.
+    pub(super) fn contention(&self, address: usize) -> Option<(u32, &'static ContentionEntry)> {
+        let number = match find(address) {
+            Some(cell) => cell.lock.load(Ordering::Relaxed),
+            None => locks::known(address)?,
+        };
+        Some((number, locks::contention(locks::get(number)?)?))
+    }
+
+    /// Leaves this to be written down after the release.
+    pub(super) fn put_off(&self, ended: Option<Ended>, released: Option<Released>) {
+        if ended.is_some() {
+            self.settle();
+            self.ended.set(ended);
         }
-        locks::known(address)
+        if released.is_some()
+            && let Some(earlier) = self.released.replace(released)
+        {
+            earlier.write_down(self);
+        }
+        thread::state().profile().unsettled.set(true);
+    }
+
+    /// So many threads waited so long for a lock, at a place: see [`wait::place`].
+    pub(super) fn count_at(&self, place: [u32; 3], count: u64, waited: u64) {
+        let hash = mix(mix(place[0].into(), place[1].into()), place[2].into());
+        let known = &self.places[hash as usize % PLACES];
+        let entry = match known.get() {
+            Some((known, entry)) if known == place => entry,
+            _ => {
+                let Some(entry) = wait::place(place) else { return file::lose() };
+                known.set(Some((place, entry)));
+                entry
+            }
+        };
+        entry.count.fetch_add(count, Ordering::Relaxed);
+        entry.waited_ns.fetch_add(waited, Ordering::Relaxed);
+    }
+
+    /// Writes down what was put off.
+    pub(super) fn settle(&self) {
+        thread::state().profile().unsettled.set(false);
+        if let Some(released) = self.released.take() {
+            released.write_down(self);
+        }
+        if let Some(ended) = self.ended.take() {
+            ended.write_down(self);
+        }
     }
 
     /// The thread holds the lock, since then.
@@ -284,26 +394,4 @@ impl Local {
         timed.set(timed.get() - 1);
         Some(hold.replace(NO_HOLD).since)
     }
-}
-
-/// More threads are not asked what they have counted.
-const MOST_ASKED: u32 = 128;
-
-/// How often all threads have taken a lock.
-pub(super) fn taken(address: usize, lock: &layout::LockEntry) -> Option<u64> {
-    let len = THREADS.len();
-    if len > MOST_ASKED {
-        return None;
-    }
-    let both = |reads: &AtomicU64, writes: &AtomicU64| {
-        reads.load(Ordering::Relaxed).wrapping_add(writes.load(Ordering::Relaxed))
-    };
-    let of_threads = (0..len).filter_map(|number| THREADS.get(number)).map(|thread| {
-        let cell = &thread.cells[place(address)];
-        match cell.address.load(Ordering::Relaxed) == address as u64 {
-            true => both(&cell.reads, &cell.writes),
-            false => 0,
-        }
-    });
-    Some(of_threads.fold(both(&lock.reads, &lock.writes), u64::wrapping_add))
 }

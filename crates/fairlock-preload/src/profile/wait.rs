@@ -2,18 +2,18 @@
 //! end waits.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use fairlock::platform::Platform;
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{
-    Chunk, ChunkKind, ContentionEntry, LockEntry, PairEntry, WaitEntry, side,
+    Chunk, ChunkKind, ContentionEntry, Now, PlaceEntry, WaitEntry, side,
 };
 use libc::{EOWNERDEAD, ETIMEDOUT};
 
 use super::index::{Entries, Index, mix};
 use super::records::Records;
-use super::thread::{Busy, Local, taken};
+use super::thread::{self, Busy, Local};
 use super::{Target, file, locks, threshold};
 use crate::process::mutex::Mutex;
 use crate::thread::platform::Preload;
@@ -43,93 +43,127 @@ pub(super) fn wait(target: Target, wait: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
+/// In [`Now::waiting`]: above how many wait.
+const TIME_SHIFT: u32 = 16;
+const WAITERS: u64 = (1 << TIME_SHIFT) - 1;
+
+/// How long all have waited until now, modulo 2^48 and shifted.
+fn waited_until(now: u64, waiting: u64) -> u64 {
+    (waiting & !WAITERS).wrapping_add((waiting & WAITERS).wrapping_mul(now << TIME_SHIFT))
+}
+
 struct Begun {
     local: &'static Local,
     target: Target,
     number: u32,
-    lock: &'static LockEntry,
     contention: &'static ContentionEntry,
     stack: u32,
     at: u64,
-    taken: Option<u64>,
+    passed: u64,
 }
 
 impl Begun {
     fn now(local: &'static Local, target: Target) -> Option<Self> {
+        local.settle();
         let cell = local.cell(target)?;
-        cell.contended.store(1, RELAXED);
         let number = cell.lock.load(RELAXED);
         let lock = locks::get(number)?;
         let contention = locks::make_contention(number, lock)?;
+        thread::note_contended(cell, Some(contention));
         let stack = local.stack();
+        let now = &contention.now;
+        let passed = now.passed.load(RELAXED);
         let at = Preload::now();
-        let _ = contention.waited_since_ns.compare_exchange(0, at, RELAXED, RELAXED);
-        let taken = taken(target.address, lock);
-        Some(Self { local, target, number, lock, contention, stack, at, taken })
+        now.waiting.fetch_add((at << TIME_SHIFT).wrapping_neg().wrapping_add(1), RELAXED);
+        if now.waited_since_ns.load(RELAXED) == 0 {
+            let _ = now.waited_since_ns.compare_exchange(0, at, RELAXED, RELAXED);
+        }
+        Some(Self { local, target, number, contention, stack, at, passed })
     }
 
     fn end(&self, result: c_int) {
-        let now = Preload::now();
-        let contention = self.contention;
+        let at = Preload::now();
+        let now = &self.contention.now;
+        now.waiting.fetch_add((at << TIME_SHIFT).wrapping_sub(1), RELAXED);
         let given_up = match result {
             0 | EOWNERDEAD => false,
             ETIMEDOUT => true,
             // It did not wait.
             _ => return self.leave(),
         };
-        let waited = now - self.at;
-        let taken = taken(self.target.address, self.lock);
-        let passed = self.taken.zip(taken).map(|(then, now)| now.wrapping_sub(then));
-        // A thread may have been slow to count.
-        let passed = passed.map(|passed| if passed > u64::MAX / 2 { 0 } else { passed });
-        let count = match (given_up, self.target.side & side::READ != 0) {
-            (true, _) => &contention.given_up,
-            (false, true) => &contention.reads,
-            (false, false) => &contention.writes,
-        };
-        count.fetch_add(1, RELAXED);
-        contention.waited_ns.fetch_add(waited, RELAXED);
-        raise(&contention.longest_ns, waited);
-        contention.waits_by_time[buckets::of(waited)].fetch_add(1, RELAXED);
-        if let Some(passed) = passed.filter(|&passed| passed > 0) {
-            contention.passed.fetch_add(passed, RELAXED);
-            raise(&contention.most_passed, passed);
-        }
-        let released = contention.released_ns.load(RELAXED);
+        let waited = at - self.at;
+        let released = now.released_ns.load(RELAXED);
         let known = !given_up && released >= self.at;
-        let holder_stack = if known { contention.holder_stack.load(RELAXED) } else { 0 };
-        let side = self.target.side | if given_up { side::GIVEN_UP } else { 0 };
-        count_pair(self.number, self.stack, holder_stack, side, waited);
-        if waited >= threshold() {
-            let unless = |count: &AtomicU64| if known { count.load(RELAXED) } else { 0 };
-            keep(
-                contention,
-                &Long {
-                    began: self.at,
-                    waited,
-                    released: if known { released } else { 0 },
-                    held_since: unless(&contention.held_since_ns),
-                    passed: passed.unwrap_or(u64::MAX),
-                    lock: self.number,
-                    side,
-                    thread: self.local.tid(),
-                    stack: self.stack,
-                    holder: if known { contention.holder.load(RELAXED) } else { 0 },
-                    holder_stack,
-                },
-            );
-        }
+        let unless = |count: &AtomicU64| if known { count.load(RELAXED) } else { 0 };
+        let holder_stack = if known { now.holder_stack.load(RELAXED) } else { 0 };
+        let is_long = waited >= LATER_NS;
+        // What has passed since the release is its, too. Of short waits that is not looked at; it
+        // is charged to the next release then.
+        let gap = if is_long && holder_stack != 0 { charge_until(at, now) } else { 0 };
+        let ended = Ended {
+            contention: self.contention,
+            gap,
+            wait: Wait {
+                began: self.at,
+                waited,
+                released: if known { released } else { 0 },
+                held_since: unless(&now.held_since_ns),
+                passed: now.passed.load(RELAXED).wrapping_sub(self.passed),
+                lock: self.number,
+                side: self.target.side | if given_up { side::GIVEN_UP } else { 0 },
+                stack: self.stack,
+                holder: if known { now.holder.load(RELAXED) } else { 0 },
+                holder_stack,
+            },
+        };
         if given_up {
             self.leave();
         } else {
-            self.local.time(self.target.address, now);
+            self.local.time(self.target.address, at);
+        }
+        if given_up || is_long {
+            ended.write_down(self.local);
+        } else {
+            self.local.put_off(Some(ended), None);
         }
     }
 
     /// It does not wait any more; others may.
     fn leave(&self) {
-        let since = &self.contention.waited_since_ns;
+        let since = &self.contention.now.waited_since_ns;
         let _ = since.compare_exchange(self.at, 0, RELAXED, RELAXED);
+    }
+}
+
+/// A shorter wait is written down after the release; so it may be lost with a thread that is killed
+/// before that.
+const LATER_NS: u64 = 100_000;
+
+/// A wait that is over.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    contention: &'static ContentionEntry,
+    /// What is charged to whoever released the lock, beside what was at the release.
+    gap: u64,
+    wait: Wait,
+}
+
+impl Ended {
+    pub(super) fn write_down(&self, local: &Local) {
+        let Self { contention, gap, wait } = self;
+        raise(&contention.longest_ns, wait.waited);
+        contention.waits_by_time[buckets::of(wait.waited)].fetch_add(1, RELAXED);
+        if wait.passed > 0 {
+            contention.passed.fetch_add(wait.passed, RELAXED);
+            raise(&contention.most_passed, wait.passed);
+        }
+        local.count_at([wait.lock + 1, wait.stack, wait.side], 1, wait.waited);
+        if *gap > 0 {
+            local.count_at([wait.lock + 1, wait.holder_stack, side::HELD], 0, *gap);
+        }
+        if wait.waited >= threshold() {
+            keep(contention, wait, local.tid());
+        }
     }
 }
 
@@ -140,39 +174,140 @@ fn raise(count: &AtomicU64, to: u64) {
     }
 }
 
-/// The calling thread is about to release a lock for which somebody waits, or whose hold it times.
+/// The calling thread has taken a lock that was waited for; `sampled`: its hold is to be timed.
 #[cold]
-#[inline(never)]
-pub(super) fn release(address: usize, wanted: bool) {
-    let Some(busy) = Busy::begin() else { return };
-    let Some(local) = busy.local() else { return };
-    let since = local.held_since(address);
-    if since.is_none() && !wanted {
-        return;
+pub(super) fn taken(target: Target, contention: u32, sampled: bool) {
+    let contention = locks::contention_at(contention);
+    let now = &contention.now;
+    if now.waiting.load(RELAXED) & WAITERS != 0 {
+        if target.side & side::READ != 0 {
+            now.passed.fetch_add(1, RELAXED);
+        } else {
+            // Nobody else is inside.
+            now.passed.store(now.passed.load(RELAXED).wrapping_add(1), RELAXED);
+        }
     }
-    let lock = local.number(address).and_then(locks::get);
-    let Some(contention) = lock.and_then(locks::contention) else { return };
-    let now = Preload::now();
-    // Whoever came first found it held.
-    let waited_since = if wanted { contention.waited_since_ns.swap(0, RELAXED) } else { 0 };
-    let since = since.or((waited_since != 0).then_some(waited_since));
-    if let Some(since) = since {
-        let held = now.saturating_sub(since);
-        contention.holds.fetch_add(1, RELAXED);
-        contention.held_ns.fetch_add(held, RELAXED);
-        raise(&contention.longest_held_ns, held);
-        contention.holds_by_time[buckets::of(held)].fetch_add(1, RELAXED);
-    }
-    if wanted {
-        contention.held_since_ns.store(since.unwrap_or(0), RELAXED);
-        contention.holder.store(local.tid(), RELAXED);
-        contention.holder_stack.store(local.stack(), RELAXED);
-        contention.released_ns.store(now, RELAXED);
+    if sampled && let Some(local) = Busy::begin().and_then(|busy| busy.local()) {
+        local.time(target.address, Preload::now());
     }
 }
 
-/// A wait that is kept by itself.
-struct Long {
+/// Releases that come sooner after one that was charged are not looked at: what others wait
+/// meanwhile is the next one's. So no time is lost, and of holds that are shorter each place has its
+/// share by chance, which is as large as its share of the time. In ticks of the CPU's counter:
+/// about ten microseconds.
+const TOO_SOON: u64 = 25_000;
+
+/// The calling thread is about to release a lock, which may have been waited for. Not if
+/// `stays_held` says so.
+#[cold]
+#[inline(never)]
+pub(super) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
+    if !is_of_no_interest(address) && !stays_held() {
+        charge(address);
+    }
+}
+
+/// Most releases are.
+#[inline(always)]
+fn is_of_no_interest(address: usize) -> bool {
+    let Some(cell) = thread::find(address) else { return false };
+    if thread::times_a_hold() || thread::knows_less_than_all() {
+        return false;
+    }
+    let contended = cell.contended.load(RELAXED);
+    if contended == 0 {
+        return true;
+    }
+    let now = &locks::contention_at(contended).now;
+    now.waiting.load(RELAXED) == now.charged.load(RELAXED)
+        || ticks().wrapping_sub(now.charged_at.load(RELAXED)) < TOO_SOON
+}
+
+/// What others have waited for the lock until now and is not charged yet, which it is from now on.
+fn charge_until(at: u64, now: &Now) -> u64 {
+    let waited = waited_until(at, now.waiting.load(RELAXED));
+    // Not a store: several readers may be about to leave.
+    let delay = waited.wrapping_sub(now.charged.swap(waited, RELAXED)) >> TIME_SHIFT;
+    // A wait may have ended between two such looks a moment earlier than the first one.
+    if delay >> (u64::BITS - TIME_SHIFT - 1) == 0 { delay } else { 0 }
+}
+
+/// The CPU's counter.
+#[inline(always)]
+fn ticks() -> u64 {
+    // SAFETY: reads it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The calling thread is about to release a lock, and what others have waited since the last
+/// release is its.
+fn charge(address: usize) {
+    let Some(busy) = Busy::begin() else { return };
+    let Some(local) = busy.local() else { return };
+    local.learn();
+    let since = local.held_since(address);
+    let Some((lock, contention)) = local.contention(address) else { return };
+    let now = &contention.now;
+    let waiting = now.waiting.load(RELAXED);
+    if since.is_none() && waiting == now.charged.load(RELAXED) {
+        return;
+    }
+    let at = Preload::now();
+    let delay = charge_until(at, now);
+    let wanted = delay > 0 || waiting & WAITERS != 0;
+    // Whoever came first found it held.
+    let waited_since = if wanted { now.waited_since_ns.swap(0, RELAXED) } else { 0 };
+    let since = since.or((waited_since != 0).then_some(waited_since));
+    let stack = if wanted { local.stack() } else { 0 };
+    if wanted {
+        now.charged_at.store(ticks(), RELAXED);
+        now.held_since_ns.store(since.unwrap_or(0), RELAXED);
+        now.holder.store(local.tid(), RELAXED);
+        now.holder_stack.store(stack, RELAXED);
+        now.released_ns.store(at, RELAXED);
+    }
+    let held = since.map(|since| at.saturating_sub(since));
+    local.put_off(None, Some(Released { contention, lock, stack, delay, held }));
+}
+
+/// A release that others waited for, or of a hold that was timed.
+#[derive(Clone, Copy)]
+pub(super) struct Released {
+    contention: &'static ContentionEntry,
+    lock: u32,
+    stack: u32,
+    delay: u64,
+    held: Option<u64>,
+}
+
+impl Released {
+    pub(super) fn write_down(&self, local: &Local) {
+        let contention = self.contention;
+        if let Some(held) = self.held {
+            contention.holds.fetch_add(1, RELAXED);
+            contention.held_ns.fetch_add(held, RELAXED);
+            raise(&contention.longest_held_ns, held);
+            contention.holds_by_time[buckets::of(held)].fetch_add(1, RELAXED);
+        }
+        if self.delay > 0 {
+            local.count_at([self.lock + 1, self.stack, side::HELD], 1, self.delay);
+        }
+    }
+}
+
+/// The calling thread has released a lock.
+#[cold]
+#[inline(never)]
+pub(super) fn released() {
+    if let Some(local) = Busy::begin().and_then(|busy| busy.local()) {
+        local.settle();
+    }
+}
+
+/// What is said of a wait.
+#[derive(Clone, Copy)]
+struct Wait {
     began: u64,
     waited: u64,
     released: u64,
@@ -180,7 +315,6 @@ struct Long {
     passed: u64,
     lock: u32,
     side: u32,
-    thread: u32,
     stack: u32,
     holder: u32,
     holder_stack: u32,
@@ -192,13 +326,13 @@ static WAITS: AtomicPtr<Chunk> = AtomicPtr::new(core::ptr::null_mut());
 static MAKING: Mutex = Mutex::new();
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-fn keep(contention: &ContentionEntry, long: &Long) {
+fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
     let number = NUMBER.fetch_add(1, RELAXED) + 1;
     let mut name = [0_u64; 2];
     // SAFETY: sixteen bytes, which is what is written.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     if let Some(place) = place_in_ring(number) {
-        write(place, number, long, name);
+        write(place, number, long, thread, name);
     }
     let shortest = contention.worst.iter().min_by_key(|wait| wait.waited_ns.load(RELAXED));
     if let Some(place) = shortest
@@ -206,7 +340,7 @@ fn keep(contention: &ContentionEntry, long: &Long) {
         // Acquire and Release: one at a time. Whoever is the second lets it be.
         && contention.busy.compare_exchange(0, 1, Ordering::Acquire, RELAXED).is_ok()
     {
-        write(place, number, long, name);
+        write(place, number, long, thread, name);
         contention.busy.store(0, Ordering::Release);
     }
 }
@@ -227,7 +361,7 @@ fn place_in_ring(number: u64) -> Option<&'static WaitEntry> {
     Some(unsafe { &*ring.add(1).cast::<WaitEntry>().add(((number - 1) % RING) as usize) })
 }
 
-fn write(place: &WaitEntry, number: u64, long: &Long, name: [u64; 2]) {
+fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2]) {
     place.number.store(0, RELAXED);
     let times = [
         (&place.began_ns, long.began),
@@ -242,7 +376,7 @@ fn write(place: &WaitEntry, number: u64, long: &Long, name: [u64; 2]) {
     let numbers = [
         (&place.lock, long.lock),
         (&place.side, long.side),
-        (&place.thread, long.thread),
+        (&place.thread, thread),
         (&place.stack, long.stack),
         (&place.holder, long.holder),
         (&place.holder_stack, long.holder_stack),
@@ -252,53 +386,46 @@ fn write(place: &WaitEntry, number: u64, long: &Long, name: [u64; 2]) {
     place.number.store(number, Ordering::Release);
 }
 
-static PAIRS: Records<PairEntry> = Records::new(ChunkKind::Pairs, 64);
+static PLACES: Records<PlaceEntry> = Records::new(ChunkKind::Places, 64);
 static INDEX: Index = Index::new();
 
 pub(super) fn forget() {
-    PAIRS.forget();
+    PLACES.forget();
     INDEX.forget();
     WAITS.store(core::ptr::null_mut(), RELAXED);
     NUMBER.store(0, RELAXED);
 }
 
-/// A lock's number and one, and from where and for what it was waited for.
-struct Places([u32; 4]);
+/// A lock's number and one, a stack, and which way the lock was waited for or held there.
+struct AtPlace([u32; 3]);
 
-impl Places {
-    fn of(pair: &PairEntry) -> [u32; 4] {
-        let all: [&AtomicU32; 4] = [&pair.lock, &pair.stack, &pair.holder_stack, &pair.side];
-        all.map(|part| part.load(RELAXED))
+impl AtPlace {
+    fn of(place: &PlaceEntry) -> [u32; 3] {
+        [&place.lock, &place.stack, &place.side].map(|part| part.load(RELAXED))
     }
 }
 
-fn hash(places: [u32; 4]) -> u64 {
-    places.iter().fold(0, |hash, &part| mix(hash, part.into()))
+fn hash(place: [u32; 3]) -> u64 {
+    place.iter().fold(0, |hash, &part| mix(hash, part.into()))
 }
 
-impl Entries for Places {
+impl Entries for AtPlace {
     fn hash(&self, number: u32) -> u64 {
-        PAIRS.get(number).map_or(0, |pair| hash(Self::of(pair)))
+        PLACES.get(number).map_or(0, |place| hash(Self::of(place)))
     }
 
     fn is_it(&self, number: u32) -> bool {
-        PAIRS.get(number).is_some_and(|pair| Self::of(pair) == self.0)
+        PLACES.get(number).is_some_and(|place| Self::of(place) == self.0)
     }
 }
 
-fn count_pair(lock: u32, stack: u32, holder_stack: u32, side: u32, waited: u64) {
-    let places = [lock + 1, stack, holder_stack, side];
-    let found = INDEX.find_or_add(hash(places), &Places(places), || {
-        let (number, pair) = PAIRS.add()?;
-        let all = [&pair.lock, &pair.stack, &pair.holder_stack, &pair.side];
-        all.iter().zip(places).for_each(|(part, value)| part.store(value, RELAXED));
+/// Where that is counted: a lock's number and one, a stack, and a side.
+pub(super) fn place(place: [u32; 3]) -> Option<&'static PlaceEntry> {
+    let found = INDEX.find_or_add(hash(place), &AtPlace(place), || {
+        let (number, new) = PLACES.add()?;
+        let all = [&new.lock, &new.stack, &new.side];
+        all.iter().zip(place).for_each(|(part, value)| part.store(value, RELAXED));
         Some(number)
     });
-    match found.and_then(|(number, _)| PAIRS.get(number)) {
-        Some(pair) => {
-            pair.waits.fetch_add(1, RELAXED);
-            pair.waited_ns.fetch_add(waited, RELAXED);
-        }
-        None => file::lose(),
-    }
+    found.and_then(|(number, _)| PLACES.get(number))
 }

@@ -20,12 +20,17 @@ use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
 use crate::profile::{self, Mine};
 
+/// Uncontended mutexes may be used as thin ones, and `tid` is known.
+pub(crate) const THIN: u8 = 1 << 0;
+/// Mutexes are counted for the profile.
+pub(crate) const COUNTED: u8 = 1 << 1;
+
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
     /// Uncontended rwlocks may be used as thin ones, and `tid` is known.
     plain: Cell<bool>,
-    /// The same for mutexes.
-    plain_mutexes: Cell<bool>,
+    /// The same for mutexes: [`THIN`], [`COUNTED`], both or neither.
+    mutexes: Cell<u8>,
     /// What happens is counted.
     observes: Cell<bool>,
     /// Somebody has asked for its end, or is about to: see `cancel`.
@@ -51,9 +56,10 @@ impl State {
         self.plain.get()
     }
 
+    /// [`THIN`], [`COUNTED`], both or neither.
     #[inline(always)]
-    pub(crate) fn may_use_thin_mutexes(&self) -> bool {
-        self.plain_mutexes.get()
+    pub(crate) fn mutexes(&self) -> u8 {
+        self.mutexes.get()
     }
 
     /// What happens is counted; for a thread that has entered.
@@ -153,8 +159,8 @@ pub(crate) fn enter() -> &'static State {
 
 #[cold]
 fn first(state: &State, process: u32) {
-    let on = config::mode() == Mode::On && !profile::is_on();
-    let plain = on && config::serves(Kind::Rwlock);
+    let on = config::mode() == Mode::On;
+    let plain = on && !profile::is_on() && config::serves(Kind::Rwlock);
     if state.tid.get() == 0 {
         state.held.init(plain);
     }
@@ -164,7 +170,8 @@ fn first(state: &State, process: u32) {
     state.profile.forget();
     state.process.set(process);
     state.observes.set(config::mode() == Mode::Stats);
-    state.plain_mutexes.set(on && config::serves(Kind::Mutex));
+    let thin = if on && config::serves(Kind::Mutex) { THIN } else { 0 };
+    state.mutexes.set(thin | if profile::is_on() { COUNTED } else { 0 });
     state.plain.set(plain);
 }
 

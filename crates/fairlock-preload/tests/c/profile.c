@@ -183,6 +183,65 @@ static void in_vain(void) {
     CHECK(pthread_mutex_unlock(&the_mutex) == 0);
 }
 
-TESTS({"waits", waits}, {"killed", killed}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
+/* Two wait while the mutex is held, and then one while the other has it. */
+static void *waits_and_holds(void *unused) {
+    tid = gettid();
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    usleep(20000);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    return unused;
+}
+
+static void shares(void) {
+    pthread_t threads[2];
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    for (int i = 0; i < 2; i++) {
+        tid = 0;
+        CHECK(pthread_create(&threads[i], NULL, waits_and_holds, NULL) == 0);
+        until_it_sleeps();
+    }
+    usleep(20000);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static pthread_spinlock_t the_spin;
+
+static void *spins_for_it(void *unused) {
+    tid = gettid();
+    CHECK(pthread_spin_lock(&the_spin) == 0);
+    CHECK(pthread_spin_unlock(&the_spin) == 0);
+    return unused;
+}
+
+static long cpu_ns(pthread_t thread) {
+    clockid_t clock;
+    struct timespec spent;
+    CHECK(pthread_getcpuclockid(thread, &clock) == 0 && clock_gettime(clock, &spent) == 0);
+    return spent.tv_sec * 1000000000 + spent.tv_nsec;
+}
+
+static void spins(void) {
+    pthread_t thread;
+    CHECK(pthread_spin_init(&the_spin, PTHREAD_PROCESS_PRIVATE) == 0);
+    for (int i = 0; i < 10; i++) {
+        CHECK(pthread_spin_lock(&the_spin) == 0);
+        CHECK(pthread_spin_unlock(&the_spin) == 0);
+    }
+    CHECK(pthread_spin_trylock(&the_spin) == 0);
+    CHECK(pthread_spin_trylock(&the_spin) == EBUSY);
+    CHECK(pthread_create(&thread, NULL, spins_for_it, NULL) == 0);
+    while (tid == 0)
+        usleep(100);
+    /* Nothing else that it does takes so long. */
+    for (long began = cpu_ns(thread); cpu_ns(thread) < began + 5000000;)
+        usleep(100);
+    CHECK(pthread_spin_unlock(&the_spin) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pthread_spin_destroy(&the_spin) == 0);
+}
+
+TESTS({"waits", waits}, {"spins", spins}, {"shares", shares}, {"killed", killed}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
       {"in_vain", in_vain})

@@ -22,7 +22,7 @@ use crate::process::real;
 use crate::process::registry::{self, Head};
 use crate::slot::Slot;
 use crate::thread::platform::Preload;
-use crate::thread::{self, State};
+use crate::thread::{self, COUNTED, State, THIN};
 
 /// The program's mutex. Its holder and how often that has it are where debuggers look for them.
 #[repr(C)]
@@ -97,10 +97,11 @@ impl Mutex {
 
     // ---- uncontended: as few instructions as possible ----
 
+    /// For a thread that may use thin mutexes.
     #[inline(always)]
-    fn lock_at_once(&self) -> bool {
-        let (me, kind) = (thread::state(), self.kind());
-        if kind & NOT_OURS != 0 || !me.may_use_thin_mutexes() || self.seems_inflated() {
+    fn lock_at_once(&self, me: &State) -> bool {
+        let kind = self.kind();
+        if kind & NOT_OURS != 0 || self.seems_inflated() {
             return false;
         }
         let taken = match alone::is_alone() {
@@ -113,11 +114,11 @@ impl Mutex {
         taken
     }
 
-    /// False if there is more to it.
+    /// False if there is more to it. For a thread that may use thin mutexes.
     #[inline(always)]
-    fn unlock_at_once(&self) -> bool {
-        let (me, kind) = (thread::state(), self.kind());
-        if kind & NOT_OURS != 0 || !me.may_use_thin_mutexes() {
+    fn unlock_at_once(&self, me: &State) -> bool {
+        let kind = self.kind();
+        if kind & NOT_OURS != 0 {
             return false;
         }
         if !matches!(kind & TYPE, NORMAL | ADAPTIVE)
@@ -166,14 +167,15 @@ impl Mutex {
         }
     }
 
-    fn try_lock(&self) -> c_int {
+    /// What `try_slot` comes to, if the mutex is inflated.
+    fn try_lock(&self, try_slot: fn(&Slot<Preload>) -> Result<(), c_int>) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
         if kind & TYPE == RECURSIVE && me.is_named(self.owner.load(Ordering::Relaxed)) {
             return self.lock_again();
         }
         let entry = self.enter(me, Head::write);
-        match self.inside(entry, false, try_lock) {
+        match self.inside(entry, false, try_slot) {
             Ok(slot) => self.taken(kind, me, slot),
             Err(errno) => errno,
         }
@@ -268,6 +270,11 @@ impl Mutex {
     }
 }
 
+/// What a `lock` tries first.
+fn take_at_once(slot: &Slot<Preload>) -> Result<(), c_int> {
+    if slot.sem().take_write_at_once() { Ok(()) } else { Err(EBUSY) }
+}
+
 /// A `try` may go first if nobody holds the lock and it is not closed for who waits.
 fn try_lock(slot: &Slot<Preload>) -> Result<(), c_int> {
     let over = 0;
@@ -295,8 +302,15 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
             })
         }
     }
+    let me = thread::state();
     // SAFETY: the caller's promise.
-    unsafe { if Mutex::at(mutex).lock_at_once() { 0 } else { in_general(mutex) } }
+    unsafe {
+        match me.mutexes() {
+            THIN if Mutex::at(mutex).lock_at_once(me) => 0,
+            mode if mode & COUNTED != 0 && watched::lock_at_once(mutex, me) => 0,
+            _ => in_general(mutex),
+        }
+    }
 }
 
 /// # Safety
@@ -307,23 +321,50 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
     #[inline(never)]
     unsafe fn in_general(mutex: *mut pthread_mutex_t) -> c_int {
         // SAFETY: the caller's promise.
-        unsafe { watched::about_to_unlock(mutex) };
-        // SAFETY: as above.
         match unsafe { ours(mutex) } {
             Some(mutex) => mutex.unlock(),
             // SAFETY: as above.
             None => unsafe { real::mutex_unlock(mutex) },
         }
     }
+    let me = thread::state();
     // SAFETY: the caller's promise.
-    unsafe { if Mutex::at(mutex).unlock_at_once() { 0 } else { in_general(mutex) } }
+    unsafe {
+        match me.mutexes() {
+            THIN if Mutex::at(mutex).unlock_at_once(me) => 0,
+            mode if mode & COUNTED != 0 => watched::unlock(mutex, me, in_general),
+            _ => in_general(mutex),
+        }
+    }
 }
 
 /// # Safety
 /// As above.
-unsafe fn attempt(mutex: *mut pthread_mutex_t) -> c_int {
+#[inline(always)]
+pub(super) unsafe fn attempt_at_once(mutex: *mut pthread_mutex_t) -> c_int {
+    let me = thread::state();
     // SAFETY: the caller's promise.
-    unsafe { ours(mutex).map_or_else(|| real::mutex_trylock(mutex), Mutex::try_lock) }
+    unsafe {
+        if me.mutexes() == THIN && Mutex::at(mutex).lock_at_once(me) {
+            0
+        } else {
+            watched::try_lock(mutex)
+        }
+    }
+}
+
+/// # Safety
+/// As above.
+unsafe fn attempt(
+    mutex: *mut pthread_mutex_t,
+    try_slot: fn(&Slot<Preload>) -> Result<(), c_int>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { ours(mutex) } {
+        Some(mutex) => mutex.try_lock(try_slot),
+        // SAFETY: as above.
+        None => unsafe { real::mutex_trylock(mutex) },
+    }
 }
 
 /// The mutex, unless it is left to glibc.

@@ -39,11 +39,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
-    match unsafe { ours(mutex) } {
-        Some(mutex) if mutex.lock_at_once() => 0,
-        // SAFETY: see above.
-        _ => unsafe { watched::try_lock(mutex) },
-    }
+    unsafe { super::attempt_at_once(mutex) }
 }
 
 #[unsafe(no_mangle)]

@@ -6,19 +6,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock_profile::layout::{kind, side};
 use libc::{ETIMEDOUT, pthread_mutex_t};
 
-use super::{Inflatable, attempt, ours};
-use crate::process::registry;
+use super::{Mutex, NOT_OURS, attempt, take_at_once};
+use crate::process::{alone, real};
 use crate::profile::{self, Target};
+use crate::thread::{State, THIN};
 
-/// Words of glibc's mutex.
+/// Words of glibc's mutex, of which ours has two.
 const LOCK: usize = 0;
 const COUNT: usize = 1;
 const KIND: usize = 4;
-
-/// Someone sleeps on the word, in most kinds,
-const WANTED: u32 = 2;
-/// and in those whose word is the holder's number.
-const ROBUST_WANTED: u32 = 1 << 31;
 
 /// # Safety
 /// A mutex that is initialised, here and below.
@@ -49,36 +45,68 @@ pub(crate) unsafe fn lock(mutex: *mut pthread_mutex_t, wait: impl FnOnce() -> c_
         return wait();
     }
     // SAFETY: the caller's promise.
-    profile::acquire(target(mutex), || unsafe { attempt(mutex) }, wait)
+    profile::acquire(target(mutex), || unsafe { attempt(mutex, take_at_once) }, wait)
 }
 
 #[inline(always)]
 pub(crate) unsafe fn try_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    let result = unsafe { attempt(mutex) };
+    let result = unsafe { attempt(mutex, super::try_lock) };
     if profile::is_on() { profile::counted(target(mutex), result) } else { result }
 }
 
-#[inline(always)]
-pub(crate) unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t) {
-    if profile::is_on() {
-        let address = mutex.expose_provenance();
-        // SAFETY: the caller's promise.
-        let (lock, kind) = unsafe { (word(address, LOCK), word(address, KIND)) };
-        // SAFETY: as above. Not the last of a recursive one's holds.
-        if kind & 3 == 1 && unsafe { word(address, COUNT) } > 1 {
-            return;
+/// Takes the mutex at once, and counts that. For a thread whose mutexes are counted.
+#[inline(never)]
+pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bool {
+    // SAFETY: the caller's promise.
+    let taken = unsafe {
+        let ours = Mutex::at(mutex);
+        if ours.kind() & NOT_OURS != 0 {
+            false
+        } else if me.mutexes() & THIN != 0 {
+            ours.lock_at_once(me)
+        } else if alone::is_alone() && word(mutex.expose_provenance(), LOCK) == 0 {
+            // Nobody else can take it meanwhile, and this is faster then.
+            real::mutex_lock(mutex) == 0
+        } else {
+            real::mutex_trylock(mutex) == 0
         }
-        // SAFETY: as above.
-        let wanted = match unsafe { ours(mutex) } {
-            None => lock == WANTED || lock & ROBUST_WANTED != 0,
-            Some(ours) => {
-                let slot = ours.head().slot(address);
-                slot.is_some_and(|slot| registry::here(slot).sem().has_waiters())
-            }
-        };
-        profile::release(address, wanted);
+    };
+    if taken {
+        profile::counted(target(mutex), 0);
     }
+    taken
+}
+
+/// Lets the mutex go, by `in_general` if that is to be. For a thread whose mutexes are counted.
+#[inline(never)]
+pub(super) unsafe fn unlock(
+    mutex: *mut pthread_mutex_t,
+    me: &State,
+    in_general: unsafe fn(*mut pthread_mutex_t) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let result = unsafe {
+        about_to_unlock(mutex);
+        if me.mutexes() & THIN == 0 {
+            real::mutex_unlock(mutex)
+        } else if Mutex::at(mutex).unlock_at_once(me) {
+            0
+        } else {
+            in_general(mutex)
+        }
+    };
+    profile::released();
+    result
+}
+
+#[inline(always)]
+unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t) {
+    let address = mutex.expose_provenance();
+    profile::release(address, || {
+        // SAFETY: the caller's promise.
+        unsafe { word(address, KIND) & 3 == 1 && word(address, COUNT) > 1 }
+    });
 }
 
 /// Waits for something else, without the mutex meanwhile.
@@ -89,9 +117,10 @@ pub(crate) unsafe fn without(mutex: *mut pthread_mutex_t, wait: impl FnOnce() ->
     }
     // SAFETY: the caller's promise.
     unsafe { about_to_unlock(mutex) };
+    profile::released();
     let result = wait();
     if result == ETIMEDOUT {
-        profile::counted(target(mutex), 0);
+        let _ = profile::counted(target(mutex), 0);
         return result;
     }
     profile::counted(target(mutex), result)

@@ -7,8 +7,9 @@ use crate::platform::Platform;
 use crate::rwsem::RwSem;
 use crate::rwsem::published::Spinners;
 use crate::rwsem::queued::LockedQueue;
+use crate::rwsem::tenure::InTenure;
 use crate::rwsem::word::{Flags, MOST_READERS};
-use crate::wait::{Kind, WaitContext, WaitError};
+use crate::wait::{Access, Kind, WaitContext, WaitError};
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with
 /// Release, and no holder is here before.
@@ -44,6 +45,14 @@ impl<P: Platform> RwSem<P> {
             Ok(()) => Ok(()),
             Err(before) => self.read_slow(before, &WaitContext::until(deadline())),
         }
+    }
+
+    /// Takes the lock for writing if it may be had at once, past those that wait if need be.
+    #[doc(hidden)]
+    #[inline]
+    pub fn take_write_at_once(&self) -> bool {
+        let steal = |view: InTenure<'_, P>| view.steal_at_once(Access::Exclusive);
+        self.try_write() || self.in_tenure().is_some_and(steal)
     }
 
     /// When the writer came that is the first of those queued.

@@ -9,12 +9,12 @@ use crate::preload::Charge;
 pub fn stacks(profile: &Profile, charge: Charge) -> String {
     let mut times = BTreeMap::<String, u64>::new();
     for process in &profile.processes {
-        for pair in &process.record.pairs {
-            let places = process.charged(pair, charge);
+        for place in process.charged(charge) {
+            let places = process.stack(place.stack);
             // A semicolon or the end of the line would be the end of the name.
             let name = |function: &str| function.replace([';', '\n'], ",");
             let stack: Vec<_> = places.iter().rev().map(|place| name(&place.function)).collect();
-            *times.entry(stack.join(";")).or_default() += pair.waited_ns;
+            *times.entry(stack.join(";")).or_default() += place.waited_ns;
         }
     }
     times.iter().map(|(stack, ns)| format!("{stack} {}\n", ns / 1000)).collect()

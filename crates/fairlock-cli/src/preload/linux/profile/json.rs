@@ -1,6 +1,6 @@
 //! The whole profile as JSON.
 
-use fairlock_profile::{Pair, Wait};
+use fairlock_profile::{AtPlace, Wait};
 use serde::Serialize;
 
 use super::names::Place;
@@ -10,7 +10,7 @@ use crate::json::VERSION;
 use crate::preload::Charge;
 
 /// The schema's name.
-const SCHEMA: &str = "fairlock-profile/1";
+const SCHEMA: &str = "fairlock-profile/2";
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -56,16 +56,17 @@ struct OfLock {
     hold_p99_ns: Option<u64>,
     hold_p999_ns: Option<u64>,
     hold_longest_ns: u64,
-    by_place: Vec<OfPair>,
+    waiters: Vec<OfPlace>,
+    holders: Vec<OfPlace>,
 }
 
 #[derive(Serialize)]
-struct OfPair {
+struct OfPlace {
     reads: bool,
-    waits: u64,
+    /// Waits there, or releases while others waited.
+    count: u64,
     wait_total_ns: u64,
-    waiter: Vec<Place>,
-    holder: Vec<Place>,
+    stack: Vec<Place>,
 }
 
 #[derive(Serialize)]
@@ -78,7 +79,7 @@ struct OfWait<'a> {
     /// Since the process began.
     began_ns: u64,
     waited_ns: u64,
-    passed: Option<u64>,
+    passed: u64,
     waiter: Vec<Place>,
     holder_thread: Option<u32>,
     holder: Vec<Place>,
@@ -112,9 +113,12 @@ fn of_process(process: &Process) -> OfProcess<'_> {
 fn of_lock(seen: &Seen<'_>) -> OfLock {
     let (process, lock) = (seen.process, seen.lock);
     let found = seen.contention().cloned().unwrap_or_default();
-    let pairs = process.record.pairs.iter().filter(|pair| pair.lock == seen.number);
-    let mut by_place: Vec<OfPair> = pairs.map(|pair| of_pair(process, pair)).collect();
-    by_place.sort_by_key(|pair| std::cmp::Reverse(pair.wait_total_ns));
+    let at = |charge| {
+        let places = process.charged(charge).into_iter().filter(|place| place.lock == seen.number);
+        let mut places: Vec<OfPlace> = places.map(|place| of_place(process, &place)).collect();
+        places.sort_by_key(|place| std::cmp::Reverse(place.wait_total_ns));
+        places
+    };
     OfLock {
         address: format!("{:#x}", lock.address),
         kind: seen.kind(),
@@ -136,17 +140,17 @@ fn of_lock(seen: &Seen<'_>) -> OfLock {
         hold_p99_ns: seen.hold(0.99),
         hold_p999_ns: seen.hold(0.999),
         hold_longest_ns: found.longest_held_ns,
-        by_place,
+        waiters: at(Charge::Waiter),
+        holders: at(Charge::Holder),
     }
 }
 
-fn of_pair(process: &Process, pair: &Pair) -> OfPair {
-    OfPair {
-        reads: pair.reads,
-        waits: pair.waits,
-        wait_total_ns: pair.waited_ns,
-        waiter: process.charged(pair, Charge::Waiter),
-        holder: process.charged(pair, Charge::Holder),
+fn of_place(process: &Process, place: &AtPlace) -> OfPlace {
+    OfPlace {
+        reads: place.reads,
+        count: place.count,
+        wait_total_ns: place.waited_ns,
+        stack: process.stack(place.stack),
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use fairlock_profile::layout::kind;
-use fairlock_profile::{Contention, Lock, Pair, Record, Wait, buckets};
+use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 use self::names::{Files, Names, Place};
 use crate::error::Error;
@@ -144,13 +144,31 @@ impl Process {
         used.map(of).collect()
     }
 
-    /// The stack that a pair's time is charged to; the innermost first. Where the holder is
-    /// not known: nobody's.
-    fn charged(&self, pair: &Pair, charge: Charge) -> Vec<Place> {
-        let number = match charge {
-            Charge::Holder => pair.holder_stack,
-            Charge::Waiter => pair.stack,
-        };
+    /// What was lost at each lock, by the places that it is charged to. Where holders are not known, as
+    /// they have not released the lock yet, it is charged to no stack.
+    fn charged(&self, charge: Charge) -> Vec<AtPlace> {
+        let Record { waiters, holders, locks, .. } = &self.record;
+        if charge == Charge::Waiter {
+            return waiters.clone();
+        }
+        let mut places = holders.clone();
+        for (number, lock) in locks.iter().enumerate() {
+            let lost = lock.contention.as_ref().map_or(0, |found| found.waited_ns);
+            let of_lock = holders.iter().filter(|place| place.lock == number);
+            let known: u64 = of_lock.map(|place| place.waited_ns).sum();
+            if lost > known {
+                places.push(AtPlace {
+                    lock: number,
+                    waited_ns: lost - known,
+                    ..AtPlace::default()
+                });
+            }
+        }
+        places
+    }
+
+    /// The innermost first.
+    fn stack(&self, number: u32) -> Vec<Place> {
         if number == 0 {
             let nobody = Place { function: "(not known)".into(), ..Place::default() };
             return vec![nobody];
@@ -211,11 +229,11 @@ impl<'a> Seen<'a> {
     /// The place that most of the time was lost by: of holders, and of those that waited.
     fn worst_place(&self, charge: Charge) -> Option<Place> {
         let mut times = BTreeMap::<Place, u64>::new();
-        let pairs = self.process.record.pairs.iter().filter(|pair| pair.lock == self.number);
-        for pair in pairs {
-            let stack = if charge == Charge::Holder { pair.holder_stack } else { pair.stack };
-            if let Some(place) = self.process.caller(stack) {
-                *times.entry(place).or_default() += pair.waited_ns;
+        let Record { waiters, holders, .. } = &self.process.record;
+        let places = if charge == Charge::Holder { holders } else { waiters };
+        for place in places.iter().filter(|place| place.lock == self.number) {
+            if let Some(caller) = self.process.caller(place.stack) {
+                *times.entry(caller).or_default() += place.waited_ns;
             }
         }
         times.into_iter().max_by_key(|(_, time)| *time).map(|(place, _)| place)

@@ -107,13 +107,13 @@ fn proto(profile: &Profile, charge: Charge) -> Proto {
     ];
     let key = out.text("lock");
     for process in &profile.processes {
-        for pair in &process.record.pairs {
-            let places = process.charged(pair, charge);
+        for place in process.charged(charge) {
+            let places = process.stack(place.stack);
             let location_id = places.iter().map(|place| out.location(place)).collect();
-            let lock = &process.record.locks[pair.lock];
-            let lock = Seen { process, number: pair.lock, lock }.name();
+            let lock = &process.record.locks[place.lock];
+            let lock = Seen { process, number: place.lock, lock }.name();
             let label = vec![Label { key, str: out.text(&lock) }];
-            let value = vec![pair.waits as i64, pair.waited_ns as i64];
+            let value = vec![place.count as i64, place.waited_ns as i64];
             out.proto.sample.push(Sample { location_id, value, label });
         }
     }

@@ -14,7 +14,7 @@ const WAITS: usize = 10;
 
 const NOTE: &str = "lost: all waits together; waited: acquisitions that had to wait; passed: the \
      most acquisitions by others during one wait;\nheld: how long the lock was held, as far as it was \
-     measured; at: where it was released to those that waited longest";
+     measured; at: where it was released that was held while others waited longest";
 
 pub fn text(profile: &Profile, width: Option<usize>) -> String {
     if profile.processes.is_empty() {
@@ -148,8 +148,8 @@ fn waits(profile: &Profile) -> String {
         if wait.holder != 0 {
             let _ = write!(text, "; released by {} at {}", wait.holder, at(wait.holder_stack));
         }
-        if let Some(passed) = wait.passed.filter(|&passed| passed > 0) {
-            let _ = write!(text, "; {} let in meanwhile", count(passed));
+        if wait.passed > 0 {
+            let _ = write!(text, "; {} let in meanwhile", count(wait.passed));
         }
         text.push('\n');
     }
