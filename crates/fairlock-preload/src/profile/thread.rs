@@ -61,7 +61,7 @@ pub(super) struct Local {
     ended: Cell<Option<Ended>>,
     released: Cell<Option<Released>>,
     /// Where it has counted what it, and others, waited for.
-    places: [Cell<Option<([u32; 3], &'static PlaceEntry)>>; PLACES],
+    places: [Cell<Option<Known>>; PLACES],
     /// Which of a set's cells goes to another lock next.
     way: Cell<usize>,
     number: u32,
@@ -70,6 +70,9 @@ pub(super) struct Local {
 
 // SAFETY: a thread has it until it ends; the others know nothing of it but its number.
 unsafe impl Sync for Local {}
+
+/// What [`wait::place`] has found, and for which place.
+type Known = ([u32; 3], &'static PlaceEntry);
 
 /// So many places are known to a thread.
 const PLACES: usize = 32;
