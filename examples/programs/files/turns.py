@@ -74,7 +74,7 @@ def together(*commands):
             if process.poll() is None:
                 process.kill()
     for command, process, text in zip(commands, running, said):
-        expect(process.returncode == 0, f"{' '.join(map(str, command))}: exit code {process.returncode}\n{text}")
+        expect(process.returncode == 0, f"{' '.join(map(str, command))}: exit code {process.returncode}\n{text[-2000:]}")
     return said
 
 
