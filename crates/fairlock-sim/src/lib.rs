@@ -64,7 +64,7 @@ pub use error::SimulationError;
 pub use inside::{busy, fill, mark, now, pause, random, sleep, stopped, thread, yield_now};
 pub use machine::{Machine, MachineError};
 pub use observe::{Mark, Observer, ThreadState};
-pub use platform::{Sim, SimU32, SimU64, SimUsize};
+pub use platform::{Sim, SimU32, SimU64, SimUsize, begin_thin_locks};
 pub use report::{Operations, Report, ThreadReport};
 pub use simulation::{JoinHandle, Simulation};
 pub use stuck::{Stuck, StuckKind, StuckThread};

@@ -3,9 +3,12 @@
 //! Outside of a simulation the atomics are plain atomics, so that locks can be
 //! made before it and looked at after it; but nothing can wait there.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use fairlock::platform::{Atomic, ConstZero, Platform, WaitOutcome};
+use fairlock::platform::{Atomic, ConstZero, Platform, PooledPlatform, WaitOutcome};
+use fairlock::rwsem::RwSem;
+use fairlock::thin::{FullMutex, Slots};
 use fairlock::wait::Thread;
 
 use crate::engine::{Engine, Look, Next, Work, ask};
@@ -237,5 +240,47 @@ unsafe impl Platform for Sim {
             .unwrap_or_else(|| outside());
         suspend();
         ask(|engine| engine.spun()).unwrap_or(false)
+    }
+}
+
+/// The full locks of thin ones. Of an OS thread, as a simulation is: what others simulate at the
+/// same time makes no difference to it.
+#[derive(Clone, Copy)]
+struct Pools {
+    rwsem: &'static Slots<Sim, RwSem<Sim>>,
+    mutex: &'static Slots<Sim, FullMutex<Sim>>,
+}
+
+std::thread_local! {
+    static POOLS: Cell<Option<Pools>> = const { Cell::new(None) };
+}
+
+/// From here on there are thin locks (`ThinRwSem<Sim>`, `ThinMutex<Sim>`) in simulations of the
+/// calling OS thread, and none of them was waited for before: what a simulation comes to does not
+/// depend on those before it. What thin locks had before is leaked.
+///
+/// # Safety
+/// A thin lock that is used on this OS thread until the next call is used and dropped on no other
+/// one, and not after that call.
+pub unsafe fn begin_thin_locks() {
+    fn leaked<T>(value: T) -> &'static T {
+        Box::leak(Box::new(value))
+    }
+    POOLS.set(Some(Pools { rwsem: leaked(Slots::new()), mutex: leaked(Slots::new()) }));
+}
+
+fn pools() -> Pools {
+    POOLS.get().expect("thin locks are simulated after `begin_thin_locks`")
+}
+
+// SAFETY: whatever lock asks finds the pools of when it was first used (`begin_thin_locks`); the
+// hint is the address of the thread's record.
+unsafe impl PooledPlatform for Sim {
+    fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
+        pools().rwsem
+    }
+
+    fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>> {
+        pools().mutex
     }
 }

@@ -5,12 +5,13 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use fairlock::lock_api;
-use fairlock::platform::Platform;
+use fairlock::platform::{Platform, PooledPlatform};
 use fairlock::rwsem::RwSem;
+use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock::{Mutex, Policy, PublishedPolicy, ReaderSpin, RwLock};
 
-use super::{BenchLock, BenchMutex, LockEntry, Runs};
+use super::{BenchLock, BenchMutex, LockEntry, Runs, RwBench};
 
 thread_local! {
     /// That of the locks which this thread makes.
@@ -152,6 +153,52 @@ impl BenchMutex for Mutex<()> {
         let _guard = self.lock();
         section()
     }
+}
+
+impl<P: PooledPlatform> RwBench for ThinRwSem<P> {
+    fn new() -> Self {
+        Self::new(Policy::DEFAULT)
+    }
+
+    fn read_lock(&self) {
+        self.read();
+    }
+
+    unsafe fn read_unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_read() }
+    }
+
+    fn write_lock(&self) {
+        self.write();
+    }
+
+    unsafe fn write_unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_write() }
+    }
+}
+
+impl<P: PooledPlatform> BenchMutex for ThinMutex<P> {
+    fn create() -> Self {
+        Self::new()
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.lock();
+        let result = section();
+        // SAFETY: taken above; as for the others.
+        unsafe { self.unlock() };
+        result
+    }
+}
+
+/// The thin locks that an [`RwLock`] and a [`Mutex`] are, for platforms that have neither.
+pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T> {
+    LockEntry::rw::<ThinRwSem<P>>("fairlock:thin", "the default, thin while nobody waits")
+        .with_mutex::<ThinMutex<P>>()
+        .around_everything::<ThinRwSem<P>>()
 }
 
 /// The locks of this family on a platform; `L` and `M` are what it has for an [`RwLock`] and

@@ -36,6 +36,7 @@ impl Runs for Simulated {
 /// Every lock of this build that can be simulated.
 pub fn all() -> Vec<LockEntry<Simulated>> {
     let mut locks = fairlock::entries::<Sim, Simulated, WithPolicy<Sim>, AdaptiveTicketLock<Sim>>();
+    locks.push(fairlock::thin::<Sim, Simulated>());
     locks.extend(range::entries::<Sim, Simulated>());
     locks.extend(reference::entries::<Sim, Simulated>());
     locks.push(reference::plain_for_ranges::<Sim, Simulated>());

@@ -58,6 +58,8 @@ impl Simulated {
         halt_ns: u64,
         recorder: Option<Recorder>,
     ) -> Self {
+        // SAFETY: the calling thread runs the cell, whose locks are made for it and dropped with it.
+        unsafe { fairlock_sim::begin_thin_locks() };
         Self { machine, gap_ns, halt_ns, recorder, free: FreeTime::default() }
     }
 
