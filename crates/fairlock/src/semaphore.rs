@@ -282,8 +282,9 @@ impl Semaphore {
                 continue;
             }
             outcome = me.parker.park(until.deadline, until.interruptible);
-            // Relaxed: says nothing. Others may take permits, until the next look finds too few.
-            self.word.fetch_and(!ASLEEP, Ordering::Relaxed);
+            // Others may take permits, until the next look finds too few. Acquire: who gave some
+            // before this has read `first` and `wanted` before they are written again.
+            self.word.fetch_and(!ASLEEP, Ordering::Acquire);
         }
     }
 
