@@ -30,6 +30,8 @@ mod verdict;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+#[cfg(test)]
+use fairlock_testing as _; // the watchdog
 use fairlock_workloads::{
     cell, clock, direct_file, disturbance, error, interference, locks, stats, workload,
 };
