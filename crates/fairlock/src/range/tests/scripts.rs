@@ -211,8 +211,8 @@ fn with_waiting(
         for step in steps {
             let granted = match *step {
                 Step::Ask(places, kind) => {
-                    let name = model.ask(places, kind);
                     let Some(stop) = tokens.next() else { break };
+                    let name = model.ask(places, kind);
                     if model.find(name).held {
                         guards.insert(name, Guard::try_ask(lock, places, kind).ok().unwrap());
                     } else {
