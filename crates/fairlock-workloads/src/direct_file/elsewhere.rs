@@ -5,13 +5,8 @@ use std::path::Path;
 use crate::error::Error;
 
 /// A block in memory, of which only simulated disks make use.
-pub struct Block;
-
-impl Default for Block {
-    fn default() -> Self {
-        Self
-    }
-}
+#[derive(Default)]
+pub struct Block {}
 
 /// No file.
 pub enum DirectFile {}
