@@ -192,6 +192,6 @@ macro_rules! controls {
 
 controls! {
     queues_too_late: "deadlock", QueuesTooLate, [Stage::wait], set_and_notify_one;
-    forgets_followers: "deadlock", ForgetsFollowers, [Stage::wait, Stage::wait], set_and_notify_all;
-    takes_notification: "left == right", TakesNotification, [Stage::wait_timed], set_and_notify_one;
+    broken_forgets_followers: "deadlock", ForgetsFollowers, [Stage::wait, Stage::wait], set_and_notify_all;
+    broken_takes_notification: "left == right", TakesNotification, [Stage::wait_timed], set_and_notify_one;
 }
