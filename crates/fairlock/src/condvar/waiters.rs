@@ -129,18 +129,23 @@ unsafe fn wake<P: Platform, M: Mutex<P>>(mut next: *const Waiter<P, M>) {
     }
 }
 
-/// Gives way again and again until `done`, for so long at most: whether it is.
+/// Gives way again and again until `done`, for so long at most: whether it is. Not where others want
+/// the CPU for longer than a notification takes.
 fn give_way<P: Platform>(bound_ns: u64, mut done: impl FnMut() -> bool) -> bool {
+    let watch = &P::thread().watch;
     let began = P::now();
+    let mut now = began;
     loop {
         if done() {
             return true;
         }
         // Loom takes a yield for a promise that somebody else must run, and its clock stands still.
-        if cfg!(fairlock_loom) || P::now().wrapping_sub(began) >= bound_ns {
+        if cfg!(fairlock_loom) || now.wrapping_sub(began) >= bound_ns || !watch.may_give_way() {
             return false;
         }
         P::yield_now();
+        let before = core::mem::replace(&mut now, P::now());
+        watch.gave_way(now.wrapping_sub(before));
     }
 }
 

@@ -4,6 +4,10 @@ use core::cell::Cell;
 
 /// How long a thread stays awake: a few times what a wake-up costs.
 pub(super) const WATCH_NS: u64 = 30_000;
+/// Who gets its CPU back only after so long has given it to somebody who is not about to notify.
+const LONG_YIELD_NS: u64 = 1_000_000;
+/// So often it does not give it away then.
+const KEEPS: u32 = 15;
 /// Of so many waits one is watched at least.
 const MOST_SKIPPED: u32 = 63;
 
@@ -13,11 +17,13 @@ pub(crate) struct Watch {
     skips: Cell<u32>,
     /// How many are left of those.
     left: Cell<u32>,
+    /// How often more the thread keeps its CPU, as others have kept it for long.
+    keeps: Cell<u32>,
 }
 
 impl Watch {
     pub(crate) const fn new() -> Self {
-        Self { skips: Cell::new(0), left: Cell::new(0) }
+        Self { skips: Cell::new(0), left: Cell::new(0), keeps: Cell::new(0) }
     }
 
     /// A wait begins: whether to stay awake at first.
@@ -25,6 +31,20 @@ impl Watch {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
         left == 0
+    }
+
+    /// Whether to give the CPU away, as far as it came back soon of late.
+    pub(super) fn may_give_way(&self) -> bool {
+        let keeps = self.keeps.get();
+        self.keeps.set(keeps.saturating_sub(1));
+        keeps == 0
+    }
+
+    /// It did, and had it back after so long.
+    pub(super) fn gave_way(&self, ns: u64) {
+        if ns >= LONG_YIELD_NS {
+            self.keeps.set(KEEPS);
+        }
     }
 
     /// It did, and whether the notification came.
@@ -39,6 +59,16 @@ impl Watch {
 #[cfg(all(test, not(fairlock_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_that_came_back_late_is_kept_for_a_while() {
+        let watch = Watch::new();
+        watch.gave_way(LONG_YIELD_NS - 1);
+        assert!(watch.may_give_way());
+        watch.gave_way(LONG_YIELD_NS);
+        assert!((0..KEEPS).all(|_| !watch.may_give_way()));
+        assert!(watch.may_give_way());
+    }
 
     fn watched(watch: &Watch, waits: usize, came: bool) -> usize {
         (0..waits)
