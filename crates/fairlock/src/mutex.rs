@@ -67,11 +67,6 @@ impl RawMutex {
         self.0.is_contended()
     }
 
-    /// As [`MutexExt::planned_wait_ns`].
-    pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
-        self.0.planned_wait_ns(waiters_ahead)
-    }
-
     /// Whether the lock has a full one of the pool at this instant.
     #[doc(hidden)]
     pub fn is_inflated(&self) -> bool {
@@ -232,7 +227,7 @@ impl<T: ?Sized> MutexExt<T> for Mutex<T> {
 
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
         // SAFETY: a look releases nothing.
-        unsafe { self.raw() }.planned_wait_ns(waiters_ahead)
+        unsafe { self.raw() }.thin().planned_wait_ns(waiters_ahead)
     }
 }
 

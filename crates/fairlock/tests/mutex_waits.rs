@@ -229,3 +229,21 @@ fn a_signal_ends_an_interruptible_wait() {
     drop(guard);
     assert!(mutex.try_lock().is_some());
 }
+
+#[test]
+fn the_planned_wait_is_longer_behind_more_waiters_thin_or_full() {
+    let mutex = Mutex::new(());
+    let grows = || {
+        let planned = [1, 10, 100].map(|ahead| mutex.planned_wait_ns(ahead));
+        assert!(planned.is_sorted() && planned[0] > 0 && planned[0] < planned[2], "{planned:?}");
+    };
+    grows();
+    let guard = mutex.lock();
+    scope(|s| {
+        s.spawn(|| drop(mutex.lock()));
+        // SAFETY: a look.
+        until(|| unsafe { mutex.raw() }.is_contended());
+        grows();
+        drop(guard);
+    });
+}
