@@ -213,7 +213,10 @@ where
         LockEntry::rw::<WithPolicy<P>>(name, about).with_policy(policy)
     }));
     entries.extend([
-        LockEntry::mutex::<M>("fairlock:adaptive", "Mutex: tickets in batches as large as pays"),
+        LockEntry::mutex::<M>(
+            "fairlock:adaptive",
+            "Mutex; simulated, tickets in batches as large as pays",
+        ),
         LockEntry::mutex::<BatchedTicketLock<P, 1>>("fairlock:batch1", "tickets one by one"),
         LockEntry::mutex::<BatchedTicketLock<P, 4>>("fairlock:batch4", "tickets in batches of 4"),
         LockEntry::mutex::<BatchedTicketLock<P, 8>>("fairlock:batch8", "tickets in batches of 8"),

@@ -64,7 +64,7 @@ pub struct Parts<P: Platform> {
     owner: published::Owner<P>,
     /// Beside the word, whose cache line whoever asks has just had.
     favour: published::Favour<P>,
-    /// In a pool; beside the word, too.
+    /// In a pool.
     #[cfg(any(feature = "std", fairlock_loom))]
     calm: crate::thin::Calm,
     /// Under tenure, who took the lock past the queue last.

@@ -11,8 +11,8 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// A full lock of type `F`, in a pool. See [`thin`](super).
 #[doc(hidden)]
-// By itself in its cache lines, as it is a lock of other data than the next one; and what a
-// short lock is taken and pinned by, in the first of them.
+// By itself in its cache lines, as it is a lock of other data than the next one; and what it is
+// pinned by, not in those of the full lock.
 #[repr(C, align(128))]
 pub struct Slot<P: Platform, F> {
     /// How many threads have pinned it, and the flags.

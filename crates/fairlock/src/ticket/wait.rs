@@ -120,7 +120,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
     /// Somebody has the lock, and it is not yet for those that wait only; nor is it one that
     /// a wait with a deadline sleeps for at once.
-    pub(crate) fn may_stand_back(&self, until: &WaitContext<'_, P>) -> bool {
+    fn may_stand_back(&self, until: &WaitContext<'_, P>) -> bool {
         let word = self.load();
         let competes = until.deadline.is_none() || word.outstanding() <= P::cpus() as u32;
         competes && (word == Word::IDLE || (word.is_locked() && word.is_open(S::MAX)))
