@@ -106,7 +106,9 @@ pub fn run_team<T: Send>(
 /// What threads return, each into its place.
 struct Results<T>(Vec<Mutex<Option<T>>>);
 
+// Not inlined, so that they are compiled once for each type and not for each lock and workload.
 impl<T> Results<T> {
+    #[inline(never)]
     fn new(threads: usize) -> Self {
         Self((0..threads).map(|_| Mutex::new(None)).collect())
     }
@@ -115,6 +117,7 @@ impl<T> Results<T> {
         *self.0[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     }
 
+    #[inline(never)]
     fn into_vec(self) -> Vec<T> {
         let taken = self.0.into_iter().map(|result| {
             let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
