@@ -12,9 +12,9 @@
 //! | WOKEN | takes the mutex by itself | nobody: final |
 //!
 //! Of several that are notified at once, and wait with the same mutex, one is woken. The others
-//! *follow*: that one wakes one more for each CPU ([`LINES`]), each of which wakes one more, and so on,
-//! when they find the mutex free, or else have it. So there is no herd at the mutex, and no CPU that waits for
-//! a wake-up each time.
+//! *follow*: that one wakes [`LINES`] more, each of which wakes one more, and so on, when they find the mutex
+//! free, or else have it. So there is no herd at the mutex, and no CPU that waits for a wake-up each
+//! time.
 //!
 //! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
 //! could pay. So a waiter gives way for a moment before it sleeps, as long as that has lately been
@@ -47,9 +47,9 @@ const WAITING: u32 = 0;
 const NOTIFIED: u32 = 1;
 const WOKEN: u32 = 2;
 
-/// Those that are notified at once are woken in as many lines as there are CPUs, but so many at least
-/// and at most: one line leaves a CPU idle for each wake-up; too many are in each other's way.
-const LINES: (usize, usize) = (2, 8);
+/// Those that are notified at once are woken in so many lines: few leave a CPU idle for each
+/// wake-up, too many are in each other's way at the mutex. Models have no more than three waiters.
+const LINES: usize = if cfg!(fairlock_loom) { 2 } else { 8 };
 /// How long a thread that was woken gives way to whoever holds the mutex before it queues there.
 const COMPETE_NS: u64 = 100_000;
 
@@ -380,10 +380,9 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// Under the queue lock: takes the first one out, and all that wait with the same mutex, which
     /// follow it. How many they are.
     fn take_all(&self, first: &Waiter<P, M>) -> usize {
-        let lines = P::cpus().clamp(LINES.0, LINES.1);
         let mut taken = 1;
         // The last of each line behind the first one.
-        let mut last = [ptr::from_ref(first); LINES.1];
+        let mut last = [ptr::from_ref(first); LINES];
         let mut next = first.next.get();
         self.take(first);
         // SAFETY: in the queue, so its frame is there.
@@ -395,10 +394,10 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                 let last_of = |line: usize| unsafe { &*last[line] };
                 match taken {
                     1 => first.follower.set(waiter),
-                    n if n <= lines => last_of(n - 1).beside.set(waiter),
-                    n => last_of(n % lines).follower.set(waiter),
+                    n if n <= LINES => last_of(n - 1).beside.set(waiter),
+                    n => last_of(n % LINES).follower.set(waiter),
                 }
-                last[taken % lines] = waiter;
+                last[taken % LINES] = waiter;
                 taken += 1;
             }
         }
@@ -505,19 +504,18 @@ mod tests {
         let waiters = queued(&condvar, (0..40).map(|n| if n % 10 == 5 { &there } else { &here }));
         assert_eq!(condvar.notify_all(), 40);
         assert!(!condvar.has_waiters());
-        let lines = Native::cpus().clamp(LINES.0, LINES.1);
         let mine: Vec<_> = (0..40).filter(|n| n % 10 != 5).collect();
         let woken = || -> Vec<_> { (0..40).filter(|&n| waiters[n].state() == WOKEN).collect() };
         assert_eq!(woken(), [0, 5]);
         // SAFETY: each is woken once.
         unsafe { wake(waiters[5].follower.get()) };
         let theirs = || woken().into_iter().filter(|n| n % 10 == 5).count();
-        assert_eq!(theirs(), 1 + lines.min(3));
+        assert_eq!(theirs(), 1 + LINES.min(3));
         for (passed, &n) in mine.iter().enumerate() {
             // SAFETY: as above.
             unsafe { wake(waiters[n].follower.get()) };
             let came: Vec<_> = woken().into_iter().filter(|n| n % 10 != 5).collect();
-            let expected = (passed + 1 + lines).min(mine.len());
+            let expected = (passed + 1 + LINES).min(mine.len());
             assert_eq!(came, mine[..expected]);
         }
     }
