@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::compare::{Check, CompareFlags};
 use crate::doctor::DoctorFlags;
-use crate::names;
-use crate::preload::{RunFlags, TopFlags};
+use crate::preload::{self, RunFlags, TopFlags};
 use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
+use crate::{json, names};
 
 /// Measures and compares locks.
 ///
@@ -101,7 +101,11 @@ pub enum Command {
         shell: Shell,
     },
     /// Print the schema of the JSON files (JSON Schema, 2020-12)
-    Schema,
+    Schema {
+        /// Which: of bench, sim and merge, or of run
+        #[arg(value_name = "OF", default_value = "results")]
+        of: Document,
+    },
     /// Print the manual page (troff), with all subcommands in it
     Man,
     /// Run one cell: JSON in, JSON out (how `bench` runs its children)
@@ -117,6 +121,23 @@ pub enum MachinesCommand {
         #[arg(value_parser = names::machine())]
         name: String,
     },
+}
+
+/// What has a schema.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Document {
+    Results,
+    Profile,
+}
+
+impl Document {
+    /// As JSON Schema.
+    pub fn schema(self) -> &'static [u8] {
+        match self {
+            Self::Results => json::SCHEMA_FILE,
+            Self::Profile => preload::document::SCHEMA_FILE,
+        }
+    }
 }
 
 /// Which cells of the workloads that take locks as programs do.

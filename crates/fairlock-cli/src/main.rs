@@ -26,6 +26,7 @@ mod table;
 mod torture;
 mod units;
 mod verdict;
+mod written;
 
 use std::process::ExitCode;
 
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
         Some(Command::Completions { shell }) => {
             print(&completions::script(shell, Cli::command())).map(|()| ExitCode::SUCCESS)
         }
-        Some(Command::Schema) => print(json::SCHEMA_FILE).map(|()| ExitCode::SUCCESS),
+        Some(Command::Schema { of }) => print(of.schema()).map(|()| ExitCode::SUCCESS),
         Some(Command::Man) => man().map(|()| ExitCode::SUCCESS),
         Some(Command::Cell) => runner::serve().map(|()| ExitCode::SUCCESS),
     };

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::row::Row;
 use crate::sim::canonical;
+use crate::written::{RESULTS, Written};
 
 /// A file of `bench`, `sim` or the main job.
 #[derive(Deserialize)]
@@ -27,12 +28,6 @@ pub struct Results {
     pub file: PathBuf,
 }
 
-/// What says as what to read the rest.
-#[derive(Deserialize)]
-struct Head {
-    schema: String,
-}
-
 /// What is known of the machine it was made on.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -47,27 +42,12 @@ pub struct Machine {
 impl Results {
     /// Reads the file.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let shown = path.display();
-        let text = std::fs::read(path)
-            .map_err(|error| Error::usage(format!("cannot read {shown}: {error}")))?;
-        let wrong = |error: serde_json::Error| {
-            Error::usage(format!(
-                "{shown} is no result: give a file of `fairlock bench … --json FILE` or `sim` ({error})"
-            ))
-        };
-        // First: one of another version may have other keys.
-        let Head { schema } = serde_json::from_slice(&text).map_err(wrong)?;
-        if schema.starts_with("fairlock-profile/") {
-            return Err(Error::usage(format!(
-                "{shown} is a profile, which `fairlock run` shows itself: give what `run --stats FILE` wrote to `fairlock report`"
-            )));
-        }
-        if schema != SCHEMA {
-            return Err(Error::usage(format!(
-                "{shown} has the schema '{schema}', and this program reads {SCHEMA}: make it again"
-            )));
-        }
-        let results: Self = serde_json::from_slice(&text).map_err(wrong)?;
+        Self::of(path, &Written::read(path, RESULTS)?)
+    }
+
+    /// What is in the file at `path`.
+    pub fn of(path: &Path, written: &Written<'_>) -> Result<Self, Error> {
+        let results: Self = written.document(SCHEMA)?;
         // Where it was written to is nobody's business.
         let words = results.command.split(' ').skip(1).map(str::to_owned);
         Ok(Self { file: path.to_owned(), command: canonical(words), ..results })
@@ -75,11 +55,16 @@ impl Results {
 
     /// Machine, day and version, as far as they are known.
     pub fn origin(&self) -> String {
-        let day = self.made.as_deref().map(|made| made.split('T').next().unwrap_or(made));
-        let version = self.version.as_ref().map(|version| format!("version {version}"));
-        let parts = [Some(self.machine.name()), day.map(str::to_owned), version];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        origin(&self.machine, self.made.as_deref(), self.version.as_deref())
     }
+}
+
+/// Where something was measured, on which day and with which version.
+pub fn origin(machine: &Machine, made: Option<&str>, version: Option<&str>) -> String {
+    let day = made.map(|made| made.split('T').next().unwrap_or(made).to_owned());
+    let version = version.map(|version| format!("version {version}"));
+    let parts = [Some(machine.name()), day, version];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 impl Machine {

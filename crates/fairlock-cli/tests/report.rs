@@ -207,6 +207,76 @@ fn a_programs_locks_are_a_page_too() {
     assert!(page.contains("cache&lt;int&gt;: 3 waits, the longest 4.00 ms"), "{page}");
     let (log, cache) = (page.find(">log<").unwrap(), page.find(">cache&lt;int&gt;<").unwrap());
     assert!(log < cache, "longest first");
+    let markdown = folder.text(&[&stats], "tables.md", &["--locks", "log"]);
+    assert!(markdown.contains("| 7 | log | 9.00 ms | 3 |") && !markdown.contains("cache"));
+    let csv = folder.text(&[&stats, &results], "all.csv", &[]);
+    assert!(csv.lines().count() == 7 && csv.contains(",log,"), "{csv}");
+    assert!(folder.text(&[&stats], "picture.svg", &[]).contains("log: 3 waits"));
+}
+
+/// A profile with so many locks and waits, of two processes.
+fn profile(locks: usize, waits: usize) -> String {
+    let place = |function: &str| json!({ "function": function, "file": "src/a.c", "line": 7, "object": "/usr/bin/a" });
+    let stack = vec![place("Cache::get(int)"), place("work"), place("main")];
+    let at = json!({ "reads": false, "count": 3, "wait_total_ns": 5_000_000, "stack": stack });
+    let lock = |number: usize| {
+        json!({
+            "address": "0x10", "kind": "mutex", "name": format!("lock<{number}>"),
+            "first_taken": stack, "reads": 0, "writes": 90, "waits": 3, "given_up": 1,
+            "wait_total_ns": 9_000_000, "wait_p50_ns": 1_000_000, "wait_p99_ns": 4_000_000,
+            "wait_p999_ns": 4_000_000, "wait_longest_ns": 4_000_000, "passed": 8, "passed_most": 6,
+            "holds_measured": 0, "hold_p50_ns": null, "hold_p99_ns": null, "hold_p999_ns": null,
+            "hold_longest_ns": 0, "waiters": [at], "holders": [at],
+        })
+    };
+    let wait = json!({
+        "lock": "lock<0>", "thread": 8, "name": "worker", "reads": false, "given_up": true,
+        "began_ns": 77_000, "waited_ns": 4_000_000, "passed": 6, "waiter": stack,
+        "holder_thread": 9, "holder": stack,
+    });
+    let process = |pid: u32| {
+        json!({
+            "pid": pid, "parent": null, "program": "/usr/bin/a", "observed": true,
+            "policy": "default", "threshold_ns": 100_000, "ran_ns": 2_000_000_000, "lost": 4,
+            "locks": (0..locks).map(lock).collect::<Vec<_>>(), "waits": vec![&wait; waits],
+        })
+    };
+    // As older versions have it: not when, where and by which command it was made.
+    json!({
+        "schema": "fairlock-profile/2", "version": "0.0.9", "processes": [process(7), process(8)],
+    })
+    .to_string()
+}
+
+#[test]
+fn a_profile_of_several_processes_has_them_in_its_tables() {
+    let folder = Folder::new();
+    let file = folder.file("profile.json", &profile(2, 1));
+    let page = folder.text(&[&file], "page.html", &[]);
+    for said in [
+        "locks of a, 2 processes",
+        "version 0.0.9",
+        "8 acquisitions are not in the record",
+        "<th scope=\"col\">process</th>",
+        "lock&lt;1&gt;: 9.00 ms lost in 3 waits, the longest 4.00 ms",
+        "Cache::get (a.c:7) ← work (a.c:7) ← main (a.c:7)",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    let markdown = folder.text(&[&file], "tables.md", &["--locks", "lock<1>"]);
+    assert!(markdown.contains("| 8 | lock<1> | mutex | 9.00 ms | 90 | 3.33 % | 1 |"), "{markdown}");
+    assert!(!markdown.contains("lock<0>"), "{markdown}");
+}
+
+#[test]
+fn a_profile_of_a_large_program_is_a_page_of_less_than_a_megabyte() {
+    let folder = Folder::new();
+    let file = folder.file("profile.json", &profile(400, 200));
+    let page = folder.text(&[&file], "page.html", &[]);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(page.contains("The longest waits (the first 300 of 400): 300 rows"));
+    let csv = folder.text(&[&file], "all.csv", &[]);
+    assert_eq!(csv.lines().count(), 1 + 2 * 400, "all of them");
 }
 
 #[test]
@@ -272,8 +342,9 @@ fn what_cannot_be_reported_on_is_refused_with_the_mend() {
         (vec!["report", nothing], 2, "nothing was measured"),
         (vec!["report", newer], 2, "has the schema 'fairlock/9'"),
         (vec!["compare", results, newer], 2, "has the schema 'fairlock/9'"),
-        (vec!["report", profile], 2, "run --stats"),
-        (vec!["report", cut], 2, "is no result"),
+        (vec!["report", profile], 2, "reads fairlock-profile/2: make it again"),
+        (vec!["compare", results, profile], 2, "give a file of `fairlock bench"),
+        (vec!["report", cut], 2, "was cut short"),
         (vec!["report", results, "--format", "md", "--columns", "kops"], 2, "'kop/s'"),
         (vec!["report", results, "--format", "csv", "--columns", "kop/s"], 2, "--format md"),
         (vec!["report", "no-such.json"], 2, "cannot read"),

@@ -126,6 +126,85 @@ fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
     assert!(stdout(&waiters).contains(";reader "), "{}", stdout(&waiters));
 }
 
+/// Keys of a value that are not in its schema, and those that have to be there and are not.
+fn differences(value: &Value, schema: &Value, all: &Value) -> Vec<String> {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        let found = all.pointer(reference.trim_start_matches('#')).expect(reference);
+        return differences(value, found, all);
+    }
+    match value {
+        Value::Object(object) => {
+            let required = schema["required"].as_array().into_iter().flatten();
+            let required = required.map(|key| key.as_str().unwrap());
+            let missing = required.filter(|key| !object.contains_key(*key)).map(str::to_owned);
+            let of = |(key, value): (&String, &Value)| match schema["properties"].get(key) {
+                Some(schema) => differences(value, schema, all),
+                None => vec![key.clone()],
+            };
+            missing.chain(object.iter().flat_map(of)).collect()
+        }
+        Value::Array(items) => {
+            items.iter().flat_map(|item| differences(item, &schema["items"], all)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn a_profile_has_a_schema_and_is_reported_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("profile.json");
+    let program = compile("waits-reported", &["-g"]);
+    let words = ["--json", json.to_str().unwrap(), "--", program.to_str().unwrap(), "0", "--json"];
+    assert!(run(&words).status.success());
+
+    let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    let schema = fairlock().args(["schema", "profile"]).output().unwrap();
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    assert_eq!(profile["schema"], schema["properties"]["schema"]["const"]);
+    assert_eq!(differences(&profile, &schema, &schema), [] as [String; 0]);
+    // Where the result went is nobody's business, but what the program was told is.
+    let command = format!("fairlock run -- {} 0 --json", program.display());
+    assert_eq!(profile["command"], command);
+
+    let report = |format: &str| {
+        let args = ["report", json.to_str().unwrap(), "--format", format, "-o", "-"];
+        let output = fairlock().args(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let page = report("html");
+    for said in [
+        "<h1>Locks: locks of waits-reported</h1>",
+        // Where every figure is from.
+        &command,
+        "policy default",
+        "version 0.",
+        "Time lost at each lock",
+        "Waits for each lock",
+        "<title>the_lock: p50 ",
+        "<summary>Locks: 1 row</summary>",
+        "<td>rwlock",
+        "<th scope=\"col\">p99.9</th>",
+        "<summary>Where was waited: 1 row</summary>",
+        "reader (waits.c:10) ←",
+        "<summary>Where it was released that was held meanwhile: 1 row</summary>",
+        "main (waits.c:23) ←",
+        "<summary>The longest waits: 1 row</summary>",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    let markdown = report("md");
+    assert!(markdown.contains("**locks of waits-reported**") && markdown.contains(&command));
+    let row = markdown.lines().find(|line| line.starts_with("| the_lock | rwlock |")).unwrap();
+    assert!(row.contains(" | 2 | 50.0 % |"), "{markdown}");
+    let csv = report("csv");
+    assert!(csv.starts_with("program,pid,name,kind,") && csv.contains("wait_p999_ns"), "{csv}");
+    assert!(csv.contains(",the_lock,rwlock,") && csv.lines().count() == 2, "{csv}");
+    let svg = report("svg");
+    assert!(svg.starts_with("<svg ") && svg.contains("the_lock: "), "{svg}");
+}
+
 #[test]
 fn the_report_is_kept_where_it_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();

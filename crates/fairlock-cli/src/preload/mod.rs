@@ -1,8 +1,10 @@
 //! `fairlock run`: an unchanged program with our locks under its own, or watched as it is, and
 //! the report on them. `fairlock top`: the same while it runs.
 
+pub mod document;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod place;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -6,10 +6,13 @@ use crate::row::{Figures, Row};
 use crate::units::{count, digits, kops, percent, time};
 
 /// A table as it is shown: heads, and rows of cells that are text already.
+#[derive(Clone)]
 pub struct Table {
     pub heads: Vec<&'static str>,
     /// Columns before this one say what was run.
     pub figures_from: usize,
+    /// Columns from this one on are text, to be wrapped.
+    pub text_from: usize,
     pub rows: Vec<Vec<String>>,
 }
 
@@ -106,11 +109,20 @@ fn published(row: &Row, rate: f64) -> String {
 }
 
 impl Table {
+    /// The first columns say what it is that the others have figures of.
+    pub fn new(heads: Vec<&'static str>, figures_from: usize, rows: Vec<Vec<String>>) -> Self {
+        Self { heads, figures_from, text_from: usize::MAX, rows }
+    }
+
+    /// From this column on it is text.
+    pub fn with_text(self, text_from: usize) -> Self {
+        Self { text_from, ..self }
+    }
+
     /// The table of a group.
     pub fn of(group: &Group<'_>) -> Self {
         let shown: Vec<&Measured<'_>> = group.all.iter().collect();
-        let mut table =
-            Self { heads: Vec::new(), figures_from: 0, rows: vec![Vec::new(); shown.len()] };
+        let mut table = Self::new(Vec::new(), 0, vec![Vec::new(); shown.len()]);
         for dimension in &DIMENSIONS {
             if dimension.values(group).len() > 1 {
                 let cell = |m: &Measured<'_>| (dimension.value)(m.row).map(dimension.show);
@@ -155,8 +167,10 @@ impl Table {
         let mut text = line(kept.iter().map(|&at| self.heads[at]).collect());
         text += &format!("|{}\n", "---|".repeat(kept.len()));
         for row in &self.rows {
-            let cell = |&at: &usize| if row[at].is_empty() { "-" } else { &row[at] };
-            text += &line(kept.iter().map(cell).collect());
+            // A name may have one, which would end the cell.
+            let cells: Vec<String> = kept.iter().map(|&at| row[at].replace('|', "\\|")).collect();
+            let cell = |cell| if str::is_empty(cell) { "-" } else { cell };
+            text += &line(cells.iter().map(String::as_str).map(cell).collect());
         }
         text
     }

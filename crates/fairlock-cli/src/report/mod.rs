@@ -4,7 +4,7 @@ mod columns;
 mod group;
 mod page;
 mod pictures;
-mod profile;
+mod program;
 mod svg;
 
 use std::collections::BTreeSet;
@@ -17,27 +17,28 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::json::Target;
 use crate::results::Results;
+use crate::written::Written;
 use columns::{Table, is_asked_for};
 use group::{Group, shared};
-use profile::Profile;
+use program::Program;
 
 /// What to report on, and as what.
 #[derive(Args)]
 pub struct ReportFlags {
-    /// Results: files of `bench --json`, `sim --json` or `run --stats`
+    /// Results: files of `bench --json`, `sim --json`, `run --json` or `run --stats`
     #[arg(value_name = "RESULT.json", required = true)]
     pub results: Vec<PathBuf>,
     /// Where to write it; `-` is stdout. Default: report.html for a page, stdout for the rest
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// A page; the first picture of speed against waits (svg, png); tables for a pull request;
+    /// A page; the first picture of speed against waits, or of a program's waits (svg, png); tables for a pull request;
     /// all figures. Default: what the name of the output ends with, or html
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
     /// Only these locks
     #[arg(long, value_name = "LOCK", value_delimiter = ',')]
     pub locks: Vec<String>,
-    /// Only these columns of figures (md)
+    /// Only these columns of figures (md, of results)
     #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
     pub columns: Vec<String>,
 }
@@ -66,14 +67,14 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
     if !flags.columns.is_empty() && format != Format::Md {
         return Err(Error::usage("--columns is for tables of Markdown: add --format md"));
     }
-    let (mut sources, profiles) = load(&flags.results)?;
     let only: Vec<&str> = flags.locks.iter().map(String::as_str).collect();
+    let (mut sources, programs) = load(&flags.results, &only)?;
     for source in &mut sources {
         source.rows.retain(|row| is_asked_for(&row.lock, &only));
     }
-    if sources.iter().all(|source| source.rows.is_empty()) && profiles.is_empty() {
+    if sources.iter().all(|source| source.rows.is_empty()) && programs.iter().all(is_empty) {
         return Err(Error::usage(match only.as_slice() {
-            [] => "there are no rows in it: nothing was measured",
+            [] => "there are no rows in it: nothing was measured; make it again",
             _ => "there are no rows of these locks: leave out --locks",
         }));
     }
@@ -84,11 +85,11 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
     };
     let groups = Group::all(&sources);
     let text = match format {
-        Format::Html => page::page(&sources, &groups, &profiles).into_bytes(),
-        Format::Svg => picture(&groups)?.into_bytes(),
-        Format::Png => png(&picture(&groups)?)?,
-        Format::Md => markdown(&groups, &flags.columns).into_bytes(),
-        Format::Csv => csv(&sources)?.into_bytes(),
+        Format::Html => page::page(&sources, &groups, &programs).into_bytes(),
+        Format::Svg => picture(&groups, &programs)?.into_bytes(),
+        Format::Png => png(&picture(&groups, &programs)?)?,
+        Format::Md => markdown(&groups, &programs, &flags.columns).into_bytes(),
+        Format::Csv => csv(&sources, &programs)?.into_bytes(),
     };
     target.write_bytes(&text)?;
     if flags.output.is_none() && format == Format::Html {
@@ -97,29 +98,47 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn load(files: &[PathBuf]) -> Result<(Vec<Results>, Vec<Profile>), Error> {
-    let (mut sources, mut profiles) = (Vec::new(), Vec::new());
+fn load(files: &[PathBuf], only: &[&str]) -> Result<(Vec<Results>, Vec<Program>), Error> {
+    const BY: &str =
+        "`fairlock bench … --json FILE`, `sim … --json FILE` or `run --json FILE -- PROGRAM`";
+    let (mut sources, mut programs) = (Vec::new(), Vec::new());
     for file in files {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        match Profile::parse(file, &text) {
-            Some(profile) => profiles.push(profile),
-            None => sources.push(Results::load(file)?),
+        let written = Written::read(file, BY)?;
+        match Program::parse(file, &written, only)? {
+            Some(program) => programs.push(program),
+            None => sources.push(Results::of(file, &written)?),
         }
     }
-    Ok((sources, profiles))
+    Ok((sources, programs))
 }
 
-/// The first picture of speed against waits, with where its figures come from.
-fn picture(groups: &[Group<'_>]) -> Result<String, Error> {
-    let found = groups.iter().find_map(|group| Some((group, pictures::scatter(group)?)));
-    let (group, mut picture) = found.ok_or_else(|| {
-        Error::failed("nothing to draw: no workload here has speed and waits of two locks or more")
+fn is_empty(program: &Program) -> bool {
+    program.locks.is_empty()
+}
+
+/// The first picture of speed against waits, or else of a program, with where its figures come
+/// from.
+fn picture(groups: &[Group<'_>], programs: &[Program]) -> Result<String, Error> {
+    // The locks are in the picture.
+    let command = |group: &Group<'_>| {
+        let command = group.source.command.split(" --locks").next().unwrap_or_default();
+        format!("{command} · {}", group.source.origin())
+    };
+    let mut scatters =
+        groups.iter().filter_map(|group| Some((command(group), pictures::scatter(group)?)));
+    let of_program = |program: &Program| {
+        let picture = program.pictures.first()?.clone();
+        Some((format!("{} · {}", program.command, program.origin), picture))
+    };
+    let found = scatters.next().or_else(|| programs.iter().find_map(of_program));
+    let (from, mut picture) = found.ok_or_else(|| {
+        Error::failed(
+            "nothing to draw: no workload here has speed and waits of two locks or more, and no \
+             program waited for a lock",
+        )
     })?;
     let svg = &mut picture.svg;
     svg.height += 22.0;
-    // The locks are in the picture.
-    let command = group.source.command.split(" --locks").next().unwrap_or_default();
-    let from = format!("{command} · {}", group.source.origin());
     let (middle, bottom) = (svg.width / 2.0, svg.height - 6.0);
     let from = svg::escaped(&from);
     svg.raw(format_args!(
@@ -162,7 +181,7 @@ fn png(_svg: &str) -> Result<Vec<u8>, Error> {
     Err(Error::usage("PNG is not in this build: build with --features png, or use --format svg"))
 }
 
-fn markdown(groups: &[Group<'_>], columns: &[String]) -> String {
+fn markdown(groups: &[Group<'_>], programs: &[Program], columns: &[String]) -> String {
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut text = String::new();
     for group in groups {
@@ -173,18 +192,31 @@ fn markdown(groups: &[Group<'_>], columns: &[String]) -> String {
         text += &Table::of(group).markdown(&columns);
         text.push('\n');
     }
+    for program in programs {
+        text += &format!("**{}**, `{}`, {}.\n", program.title, program.command, program.origin);
+        for (name, table) in &program.tables {
+            text += &format!("\n{name}:\n\n{}", table.markdown(&[]));
+        }
+        text.push('\n');
+    }
     text
 }
 
 /// Every key of every row, as it is in the files.
-fn csv(sources: &[Results]) -> Result<String, Error> {
+fn csv(sources: &[Results], programs: &[Program]) -> Result<String, Error> {
     let failed = |error| Error::failed(format!("cannot write the rows: {error}"));
-    let mut rows = Vec::new();
+    /// A row, and what it is from.
+    type From<'a> = [Option<&'a str>; 3];
+    let mut rows: Vec<(From<'_>, Value)> = Vec::new();
     for source in sources {
+        let from = [source.file.to_str(), source.made.as_deref(), source.version.as_deref()];
         for row in &source.rows {
-            let row = serde_json::to_value(row).map_err(failed)?;
-            rows.push((source, row));
+            rows.push((from, serde_json::to_value(row).map_err(failed)?));
         }
+    }
+    for program in programs {
+        let from = [program.file.to_str(), program.made.as_deref(), program.version.as_deref()];
+        rows.extend(program.locks.iter().map(|lock| (from, lock.clone())));
     }
     let mut keys = BTreeSet::new();
     for (_, row) in &rows {
@@ -192,16 +224,16 @@ fn csv(sources: &[Results]) -> Result<String, Error> {
         keys.extend(flat.filter(|(_, value)| is_flat(value)).map(|(key, _)| key.clone()));
     }
     // What was run comes first.
-    const FIRST: [&str; 5] = ["workload", "case", "lock", "threads", "side"];
+    const FIRST: [&str; 9] =
+        ["workload", "case", "lock", "threads", "side", "program", "pid", "name", "kind"];
+    let first = FIRST.into_iter().filter(|key| keys.contains(*key));
     let rest = keys.iter().map(String::as_str).filter(|key| !FIRST.contains(key));
-    let keys: Vec<&str> = FIRST.into_iter().chain(rest).collect();
+    let keys: Vec<&str> = first.chain(rest).collect();
     let mut text = format!("{},file,made,version\n", keys.join(","));
-    for (source, row) in &rows {
-        let mut cells: Vec<String> = keys.iter().map(|key| plain(&row[key])).collect();
-        cells.push(source.file.display().to_string());
-        cells.push(source.made.clone().unwrap_or_default());
-        cells.push(source.version.clone().unwrap_or_default());
-        let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
+    for (from, row) in &rows {
+        let own = keys.iter().map(|key| plain(&row[key]));
+        let from = from.iter().map(|cell| cell.unwrap_or_default().to_owned());
+        let cells: Vec<String> = own.chain(from).map(|cell| quoted(&cell)).collect();
         text += &format!("{}\n", cells.join(","));
     }
     Ok(text)

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::columns::Table;
 use super::group::{Group, Measured, shared};
 use super::pictures::{self, Picture};
-use super::profile::Profile;
+use super::program::Program;
 use super::svg::{SHEET, escaped};
 use crate::results::Results;
 
@@ -14,19 +14,23 @@ use crate::results::Results;
 const OPEN: usize = 40;
 
 /// The page.
-pub fn page(sources: &[Results], groups: &[Group<'_>], profiles: &[Profile]) -> String {
-    let measured = groups.iter().map(|group| (group.title(), of_group(group)));
-    let kept = profiles.iter().map(|profile| (profile.title(), of_profile(profile)));
+pub fn page(sources: &[Results], groups: &[Group<'_>], programs: &[Program]) -> String {
+    let measured = groups.iter().map(of_group);
     let (mut contents, mut sections) = (String::new(), String::new());
-    for (number, (title, (body, table))) in measured.chain(kept).enumerate() {
+    for (number, section) in measured.chain(programs.iter().map(of_program)).enumerate() {
+        let Section { title, body, tables } = section;
         let name = escaped(&title);
         contents += &format!("<li><a href=\"#s{number}\">{name}</a></li>\n");
         sections += &format!(
-            "<section aria-labelledby=\"s{number}\"><h2 id=\"s{number}\">{name}</h2>\n{body}{}</section>\n",
-            shown(number, &title, &table)
+            "<section aria-labelledby=\"s{number}\"><h2 id=\"s{number}\">{name}</h2>\n{body}"
         );
+        for (at, (name, table)) in tables.iter().enumerate() {
+            let of = if tables.len() > 1 { format!("{name}, {title}") } else { title.clone() };
+            sections += &shown(&format!("t{number}-{at}"), name, &of, table);
+        }
+        sections += "</section>\n";
     }
-    let title = escaped(&title(sources, profiles));
+    let title = escaped(&title(sources, programs));
     let from: String = sources.iter().map(from).collect();
     // An icon of its own would be asked for.
     format!(
@@ -41,9 +45,10 @@ pub fn page(sources: &[Results], groups: &[Group<'_>], profiles: &[Profile]) -> 
     )
 }
 
-fn title(sources: &[Results], profiles: &[Profile]) -> String {
+fn title(sources: &[Results], programs: &[Program]) -> String {
     let machine = sources.first().map(|source| source.machine.name());
-    machine.or_else(|| profiles.first().map(Profile::title)).unwrap_or_default()
+    let program = || programs.first().map(|program| program.title.clone());
+    machine.or_else(program).unwrap_or_default()
 }
 
 /// What a file was made by.
@@ -56,8 +61,14 @@ fn from(source: &Results) -> String {
     format!("<p class=\"from\"><code>{command}</code><br>{origin}</p>\n{interrupted}")
 }
 
-/// A section without its heading, and its table.
-fn of_group(group: &Group<'_>) -> (String, Table) {
+/// A section: its heading, what comes below it, and tables, each with its name.
+struct Section {
+    title: String,
+    body: String,
+    tables: Vec<(String, Table)>,
+}
+
+fn of_group(group: &Group<'_>) -> Section {
     let shared = shared(group);
     let dot = if shared.is_empty() { "" } else { " · " };
     let mut body = format!(
@@ -74,13 +85,15 @@ fn of_group(group: &Group<'_>) -> (String, Table) {
             "<details><summary>Judgement</summary><pre tabindex=\"0\">{judged}</pre></details>\n"
         );
     }
-    (body, Table::of(group))
+    Section { title: group.title(), body, tables: vec![("Table".to_owned(), Table::of(group))] }
 }
 
-fn of_profile(profile: &Profile) -> (String, Table) {
-    let mut body = format!("<p class=\"from\">{}</p>\n", escaped(&profile.origin()));
-    body.extend(profile.pictures().iter().map(figure));
-    (body, profile.table())
+fn of_program(program: &Program) -> Section {
+    let (command, origin) = (escaped(&program.command), escaped(&program.origin));
+    let mut body = format!("<p class=\"from\"><code>{command}</code> · {origin}</p>\n");
+    body.extend(program.pictures.iter().map(figure));
+    let tables = program.tables.iter().map(|(name, table)| (name.clone(), table.clone()));
+    Section { title: program.title.clone(), body, tables: tables.collect() }
 }
 
 fn figure(picture: &Picture) -> String {
@@ -97,29 +110,31 @@ fn figure(picture: &Picture) -> String {
 }
 
 /// End tags of cells and rows may be left out, and there are thousands.
-fn shown(number: usize, title: &str, table: &Table) -> String {
-    let is_name = |at: usize| at + 1 == table.figures_from;
+fn shown(id: &str, name: &str, of: &str, table: &Table) -> String {
+    let class = |at: usize| match at {
+        _ if at >= table.text_from => " class=s",
+        _ if at + 1 == table.figures_from => " class=n",
+        _ => "",
+    };
     let mut heads = String::new();
     for (at, head) in table.heads.iter().enumerate() {
-        let left = if is_name(at) { " class=\"n\"" } else { "" };
-        heads += &format!("<th scope=\"col\"{left}>{}</th>", escaped(head));
+        heads += &format!("<th scope=\"col\"{}>{}</th>", class(at), escaped(head));
     }
     let mut rows = String::new();
     for row in &table.rows {
         rows.push_str("<tr>");
         for (at, cell) in row.iter().enumerate() {
-            let left = if is_name(at) { " class=n" } else { "" };
             // Writing to a string does not fail.
-            let _ = write!(rows, "<td{left}>{}", escaped(cell));
+            let _ = write!(rows, "<td{}>{}", class(at), escaped(cell));
         }
     }
-    let (count, name) = (table.rows.len(), escaped(title));
+    let (count, name, of) = (table.rows.len(), escaped(name), escaped(of));
     let open = if count <= OPEN { " open" } else { "" };
     let plural = if count == 1 { "row" } else { "rows" };
     format!(
-        "<details{open}><summary>Table: {count} {plural}</summary>\n\
-         <p class=\"tools\"><button data-of=\"t{number}\" hidden>Save as CSV</button></p>\n\
-         <div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table of {name}\">\
-         <table id=\"t{number}\"><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div></details>\n"
+        "<details{open}><summary>{name}: {count} {plural}</summary>\n\
+         <p class=\"tools\"><button data-of=\"{id}\" hidden>Save as CSV</button></p>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table of {of}\">\
+         <table id=\"{id}\"><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div></details>\n"
     )
 }

@@ -8,6 +8,7 @@ use crate::row::Row;
 use crate::units::{digits, time};
 
 /// A picture, and what it shows.
+#[derive(Clone)]
 pub struct Picture {
     pub name: String,
     pub note: String,
@@ -405,10 +406,10 @@ fn waits(group: &Group<'_>) -> Vec<Picture> {
     let has_sides = rows.iter().any(|m| m.read.is_some() && m.write.is_some());
     let of = |pick: fn(&Measured<'_>) -> Option<Waits>, what: &str| {
         let waits: Vec<Waits> = rows.iter().filter_map(|m| pick(m)).collect();
-        wait_plot(&waits).map(|svg| Picture {
+        wait_plot(&waits, 190.0).map(|svg| Picture {
             name: format!("Waits{what}, {}", group.title()),
             note: format!(
-                "Circle: half of the waits are shorter; diamond: 99 %; square: 99.9 %; bar: the longest. {}",
+                "{WAITS} {}",
                 rows.first().map_or_else(String::new, |m| describe(group, m.row))
             ),
             svg,
@@ -422,10 +423,16 @@ fn waits(group: &Group<'_>) -> Vec<Picture> {
     pictures.into_iter().flatten().collect()
 }
 
+/// What `wait_plot` shows.
+pub const WAITS: &str =
+    "Circle: half of the waits are shorter; diamond: 99 %; square: 99.9 %; bar: the longest.";
+
 /// Nanoseconds, by percentile.
-struct Waits {
-    lock: String,
-    at: [u64; 4],
+pub struct Waits {
+    pub name: String,
+    /// Of `COLORS`.
+    pub color: usize,
+    pub at: [u64; 4],
 }
 
 impl Waits {
@@ -436,28 +443,28 @@ impl Waits {
             Some(p50) => [p50, f.free_p99_ns?, f.free_p99_ns?, f.free_max_ns?],
             None => [f.wait_p50_ns?, f.wait_p99_ns?, f.wait_p999_ns?, f.wait_max_ns?],
         };
-        Some(Self { lock: row.lock.clone(), at })
+        let color = if standing(&row.lock) == Standing::Ours { 0 } else { 8 };
+        Some(Self { name: row.lock.clone(), color, at })
     }
 }
 
-fn wait_plot(waits: &[Waits]) -> Option<Svg> {
+/// A line for each; names have so much room on the left.
+pub fn wait_plot(waits: &[Waits], room: f64) -> Option<Svg> {
     const ROW: f64 = 26.0;
-    const NAMES: f64 = 190.0;
     if waits.is_empty() {
         return None;
     }
     let mut svg = Svg::new(760.0, ROW * waits.len() as f64 + 60.0);
     let all = waits.iter().flat_map(|waits| waits.at).map(|ns| ns.max(1) as f64);
     let x = Scale { axis: Axis::log(all), title: "wait", show: &|ns| time(ns as u64) };
-    let xs = ruler(&mut svg, &x, NAMES);
-    for (line, Waits { lock, at }) in waits.iter().enumerate() {
-        let color = if standing(lock) == Standing::Ours { 0 } else { 8 };
-        let fill = COLORS[color];
+    let xs = ruler(&mut svg, &x, room);
+    for (line, Waits { name, color, at }) in waits.iter().enumerate() {
+        let fill = COLORS[*color];
         let y = ROW * (line as f64 + 0.5) + 4.0;
         let [p50, p99, p999, longest] = at.map(|ns| xs.at(ns.max(1) as f64));
         let says = at.map(time);
         let title = escaped(&format!(
-            "{lock}: p50 {}, p99 {}, p99.9 {}, longest {}",
+            "{name}: p50 {}, p99 {}, p99.9 {}, longest {}",
             says[0], says[1], says[2], says[3]
         ));
         svg.raw(format_args!(
@@ -470,7 +477,7 @@ fn wait_plot(waits: &[Waits]) -> Option<Svg> {
             p999 - 4.0,
             y - 4.0
         ));
-        svg.text(NAMES - 8.0, y + 4.0, "end", lock);
+        svg.text(room - 8.0, y + 4.0, "end", name);
     }
     Some(svg)
 }

@@ -23,6 +23,7 @@ pub const COLORS: [&str; 9] = [
 ];
 
 /// The picture that is being drawn.
+#[derive(Clone)]
 pub struct Svg {
     pub width: f64,
     pub height: f64,

@@ -45,7 +45,7 @@ pub fn command() -> String {
 
 /// The same of these words behind the program's name.
 pub fn canonical(words: impl Iterator<Item = String>) -> String {
-    const ELSEWHERE: [&str; 3] = ["--json", "--shard", "--trace"];
+    const ELSEWHERE: [&str; 5] = ["--json", "--shard", "--trace", "--pprof", "--folded"];
     let mut kept = vec!["fairlock".to_owned()];
     let mut words = words;
     while let Some(word) = words.next() {

@@ -8,6 +8,7 @@ use super::document::Document;
 use crate::error::Error;
 use crate::json::{SCHEMA, Target};
 use crate::row::Row;
+use crate::written::Written;
 
 /// Joins the parts, prints what the whole would have printed, and writes it.
 pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> {
@@ -52,15 +53,12 @@ pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> 
 }
 
 fn load(file: &Path) -> Result<Document, Error> {
-    let shown = file.display();
-    let text = std::fs::read(file)
-        .map_err(|error| Error::usage(format!("cannot read {shown}: {error}")))?;
-    serde_json::from_slice::<Document>(&text)
-        .ok()
-        .filter(|part| part.schema == SCHEMA && part.machine.simulated)
-        .ok_or_else(|| {
-            Error::usage(format!("{shown} is no result of `fairlock sim … --json FILE`"))
-        })
+    const BY: &str = "`fairlock sim … --json FILE`";
+    let part: Document = Written::read(file, BY)?.document(SCHEMA)?;
+    if part.machine.simulated {
+        return Ok(part);
+    }
+    Err(Error::usage(format!("{} was measured: give a file of {BY}", file.display())))
 }
 
 /// The cells of a part, each once.

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::row::Row;
 use crate::workload::program;
+use crate::written::Written;
 
 /// The rows of a real run.
 pub struct RealRun {
@@ -20,22 +21,18 @@ pub struct RealRun {
 /// What is used of the document.
 #[derive(Deserialize)]
 struct Document {
-    schema: String,
     rows: Vec<Row>,
 }
 
 impl RealRun {
     /// Reads the file of a real run.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let shown = path.display();
-        let text = std::fs::read(path)
-            .map_err(|error| Error::usage(format!("cannot read --real {shown}: {error}")))?;
-        let document: Document = serde_json::from_slice(&text).map_err(|error| {
-            Error::usage(format!("--real {shown} is no result of `fairlock bench --json`: {error}"))
-        })?;
-        if document.schema != SCHEMA || document.rows.iter().any(|row| row.machine.is_some()) {
+        const BY: &str = "`fairlock bench … --json FILE`";
+        let document: Document = Written::read(path, BY)?.document(SCHEMA)?;
+        if document.rows.iter().any(|row| row.machine.is_some()) {
             return Err(Error::usage(format!(
-                "--real {shown} is no real run: give one of `fairlock bench … --json FILE`"
+                "{} was simulated: --real takes a file of {BY}",
+                path.display()
             )));
         }
         Ok(Self { rows: document.rows })

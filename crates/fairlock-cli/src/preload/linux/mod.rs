@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::{Charge, LockFlags, RunFlags};
+use super::{LockFlags, RunFlags};
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::{Page, complain};
+use crate::sim::canonical;
 use profile::Profile;
 use report::Kept;
 use tempfile::TempDir;
@@ -52,7 +53,7 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-    wanted.show(folder.path(), obstacle, flags.charge)?;
+    wanted.show(folder.path(), obstacle, flags)?;
     Ok(exit_code(status))
 }
 
@@ -138,8 +139,8 @@ impl Wanted {
     }
 
     /// For people first, so that a full disk does not keep it from them.
-    fn show(self, folder: &Path, obstructed: bool, charge: Charge) -> Result<(), Error> {
-        let width = Page::Stderr.width();
+    fn show(self, folder: &Path, obstructed: bool, flags: &RunFlags) -> Result<(), Error> {
+        let (charge, width) = (flags.charge, Page::Stderr.width());
         match self {
             Self::Stats(kept) => {
                 let report = report::read(folder)?;
@@ -149,13 +150,22 @@ impl Wanted {
             Self::Profile { json, pprof, folded, trace } => {
                 let profile = Profile::read(folder)?;
                 Page::Stderr.show(&profile.text(obstructed, width))?;
-                json.map_or(Ok(()), |target| profile.json(&target))?;
+                json.map_or(Ok(()), |target| profile.json(&target, command_line(&flags.program)))?;
                 pprof.map_or(Ok(()), |target| profile.pprof(&target, charge))?;
                 folded.map_or(Ok(()), |target| profile.folded(&target, charge))?;
                 trace.map_or(Ok(()), |target| profile.trace(&target))
             }
         }
     }
+}
+
+/// What was typed, without where results go: that is nobody's business. The program's own words
+/// stay as they are.
+fn command_line(program: &[OsString]) -> String {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let (own, others) = words.split_at(words.len().saturating_sub(program.len()));
+    [&[canonical(own.iter().cloned())][..], others].concat().join(" ")
 }
 
 fn joined(first: &OsStr, others: Option<&OsStr>) -> OsString {

@@ -1,107 +1,37 @@
 //! The whole profile as JSON.
 
+use std::time::SystemTime;
+
 use fairlock_profile::{AtPlace, Wait};
-use serde::Serialize;
 
-use super::names::Place;
 use super::{Process, Profile, Seen};
-use crate::error::Error;
 use crate::json::VERSION;
+use crate::machine::Machine;
 use crate::preload::Charge;
+use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfWait, SCHEMA};
 
-/// The schema's name.
-const SCHEMA: &str = "fairlock-profile/2";
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    version: &'static str,
-    processes: Vec<OfProcess<'a>>,
+/// As of now; `command` is what recorded it.
+pub fn document(profile: &Profile, command: String) -> Document<Machine> {
+    Document {
+        schema: SCHEMA.to_owned(),
+        version: VERSION.to_owned(),
+        made: Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
+        machine: Some(Machine::this()),
+        command: Some(command),
+        processes: profile.processes.iter().map(of_process).collect(),
+    }
 }
 
-#[derive(Serialize)]
-struct OfProcess<'a> {
-    pid: u32,
-    parent: Option<u32>,
-    program: &'a str,
-    observed: bool,
-    policy: &'a str,
-    threshold_ns: u64,
-    /// From the beginning to `exit`, if there was one.
-    ran_ns: Option<u64>,
-    lost: u64,
-    locks: Vec<OfLock>,
-    waits: Vec<OfWait<'a>>,
-}
-
-#[derive(Serialize)]
-struct OfLock {
-    address: String,
-    kind: &'static str,
-    name: String,
-    first_taken: Vec<Place>,
-    reads: u64,
-    writes: u64,
-    waits: u64,
-    given_up: u64,
-    wait_total_ns: u64,
-    wait_p50_ns: Option<u64>,
-    wait_p99_ns: Option<u64>,
-    wait_p999_ns: Option<u64>,
-    wait_longest_ns: u64,
-    passed: u64,
-    passed_most: u64,
-    holds_measured: u64,
-    hold_p50_ns: Option<u64>,
-    hold_p99_ns: Option<u64>,
-    hold_p999_ns: Option<u64>,
-    hold_longest_ns: u64,
-    waiters: Vec<OfPlace>,
-    holders: Vec<OfPlace>,
-}
-
-#[derive(Serialize)]
-struct OfPlace {
-    reads: bool,
-    /// Waits there, or releases while others waited.
-    count: u64,
-    wait_total_ns: u64,
-    stack: Vec<Place>,
-}
-
-#[derive(Serialize)]
-struct OfWait<'a> {
-    lock: String,
-    thread: u32,
-    name: &'a str,
-    reads: bool,
-    given_up: bool,
-    /// Since the process began.
-    began_ns: u64,
-    waited_ns: u64,
-    passed: u64,
-    waiter: Vec<Place>,
-    holder_thread: Option<u32>,
-    holder: Vec<Place>,
-}
-
-pub fn document(profile: &Profile) -> Result<Vec<u8>, Error> {
-    let processes = profile.processes.iter().map(of_process).collect();
-    let document = Document { schema: SCHEMA, version: VERSION, processes };
-    let text = serde_json::to_vec_pretty(&document);
-    text.map_err(|error| Error::failed(format!("cannot make the JSON document: {error}")))
-}
-
-fn of_process(process: &Process) -> OfProcess<'_> {
+fn of_process(process: &Process) -> OfProcess {
     let record = &process.record;
     let mut locks = process.locks();
     locks.sort_by_key(|seen| std::cmp::Reverse((seen.lost(), seen.taken())));
     OfProcess {
         pid: record.pid,
         parent: record.parent,
-        program: &record.program,
+        program: record.program.clone(),
         observed: record.observed,
-        policy: &record.policy,
+        policy: record.policy.clone(),
         threshold_ns: record.threshold_ns,
         ran_ns: record.ended_ns.map(|ended| ended.saturating_sub(record.began_ns)),
         lost: record.lost,
@@ -115,13 +45,13 @@ fn of_lock(seen: &Seen<'_>) -> OfLock {
     let found = seen.contention().cloned().unwrap_or_default();
     let at = |charge| {
         let places = process.charged(charge).into_iter().filter(|place| place.lock == seen.number);
-        let mut places: Vec<OfPlace> = places.map(|place| of_place(process, &place)).collect();
+        let mut places: Vec<AtStack> = places.map(|place| of_place(process, &place)).collect();
         places.sort_by_key(|place| std::cmp::Reverse(place.wait_total_ns));
         places
     };
     OfLock {
         address: format!("{:#x}", lock.address),
-        kind: seen.kind(),
+        kind: seen.kind().to_owned(),
         name: seen.name(),
         first_taken: process.names.stack(process.record.stack(lock.first_stack)),
         reads: lock.reads,
@@ -145,8 +75,8 @@ fn of_lock(seen: &Seen<'_>) -> OfLock {
     }
 }
 
-fn of_place(process: &Process, place: &AtPlace) -> OfPlace {
-    OfPlace {
+fn of_place(process: &Process, place: &AtPlace) -> AtStack {
+    AtStack {
         reads: place.reads,
         count: place.count,
         wait_total_ns: place.waited_ns,
@@ -154,13 +84,13 @@ fn of_place(process: &Process, place: &AtPlace) -> OfPlace {
     }
 }
 
-fn of_wait<'a>(process: &Process, wait: &'a Wait) -> OfWait<'a> {
+fn of_wait(process: &Process, wait: &Wait) -> OfWait {
     let record = &process.record;
     let lock = Seen { process, number: wait.lock, lock: &record.locks[wait.lock] };
     OfWait {
         lock: lock.name(),
         thread: wait.thread,
-        name: &wait.name,
+        name: wait.name.clone(),
         reads: wait.reads,
         given_up: wait.given_up,
         began_ns: wait.began_ns.saturating_sub(record.began_ns),

@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 use fairlock_profile::layout::kind;
 use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
-use self::names::{Files, Names, Place};
+use self::names::{Files, Names};
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::complain;
 use crate::preload::Charge;
+use crate::preload::place::Place;
 
 /// Where records are to be while the program runs: in memory, where there is such a place with
 /// room. A disk has them written time and again, and threads wait for it.
@@ -112,8 +113,9 @@ impl Profile {
         all
     }
 
-    pub fn json(&self, target: &Target) -> Result<(), Error> {
-        target.write_bytes(&json::document(self)?)
+    /// What `command` recorded.
+    pub fn json(&self, target: &Target, command: String) -> Result<(), Error> {
+        target.write(&json::document(self, command))
     }
 
     pub fn pprof(&self, target: &Target, charge: Charge) -> Result<(), Error> {

@@ -7,10 +7,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use super::names::Place;
 use super::{Profile, Seen};
 use crate::error::Error;
 use crate::preload::Charge;
+use crate::preload::place::Place;
 
 /// `profile.proto`, as far as it is used here.
 #[derive(Clone, PartialEq, Message)]

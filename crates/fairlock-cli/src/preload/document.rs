@@ -1,0 +1,91 @@
+//! What `run --json` writes, and `report` reads: a program's profile, schema `fairlock-profile/2`.
+
+use serde::{Deserialize, Serialize};
+
+use super::place::Place;
+
+/// The schema's name.
+pub const SCHEMA: &str = "fairlock-profile/2";
+
+/// What a profile may have in it, as JSON Schema.
+pub const SCHEMA_FILE: &[u8] = include_bytes!("../../data/schema/fairlock-profile-2.json");
+
+/// The whole document. What older ones have not is an option.
+#[derive(Serialize, Deserialize)]
+pub struct Document<M> {
+    pub schema: String,
+    /// Of this program.
+    pub version: String,
+    /// When it was made: the day and the time, UTC.
+    pub made: Option<String>,
+    pub machine: Option<M>,
+    /// The command line that made it, without where its results went.
+    pub command: Option<String>,
+    pub processes: Vec<OfProcess>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct OfProcess {
+    pub pid: u32,
+    pub parent: Option<u32>,
+    pub program: String,
+    pub observed: bool,
+    pub policy: String,
+    pub threshold_ns: u64,
+    /// From the beginning to `exit`, if there was one.
+    pub ran_ns: Option<u64>,
+    pub lost: u64,
+    pub locks: Vec<OfLock>,
+    pub waits: Vec<OfWait>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct OfLock {
+    pub address: String,
+    pub kind: String,
+    pub name: String,
+    pub first_taken: Vec<Place>,
+    pub reads: u64,
+    pub writes: u64,
+    pub waits: u64,
+    pub given_up: u64,
+    pub wait_total_ns: u64,
+    pub wait_p50_ns: Option<u64>,
+    pub wait_p99_ns: Option<u64>,
+    pub wait_p999_ns: Option<u64>,
+    pub wait_longest_ns: u64,
+    pub passed: u64,
+    pub passed_most: u64,
+    pub holds_measured: u64,
+    pub hold_p50_ns: Option<u64>,
+    pub hold_p99_ns: Option<u64>,
+    pub hold_p999_ns: Option<u64>,
+    pub hold_longest_ns: u64,
+    pub waiters: Vec<AtStack>,
+    pub holders: Vec<AtStack>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct AtStack {
+    pub reads: bool,
+    /// Waits there, or releases while others waited.
+    pub count: u64,
+    pub wait_total_ns: u64,
+    pub stack: Vec<Place>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct OfWait {
+    pub lock: String,
+    pub thread: u32,
+    pub name: String,
+    pub reads: bool,
+    pub given_up: bool,
+    /// Since the process began.
+    pub began_ns: u64,
+    pub waited_ns: u64,
+    pub passed: u64,
+    pub waiter: Vec<Place>,
+    pub holder_thread: Option<u32>,
+    pub holder: Vec<Place>,
+}

@@ -1,0 +1,96 @@
+//! What `fairlock run --stats FILE` kept: a line of JSON for each lock.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Program, ROWS, bars, named, value};
+use crate::error::Error;
+use crate::report::columns::{Table, is_asked_for};
+use crate::units::{count, time};
+use crate::written::Written;
+
+/// A lock, as far as it is shown.
+#[derive(Serialize, Deserialize)]
+struct Lock {
+    pid: u32,
+    policy: String,
+    #[serde(default)]
+    kind: String,
+    address: String,
+    #[serde(default)]
+    symbol: Option<String>,
+    #[serde(default)]
+    object: Option<String>,
+    #[serde(default)]
+    offset: u64,
+    reads: u64,
+    writes: u64,
+    waits: u64,
+    wait_total_ns: u64,
+    wait_max_ns: u64,
+}
+
+/// Whether that is what is in a file.
+pub fn is_in(text: &[u8]) -> bool {
+    let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    serde_json::from_slice::<Lock>(first).is_ok()
+}
+
+pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Program, Error> {
+    let lines = written.text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let locks: Result<Vec<Lock>, _> = lines.map(serde_json::from_slice).collect();
+    let mut locks = locks.map_err(|error| written.wrong(&error))?;
+    locks.retain(|lock| is_asked_for(&lock.place(), only));
+    locks.sort_by_key(|lock| std::cmp::Reverse((lock.wait_max_ns, lock.reads + lock.writes)));
+    let mut policies: Vec<&str> = locks.iter().map(|lock| lock.policy.as_str()).collect();
+    policies.sort_unstable();
+    policies.dedup();
+    let waited = locks.iter().filter(|lock| lock.wait_max_ns > 0).map(|lock| {
+        let (place, longest) = (lock.place(), time(lock.wait_max_ns));
+        let says = format!("{place}: {} waits, the longest {longest}", lock.waits);
+        (place, lock.wait_max_ns, says)
+    });
+    let picture = bars("Longest wait for each lock", "longest wait", &waited.collect::<Vec<_>>());
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Program {
+        title: format!("locks of a program ({name})"),
+        command: format!("fairlock run, policy {}", policies.join(", ")),
+        origin: format!("{} locks", count(locks.len() as u64)),
+        pictures: picture.into_iter().collect(),
+        tables: vec![(named("Locks", locks.len()), table(&locks))],
+        locks: locks.iter().map(value).collect::<Result<_, _>>()?,
+        file: file.to_owned(),
+        made: None,
+        version: None,
+    })
+}
+
+fn table(locks: &[Lock]) -> Table {
+    let heads = vec!["process", "lock", "longest wait", "waits", "total wait", "reads", "writes"];
+    let row = |lock: &Lock| {
+        vec![
+            lock.pid.to_string(),
+            lock.place(),
+            time(lock.wait_max_ns),
+            count(lock.waits),
+            time(lock.wait_total_ns),
+            count(lock.reads),
+            count(lock.writes),
+        ]
+    };
+    Table::new(heads, 2, locks.iter().take(ROWS).map(row).collect())
+}
+
+impl Lock {
+    /// Where it is, in the words of the program if there are any.
+    fn place(&self) -> String {
+        let file = self.object.as_deref().and_then(|object| Path::new(object).file_name());
+        let known = self.symbol.clone().or(file.map(|name| name.to_string_lossy().into_owned()));
+        match known {
+            Some(name) if self.offset == 0 => name,
+            Some(name) => format!("{name}+{:#x}", self.offset),
+            None => self.address.clone(),
+        }
+    }
+}

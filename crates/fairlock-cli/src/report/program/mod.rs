@@ -1,0 +1,97 @@
+//! The locks of a program, as `fairlock run` kept them.
+
+mod counted;
+mod profile;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::columns::Table;
+use super::pictures::Picture;
+use super::svg::{Axis, COLORS, Scale, Svg, escaped, ruler};
+use crate::error::Error;
+use crate::units::time;
+use crate::written::Written;
+
+/// What is shown of a program, or of all the processes of one run.
+pub struct Program {
+    pub title: String,
+    /// What it was made by,
+    pub command: String,
+    /// where and when, as far as that is known.
+    pub origin: String,
+    pub pictures: Vec<Picture>,
+    /// Each with its name.
+    pub tables: Vec<(String, Table)>,
+    /// Every lock, with all that is known of it.
+    pub locks: Vec<Value>,
+    pub file: PathBuf,
+    pub made: Option<String>,
+    pub version: Option<String>,
+}
+
+/// So many locks are drawn,
+const DRAWN: usize = 20;
+/// and so many rows are in a table: a large program has many thousands.
+const ROWS: usize = 300;
+
+impl Program {
+    /// Of a file, if it is of a program: of these locks, if any are named.
+    pub fn parse(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Option<Self>, Error> {
+        if counted::is_in(&written.text) {
+            return counted::program(file, written, only).map(Some);
+        }
+        if written.schema()?.starts_with("fairlock-profile/") {
+            return profile::program(file, written, only).map(Some);
+        }
+        Ok(None)
+    }
+}
+
+/// A time for each lock, as bars: its name, the time, what else to say of it.
+fn bars(name: &str, title: &str, rows: &[(String, u64, String)]) -> Option<Picture> {
+    const ROW: f64 = 26.0;
+    const NAMES: f64 = 260.0;
+    let rows = &rows[..rows.len().min(DRAWN)];
+    if rows.is_empty() {
+        return None;
+    }
+    let mut svg = Svg::new(760.0, ROW * rows.len() as f64 + 60.0);
+    let times = rows.iter().map(|(_, ns, _)| *ns as f64);
+    let x = Scale { axis: Axis::from_zero(times), title, show: &|ns| time(ns as u64) };
+    let xs = ruler(&mut svg, &x, NAMES);
+    for (line, (lock, ns, says)) in rows.iter().enumerate() {
+        let (y, to) = (ROW * line as f64 + 8.0, xs.at(*ns as f64));
+        let (title, fill) = (escaped(says), COLORS[0]);
+        svg.raw(format_args!(
+            "<path class=\"k0\" fill=\"{fill}\" d=\"M{NAMES:.0} {y:.0}H{to:.0}v16H{NAMES:.0}z\"><title>{title}</title></path>"
+        ));
+        svg.text(NAMES - 8.0, y + 12.0, "end", &shortened(lock));
+    }
+    Some(Picture { name: name.to_owned(), note: String::new(), svg })
+}
+
+/// A name that has room beside a bar.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 34;
+    let length = name.chars().count();
+    if length <= MOST {
+        return name.to_owned();
+    }
+    let tail: String = name.chars().skip(length - MOST + 1).collect();
+    format!("…{tail}")
+}
+
+/// What a table is called that has so many rows at most.
+fn named(what: &str, all: usize) -> String {
+    if all <= ROWS {
+        return what.to_owned();
+    }
+    format!("{what} (the first {ROWS} of {})", crate::units::count(all as u64))
+}
+
+fn value(of: &impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(of).map_err(|error| Error::failed(format!("cannot keep a row: {error}")))
+}

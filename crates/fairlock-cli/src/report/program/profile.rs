@@ -1,0 +1,232 @@
+//! What `fairlock run --json FILE` kept: locks, waits and stacks.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{DRAWN, Program, ROWS, bars, named, shortened, value};
+use crate::error::Error;
+use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfWait, SCHEMA};
+use crate::preload::place::{Place, file_name};
+use crate::report::columns::{Table, is_asked_for};
+use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
+use crate::results::{Machine, origin};
+use crate::units::{count, digits, time};
+use crate::written::Written;
+
+/// A lock of a process.
+type Seen<'a> = (&'a OfProcess, &'a OfLock);
+
+pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Program, Error> {
+    let mut document: Document<Machine> = written.document(SCHEMA)?;
+    for process in &mut document.processes {
+        process.locks.retain(|lock| is_asked_for(&lock.name, only));
+        process.waits.retain(|wait| is_asked_for(&wait.lock, only));
+    }
+    let mut locks: Vec<Seen<'_>> = Vec::new();
+    for process in &document.processes {
+        locks.extend(process.locks.iter().map(|lock| (process, lock)));
+    }
+    locks.sort_by_key(|(_, lock)| Reverse((lock.wait_total_ns, lock.reads + lock.writes)));
+    let machine = document.machine.clone().unwrap_or_default();
+    let made = document.made.as_deref();
+    Ok(Program {
+        title: title(&document),
+        command: document.command.clone().unwrap_or_else(|| "fairlock run".to_owned()),
+        origin: format!(
+            "{} · {}",
+            origin(&machine, made, Some(&document.version)),
+            served(&document)
+        ),
+        pictures: pictures(&locks),
+        tables: tables(&document, &locks),
+        locks: locks.iter().map(|seen| row(*seen)).collect::<Result<_, _>>()?,
+        file: file.to_owned(),
+        version: Some(document.version.clone()),
+        made: document.made.clone(),
+    })
+}
+
+/// The program that all of them are, or the first of several.
+fn title(document: &Document<Machine>) -> String {
+    let names: Vec<&str> =
+        document.processes.iter().map(|process| file_name(&process.program)).collect();
+    match names.first() {
+        None => "a program without locks".to_owned(),
+        Some(first) if names.len() == 1 => format!("locks of {first}"),
+        Some(first) => format!("locks of {first}, {} processes", names.len()),
+    }
+}
+
+/// Which locks it had, and for how long it ran.
+fn served(document: &Document<Machine>) -> String {
+    let mut words = Vec::new();
+    if let Some(first) = document.processes.first() {
+        words.push(match first.observed {
+            true => "the program's own locks".to_owned(),
+            false => format!("our locks, policy {}", first.policy),
+        });
+        words.extend(first.ran_ns.map(|ns| format!("ran for {}", time(ns))));
+    }
+    let lost: u64 = document.processes.iter().map(|process| process.lost).sum();
+    if lost > 0 {
+        words.push(format!("{} acquisitions are not in the record", count(lost)));
+    }
+    words.join(", ")
+}
+
+fn pictures(locks: &[Seen<'_>]) -> Vec<Picture> {
+    let waited = || locks.iter().map(|(_, lock)| *lock).filter(|lock| lock.waits > 0);
+    let lost = waited().map(|lock| {
+        let (name, longest) = (lock.name.clone(), time(lock.wait_longest_ns));
+        let lost = time(lock.wait_total_ns);
+        let says = format!("{name}: {lost} lost in {} waits, the longest {longest}", lock.waits);
+        (name, lock.wait_total_ns, says)
+    });
+    let lost: Vec<_> = lost.collect();
+    let waits = waited().take(DRAWN).filter_map(|lock| {
+        let at = [lock.wait_p50_ns?, lock.wait_p99_ns?, lock.wait_p999_ns?, lock.wait_longest_ns];
+        Some(Waits { name: shortened(&lock.name), color: 0, at })
+    });
+    let waits = wait_plot(&waits.collect::<Vec<_>>(), 260.0).map(|svg| Picture {
+        name: "Waits for each lock".to_owned(),
+        note: WAITS.to_owned(),
+        svg,
+    });
+    let lost = bars("Time lost at each lock", "all waits together", &lost);
+    lost.into_iter().chain(waits).collect()
+}
+
+fn tables(document: &Document<Machine>, locks: &[Seen<'_>]) -> Vec<(String, Table)> {
+    let many = document.processes.len() > 1;
+    let mut tables = vec![(named("Locks", locks.len()), of_locks(locks, many))];
+    for (what, pick) in [
+        ("Where was waited", (|lock| &lock.waiters) as fn(&OfLock) -> &Vec<_>),
+        ("Where it was released that was held meanwhile", |lock| &lock.holders),
+    ] {
+        let places =
+            locks.iter().flat_map(|(_, lock)| pick(lock).iter().map(move |at| (*lock, at)));
+        let mut places: Vec<_> = places.collect();
+        places.sort_by_key(|(_, at)| Reverse(at.wait_total_ns));
+        let heads = vec!["lock", "to", "lost", "times", "stack"];
+        let row = |(lock, at): &(&OfLock, &AtStack)| {
+            vec![
+                lock.name.clone(),
+                side(lock, at.reads),
+                time(at.wait_total_ns),
+                count(at.count),
+                stack(&at.stack),
+            ]
+        };
+        let rows: Vec<_> = places.iter().take(ROWS).map(row).collect();
+        if !rows.is_empty() {
+            let table = Table::new(heads, 1, rows).with_text(4);
+            tables.push((named(what, places.len()), table));
+        }
+    }
+    tables.extend(of_waits(document, many));
+    tables
+}
+
+fn of_locks(locks: &[Seen<'_>], many: bool) -> Table {
+    let mut heads = vec!["lock", "kind", "lost", "taken", "waited", "in vain", "wait p50", "p99"];
+    heads.extend(["p99.9", "longest", "passed", "held p50", "held p99", "held p99.9"]);
+    heads.extend(["held longest", "first taken at"]);
+    let or_nothing = |ns: Option<u64>| ns.map_or_else(String::new, time);
+    let row = |(process, lock): &Seen<'_>| {
+        let taken = lock.reads + lock.writes;
+        let share = lock.waits as f64 / taken.max(lock.waits).max(1) as f64;
+        let (waits, holds) = (lock.waits > 0, lock.holds_measured > 0);
+        let cells = vec![
+            lock.name.clone(),
+            lock.kind.clone(),
+            time(lock.wait_total_ns),
+            count(taken),
+            format!("{} %", digits(share * 100.0)),
+            count(lock.given_up),
+            or_nothing(lock.wait_p50_ns),
+            or_nothing(lock.wait_p99_ns),
+            or_nothing(lock.wait_p999_ns),
+            or_nothing(waits.then_some(lock.wait_longest_ns)),
+            count(lock.passed_most),
+            or_nothing(lock.hold_p50_ns),
+            or_nothing(lock.hold_p99_ns),
+            or_nothing(lock.hold_p999_ns),
+            or_nothing(holds.then_some(lock.hold_longest_ns)),
+            stack(&lock.first_taken),
+        ];
+        let pid = many.then(|| process.pid.to_string());
+        pid.into_iter().chain(cells).collect()
+    };
+    let rows = locks.iter().take(ROWS).map(row).collect();
+    let process = many.then_some("process");
+    let heads: Vec<&str> = process.into_iter().chain(heads).collect();
+    let (names, text) = (1 + usize::from(many), heads.len() - 1);
+    Table::new(heads, names, rows).with_text(text)
+}
+
+/// The longest waits, each with who held the lock.
+fn of_waits(document: &Document<Machine>, many: bool) -> Option<(String, Table)> {
+    let of = |process: &'_ OfProcess| process.waits.len();
+    let all: usize = document.processes.iter().map(of).sum();
+    let mut waits: Vec<(&OfProcess, &OfWait)> = Vec::new();
+    for process in &document.processes {
+        waits.extend(process.waits.iter().map(|wait| (process, wait)));
+    }
+    waits.sort_by_key(|(_, wait)| Reverse(wait.waited_ns));
+    let mut heads = vec!["lock", "thread", "waited", "began", "let in meanwhile", "in vain"];
+    heads.extend(["waited at", "released by", "released at"]);
+    let process = many.then_some("process");
+    let heads: Vec<&str> = process.into_iter().chain(heads).collect();
+    let row = |(process, wait): &(&OfProcess, &OfWait)| {
+        let cells = vec![
+            wait.lock.clone(),
+            format!("{} ({})", wait.name, wait.thread),
+            time(wait.waited_ns),
+            time(wait.began_ns),
+            count(wait.passed),
+            if wait.given_up { "yes".to_owned() } else { String::new() },
+            stack(&wait.waiter),
+            wait.holder_thread.map_or_else(String::new, |thread| thread.to_string()),
+            stack(&wait.holder),
+        ];
+        let pid = many.then(|| process.pid.to_string());
+        pid.into_iter().chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = waits.iter().take(ROWS).map(row).collect();
+    let (names, text) = (1 + usize::from(many), heads.len() - 3);
+    let table = Table::new(heads, names, rows).with_text(text);
+    (all > 0).then(|| (named("The longest waits", all), table))
+}
+
+/// What a lock was taken for: of a mutex there is but one thing.
+fn side(lock: &OfLock, reads: bool) -> String {
+    match (lock.kind.as_str(), reads) {
+        ("rwlock", true) => "read".to_owned(),
+        ("rwlock", false) => "write".to_owned(),
+        _ => "lock".to_owned(),
+    }
+}
+
+/// A stack in one cell, the innermost function first.
+fn stack(places: &[Place]) -> String {
+    places.iter().map(Place::short).collect::<Vec<_>>().join(" ← ")
+}
+
+/// A lock as a row of all that is known of it, without stacks.
+fn row((process, lock): Seen<'_>) -> Result<Value, Error> {
+    let mut row = value(lock)?;
+    let of_process: BTreeMap<&str, Value> = [
+        ("pid", process.pid.into()),
+        ("program", process.program.as_str().into()),
+        ("policy", process.policy.as_str().into()),
+        ("observed", process.observed.into()),
+    ]
+    .into();
+    if let Some(row) = row.as_object_mut() {
+        row.extend(of_process.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    }
+    Ok(row)
+}

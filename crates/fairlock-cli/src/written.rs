@@ -1,0 +1,86 @@
+//! A file that this program wrote, read back: what is in it, and what is wrong with one that
+//! cannot be used.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+
+/// What makes results, for those who give something else.
+pub const RESULTS: &str = "`fairlock bench … --json FILE` or `sim … --json FILE`";
+
+/// Such a file.
+pub struct Written<'a> {
+    path: &'a Path,
+    /// What writes such files.
+    by: &'static str,
+    pub text: Vec<u8>,
+}
+
+/// What says as what to read the rest.
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+impl<'a> Written<'a> {
+    /// Reads the file, which should be one that `by` writes.
+    pub fn read(path: &'a Path, by: &'static str) -> Result<Self, Error> {
+        let shown = path.display();
+        let text = std::fs::read(path).map_err(|error| {
+            Error::usage(match error.kind() {
+                ErrorKind::NotFound => {
+                    format!("cannot read {shown}: there is no such file; make it with {by}")
+                }
+                ErrorKind::IsADirectory => {
+                    format!("cannot read {shown}: it is a folder; name a file in it")
+                }
+                _ => format!("cannot read {shown}: {error}; give a file of {by}"),
+            })
+        })?;
+        if text.trim_ascii().is_empty() {
+            return Err(Error::usage(format!("{shown} is empty: make it again, with {by}")));
+        }
+        Ok(Self { path, by, text })
+    }
+
+    /// The schema that it says it has.
+    pub fn schema(&self) -> Result<String, Error> {
+        self.json::<Head>().map(|head| head.schema)
+    }
+
+    /// What is in it, if it has that schema.
+    pub fn document<T: DeserializeOwned>(&self, schema: &str) -> Result<T, Error> {
+        // First: one of another version may have other keys.
+        let found = self.schema()?;
+        if found == schema {
+            return self.json();
+        }
+        let (shown, by) = (self.path.display(), self.by);
+        let kind = |schema: &str| schema.split('/').next().map(str::to_owned);
+        Err(Error::usage(if kind(&found) == kind(schema) {
+            format!(
+                "{shown} has the schema '{found}', and this program reads {schema}: make it again, with {by}"
+            )
+        } else {
+            format!("{shown} has the schema '{found}', not {schema}: give a file of {by}")
+        }))
+    }
+
+    fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(&self.text).map_err(|error| self.wrong(&error))
+    }
+
+    /// An error for what is in it.
+    pub fn wrong(&self, error: &serde_json::Error) -> Error {
+        let (shown, by) = (self.path.display(), self.by);
+        Error::usage(if error.is_eof() {
+            format!("{shown} was cut short ({error}): make it again, with {by}")
+        } else {
+            format!("{shown} is no result: give a file of {by} ({error})")
+        })
+    }
+}
