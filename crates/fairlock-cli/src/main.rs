@@ -25,6 +25,7 @@ mod sim;
 mod table;
 mod torture;
 mod units;
+mod usage;
 mod verdict;
 mod written;
 
@@ -39,13 +40,13 @@ use fairlock_workloads::{
 
 use args::{Cli, Command, MachinesCommand};
 use cell::Kind;
-use error::{Error, USAGE};
+use error::Error;
 use output::{Page, complain, print};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage::usage(&error),
     };
     let result = match cli.command {
         None => bench::main_job(&cli.flags),
@@ -107,27 +108,4 @@ fn command_line() -> String {
     let arguments = std::env::args_os().skip(1);
     let words = arguments.map(|argument| argument.to_string_lossy().into_owned());
     std::iter::once("fairlock".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// Help goes to stdout as it is; an error becomes one line.
-fn usage(error: &clap::Error) -> ExitCode {
-    let text = error.render().to_string();
-    if !error.use_stderr() {
-        return match print(text.as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => ExitCode::from(error.code()),
-        };
-    }
-    let mut parts: Vec<&str> = Vec::new();
-    for line in text.lines().map(str::trim) {
-        if line.starts_with("Usage:") || line.starts_with("For more") {
-            break;
-        }
-        // A hint that no option of this program ever needs.
-        if !line.is_empty() && !line.starts_with("tip: to pass") {
-            parts.push(line.strip_prefix("error: ").unwrap_or(line));
-        }
-    }
-    complain(&format!("{}; see `fairlock --help`", parts.join("; ")));
-    ExitCode::from(USAGE)
 }

@@ -282,7 +282,10 @@ fn a_program_without_locks_is_said_to_have_none() {
 fn what_is_missing_is_said_with_how_to_mend_it() {
     let missing = run(&["no-such-program"]);
     assert_eq!(missing.status.code(), Some(127));
-    assert_eq!(stderr(&missing), "fairlock: there is no program `no-such-program` to run\n");
+    assert_eq!(
+        stderr(&missing),
+        "fairlock: there is no program `no-such-program` to run; give its path, or a name that is on PATH\n"
+    );
 
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text");

@@ -15,7 +15,11 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf, Error> {
         None => beside_this_program()?,
     };
     let path = found.canonicalize().map_err(|error| {
-        Error::failed(format!("cannot use {} as the library: {error}", found.display()))
+        Error::failed(format!(
+            "cannot use {} as the library: {error}; name libfairlock_preload.so with --library, or \
+             leave that out for the one beside this program",
+            found.display()
+        ))
     })?;
     let text = path.as_os_str().as_encoded_bytes();
     if text.iter().any(|byte| b": ".contains(byte)) {

@@ -23,9 +23,14 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Error> {
             .map(|folder| folder.join(path))
             .find(|path| is_program(path))
     };
-    let missing =
-        || Error::with_code(NOT_FOUND, format!("there is no program `{}` to run", path.display()));
-    found.ok_or_else(missing)
+    found.ok_or_else(|| {
+        let shown = path.display();
+        let mend = match name.as_encoded_bytes() {
+            [b'-', ..] => "flags of fairlock: `fairlock run --help`",
+            _ => "give its path, or a name that is on PATH",
+        };
+        Error::with_code(NOT_FOUND, format!("there is no program `{shown}` to run; {mend}"))
+    })
 }
 
 fn is_program(path: &Path) -> bool {

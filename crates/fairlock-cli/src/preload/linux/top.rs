@@ -77,7 +77,13 @@ fn folder_of(process: u32) -> Result<PathBuf, Error> {
     const VARIABLE: &[u8] = b"FAIRLOCK_PROFILE=";
     let path = format!("/proc/{process}/environ");
     let environment = fs::read(&path).map_err(|error| {
-        Error::failed(format!("cannot look at process {process}: {path}: {error}"))
+        Error::failed(match error.kind() {
+            io::ErrorKind::NotFound => format!("there is no process {process}: `ps` lists them"),
+            io::ErrorKind::PermissionDenied => {
+                format!("cannot look at process {process}: run this as the user whose it is")
+            }
+            _ => format!("cannot look at process {process}: {path}: {error}"),
+        })
     })?;
     let mut variables = environment.split(|&byte| byte == 0);
     let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));

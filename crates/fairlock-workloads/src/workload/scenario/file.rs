@@ -94,8 +94,13 @@ pub fn among(workloads: &[String]) -> Result<(Option<Scenario>, Vec<String>), Er
 
 fn load(path: &Path) -> Result<Scenario, Error> {
     let wrong = |why: String| Error::usage(format!("scenario {}: {why}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        wrong(format!("{error}; give a file as docs/guide/scenario.md describes it"))
+    })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if text.trim().is_empty() {
+        return Err(wrong("it is empty; docs/guide/scenario.md says what is in one".to_owned()));
+    }
     parse(name, &text).map_err(|error| wrong(error.to_string()))
 }
 

@@ -1,0 +1,72 @@
+//! A command line that makes no sense, said in one line with how to mend it.
+
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
+
+use crate::args::Cli;
+use crate::error::USAGE;
+use crate::output::{complain, print};
+
+/// What the standard library and others say of values that they cannot read, and what to do then.
+const UNREADABLE: [(&str, &str); 6] = [
+    ("invalid digit found in string", "use a whole number"),
+    ("cannot parse integer from empty string", "use a whole number"),
+    ("number too large to fit in target type", "use a smaller number"),
+    ("invalid float literal", "use a number"),
+    ("cannot parse float from empty string", "use a number"),
+    ("expected number at 0", "use a time with its unit, such as 10ms"),
+];
+
+/// Help goes to stdout as it is; an error becomes one line.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        return match print(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => ExitCode::from(error.code()),
+        };
+    }
+    let command = command();
+    complain(&format!("{}; see `{command} --help`", message(error, &text, &command)));
+    ExitCode::from(USAGE)
+}
+
+fn message(error: &clap::Error, text: &str, command: &str) -> String {
+    let missing = error.get(ContextKind::InvalidArg);
+    if let (ErrorKind::MissingRequiredArgument, Some(ContextValue::Strings(missing))) =
+        (error.kind(), missing)
+    {
+        let missing: Vec<String> =
+            missing.iter().map(|name| name.replace(['<', '>'], "")).collect();
+        return format!("{command} needs {}", missing.join(" and "));
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("Usage:") || line.starts_with("For more") {
+            break;
+        }
+        // A hint that no option of this program ever needs.
+        if !line.is_empty() && !line.starts_with("tip: to pass") {
+            parts.push(line.strip_prefix("error: ").unwrap_or(line));
+        }
+    }
+    let text = parts.join("; ");
+    let mended = UNREADABLE
+        .into_iter()
+        .find_map(|(why, mend)| Some(format!("{}{mend}", text.strip_suffix(why)?)));
+    mended.unwrap_or(text)
+}
+
+/// The subcommand whose help has the answer.
+fn command() -> String {
+    let mut known = Cli::command();
+    let mut path = known.get_name().to_owned();
+    for word in std::env::args().skip(1) {
+        let Some(found) = known.find_subcommand(&word).cloned() else { break };
+        path = format!("{path} {}", Command::get_name(&found));
+        known = found;
+    }
+    path
+}

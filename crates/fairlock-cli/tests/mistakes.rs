@@ -1,0 +1,162 @@
+//! What is typed wrong, and files that are not what they should be: each is refused in one line that
+//! says how to mend it, by every subcommand. Nothing here is measured.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use fairlock_testing as _; // the watchdog
+
+fn fairlock(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairlock")).args(args).output().expect("fairlock starts")
+}
+
+/// Is refused with this exit code, and told this.
+fn refused(args: &[&str], code: i32, mend: &str) {
+    let output = fairlock(args);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+    assert!(error.contains(mend) && error.lines().count() == 1, "{args:?}: {mend}: {error}");
+    assert!(error.starts_with("fairlock: ") && !error.contains("panicked"), "{args:?}: {error}");
+    assert!(output.stdout.is_empty(), "{args:?}");
+}
+
+const SUBCOMMANDS: [&str; 12] = [
+    "bench",
+    "sim",
+    "merge",
+    "compare",
+    "report",
+    "doctor",
+    "torture",
+    "top",
+    "locks",
+    "machines",
+    "completions",
+    "schema",
+];
+
+#[test]
+fn every_subcommand_refuses_a_flag_that_it_has_not() {
+    for subcommand in SUBCOMMANDS {
+        refused(&[subcommand, "--no-such-flag"], 2, "'--no-such-flag'");
+        refused(&[subcommand, "--no-such-flag"], 2, &format!("see `fairlock {subcommand} --help`"));
+    }
+    refused(&["--no-such-flag"], 2, "see `fairlock --help`");
+    refused(&["nosuch"], 2, "'nosuch'");
+}
+
+#[test]
+fn what_is_left_out_is_named() {
+    for (args, mend) in [
+        (&["bench"][..], "name a workload: handoff,"),
+        (&["sim"], "name a workload to simulate: handoff,"),
+        (&["merge"], "fairlock merge needs PART...; see `fairlock merge --help`"),
+        (&["compare"], "fairlock compare needs BEFORE.json and AFTER.json; see `fairlock compare"),
+        (&["compare", "a.json"], "fairlock compare needs AFTER.json;"),
+        (&["report"], "fairlock report needs RESULT.json...;"),
+        (&["run"], "fairlock run needs PROGRAM...;"),
+        (&["machines", "show"], "fairlock machines show needs NAME; see `fairlock machines show"),
+        (&["completions"], "fairlock completions needs SHELL;"),
+        (&["bench", "handoff", "--json"], "'--json <FILE>'"),
+    ] {
+        if args[0] != "run" || cfg!(target_os = "linux") {
+            refused(args, 2, mend);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
+    for (args, mend) in [
+        (&["bench", "handof"][..], "did you mean 'handoff'?"),
+        (&["bench", "handoff", "--threads", "x"], "use a whole number"),
+        (&["bench", "handoff", "--threads", ""], "use a whole number"),
+        (&["bench", "handoff", "--threads", "99999999999999999999"], "use a smaller number"),
+        (&["bench", "handoff", "--threads", "0"], "use 1 or more"),
+        (&["bench", "handoff", "--secs", "x"], "use a number"),
+        (&["bench", "handoff", "--secs", "0"], "use 0.01 to 3600"),
+        (&["bench", "handoff", "--runs", "0"], "use 1 to 1000"),
+        (&["bench", "handoff", "--locks", "nosuch"], "`fairlock locks` lists them"),
+        (&["bench", "handoff", "--case", "bussy"], "did you mean 'busy'?"),
+        (&["sim", "handoff", "--duration", "x"], "such as 10ms"),
+        (&["sim", "handoff", "--machine", "nosuch"], "there are two_cpu"),
+        (&["sim", "handoff", "--policy", "tenure:x=1"], "handoff_after"),
+        (&["machines", "show", "nosuch"], "there are two_cpu"),
+        (&["torture", "--locks", "nosuch"], "there are rwsem:default"),
+        (&["torture", "--schedules", "x"], "use a whole number"),
+        (&["completions", "nosh"], "bash"),
+        (&["schema", "nosuch"], "results, profile"),
+        (&["compare", "a", "b", "--fail-on-regression", "x"], "use a number, such as 5"),
+        (&["top", "x"], "use a whole number"),
+    ] {
+        refused(args, 2, mend);
+    }
+}
+
+/// States of a file that should have a result in it.
+const STATES: [(&str, Option<&str>, &str); 6] = [
+    ("missing", None, "there is no such file; make it with `fairlock"),
+    ("empty", Some("\n"), "is empty: make it again, with `fairlock"),
+    ("text", Some("lock  kop/s\nstd  200\n"), "is no result: give a file of `fairlock"),
+    ("cut", Some(r#"{ "schema": "fairlock/1", "rows": [ {"#), "was cut short"),
+    (
+        "older",
+        Some(r#"{ "schema": "fairlock/0" }"#),
+        "this program reads fairlock/1: make it again",
+    ),
+    ("other", Some(r#"{ "schema": "else/1" }"#), "has the schema 'else/1', not fairlock/1: give"),
+];
+
+#[test]
+fn a_file_that_is_no_result_is_refused_by_all_that_read_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let refused_by_all = |file: &str, mend: &str| {
+        for args in [
+            &["report", file][..],
+            &["compare", file, file],
+            &["merge", file],
+            &["bench", "handoff", "--baseline", file],
+            &["sim", "handoff", "--real", file],
+        ] {
+            refused(args, 2, mend);
+        }
+    };
+    for (name, text, mend) in STATES {
+        let file = path(name);
+        if let Some(text) = text {
+            fs::write(Path::new(&file), text).unwrap();
+        }
+        refused_by_all(&file, mend);
+    }
+    refused_by_all(folder.path().to_str().unwrap(), "it is a folder; name a file in it");
+}
+
+#[test]
+fn a_scenario_or_machine_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (empty, text) = (file("empty.toml", ""), file("text.toml", "[[not"));
+    let missing = folder.path().join("missing.toml").to_str().unwrap().to_owned();
+    for (file, scenario, machine) in [
+        (&empty, "docs/guide/scenario.md", "add the key"),
+        (&text, "line 1: ", "correct the value"),
+        (&missing, "docs/guide/scenario.md", "name a readable machine file"),
+    ] {
+        refused(&["bench", file], 2, scenario);
+        refused(&["sim", file], 2, scenario);
+        refused(&["sim", "handoff", "--machine", file], 2, machine);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_there_is_not_is_said_to_be_none() {
+    refused(&["top", "99999999"], 1, "there is no process 99999999: `ps` lists them");
+    refused(&["run", "--library", "no/such.so", "true"], 1, "leave that out for the one beside");
+}
