@@ -8,12 +8,13 @@
  * OBJECTS. Locks, tokens and counters are structs of fixed size with room to grow, which
  * the program puts where it likes: in statics, in its own structs, on the heap. A
  * fairlock_rwlock_t has 32 bytes, a fairlock_mutex_t 32, a fairlock_cond_t 40,
- * a fairlock_range_lock_t 1536, and a fairlock_range_t, one for each range held, 96. Nothing has to be called before
+ * a fairlock_sem_t 32, a fairlock_range_lock_t 1536, and a fairlock_range_t, one for each range held, 96. Nothing has to be called before
  * they are used: the macros FAIRLOCK_*_INIT, {0} and zero bytes (calloc, memset) are a free
  * lock with the default policy. An object must not be copied or moved once it was used.
  * While threads wait for a lock, or a mutex or condition variable, it has more from a pool of
  * the library's, which does not shrink, and gives that back after some use that nobody waits
  * for, when it is destroyed, and at once by fairlock_*_trim.
+ * A fairlock_sem_t has 80 bytes of the heap from its first use on until it is destroyed.
  * What is in it is no part of the interface. Memory that is neither zero nor was initialised
  * is not a lock.
  *
@@ -35,8 +36,9 @@
  * of a fairlock_rwlock_t and the unlock calls of writers, if its policy has a time and a
  * budget, as FAIRLOCK_DEFAULT has. The last reader out still looks after those that wait
  * when it has let the lock go, and so do all under the other presets: these calls must have
- * returned. So must all calls with condition variables, range locks and ranges,
- * tokens and counters.
+ * returned. A fairlock_sem_t may be destroyed when nobody waits for it or will, even if calls
+ * that gave the permits others have by now have not returned. All calls must have returned
+ * that are with condition variables, range locks and ranges, tokens and counters.
  *
  * CLOCKS are CLOCK_MONOTONIC or CLOCK_REALTIME, and deadlines are absolute times on them.
  * One that is over waits for nobody. A wait for a time on CLOCK_REALTIME that ends looks at
@@ -275,6 +277,20 @@ typedef struct fairlock_cond_t {
   uint32_t preset;
   uint64_t memory[4];
 } fairlock_cond_t;
+
+/**
+ * A semaphore: a number of permits, which threads take, wait for if they are not there, and
+ * give back.
+ *
+ * First come, first served, whatever each wants: one that waits for many permits is not passed
+ * by those that want few. Permits may be given by a thread that has none, so it is also an
+ * event that is not lost. A wait for more than there ever are blocks for ever.
+ */
+typedef struct fairlock_sem_t {
+  uint32_t mark;
+  uint32_t preset;
+  uint64_t memory[3];
+} fairlock_sem_t;
 
 /**
  * A lock on closed ranges of uint64_t: any number of readers together at a position, or
@@ -976,6 +992,119 @@ FAIRLOCK_API int fairlock_cond_signal(struct fairlock_cond_t *cond) FAIRLOCK_NOT
 FAIRLOCK_API int fairlock_cond_broadcast(struct fairlock_cond_t *cond) FAIRLOCK_NOTHROW;
 
 /**
+ * Makes `*sem` a semaphore with so many permits. Not needed for one that was initialised
+ * statically, or is zero: that has none.
+ *
+ * * 0: `*sem` is a semaphore, whatever it was before.
+ * * EINVAL: `sem` is null or misaligned.
+ */
+FAIRLOCK_API
+int fairlock_sem_init(struct fairlock_sem_t *sem,
+                      uint32_t permits)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Ends the use of a semaphore, however many permits it has. Every later call with it returns
+ * EINVAL, until it is initialised again. One that was used and is just forgotten keeps what it
+ * has of the heap: 80 bytes.
+ *
+ * * 0: it is no semaphore any more.
+ * * EBUSY: somebody waits for it; it is as it was.
+ * * EINVAL: not a semaphore.
+ */
+FAIRLOCK_API int fairlock_sem_destroy(struct fairlock_sem_t *sem) FAIRLOCK_NOTHROW;
+
+/**
+ * Takes `count` permits at once; blocks until it has them.
+ *
+ * * 0: the caller has the permits.
+ * * EINVAL: not a semaphore.
+ */
+FAIRLOCK_API
+int fairlock_sem_wait(struct fairlock_sem_t *sem,
+                      uint32_t count)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Takes `count` permits if there are so many and nobody waits.
+ *
+ * * 0: the caller has the permits.
+ * * EBUSY: there are fewer, or somebody waits.
+ * * EINVAL: not a semaphore.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_sem_try_wait(struct fairlock_sem_t *sem,
+                          uint32_t count)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Takes `count` permits; gives up at `deadline`, a time on `clock`.
+ *
+ * * 0: the caller has the permits.
+ * * ETIMEDOUT: the deadline has passed, and they were not there.
+ * * EINVAL: not a semaphore, an unknown clock, or no valid time.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_sem_wait_until(struct fairlock_sem_t *sem,
+                            uint32_t count,
+                            int clock,
+                            const struct timespec *deadline)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Takes `count` permits; gives up when a signal handler has run in this thread while it slept,
+ * with or without SA_RESTART. A handler that ran just before is not noticed.
+ *
+ * * 0: the caller has the permits.
+ * * EINTR: a signal handler ran.
+ * * EINVAL: not a semaphore.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_sem_wait_interruptible(struct fairlock_sem_t *sem,
+                                    uint32_t count)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Takes `count` permits; gives up when `token` is cancelled. Permits that are there are taken
+ * without a look at the token.
+ *
+ * * 0: the caller has the permits.
+ * * ECANCELED: the token was cancelled, and they were not there.
+ * * EINVAL: not a semaphore, or not a token.
+ */
+FAIRLOCK_API
+FAIRLOCK_MUST_USE
+int fairlock_sem_wait_cancellable(struct fairlock_sem_t *sem,
+                                  uint32_t count,
+                                  struct fairlock_cancel_t *token)
+FAIRLOCK_NOTHROW;
+
+/**
+ * Gives `count` permits, taken before or new ones. Never blocks.
+ *
+ * * 0: they are there.
+ * * EOVERFLOW: there would be more than 2^32 - 1 free ones; there are as many as before.
+ * * EINVAL: not a semaphore.
+ */
+FAIRLOCK_API
+int fairlock_sem_post(struct fairlock_sem_t *sem,
+                      uint32_t count)
+FAIRLOCK_NOTHROW;
+
+/**
+ * How many permits are free at this instant; 0 if it is not a semaphore.
+ */
+FAIRLOCK_API uint32_t fairlock_sem_value(const struct fairlock_sem_t *sem) FAIRLOCK_NOTHROW;
+
+/**
+ * Whether anyone waits for permits at this instant; false if it is not a semaphore.
+ */
+FAIRLOCK_API bool fairlock_sem_is_contended(const struct fairlock_sem_t *sem) FAIRLOCK_NOTHROW;
+
+/**
  * Makes `*lock` a free lock that follows `policy`; if that is null, the default.
  * Not needed for a lock that was initialised statically, or is zero.
  *
@@ -1447,6 +1576,7 @@ FAIRLOCK_API int fairlock_events_reset(struct fairlock_events_t *events) FAIRLOC
 #define FAIRLOCK_MUTEX_INIT FAIRLOCK_MUTEX_INIT_BATCH(FAIRLOCK_BATCH_NONE)
 #define FAIRLOCK_MUTEX_INIT_BATCH(size) {0, (size), {0}}
 #define FAIRLOCK_COND_INIT {0, 0, {0}}
+#define FAIRLOCK_SEM_INIT(permits) {0, (permits), {0}}
 #define FAIRLOCK_RANGE_LOCK_INIT FAIRLOCK_RANGE_LOCK_INIT_POLICY(FAIRLOCK_RANGE_DEFAULT)
 #define FAIRLOCK_RANGE_LOCK_INIT_POLICY(preset) {0, (preset), {0}}
 #define FAIRLOCK_RANGE_INIT {0, 0, {0}}
@@ -1468,6 +1598,7 @@ FAIRLOCK_LAYOUT(fairlock_policy_t, 64, 8);
 FAIRLOCK_LAYOUT(fairlock_rwlock_t, 32, 8);
 FAIRLOCK_LAYOUT(fairlock_mutex_t, 32, 8);
 FAIRLOCK_LAYOUT(fairlock_cond_t, 40, 8);
+FAIRLOCK_LAYOUT(fairlock_sem_t, 32, 8);
 FAIRLOCK_LAYOUT(fairlock_range_policy_t, 32, 8);
 FAIRLOCK_LAYOUT(fairlock_range_info_t, 40, 8);
 FAIRLOCK_LAYOUT(fairlock_range_lock_t, 1536, 8);

@@ -7,6 +7,7 @@
  *   fairlock::mutex                as std::timed_mutex
  *   fairlock::recursive_mutex      as std::recursive_timed_mutex
  *   fairlock::condition_variable   as std::condition_variable, for fairlock::mutex
+ *   fairlock::counting_semaphore   as std::counting_semaphore, which is C++20; binary_semaphore
  *   fairlock::range_lock           ranges of std::uint64_t, held by guards
  *   fairlock::range_mutex          one range of a range_lock, for the guards of the standard
  *   fairlock::cancel_token         ends waits from outside; in C++20 std::stop_token does, too
@@ -16,12 +17,13 @@
  * three.
  *
  * Locks are initialised statically (their constructors are constexpr). Their destructors give
- * back what the library keeps for a lock that was waited for. But for the range lock, and
- * those with a policy or a batch size of their own, they leave a lock: one that is a static
- * may be used until the very end.
+ * back what the library keeps for a lock that was waited for. But for the range lock, the
+ * semaphore, and those with a policy or a batch size of their own, they leave a lock: one that
+ * is a static may be used until the very end.
  * A mutex may be destroyed as std::mutex, by its last owner right after the unlock, even if
  * an earlier owner's unlock() has not returned. So may a shared_mutex with the default policy
- * as to unlock(); unlock_shared() must have returned, as must all calls with others.
+ * as to unlock(), and a semaphore as to release(); unlock_shared() must have returned, as must
+ * all calls with others.
  * Errors that the standard has as exceptions are std::system_error; with -fno-exceptions
  * they end the program, which says why. Giving up what is not held is a mistake of the
  * program, checked by assert.
@@ -38,6 +40,7 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -556,6 +559,75 @@ class condition_variable {
   private:
     fairlock_cond_t native_ = FAIRLOCK_COND_INIT;
 };
+
+/* As std::counting_semaphore, in C++17, too: first come, first served, whatever each wants. With
+ * any LeastMaxValue it counts up to 2^32 - 1. */
+template <std::ptrdiff_t LeastMaxValue = UINT32_MAX> class counting_semaphore {
+    static_assert(LeastMaxValue >= 0 && LeastMaxValue <= UINT32_MAX, "more than is counted");
+
+    auto until(std::uint32_t count) noexcept {
+        return [this, count](int clock, std::timespec const *deadline) {
+            return fairlock_sem_wait_until(&native_, count, clock, deadline);
+        };
+    }
+
+  public:
+    static constexpr std::ptrdiff_t(max)() noexcept { return UINT32_MAX; }
+
+    /* `desired` is at least 0 and at most max(). */
+    explicit constexpr counting_semaphore(std::ptrdiff_t desired) noexcept
+        : native_ FAIRLOCK_SEM_INIT(static_cast<std::uint32_t>(desired)) {
+        assert(desired >= 0 && desired <= UINT32_MAX);
+    }
+    ~counting_semaphore() { fairlock_sem_destroy(&native_); }
+    counting_semaphore(counting_semaphore const &) = delete;
+    counting_semaphore &operator=(counting_semaphore const &) = delete;
+
+    /* Throws std::system_error (value_too_large) if there would be more than max(). */
+    void release(std::ptrdiff_t update = 1) {
+        assert(update >= 0);
+        bool const countable = update <= UINT32_MAX;
+        auto const count = static_cast<std::uint32_t>(update);
+        detail::check(countable ? fairlock_sem_post(&native_, count) : EOVERFLOW);
+    }
+    /* With `count`, here and below, beyond the standard: so many at once. */
+    void acquire(std::uint32_t count = 1) { detail::check(fairlock_sem_wait(&native_, count)); }
+    bool try_acquire(std::uint32_t count = 1) noexcept {
+        return fairlock_sem_try_wait(&native_, count) == 0;
+    }
+    template <class Rep, class Period>
+    bool try_acquire_for(std::chrono::duration<Rep, Period> const &time, std::uint32_t count = 1) {
+        return detail::taken(detail::wait_for(time, until(count)), ETIMEDOUT);
+    }
+    template <class Clock, class Duration>
+    bool try_acquire_until(std::chrono::time_point<Clock, Duration> const &time,
+                           std::uint32_t count = 1) {
+        return detail::taken(detail::wait_until(time, until(count)), ETIMEDOUT);
+    }
+
+    /* Beyond the standard: false if the wait was ended. */
+    bool acquire_unless(cancel_token &token, std::uint32_t count = 1) {
+        auto const code = fairlock_sem_wait_cancellable(&native_, count, token.native_handle());
+        return detail::taken(code, ECANCELED);
+    }
+#ifdef __cpp_lib_jthread
+    bool acquire_unless(std::stop_token stop, std::uint32_t count = 1) {
+        return try_acquire(count) ||
+               acquire_unless(detail::stop_as_cancel(std::move(stop)).token(), count);
+    }
+#endif
+    bool acquire_interruptible(std::uint32_t count = 1) {
+        return detail::taken(fairlock_sem_wait_interruptible(&native_, count), EINTR);
+    }
+
+    using native_handle_type = fairlock_sem_t *;
+    native_handle_type native_handle() noexcept { return &native_; }
+
+  private:
+    fairlock_sem_t native_;
+};
+
+using binary_semaphore = counting_semaphore<1>;
 
 /* A range held for writing, or else for reading; or nothing. The two are types that have
  * nothing to do with each other, so that neither ends up in the other's place. */

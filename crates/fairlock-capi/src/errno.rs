@@ -30,6 +30,8 @@ errno! {
     CANCELLED = ECANCELED,
     /// No more readers can be counted.
     TOO_MANY_READERS = EAGAIN,
+    /// No more permits can be counted.
+    TOO_MANY_PERMITS = EOVERFLOW,
     /// Nothing of the kind with this policy.
     UNSUPPORTED = ENOTSUP,
 }

@@ -27,6 +27,7 @@ mod policy;
 mod range;
 mod range_lock;
 mod rwlock;
+mod sem;
 mod version;
 
 pub use cancel::*;
@@ -37,6 +38,7 @@ pub use policy::*;
 pub use range::*;
 pub use range_lock::*;
 pub use rwlock::*;
+pub use sem::*;
 pub use version::*;
 
 #[cfg(test)]

@@ -114,6 +114,11 @@ fn cond() {
 }
 
 #[test]
+fn sem() {
+    c("c/sem.c");
+}
+
+#[test]
 fn range() {
     c("c/range.c");
 }

@@ -27,6 +27,7 @@ fn trailer() -> String {
 #define FAIRLOCK_MUTEX_INIT FAIRLOCK_MUTEX_INIT_BATCH(FAIRLOCK_BATCH_NONE)
 #define FAIRLOCK_MUTEX_INIT_BATCH(size) {{0, (size), {{0}}}}
 #define FAIRLOCK_COND_INIT {{0, 0, {{0}}}}
+#define FAIRLOCK_SEM_INIT(permits) {{0, (permits), {{0}}}}
 #define FAIRLOCK_RANGE_LOCK_INIT FAIRLOCK_RANGE_LOCK_INIT_POLICY(FAIRLOCK_RANGE_DEFAULT)
 #define FAIRLOCK_RANGE_LOCK_INIT_POLICY(preset) {{0, (preset), {{0}}}}
 #define FAIRLOCK_RANGE_INIT {{0, 0, {{0}}}}
@@ -64,6 +65,7 @@ fn layouts() -> Vec<(&'static str, usize, usize)> {
         fairlock_rwlock_t,
         fairlock_mutex_t,
         fairlock_cond_t,
+        fairlock_sem_t,
         fairlock_range_policy_t,
         fairlock_range_info_t,
         fairlock_range_lock_t,
@@ -85,9 +87,18 @@ fn the_committed_header_is_generated_from_the_sources() {
     }));
     let mut sources = cbindgen::Builder::new().with_config(config);
     // In this order, which is that of the header.
-    for module in
-        ["version", "policy", "rwlock", "mutex", "cond", "range_lock", "range", "cancel", "events"]
-    {
+    for module in [
+        "version",
+        "policy",
+        "rwlock",
+        "mutex",
+        "cond",
+        "sem",
+        "range_lock",
+        "range",
+        "cancel",
+        "events",
+    ] {
         sources = sources.with_src(root.join(format!("src/{module}.rs")));
     }
     let mut generated = Vec::new();
@@ -109,9 +120,13 @@ fn the_committed_header_is_generated_from_the_sources() {
 fn the_guide_states_the_sizes() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/memory.md");
     let guide = fs::read_to_string(guide).unwrap().replace(',', "");
-    for lock in
-        ["fairlock_rwlock_t", "fairlock_mutex_t", "fairlock_cond_t", "fairlock_range_lock_t"]
-    {
+    for lock in [
+        "fairlock_rwlock_t",
+        "fairlock_mutex_t",
+        "fairlock_cond_t",
+        "fairlock_sem_t",
+        "fairlock_range_lock_t",
+    ] {
         let (_, size, _) = layouts().into_iter().find(|(name, ..)| *name == lock).unwrap();
         let row = format!("| `{lock}` | {size} |");
         assert!(guide.contains(&row), "the guide does not say {row}");

@@ -166,6 +166,45 @@ WAITS(fairlock_cond_wait_cancellable_until,
        const struct timespec *deadline),
       UNLESS_CANCELLED(CALL_FN_W_5W(result, original, cond, mutex, token, clock, deadline)))
 
+/* Whoever gave permits before comes before whoever has some now. */
+#define TAKES_PERMITS(function, parameters, call)                                            \
+    int OURS(function) parameters;                                                           \
+    int OURS(function) parameters {                                                          \
+        OrigFn original;                                                                     \
+        int result;                                                                          \
+        VALGRIND_GET_ORIG_FN(original);                                                      \
+        call;                                                                                \
+        if (result == 0) {                                                                   \
+            ANNOTATE_HAPPENS_AFTER(sem);                                                     \
+        }                                                                                    \
+        return result;                                                                       \
+    }
+
+TAKES_PERMITS(fairlock_sem_wait, (fairlock_sem_t * sem, uint32_t count),
+              CALL_FN_W_WW(result, original, sem, count))
+TAKES_PERMITS(fairlock_sem_try_wait, (fairlock_sem_t * sem, uint32_t count),
+              CALL_FN_W_WW(result, original, sem, count))
+TAKES_PERMITS(fairlock_sem_wait_interruptible, (fairlock_sem_t * sem, uint32_t count),
+              CALL_FN_W_WW(result, original, sem, count))
+TAKES_PERMITS(fairlock_sem_wait_until,
+              (fairlock_sem_t * sem, uint32_t count, int clock, const struct timespec *deadline),
+              CALL_FN_W_WWWW(result, original, sem, count, clock, deadline))
+TAKES_PERMITS(fairlock_sem_wait_cancellable,
+              (fairlock_sem_t * sem, uint32_t count, fairlock_cancel_t *token),
+              UNLESS_CANCELLED(CALL_FN_W_WWW(result, original, sem, count, token)))
+
+int OURS(fairlock_sem_post)(fairlock_sem_t *sem, uint32_t count);
+int OURS(fairlock_sem_post)(fairlock_sem_t *sem, uint32_t count) {
+    OrigFn original;
+    int result;
+    VALGRIND_GET_ORIG_FN(original);
+    if (sem != NULL) {
+        ANNOTATE_HAPPENS_BEFORE(sem);
+    }
+    CALL_FN_W_WW(result, original, sem, count);
+    return result;
+}
+
 /* What the canceller did comes before what the cancelled do. */
 int OURS(fairlock_cancel)(fairlock_cancel_t *token);
 int OURS(fairlock_cancel)(fairlock_cancel_t *token) {

@@ -191,11 +191,20 @@ impl Semaphore {
     /// # Panics
     /// If there would be more than `u32::MAX` free ones.
     pub fn release(&self, count: u32) {
+        assert!(self.try_release(count), "a semaphore has more permits than can be counted");
+    }
+
+    /// As [`release`](Self::release); `false`, and there are as many as before, if there would be
+    /// more than `u32::MAX` free ones.
+    #[must_use]
+    pub fn try_release(&self, count: u32) -> bool {
         // Acquire, and below: with `ASLEEP` comes who sleeps.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let free = (word & PERMITS) + u64::from(count);
-            assert!(free <= PERMITS, "a semaphore has more permits than can be counted");
+            if free > PERMITS {
+                return false;
+            }
             // Relaxed: of this sleep, if the exchange succeeds.
             let wanted = self.wanted.load(Ordering::Relaxed);
             let first = self.first.load(Ordering::Relaxed);
@@ -205,9 +214,10 @@ impl Semaphore {
                 Ok(()) if wakes => {
                     // SAFETY: the address of a thread's record, which is never freed.
                     let first = unsafe { &*(first as *const Thread<Native>) };
-                    return first.parker.unpark();
+                    first.parker.unpark();
+                    return true;
                 }
-                Ok(()) => return,
+                Ok(()) => return true,
                 Err(now) => word = now,
             }
         }

@@ -27,6 +27,14 @@ fn too_many_permits_panic() {
 }
 
 #[test]
+fn too_many_permits_can_be_refused() {
+    let semaphore = Semaphore::new(u32::MAX - 1);
+    assert!(!semaphore.try_release(2));
+    assert_eq!(semaphore.available_permits(), u32::MAX - 1);
+    assert!(semaphore.try_release(1));
+}
+
+#[test]
 fn a_large_request_is_not_passed_by_small_ones() {
     let semaphore = Semaphore::new(2);
     let has_all = AtomicU32::new(0);

@@ -1,7 +1,7 @@
 //! The sizes that the guide and the crate state.
 #![cfg(all(feature = "std", target_pointer_width = "64"))]
 
-use fairlock::{Mutex, RangeRwLock, RecursiveRwLock, RwLock};
+use fairlock::{Mutex, RangeRwLock, RecursiveRwLock, RwLock, Semaphore};
 use fairlock_testing as _; // the watchdog
 
 const RWLOCK: usize = 8;
@@ -12,6 +12,7 @@ const _: () = assert!(size_of::<RwLock<()>>() == RWLOCK);
 const _: () = assert!(size_of::<RecursiveRwLock<()>>() == RWLOCK);
 const _: () = assert!(size_of::<Mutex<()>>() == MUTEX);
 const _: () = assert!(size_of::<RangeRwLock>() == RANGE);
+const _: () = assert!(size_of::<Semaphore>() == 80);
 const _: () = assert!(size_of::<RwLock<u64>>() == RWLOCK + 8);
 const _: () = assert!(size_of::<Mutex<u64>>() == MUTEX + 8);
 

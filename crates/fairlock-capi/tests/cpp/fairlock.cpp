@@ -49,6 +49,7 @@ INITIALISED_BY_THE_COMPILER static fairlock::mutex c;
 INITIALISED_BY_THE_COMPILER static fairlock::cancel_token d;
 INITIALISED_BY_THE_COMPILER static fairlock::recursive_mutex e;
 INITIALISED_BY_THE_COMPILER static fairlock::condition_variable f;
+INITIALISED_BY_THE_COMPILER static fairlock::counting_semaphore<> permits(2);
 
 last::~last() {
     std::scoped_lock all(a, c, e);
@@ -56,6 +57,8 @@ last::~last() {
     (void)b, (void)d;
 }
 static_assert(std::is_same_v<fairlock::timed_mutex, fairlock::mutex>);
+static_assert(std::is_same_v<fairlock::binary_semaphore, fairlock::counting_semaphore<1>>);
+static_assert(fairlock::counting_semaphore<>::max() >= 1000000);
 static_assert(!std::is_copy_constructible_v<fairlock::shared_mutex>);
 static_assert(!std::is_move_constructible_v<fairlock::mutex>);
 static_assert(!std::is_copy_constructible_v<fairlock::read_range>);
@@ -229,6 +232,35 @@ void own_condition_variable() {
     CHECK(throws(std::errc::not_supported, [&] { turned.wait(other_lock); }));
 }
 
+// As they would be with std::counting_semaphore.
+void semaphores() {
+    permits.acquire();
+    CHECK(permits.try_acquire() && !permits.try_acquire());
+    auto const begin = std::chrono::steady_clock::now();
+    CHECK(!permits.try_acquire_for(5ms));
+    CHECK(std::chrono::steady_clock::now() - begin >= 5ms);
+    CHECK(!permits.try_acquire_until(std::chrono::system_clock::now() + 1ms));
+    CHECK(!permits.try_acquire_until(hasty_clock::now() + 10ms));
+    fairlock::cancel_token token;
+    token.cancel();
+    CHECK(!permits.acquire_unless(token));
+    std::thread giver([] { permits.release(2); });
+    permits.acquire(2);
+    giver.join();
+    permits.release();
+    permits.release();
+    CHECK(permits.try_acquire(2) && !permits.try_acquire_for(1ms, 2));
+    permits.release(3);
+    CHECK(permits.try_acquire_for(1h) && permits.try_acquire_until(hasty_clock::now()));
+    CHECK(permits.acquire_unless(token));
+    permits.release();
+    CHECK(permits.acquire_interruptible());
+    fairlock::binary_semaphore full(full.max());
+    auto const too_many = std::errc::value_too_large;
+    CHECK(throws(too_many, [&] { full.release(); }));
+    CHECK(throws(too_many, [&] { full.release(full.max() + 1); }));
+}
+
 void recursive_mutexes() {
     static fairlock::recursive_mutex recursive;
     timed_mutex(recursive);
@@ -277,6 +309,9 @@ void stop_tokens() {
     shared.unlock_shared();
     CHECK(exclusive.lock_unless(other.get_token()));
     exclusive.unlock();
+
+    fairlock::binary_semaphore none(0);
+    CHECK(!none.acquire_unless(source.get_token()));
 
     std::condition_variable_any any;
     CHECK(!any.wait(lock, source.get_token(), never));
@@ -427,6 +462,7 @@ int main() {
     mutexes();
     recursive_mutexes();
     own_condition_variable();
+    semaphores();
 #ifdef __cpp_lib_jthread
     stop_tokens();
 #endif
