@@ -166,10 +166,19 @@ impl<P: Platform, F> Slots<P, F> {
     /// have made many useless.
     pub(super) fn aside_that(&self, fits: impl Fn(&Slot<P, F>) -> bool) -> Option<&Slot<P, F>> {
         const LOOKS: usize = 64;
-        let mut aside = self.aside();
-        let first = aside.len().saturating_sub(LOOKS);
-        let at = (first..aside.len()).rev().find(|&at| fits(self.get(aside[at])))?;
-        Some(self.get(aside.swap_remove(at)))
+        // Taken from the list first: a thread that looks at a lock may be switched from where
+        // threads are simulated, and keep the thread of the system from running the others.
+        let mut looked_at = {
+            let mut aside = self.aside();
+            let first = aside.len().saturating_sub(LOOKS);
+            aside.split_off(first)
+        };
+        let at = looked_at.iter().rposition(|&index| fits(self.get(index)));
+        let found = at.map(|at| self.get(looked_at.swap_remove(at)));
+        if !looked_at.is_empty() {
+            self.aside().append(&mut looked_at);
+        }
+        found
     }
 
     fn aside(&self) -> MutexGuard<'_, Vec<u32>> {
@@ -259,6 +268,7 @@ fn unmade() -> ! {
 
 #[cfg(all(test, target_os = "linux", not(any(fairlock_loom, miri))))]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Barrier;
     use std::thread;
 
@@ -266,6 +276,28 @@ mod tests {
     use crate::platform::PooledPlatform;
     use crate::platform::linux::Linux;
     use crate::thin::ThinRwSem;
+
+    /// Where threads are simulated, one that looks at a lock may be switched from, and the next
+    /// one that wants the list is the same thread of the system.
+    #[test]
+    fn nobody_looks_at_a_lock_while_it_has_the_list_of_those_set_aside() {
+        let slots = Slots::<Linux, RwSem<Linux>>::new_const();
+        let [first, last] =
+            [(); 2].map(|()| slots.make(|index| Slot::new(RwSem::sealed(Policy::DEFAULT), index)));
+        slots.set_aside(first);
+        slots.set_aside(last);
+        let looks = Cell::new(0);
+        let found = slots.aside_that(|slot| {
+            assert!(slots.aside.try_lock().is_ok());
+            looks.set(looks.get() + 1);
+            slot.index == first.index
+        });
+        assert_eq!((found.map(|slot| slot.index), looks.get()), (Some(first.index), 2));
+        // The other one is there again.
+        assert!(slots.aside_that(|slot| slot.index == first.index).is_none());
+        assert!(slots.aside_that(|slot| slot.index == last.index).is_some());
+        assert!(slots.aside_that(|_| true).is_none());
+    }
 
     #[test]
     fn a_child_waits_for_nothing_that_a_thread_of_its_parent_had() {
