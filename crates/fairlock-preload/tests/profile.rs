@@ -98,6 +98,16 @@ fn has_one_of_each(record: &Record) {
     assert!(frames.iter().all(|frames| in_program(&frames[0])), "{frames:x?}");
 }
 
+/// Its mutex is held when a stack is asked for: calling it would be a deadlock.
+#[test]
+fn the_programs_own_unwinder_is_not_called() {
+    let folder = folder("profile_unwinder");
+    let mut command = with_ours(&compile("unwinder.c"));
+    succeeds(command.env("FAIRLOCK_PROFILE", &folder).env("FAIRLOCK_OBSERVE", "1"));
+    let record = the_record(&folder);
+    assert!(record.locks.iter().any(|lock| lock.writes == 1 && lock.first_stack != 0));
+}
+
 #[test]
 fn each_wait_is_known_with_who_waited_and_who_released() {
     let folder = folder("profile_waits");

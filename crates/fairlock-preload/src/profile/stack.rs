@@ -6,9 +6,10 @@
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, transmute};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
 
 use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry};
 
@@ -23,13 +24,41 @@ const MOST: usize = DEEPEST + OWN;
 
 type Context = c_void;
 
-unsafe extern "C" {
-    fn _Unwind_Backtrace(
+/// libgcc's functions. Another library of the program may have some of these names too, and
+/// take locks in them (libunwind does): the lock that a thread has just taken, say.
+struct Unwinder {
+    backtrace: unsafe extern "C" fn(
         trace: extern "C" fn(*mut Context, *mut c_void) -> c_int,
         argument: *mut c_void,
-    ) -> c_int;
-    fn _Unwind_GetIPInfo(context: *mut Context, before: *mut c_int) -> usize;
-    fn _Unwind_GetCFA(context: *mut Context) -> usize;
+    ) -> c_int,
+    ip_info: unsafe extern "C" fn(context: *mut Context, before: *mut c_int) -> usize,
+    cfa: unsafe extern "C" fn(context: *mut Context) -> usize,
+}
+
+/// None if unwinding would take a lock, of the loader say.
+static UNWINDER: OnceLock<Unwinder> = OnceLock::new();
+
+/// When the library is loaded.
+pub(super) fn start() {
+    // SAFETY: C strings; what libgcc has under these names are such functions, and it stays loaded.
+    unsafe {
+        let libgcc = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
+        if libgcc.is_null()
+            || libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()).is_null()
+        {
+            return;
+        }
+        let functions = [c"_Unwind_Backtrace", c"_Unwind_GetIPInfo", c"_Unwind_GetCFA"]
+            .map(|name| libc::dlsym(libgcc, name.as_ptr()));
+        if functions.iter().all(|function| !function.is_null()) {
+            let [backtrace, ip_info, cfa] = functions;
+            let _ = UNWINDER.set(Unwinder {
+                backtrace: transmute::<*mut c_void, _>(backtrace),
+                ip_info: transmute::<*mut c_void, _>(ip_info),
+                cfa: transmute::<*mut c_void, _>(cfa),
+            });
+        }
+    }
 }
 
 const GO_ON: c_int = 0;
@@ -44,6 +73,7 @@ struct Frame {
 
 /// A stack that was found.
 struct Found {
+    unwinder: &'static Unwinder,
     frames: [MaybeUninit<Frame>; MOST],
     len: usize,
     /// Each return address is where calls leave it.
@@ -97,9 +127,7 @@ impl Memory {
     /// The number of the stack that leads here; zero if there is none.
     #[inline(never)]
     pub(super) fn here(&self) -> u32 {
-        if !POSSIBLE.load(Ordering::Relaxed) {
-            return 0;
-        }
+        let Some(unwinder) = UNWINDER.get() else { return 0 };
         let pointer: usize;
         // SAFETY: reads a register.
         unsafe { core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack)) };
@@ -109,7 +137,7 @@ impl Memory {
         if is_on_signal_stack() {
             return 0;
         }
-        let found = unwind();
+        let found = unwind(unwinder);
         let number = record(found.frames());
         if found.whole && number != 0 {
             self.remember(pointer, &found, number);
@@ -140,10 +168,11 @@ impl Memory {
     }
 }
 
-fn unwind() -> Found {
-    let mut found = Found { frames: [MaybeUninit::uninit(); MOST], len: 0, whole: true };
+fn unwind(unwinder: &'static Unwinder) -> Found {
+    let frames = [MaybeUninit::uninit(); MOST];
+    let mut found = Found { unwinder, frames, len: 0, whole: true };
     // SAFETY: `note` is called with what it takes.
-    unsafe { _Unwind_Backtrace(note, (&raw mut found).cast()) };
+    unsafe { (unwinder.backtrace)(note, (&raw mut found).cast()) };
     found
 }
 
@@ -165,9 +194,11 @@ impl Remembered {
 extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
     // SAFETY: what `here` gave to the unwinder, and its context.
     let (found, address, signal, place) = unsafe {
+        let found = &mut *found.cast::<Found>();
         let mut before = 0;
-        let address = _Unwind_GetIPInfo(context, &mut before);
-        (&mut *found.cast::<Found>(), address, before != 0, _Unwind_GetCFA(context) - 8)
+        let address = (found.unwinder.ip_info)(context, &mut before);
+        let place = (found.unwinder.cfa)(context) - 8;
+        (found, address, before != 0, place)
     };
     if address == 0 || found.len == MOST {
         return END;
@@ -190,16 +221,6 @@ fn is_on_signal_stack() -> bool {
         let mut stack: libc::stack_t = core::mem::zeroed();
         libc::sigaltstack(ptr::null(), &mut stack) == 0 && stack.ss_flags & libc::SS_ONSTACK != 0
     }
-}
-
-/// Whether unwinding takes no lock, of the loader say.
-static POSSIBLE: AtomicBool = AtomicBool::new(false);
-
-/// When the library is loaded.
-pub(super) fn start() {
-    // SAFETY: a C string.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
-    POSSIBLE.store(!found.is_null(), Ordering::Relaxed);
 }
 
 static INDEX: Index = Index::new();
@@ -304,7 +325,7 @@ mod tests {
         unsafe { core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack)) };
         let known = memory.recall(pointer);
         if known.is_none() {
-            memory.remember(pointer, &unwind(), 7);
+            memory.remember(pointer, &unwind(UNWINDER.get().unwrap()), 7);
         }
         known == Some(7)
     }
@@ -316,6 +337,7 @@ mod tests {
 
     #[test]
     fn a_stack_is_unwound_once() {
+        start();
         let memory = Memory::new();
         for turn in 0..4 {
             assert_eq!(is_known(&memory), turn > 0);

@@ -20,7 +20,7 @@ pub(crate) fn compile(source: &str) -> PathBuf {
     let cpp = source.extension().is_some_and(|extension| extension == "cpp");
     let (compiler, standard) = if cpp { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
     let output = Command::new(compiler)
-        .args([standard, "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", "-rdynamic"])
         .arg(&source)
         .arg("-o")
         .arg(&program)
