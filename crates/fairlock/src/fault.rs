@@ -1,8 +1,8 @@
 //! Mistakes on purpose: negative controls of the concurrency tester
-//! (`fairlock_sim::tester`), each of which it has to find.
+//! (`fairlock_sim::tester`), of the model checks and of tests, each of which has to find its own.
 //!
-//! Only a build with `--cfg fairlock_faults` can make them, or a model check, and there only
-//! threads that run inside `with_fault`; in every other build [`active`] is `false`.
+//! Only a build with `--cfg fairlock_faults` can make them, or one of this crate's own tests, and
+//! there only threads that run inside `with_fault`; in every other build [`active`] is `false`.
 
 use crate::wait::Kind;
 
@@ -129,6 +129,8 @@ pub enum Fault {
     /// Does not look again after it looked at slots: who split or shrank meanwhile is
     /// missed. (Was in the lock until the tester found it.)
     LooksOnce,
+    /// Shows that all sleep, and looks at the slots with nothing that orders the two.
+    LooksUnordered,
     /// A range enters the tree and leaves its stripes open.
     SkipsStripes,
     /// A slot is taken in a stripe that is closed.
@@ -157,24 +159,24 @@ impl Fault {
 }
 
 /// Whether the caller is to make this mistake.
-#[cfg(not(any(fairlock_faults, all(test, fairlock_loom))))]
+#[cfg(not(any(fairlock_faults, test)))]
 #[inline(always)]
 pub(crate) const fn active(_: Fault) -> bool {
     false
 }
 
-#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
+#[cfg(any(fairlock_faults, test))]
 std::thread_local! {
     static ACTIVE: core::cell::Cell<Option<Fault>> = const { core::cell::Cell::new(None) };
 }
 
-#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
+#[cfg(any(fairlock_faults, test))]
 pub(crate) fn active(fault: Fault) -> bool {
     ACTIVE.get() == Some(fault)
 }
 
 /// Runs `f` with locks that make this mistake, if any, on this OS thread.
-#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
+#[cfg(any(fairlock_faults, test))]
 pub fn with_fault<R>(fault: Option<Fault>, f: impl FnOnce() -> R) -> R {
     let before = ACTIVE.replace(fault);
     let result = f();

@@ -138,9 +138,9 @@ mod deadlock;
 pub mod events;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod fair_mutex;
-#[cfg(any(fairlock_faults, all(test, fairlock_loom)))]
+#[cfg(any(fairlock_faults, test))]
 pub mod fault;
-#[cfg(not(any(fairlock_faults, all(test, fairlock_loom))))]
+#[cfg(not(any(fairlock_faults, test)))]
 mod fault;
 mod guard;
 mod inspect;

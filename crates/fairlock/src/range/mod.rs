@@ -90,7 +90,6 @@
 
 mod acquire;
 mod check;
-mod faults;
 mod gate;
 mod guard;
 mod holders;
@@ -240,9 +239,6 @@ pub struct RangeRwLock<P: Platform> {
     policy: RangePolicy,
     events: events::Sink,
     gate: Gate<P>,
-    /// A negative control's mistake.
-    #[cfg(all(test, fairlock_loom))]
-    fault: u8,
 }
 
 // SAFETY: everything but `queue` and `striped.stripes` is atomic, constant or a lock. `queue` is
@@ -344,8 +340,6 @@ impl<P: Platform> RangeRwLock<P> {
             gate: Gate::new_const(),
             policy,
             events: events::Sink::new(),
-            #[cfg(all(test, fairlock_loom))]
-            fault: 0,
         }
     }
 
@@ -362,8 +356,6 @@ impl<P: Platform> RangeRwLock<P> {
             gate: Gate::new(),
             policy,
             events: events::Sink::new(),
-            #[cfg(all(test, fairlock_loom))]
-            fault: 0,
         }
     }
 

@@ -20,10 +20,6 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     type Pace: Send;
     #[doc(hidden)]
     const START: Self::Pace;
-    /// What a negative control gets wrong on purpose.
-    #[cfg(all(test, fairlock_loom))]
-    #[doc(hidden)]
-    const FAULT: super::fault::Fault = super::fault::Fault::None;
     /// Called in each release in company, by the holder, with the word it is about to
     /// release; once more if waiters give up meanwhile, and leave its service the last.
     #[doc(hidden)]

@@ -49,6 +49,7 @@ use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
 use super::reopen::NAME_SHIFT;
 use super::word::Word;
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
 
@@ -114,7 +115,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 return Ok(taken);
             }
             if entry.is_out() {
-                if faulty!(S, GivesUpQuietly) {
+                if active(Fault::GivesUpQuietly) {
                     return Err(why);
                 }
                 // SAFETY: the entry is out of all lists, and in a place that is never freed.
@@ -123,7 +124,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             // While the ticket is outstanding, or the lock might be idle. AcqRel: as in
             // `park`.
             let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel));
-            let free = can_take::<S>(word, ticket) && !faulty!(S, GivesUpBlindly);
+            let free = can_take::<S>(word, ticket) && !active(Fault::GivesUpBlindly);
             // Otherwise it is to take the lock, or was just kicked, and looks again.
             if !free && entry.give_up() {
                 return Err(why);

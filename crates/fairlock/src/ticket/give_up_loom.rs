@@ -9,8 +9,9 @@ use loom::sync::Arc;
 
 use super::ticket_loom::Guarded;
 use super::{Adaptive, BatchSize, Fixed};
+use crate::models::controls;
 use crate::platform::Platform;
-use crate::platform::loom::{Loom, assert_fails};
+use crate::platform::loom::Loom;
 use crate::wait::CancelToken;
 
 /// Long enough to park.
@@ -127,28 +128,28 @@ fn a_cancel_against_a_release() {
     }
 }
 
-/// The same checks on locks with a mistake (`fault::Fault`): they must fail.
-#[test]
-fn broken_locks_that_give_up_are_caught() {
-    for (control, complaint) in [("gives_up_quietly", "not idle"), ("gives_up_blindly", "not idle")]
-    {
-        assert_fails(&format!("{}::broken::{control}", module_path!()), complaint);
-    }
+controls! {
+    broken_gives_up_quietly: "not idle";
+    broken_gives_up_blindly: "not idle";
 }
 
 mod broken {
-    use super::{Guarded, check};
-    use crate::ticket::fault::Broken;
+    use super::*;
+    use crate::fault::{Fault, with_fault};
 
     #[test]
     #[ignore = "fails: a negative control"]
-    fn gives_up_quietly() {
-        check::<Broken<4, 6>, 2>(2, [Guarded::add_timed, |lock| lock.add_once() + lock.add_once()]);
+    fn broken_gives_up_quietly() {
+        with_fault(Some(Fault::GivesUpQuietly), || {
+            check::<Fixed<4>, 2>(2, [Guarded::add_timed, |lock| lock.add_once() + lock.add_once()]);
+        });
     }
 
     #[test]
     #[ignore = "fails: a negative control"]
-    fn gives_up_blindly() {
-        check::<Broken<1, 7>, 2>(2, [Guarded::add_timed, Guarded::add_once]);
+    fn broken_gives_up_blindly() {
+        with_fault(Some(Fault::GivesUpBlindly), || {
+            check::<Fixed<1>, 2>(2, [Guarded::add_timed, Guarded::add_once]);
+        });
     }
 }

@@ -232,7 +232,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         // Acquire: the section of the last ticket's holder, which left IDLE.
         let word = Word(self.word.load(Ordering::Acquire));
-        if !faulty!(S, EntersBlindly) && word != Word::IDLE {
+        if !active(Fault::EntersBlindly) && word != Word::IDLE {
             // Somebody was first, and may wait for this.
             self.solo.leave_to_waiter();
             return false;
@@ -267,7 +267,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             .map_err(Word)?;
         if !word.is_serving() {
             if !Self::tickets_only()
-                && !faulty!(S, OvertakesSolo)
+                && !active(Fault::OvertakesSolo)
                 && let Err(why) = self.solo.wait_until_free(until)
             {
                 return Ok(Err(why));

@@ -29,23 +29,8 @@
 //! waiters sleep and why nothing touches the lock after its release; `solo` why
 //! a plain store can release it.
 
-/// Whether the lock of size `$size` has this fault: never outside model checks and
-/// the concurrency tester.
-macro_rules! faulty {
-    ($size:ty, $fault:ident) => {{
-        #[cfg(all(test, fairlock_loom))]
-        let faulty = <$size as $crate::ticket::BatchSize>::FAULT as u32
-            == $crate::ticket::fault::Fault::$fault as u32;
-        #[cfg(not(all(test, fairlock_loom)))]
-        let faulty = $crate::fault::active($crate::fault::Fault::$fault);
-        faulty
-    }};
-}
-
 mod batch;
 mod check;
-#[cfg(all(test, fairlock_loom))]
-mod fault;
 #[cfg(feature = "alloc")]
 mod give_up;
 mod lock;

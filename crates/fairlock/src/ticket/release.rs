@@ -9,6 +9,7 @@ use super::park::{Lot, Popped};
 use super::reopen::{HEIR, MOST_TIMES};
 use super::word::Word;
 use crate::events::{self, Event};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Parker;
 
@@ -57,12 +58,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 // inbox was emptied raises the flag again, and the
                 // exchange below fails. Acquire: pairs with the waiter's
                 // raising of the flag.
-                if faulty!(S, CollectsTooEarly) {
+                if active(Fault::CollectsTooEarly) {
                     own.lot.collect(&self.inbox, word, S::MAX);
                 }
                 let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
                 word = Word(flagged).without_inbox();
-                if !faulty!(S, CollectsTooEarly) {
+                if !active(Fault::CollectsTooEarly) {
                     own.lot.collect(&self.inbox, word, S::MAX);
                 }
             }
@@ -122,13 +123,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 Err(now) => word = Word(now),
             }
         }
-        if faulty!(S, TouchesReleased) {
+        if active(Fault::TouchesReleased) {
             self.load();
         }
         if word.has_parked() {
             events::count(Event::ReleasedSlow);
         }
-        if how != Passes::Withdrawal || !faulty!(S, WithdrawsQuietly) {
+        if how != Passes::Withdrawal || !active(Fault::WithdrawsQuietly) {
             kicks.send();
         }
     }

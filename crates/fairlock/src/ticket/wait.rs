@@ -9,6 +9,7 @@ use super::release::Passes;
 use super::reopen::HEIR;
 use super::word::Word;
 use crate::events::{self, Event};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{WaitContext, WaitError};
 
@@ -358,7 +359,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             // AcqRel: the release publishes the push to the holder that sees
             // INBOX; the acquire is `take`'s.
             let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
-            if !faulty!(S, ParksBlindly)
+            if !active(Fault::ParksBlindly)
                 && let Some(taken) = self.take(word, ticket, until)
             {
                 events::count(Event::TakenSlowPickup);

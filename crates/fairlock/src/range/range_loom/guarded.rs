@@ -9,8 +9,8 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::fault::{Fault, with_fault};
 use crate::platform::loom::Loom;
-use crate::range::faults::Fault;
 use crate::range::slots::word::{Flags, Word};
 use crate::range::{RangeError, RangePolicy, RangeReadGuard, RangeRwLock, RangeWriteGuard};
 use crate::wait::CancelToken;
@@ -82,9 +82,8 @@ pub(super) enum Visit {
 use Visit::*;
 
 impl Guarded {
-    pub(super) fn new(policy: RangePolicy, fault: u8) -> Self {
-        let mut lock = RangeRwLock::on_platform(policy);
-        lock.fault = fault;
+    pub(super) fn new(policy: RangePolicy) -> Self {
+        let lock = RangeRwLock::on_platform(policy);
         Self { lock, values: [UnsafeCell::new(0), UnsafeCell::new(0)], stop: CancelToken::new() }
     }
 
@@ -212,7 +211,7 @@ pub(super) fn join_all(threads: Vec<thread::JoinHandle<u32>>) -> u32 {
 /// Each inner list is a thread; the last is this one.
 pub(super) fn model_with<const N: usize>(
     policy: RangePolicy,
-    fault: Fault,
+    fault: Option<Fault>,
     threads: [&'static [Visit]; N],
 ) {
     check(Builder::new(), policy, fault, threads);
@@ -223,7 +222,7 @@ pub(super) fn model_with_one_less<const N: usize>(
     policy: RangePolicy,
     threads: [&'static [Visit]; N],
 ) {
-    check(one_less(), policy, Fault::None, threads);
+    check(one_less(), policy, None, threads);
 }
 
 fn one_less() -> Builder {
@@ -235,16 +234,17 @@ fn one_less() -> Builder {
 pub(super) fn check<const N: usize>(
     builder: Builder,
     policy: RangePolicy,
-    fault: Fault,
+    fault: Option<Fault>,
     threads: [&'static [Visit]; N],
 ) {
-    builder.check(move || {
-        let guarded = Arc::new(Guarded::new(policy, fault as u8));
+    let model = move || {
+        let guarded = Arc::new(Guarded::new(policy));
         let (here, others) = threads.split_last().unwrap();
         let others = spawn_all(&guarded, others);
         let written = visit_all(&guarded, here);
         guarded.check(written + join_all(others));
-    });
+    };
+    with_fault(fault, || builder.check(model));
 }
 
 /// This thread writes `held` before the others come, and then leaves it: three
@@ -274,7 +274,7 @@ fn check_held<const N: usize>(
     threads: [&'static [Visit]; N],
 ) {
     builder.check(move || {
-        let guarded = Arc::new(Guarded::new(policy, Fault::None as u8));
+        let guarded = Arc::new(Guarded::new(policy));
         let guard = guarded.lock.write(held.clone()).unwrap();
         let others = spawn_all(&guarded, &threads);
         let written = guarded.write(Ok(guard));
@@ -285,20 +285,21 @@ fn check_held<const N: usize>(
 /// In a lock that is striped from the start.
 pub(super) fn model_striped<const N: usize>(
     policy: RangePolicy,
-    fault: Fault,
+    fault: Option<Fault>,
     threads: [&'static [Visit]; N],
 ) {
-    Builder::new().check(move || {
-        let guarded = Arc::new(Guarded::new(policy, fault as u8));
+    let model = move || {
+        let guarded = Arc::new(Guarded::new(policy));
         assert!(guarded.lock.stripe(SHIFT));
         let others = spawn_all(&guarded, &threads[1..]);
         let written = visit_all(&guarded, threads[0]);
         guarded.check(written + join_all(others));
-    });
+    };
+    with_fault(fault, || loom::model(model));
 }
 
 pub(super) fn model<const N: usize>(policy: RangePolicy, threads: [&'static [Visit]; N]) {
-    model_with(policy, Fault::None, threads);
+    model_with(policy, None, threads);
 }
 
 pub(super) fn each_policy<const N: usize>(threads: [&'static [Visit]; N]) {

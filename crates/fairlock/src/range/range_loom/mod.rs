@@ -9,9 +9,10 @@ mod broken;
 mod guarded;
 mod stripes;
 
-pub(super) use broken::granters_touch;
 use guarded::Visit::*;
 use guarded::*;
+
+use crate::models::controls;
 
 #[test]
 fn overlapping_writers() {
@@ -135,4 +136,16 @@ fn the_whole_lock_is_not_opened_beside_those_that_wait() {
 #[test]
 fn the_whole_lock_and_parts_by_three() {
     model(DEFAULT, [&[TryRead(FULL)], &[TryRead(LOW)], &[TryWrite(HIGH)]]);
+}
+
+controls! {
+    broken_forgets_grant: "panicked";
+    broken_touches_granted: "ausality violation";
+    broken_looks_too_early: "ausality violation";
+    broken_leaves_quietly: "deadlock";
+    broken_skips_stripes: "ausality violation";
+    broken_ignores_closed: "ausality violation";
+    broken_leaves_a_stripe_quietly: "deadlock";
+    broken_looks_once_at_a_stripe: "ausality violation";
+    broken_looks_unordered: "deadlock";
 }

@@ -5,64 +5,63 @@ use loom::thread;
 
 use super::guarded::Visit::*;
 use super::guarded::*;
-use crate::range::faults::Fault;
 
 #[test]
 fn ranges_of_one_stripe() {
     for policy in [DEFAULT, FIFO] {
-        model_striped(policy, Fault::None, [&[Write(FIRST)], &[Write(FIRST)]]);
+        model_striped(policy, None, [&[Write(FIRST)], &[Write(FIRST)]]);
     }
-    model_striped(FIFO, Fault::None, [&[Read(FIRST), TryWrite(SECOND)], &[Write(FIRST)]]);
+    model_striped(FIFO, None, [&[Read(FIRST), TryWrite(SECOND)], &[Write(FIRST)]]);
 }
 
 #[test]
 fn a_range_across_stripes() {
     for policy in [DEFAULT, FIFO] {
-        model_striped(policy, Fault::None, [&[Write(FIRST)], &[Write(MORE)]]);
+        model_striped(policy, None, [&[Write(FIRST)], &[Write(MORE)]]);
     }
-    model_striped(FIFO, Fault::None, [&[TryWrite(FIRST), TryWrite(SECOND)], &[Write(MORE)]]);
-    model_striped(FIFO, Fault::None, [&[Write(FIRST), TryRead(FIRST)], &[TryWrite(MORE)]]);
+    model_striped(FIFO, None, [&[TryWrite(FIRST), TryWrite(SECOND)], &[Write(MORE)]]);
+    model_striped(FIFO, None, [&[Write(FIRST), TryRead(FIRST)], &[TryWrite(MORE)]]);
 }
 
 #[test]
 fn a_range_in_two_stripes() {
     for policy in [DEFAULT, FIFO] {
-        model_striped(policy, Fault::None, [&[Write(SECOND)], &[Write(BOTH)]]);
+        model_striped(policy, None, [&[Write(SECOND)], &[Write(BOTH)]]);
     }
-    model_striped(FIFO, Fault::None, [&[TryWrite(BOTH)], &[Write(BOTH)]]);
-    model_striped(FIFO, Fault::None, [&[Write(BOTH)], &[Write(MORE)]]);
-    model_striped(FIFO, Fault::None, [&[Downgrade(BOTH)], &[TryRead(FIRST), TryRead(SECOND)]]);
+    model_striped(FIFO, None, [&[TryWrite(BOTH)], &[Write(BOTH)]]);
+    model_striped(FIFO, None, [&[Write(BOTH)], &[Write(MORE)]]);
+    model_striped(FIFO, None, [&[Downgrade(BOTH)], &[TryRead(FIRST), TryRead(SECOND)]]);
 }
 
 #[test]
 fn a_range_in_two_stripes_is_changed() {
-    model_striped(FIFO, Fault::None, [&[Shrink(BOTH)], &[TryWrite(FIRST), TryWrite(SECOND)]]);
-    model_striped(FIFO, Fault::None, [&[Split(BOTH)], &[Write(SECOND)]]);
+    model_striped(FIFO, None, [&[Shrink(BOTH)], &[TryWrite(FIRST), TryWrite(SECOND)]]);
+    model_striped(FIFO, None, [&[Split(BOTH)], &[Write(SECOND)]]);
 }
 
 #[test]
 fn a_range_across_stripes_by_three() {
-    model_striped(FIFO, Fault::None, [&[TryWrite(FIRST)], &[TryWrite(FIRST)], &[TryWrite(MORE)]]);
+    model_striped(FIFO, None, [&[TryWrite(FIRST)], &[TryWrite(FIRST)], &[TryWrite(MORE)]]);
 }
 
 #[test]
 fn ranges_in_stripes_are_changed() {
-    model_striped(FIFO, Fault::None, [&[Split(SECOND)], &[TryWrite(SECOND), TryRead(SECOND)]]);
-    model_striped(FIFO, Fault::None, [&[Shrink(SECOND)], &[Write(SECOND)]]);
-    model_striped(FIFO, Fault::None, [&[Downgrade(SECOND)], &[Read(SECOND)]]);
-    model_striped(FIFO, Fault::None, [&[Downgrade(SECOND)], &[TryRead(MORE)]]);
+    model_striped(FIFO, None, [&[Split(SECOND)], &[TryWrite(SECOND), TryRead(SECOND)]]);
+    model_striped(FIFO, None, [&[Shrink(SECOND)], &[Write(SECOND)]]);
+    model_striped(FIFO, None, [&[Downgrade(SECOND)], &[Read(SECOND)]]);
+    model_striped(FIFO, None, [&[Downgrade(SECOND)], &[TryRead(MORE)]]);
 }
 
 #[test]
 fn waits_in_stripes_are_cancelled() {
-    model_striped(FIFO, Fault::None, [&[WriteCancellable(FIRST)], &[Write(FIRST), Cancel]]);
+    model_striped(FIFO, None, [&[WriteCancellable(FIRST)], &[Write(FIRST), Cancel]]);
 }
 
 #[test]
 fn stripes_begin_and_end() {
     model(FIFO, [&[Write(FIRST), Write(FIRST)], &[Stripe, Write(FIRST)]]);
-    model_striped(FIFO, Fault::None, [&[Write(FIRST), Write(FIRST)], &[EndStripes, Write(FIRST)]]);
-    model_striped(FIFO, Fault::None, [&[TryWrite(FIRST)], &[EndStripes, Stripe, Write(FIRST)]]);
+    model_striped(FIFO, None, [&[Write(FIRST), Write(FIRST)], &[EndStripes, Write(FIRST)]]);
+    model_striped(FIFO, None, [&[TryWrite(FIRST)], &[EndStripes, Stripe, Write(FIRST)]]);
 }
 
 /// It leaves when they have begun again, with the same size of regions and with another.
@@ -70,7 +69,7 @@ fn stripes_begin_and_end() {
 fn what_is_held_from_the_last_time_leaves() {
     for again in [&[EndStripes, Stripe], &[EndStripes, StripeWider]] {
         loom::model(move || {
-            let guarded = Arc::new(Guarded::new(FIFO, Fault::None as u8));
+            let guarded = Arc::new(Guarded::new(FIFO));
             assert!(guarded.lock.stripe(SHIFT));
             let guard = guarded.lock.write(SECOND).unwrap();
             visit_all(&guarded, again);
@@ -86,14 +85,14 @@ fn what_is_held_from_the_last_time_leaves() {
 #[test]
 fn regions_get_another_size() {
     let again = &[EndStripes, StripeWider, Write(SECOND)];
-    model_striped(FIFO, Fault::None, [&[TryWrite(SECOND)], again]);
+    model_striped(FIFO, None, [&[TryWrite(SECOND)], again]);
 }
 
 /// Its holder has not told the tree yet, where nobody counts it, when the next one comes.
 #[test]
 fn a_slot_is_left_in_a_stripe_that_is_closed_for_others() {
     loom::model(move || {
-        let guarded = Arc::new(Guarded::new(FIFO, Fault::None as u8));
+        let guarded = Arc::new(Guarded::new(FIFO));
         assert!(guarded.lock.stripe(SHIFT));
         let range = *HIGH.start()..=SECOND.end() - 1;
         let guard = guarded.lock.write(range.clone()).unwrap();
@@ -112,7 +111,7 @@ fn a_slot_is_left_in_a_stripe_that_is_closed_for_others() {
 fn what_moves_to_the_tree_is_held_all_the_time() {
     for shrinks in [true, false] {
         loom::model(move || {
-            let guarded = Arc::new(Guarded::new(FIFO, Fault::None as u8));
+            let guarded = Arc::new(Guarded::new(FIFO));
             assert!(guarded.lock.stripe(SHIFT));
             let mut guard = guarded.lock.write(SECOND).unwrap();
             let looker = guarded.clone();

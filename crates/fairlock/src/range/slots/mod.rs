@@ -14,10 +14,10 @@ pub(super) mod word;
 
 use core::sync::atomic::Ordering;
 
-use super::faults::faulty_lock;
 use super::span::Span;
 use super::stripes::STRIPE_SLOTS;
 use super::{Hold, RangeRwLock};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
@@ -102,7 +102,7 @@ impl<P: Platform> RangeRwLock<P> {
         span: Span,
         kind: Kind,
     ) -> Result<Hold, Missed> {
-        if faulty_lock!(self, LooksTooEarly) {
+        if active(Fault::LooksTooEarly) {
             self.look_at_rivals(word, SlotBits::NONE, span, kind, false)?;
         }
         let slot = loop {
@@ -120,7 +120,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
         };
         self.slots[slot].store(packed.0, Ordering::Release);
-        if faulty_lock!(self, LooksTooEarly) {
+        if active(Fault::LooksTooEarly) {
             return Ok(Hold::slot(slot));
         }
         // The hull again: it may have grown between the look and the exchange,
@@ -199,7 +199,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
             break;
         }
-        if looked && !has_tree && !faulty_lock!(self, LooksOnce) {
+        if looked && !has_tree && !active(Fault::LooksOnce) {
             // A slot that was left for the tree may have been taken again before the
             // look. Then `TREE` is seen now: Acquire, as for the slot.
             self.may_skip_tree(self.word.load(Ordering::Acquire), span, kind)?;
@@ -216,7 +216,7 @@ impl<P: Platform> RangeRwLock<P> {
         // for `is_watched`. A subtraction, for it tells what the word was in one
         // instruction.
         let before = self.word.leave(SlotBits::new(slot, kind), Ordering::AcqRel);
-        if before.has_any(Flags::TELLS) && !faulty_lock!(self, LeavesQuietly) {
+        if before.has_any(Flags::TELLS) && !active(Fault::LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
         if self.is_watched(slot) {

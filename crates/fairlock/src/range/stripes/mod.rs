@@ -38,12 +38,12 @@ pub(super) mod striping;
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 
-use super::faults::faulty_lock;
 use super::slots::Missed;
 use super::slots::word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
 use super::span::Span;
 use super::tree::queue::Queue;
 use super::{Hold, RangeRwLock};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use regions::stripe_of;
@@ -115,7 +115,7 @@ impl<P: Platform> RangeRwLock<P> {
         let open = Flags::open_for(shift);
         let is_open = |word: Word| {
             word.regions() == open
-                || (faulty_lock!(self, IgnoresClosed) && word.regions() == open.with(Flags::CLOSED))
+                || (active(Fault::IgnoresClosed) && word.regions() == open.with(Flags::CLOSED))
         };
         // Relaxed: a guess.
         let mut word = stripe.word.load(Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl<P: Platform> RangeRwLock<P> {
         if word.has_rivals(kind)
             && missed.is_ok()
             && stripe.word.load(Ordering::Acquire).is_closed()
-            && !faulty_lock!(self, LooksOnceAtStripe)
+            && !active(Fault::LooksOnceAtStripe)
         {
             missed = Err(Missed::Unknown);
         }
@@ -208,7 +208,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(never)]
     pub(super) fn release_striped(&self, slot: usize, kind: Kind) {
         let before = self.leave_seat(slot, kind);
-        if before.is_closed() && !faulty_lock!(self, LeavesQuietly) {
+        if before.is_closed() && !active(Fault::LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
         if before.is_watched() {
@@ -244,7 +244,7 @@ impl<P: Platform> RangeRwLock<P> {
         mut f: impl FnMut(&mut Queue<P>, usize, Word) -> Result<(), Missed>,
     ) -> Result<(), Missed> {
         let Some(regions) = &q.ranges.regions else { return Ok(()) };
-        if faulty_lock!(self, SkipsStripes) {
+        if active(Fault::SkipsStripes) {
             return Ok(());
         }
         for stripe in regions.stripes(span) {

@@ -185,12 +185,13 @@ pub(in crate::range) fn grant<P: Platform>(
     // SAFETY: as above.
     unsafe { (*waiter).enter(node, waiter::GRANTED) };
     if active(Fault::TouchesGranted) {
-        // SAFETY: there is none; that is the mistake.
-        unsafe { (*waiter).state() };
-    }
-    #[cfg(all(test, fairlock_loom))]
-    if crate::range::range_loom::granters_touch() {
+        #[cfg(all(test, fairlock_loom))]
         frame.with(|_| ());
+        // SAFETY: there is none; that is the mistake.
+        #[cfg(not(all(test, fairlock_loom)))]
+        unsafe {
+            (*waiter).state()
+        };
     }
     wakes.push(thread);
 }

@@ -27,7 +27,6 @@ use core::ops::ControlFlow;
 
 use super::{Id, NIL, Tree};
 use crate::fault::{Fault, active};
-use crate::range::faults::faulty;
 use crate::range::span::Span;
 use crate::range::stripes::regions::Regions;
 use crate::wait::Kind;
@@ -68,7 +67,7 @@ impl<W> Entry<W> {
 
 /// The held and the waiting ranges. `W` is what it takes to tell a waiter that it
 /// has its range.
-pub(in crate::range) struct Ranges<W, const FAULT: u8 = 0> {
+pub(in crate::range) struct Ranges<W> {
     tree: Tree,
     /// By the number of the node.
     entries: Vec<Entry<W>>,
@@ -80,7 +79,7 @@ pub(in crate::range) struct Ranges<W, const FAULT: u8 = 0> {
     newest: u64,
 }
 
-impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
+impl<W: Copy> Ranges<W> {
     pub(in crate::range) const fn new() -> Self {
         Self {
             tree: Tree::new(),
@@ -154,7 +153,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         if !hull.overlaps(&span) {
             return false; // the hull is good for that, and for nothing else
         }
-        if faulty!(FAULT, TriesAgainstHull) {
+        if active(Fault::TriesAgainstHull) {
             return true;
         }
         if active(Fault::OvertakesQueued) {
@@ -280,7 +279,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     pub(in crate::range) fn remove(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
         let (span, mut kind) = (self.tree.span(id), self.tree.kind(id));
         let waited = self.entries[id as usize].waiter.is_some();
-        if faulty!(FAULT, ForgetsKind) && waited {
+        if active(Fault::ForgetsKind) && waited {
             kind = Kind::Writer;
         }
         if !(waited && self.is_last_in_line(id)) {
@@ -296,14 +295,14 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     fn is_last_in_line(&self, id: Id) -> bool {
         self.waiting == 1
             || self.entries[id as usize].seq == self.newest
-            || faulty!(FAULT, LeavesUncounted)
+            || active(Fault::LeavesUncounted)
     }
 
     /// Turns a held writer into a reader.
     pub(in crate::range) fn downgrade(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
         let span = self.tree.span(id);
         self.tree.set_kind(id, Kind::Reader);
-        if !faulty!(FAULT, ChangesQuietly) {
+        if !active(Fault::ChangesQuietly) {
             self.let_go(id, span, Kind::Writer, |_, kind| kind == Kind::Reader, &mut granted);
         }
         self.check();
@@ -319,7 +318,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     ) -> Id {
         let (before, kind) = (self.tree.span(id), self.tree.kind(id));
         debug_assert!(before.contains(&span));
-        if !faulty!(FAULT, ChangesQuietly) {
+        if !active(Fault::ChangesQuietly) {
             self.let_go(id, before, kind, |other, _| !other.overlaps(&span), &mut granted);
         }
         let id = self.move_to(id, span);
@@ -334,7 +333,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
         debug_assert!(span.start() < mid && mid <= span.last());
         let (low, high) = span.split_before(mid);
         // Two holders now: those in the way of both are in the way twice.
-        if !faulty!(FAULT, ChangesQuietly) {
+        if !active(Fault::ChangesQuietly) {
             self.for_waiters(id, high, kind, |entry, other| {
                 entry.blocking += u32::from(other.overlaps(&low));
             });
@@ -478,7 +477,7 @@ impl<W: Copy, const FAULT: u8> Ranges<W, FAULT> {
     #[inline]
     fn check(&self) {
         #[cfg(any(debug_assertions, fairlock_faults))]
-        if FAULT == 0 && self.tree.len() <= 64 {
+        if self.tree.len() <= 64 {
             self.check_all();
         }
     }

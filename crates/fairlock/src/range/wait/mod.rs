@@ -24,11 +24,11 @@ pub(super) mod waiter;
 
 use core::sync::atomic::Ordering;
 
-use super::faults::faulty_lock;
 use super::slots::Missed;
 use super::span::Span;
 use super::{Hold, RangeRwLock};
 use crate::events::Event;
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{Kind, Thread, WaitContext, WaitError};
 use patient::Rest;
@@ -238,7 +238,7 @@ impl<P: Platform> RangeRwLock<P> {
     fn leave(&self, waiter: &RangeWaiter<P>, error: WaitError) -> Result<Hold, WaitError> {
         let granted = self.with_queue_and_wakes(|q, wakes| self.take_out(q, waiter, wakes));
         match granted {
-            Some(hold) if !faulty_lock!(self, ForgetsGrant) => Ok(hold),
+            Some(hold) if !active(Fault::ForgetsGrant) => Ok(hold),
             _ => {
                 self.count(Event::fail(waiter.kind));
                 Err(error)
