@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering;
 
 use super::RangeRwLock;
 use super::slots::word::Flags;
-use super::stripes::striping::Made;
-use super::wait::patient::ASLEEP;
+use super::stripes::state::Made;
+use super::wait::shown::ASLEEP;
 use crate::inspect;
 use crate::platform::{Atomic, Platform};
 

@@ -141,7 +141,7 @@ use stripes::MOST_STRIPED;
 use stripes::striping::Striped;
 use tree::Id;
 use tree::queue::{Hull, Queue};
-use wait::patient::Shown;
+use wait::shown::Shown;
 
 use crate::events::{self, Event, EventCounts};
 use crate::platform::{Atomic, ConstZero, Platform};

@@ -33,6 +33,7 @@
 
 pub(super) mod crowd;
 pub(super) mod regions;
+pub(super) mod state;
 pub(super) mod striping;
 
 use alloc::boxed::Box;
@@ -265,7 +266,9 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     pub(super) fn close_stripe(&self, q: &mut Queue<P>, number: usize) -> Word {
-        q.count_miss();
+        if let Some(striping) = &mut q.striping {
+            striping.count_miss();
+        }
         let stripe = &self.stripes()[number];
         match &mut q.ranges.regions {
             Some(regions) if !regions.is_closed(number) => {

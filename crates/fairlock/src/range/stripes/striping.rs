@@ -8,14 +8,14 @@
 //! late. Who still holds a slot when the next time begins keeps its stripe closed until it
 //! has left.
 //!
-//! Striping ends when it is of no use: every so many ranges that met a closed stripe, or
-//! closed one, there must have been several times as many that met an open one.
+//! Striping ends when it is of no use any more: see `state`.
 
 use alloc::boxed::Box;
 use core::cell::OnceCell;
 use core::sync::atomic::Ordering;
 
 use super::regions::Regions;
+use super::state::{Made, Striping};
 use super::{MOST_STRIPES, STRIPE_SLOTS, Stripe, Stripes};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
@@ -29,12 +29,6 @@ use crate::wait::Kind;
 /// follows it there, and closes two. Were they few, that would go on until nobody is
 /// left in a stripe.
 const STRIPES_A_CPU: usize = 6;
-/// So many times as many ranges have to be had by stripes as are not.
-const USES: u64 = 4;
-/// Ranges that are not, for each stripe, before that is looked at: the look costs a
-/// transfer of each line.
-const MISSES: u64 = 8;
-
 /// How long those who find no slot wait for the lock to be striped.
 const CROWD_NS: u64 = 20_000;
 /// Within that a thread that has taken a slot says what for, if it has a CPU.
@@ -62,26 +56,6 @@ impl<P: Platform> Striped<P> {
     {
         Self { shift: ConstZero::ZERO, stripes: OnceCell::new(), made: ConstZero::ZERO }
     }
-}
-
-/// What has become of the stripes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::range) enum Made {
-    No,
-    /// They are made, or just being made, and are open for regions of that shift.
-    For(u32),
-    /// They have been in use, and are closed when they are not.
-    Used,
-}
-
-/// What goes on for as long as the lock is striped.
-pub(in crate::range) struct Striping {
-    /// When it began.
-    pub(in crate::range) since: u64,
-    /// Ranges that met a closed stripe or closed one, since the last look.
-    misses: u64,
-    /// Ranges that were had by stripes, as of the last look.
-    uses: u64,
 }
 
 impl<P: Platform> RangeRwLock<P> {
@@ -181,7 +155,7 @@ impl<P: Platform> RangeRwLock<P> {
                 q.ranges.keep_closed(slot / STRIPE_SLOTS);
             }
         }
-        q.striping = Some(Box::new(Striping { since: P::now(), misses: 0, uses }));
+        q.striping = Some(Box::new(Striping::begin(P::now(), uses)));
         for slot in word.rivals(Kind::Writer) {
             self.migrate(q, slot, word, Span::FULL);
         }
@@ -215,12 +189,8 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// Ends striping if too few had a range by it, every so often.
     pub(in crate::range) fn judge_stripes(&self, q: &mut Queue<P>) {
-        let most = MISSES * self.stripes().len() as u64;
-        let Some(striping) = q.striping.as_mut().filter(|s| s.misses >= most) else { return };
-        let uses = self.uses();
-        let is_useful = uses.wrapping_sub(striping.uses) >= USES * striping.misses;
-        (striping.uses, striping.misses) = (uses, 0);
-        if !is_useful {
+        let Some(striping) = &mut q.striping else { return };
+        if striping.is_due(self.stripes().len()) && !striping.is_useful(self.uses()) {
             let lasted_ns = P::now().saturating_sub(striping.since);
             q.crowd.get_or_insert_default().count_end(lasted_ns);
             self.end_stripes(q);
@@ -231,14 +201,5 @@ impl<P: Platform> RangeRwLock<P> {
     pub(in crate::range) fn uses(&self) -> u64 {
         let uses = |stripe: &Stripe<P>| stripe.uses.load(Ordering::Relaxed);
         self.stripes().iter().map(uses).fold(0, u64::wrapping_add)
-    }
-}
-
-impl<P: Platform> Queue<P> {
-    /// A range goes to the tree that might have been had by a stripe.
-    pub(in crate::range) fn count_miss(&mut self) {
-        if let Some(striping) = &mut self.striping {
-            striping.misses += 1;
-        }
     }
 }

@@ -16,8 +16,8 @@ use crate::range::slots::word::{Flags, SLOTS, Word};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::stripes::crowd::Crowd;
-use crate::range::stripes::striping::{Made, Striping};
-use crate::range::wait::patient::NOBODY;
+use crate::range::stripes::state::{Made, Striping};
+use crate::range::wait::shown::NOBODY;
 use crate::range::wait::waiter::{self, PatientList, RangeWaiter};
 use crate::wait::{Thread, WakeList};
 
@@ -68,7 +68,7 @@ pub(in crate::range) struct Queue<P: Platform> {
     pub(in crate::range) crowd: Option<Box<Crowd>>,
     /// What the lock shows as the hull of the tree.
     hull: (u64, u64),
-    /// What the lock shows of those that may be overtaken: see `patient`.
+    /// What the lock shows of those that may be overtaken: see `shown`.
     pub(in crate::range) shows_patient: u32,
     /// The extent of what has left the tree, or is less in the way there, since the last
     /// look for those that this lets go on.

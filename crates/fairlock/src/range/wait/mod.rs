@@ -20,6 +20,7 @@
 //! recursive read, which is queued ahead of all others.
 
 pub(super) mod patient;
+pub(super) mod shown;
 pub(super) mod waiter;
 
 use core::sync::atomic::Ordering;

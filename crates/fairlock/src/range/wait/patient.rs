@@ -16,14 +16,7 @@
 //! So a range in use pays for a wake-up each time one of them gets its range, and for a
 //! look of one of them now and then, and one that is out of use for a wake-up.
 //!
-//! `Shown::patient` shows how things stand:
-//!
-//! | shown | meaning | set by |
-//! |---|---|---|
-//! | `NOBODY` | nobody may be overtaken | a holder of the tree lock |
-//! | `ASLEEP` | all that may be are asleep, or about to be: who leaves a range wakes | a holder of the tree lock |
-//! | `AWAKE` | some are awake | a holder of the tree lock |
-//! | more, to `BUSY` | the same, and so many ranges were left since the last look | whoever leaves a range, one more |
+//! How things stand is shown to whoever leaves a range: see `shown`.
 //!
 //! Most of those who leave a range need not even look there. Who sleeps does so for one
 //! that is in its way, whoever that is: a range in the tree, a slot, or one in a stripe.
@@ -42,22 +35,17 @@
 
 use core::sync::atomic::Ordering;
 
+use super::shown::{ASLEEP, AWAKE, BUSY, NOBODY};
 use super::waiter::RangeWaiter;
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, Platform};
 use crate::range::RangeRwLock;
 use crate::range::slots::word::{Flags, Packed, SLOTS};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::tree::queue::{NOTHING, Queue};
 use crate::wait::WakeList;
-
-pub(in crate::range) const NOBODY: u32 = 0;
-pub(in crate::range) const ASLEEP: u32 = 1;
-pub(in crate::range) const AWAKE: u32 = 2;
-/// Ranges that were left since the last look are counted so far.
-pub(in crate::range) const BUSY: u32 = AWAKE + 8;
 
 /// Ranges are in use if one is left so often: more often than it is worth to look, or to
 /// wake a thread.
@@ -106,37 +94,6 @@ pub(in crate::range) enum Rest {
     Until(Option<u64>),
     /// Its time is over: it is queued instead.
     Queued,
-}
-
-/// What those that may be overtaken show to whoever leaves a range.
-pub(in crate::range) struct Shown<P: Platform> {
-    /// When one of them last looked.
-    looked: P::AtomicU64,
-    /// How things stand with them,
-    pub(in crate::range) patient: P::AtomicU32,
-    /// and which slots they sleep for: whoever leaves a slot looks here, so it is not in
-    /// the word, which would never be what they guess.
-    watched: P::AtomicU32,
-}
-
-impl<P: Platform> Shown<P> {
-    pub(in crate::range) fn new() -> Self {
-        let zero = || P::AtomicU32::new(0);
-        Self { looked: P::AtomicU64::new(0), patient: zero(), watched: zero() }
-    }
-
-    pub(in crate::range) const fn new_const() -> Self
-    where
-        P::AtomicU32: ConstZero,
-        P::AtomicU64: ConstZero,
-    {
-        Self { looked: ConstZero::ZERO, patient: ConstZero::ZERO, watched: ConstZero::ZERO }
-    }
-
-    /// Whether threads wait that may be overtaken.
-    pub(in crate::range) fn has_patient(&self) -> bool {
-        self.patient.load(Ordering::Relaxed) != NOBODY
-    }
 }
 
 impl<P: Platform> RangeRwLock<P> {
