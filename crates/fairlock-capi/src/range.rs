@@ -1,154 +1,86 @@
 //! Ranges that are held, in nodes that the C program provides.
 
-use std::mem::offset_of;
 use std::ops::RangeInclusive;
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use fairlock::range::RangeError;
-use fairlock::{RangeReadGuard, RangeRwLock, RangeWriteGuard};
+use fairlock::{CancelToken, RangeRwLock};
 use libc::{c_int, timespec};
 
+use self::node::{Guard, Held, Node, ReadGuard, WriteGuard};
 use crate::cancel::fairlock_cancel_t;
 use crate::deadline::Deadline;
 use crate::errno::{Errno, not_held_unless, status};
 use crate::home;
 use crate::range_lock::fairlock_range_lock_t;
 
-/// A range that is held, or nothing: FAIRLOCK_RANGE_INIT, {0}, zero bytes. The program
-/// provides one for each range that it locks, for instance on the stack, and keeps it until
-/// the range is unlocked. It may be handed to another thread, and be moved: copied, if only
-/// one of the copies is used from then on.
-#[repr(C)]
-pub struct fairlock_range_t {
-    state: u32,
-    reserved: u32,
-    memory: [u64; 11],
-}
+mod node;
 
-/// Nothing is held.
-const FREE: u32 = 0;
-/// There is a guard for reading.
-const READS: u32 = 0x5245_4144;
-/// There is a guard for writing.
-const WRITES: u32 = 0x5752_4954;
-
-/// What a node can hold. Its lifetime is that of the lock, which the program keeps (and a
-/// lock with ranges is not destroyed).
-trait Guard {
-    const STATE: u32;
-}
-
-type ReadGuard = RangeReadGuard<'static>;
-type WriteGuard = RangeWriteGuard<'static>;
-
-impl Guard for ReadGuard {
-    const STATE: u32 = READS;
-}
-
-impl Guard for WriteGuard {
-    const STATE: u32 = WRITES;
-}
-
-/// A node's state and its guard, if there is one.
-struct Node<'a> {
-    /// Relaxed throughout: it belongs to the thread that uses the node. Atomic, as a
-    /// mistaken second thread may look.
-    state: &'a AtomicU32,
-    memory: *mut u64,
-}
-
-/// The guard in a node: each as it is, as one enum of both would be copied here and there,
-/// by wider loads than it was stored with, which costs more than the lock.
-enum Held<'a> {
-    Read(&'a mut ReadGuard),
-    Write(&'a mut WriteGuard),
-}
-
-impl Node<'_> {
-    /// # Safety
-    /// As for [`home::get`].
-    #[inline(always)]
-    unsafe fn new(node: *mut fairlock_range_t) -> Result<Self, Errno> {
-        if node.is_null() || !node.is_aligned() {
-            return Err(Errno::INVALID);
-        }
-        // SAFETY: the caller's promise: there is a node, and aligned as was seen. Its state
-        // is used only by this.
-        let state = unsafe { AtomicU32::from_ptr(&raw mut (*node).state) };
-        // SAFETY: as above.
-        Ok(Self { state, memory: unsafe { (&raw mut (*node).memory).cast() } })
-    }
-
-    #[inline(always)]
-    fn is_free(&self) -> Result<(), Errno> {
-        if self.state.load(Ordering::Relaxed) == FREE { Ok(()) } else { Err(Errno::INVALID) }
-    }
-
-    /// Puts into the free node what `take` takes.
-    #[inline(always)]
-    fn fill<G: Guard>(&self, take: impl FnOnce() -> Result<G, Errno>) -> Result<(), Errno> {
-        self.is_free()?;
-        let guard = take()?;
-        // SAFETY: nothing is in the node as long as it is free.
-        unsafe { self.place::<G>().write(guard) };
-        self.state.store(G::STATE, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// The guard in the node, to look at or to change.
-    #[inline(always)]
-    fn held(&mut self) -> Result<Held<'_>, Errno> {
-        // SAFETY: the state says which it is; it belongs to the thread that uses the node.
-        unsafe {
-            match self.state.load(Ordering::Relaxed) {
-                READS => Ok(Held::Read(&mut *self.place())),
-                WRITES => Ok(Held::Write(&mut *self.place())),
-                FREE => Err(Errno::NOT_HELD),
-                _ => Err(Errno::INVALID),
-            }
-        }
-    }
-
-    /// Takes the guard out.
-    ///
-    /// # Safety
-    /// There is one of this kind.
-    #[inline(always)]
-    unsafe fn empty<G: Guard>(&self) -> G {
-        self.state.store(FREE, Ordering::Relaxed);
-        // SAFETY: the caller's promise, and now nobody else takes it.
-        unsafe { self.place::<G>().read() }
-    }
-
-    #[inline(always)]
-    fn place<G: Guard>(&self) -> *mut G {
-        const {
-            let before = offset_of!(fairlock_range_t, memory);
-            assert!(
-                before + size_of::<G>() <= size_of::<fairlock_range_t>(),
-                "the C struct is too small"
-            );
-            assert!(align_of::<G>() <= align_of::<u64>());
-        }
-        self.memory.cast()
-    }
-}
+pub use self::node::fairlock_range_t;
 
 /// Locks `start..=last` as `take` does.
 ///
 /// # Safety
 /// The pointers are null, or to a lock and a node, as the header asks.
 #[inline(always)]
-unsafe fn lock_with<G: Guard>(
+unsafe fn lock_with<G: Guard, E: Into<Errno>>(
     lock: *mut fairlock_range_lock_t,
     node: *mut fairlock_range_t,
     (start, last): (u64, u64),
-    take: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, Errno>,
+    take: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, E>,
 ) -> c_int {
     // SAFETY: the caller's promise; the lock lives longer than what the node holds.
     let both = unsafe { home::get(lock).and_then(|lock| Ok((lock, Node::new(node)?))) };
-    status(both.and_then(|(lock, node)| node.fill(|| take(lock, start..=last))))
+    status(both.and_then(|(lock, node)| node.fill(|| take(lock, start..=last).map_err(E::into))))
+}
+
+/// Locks `start..=last` as `attempt` does, or else as `wait` does for as long as is left.
+///
+/// # Safety
+/// As for [`lock_with`]; the time is null or one.
+#[inline(always)]
+unsafe fn lock_until<G: Guard>(
+    lock: *mut fairlock_range_lock_t,
+    node: *mut fairlock_range_t,
+    span: (u64, u64),
+    (clock, deadline): (c_int, *const timespec),
+    attempt: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, RangeError>,
+    wait: impl Fn(&'static RangeRwLock, RangeInclusive<u64>, Duration) -> Result<G, RangeError>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        lock_with(lock, node, span, |lock, span| {
+            let deadline = Deadline::new(clock, deadline)?;
+            match attempt(lock, span.clone()) {
+                Err(RangeError::Busy) => deadline.wait(|left| wait(lock, span.clone(), left)),
+                done => Ok(done?),
+            }
+        })
+    }
+}
+
+/// Locks `start..=last` as `take` does with the token.
+///
+/// # Safety
+/// As for [`lock_with`]; the token is null or one.
+#[inline(always)]
+unsafe fn lock_cancellable<G: Guard>(
+    lock: *mut fairlock_range_lock_t,
+    node: *mut fairlock_range_t,
+    span: (u64, u64),
+    token: *mut fairlock_cancel_t,
+    take: impl FnOnce(
+        &'static RangeRwLock,
+        RangeInclusive<u64>,
+        &'static CancelToken,
+    ) -> Result<G, RangeError>,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        lock_with(lock, node, span, |lock, span| -> Result<G, Errno> {
+            Ok(take(lock, span, home::get(token)?)?)
+        })
+    }
 }
 
 // ---- read ----
@@ -165,7 +97,7 @@ pub unsafe extern "C" fn fairlock_range_read(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.read(span)?)) }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::read) }
 }
 
 /// Locks all of `start` to `last` for reading if that needs no waiting. May also fail when
@@ -183,7 +115,7 @@ pub unsafe extern "C" fn fairlock_range_try_read(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.try_read(span)?)) }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::try_read) }
 }
 
 /// Locks all of `start` to `last` for reading; gives up at `deadline`, a time on `clock`.
@@ -204,13 +136,14 @@ pub unsafe extern "C" fn fairlock_range_read_until(
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a time.
     unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            let deadline = Deadline::new(clock, deadline)?;
-            match lock.try_read(span.clone()) {
-                Err(RangeError::Busy) => deadline.wait(|left| lock.read_for(span.clone(), left)),
-                done => Ok(done?),
-            }
-        })
+        lock_until(
+            lock,
+            range,
+            (start, last),
+            (clock, deadline),
+            RangeRwLock::try_read,
+            RangeRwLock::read_for,
+        )
     }
 }
 
@@ -229,9 +162,7 @@ pub unsafe extern "C" fn fairlock_range_read_interruptible(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| Ok(lock.read_interruptible(span)?))
-    }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::read_interruptible) }
 }
 
 /// Locks all of `start` to `last` for reading; gives up when `token` is cancelled. A range
@@ -251,11 +182,7 @@ pub unsafe extern "C" fn fairlock_range_read_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            Ok(lock.read_cancellable(span, home::get(token)?)?)
-        })
-    }
+    unsafe { lock_cancellable(lock, range, (start, last), token, RangeRwLock::read_cancellable) }
 }
 
 /// Locks all of `start` to `last` for reading, past those that wait for it if no writer
@@ -272,7 +199,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.read_recursive(span)?)) }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::read_recursive) }
 }
 
 /// As fairlock_range_read_recursive, without waiting.
@@ -289,9 +216,7 @@ pub unsafe extern "C" fn fairlock_range_try_read_recursive(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| Ok(lock.try_read_recursive(span)?))
-    }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::try_read_recursive) }
 }
 
 /// As fairlock_range_read_recursive; gives up at `deadline`, a time on `clock`.
@@ -312,15 +237,14 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_until(
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a time.
     unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            let deadline = Deadline::new(clock, deadline)?;
-            match lock.try_read_recursive(span.clone()) {
-                Err(RangeError::Busy) => {
-                    deadline.wait(|left| lock.read_recursive_for(span.clone(), left))
-                }
-                done => Ok(done?),
-            }
-        })
+        lock_until(
+            lock,
+            range,
+            (start, last),
+            (clock, deadline),
+            RangeRwLock::try_read_recursive,
+            RangeRwLock::read_recursive_for,
+        )
     }
 }
 
@@ -339,11 +263,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_interruptible(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            Ok(lock.read_recursive_interruptible(span)?)
-        })
-    }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::read_recursive_interruptible) }
 }
 
 /// As fairlock_range_read_recursive; gives up when `token` is cancelled. A range that is
@@ -364,9 +284,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_cancellable(
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
     unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            Ok(lock.read_recursive_cancellable(span, home::get(token)?)?)
-        })
+        lock_cancellable(lock, range, (start, last), token, RangeRwLock::read_recursive_cancellable)
     }
 }
 
@@ -384,7 +302,7 @@ pub unsafe extern "C" fn fairlock_range_write(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.write(span)?)) }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::write) }
 }
 
 /// Locks all of `start` to `last` for writing if that needs no waiting. May also fail when
@@ -402,7 +320,7 @@ pub unsafe extern "C" fn fairlock_range_try_write(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), |lock, span| Ok(lock.try_write(span)?)) }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::try_write) }
 }
 
 /// Locks all of `start` to `last` for writing; gives up at `deadline`, a time on `clock`.
@@ -423,13 +341,14 @@ pub unsafe extern "C" fn fairlock_range_write_until(
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a time.
     unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            let deadline = Deadline::new(clock, deadline)?;
-            match lock.try_write(span.clone()) {
-                Err(RangeError::Busy) => deadline.wait(|left| lock.write_for(span.clone(), left)),
-                done => Ok(done?),
-            }
-        })
+        lock_until(
+            lock,
+            range,
+            (start, last),
+            (clock, deadline),
+            RangeRwLock::try_write,
+            RangeRwLock::write_for,
+        )
     }
 }
 
@@ -448,9 +367,7 @@ pub unsafe extern "C" fn fairlock_range_write_interruptible(
     last: u64,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a node.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| Ok(lock.write_interruptible(span)?))
-    }
+    unsafe { lock_with(lock, range, (start, last), RangeRwLock::write_interruptible) }
 }
 
 /// Locks all of `start` to `last` for writing; gives up when `token` is cancelled. A range
@@ -470,11 +387,7 @@ pub unsafe extern "C" fn fairlock_range_write_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
-    unsafe {
-        lock_with(lock, range, (start, last), |lock, span| {
-            Ok(lock.write_cancellable(span, home::get(token)?)?)
-        })
-    }
+    unsafe { lock_cancellable(lock, range, (start, last), token, RangeRwLock::write_cancellable) }
 }
 
 // ---- what is held ----
@@ -487,18 +400,7 @@ pub unsafe extern "C" fn fairlock_range_write_cancellable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_range_unlock(range: *mut fairlock_range_t) -> c_int {
     // SAFETY: the caller provides a node.
-    status(unsafe { Node::new(range) }.and_then(|mut node| {
-        let state = node.state;
-        // SAFETY: the guard is there, and is not used after this.
-        unsafe {
-            match node.held()? {
-                Held::Read(guard) => ptr::drop_in_place(guard),
-                Held::Write(guard) => ptr::drop_in_place(guard),
-            }
-        }
-        state.store(FREE, Ordering::Relaxed);
-        Ok(())
-    }))
+    status(unsafe { Node::new(range) }.and_then(|mut node| node.release()))
 }
 
 /// Turns a range that is held for writing into one that is held for reading, with no gap in

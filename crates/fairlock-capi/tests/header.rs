@@ -95,6 +95,7 @@ fn the_committed_header_is_generated_from_the_sources() {
         "cond",
         "sem",
         "range_lock",
+        "range/node",
         "range",
         "cancel",
         "events",
