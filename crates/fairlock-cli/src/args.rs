@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::compare::{Check, CompareFlags};
+use crate::compare::CompareFlags;
 use crate::doctor::DoctorFlags;
+use crate::flags::Flags;
 use crate::preload::{self, RunFlags, TopFlags};
 use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
@@ -138,99 +139,4 @@ impl Document {
             Self::Profile => preload::document::SCHEMA_FILE,
         }
     }
-}
-
-/// Which cells of the workloads that take locks as programs do.
-#[derive(Args, Clone, Default)]
-pub struct ProgramFlags {
-    /// As what locks are used (think, spread, idle: rwlock,mutex,range)
-    #[arg(long, value_name = "FORM", value_delimiter = ',', value_parser = names::form(),
-          hide_possible_values = true)]
-    pub form: Vec<String>,
-    /// Work outside in relation to that inside (think: 0,1,10,100,1000)
-    #[arg(long, value_name = "X", value_delimiter = ',')]
-    pub outside: Vec<u32>,
-    /// Locks of which each operation is on one (spread: 1,16,64,1000)
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub among: Vec<usize>,
-    /// What the holder does after its section (idle: away,back)
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = names::holder(),
-          hide_possible_values = true)]
-    pub holder: Vec<String>,
-}
-
-/// How to run workloads.
-#[derive(Args, Clone, Default)]
-pub struct Flags {
-    /// Locks to run, separated by commas (see `fairlock locks`), or ours by its parameters:
-    /// tenure:handoff_after=1ms,budget=20 (see `sim`); default: all
-    #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::lock(),
-          hide_possible_values = true)]
-    pub locks: Vec<String>,
-    /// Thread counts (handoff: 60; reader-spin: 2,4,8,16,32,64,96; read-mostly: 8;
-    /// range: 1,2,4,8,16; think: 2,8,32,96;
-    /// spread: 4,8,32)
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub threads: Vec<usize>,
-    /// Threads in relation to CPUs (batch: 0.5,1,1.5,2,4,8,16)
-    #[arg(long, value_name = "X", value_delimiter = ',')]
-    pub overcommit: Vec<f64>,
-    /// Pauses in the critical section (reader-spin: 1,20,100; read-mostly: 20;
-    /// batch: 50)
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub cs_load: Vec<u32>,
-    /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write,
-    /// mutex, tiny, chunks; of range: full_write, full_read, full_mixed, array, wide,
-    /// read, write, file; of condvar: ping_pong, one_to_many, queue, timed_queue,
-    /// notify_all, untimed, half_time_out
-    #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case(),
-          hide_possible_values = true)]
-    pub case: Vec<String>,
-    /// Which part of the array (range: full,disjoint,random)
-    #[arg(long, value_name = "SHAPE", value_delimiter = ',', value_parser = names::shape(),
-          hide_possible_values = true)]
-    pub shape: Vec<String>,
-    /// Reads in a hundred operations of each thread (range, array: 0,60,100; think:
-    /// 0,50,90,99; spread: 0,90; idle, of the one that waits: 0,100)
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub reads: Vec<u8>,
-    /// Length of the section in nanoseconds (range: array 100,1000,10000, others 1000;
-    /// think: 10,1000; spread: 50; idle: 30000 to 10000000)
-    #[arg(long, value_name = "NS", value_delimiter = ',')]
-    pub section: Vec<u32>,
-    /// Ranges held meanwhile (range, read and write: 0,16,256,4096,50000)
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub held: Vec<usize>,
-    #[command(flatten)]
-    pub program: ProgramFlags,
-    /// Length of one measurement in seconds
-    #[arg(long, value_name = "S")]
-    pub secs: Option<f64>,
-    /// Measurements of each lock and configuration; their median is shown
-    #[arg(long, value_name = "N")]
-    pub runs: Option<u32>,
-    /// Seed of the order in which they are made, and of what is random in them
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Beside so many busy loops a CPU, in threads of their own
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub background: usize,
-    /// A first impression: measurements of 0.2 s, one of each
-    #[arg(long)]
-    pub quick: bool,
-    /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Also say what changed since this earlier result of the same command
-    #[arg(long, value_name = "FILE")]
-    pub baseline: Option<PathBuf>,
-    #[command(flatten)]
-    pub check: Check,
-    /// Folder for the files of direct-io and range, on the disk to be measured
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
-    /// Seconds a child may take beyond its window before it is killed
-    #[arg(long, value_name = "S", default_value_t = 20, hide = true,
-          value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub patience: u64,
 }

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use crate::args::Flags;
 use crate::cell::Workload;
 use crate::direct_file::DirectFile;
 use crate::error::{Error, FAILED, INTERRUPTED};
+use crate::flags::Flags;
 use crate::json::{Document, SCHEMA, Target, VERSION};
 use crate::machine::Machine;
 use crate::output::complain;

@@ -9,6 +9,7 @@ mod bench;
 mod compare;
 mod completions;
 mod doctor;
+mod flags;
 mod json;
 mod layout;
 mod machine;

@@ -7,11 +7,9 @@ use clap::{Arg, Command, Error};
 use fairlock_sim::Machine;
 use fairlock_sim::tester::Lock;
 
-use crate::cell::{Case, Form, Workload};
+use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::locks::registry;
 use crate::sim;
-use crate::workload::idle::Holder;
-use crate::workload::range::Shape;
 
 /// Takes any word, and knows those that make sense. What is wrong with another one is said
 /// later, where it is known what was meant.

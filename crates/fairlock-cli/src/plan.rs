@@ -6,14 +6,16 @@ use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::args::Flags;
-use crate::cell::{Case, Cell, Form, Kind, Workload};
+use crate::cell::scenario::Scenario;
+use crate::cell::{Case, Cell, Form, Kind, Setup, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
+use crate::flags::Flags;
+use crate::locks::custom;
+use crate::locks::entry::LockEntry;
 use crate::locks::registry;
-use crate::locks::{LockEntry, custom};
-use crate::workload::scenario::{Scenario, file};
-use crate::workload::setup::{Chosen, Configuration, Setup};
+use crate::workload::scenario::file;
+use crate::workload::setup::{Chosen, Configuration};
 use crate::workload::{
     batch, condvar, direct_io, handoff, idle, program, range, read_mostly, reader_spin, scenario,
     spread, think, uncontended,

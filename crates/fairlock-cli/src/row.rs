@@ -5,12 +5,11 @@ pub mod runs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{Case, Cell, CellReport, Side, SideReport, Times, Workload};
+use crate::cell::{Case, Cell, CellReport, Setup, Side, SideReport, Times, Workload};
 use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::runner::Measured;
 use crate::stats::{jain, median};
-use crate::workload::setup::Setup;
 pub use relation::{relate, whole};
 use runs::ByRun;
 

@@ -131,12 +131,12 @@ fn balance(rows: &[Row]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Setup;
+    use crate::cell::Shape;
     use crate::cell::{Cell, CellReport, SideReport};
     use crate::disturbance::Disturbance;
     use crate::row::rows;
     use crate::runner::Measured;
-    use crate::workload::range::Shape;
-    use crate::workload::setup::Setup;
 
     fn measured(lock: &str, section_ns: u32, ops: [u64; 2]) -> Measured {
         let setup = Setup {

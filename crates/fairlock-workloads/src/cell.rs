@@ -1,6 +1,9 @@
 //! One cell: a lock in one configuration, run once in a child process.
 //! A [`Cell`] goes to the child as JSON, a [`CellReport`] comes back.
 
+pub mod scenario;
+mod setup;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -8,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::stats;
-use crate::workload::range;
-use crate::workload::scenario::Scenario;
-use crate::workload::setup::Setup;
+use scenario::Scenario;
+
+pub use setup::{Holder, Setup, Shape};
 
 /// A workload of `fairlock bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,7 +81,14 @@ impl Workload {
     /// What this case of the workload, so set up, needs of a lock.
     pub fn kind(self, case: Case, setup: &Setup) -> Kind {
         match (self, case) {
-            (Self::Range, _) => range::kind(case, setup),
+            (Self::Range, _) => {
+                let shared = match case {
+                    Case::Write | Case::FullWrite => false,
+                    Case::Array => setup.reads_percent != Some(0),
+                    _ => true,
+                };
+                Kind::Range { shared, held: setup.held.unwrap_or(0) }
+            }
             (Self::Think | Self::Spread | Self::Idle | Self::Scenario, _) => {
                 setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup))
             }

@@ -1,12 +1,10 @@
 //! What the command line gives: numbers that make sense, and names that there are.
 
-use crate::args::{Flags, ProgramFlags};
-use crate::cell::{Case, Form, Workload};
+use crate::cell::scenario::Scenario;
+use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::error::{Error, unknown};
+use crate::flags::{Flags, ProgramFlags};
 use crate::machine;
-use crate::workload::idle::Holder;
-use crate::workload::range::Shape;
-use crate::workload::scenario::Scenario;
 use crate::workload::think;
 
 /// More threads than any of this makes sense for.

@@ -177,7 +177,7 @@ fn whole_number(value: f64) -> String {
 }
 
 fn shape(value: f64) -> String {
-    let shapes = crate::workload::range::Shape::ALL;
+    let shapes = crate::cell::Shape::ALL;
     let shape = shapes.into_iter().find(|shape| f64::from(*shape as u8) == value);
     shape.map_or_else(String::new, |shape| shape.name().to_owned())
 }

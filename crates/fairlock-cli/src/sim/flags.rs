@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::shard::Shard;
-use crate::args::ProgramFlags;
+use crate::flags::ProgramFlags;
 use crate::locks::custom::Sweep;
 use crate::names;
 

@@ -3,12 +3,11 @@
 use fairlock_sim::{Machine, machine::Guests};
 
 use super::flags::SimFlags;
-use crate::cell::{Case, Form, Workload};
+use crate::cell::scenario::Scenario;
+use crate::cell::{Case, Form, Setup, Shape, Workload};
 use crate::error::Error;
 use crate::plan::{once, or_default, parse_forms, parse_holders};
-use crate::workload::range::Shape;
-use crate::workload::scenario::Scenario;
-use crate::workload::setup::{self, Chosen, Setup};
+use crate::workload::setup::{self, Chosen};
 use crate::workload::{batch, direct_io, handoff, idle, program, reader_spin, spread, think};
 
 /// The machine of real runs.

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use super::shown::{LOCK, MACHINE, Shown, figure, less, minor, shared, table};
 use super::{or_dash, ratio, spread};
-use crate::cell::{Case, Form, Side, Workload};
+use crate::cell::{Case, Form, Holder, Side, Workload};
 use crate::layout::NOTHING;
 use crate::locks::is_peer;
 use crate::row::Row;
 use crate::units::{count, kops, percent, time};
-use crate::workload::idle::Holder;
 
 const FORM: Shown = shared("form", |row| or_dash(row.range.form, |form| form.name().to_owned()));
 const INSIDE: Shown =

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use super::entry::LockEntry;
 use super::range::{BenchRange, Range};
-use super::{BenchMutex, LockEntry, RwBench};
+use super::{BenchMutex, RwBench};
 use crate::error::Error;
 
 /// Whoever gets the lock first keeps all others from it for as long as its thread lives.

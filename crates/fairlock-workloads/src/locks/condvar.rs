@@ -4,10 +4,6 @@ use std::ops::DerefMut;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::LockEntry;
-use crate::workload::condvar;
-use crate::workload::testbed::Real;
-
 /// What the mutex guards: threads tell each other by it what to wait for.
 #[derive(Debug, Default)]
 pub struct Stage {
@@ -69,7 +65,7 @@ impl<M, C> Set<M, C> {
 /// Those with the interface of parking_lot.
 macro_rules! like_parking_lot {
     ($name:ident, $library:ident) => {
-        struct $name(Set<$library::Mutex<Stage>, $library::Condvar>);
+        pub struct $name(Set<$library::Mutex<Stage>, $library::Condvar>);
 
         impl BenchCondvar for $name {
             type Guard<'a> = $library::MutexGuard<'a, Stage>;
@@ -118,7 +114,7 @@ macro_rules! like_parking_lot {
 like_parking_lot!(Ours, fairlock);
 like_parking_lot!(ParkingLot, parking_lot);
 
-struct Std(Set<std::sync::Mutex<Stage>, std::sync::Condvar>);
+pub struct Std(Set<std::sync::Mutex<Stage>, std::sync::Condvar>);
 
 impl BenchCondvar for Std {
     type Guard<'a> = std::sync::MutexGuard<'a, Stage>;
@@ -157,25 +153,5 @@ impl BenchCondvar for Std {
 
     fn notify_all(&self, which: Which) {
         self.0.get(which).notify_all();
-    }
-}
-
-/// The condition variable of ours, std and parking_lot; pthread's is with its mutex.
-pub fn add(locks: &mut [LockEntry<Real>]) {
-    for lock in locks {
-        match lock.name {
-            "fairlock:adaptive" => lock.add_condvar::<Ours>(),
-            "std" => lock.add_condvar::<Std>(),
-            "parking_lot" => lock.add_condvar::<ParkingLot>(),
-            #[cfg(target_os = "linux")]
-            "pthread" => lock.add_condvar::<crate::peers::pthread::Monitor>(),
-            _ => {}
-        }
-    }
-}
-
-impl LockEntry<Real> {
-    fn add_condvar<C: BenchCondvar>(&mut self) {
-        self.condvar = Some((condvar::run::<C, Real>, C::TIMED));
     }
 }

@@ -9,8 +9,8 @@ use fairlock::platform::Platform;
 use fairlock::rwsem::RwSem;
 use fairlock::{Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
+use super::entry::{LockEntry, Runs};
 use super::fairlock::WithPolicy;
-use super::{LockEntry, Runs};
 use crate::error::{Error, unknown};
 
 /// The lock of that name, if it is one of these.

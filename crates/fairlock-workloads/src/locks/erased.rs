@@ -9,7 +9,7 @@ use std::cell::Cell;
 use super::range::{BenchRange, Range};
 use super::{BenchLock, BenchMutex};
 use crate::error::Error;
-use crate::workload::Padded;
+use crate::workload::team::Padded;
 
 /// A reader/writer lock.
 pub struct ErasedLock(Box<dyn AnyLock>);

@@ -11,7 +11,8 @@ use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock::{Mutex, Policy, PublishedPolicy, ReaderSpin, RwLock};
 
-use super::{BenchLock, BenchMutex, LockEntry, Runs, RwBench};
+use super::entry::{LockEntry, Runs};
+use super::{BenchLock, BenchMutex, RwBench};
 
 thread_local! {
     /// That of the locks which this thread makes.

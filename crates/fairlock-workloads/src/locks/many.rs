@@ -5,7 +5,7 @@
 use super::range::{BenchRange, Range};
 use super::{BenchLock, BenchMutex};
 use crate::error::Error;
-use crate::workload::Padded;
+use crate::workload::team::Padded;
 
 /// A reader/writer lock for each position; a range is one position.
 pub struct ManyLocks<L>(Box<[Padded<L>]>);

@@ -7,7 +7,8 @@ use std::ops::RangeInclusive;
 use fairlock::platform::{ConstZero, Platform};
 use fairlock::range::{RangePolicy, RangeRwLock};
 
-use super::{BenchLock, LockEntry, Runs};
+use super::BenchLock;
+use super::entry::{LockEntry, Runs};
 use crate::error::Error;
 
 /// A closed range of positions.

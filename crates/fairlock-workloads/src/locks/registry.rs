@@ -3,7 +3,8 @@
 use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, RwLock};
 
-use super::{LockEntry, broken, condvar, custom, fairlock, range};
+use super::entry::LockEntry;
+use super::{broken, condvar, custom, fairlock, range};
 use crate::error::{Error, nearest};
 use crate::workload::testbed::Real;
 use crate::{peers, reference};
@@ -29,8 +30,22 @@ pub fn all() -> Vec<LockEntry> {
     locks.extend(peers::fcntl::entries());
     #[cfg(feature = "native-peers")]
     locks.extend(peers::native::entries());
-    condvar::add(&mut locks);
+    add_condvars(&mut locks);
     locks
+}
+
+/// The condition variable of ours, std and parking_lot; pthread's is with its mutex.
+fn add_condvars(locks: &mut [LockEntry<Real>]) {
+    for lock in locks {
+        match lock.name {
+            "fairlock:adaptive" => lock.add_condvar::<condvar::Ours>(),
+            "std" => lock.add_condvar::<condvar::Std>(),
+            "parking_lot" => lock.add_condvar::<condvar::ParkingLot>(),
+            #[cfg(target_os = "linux")]
+            "pthread" => lock.add_condvar::<peers::pthread::Monitor>(),
+            _ => {}
+        }
+    }
 }
 
 /// The lock called `name`; an error that helps if there is none.

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 
 use crate::error::Error;
-use crate::locks::LockEntry;
+use crate::locks::entry::LockEntry;
 use crate::locks::range::{BenchRange, Range};
 
 /// `fcntl` with locks of an open file description: each thread opens the file for

@@ -20,7 +20,8 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::locks::{LockEntry, RwBench, WriteSide};
+use crate::locks::entry::LockEntry;
+use crate::locks::{RwBench, WriteSide};
 
 /// One type per lock, and the entries of all of them. `$symbol` is the lock's
 /// name in `native/`, `$entry` one of the functions below.

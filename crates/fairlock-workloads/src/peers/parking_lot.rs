@@ -1,7 +1,8 @@
 //! parking_lot, the newest release and the one before it: 0.13 dropped the
 //! eventual fairness (a fair unlock every half millisecond or so) of 0.12.
 
-use crate::locks::{BenchLock, BenchMutex, LockEntry};
+use crate::locks::entry::LockEntry;
+use crate::locks::{BenchLock, BenchMutex};
 
 /// parking_lot 0.13; `FAIR` releases with `unlock_fair`.
 struct ParkingLot13<const FAIR: bool>(parking_lot::RwLock<()>);

@@ -7,7 +7,8 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::locks::condvar::{BenchCondvar, Stage, Which};
-use crate::locks::{BenchMutex, LockEntry, RwBench};
+use crate::locks::entry::LockEntry;
+use crate::locks::{BenchMutex, RwBench};
 use crate::workload::team::Padded;
 
 // From glibc's <pthread.h>; the libc crate does not have them.

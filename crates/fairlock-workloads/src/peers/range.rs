@@ -6,7 +6,7 @@ use range_lock::VecRangeLock;
 use range_mutex::RangeMutex;
 
 use crate::error::Error;
-use crate::locks::LockEntry;
+use crate::locks::entry::LockEntry;
 use crate::locks::range::{BenchRange, Range};
 
 /// Everything, for those that take positions of a slice.

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
-use crate::locks::{BenchLock, BenchMutex, LockEntry};
+use crate::locks::entry::LockEntry;
+use crate::locks::{BenchLock, BenchMutex};
 
 impl BenchLock for RwLock<()> {
     fn create() -> Self {

@@ -14,7 +14,7 @@ mod ticket;
 use fairlock::platform::{Atomic, Platform};
 use fairlock::wait::Thread;
 
-use crate::locks::{LockEntry, Runs};
+use crate::locks::entry::{LockEntry, Runs};
 use mcs::Mcs;
 use queue_unfair::UnfairQueue;
 use rwsem_2017::Rwsem2017;

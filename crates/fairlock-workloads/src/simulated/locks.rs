@@ -7,10 +7,11 @@ use fairlock_sim::Sim;
 use super::testbed::Simulated;
 use crate::cell::{Cell, CellReport};
 use crate::error::{Error, nearest};
+use crate::locks::entry::{LockEntry, Runs};
 use crate::locks::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
 use crate::locks::fairlock::WithPolicy;
 use crate::locks::range::BenchRange;
-use crate::locks::{BenchLock, BenchMutex, LockEntry, Runs, custom, fairlock, range};
+use crate::locks::{BenchLock, BenchMutex, custom, fairlock, range};
 use crate::{reference, workload};
 
 impl Runs for Simulated {

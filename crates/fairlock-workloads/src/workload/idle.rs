@@ -6,14 +6,13 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use fairlock::platform::Atomic;
-use serde::{Deserialize, Serialize};
 
 use super::range::SLOTS;
-use super::setup::{Chosen, Configuration, Setup, or};
+use super::setup::{Chosen, Configuration, or};
 use super::tally::{Durations, Tally};
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
-use crate::cell::{Case, Cell, CellReport, Form, Side, SideReport};
+use crate::cell::{Case, Cell, CellReport, Form, Holder, Setup, Side, SideReport};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, Range, users};
 
@@ -34,28 +33,6 @@ const AWAY: Duration = Duration::from_millis(6);
 const BACK_NS: u64 = 20_000;
 /// How long the other one sleeps before it looks for the next section to wait for the end of.
 const REST: Duration = Duration::from_millis(3);
-
-/// What the holder does after its section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Holder {
-    /// It is gone for 6 ms.
-    Away,
-    /// It works for 20 us, and comes back for the next section.
-    Back,
-}
-
-impl Holder {
-    pub const ALL: [Self; 2] = [Self::Away, Self::Back];
-
-    /// The name on the command line and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Away => "away",
-            Self::Back => "back",
-        }
-    }
-}
 
 /// The configurations of each case, in all forms or those chosen.
 pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {

@@ -2,12 +2,12 @@
 //! read or a write, and where. The locks may be of any form.
 
 use super::random::Random;
-use super::range::{SLOTS, Shape};
-use super::setup::{Configuration, Setup};
+use super::range::{SLOTS, pick};
+use super::setup::Configuration;
 use super::tally::Both;
 use super::team::{Padded, Phase};
 use super::testbed::{Testbed, Wanted};
-use crate::cell::{Cell, CellReport, Side};
+use crate::cell::{Cell, CellReport, Setup, Shape, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, Range, users};
 
@@ -67,7 +67,7 @@ impl Operation {
     #[inline(always)]
     fn range(&self, cell: &Cell, index: usize, random: &mut Random) -> Range {
         match self.shape {
-            Some(shape) => shape.pick(self.positions, cell.threads, index, random),
+            Some(shape) => pick(shape, self.positions, cell.threads, index, random),
             None => {
                 let position = random.below(self.positions);
                 position..=position

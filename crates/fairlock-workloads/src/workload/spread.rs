@@ -3,8 +3,8 @@
 //! sleeper, or stands free while its waiters sleep, slows all of them down.
 
 use super::program::configuration;
-use super::setup::{Chosen, Configuration, Setup, or};
-use crate::cell::{Case, Form};
+use super::setup::{Chosen, Configuration, or};
+use crate::cell::{Case, Form, Setup};
 
 /// The section is CPU work.
 pub const CASES: [Case; 1] = [Case::Busy];

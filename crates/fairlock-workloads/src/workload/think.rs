@@ -3,9 +3,8 @@
 //! does something else first.
 
 use super::program::configuration;
-use super::range::Shape;
-use super::setup::{Chosen, Configuration, Setup, or};
-use crate::cell::{Case, Form};
+use super::setup::{Chosen, Configuration, or};
+use crate::cell::{Case, Form, Setup, Shape};
 
 /// The section is CPU work.
 pub const CASES: [Case; 1] = [Case::Busy];

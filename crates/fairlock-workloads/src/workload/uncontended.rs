@@ -78,9 +78,9 @@ fn report(window: Duration, batches: Vec<Vec<u64>>, ns_per_tick: f64) -> CellRep
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Setup;
     use crate::cell::Workload;
     use crate::disturbance::Disturbance;
-    use crate::workload::setup::Setup;
     use crate::workload::testbed::Real;
 
     #[test]

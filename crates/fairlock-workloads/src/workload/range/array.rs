@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::SLOTS;
+use super::{SLOTS, pick};
 use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range, users};
@@ -108,7 +108,7 @@ fn next(cell: &Cell, index: usize, random: &mut Random) -> (Range, bool) {
         }
         (Case::Array, Some(shape)) => {
             let reads = random.below(100) < u64::from(cell.range.reads_percent.unwrap_or(0));
-            (shape.pick(SLOTS, cell.threads, index, random), reads)
+            (pick(shape, SLOTS, cell.threads, index, random), reads)
         }
         _ => (EVERYTHING, is_reader(cell, index)),
     }

@@ -5,13 +5,11 @@ mod array;
 mod cost;
 mod file;
 
-use serde::{Deserialize, Serialize};
-
-use crate::cell::{Case, Cell, CellReport, Kind};
+use crate::cell::{Case, Cell, CellReport, Setup, Shape};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, EVERYTHING, Range};
 use crate::workload::random::Random;
-use crate::workload::setup::{Chosen, Configuration, Setup, or};
+use crate::workload::setup::{Chosen, Configuration, or};
 use crate::workload::testbed::Testbed;
 
 /// The full range, as the reader/writer lock it then is; then the others.
@@ -41,45 +39,20 @@ const READS: [u8; 3] = [0, 60, 100];
 /// Ranges that are held while one is taken and given back.
 const HELD: [usize; 5] = [0, 16, 256, 4_096, 50_000];
 
-/// Which part of the array an operation locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shape {
-    /// All of it.
-    Full,
-    /// The thread's own.
-    Disjoint,
-    /// From one slot to another, both at random.
-    Random,
-}
-
-impl Shape {
-    pub const ALL: [Self; 3] = [Self::Full, Self::Disjoint, Self::Random];
-
-    /// The name on the command line and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Disjoint => "disjoint",
-            Self::Random => "random",
+/// The range that a thread, one of so many, takes of `slots` next.
+#[inline(always)]
+pub fn pick(shape: Shape, slots: u64, threads: usize, index: usize, random: &mut Random) -> Range {
+    match shape {
+        Shape::Full => EVERYTHING,
+        Shape::Disjoint => {
+            // With more threads than slots some have to share one.
+            let each = (slots / threads as u64).max(1);
+            let start = index as u64 * each % slots;
+            start..=start + each - 1
         }
-    }
-
-    /// The range that a thread, one of so many, takes of `slots` next.
-    #[inline(always)]
-    pub fn pick(self, slots: u64, threads: usize, index: usize, random: &mut Random) -> Range {
-        match self {
-            Self::Full => EVERYTHING,
-            Self::Disjoint => {
-                // With more threads than slots some have to share one.
-                let each = (slots / threads as u64).max(1);
-                let start = index as u64 * each % slots;
-                start..=start + each - 1
-            }
-            Self::Random => {
-                let (a, b) = (random.below(slots), random.below(slots));
-                a.min(b)..=a.max(b)
-            }
+        Shape::Random => {
+            let (a, b) = (random.below(slots), random.below(slots));
+            a.min(b)..=a.max(b)
         }
     }
 }
@@ -135,16 +108,6 @@ pub fn configurations(case: Case, chosen: &Chosen<'_>) -> Vec<Configuration> {
         }
     }
     all
-}
-
-/// What a cell of this case needs of a lock.
-pub fn kind(case: Case, setup: &Setup) -> Kind {
-    let shared = match case {
-        Case::Write | Case::FullWrite => false,
-        Case::Array => setup.reads_percent != Some(0),
-        _ => true,
-    };
-    Kind::Range { shared, held: setup.held.unwrap_or(0) }
 }
 
 /// Runs one cell.

@@ -33,8 +33,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{ALWAYS, Group, Scenario, Step, Taken};
 use crate::cell::Form;
+use crate::cell::scenario::{ALWAYS, Group, Scenario, Step, Taken};
 use crate::error::{Error, unknown};
 
 /// What the name of such a file ends with.

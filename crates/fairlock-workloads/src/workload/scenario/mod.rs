@@ -5,106 +5,17 @@ pub mod file;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::random::Random;
-use super::setup::Setup;
 use super::tally::{Both, Durations, Tally};
 use super::team::{Padded, Phase};
 use super::testbed::{Testbed, Wanted};
-use crate::cell::{Case, Cell, CellReport, Form, GroupReport, Side, SideReport};
+use crate::cell::scenario::{ALWAYS, Group, Scenario, Step, Taken};
+use crate::cell::{Case, Cell, CellReport, GroupReport, Side, SideReport};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, Range, users};
 
 /// The section is what the file says.
 pub const CASES: [Case; 1] = [Case::Busy];
-
-/// Groups of threads, and the locks they share.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Scenario {
-    /// The name of the file, without what follows the dot.
-    pub name: String,
-    /// As what the locks are used.
-    pub form: Form,
-    /// All locks together.
-    pub locks: u64,
-    pub groups: Vec<Group>,
-}
-
-/// Threads that do the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Group {
-    pub name: String,
-    pub threads: usize,
-    /// When its first round begins.
-    pub start_ns: u64,
-    /// How often a round begins, on average; none: as soon as the one before is over.
-    pub every_ns: Option<u64>,
-    pub round: Vec<Step>,
-}
-
-/// A part of a round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// One of these locks is held meanwhile.
-    pub lock: Option<Taken>,
-    pub work_ns: u64,
-    /// After the work.
-    pub sleep_ns: u64,
-    /// After the sleep.
-    pub steps: Vec<Step>,
-    /// In a million rounds it is done in so many,
-    pub chance: u32,
-    /// and then so often.
-    pub times: u32,
-}
-
-/// Which lock a step takes, and how: one of `count`, as it is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
-    pub first: u64,
-    pub count: u64,
-    pub reads: bool,
-}
-
-/// What [`Step::chance`] is out of.
-pub const ALWAYS: u32 = 1_000_000;
-
-impl Scenario {
-    /// What its cells are set up with.
-    pub fn setup(&self) -> Setup {
-        Setup { form: Some(self.form), ..Setup::default() }
-    }
-
-    /// How many threads there are, how many of them read, and how many write.
-    pub fn threads(&self) -> (usize, usize, usize) {
-        let of = |does: fn(&Group) -> bool| {
-            self.groups.iter().filter(|group| does(group)).map(|group| group.threads).sum()
-        };
-        (
-            of(|_| true),
-            of(|group| takes(&group.round, true)),
-            of(|group| takes(&group.round, false)),
-        )
-    }
-
-    /// The group of a thread, by number.
-    fn group_of(&self, mut index: usize) -> usize {
-        let is_its = |group: &Group| {
-            let is_its = index < group.threads;
-            index = index.saturating_sub(group.threads);
-            is_its
-        };
-        self.groups.iter().position(is_its).expect("there are as many threads as in all groups")
-    }
-}
-
-/// Whether any of the steps reads, or writes.
-fn takes(steps: &[Step], reads: bool) -> bool {
-    steps
-        .iter()
-        .any(|step| step.lock.is_some_and(|lock| lock.reads == reads) || takes(&step.steps, reads))
-}
 
 /// What a thread works with.
 struct Place<'a, L: BenchRange, T: Testbed> {
@@ -293,9 +204,8 @@ fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64
         group.waits.push(waits);
         group.lengths.push(own.lengths);
         // Each side's threads are those that may be on it.
-        let round = &scenario.groups[number].round;
         for (side, reads, tally) in [(0, false, write), (1, true, read)] {
-            if takes(round, reads) {
+            if scenario.groups[number].takes(reads) {
                 let starved = is_starved(tally.ops, own.waited[side], window_ticks);
                 sides[side].starved += usize::from(starved);
                 sides[side].tallies.push(tally);
@@ -320,6 +230,7 @@ fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Form;
 
     /// What a thread did in a window of a second whose ticks are milliseconds.
     fn thread(writes: u64, waited: u64) -> Own {

@@ -1,0 +1,95 @@
+//! What a scenario is: groups of threads, and the locks they share.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Form, Setup};
+
+/// Groups of threads, and the locks they share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// The name of the file, without what follows the dot.
+    pub name: String,
+    /// As what the locks are used.
+    pub form: Form,
+    /// All locks together.
+    pub locks: u64,
+    pub groups: Vec<Group>,
+}
+
+/// Threads that do the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    pub name: String,
+    pub threads: usize,
+    /// When its first round begins.
+    pub start_ns: u64,
+    /// How often a round begins, on average; none: as soon as the one before is over.
+    pub every_ns: Option<u64>,
+    pub round: Vec<Step>,
+}
+
+/// A part of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// One of these locks is held meanwhile.
+    pub lock: Option<Taken>,
+    pub work_ns: u64,
+    /// After the work.
+    pub sleep_ns: u64,
+    /// After the sleep.
+    pub steps: Vec<Step>,
+    /// In a million rounds it is done in so many,
+    pub chance: u32,
+    /// and then so often.
+    pub times: u32,
+}
+
+/// Which lock a step takes, and how: one of `count`, as it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    pub first: u64,
+    pub count: u64,
+    pub reads: bool,
+}
+
+/// What [`Step::chance`] is out of.
+pub const ALWAYS: u32 = 1_000_000;
+
+impl Scenario {
+    /// What its cells are set up with.
+    pub fn setup(&self) -> Setup {
+        Setup { form: Some(self.form), ..Setup::default() }
+    }
+
+    /// How many threads there are, how many of them read, and how many write.
+    pub fn threads(&self) -> (usize, usize, usize) {
+        let of = |does: fn(&Group) -> bool| {
+            self.groups.iter().filter(|group| does(group)).map(|group| group.threads).sum()
+        };
+        (of(|_| true), of(|group| group.takes(true)), of(|group| group.takes(false)))
+    }
+
+    /// The group of a thread, by number.
+    pub fn group_of(&self, mut index: usize) -> usize {
+        let is_its = |group: &Group| {
+            let is_its = index < group.threads;
+            index = index.saturating_sub(group.threads);
+            is_its
+        };
+        self.groups.iter().position(is_its).expect("there are as many threads as in all groups")
+    }
+}
+
+impl Group {
+    /// Whether any of its threads reads, or writes.
+    pub fn takes(&self, reads: bool) -> bool {
+        takes(&self.round, reads)
+    }
+}
+
+/// Whether any of the steps reads, or writes.
+fn takes(steps: &[Step], reads: bool) -> bool {
+    steps
+        .iter()
+        .any(|step| step.lock.is_some_and(|lock| lock.reads == reads) || takes(&step.steps, reads))
+}

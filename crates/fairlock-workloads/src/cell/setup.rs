@@ -1,0 +1,88 @@
+//! What a workload with many configurations is set up with.
+
+use serde::{Deserialize, Serialize};
+
+use super::Form;
+
+/// What makes one cell of a workload another than the next; also the keys of its
+/// rows. What does not apply is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Setup {
+    /// As what the lock is used, where it could be several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<Form>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+    /// Reads in a hundred operations of each thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_percent: Option<u8>,
+    /// Length of the section in nanoseconds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section_ns: Option<u32>,
+    /// and of a reader's, if that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_ns: Option<u32>,
+    /// Ranges held meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<usize>,
+    /// Work outside, in relation to that inside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside: Option<u32>,
+    /// Locks, or positions, of which each operation is on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub among: Option<usize>,
+    /// Of the groups of a scenario.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_number: Option<u16>,
+    /// What a holder does after its section.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Holder>,
+}
+
+/// Which part of the array an operation locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// All of it.
+    Full,
+    /// The thread's own.
+    Disjoint,
+    /// From one slot to another, both at random.
+    Random,
+}
+
+impl Shape {
+    pub const ALL: [Self; 3] = [Self::Full, Self::Disjoint, Self::Random];
+
+    /// The name on the command line and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Disjoint => "disjoint",
+            Self::Random => "random",
+        }
+    }
+}
+
+/// What the holder does after its section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holder {
+    /// It is gone for 6 ms.
+    Away,
+    /// It works for 20 us, and comes back for the next section.
+    Back,
+}
+
+impl Holder {
+    pub const ALL: [Self; 2] = [Self::Away, Self::Back];
+
+    /// The name on the command line and in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Away => "away",
+            Self::Back => "back",
+        }
+    }
+}
