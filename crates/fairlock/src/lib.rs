@@ -1,62 +1,63 @@
-//! Locks for programs that have more threads than CPUs and cannot afford a
-//! starved one.
+//! Locks for programs that have more threads than CPUs, and in which no thread may wait for
+//! ever.
 //!
-//! A fast lock lets whoever runs take it, and then some threads never get it.
-//! A fair lock hands itself to the longest waiter, and then every acquisition
-//! costs a context switch. These locks do both: whose turn it is may take the
-//! lock again and again, but the turn ends after a bounded time, and then the
+//! A fast lock can be taken by any thread that happens to run; some threads then never get it.
+//! A fair lock is handed to the thread that has waited longest; every acquisition then costs a
+//! context switch. These locks do both. For a while one thread, or one side of a reader/writer
+//! lock, may take the lock again and again. That turn ends after a bounded time, and then the
 //! lock goes to those that wait.
 //!
 //! | lock | what it is | choose it when |
 //! |---|---|---|
-//! | [`RwLock<T>`](RwLock) | readers together or one writer alone; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | many read and some write, or waits must be bounded or ended |
-//! | [`Mutex<T>`](Mutex) | one holder; waits are bounded in the same way | everybody writes |
-//! | [`Condvar`] | the condition variable of `Mutex`; first come, first notified | threads wait for what others do |
-//! | [`ReentrantMutex<T>`](ReentrantMutex) | one thread, which may lock it again; gives shared access | functions that lock call each other |
-//! | [`Once`] | a function is called once; whoever asks meanwhile waits | something is set up on first use |
-//! | [`Semaphore`] | permits, taken one or many at a time; first come, first served; waits can be ended | so many at a time, and no more |
-//! | [`RangeRwLock`](range::RangeRwLock) | readers together or one writer alone, *at each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most users want different parts |
+//! | [`RwLock<T>`](RwLock) | many readers or one writer; blocked threads sleep; waits are bounded on both sides; deadlines, cancellation, downgrade | most threads read and some write, or waits must be bounded or ended |
+//! | [`Mutex<T>`](Mutex) | one holder; waits are bounded in the same way | every thread writes |
+//! | [`Condvar`] | the condition variable of `Mutex`; first come, first notified | threads wait for what other threads do |
+//! | [`ReentrantMutex<T>`](ReentrantMutex) | one thread holds it, and may lock it again; gives shared access | functions that lock it call each other |
+//! | [`Once`] | a function is called once; other callers wait meanwhile | something is set up on first use |
+//! | [`Semaphore`] | permits, taken one or many at a time; first come, first served; waits can be ended | at most so many threads may do something at a time |
+//! | [`RangeRwLock`](range::RangeRwLock) | many readers or one writer *for each position* of a range of numbers; waits as above | bytes of a file, pages, blocks: most threads want different parts |
 //! | [`RangeSlice<T>`](range::RangeSlice) | the same with data: hands out `&[T]` and `&mut [T]` for ranges of a slice | threads work on parts of an array |
-//! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build your own lock, or have no standard library |
-//! | [`BatchedTicketLock<P>`](ticket::BatchedTicketLock), [`AdaptiveTicketLock<P>`](ticket::AdaptiveTicketLock) | the ticket locks without data | the same |
+//! | [`RwSem<P>`](rwsem::RwSem) | the reader/writer lock without data, on any [`Platform`](platform::Platform) | you build a lock of your own, or have no standard library |
+//! | [`BatchedTicketLock<P>`](ticket::BatchedTicketLock), [`AdaptiveTicketLock<P>`](ticket::AdaptiveTicketLock) | the ticket locks without data | you build a lock of your own, or have no standard library |
 //!
 //! # In place of another lock
 //!
-//! [`RwLock`], [`RecursiveRwLock`] and [`Mutex`] are `lock_api`'s types (0.5): code generic
-//! over `lock_api` takes [`RawRwLock`], [`RawRwLockRecursive`] and [`RawMutex`]; [`Condvar`]
-//! is `lock_api`'s, too. Code written
-//! for `std` loses its `unwrap()`s, since there is no poisoning.
+//! [`RwLock`], [`RecursiveRwLock`], [`Mutex`] and [`Condvar`] are the types of `lock_api` 0.5. For
+//! code that is generic over `lock_api`, the raw locks are [`RawRwLock`], [`RawRwLockRecursive`]
+//! and [`RawMutex`].
 //!
-//! Code written for `parking_lot` needs another `use` line for these four, [`FairMutex`],
-//! [`ReentrantMutex`], [`Once`] and their guards, and nothing else; the names are those of its
-//! version 0.13. The feature `deadlock_detection` brings `deadlock::check_deadlock`, which finds
-//! threads that wait for each other; without it nothing is noted for that.
+//! **From `std`**: remove the `unwrap()`s, since there is no poisoning.
 //!
-//! The guards that hold an `Arc` (`lock_arc`, `read_arc`, …), `serde` and `owning_ref` are features
-//! of the same names. Guards stay on their thread, unless the feature `send_guard` is on: so one that
-//! is held across an `.await` does not compile where tasks may change threads.
+//! **From `parking_lot` 0.13**: change the `use` lines, and nothing else. The four types above,
+//! [`FairMutex`], [`ReentrantMutex`], [`Once`] and their guards have the names they have there. The
+//! feature `deadlock_detection` adds `deadlock::check_deadlock`, which finds threads that wait for
+//! each other; without the feature nothing is recorded for it.
 //!
-//! For `parking_lot` 0.12, which has `lock_api` 0.4, there is the feature `lock_api_04`: the line is
-//! `use fairlock::lock_api_04 as parking_lot`, and the raw locks have that version's traits, too.
-//! Of the types named here there is less:
+//! **From `parking_lot` 0.12**, which has `lock_api` 0.4: turn on the feature `lock_api_04`, and
+//! write `use fairlock::lock_api_04 as parking_lot`. The raw locks then have the traits of that
+//! version, too. Code of that version that uses the types of this page instead has to change in one
+//! place more:
 //!
-//! * `read_recursive` and `try_read_recursive` take `use fairlock::RwLockExt`, and the timed
+//! * `read_recursive` and `try_read_recursive` need `use fairlock::RwLockExt`, and their timed
 //!   forms are called [`read_recursive_for`](RwLockExt::read_recursive_for) and
-//!   [`read_recursive_until`](RwLockExt::read_recursive_until); or the lock is a
+//!   [`read_recursive_until`](RwLockExt::read_recursive_until). Or make the lock a
 //!   [`RecursiveRwLock`], as in 0.13.
 //!
-//! Whether it is worth while:
+//! The features `arc_lock` (guards that hold an `Arc`: `lock_arc`, `read_arc`, …), `serde` and
+//! `owning_ref` are those of the same names there. A guard stays on its thread unless the feature
+//! `send_guard` is on. So a task that may change threads cannot hold one across an `.await`: it does
+//! not compile.
 //!
-//! * `std` and `parking_lot` cost about the same where there is no contention,
-//!   and are the simpler choice for a lock that is rarely waited for. Under
-//!   contention `std` promises no order at all, and `parking_lot` (0.13) none
-//!   between a sleeping thread and a running one.
-//! * Releasing every guard with `unlock_fair` bounds waits too, at a context
-//!   switch per acquisition; it works here as well, for the one release that
-//!   needs it.
-//! * These locks keep beside their word what they know of turns and queue. An `RwLock` and a
-//!   `Mutex` do so only while threads wait, in 640 and 768 bytes that come from a pool and go
-//!   back to it.
+//! Is it worth the change?
+//!
+//! * Without contention `std` and `parking_lot` cost about the same, and are the simpler choice for
+//!   a lock that threads rarely wait for. Under contention `std` promises no order at all, and
+//!   `parking_lot` (0.13) promises none between a sleeping thread and a running one.
+//! * Releasing every guard with `unlock_fair` bounds waits too, but costs a context switch per
+//!   acquisition. It works here as well, for the one release that needs it.
+//! * These locks need memory beside their word to know about turns and the queue. An `RwLock` and a
+//!   `Mutex` have it only while threads wait: 640 and 768 bytes, which come from a pool and go back
+//!   to it.
 //!
 //! | on 64-bit targets | bytes |
 //! |---|---|
@@ -64,7 +65,7 @@
 //! | `Mutex<u64>` | 16 |
 //! | `RangeRwLock` | 1,408 |
 //!
-//! The first two are 8 without what they guard.
+//! The first two are 8 bytes without the value that they guard.
 //!
 //! # Examples
 //!
@@ -90,8 +91,8 @@
 //! assert_eq!(second.err(), Some(WaitError::TimedOut));
 //! ```
 //!
-//! A lock whose every wait can be cancelled from outside (on Linux by a signal handler,
-//! too), and one that follows another policy:
+//! Waits that another thread can cancel (on Linux a signal handler, too), and a lock that follows
+//! another policy:
 //!
 //! ```
 //! use fairlock::{CancelToken, Policy, RwLock, RwLockExt, WaitError};
@@ -109,15 +110,15 @@
 //! # Platforms and features
 //!
 //! A lock is written once, against the trait [`Platform`](platform::Platform).
-//! Feature `std` (default) brings the platforms for Linux (futexes) and for
-//! everything else that has a standard library; the types above named without
-//! a `<P>` use the one for the target. Without it the crate is `no_std`; the
-//! platform is yours to supply, as in `examples/custom_platform.rs`. Only the
-//! range lock allocates: feature `alloc`, which `std` brings.
+//! The feature `std` (on by default) adds two platforms: one for Linux (futexes), and one for
+//! everything else that has a standard library. The types above that have no `<P>` use the one
+//! for the target. Without `std` the crate is `no_std`, and you supply the platform, as in
+//! `examples/custom_platform.rs`. Only the range lock allocates: feature `alloc`, which `std`
+//! turns on.
 //!
 //! # Statistics
 //!
-//! See [`events`]: off at first, and then nearly free.
+//! See [`events`]. They are off at first, and cost next to nothing then.
 #![cfg_attr(not(any(test, fairlock_loom)), no_std)]
 #![cfg_attr(fairlock_loom, allow(dead_code, reason = "model checks are about parts of it"))]
 #![warn(missing_docs)]

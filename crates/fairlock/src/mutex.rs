@@ -13,42 +13,47 @@ use crate::wait::{WaitContext, WaitError};
 
 /// The raw mutex: a [`ThinMutex`] on this platform. 8 bytes.
 ///
-/// It implements `lock_api`'s `RawMutex`, `RawMutexTimed` and `RawMutexFair`: after a fair
-/// release the waiter whose turn it is has the lock before anyone who comes later.
+/// It implements `lock_api`'s `RawMutex`, `RawMutexTimed` and `RawMutexFair`. A fair release gives
+/// the lock to the waiter whose turn it is, before any thread that comes later.
 #[derive(Debug)]
 pub struct RawMutex(ThinMutex<Native>);
 
 // Stated above.
 const _: () = assert!(size_of::<RawMutex>() == 8);
 
-/// Mutual exclusion that starves nobody and is fast with more threads than CPUs.
+/// A sleeping mutex that starves nobody, and is fast with more threads than CPUs.
 ///
 /// # Fairness
 ///
-/// As of an [`RwLock`](crate::RwLock) that is only written, with the default policy: nobody sleeps
-/// at a free lock, whoever runs may take a free one for a while, and then it goes to the queue, in
-/// order of arrival. A wait is at most the sum of (*tenure* + *handoff*) over those ahead, and
-/// whatever time holders spend in their last sections; [`MutexExt::planned_wait_ns`] tells it. It
-/// counts from the moment the thread is queued, and holds for one that waits in a loop of timed
-/// attempts, too, if it does not stay away for longer than it has waited. A thread that has met
-/// another at a mutex within the last microsecond stands back for 16 microseconds before it
-/// queues, once in each wait, if nobody is queued: what the mutex guards then stays in one CPU's
-/// caches for a while.
+/// The same as for an [`RwLock`](crate::RwLock) with the default policy that is only written.
+/// Nobody sleeps at a free lock. For a while (a *tenure*) any thread that runs may take a free lock;
+/// then the lock goes to the queue, in order of arrival.
+///
+/// A queued thread waits at most for the sum of (*tenure* + *handoff*) over the threads ahead of it,
+/// and for as long as holders spend in their last sections. [`MutexExt::planned_wait_ns`] returns
+/// the first part. The bound counts from when the thread is queued. It also holds for a
+/// thread that waits in a loop of timed attempts, unless it stays away for longer than it has
+/// waited.
+///
+/// A thread that met another one at a mutex within the last microsecond stands back for 16
+/// microseconds before it queues, if nobody is queued; it does so once in a wait. Meanwhile what
+/// the mutex guards stays in the caches of one CPU.
 ///
 /// Not promised: order among threads that are not queued yet, equal shares, and priority
 /// inheritance.
 ///
-/// # Blocking
+/// # When it blocks
 ///
-/// `lock` waits for as long as it takes: it spins for some microseconds, then the thread sleeps.
-/// Waits may end at a deadline (`try_lock_for`, `try_lock_until`), by a signal or by a token
-/// ([`MutexExt`]). A thread that locks a mutex it holds waits for itself, for ever.
+/// `lock` blocks while another thread holds the mutex, or while it is another thread's turn. The
+/// thread spins for some microseconds, and then sleeps. A wait can end at a deadline
+/// (`try_lock_for`, `try_lock_until`), by a signal, or by a token ([`MutexExt`]). A thread that locks
+/// a mutex that it holds waits for itself, for ever.
 ///
 /// # Panics
 ///
-/// Nothing here panics. A panic while a guard is alive releases the mutex as the guard is
-/// dropped; there is no poisoning. A guard stays on its thread, unless the feature `send_guard` is on; one that is
-/// forgotten keeps the mutex locked for good.
+/// No method panics. A panic while a guard is alive releases the mutex as the guard is dropped;
+/// there is no poisoning. A guard stays on its thread, unless the feature `send_guard` is on. A
+/// guard that is forgotten keeps the mutex locked for good.
 ///
 /// ```
 /// static COUNT: fairlock::Mutex<u32> = fairlock::Mutex::new(0);
@@ -154,11 +159,11 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
 
 /// What a [`Mutex`] can do beyond `lock_api`.
 ///
-/// A wait that can end without the lock returns a [`WaitError`] that says why. All of them
-/// are *cancel safe*: a wait that ends without the lock leaves nothing that others wait for,
-/// and never the lock itself. A wait that comes to the lock and ends at the same instant
-/// keeps the lock and returns the guard. A lock that can be had at once is taken without a
-/// look at the deadline or the token.
+/// These waits can end without the lock, and then return a [`WaitError`] that says why. They are
+/// *cancel safe*: a wait that ends without the lock leaves nothing behind, and threads that were
+/// behind it in the queue move up. A wait that gets the lock at the very instant at which it would
+/// end keeps the lock and returns the guard. A lock that is free is taken without a look at the
+/// deadline or the token.
 ///
 /// ```
 /// use std::time::Duration;
@@ -174,7 +179,7 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
 /// # Ok::<(), WaitError>(())
 /// ```
 pub trait MutexExt<T: ?Sized> {
-    /// Takes the lock; gives up after `timeout`, of any length. Zero waits for nobody.
+    /// Takes the lock; gives up after `timeout`, which may be of any length. Zero does not wait.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
@@ -186,9 +191,8 @@ pub trait MutexExt<T: ?Sized> {
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
     fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError>;
 
-    /// Takes the lock; gives up when a signal handler has run in this thread, with or
-    /// without `SA_RESTART`, while it slept. On platforms that cannot tell (all but
-    /// Linux) this is `lock`. As
+    /// Takes the lock; gives up when a signal handler runs in this thread while it sleeps, with or
+    /// without `SA_RESTART`. Only Linux can tell; elsewhere this is `lock`. As
     /// [`read_interruptible`](crate::RwLockExt::read_interruptible).
     ///
     /// # Errors
@@ -198,13 +202,13 @@ pub trait MutexExt<T: ?Sized> {
     /// Takes the lock; gives up when `token` is cancelled.
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
-    /// before and the lock cannot be had without waiting.
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock is
+    /// not free.
     fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError>;
 
-    /// The longest wait, in nanoseconds, that is planned for a thread that is queued behind so many
-    /// others: from what the lock has measured so far, and without what holders spend in their
-    /// last sections. As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    /// The longest wait, in nanoseconds, that the lock plans for a thread that is queued behind
+    /// `waiters_ahead` others. It follows from what the lock has measured so far, and does not
+    /// include the time that holders spend in their last sections. As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
 }
 

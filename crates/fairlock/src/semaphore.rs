@@ -37,24 +37,27 @@ const PERMITS: u64 = u32::MAX as u64;
 const ASLEEP: u64 = 1 << 32;
 const SLEEP: u64 = 1 << 33;
 
-/// A number of permits: threads take some, wait for those that are not there, and give them back.
+/// A number of permits. Threads take some, wait if there are too few, and give them back.
 ///
 /// # Fairness
 ///
-/// First come, first served, whatever each wants: one that waits for many permits is not passed by
-/// those that want few. While anybody waits, nobody passes: `try_acquire` fails, even if there are permits. (A
-/// thread may that asks in the very instant in which the first of all begins to wait.) Who waits
-/// has its permits as soon as there are enough and all those before it have theirs. They do not
-/// stand free for longer than a wake-up takes, 10 to 100 µs, before the first has them.
+/// First come, first served, however many permits each thread wants: one that waits for many is not
+/// passed by those that want few. While a thread waits, nobody passes it, and `try_acquire` fails even
+/// if there are permits. (One exception: a thread that asks at the very instant at which the first
+/// of all begins to wait may pass it.) A thread that waits has its permits as soon as there are
+/// enough and all threads before it have theirs. Free permits reach the first thread that waits
+/// within a wake-up, 10 to 100 µs.
 ///
-/// So each release that somebody waits for costs a wake-up. Permits are for what takes some time:
-/// connections, requests, large buffers. For sections of a microsecond take a
+/// So each release that a thread waits for costs a wake-up. Permits are for things that take
+/// some time: connections, requests, large buffers. For sections of a microsecond use a
 /// [`Mutex`](crate::Mutex), whose waiters may pass each other.
 ///
-/// # Waits
+/// # When it blocks
 ///
-/// May end at a deadline, by a signal or by a token, which is also how to close a semaphore. One
-/// that ends takes no permit, and lets those behind it go on.
+/// `acquire` and `acquire_many` block until the permits are there. Other waits can end at a
+/// deadline, by a signal, or by a token (which is also how to close a semaphore). They are *cancel
+/// safe*: a wait that ends takes no permit, and those behind it go on. `try_` methods and `release`
+/// never block.
 ///
 /// # Fork
 ///
@@ -81,7 +84,7 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// With so many permits.
+    /// A semaphore with `permits` free permits.
     #[cfg(not(fairlock_loom))]
     pub const fn new(permits: u32) -> Self {
         use crate::platform::ConstZero;
@@ -110,7 +113,8 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Takes `count` permits at once; blocks until it has them: for ever, if there are never so many.
+    /// Takes `count` permits together; blocks until it has them: for ever, if there are never that
+    /// many.
     #[inline]
     pub fn acquire_many(&self, count: u32) -> SemaphorePermit<'_> {
         match self.acquire_within(count, &WaitContext::FOREVER) {
@@ -119,13 +123,13 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit if there is one and nobody waits.
+    /// Takes a permit if one is free and nobody waits; otherwise `None`. Never blocks.
     #[inline]
     pub fn try_acquire(&self) -> Option<SemaphorePermit<'_>> {
         self.try_acquire_many(1)
     }
 
-    /// Takes `count` permits if there are so many and nobody waits.
+    /// Takes `count` permits if that many are free and nobody waits; otherwise `None`. Never blocks.
     #[inline]
     pub fn try_acquire_many(&self, count: u32) -> Option<SemaphorePermit<'_>> {
         let takes = !self.is_queued() && self.take(count);
@@ -163,7 +167,7 @@ impl Semaphore {
         self.acquire_many_for(count, deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes `count` permits; gives up when a signal handler has run in this thread while it slept (on
+    /// Takes `count` permits; gives up when a signal handler runs in this thread while it sleeps (on
     /// Linux, as [`read_interruptible`](crate::RwLockExt::read_interruptible)).
     ///
     /// # Errors
@@ -175,8 +179,8 @@ impl Semaphore {
     /// Takes `count` permits; gives up when `token` is cancelled.
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and they cannot be
-    /// had without waiting.
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the permits
+    /// cannot be taken without waiting.
     pub fn acquire_many_cancellable(
         &self,
         count: u32,
@@ -185,11 +189,12 @@ impl Semaphore {
         self.acquire_within(count, &WaitContext::cancellable(token))
     }
 
-    /// Gives `count` permits, be they taken before (and their [`SemaphorePermit`] forgotten) or new.
-    /// Never blocks. Nothing of the semaphore is touched after another thread can have them.
+    /// Adds `count` free permits: new ones, or taken ones whose [`SemaphorePermit`] was forgotten.
+    /// Never blocks. It does not touch the semaphore any more once another thread can have the
+    /// permits.
     ///
     /// # Panics
-    /// If there would be more than `u32::MAX` free ones.
+    /// If more than `u32::MAX` permits would be free.
     pub fn release(&self, count: u32) {
         assert!(self.try_release(count), "a semaphore has more permits than can be counted");
     }

@@ -13,8 +13,8 @@ use crate::{CancelToken, MutexGuard, RawMutex};
 
 /// The raw condition variable. 24 bytes.
 ///
-/// It implements `lock_api`'s `RawCondvar` and `RawCondvarTimed`. Waits do not end for no
-/// reason, and notifications are counted exactly.
+/// It implements `lock_api`'s `RawCondvar` and `RawCondvarTimed`. No wait ends without a reason,
+/// and notifications are counted exactly.
 #[derive(Debug)]
 pub struct RawCondvar(ThinCondvar<Native>);
 
@@ -24,20 +24,20 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 
 /// A condition variable for [`Mutex`](crate::Mutex): first come, first notified.
 ///
-/// Notifications go to threads in the order in which they began to wait. A thread that is notified
-/// is woken, and has the mutex again when its wait returns: it takes the mutex like any thread that
-/// comes then, after it has given way to the holder for 0.1 ms at most. So it may find that others
-/// took what it was notified of, and has to look (`wait_while` does). From when it queues at the
-/// mutex it is overtaken as [`Mutex`](crate::Mutex) says. Those that `notify_all` notifies are
-/// woken in as many lines as there are CPUs, two at least and eight at most: each wakes the next one
-/// when it finds the mutex free, or has it.
+/// Threads are notified in the order in which they began to wait. A thread that is notified is
+/// woken, and holds the mutex again when its wait returns. It takes the mutex like any other thread
+/// that comes at that time, after it has given way to the holder for at most 0.1 ms. So another
+/// thread may have taken what the notification was about, and the woken thread has to look
+/// (`wait_while` does). Once it is queued at the mutex, it is overtaken no more than
+/// [`Mutex`](crate::Mutex) says.
 ///
-/// Waits do not end for no reason, and a wait that ends by its deadline
-/// or by a token has not used a notification up. A thread may stay awake for the first 30 µs
-/// of its wait, as long as notifications came within that time lately; it gives its CPU to whoever
-/// wants it.
+/// A wait never ends without a reason. A wait that ends by its deadline or by a token has used up no
+/// notification. One condition variable may be waited at with several mutexes at the same time.
 ///
-/// Several mutexes may be waited for with it at the same time.
+/// `notify_one` and `notify_all` do not block. Of the threads that `notify_all` notifies, two to
+/// eight (as many as there are CPUs) are woken at once; each wakes the next one when it finds the
+/// mutex free, or holds it. A waiting thread may stay awake for the first 30 µs if notifications
+/// came within that time lately; it gives its CPU to any other thread that wants it.
 ///
 /// ```
 /// use fairlock::{Condvar, Mutex};
@@ -110,9 +110,12 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
 }
 
 /// What a [`Condvar`] can do beyond `lock_api`.
+///
+/// These waits are *cancel safe*: one that ends without a notification has used none up, and the
+/// mutex is held again in any case.
 pub trait CondvarExt {
-    /// Waits for a notification; gives up when `token` is cancelled. The mutex is held again
-    /// in either case.
+    /// Waits for a notification; gives up when `token` is cancelled. When it returns the mutex is
+    /// held again, whatever the result.
     ///
     /// ```
     /// use fairlock::{CancelToken, Condvar, CondvarExt, Mutex, WaitError};
@@ -133,9 +136,9 @@ pub trait CondvarExt {
         token: &CancelToken,
     ) -> Result<(), WaitError>;
 
-    /// Waits for a notification; gives up when a signal handler has run in this thread while
-    /// it slept, with or without `SA_RESTART`. On platforms that cannot tell (all but Linux)
-    /// this is `wait`. The mutex is held again in either case.
+    /// Waits for a notification; gives up when a signal handler runs in this thread while it
+    /// sleeps, with or without `SA_RESTART`. Only Linux can tell; elsewhere this is `wait`. When it
+    /// returns the mutex is held again, whatever the result.
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted): it was not notified.

@@ -183,40 +183,37 @@ use crate::ticket::AdaptiveTicketLock;
 ///
 /// # When it blocks
 ///
-/// `read` blocks while a position of the range is written, `write` while one is
-/// held at all, and both while a range that overlaps waits and may not be overtaken
-/// any more. Blocked threads sleep, after a short spin. The `try_` methods, releases,
-/// [`downgrade`](RangeWriteGuard::downgrade), `shrink` and `split_at` wait for no
-/// holder. Changes to the tree are made under a lock that is held for a search or
-/// two.
+/// `read` blocks while any position of the range is locked for writing; `write` blocks while any
+/// is locked at all. Both also block while a range that overlaps waits and may not be overtaken any
+/// more. A blocked thread spins for a short time, and then sleeps. The `try_` methods, releases,
+/// [`downgrade`](RangeWriteGuard::downgrade), `shrink` and `split_at` wait for no holder; they may
+/// wait for the lock of the tree, which is held for a search or two.
 ///
 /// # Errors
 ///
-/// A range that is empty ([`RangeError::Empty`]) or ends before it starts
-/// ([`RangeError::Inverted`]) is refused by every method. Beyond that `write` does not
-/// fail, and `read` only when as many readers hold the full range as can be counted
-/// ([`RangeError::TooManyReaders`]).
+/// Every method refuses a range that is empty ([`RangeError::Empty`]) or ends before it starts
+/// ([`RangeError::Inverted`]). Apart from that `write` does not fail, and `read` fails only if no
+/// more readers of the full range can be counted ([`RangeError::TooManyReaders`]).
 ///
 /// # Fairness
 ///
-/// See the [module](self): with the default policy a waiting range is overtaken for
-/// 4 ms at most (600 us for each thread that waits, if that is longer), then served in order of
-/// arrival among those that overlap. With [`RangePolicy::FIFO`] it is not overtaken.
-/// Not promised: order among ranges that do not overlap, equal shares, priority
-/// inheritance, and anything about the time the system takes to run a thread that
-/// was granted its range.
+/// See the [module](self). With the default policy a waiting range is overtaken for at most 4 ms, or
+/// for 600 µs for each thread that waits if that is longer. After that ranges that overlap are
+/// served in order of arrival. With [`RangePolicy::FIFO`] a waiting range is never overtaken.
+///
+/// Not promised: order among ranges that do not overlap, equal shares, priority inheritance, and how
+/// long the system takes to run a thread that has been granted its range.
 ///
 /// # Cancel safety
 ///
-/// A wait that ends without its range leaves no trace; whoever waited behind it
-/// moves up. One that is granted and ended at the same instant has its range.
+/// A wait that ends without its range leaves nothing behind, and threads that were behind it move
+/// up. A wait that gets its range at the very instant at which it would end keeps the range.
 ///
 /// # Panics
 ///
-/// Locking does not panic, unless some 2^31 ranges that were forgotten are still locked:
-/// there are names for no more, and the lock cannot be used after that. A panic while a
-/// guard is alive releases the range; there is no poisoning. A forgotten guard keeps its
-/// range locked for good.
+/// Locking panics when about 2^31 ranges are locked, by forgotten guards: there are names for no
+/// more. After that the lock cannot be used. Nothing else panics. A panic while a guard is alive
+/// releases the range; there is no poisoning. A forgotten guard keeps its range locked for good.
 ///
 /// # Where it comes from
 ///

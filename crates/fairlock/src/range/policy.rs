@@ -2,24 +2,23 @@
 
 use core::time::Duration;
 
-/// What a [`RangeRwLock`](super::RangeRwLock) promises those that wait. Per lock,
-/// `const`-constructible.
+/// What a [`RangeRwLock`](super::RangeRwLock) promises threads that wait. Each lock has its own; it
+/// can be made in a `const`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangePolicy {
-    /// How long running threads may overtake a waiting one whose range overlaps
-    /// theirs; from then on nobody may. Zero: nobody ever may.
+    /// For how long running threads may overtake a waiting one whose range overlaps theirs. After
+    /// that nobody may. Zero: nobody ever may. [`Duration::MAX`]: for ever, so that it may starve.
     ///
-    /// With `n` threads waiting it is at least `n` x 600 us: a thread that is let
-    /// in from the queue costs the others some 30 us, and that is not to be more
-    /// than a twentieth of the time. [`Duration::MAX`]: for ever.
+    /// While `n` threads wait the lock takes at least `n` x 600 µs: to let a thread in from the queue
+    /// costs the others about 30 µs, and that may be no more than a twentieth of the time.
     pub overtaken_for: Duration,
 }
 
 impl RangePolicy {
-    /// Bounded overtaking, for 4 ms: nearly the speed of an unfair lock.
+    /// A waiting thread may be overtaken for 4 ms: nearly the speed of an unfair lock.
     pub const DEFAULT: Self = Self { overtaken_for: Duration::from_millis(4) };
-    /// First come, first served among ranges that overlap, as published. With
-    /// more threads than CPUs that is a context switch for every conflict.
+    /// First come, first served among ranges that overlap, as published. With more threads than
+    /// CPUs every conflict then costs a context switch.
     pub const FIFO: Self = Self { overtaken_for: Duration::ZERO };
 
     pub(super) const fn is_fifo(&self) -> bool {

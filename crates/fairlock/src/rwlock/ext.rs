@@ -18,15 +18,14 @@ use crate::wait::{self, WaitContext, WaitError};
 
 /// What a [`RwLock`](TypedLock) of this crate can do beyond `lock_api`.
 ///
-/// A wait that can end without the lock returns a [`WaitError`] that says why.
-/// All of them are *cancel safe*: a wait that ends without the lock leaves no
-/// trace, and never the lock itself; whoever was behind it in the queue moves
-/// up. A wait that is granted the lock and ended at the same instant keeps
-/// the lock and returns the guard. A lock that can be had at once is taken
-/// without a look at the deadline or the token.
+/// These waits can end without the lock, and then return a [`WaitError`] that says why.
+/// They are *cancel safe*: a wait that ends without the lock leaves nothing behind, and
+/// threads that were behind it in the queue move up. A wait that gets the lock at the very
+/// instant at which it would end keeps the lock and returns the guard. A lock that is free is
+/// taken without a look at the deadline or the token.
 ///
-/// Those that read can also fail with [`TooManyReaders`](WaitError::TooManyReaders), at
-/// once, where `read` would panic.
+/// Where `read` would panic, methods that read fail at once with
+/// [`TooManyReaders`](WaitError::TooManyReaders).
 ///
 /// Implemented on every [`Platform`] whose atomics can be constants.
 ///
@@ -72,14 +71,14 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     fn set_events(&self, counts: Option<&'static EventCounts>);
 
     /// Takes the lock for reading; gives up after `timeout`, of any length.
-    /// Zero waits for nobody.
+    /// Zero does not wait.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
     fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
     /// Takes the lock for writing; gives up after `timeout`, of any length.
-    /// Zero waits for nobody.
+    /// Zero does not wait.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
@@ -99,21 +98,19 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     #[cfg(feature = "std")]
     fn write_until(&self, deadline: std::time::Instant) -> Result<WriteGuard<'_, R, T>, WaitError>;
 
-    /// Takes the lock for reading; gives up when a signal handler has run in
-    /// this thread, with or without `SA_RESTART`.
+    /// Takes the lock for reading; gives up when a signal handler runs in this thread while it
+    /// sleeps, with or without `SA_RESTART`.
     ///
-    /// Only a handler that runs while the thread sleeps ends the wait: one
-    /// that ran just before is not noticed. Who must not miss it
-    /// [cancels](wait::CancelToken::cancel) a token in the handler instead, or sends the
-    /// signal again. On platforms that cannot tell
-    /// (all but Linux) this is `read`.
+    /// A handler that ran just before the thread fell asleep is not noticed. If none may be
+    /// missed, let the handler [cancel](wait::CancelToken::cancel) a token instead, or send the
+    /// signal again. Only Linux can tell; elsewhere this is `read`.
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
     fn read_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
-    /// Takes the lock for writing; gives up when a signal handler has run in
-    /// this thread. As [`read_interruptible`](Self::read_interruptible).
+    /// Takes the lock for writing; gives up when a signal handler runs in this thread while it
+    /// sleeps. As [`read_interruptible`](Self::read_interruptible).
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
@@ -134,8 +131,8 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// ```
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
-    /// before and the lock cannot be had without waiting.
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
+    /// cannot be taken without waiting.
     fn read_cancellable(
         &self,
         token: &wait::CancelToken<R::Platform>,
@@ -144,19 +141,18 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// Takes the lock for writing; gives up when `token` is cancelled.
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
-    /// before and the lock cannot be had without waiting.
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
+    /// cannot be taken without waiting.
     fn write_cancellable(
         &self,
         token: &wait::CancelToken<R::Platform>,
     ) -> Result<WriteGuard<'_, R, T>, WaitError>;
 
-    /// Takes the lock for reading, past all waiters if readers hold it
-    /// already: for a thread that may hold a read guard of this lock itself.
+    /// Takes the lock for reading. If readers hold it already, it is taken past all that wait: for
+    /// a thread that may hold a read guard of this lock itself.
     ///
-    /// Readers that never let go at the same time can starve a writer this
-    /// way; use it only where it is needed. A thread that holds the *write*
-    /// guard waits for itself for ever.
+    /// In this way readers that never all let go at once can starve a writer, so use it only where
+    /// it is needed. A thread that holds the *write* guard waits for itself, for ever.
     fn read_recursive(&self) -> ReadGuard<'_, R, T>;
 
     /// As [`read_recursive`](Self::read_recursive), without waiting: `None` if
@@ -164,7 +160,7 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>>;
 
     /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, of
-    /// any length. Zero waits for nobody.
+    /// any length. Zero does not wait.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
@@ -207,8 +203,8 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// cancelled.
     ///
     /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
-    /// before and the lock cannot be had without waiting.
+    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
+    /// cannot be taken without waiting.
     fn read_recursive_cancellable(
         &self,
         token: &wait::CancelToken<R::Platform>,

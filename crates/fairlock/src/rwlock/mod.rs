@@ -27,14 +27,14 @@ mod native {
 
     /// A sleeping reader/writer lock that starves nobody.
     ///
-    /// Any number of readers hold it together, or one writer alone. Every wait
-    /// is bounded, on both sides: no stream of readers keeps a writer out, no
-    /// stream of writers a reader, and no running thread keeps taking it from
-    /// those that sleep. It is `lock_api`'s `RwLock`, so code that is generic
-    /// over `lock_api` takes it; for code that comes from `parking_lot` see the
-    /// [crate](crate#in-place-of-another-lock). What `lock_api` lacks is in
-    /// [`RwLockExt`](crate::RwLockExt): waits that a signal or a token ends,
-    /// errors that say why a wait ended, recursive reads, policies, counters.
+    /// Any number of readers hold it together, or one writer alone. Every wait is bounded: a
+    /// stream of readers cannot keep a writer out, a stream of writers cannot keep a reader out,
+    /// and a running thread cannot take the lock again and again from those that sleep.
+    ///
+    /// It is `lock_api`'s `RwLock`, so code that is generic over `lock_api` takes it. For code that
+    /// comes from `parking_lot` see the [crate](crate#in-place-of-another-lock). What `lock_api`
+    /// lacks is in [`RwLockExt`](crate::RwLockExt): waits that end by a signal or a token, errors
+    /// that say why a wait ended, recursive reads, policies, counters.
     ///
     /// ```
     /// use fairlock::RwLock;
@@ -48,79 +48,89 @@ mod native {
     ///
     /// # When it blocks
     ///
-    /// `read` blocks while a writer holds the lock, or while the turn is
-    /// somebody else's; `write` blocks while anybody holds it, likewise. The
-    /// `try_` methods never block; `try_read` fails while anybody is queued, or about to be,
-    /// even if readers hold the lock. Blocked threads sleep, after at most a
-    /// short spin. `downgrade` and the release of a guard wait for no holder.
+    /// `read` blocks while a writer holds the lock; `write` blocks while any thread holds it. Both
+    /// also block while it is the turn of other threads. The `try_` methods never block;
+    /// `try_read` fails while a thread is queued or about to be, even if readers hold the lock. A
+    /// blocked thread spins for a short time at most, and then sleeps. `downgrade` and the release
+    /// of a guard wait for no holder.
     ///
     /// # Fairness
     ///
     /// Promised, with [`Policy::DEFAULT`](crate::Policy::DEFAULT):
     ///
-    /// * Nobody sleeps at a free lock: while a thread waits, whoever leaves the lock free
-    ///   wakes one, unless the lock is taken again all the time; then the waiter that is
-    ///   next looks by itself, every 0.1 to 0.4 ms.
-    /// * A wait that began a moment ago competes: whoever runs may take a free lock, for a
-    ///   while (*tenure*). Then the lock is closed, and goes to the queue. The two sides
-    ///   take turns while both wait. Within a side a waiter has the lock in order of
-    ///   arrival, but for two exceptions: it may be passed over, at most twice, for one
-    ///   that can run sooner; and readers join those inside as they come to run.
-    /// * A tenure lasts as long as its [`aim`](crate::TenurePolicy::aim) (4 ms) divided by the number of threads
-    ///   that want the lock, but not less than the measured cost of a handoff divided by
-    ///   its [`budget`](crate::TenurePolicy::budget) (10 %): fairness may not cost more than that share of the time.
-    ///   So a wait is at most the sum of (*tenure* + *handoff*) over the grants ahead, and
-    ///   whatever time holders spend in their last sections; see
-    ///   [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns). It holds for a thread
-    ///   that waits in a loop of timed attempts, too, if it does not stay away for longer
-    ///   than it has waited.
+    /// * *Nobody sleeps at a free lock.* While a thread waits, whoever leaves the lock free wakes
+    ///   one that waits. If the lock is taken again all the time, nobody is woken; then the waiter
+    ///   that is next looks by itself, every 0.1 to 0.4 ms.
+    /// * *Then the lock goes to the queue.* For a while (a *tenure*) any thread that runs may take
+    ///   a free lock. Then the lock is closed, and goes to the queue. If both sides wait, they take
+    ///   turns. Within a side threads are served in order of arrival, with two exceptions: a
+    ///   waiter may be passed over, at most twice, for one that can run sooner; and readers join
+    ///   the readers inside in the order in which they come to run.
+    /// * *A tenure is bounded.* It lasts for [`aim`](crate::TenurePolicy::aim) (4 ms) divided by
+    ///   the number of threads that want the lock, but at least for the measured cost of a
+    ///   handoff divided by [`budget`](crate::TenurePolicy::budget) (10 %), because fairness may
+    ///   not cost more than that share of the time.
     ///
-    /// Not promised: order between readers and writers, order among threads
-    /// that are not queued yet, equal shares (the thread whose turn it is may
-    /// take the lock many times), priority inheritance, and anything about the
-    /// time the system takes to run a thread whose turn it is: the lock is kept for it for
-    /// 0.1 ms, then the others go on and it keeps its place, twice at most. The
-    /// other presets of [`Policy`](crate::Policy) promise less; `UNFAIR`
-    /// promises nothing and starves.
+    /// So a thread waits at most for the sum of (*tenure* + *handoff*) over the grants ahead of it,
+    /// and for as long as holders spend in their last sections:
+    /// [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns) returns the first part. This also
+    /// holds for a thread that waits in a loop of timed attempts, unless it stays away for longer
+    /// than it has waited.
+    ///
+    /// Not promised:
+    ///
+    /// * order between readers and writers, or among threads that are not queued yet;
+    /// * equal shares: the thread whose turn it is may take the lock many times;
+    /// * priority inheritance;
+    /// * how long the system takes to run the thread whose turn it is. The lock is kept for it for
+    ///   0.1 ms, twice at most; then the others go on, and it keeps its place.
+    ///
+    /// The other presets of [`Policy`](crate::Policy) promise less; `UNFAIR` promises nothing, and
+    /// starves.
     ///
     /// # Size
     ///
-    /// 8 bytes and what it guards. While threads wait it has 640 more, from a pool, and gives
-    /// them back when it was found free often enough, or is dropped; not those that a
-    /// forgotten guard holds. A lock with another policy than the default one, or with events
-    /// of its own, has them from its first use on until it is dropped.
+    /// 8 bytes and the value. While threads wait the lock has 640 bytes more, which come from a
+    /// pool. They go back when the lock has been found free several times, or is dropped; a
+    /// forgotten guard keeps them for good. A lock with another policy than the default, or with
+    /// events of its own, has them from its first use until it is dropped.
     ///
     /// # Fork
     ///
     /// A child made by `fork` has only the thread that called it. Of all locks of this crate it may
-    /// use those that it makes itself, and those that no other thread was using at that moment, be
-    /// they held by its own thread: what locks share in a process is made anew in the child (on
-    /// Unix; not after `_Fork`, `vfork` or `clone`, which should be followed by `exec`).
+    /// use two kinds: those that it makes itself, and those that no *other* thread was using at the
+    /// moment of the fork. The latter may be held by the thread that forked. (What the locks of a
+    /// process share is made anew in the child, on Unix; not after `_Fork`, `vfork` or `clone`,
+    /// which should be followed by `exec`.)
     ///
-    /// Other locks are lost to it. One that another thread held stays held. Where one waited, a
-    /// release would grant the lock to a thread that is not there. Where one was just taking or
-    /// releasing the lock, beginning to wait or giving up, the lock around its queue may stay
-    /// taken, and whoever has to wait, or to let others in, waits for ever; nothing shows from
-    /// outside that a lock is such a one, [`has_waiters`](crate::RwLockExt::has_waiters)
-    /// neither. So the child makes such locks anew, or does nothing but `exec`.
+    /// All other locks are lost to the child:
+    ///
+    /// * A lock that another thread held stays held.
+    /// * Where another thread waited, a release would hand the lock to a thread that is not there.
+    /// * Where another thread was just taking or releasing the lock, beginning to wait or giving
+    ///   up, the lock around its queue may stay taken. Then whoever has to wait, or has to let
+    ///   others in, waits for ever. This cannot be seen from outside, not even by
+    ///   [`has_waiters`](crate::RwLockExt::has_waiters).
+    ///
+    /// So the child makes such locks anew, or does nothing but `exec`.
     ///
     /// # Deadlocks
     ///
-    /// A thread that holds the lock and asks for it again waits for itself:
-    /// for ever with `write`; with `read` as soon as somebody else is queued.
-    /// Use [`read_recursive`](crate::RwLockExt::read_recursive) where a thread
-    /// may hold a read guard already, or a
+    /// A thread that holds the lock and asks for it again waits for itself: with `write` for ever,
+    /// with `read` for ever once another thread is queued. Where a thread may hold a read guard
+    /// already, use [`read_recursive`](crate::RwLockExt::read_recursive), or make the lock a
     /// [`RecursiveRwLock`](crate::RecursiveRwLock).
     ///
     /// # Panics
     ///
-    /// Reading panics, as in `std`, when as many read guards of a lock are alive or
-    /// forgotten as can be counted: 2^55, or 2^23 where a pointer has 32 bits. Ways to
-    /// read that may fail do so instead. Nothing else panics. A panic while a guard is
-    /// alive releases the lock as the guard is dropped; there is no poisoning, as in
-    /// `parking_lot`, so the next holder sees the data as the panic left it.
-    /// A guard that is forgotten keeps the lock held for good. Guards stay on
-    /// their thread, unless the feature `send_guard` is on.
+    /// Reading panics, as in `std`, when no more readers can be counted: 2^55, or 2^23 where a
+    /// pointer has 32 bits; forgotten guards count. Methods that return an error or `None` return
+    /// that instead. Nothing else panics.
+    ///
+    /// A panic while a guard is alive releases the lock as the guard is dropped. There is no
+    /// poisoning, as in `parking_lot`: the next holder sees the data as the panic left it. A
+    /// forgotten guard keeps the lock held for good. Guards stay on their thread, unless the
+    /// feature `send_guard` is on.
     ///
     /// # Where it comes from
     ///
@@ -135,15 +145,16 @@ mod native {
     /// dropped. [`downgrade`](lock_api::RwLockWriteGuard::downgrade) turns it
     /// into a read guard without a gap.
     pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
-    /// Shared access to the value of a [`RwLock`], from
-    /// [`upgradable_read`](lock_api::RwLock::upgradable_read): readers come and go beside it, but no
-    /// other upgradable reader, and it may [become](lock_api::RwLockUpgradableReadGuard::upgrade)
-    /// the writer without a gap in which another one could write. Releases the lock when dropped.
+    /// Shared access to the value of a [`RwLock`] that can become exclusive, from
+    /// [`upgradable_read`](lock_api::RwLock::upgradable_read). Other readers come and go meanwhile,
+    /// but there is at most one upgradable reader. It can
+    /// [become](lock_api::RwLockUpgradableReadGuard::upgrade) the writer, with no gap in which
+    /// another thread could write. Releases the lock when dropped.
     ///
-    /// To take it waits as a writer does, in the same queue and as fairly. To upgrade it waits for
-    /// those that read at that moment to leave, and for nobody else: none gets in meanwhile. A
-    /// timed upgrade that fails leaves it as it was. A thread that upgrades while it also has a
-    /// read guard of the same lock waits for itself, for ever.
+    /// `upgradable_read` waits as a writer does, in the same queue and as fairly. `upgrade` waits
+    /// until the readers of that moment have left, and for nobody else: no other gets in
+    /// meanwhile. A timed upgrade that fails leaves the guard as it was. A thread that upgrades
+    /// while it also has a read guard of the same lock waits for itself, for ever.
     ///
     /// ```
     /// use fairlock::{RwLock, RwLockUpgradableReadGuard};

@@ -8,13 +8,13 @@ use crate::platform::Platform;
 /// Whether readers spin before they sleep, under the [published](Policy::published) discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReaderSpin {
-    /// Readers steal, but never spin: proposal 2's choice.
+    /// Readers never spin, but steal. This is what proposal 2 chose.
     Off,
-    /// At most one reader spins; when it gets in it wakes all waiting readers.
+    /// At most one reader spins; when it gets in, it wakes all readers that wait. A reader steals
+    /// only if nobody spins.
     One,
-    /// Every reader may spin, for a writer: none begins to while readers are inside,
-    /// which would keep writers out for ever. Here and under [`One`](Self::One) a
-    /// reader steals only if nobody spins.
+    /// Every reader may spin while a writer is inside. None begins to spin while readers are
+    /// inside: that would keep writers out for ever. A reader steals only if nobody spins.
     On,
     /// No part of the interface, but what a published table has as its first column: every
     /// reader may spin, for readers too, and none steals otherwise, as in Linux
@@ -24,33 +24,32 @@ pub enum ReaderSpin {
     /// then been handed the lock, has them queue for a while.
     #[doc(hidden)]
     Always,
-    /// Picks from what the turns of readers and of writers yielded lately, in
-    /// acquisitions for time. While somebody is queued, the side that yields less does
-    /// not spin, nor steal: it waits for its handoff. The other side does, and if it
-    /// is the readers they also join readers inside past the queue, until a writer in it
-    /// is past its deadline.
+    /// Chooses by what the turns of readers and of writers yielded lately, in acquisitions per
+    /// time. While a thread is queued, the side that yields less neither spins nor steals, but
+    /// waits for its handoff. The other side does both. If that is the readers, they also join
+    /// readers inside past the queue, until a queued writer is past its deadline.
     ///
-    /// This is for throughput: one side may have nearly all of it, and each thread of
-    /// the other one acquisition in about `handoff_after`, or in five times as long as
-    /// these take one by one ([`Policy::DEFAULT`] shares the time). Without handoffs
+    /// This is for throughput, not for equal shares ([`Policy::DEFAULT`] shares the time). One side
+    /// may have nearly all of it. Each thread of the other side then has one acquisition in about
+    /// `handoff_after`, or in five times the time that its side needs one by one. Without handoffs
     /// (`handoff_after: None`) it is `On`.
     Adaptive,
 }
 
-/// How a lock decides who goes next: one of two [disciplines](Discipline), with its numbers. Per
-/// lock, `const`-constructible.
+/// How a lock decides who goes next: one of two [disciplines](Discipline), and its numbers. Each
+/// lock has its own; it can be made in a `const`.
 ///
-/// [`DEFAULT`](Policy::DEFAULT) is a tenure; [`UNFAIR`](Policy::UNFAIR),
+/// The presets: [`DEFAULT`](Policy::DEFAULT) is a tenure. [`UNFAIR`](Policy::UNFAIR),
 /// [`HANDOFF`](Policy::HANDOFF), [`NO_READER_SPIN`](Policy::NO_READER_SPIN)
-/// and [`WRITER_PHASE`](Policy::WRITER_PHASE) are what the kernel proposals describe.
+/// and [`WRITER_PHASE`](Policy::WRITER_PHASE) do what the kernel proposals describe.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use fairlock::{Percent, Policy, RawRwLock, RwLock, RwLockExt, TenurePolicy};
 ///
-/// // Waits of a whole queue of about a millisecond, if a fifth of the time is enough for the
-/// // handoffs that this takes.
+/// // The whole queue is served in about a millisecond, if the handoffs for that cost no more than
+/// // a fifth of the time.
 /// const QUICK: Policy = Policy::tenure(TenurePolicy {
 ///     aim: Duration::from_millis(1),
 ///     budget: Percent::new(20).unwrap(),
@@ -84,20 +83,23 @@ enum Packed {
 /// What a lock does while threads wait for it: see [`Policy::discipline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Discipline {
-    /// For a while whoever runs may take the lock when it is free, and a release wakes one
-    /// waiter at a time; then the lock is closed and goes to the queue, the other side first.
+    /// For a while any thread that runs may take the lock when it is free, and a release wakes one
+    /// waiter at a time. Then the lock is closed, and goes to the queue, to the other side first.
     Tenure(TenurePolicy),
-    /// What the kernel proposals describe: waiters are woken at every release and race with
-    /// whoever runs; a waiter past its deadline forces one handoff.
+    /// What the kernel proposals describe: every release wakes waiters, which race with the threads
+    /// that run; a waiter past its deadline forces one handoff.
     Published(PublishedPolicy),
 }
 
 /// The numbers of a [tenure](Policy::tenure).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TenurePolicy {
-    /// The wait that the lock aims at for the whole queue, as far as the budget allows.
+    /// The time in which the lock tries to serve the whole queue once, as far as the budget allows.
+    /// A tenure lasts for this time divided by the number of threads that want the lock. Zero is
+    /// allowed: then only the budget keeps tenures long.
     pub aim: Duration,
-    /// The share of time that handoffs may cost.
+    /// The share of the time that handoffs may cost. More of it makes waits shorter and the lock
+    /// slower.
     pub budget: Percent,
     /// Whether real-time threads go first: see [`Policy::with_priorities`].
     pub priorities: bool,
@@ -106,9 +108,8 @@ pub struct TenurePolicy {
 /// The numbers of the [published](Policy::published) discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PublishedPolicy {
-    /// How long a waiter is passed over before the lock is handed to it.
-    /// `None`: for ever (it starves). Zero: not at all (a context switch per
-    /// acquisition).
+    /// For how long other threads may pass a waiter before the lock is handed to it. `None`: for
+    /// ever (it may starve). Zero: not at all (every acquisition costs a context switch).
     pub handoff_after: Option<Duration>,
     /// Whether writers spin before they sleep.
     pub writer_spin: bool,
@@ -172,7 +173,7 @@ impl PublishedPolicy {
 }
 
 impl Policy {
-    /// No handoff at all: fast, and it starves. The baseline of proposal 1.
+    /// No handoff at all: fast, but threads starve. Proposal 1 is compared with this.
     pub const UNFAIR: Self = Self::published(PublishedPolicy::UNFAIR);
     /// Proposal 1: a waiter past its deadline is handed the lock.
     pub const HANDOFF: Self = Self::published(PublishedPolicy::HANDOFF);
@@ -180,17 +181,17 @@ impl Policy {
     pub const NO_READER_SPIN: Self = Self::published(PublishedPolicy::NO_READER_SPIN);
     /// Proposal 5: readers may not steal from a writer at the head of the queue.
     pub const WRITER_PHASE: Self = Self::published(PublishedPolicy::WRITER_PHASE);
-    /// Tenure, with an aim of 4 milliseconds for the whole queue, and at most a tenth of the time
-    /// for handoffs: bounded waits at nearly the throughput of an unfair lock.
+    /// Tenure: the whole queue is to be served in 4 milliseconds, and handoffs may cost a tenth of
+    /// the time. Waits are bounded, and the throughput is nearly that of an unfair lock.
     pub const DEFAULT: Self = Self::tenure(TenurePolicy::DEFAULT);
 
-    /// Tenure, with numbers of its own.
+    /// Tenure, with these numbers.
     pub const fn tenure(policy: TenurePolicy) -> Self {
         let TenurePolicy { aim, budget, priorities } = policy;
         Self(Packed::Tenure { aim, budget, priorities })
     }
 
-    /// The published discipline, with numbers of its own.
+    /// The published discipline, with these numbers.
     pub const fn published(policy: PublishedPolicy) -> Self {
         let PublishedPolicy { handoff_after, writer_spin, reader_spin, writer_phase, priorities } =
             policy;
@@ -226,17 +227,17 @@ impl Policy {
         }
     }
 
-    /// The same, but real-time threads (`SCHED_FIFO`, `SCHED_RR` and, above those,
-    /// `SCHED_DEADLINE`, on Linux) go before all others that wait, by priority, writers before
-    /// readers of the same; a reader
-    /// passes writers that wait with a lower priority; and while such a thread
-    /// waits nobody steals. As POSIX wants it of `pthread_rwlock_*` ("Thread
-    /// Execution Scheduling").
+    /// The same, but real-time threads go first, as POSIX wants it of `pthread_rwlock_*` ("Thread
+    /// Execution Scheduling"). These are, on Linux, the threads of `SCHED_FIFO`, `SCHED_RR` and,
+    /// above both, `SCHED_DEADLINE`.
     ///
-    /// Then lower priorities have no bound on their waits: threads of a higher one
-    /// that keep coming starve them, which is what was asked for. A waiter's
-    /// priority is the one it had when it began to wait. There is no inheritance:
-    /// whoever is inside keeps its own. Costs a system call for each wait.
+    /// Such a thread goes before all waiters of a lower priority; of the same priority, writers go
+    /// before readers. A reader passes writers that wait with a lower priority. While a real-time
+    /// thread waits, nobody steals.
+    ///
+    /// Waits of lower priorities are then not bounded: threads of a higher priority that keep coming
+    /// starve them. A waiter keeps the priority that it had when it began to wait. There is no
+    /// inheritance: a holder keeps its own priority. Each wait costs a system call.
     #[must_use]
     pub const fn with_priorities(mut self) -> Self {
         let (Packed::Tenure { priorities, .. } | Packed::Published { priorities, .. }) =

@@ -35,16 +35,16 @@ const CANCELLED: u32 = 1 << 0;
 /// thread that keeps the list as it is.
 const TOLD: u32 = 1 << 1;
 
-/// Ends waits from outside: every wait that was given this token, now or
-/// later, returns [`Cancelled`](super::WaitError::Cancelled) once
-/// [`cancel`](CancelToken::cancel) was called.
+/// Ends waits from outside. After [`cancel`](CancelToken::cancel) every wait that is given this
+/// token returns [`Cancelled`](super::WaitError::Cancelled), those that go on at that moment and
+/// those that begin later.
 ///
-/// A token may be shared by any number of threads, waits and locks. A wait
-/// that is granted the lock and cancelled at the same instant keeps the lock. A lock that can be
-/// had at once is taken without a look at the token, so who must stop when it is cancelled asks
-/// [`is_cancelled`](CancelToken::is_cancelled) too.
+/// Any number of threads, waits and locks may share a token. A wait that gets the lock at the very
+/// instant at which it is cancelled keeps the lock. A lock that is free is taken without a look at
+/// the token; so code that must stop after a cancellation also asks
+/// [`is_cancelled`](CancelToken::is_cancelled).
 ///
-/// Nothing makes a cancelled token new: make another one.
+/// A cancelled token stays cancelled: make a new one.
 ///
 /// ```
 /// use std::thread;
@@ -96,7 +96,7 @@ impl<P: Platform> CancelToken<P> {
         }
     }
 
-    /// The same, for statics.
+    /// A token that is not cancelled, for a `static`.
     pub const fn new_const() -> Self
     where
         P::AtomicU32: ConstZero,
@@ -116,12 +116,11 @@ impl<P: Platform> CancelToken<P> {
         self.state.load(Ordering::Acquire) & CANCELLED != 0
     }
 
-    /// Ends every wait under this token. Final: a token cannot be reset.
+    /// Ends every wait under this token. A token cannot be reset.
     ///
-    /// Takes no lock and waits for nobody. On Linux a signal handler may call it,
-    /// whatever its thread was doing; elsewhere if the platform's
-    /// [`wake_one`](Platform::wake_one) may be called there. (The standard library's
-    /// platform takes a mutex for it.)
+    /// Takes no lock, and never blocks. On Linux a signal handler may call it, whatever its thread
+    /// was doing. Elsewhere a handler may call it only if it may call the platform's
+    /// [`wake_one`](Platform::wake_one). (That of the standard library's platform takes a mutex.)
     pub fn cancel(&self) {
         // Release: see `is_cancelled`. Acquire: the list as the changes before left it.
         if self.state.fetch_or(CANCELLED, Ordering::AcqRel) & TOLD == 0

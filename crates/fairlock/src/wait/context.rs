@@ -10,12 +10,12 @@ use crate::platform::Platform;
 pub enum WaitError {
     /// The deadline passed.
     TimedOut,
-    /// A signal handler ran in this thread while it slept.
+    /// A signal handler ran in this thread while it slept. Only Linux can tell.
     Interrupted,
     /// The token was cancelled.
     Cancelled,
-    /// So many readers hold the lock that no more can be counted: 2^55, or 2^23
-    /// where a pointer has 32 bits. A forgotten guard counts, too.
+    /// No more readers can be counted: 2^55 hold the lock, or 2^23 where a pointer has 32 bits.
+    /// Forgotten guards count.
     TooManyReaders,
 }
 
