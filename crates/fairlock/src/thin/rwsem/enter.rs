@@ -1,0 +1,233 @@
+//! The ways in and out where one exchange of the word does not do.
+
+use core::sync::atomic::Ordering;
+
+use super::{
+    ELSEWHERE, FULL, INFLATED, NASCENT, READER, STICKY, ThinRwSem, UPGRADABLE, WRITER, index,
+};
+use crate::platform::{Platform, PooledPlatform};
+use crate::rwsem::{RwSem, YIELDS, yield_to_others};
+use crate::thin::marks;
+use crate::wait::{WaitContext, WaitError};
+
+/// How often a thread looks again at a thin lock that is taken before it inflates it,
+const LOOKS: u32 = 3;
+/// and how long for the first time; each look is twice as long as the one before. Then it gives
+/// its CPU to others, as at a full lock ([`YIELDS`]).
+const LOOK_NS: u64 = 200;
+/// How often a thread tries before it takes the others for a crowd, which is better off with
+/// a full lock's `fetch_add`.
+const ATTEMPTS: u32 = 4;
+
+/// How a thread wants to be inside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    ReadRecursive,
+    Upgradable,
+    Write,
+}
+
+/// What came of an attempt to enter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Entered,
+    /// Somebody is in the way, in a thin lock.
+    Taken,
+    /// The same, in an inflated one.
+    TakenElsewhere,
+    /// Others changed the word, time and again.
+    Crowded,
+    /// One more reader cannot be counted, in a thin lock.
+    Full,
+    /// The lock has to be inflated.
+    Nascent,
+}
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    #[cold]
+    pub(super) fn enter_for_ever(&self, access: Access) {
+        if let Err(error) = self.enter(access, &WaitContext::FOREVER) {
+            panic!("{error}");
+        }
+    }
+
+    /// The way in where one exchange does not do.
+    pub(super) fn enter(
+        &self,
+        access: Access,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let mut looks = 0;
+        loop {
+            match self.attempt(access, false, |access, sem| access.awake(sem, context)) {
+                Entry::Entered => return Ok(()),
+                Entry::Full => return Err(WaitError::TooManyReaders),
+                Entry::Taken if looks < LOOKS => {
+                    P::spin_until(&self.word, LOOK_NS << looks, |word| !is_taken(access, word));
+                    looks += 1;
+                }
+                Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
+                Entry::Taken | Entry::TakenElsewhere => break,
+                // More readers at once than a word of its own can take, or another policy.
+                Entry::Crowded | Entry::Nascent => _ = self.inflated(),
+            }
+        }
+        self.on_full(|sem| match access {
+            Access::Read => sem.read_asleep(context),
+            Access::ReadRecursive => sem.read_recursive_with(context),
+            Access::Upgradable => sem.upgradable_with(context),
+            Access::Write => sem.write_asleep(context),
+        })
+    }
+
+    /// Enters without waiting; only a nascent lock is inflated for that.
+    pub(super) fn try_enter(&self, access: Access) -> bool {
+        loop {
+            match self.attempt(access, true, Access::at_once) {
+                Entry::Entered => return true,
+                Entry::Taken | Entry::TakenElsewhere | Entry::Full => return false,
+                // Lock-free: others were quicker.
+                Entry::Crowded => {}
+                Entry::Nascent => self.on_full(|_| ()),
+            }
+        }
+    }
+
+    /// Enters if that needs no waiting. `full` is the attempt at a full lock, and `is_calm`
+    /// whether that lock was free if it succeeds.
+    #[inline(always)]
+    fn attempt(
+        &self,
+        access: Access,
+        is_calm: bool,
+        full: impl Fn(Access, &RwSem<P>) -> bool,
+    ) -> Entry {
+        let mut word = self.load();
+        for _ in 0..ATTEMPTS {
+            if word & INFLATED != 0 {
+                if full(access, &self.slot(word).full) {
+                    if self.verify(word, access, is_calm) {
+                        return Entry::Entered;
+                    }
+                } else if self.names(word) {
+                    return Entry::TakenElsewhere;
+                }
+                word = self.load();
+                continue;
+            }
+            if word & NASCENT != 0 {
+                return Entry::Nascent;
+            }
+            if is_taken(access, word) {
+                return Entry::Taken;
+            }
+            let next = match access {
+                Access::Write => WRITER,
+                _ if word >= FULL => return Entry::Full,
+                Access::Read | Access::ReadRecursive => word + READER,
+                Access::Upgradable => word + (READER | UPGRADABLE),
+            };
+            match self.exchange(word, next, Ordering::Acquire) {
+                Ok(()) => {
+                    marks::unmark::<P, _>(self);
+                    return Entry::Entered;
+                }
+                Err(now) => word = now,
+            }
+        }
+        Entry::Crowded
+    }
+
+    /// Takes `own` off the word of a thin lock, or leaves the full one.
+    #[cold]
+    pub(super) fn leave(&self, own: u64, access: Access) {
+        let mut word = self.load();
+        while word & INFLATED == 0 {
+            // Release: as on the fast path.
+            match self.exchange(word, word - own, Ordering::Release) {
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+        self.leave_full(word, access);
+    }
+
+    /// The caller is inside, so the slot that `word` names is the lock's, and made: it has been
+    /// there before.
+    pub(super) fn leave_full(&self, word: u64, access: Access) {
+        debug_assert!(word & INFLATED != 0);
+        let slot = self.slot(word);
+        // SAFETY: the caller holds the lock in this way, and then, if it was alone, for writing.
+        unsafe {
+            if word & STICKY != 0
+                || !slot.is_calm(index(word))
+                || !access.becomes_writer(&slot.full)
+            {
+                access.leave(&slot.full);
+            } else if !self.deflate(word, slot) {
+                slot.full.unlock_write();
+            }
+        }
+    }
+}
+
+/// Somebody is in the way in a thin lock.
+fn is_taken(access: Access, word: u64) -> bool {
+    word & ELSEWHERE == 0
+        && match access {
+            Access::Write => word != 0,
+            Access::Read | Access::ReadRecursive => word & WRITER != 0,
+            Access::Upgradable => word & (WRITER | UPGRADABLE) != 0,
+        }
+}
+
+impl Access {
+    /// Takes the full lock without waiting, or a trace of it.
+    fn at_once<P: Platform>(self, sem: &RwSem<P>) -> bool {
+        match self {
+            Self::Read => sem.try_read(),
+            Self::ReadRecursive => sem.try_read_recursive(),
+            Self::Upgradable => sem.try_upgradable_read(),
+            Self::Write => sem.try_write(),
+        }
+    }
+
+    /// Takes the full lock without going to sleep for it.
+    fn awake<P: Platform>(self, sem: &RwSem<P>, context: &WaitContext<'_, P>) -> bool {
+        match self {
+            Self::Read => sem.read_awake(context),
+            Self::ReadRecursive => sem.try_read_recursive(),
+            Self::Upgradable => sem.upgradable_awake(context),
+            Self::Write => sem.write_awake(context),
+        }
+    }
+
+    /// From the only one inside to a writer, without a gap; not if anybody waits.
+    ///
+    /// # Safety
+    /// The caller holds the lock in this way; where it is true, for writing then.
+    unsafe fn becomes_writer<P: Platform>(self, sem: &RwSem<P>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Read | Self::ReadRecursive => sem.try_upgrade_alone(false),
+                Self::Upgradable => sem.try_upgrade_alone(true),
+                Self::Write => true,
+            }
+        }
+    }
+
+    /// # Safety
+    /// The caller holds the lock in this way.
+    pub(super) unsafe fn leave<P: Platform>(self, sem: &RwSem<P>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Read | Self::ReadRecursive => sem.unlock_read(),
+                Self::Upgradable => sem.unlock_upgradable(),
+                Self::Write => sem.unlock_write(),
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How a thin lock comes to a full one of the pool, and becomes thin again.
+
+use core::sync::atomic::Ordering;
+
+use super::{INFLATED, NASCENT, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER};
+use crate::fault::{Fault, active};
+use crate::platform::{Platform, PooledPlatform};
+use crate::rwsem::RwSem;
+use crate::thin::slot::Slot;
+use crate::thin::{marks, nascent};
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    /// Runs `f` on the full lock, which stays this one's meanwhile.
+    pub(crate) fn on_full<R>(&self, f: impl FnOnce(&'static RwSem<P>) -> R) -> R {
+        loop {
+            let word = self.inflated();
+            let slot = self.slot(word);
+            if word & STICKY != 0 {
+                return f(&slot.full);
+            }
+            let Some(_pin) = slot.pin() else {
+                // Whoever is alone inside is on its way out.
+                P::pause();
+                continue;
+            };
+            if !self.names(word) && !active(Fault::PinsAnySlot) {
+                continue;
+            }
+            slot.full.unseal();
+            slot.note(false);
+            marks::mark::<P, _>(self);
+            return f(&slot.full);
+        }
+    }
+
+    /// The word of the lock, which is inflated, if need be just now.
+    pub(super) fn inflated(&self) -> u64 {
+        let word = self.load();
+        if word & INFLATED != 0 { word } else { self.inflate(word) }
+    }
+
+    #[cold]
+    fn inflate(&self, mut word: u64) -> u64 {
+        let slots = P::rwsem_slots();
+        if word & NASCENT != 0 {
+            let slot = slots.take_for(nascent::policy(word));
+            return self.install(word, slot, STICKY).unwrap_or_else(|now| {
+                slots.set_aside(slot);
+                now
+            });
+        }
+        let slot = slots.take_sealed();
+        while word & INFLATED == 0 {
+            adopt(slot, word);
+            match self.install(word, slot, 0) {
+                Ok(new) => return new,
+                Err(now) => {
+                    disown(slot, word);
+                    word = now;
+                }
+            }
+        }
+        slots.give(slot);
+        word
+    }
+
+    fn install(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, flags: u64) -> Result<u64, u64> {
+        let new = INFLATED | flags | u64::from(slot.index) << READER_SHIFT;
+        // Acquire and Release: between whoever was inside the thin lock, whom the slot has
+        // adopted, and whoever finds that the word names it.
+        self.exchange(word, new, Ordering::AcqRel).map(|()| new)
+    }
+
+    /// In place of a release by who is alone inside: the lock is thin, and free. Not if somebody
+    /// waits. Nothing of the lock is touched after the exchange.
+    #[cold]
+    pub(super) fn deflate(&self, word: u64, slot: &'static Slot<P, RwSem<P>>) -> bool {
+        if !slot.close() && !active(Fault::DeflatesPinned) {
+            return false;
+        }
+        marks::unmark::<P, _>(self);
+        // Fails if somebody has made it sticky.
+        let thin = self.exchange(word, 0, Ordering::Release).is_ok();
+        if thin {
+            slot.full.seal();
+        }
+        slot.reopen();
+        if thin {
+            P::rwsem_slots().give(slot);
+        }
+        thin
+    }
+
+    /// Gives the full lock back to the pool, unless somebody holds it or waits, or the lock
+    /// [keeps](Self::keeps_full) it: whether the lock has none now. Others may use it meanwhile.
+    pub fn trim(&self) -> bool {
+        let word = self.load();
+        if word & INFLATED != 0 && word & STICKY == 0 && self.try_write() {
+            let word = self.load();
+            // SAFETY: just taken; a holder's slot stays.
+            unsafe {
+                if word & INFLATED == 0 || word & STICKY != 0 {
+                    self.unlock_write();
+                } else if !self.deflate(word, self.slot(word)) {
+                    self.slot(word).full.unlock_write();
+                }
+            }
+        }
+        !self.is_inflated()
+    }
+}
+
+impl<P: PooledPlatform> Drop for ThinRwSem<P> {
+    fn drop(&mut self) {
+        let word = self.load();
+        if word & INFLATED != 0 {
+            let slot = self.slot(word);
+            slot.full.set_events(None);
+            P::rwsem_slots().give_up(slot);
+        }
+    }
+}
+
+/// The slot, which no word names, has the holders of a thin lock.
+fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
+    if word & WRITER != 0 {
+        slot.full.adopt_sealed_writer();
+    } else {
+        slot.full.adopt_readers((word >> READER_SHIFT) as usize);
+        if word & UPGRADABLE != 0 {
+            slot.full.adopt_upgradable();
+        }
+    }
+}
+
+/// The slot, which no word names, does not have them any more.
+fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
+    if word & WRITER != 0 {
+        slot.full.seal();
+    } else {
+        slot.full.disown_readers((word >> READER_SHIFT) as usize);
+        if word & UPGRADABLE != 0 {
+            slot.full.disown_upgradable();
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! The reader/writer lock of eight bytes.
+//!
+//! | bits | thin | inflated | nascent |
+//! |---|---|---|---|
+//! | 0 | 0 | 1: `INFLATED` | 0 |
+//! | 1 | `WRITER`: a writer is inside | 0 | 0 |
+//! | 2 | 0 | `STICKY`: stays inflated | 0 |
+//! | 3 | 0 | 0 | 1: `NASCENT` |
+//! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | a policy: see [`nascent`] |
+//! | 5-7 | 0 | 0 | the same |
+//! | 8-63 | how many readers are inside; full at [`FULL`] | 8-39: index of the slot | the same |
+//!
+//! Zero is a free lock. Nascent is a lock that follows another policy than the default one and
+//! was not used yet: its first use inflates it for good. So does [`ThinRwSem::set_events`].
+//!
+//! Orderings: entering is an Acquire and leaving a Release, so one section happens before
+//! the next. A section inside the thin lock happens before those in the slot, as the
+//! installing exchange acquires what came before it, and whoever follows the index acquires
+//! that. Becoming thin is a release by whoever has acquired the full lock alone.
+
+mod enter;
+mod inflate;
+mod upgrade;
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::slot::Slot;
+use super::{marks, nascent};
+use crate::events::EventCounts;
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
+use crate::rwsem::{MOST_READERS, Policy, RwSem};
+use crate::wait::{CancelToken, WaitContext, WaitError};
+use enter::Access;
+
+const INFLATED: u64 = 1 << 0;
+const WRITER: u64 = 1 << 1;
+const STICKY: u64 = 1 << 2;
+pub(super) const NASCENT: u64 = 1 << 3;
+const UPGRADABLE: u64 = 1 << 4;
+const READER_SHIFT: u32 = 8;
+const READER: u64 = 1 << READER_SHIFT;
+/// The count of readers is full: no more stay.
+const FULL: u64 = (MOST_READERS as u64) << READER_SHIFT;
+/// The lock is elsewhere.
+const ELSEWHERE: u64 = INFLATED | NASCENT;
+
+/// A sleeping reader/writer lock of eight bytes, without data; see
+/// [`RwLock`](crate::RwLock) for the one with data.
+///
+/// It is an [`RwSem`] while somebody waits, which it has of a pool. A policy other than the
+/// default one, and [events](crate::events), are of that: such a lock keeps its `RwSem`, once it
+/// is used, until it is dropped. A lock that is dropped while a forgotten guard holds it keeps
+/// it for good.
+pub struct ThinRwSem<P: PooledPlatform> {
+    pub(super) word: P::AtomicU64,
+}
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    /// A free lock that follows `policy`, but an aim or a `handoff_after` of more than nine hours is
+    /// shortened to that.
+    pub fn new(policy: Policy) -> Self {
+        Self { word: P::AtomicU64::new(nascent::word(policy)) }
+    }
+
+    /// A free lock that follows the default policy.
+    pub const fn new_const() -> Self
+    where
+        P::AtomicU64: ConstZero,
+    {
+        Self { word: ConstZero::ZERO }
+    }
+
+    /// As [`new`](Self::new), for statics.
+    pub const fn with_policy(policy: Policy) -> Self
+    where
+        P: PooledPlatform<AtomicU64 = AtomicU64>,
+    {
+        Self { word: AtomicU64::new(nascent::word(policy)) }
+    }
+
+    /// The policy this lock was made with.
+    pub fn policy(&self) -> &Policy {
+        if self.load() & (NASCENT | STICKY) == 0 {
+            return &Policy::DEFAULT;
+        }
+        self.on_full(RwSem::policy)
+    }
+
+    /// Counts this lock's [events](crate::events::Event) in `counts` too, or no
+    /// longer. Several locks may share them. From then on the lock stays inflated.
+    pub fn set_events(&self, counts: Option<&'static EventCounts>) {
+        self.on_full(|sem| {
+            sem.set_events(counts);
+            // Pinned, so the word names the slot now and later. Relaxed: not ownership.
+            self.word.fetch_or(STICKY, Ordering::Relaxed);
+        });
+    }
+
+    // ---- read ----
+
+    /// Takes the lock for reading; blocks until it has it.
+    ///
+    /// # Panics
+    /// Where [`checked_read`](Self::checked_read) fails.
+    #[inline]
+    pub fn read(&self) {
+        if !self.read_at_once() && !self.read_full_at_once() {
+            self.enter_for_ever(Access::Read);
+        }
+    }
+
+    /// Takes the lock for reading; blocks until it has it, or there are
+    /// [`TooManyReaders`](WaitError::TooManyReaders).
+    pub fn checked_read(&self) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::FOREVER)
+    }
+
+    /// Takes the lock for reading if that needs no waiting. It may fail while another
+    /// thread begins to wait, if only readers are inside.
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_read(&self) -> bool {
+        self.read_at_once() || self.try_enter(Access::Read)
+    }
+
+    /// As [`checked_read`](Self::checked_read), or gives up at `deadline` (nanoseconds
+    /// of [`now`](crate::platform::Platform::now)).
+    pub fn read_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::until(deadline))
+    }
+
+    /// As [`checked_read`](Self::checked_read), or gives up when a signal handler ran.
+    pub fn read_interruptible(&self) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::interruptible())
+    }
+
+    /// As [`checked_read`](Self::checked_read), or gives up when `token` is cancelled.
+    pub fn read_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.read_with(&WaitContext::cancellable(token))
+    }
+
+    pub(crate) fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.read_at_once() { Ok(()) } else { self.enter(Access::Read, context) }
+    }
+
+    /// Enters a thin lock as a reader, if nothing is in the way, and nobody else comes at the
+    /// same time.
+    #[inline(always)]
+    fn read_at_once(&self) -> bool {
+        // Acquire: owns the lock on success (rule 3).
+        let count = |word| self.exchange(word, word + READER, Ordering::Acquire);
+        let word = self.expected(0);
+        may_count(word)
+            && match count(word) {
+                Ok(()) => true,
+                Err(word) => may_count(word) && count(word).is_ok(),
+            }
+    }
+
+    /// Enters an inflated lock as a reader, if nothing is in the way but those that wait.
+    #[inline(never)] // or it would be in every caller's loop
+    fn read_full_at_once(&self) -> bool {
+        self.full_at_once(Access::Read, RwSem::read_past_queue)
+    }
+
+    /// Gives up the lock held for reading.
+    ///
+    /// # Safety
+    /// The caller holds the lock for reading.
+    #[inline]
+    pub unsafe fn unlock_read(&self) {
+        let word = self.expected(READER);
+        if word & INFLATED != 0 {
+            self.leave_full(word, Access::Read);
+        } else if self.exchange(word, word - READER, Ordering::Release).is_err() {
+            // Release: what was read under the lock stays before the next writer.
+            self.leave(READER, Access::Read);
+        }
+    }
+
+    /// Takes the lock for reading even past waiting writers if readers hold it
+    /// already; else like [`read`](Self::read). For a thread that may hold it.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    #[inline]
+    pub fn read_recursive(&self) {
+        if !self.read_at_once() {
+            self.enter_for_ever(Access::ReadRecursive);
+        }
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), or there are
+    /// [`TooManyReaders`](WaitError::TooManyReaders).
+    pub fn checked_read_recursive(&self) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::FOREVER)
+    }
+
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at
+    /// `deadline` (nanoseconds of [`now`](crate::platform::Platform::now)).
+    pub fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::until(deadline))
+    }
+
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when a
+    /// signal handler ran.
+    pub fn read_recursive_interruptible(&self) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::interruptible())
+    }
+
+    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when
+    /// `token` is cancelled.
+    pub fn read_recursive_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.read_recursive_with(&WaitContext::cancellable(token))
+    }
+
+    /// As [`read_recursive`](Self::read_recursive), without waiting; false if the lock
+    /// is [saturated](Self::is_saturated), too.
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_read_recursive(&self) -> bool {
+        self.read_at_once() || self.try_enter(Access::ReadRecursive)
+    }
+
+    pub(crate) fn read_recursive_with(
+        &self,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if self.read_at_once() { Ok(()) } else { self.enter(Access::ReadRecursive, context) }
+    }
+
+    // ---- write ----
+
+    /// Takes the lock for writing; blocks until it has it.
+    #[inline]
+    pub fn write(&self) {
+        if !self.write_at_once() && !self.write_full_at_once() {
+            self.enter_for_ever(Access::Write);
+        }
+    }
+
+    /// Takes the lock for writing if that needs no waiting. It may fail while another
+    /// thread begins to wait.
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_write(&self) -> bool {
+        self.write_at_once() || self.try_enter(Access::Write)
+    }
+
+    /// Takes the lock for writing, or gives up at `deadline` (nanoseconds of
+    /// [`now`](crate::platform::Platform::now)).
+    pub fn write_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.write_with(&WaitContext::until(deadline))
+    }
+
+    /// Takes the lock for writing, or gives up when a signal handler ran.
+    pub fn write_interruptible(&self) -> Result<(), WaitError> {
+        self.write_with(&WaitContext::interruptible())
+    }
+
+    /// Takes the lock for writing, or gives up when `token` is cancelled.
+    pub fn write_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.write_with(&WaitContext::cancellable(token))
+    }
+
+    pub(crate) fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.write_at_once() { Ok(()) } else { self.enter(Access::Write, context) }
+    }
+
+    /// Enters a free thin lock as a writer.
+    #[inline(always)]
+    fn write_at_once(&self) -> bool {
+        self.expected(0) == 0 && self.exchange(0, WRITER, Ordering::Acquire).is_ok()
+    }
+
+    /// Enters an inflated lock as a writer, if nobody is inside.
+    #[inline(never)]
+    fn write_full_at_once(&self) -> bool {
+        self.full_at_once(Access::Write, RwSem::write_past_queue)
+    }
+
+    /// One attempt of `take` at the full lock: it says whether that was free.
+    #[inline(always)]
+    fn full_at_once(&self, access: Access, take: impl Fn(&RwSem<P>) -> Option<bool>) -> bool {
+        let word = self.load();
+        if word & INFLATED == 0 {
+            return false;
+        }
+        let found_free = take(&self.slot(word).full);
+        found_free.is_some_and(|found_free| self.verify(word, access, found_free))
+    }
+
+    /// The caller has just taken the full lock that `word` named, which was free or not: whether
+    /// that is this lock's. If not, the caller does not have it any more.
+    #[inline(always)]
+    fn verify(&self, word: u64, access: Access, found_free: bool) -> bool {
+        let is_mine = self.names(word) || active(Fault::TakesAnySlot);
+        if is_mine {
+            self.slot(word).note(found_free);
+            marks::mark::<P, _>(self);
+        } else {
+            // SAFETY: just taken: another lock's.
+            unsafe { access.leave(&self.slot(word).full) };
+        }
+        is_mine
+    }
+
+    /// Gives up the lock held for writing. Nothing touches it after another thread can
+    /// have it, so the next owner may free it even before this returns.
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing.
+    #[inline]
+    pub unsafe fn unlock_write(&self) {
+        // Release: what was written is seen by whoever takes the lock next.
+        let word = self.expected(WRITER);
+        if word & INFLATED != 0 {
+            self.leave_full(word, Access::Write);
+        } else if let Err(word) = self.exchange(WRITER, 0, Ordering::Release) {
+            self.leave_full(word, Access::Write);
+        }
+    }
+
+    /// Turns the lock held for writing into one held for reading, with no gap in which another
+    /// writer could get in, and lets queued readers in beside the caller. Never blocks.
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing; after the call, for reading.
+    pub unsafe fn downgrade(&self) {
+        // Release: the readers let in see what was written.
+        if let Err(word) = self.exchange(WRITER, READER, Ordering::Release) {
+            // SAFETY: the caller's promise; a holder's slot stays.
+            unsafe { self.slot(word).full.downgrade() }
+        }
+    }
+
+    /// Gives up the lock held for writing, to the queue if anyone waits: nobody
+    /// gets in before the waiter whose turn it is.
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing.
+    pub unsafe fn unlock_write_fair(&self) {
+        let word = self.load();
+        // SAFETY: the caller's promise; a holder's slot stays.
+        unsafe {
+            match word & INFLATED != 0 {
+                true => self.slot(word).full.unlock_write_fair(),
+                false => self.unlock_write(),
+            }
+        }
+    }
+
+    /// Gives up the lock held for reading; if anyone waits, nobody gets in
+    /// before the waiter whose turn it is. Other readers inside stay inside.
+    ///
+    /// # Safety
+    /// The caller holds the lock for reading.
+    pub unsafe fn unlock_read_fair(&self) {
+        let word = self.load();
+        // SAFETY: the caller's promise; a holder's slot stays.
+        unsafe {
+            match word & INFLATED != 0 {
+                true => self.slot(word).full.unlock_read_fair(),
+                false => self.unlock_read(),
+            }
+        }
+    }
+
+    // ---- looking ----
+
+    /// Whether anyone holds the lock at this instant.
+    pub fn is_locked(&self) -> bool {
+        self.look(|word| word != 0, RwSem::is_locked)
+    }
+
+    /// Whether a writer holds the lock at this instant.
+    pub fn is_write_locked(&self) -> bool {
+        self.look(|word| word & WRITER != 0, RwSem::is_write_locked)
+    }
+
+    /// Whether a thread is queued at this instant.
+    pub fn has_waiters(&self) -> bool {
+        self.look(|_| false, RwSem::has_waiters)
+    }
+
+    /// As [`RwSem::is_saturated`].
+    pub fn is_saturated(&self) -> bool {
+        self.look(|word| word >= FULL, RwSem::is_saturated)
+    }
+
+    /// As [`RwSem::planned_wait_ns`].
+    pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
+        self.on_full(|sem| sem.planned_wait_ns(grants_ahead))
+    }
+
+    /// Whether the lock is an [`RwSem`] of the pool at this instant.
+    #[doc(hidden)]
+    pub fn is_inflated(&self) -> bool {
+        self.load() & INFLATED != 0
+    }
+
+    /// Whether the lock keeps its full one, once it is used, until it is dropped.
+    pub fn keeps_full(&self) -> bool {
+        self.load() & (NASCENT | STICKY) != 0
+    }
+
+    /// `count` more readers hold this lock, which nobody else uses.
+    #[doc(hidden)]
+    pub fn adopt_readers(&self, count: usize) {
+        if self.load() & ELSEWHERE == 0 {
+            self.word.fetch_add(count.min(MOST_READERS) as u64 * READER, Ordering::Relaxed);
+        } else {
+            self.on_full(|sem| sem.adopt_readers(count));
+        }
+    }
+
+    fn look<R>(&self, thin: impl Fn(u64) -> R, full: impl Fn(&RwSem<P>) -> R) -> R {
+        loop {
+            let word = self.load();
+            if word & INFLATED == 0 {
+                return thin(if word & NASCENT != 0 { 0 } else { word });
+            }
+            let seen = full(&self.slot(word).full);
+            if self.names(word) {
+                return seen;
+            }
+        }
+    }
+
+    /// The slot that the word of an inflated lock names.
+    #[inline(always)]
+    fn slot(&self, word: u64) -> &'static Slot<P, RwSem<P>> {
+        P::rwsem_slots().get(index(word))
+    }
+
+    /// Whether the lock's slot is the one that `word` names.
+    #[inline(always)]
+    fn names(&self, word: u64) -> bool {
+        (self.load() ^ word) & !STICKY == 0
+    }
+
+    /// The word, if the thread remembers that the lock is inflated: then all read it, and
+    /// nobody should take the line. Otherwise `thin`, without a look. Relaxed: only a guess.
+    #[inline(always)]
+    fn expected(&self, thin: u64) -> u64 {
+        if !marks::is_marked::<P, _>(self) {
+            return thin;
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        if word & INFLATED == 0 {
+            marks::unmark::<P, _>(self);
+        }
+        word
+    }
+
+    /// Acquire: whoever finds an index may follow it.
+    #[inline(always)]
+    fn load(&self) -> u64 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Acquire where it fails: the word may be an index.
+    #[inline(always)]
+    fn exchange(&self, word: u64, next: u64, order: Ordering) -> Result<(), u64> {
+        self.word.compare_exchange(word, next, order, Ordering::Acquire).map(|_| ())
+    }
+}
+
+/// Of the slot that the word of an inflated lock names.
+#[inline(always)]
+fn index(word: u64) -> u32 {
+    (word >> READER_SHIFT) as u32
+}
+
+/// A thin lock, and nothing is in a reader's way.
+#[inline(always)]
+fn may_count(word: u64) -> bool {
+    word & (ELSEWHERE | WRITER) == 0 && word < FULL
+}
+
+impl<P: PooledPlatform> fmt::Debug for ThinRwSem<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThinRwSem")
+            .field("locked", &self.is_locked())
+            .field("write_locked", &self.is_write_locked())
+            .field("waiters", &self.has_waiters())
+            .field("inflated", &self.is_inflated())
+            .finish()
+    }
+}

@@ -1,0 +1,179 @@
+//! Upgradable reads of a thin lock, and the way from reader to writer.
+
+use core::sync::atomic::Ordering;
+
+use super::enter::Access;
+use super::{INFLATED, READER, ThinRwSem, UPGRADABLE, WRITER};
+use crate::platform::PooledPlatform;
+use crate::rwsem::RwSem;
+use crate::wait::{CancelToken, WaitContext, WaitError};
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    /// As [`RwSem::upgradable_read`].
+    #[inline]
+    pub fn upgradable_read(&self) {
+        if !self.upgradable_at_once()
+            && !self.full_at_once(Access::Upgradable, RwSem::upgradable_past_queue)
+        {
+            self.enter_for_ever(Access::Upgradable);
+        }
+    }
+
+    /// As [`RwSem::try_upgradable_read`]. It may fail while another thread begins to wait.
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_upgradable_read(&self) -> bool {
+        self.upgradable_at_once() || self.try_enter(Access::Upgradable)
+    }
+
+    /// As [`RwSem::upgradable_read_until`].
+    pub fn upgradable_read_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::until(deadline))
+    }
+
+    /// As [`RwSem::upgradable_read_interruptible`].
+    pub fn upgradable_read_interruptible(&self) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::interruptible())
+    }
+
+    /// As [`RwSem::upgradable_read_cancellable`].
+    pub fn upgradable_read_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.upgradable_with(&WaitContext::cancellable(token))
+    }
+
+    fn upgradable_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.upgradable_at_once() { Ok(()) } else { self.enter(Access::Upgradable, context) }
+    }
+
+    /// Enters a free thin lock upgradably.
+    #[inline(always)]
+    fn upgradable_at_once(&self) -> bool {
+        // As `write_at_once`.
+        self.expected(0) == 0 && self.exchange(0, READER | UPGRADABLE, Ordering::Acquire).is_ok()
+    }
+
+    /// As [`RwSem::unlock_upgradable`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    #[inline]
+    pub unsafe fn unlock_upgradable(&self) {
+        let word = self.expected(READER | UPGRADABLE);
+        let next = word.wrapping_sub(READER | UPGRADABLE);
+        // Release: what was read under the lock stays before the next writer.
+        if word & INFLATED != 0 || self.exchange(word, next, Ordering::Release).is_err() {
+            self.leave(READER | UPGRADABLE, Access::Upgradable);
+        }
+    }
+
+    /// As [`RwSem::unlock_upgradable_fair`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably.
+    pub unsafe fn unlock_upgradable_fair(&self) {
+        let word = self.load();
+        // SAFETY: the caller's promise; a holder's slot stays.
+        unsafe {
+            match word & INFLATED != 0 {
+                true => self.slot(word).full.unlock_upgradable_fair(),
+                false => self.unlock_upgradable(),
+            }
+        }
+    }
+
+    /// As [`RwSem::downgrade_upgradable`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for reading.
+    pub unsafe fn downgrade_upgradable(&self) {
+        let mut word = self.load();
+        while word & INFLATED == 0 {
+            // Release: the next upgradable reader may write what this one has read.
+            match self.exchange(word, word & !UPGRADABLE, Ordering::Release) {
+                Ok(()) => return,
+                Err(now) => word = now,
+            }
+        }
+        // SAFETY: the caller's promise; a holder's slot stays.
+        unsafe { self.slot(word).full.downgrade_upgradable() }
+    }
+
+    /// As [`RwSem::downgrade_to_upgradable`].
+    ///
+    /// # Safety
+    /// The caller holds the lock for writing; after the call, upgradably.
+    pub unsafe fn downgrade_to_upgradable(&self) {
+        // Release: the readers let in see what was written.
+        if let Err(word) = self.exchange(WRITER, READER | UPGRADABLE, Ordering::Release) {
+            // SAFETY: the caller's promise; a holder's slot stays.
+            unsafe { self.slot(word).full.downgrade_to_upgradable() }
+        }
+    }
+
+    /// As [`RwSem::upgrade`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing.
+    #[inline]
+    pub unsafe fn upgrade(&self) {
+        // SAFETY: the caller's promise. Waiting for ever ends with the lock only.
+        let _ = unsafe { self.upgrade_with(&WaitContext::FOREVER) };
+    }
+
+    /// As [`RwSem::try_upgrade`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing where it is true.
+    #[inline]
+    #[must_use = "it says in which way the caller holds the lock"]
+    pub unsafe fn try_upgrade(&self) -> bool {
+        // Acquire: owns what readers have left (rule 3).
+        match self.exchange(READER | UPGRADABLE, WRITER, Ordering::Acquire) {
+            Ok(()) => true,
+            // By way of a pin: the slot may be sealed still. SAFETY: the caller's promise.
+            Err(word) if word & INFLATED != 0 => self.on_full(|sem| unsafe { sem.try_upgrade() }),
+            Err(_) => false,
+        }
+    }
+
+    /// As [`RwSem::upgrade_until`].
+    ///
+    /// # Safety
+    /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
+    pub unsafe fn upgrade_until(&self, deadline: u64) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::until(deadline)) }
+    }
+
+    /// As [`RwSem::upgrade_interruptible`].
+    ///
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    pub unsafe fn upgrade_interruptible(&self) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::interruptible()) }
+    }
+
+    /// As [`RwSem::upgrade_cancellable`].
+    ///
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    pub unsafe fn upgrade_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upgrade_with(&WaitContext::cancellable(token)) }
+    }
+
+    /// # Safety
+    /// As [`upgrade_until`](Self::upgrade_until).
+    #[inline]
+    unsafe fn upgrade_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.try_upgrade() {
+                return Ok(());
+            }
+            // Readers are inside: those that a thin lock counts, the full one adopts.
+            self.on_full(|sem| sem.upgrade_with(context))
+        }
+    }
+}
