@@ -154,7 +154,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         // Not as the first in line, who may have to wait for a solo holder.
         let word = self.load();
-        word.is_serving() && self.barge(word, &WaitContext::FOREVER) == Some(Ok(()))
+        word.is_serving() && self.steal(word, &WaitContext::FOREVER) == Some(Ok(()))
     }
 
     /// Releases the lock.
@@ -245,7 +245,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// Takes a ticket and LOCK together, if that is free and the
     /// ticket would be of the current batch, as seen in `word`.
     #[inline]
-    pub(super) fn barge(&self, word: Word, until: &WaitContext<'_, P>) -> Option<Taken> {
+    pub(super) fn steal(&self, word: Word, until: &WaitContext<'_, P>) -> Option<Taken> {
         if word.is_locked() || !word.is_open(S::MAX) {
             return None;
         }

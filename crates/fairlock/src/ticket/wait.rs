@@ -133,7 +133,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let taken = self.wait_in_place(until)?;
         #[cfg(not(feature = "alloc"))]
         let taken = None;
-        let taken = match taken.or_else(|| self.barge(self.load(), until)) {
+        let taken = match taken.or_else(|| self.steal(self.load(), until)) {
             Some(taken) => taken,
             None => self.wait_with_ticket(until)?,
         };
