@@ -9,13 +9,13 @@ use crate::RawMutex;
 #[derive(Debug)]
 pub struct RawFairMutex(RawMutex);
 
-/// A [`Mutex`](crate::Mutex) whose every release is a fair one: whoever waits already, as far
-/// as its batch goes, has the lock before anyone who comes later.
+/// A [`Mutex`](crate::Mutex) whose every release is a fair one: the waiter whose turn it is has the
+/// lock before any thread that comes later.
 ///
-/// [`Mutex`](crate::Mutex) itself is fair: it bounds how often a waiter is overtaken. This one
-/// leaves no room for that, and pays a context switch for each release while somebody waits.
-/// It is here for programs written for `parking_lot`, whose `Mutex` bounds nothing; prefer
-/// `Mutex`, with [`unlock_fair`](lock_api::MutexGuard::unlock_fair) where it matters.
+/// A [`Mutex`](crate::Mutex) is fair, too: it bounds how long a waiter is overtaken. This one allows
+/// no overtaking, so each release costs a context switch while a thread waits. It is here for
+/// programs written for `parking_lot`, whose `Mutex` bounds nothing. Elsewhere use `Mutex`, with
+/// [`unlock_fair`](lock_api::MutexGuard::unlock_fair) where it matters.
 ///
 /// It blocks and panics as `Mutex` does.
 ///

@@ -36,12 +36,12 @@ impl OnceState {
 
 /// Has a function called once, however many threads ask for it.
 ///
-/// Whoever asks while another thread is in its function waits, in the order of a
-/// [`Mutex`](crate::Mutex) and as fairly, and finds it done. Whoever asks later pays one
-/// load. What the function did is seen by all whose call has returned.
+/// A thread that asks while another one is in its function blocks until that has returned; such
+/// threads wait as at a [`Mutex`](crate::Mutex), as fairly. After that a call costs one load. Every
+/// thread whose call has returned sees what the function did.
 ///
-/// A function that panics *poisons* the `Once`: [`call_once`](Self::call_once) panics from then
-/// on, [`call_once_force`](Self::call_once_force) calls another function.
+/// A function that panics *poisons* the `Once`: from then on [`call_once`](Self::call_once) panics,
+/// and [`call_once_force`](Self::call_once_force) calls its function.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -85,11 +85,11 @@ impl Once {
         }
     }
 
-    /// Calls `f`, unless a function has been called here. Blocks while another thread is
-    /// calling one; for ever, if `f` calls this again.
+    /// Calls `f`, unless a function was called here before. Blocks while another thread is calling
+    /// one. If `f` itself calls this again, it blocks for ever.
     ///
     /// # Panics
-    /// If `f` does, and if a function did that was called here before.
+    /// If `f` panics, or if the function that was called here before did.
     ///
     /// ```
     /// let once = fairlock::Once::new();
@@ -108,11 +108,11 @@ impl Once {
         }
     }
 
-    /// As [`call_once`](Self::call_once), but a function that panicked does not count. `f` is told
-    /// whether one did: it gets [`New`](OnceState::New) or [`Poisoned`](OnceState::Poisoned).
+    /// As [`call_once`](Self::call_once), but a function that panicked does not count. `f` is given
+    /// [`Poisoned`](OnceState::Poisoned) if one did, and otherwise [`New`](OnceState::New).
     ///
     /// # Panics
-    /// If `f` does.
+    /// If `f` panics.
     ///
     /// ```
     /// use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -27,16 +27,16 @@ unsafe impl GetThreadId for RawThreadId {
 
 /// A [`Mutex`](crate::Mutex) that the thread which holds it may lock again.
 ///
-/// It is released when all its guards are. As a thread may have several, they give shared
-/// access only: put a `Cell` or `RefCell` inside to change what it guards.
+/// It is released when the last guard of the thread is dropped. A thread may have several guards, so
+/// they give shared access only: put a `Cell` or a `RefCell` inside to change the value.
 ///
-/// The first lock of a thread waits as that of a [`Mutex`](crate::Mutex) does, in the same
-/// order, and as fairly; every further one is a comparison and an addition, and waits for
-/// nobody. Guards stay on their thread.
+/// The first `lock` of a thread blocks as that of a [`Mutex`](crate::Mutex) does, with the same
+/// promises. Every further one is a comparison and an addition, and does not block. Guards stay on
+/// their thread.
 ///
 /// # Panics
 ///
-/// `lock` panics if the thread holds the mutex `usize::MAX` times.
+/// `lock` panics if the thread already holds the mutex `usize::MAX` times.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -55,7 +55,7 @@ unsafe impl GetThreadId for RawThreadId {
 /// assert_eq!(total.get(), 1);
 /// ```
 pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, RawThreadId, T>;
-/// Holds a [`ReentrantMutex`]; releases it when it is the last of its thread to be dropped.
+/// Holds a [`ReentrantMutex`]; the last one of its thread releases it when dropped.
 pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
 /// A [`ReentrantMutexGuard`] for a part of the value.
 pub type MappedReentrantMutexGuard<'a, T> =

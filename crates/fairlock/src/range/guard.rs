@@ -9,8 +9,8 @@ use super::{Hold, Place, RangeRwLock};
 use crate::platform::Platform;
 use crate::wait::Kind;
 
-/// A range that is locked for reading; unlocks it when dropped, which any thread
-/// may do. Forgotten, it leaves the range locked for good.
+/// A range that is locked for reading; unlocks it when dropped. Any thread may drop it.
+/// If it is forgotten, the range stays locked for good.
 #[must_use = "the range is unlocked when the guard is dropped"]
 pub struct RangeReadGuard<'a, P: Platform> {
     lock: &'a RangeRwLock<P>,
@@ -18,8 +18,8 @@ pub struct RangeReadGuard<'a, P: Platform> {
     pub(super) hold: Hold,
 }
 
-/// A range that is locked for writing; unlocks it when dropped, which any thread
-/// may do. Forgotten, it leaves the range locked for good.
+/// A range that is locked for writing; unlocks it when dropped. Any thread may drop it.
+/// If it is forgotten, the range stays locked for good.
 #[must_use = "the range is unlocked when the guard is dropped"]
 pub struct RangeWriteGuard<'a, P: Platform> {
     lock: &'a RangeRwLock<P>,
@@ -46,9 +46,8 @@ macro_rules! guard {
                 self.lock
             }
 
-            /// Gives up everything but `range`, which must be in the locked range,
-            /// and lets in those who waited for no more than what is given up.
-            /// Waits for nobody.
+            /// Gives up everything but `range`, which must be in the locked range, and lets in
+            /// the threads that waited for nothing else. Waits for no holder.
             ///
             /// # Errors
             /// [`OutOfBounds`](RangeError::OutOfBounds) if a position of `range` is
@@ -69,8 +68,8 @@ macro_rules! guard {
                 Ok(())
             }
 
-            /// Splits the locked range in two, before `mid`. Waits for nobody, and
-            /// nobody gets in between.
+            /// Splits the locked range in two: what is below `mid`, and the rest. Waits for no
+            /// holder, and nobody gets in between.
             ///
             /// # Errors
             /// The guard itself, unchanged, if one of the parts would be empty:
@@ -110,9 +109,8 @@ guard!(RangeReadGuard, Kind::Reader);
 guard!(RangeWriteGuard, Kind::Writer);
 
 impl<'a, P: Platform> RangeWriteGuard<'a, P> {
-    /// Turns the range into one that is locked for reading, with no gap in which
-    /// another writer could get in, and lets in the readers that waited for it
-    /// alone. Waits for nobody.
+    /// Turns the range into one that is locked for reading, with no gap in which another writer could
+    /// get in, and lets in the readers that waited for nothing else. Waits for no holder.
     pub fn downgrade(self) -> RangeReadGuard<'a, P> {
         let this = ManuallyDrop::new(self);
         // SAFETY: the guard owned its hold, which goes over to the new one.

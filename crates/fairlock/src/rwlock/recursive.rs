@@ -14,11 +14,11 @@ use crate::deadlock::{self, Mode};
 #[derive(Debug)]
 pub struct RawRwLockRecursive(RawRwLock);
 
-/// A [`RwLock`](crate::RwLock) that a thread which reads may read again.
+/// A [`RwLock`](crate::RwLock) that a thread may read again while it reads.
 ///
-/// `read` and its timed forms are [`read_recursive`](crate::RwLockExt::read_recursive): they
-/// go past all waiters if readers hold the lock already. So readers that never let go at the
-/// same time starve a writer. Everything else is as there, the policy the default one.
+/// `read` and its timed forms are [`read_recursive`](crate::RwLockExt::read_recursive): if readers
+/// hold the lock already, they go past all waiters. So readers that never all let go at once starve a
+/// writer. Everything else is as at a `RwLock` with the default policy.
 ///
 /// ```
 /// use fairlock::RecursiveRwLock;
@@ -40,8 +40,8 @@ pub type RecursiveRwLockReadGuard<'a, T> = RwLockReadGuard<'a, RawRwLockRecursiv
 /// Exclusive access to the value of a [`RecursiveRwLock`]; releases it when dropped.
 pub type RecursiveRwLockWriteGuard<'a, T> = RwLockWriteGuard<'a, RawRwLockRecursive, T>;
 /// Shared access to the value of a [`RecursiveRwLock`], which may become exclusive; see
-/// [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard). Readers that never let go at
-/// the same time keep an upgrade waiting.
+/// [`RwLockUpgradableReadGuard`](crate::RwLockUpgradableReadGuard). An upgrade waits for as long as
+/// readers come that never all let go at once.
 pub type RecursiveRwLockUpgradableReadGuard<'a, T> =
     RwLockUpgradableReadGuard<'a, RawRwLockRecursive, T>;
 /// A [`RecursiveRwLockReadGuard`] for a part of the value.

@@ -50,8 +50,23 @@ use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
 use crate::wait::{Access, WaitContext, WaitError};
 
-/// A sleeping reader/writer lock without data; see [`RwLock`](crate::RwLock)
-/// for the one with data.
+/// A sleeping reader/writer lock without data. See [`RwLock`](crate::RwLock), the one with data, for
+/// what it promises and when it blocks.
+///
+/// A method that takes the lock comes in several forms:
+///
+/// | form | ends without the lock |
+/// |---|---|
+/// | `write` | never; `read` and `read_recursive` panic if no more readers can be counted |
+/// | `checked_read` | with [`TooManyReaders`](WaitError::TooManyReaders); so may all forms below that read |
+/// | `try_write` | with `false`, at once |
+/// | `write_until(deadline)` | with [`TimedOut`](WaitError::TimedOut), not before `deadline`: nanoseconds of [`Platform::now`] |
+/// | `write_interruptible` | with [`Interrupted`](WaitError::Interrupted), when a signal handler runs in this thread while it sleeps (only Linux can tell) |
+/// | `write_cancellable(token)` | with [`Cancelled`](WaitError::Cancelled), when the token is cancelled |
+///
+/// All of them are *cancel safe*: a wait that ends without the lock leaves nothing behind. A wait
+/// that gets the lock at the very instant at which it would end keeps the lock. A lock that is free is
+/// taken without a look at the deadline or the token.
 pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
 
 /// What a lock consists of.

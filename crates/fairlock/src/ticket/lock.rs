@@ -125,7 +125,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         lock
     }
 
-    /// Takes the lock, waiting for it if need be.
+    /// Takes the lock; blocks until it has it. A thread that holds it waits for itself, for ever.
     #[inline]
     pub fn lock(&self) {
         if !self.take_solo() {
@@ -133,10 +133,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// Like [`lock`](Self::lock), for a lock whose users have little to do
-    /// outside it: a thread that meets another time and again stands back for
-    /// some microseconds before it takes its ticket. Then the other has the lock
-    /// to itself, and the memory that it guards need not go back and forth.
+    /// As [`lock`](Self::lock), for threads that do little between two sections. A thread that meets
+    /// another one again and again stands back for some microseconds before it takes its ticket.
+    /// Meanwhile the other has the lock to itself, and what it guards stays in one CPU's caches.
     #[inline]
     pub fn lock_with_backoff(&self) {
         if !self.take_solo() {
@@ -144,8 +143,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// Takes the lock if that can be done at once without overtaking anybody
-    /// of an earlier batch. May fail when another thread is just doing the same.
+    /// Takes the lock if that needs no waiting and overtakes nobody of an earlier batch; otherwise
+    /// returns `false`. Never blocks. May also fail when another thread does the same at that moment.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_lock(&self) -> bool {
