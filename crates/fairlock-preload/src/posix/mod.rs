@@ -32,6 +32,7 @@ use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::enter::{Inflatable, timed, try_write, write};
 use self::kind::{Announced, Kind};
+pub(crate) use self::mutex::as_glibc;
 use self::until::Until;
 use crate::head::{Entry, Exit};
 use crate::process::config;

@@ -211,7 +211,7 @@ pub(super) fn find(address: usize) -> Option<&'static layout::Cell> {
     let entry = unsafe { state.profile().entry.get().as_ref() }?;
     // Relaxed: only this thread stores here.
     let is_it = |cell: &&layout::Cell| cell.address.load(Ordering::Relaxed) == address as u64;
-    if state.is_of_this_process() { set(entry, address).iter().find(is_it) } else { None }
+    if state.is_of_this_process() { set(entry, address).find(is_it) } else { None }
 }
 
 /// Whether a release may be one of a lock that was waited for.
@@ -240,12 +240,12 @@ fn add_one(cell: &layout::Cell, side: u32) -> u64 {
     taken
 }
 
-/// The cells in one of which a lock is counted, if it is.
+/// The cells in one of which a lock is counted, if it is: in the first, mostly.
 #[inline(always)]
-fn set(entry: &ThreadEntry, address: usize) -> &[layout::Cell] {
+fn set(entry: &ThreadEntry, address: usize) -> impl Iterator<Item = &layout::Cell> {
     let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let first = (hash >> (u64::BITS - (CELLS / WAYS).ilog2())) as usize * WAYS;
-    &entry.cells[first..first + WAYS]
+    let first = (hash >> (u64::BITS - CELLS.ilog2())) as usize;
+    (0..WAYS).map(move |way| &entry.cells[first ^ way])
 }
 
 /// It is not there yet.
@@ -307,13 +307,12 @@ impl Local {
             return Some(cell);
         }
         let (number, lock) = locks::find(self, target)?;
-        let set = set(self.entry(), target.address);
-        let free = set.iter().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
-        let cell = free.unwrap_or_else(|| {
+        let set = || set(self.entry(), target.address);
+        let free = set().find(|cell| cell.address.load(Ordering::Relaxed) == 0);
+        let cell = free.or_else(|| {
             let way = self.way.replace((self.way.get() + 1) % WAYS);
-            flush(&set[way]);
-            &set[way]
-        });
+            set().nth(way).inspect(|cell| flush(cell))
+        })?;
         cell.lock.store(number, Ordering::Relaxed);
         note_contended(cell, locks::contention(lock));
         cell.address.store(target.address as u64, Ordering::Relaxed);

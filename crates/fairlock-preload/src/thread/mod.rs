@@ -15,6 +15,7 @@ use fairlock::wait::Thread;
 
 use self::held::Held;
 use self::platform::Preload;
+use crate::posix::as_glibc;
 use crate::process::config::{self, Kind, Mode};
 use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
@@ -24,12 +25,14 @@ use crate::profile::{self, Mine};
 pub(crate) const THIN: u8 = 1 << 0;
 /// Mutexes are counted for the profile.
 pub(crate) const COUNTED: u8 = 1 << 1;
+/// They are glibc's, and normal ones are taken and let go as glibc does it, with `tid`.
+pub(crate) const AS_GLIBC: u8 = 1 << 2;
 
 /// A thread's own variables. All zero at first.
 pub(crate) struct State {
     /// Uncontended rwlocks may be used as thin ones, and `tid` is known.
     plain: Cell<bool>,
-    /// The same for mutexes: [`THIN`], [`COUNTED`], both or neither.
+    /// The same for mutexes: any of [`THIN`], [`COUNTED`] and [`AS_GLIBC`].
     mutexes: Cell<u8>,
     /// What happens is counted.
     observes: Cell<bool>,
@@ -56,7 +59,7 @@ impl State {
         self.plain.get()
     }
 
-    /// [`THIN`], [`COUNTED`], both or neither.
+    /// Any of [`THIN`], [`COUNTED`] and [`AS_GLIBC`].
     #[inline(always)]
     pub(crate) fn mutexes(&self) -> u8 {
         self.mutexes.get()
@@ -171,7 +174,11 @@ fn first(state: &State, process: u32) {
     state.process.set(process);
     state.observes.set(config::mode() == Mode::Stats);
     let thin = if on && config::serves(Kind::Mutex) { THIN } else { 0 };
-    state.mutexes.set(thin | if profile::is_on() { COUNTED } else { 0 });
+    let counted = if profile::is_on() { COUNTED } else { 0 };
+    // Where a sandbox hides the number, glibc's stays glibc's.
+    let tid = state.tid.get();
+    let knows = counted != 0 && thin == 0 && tid & UNKNOWN == 0 && as_glibc::is_known(tid);
+    state.mutexes.set(thin | counted | if knows { AS_GLIBC } else { 0 });
     state.plain.set(plain);
 }
 
@@ -182,11 +189,14 @@ pub(crate) fn enter_child() {
     }
 }
 
+/// In a thread's number: it is not the kernel's.
+const UNKNOWN: u32 = 1 << 31;
+
 fn gettid() -> u32 {
     // SAFETY: no arguments.
     match unsafe { libc::gettid() } {
         // A sandbox refuses it. No thread has a number as high, nor another one this.
-        -1 => 1 << 31 | (ptr::from_ref(state()).addr() >> 4) as u32,
+        -1 => UNKNOWN | (ptr::from_ref(state()).addr() >> 4) as u32,
         tid => tid as u32,
     }
 }

@@ -3,6 +3,7 @@
 //! It is a thin lock that is only ever written, in bytes that glibc uses for robust mutexes and
 //! those that inherit priorities. Those stay glibc's, and so do shared ones.
 
+pub(crate) mod as_glibc;
 #[cfg(not(test))] // a test's own locks are libc's
 pub(super) mod symbols;
 pub(crate) mod watched;
@@ -27,12 +28,14 @@ use crate::thread::{self, COUNTED, State, THIN};
 /// The program's mutex. Its holder and how often that has it are where debuggers look for them.
 #[repr(C)]
 pub(super) struct Mutex {
-    _lock: u32,
+    /// `__lock`: glibc's.
+    lock: AtomicU32,
     /// `__count`: how often the holder of a recursive mutex has it. The holder's.
     count: AtomicU32,
     /// `__owner`: the number of the holding thread. Only that stores or clears it.
     owner: AtomicU32,
-    _users: u32,
+    /// `__nusers`: glibc's.
+    users: AtomicU32,
     /// `__kind`.
     kind: AtomicI32,
     /// Not zero once the mutex is inflated: a hint not to write to the head in vain. The holder's.

@@ -6,13 +6,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use fairlock_profile::layout::{kind, side};
 use libc::{ETIMEDOUT, pthread_mutex_t};
 
-use super::{Mutex, NOT_OURS, attempt, take_at_once};
-use crate::process::{alone, real};
+use super::{Mutex, NORMAL, NOT_OURS, attempt, take_at_once};
+use crate::process::real;
 use crate::profile::{self, Target};
-use crate::thread::{State, THIN};
+use crate::thread::{AS_GLIBC, State, THIN};
 
 /// Words of glibc's mutex, of which ours has two.
-const LOCK: usize = 0;
 const COUNT: usize = 1;
 const KIND: usize = 4;
 
@@ -61,13 +60,12 @@ pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bo
     // SAFETY: the caller's promise.
     let taken = unsafe {
         let ours = Mutex::at(mutex);
-        if ours.kind() & NOT_OURS != 0 {
+        if me.mutexes() & AS_GLIBC != 0 && ours.kind() == NORMAL {
+            ours.lock_as_glibc(me)
+        } else if ours.kind() & NOT_OURS != 0 {
             false
         } else if me.mutexes() & THIN != 0 {
             ours.lock_at_once(me)
-        } else if alone::is_alone() && word(mutex.expose_provenance(), LOCK) == 0 {
-            // Nobody else can take it meanwhile, and this is faster then.
-            real::mutex_lock(mutex) == 0
         } else {
             real::mutex_trylock(mutex) == 0
         }
@@ -89,7 +87,11 @@ pub(super) unsafe fn unlock(
     let result = unsafe {
         about_to_unlock(mutex);
         if me.mutexes() & THIN == 0 {
-            real::mutex_unlock(mutex)
+            if me.mutexes() & AS_GLIBC != 0 && Mutex::at(mutex).unlock_as_glibc(me) {
+                0
+            } else {
+                real::mutex_unlock(mutex)
+            }
         } else if Mutex::at(mutex).unlock_at_once(me) {
             0
         } else {

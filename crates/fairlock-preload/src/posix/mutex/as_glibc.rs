@@ -1,0 +1,137 @@
+//! A normal mutex that is glibc's, taken and let go in the steps in which glibc does it where nobody
+//! is in the way: for the profile, which would have to call glibc's `trylock` otherwise.
+//!
+//! These steps have been the same since there are such mutexes; [`is_known`] looks whether they still
+//! are. Other kinds, and whatever takes longer, are left to glibc.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use super::Mutex;
+use crate::process::{alone, real};
+use crate::thread::State;
+
+/// `__lock`: glibc has a third value for a mutex that others wait for.
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+
+/// Whether glibc does it in this way: one, or two if it does; zero before somebody has looked.
+static KNOWN: AtomicU8 = AtomicU8::new(0);
+
+/// Whether glibc does it in this way. For the thread of that number.
+pub(crate) fn is_known(tid: u32) -> bool {
+    // Relaxed: it stands by itself, and anyone finds the same.
+    if KNOWN.load(Ordering::Relaxed) == 0 {
+        KNOWN.store(1 + u8::from(look(tid)), Ordering::Relaxed);
+    }
+    KNOWN.load(Ordering::Relaxed) == 2
+}
+
+/// Looks at what glibc's own functions leave in a mutex.
+fn look(tid: u32) -> bool {
+    let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    let mutex = &raw mut mutex;
+    // SAFETY: a mutex that nobody else knows.
+    unsafe {
+        let words = Mutex::at(mutex);
+        let taken = real::mutex_lock(mutex) == 0;
+        let held = words.words();
+        let left = real::mutex_unlock(mutex) == 0;
+        taken && left && held == [HELD, tid, 1] && words.words() == [FREE, 0, 0]
+    }
+}
+
+// Relaxed, all but `lock` itself: they are the holder's.
+impl Mutex {
+    fn words(&self) -> [u32; 3] {
+        [&self.lock, &self.owner, &self.users].map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Not if somebody holds it, or it is of another kind.
+    #[inline(always)]
+    pub(super) fn lock_as_glibc(&self, me: &State) -> bool {
+        if self.kind() != super::NORMAL || self.lock.load(Ordering::Relaxed) != FREE {
+            return false;
+        }
+        let taken = match alone::is_alone() {
+            true => {
+                self.lock.store(HELD, Ordering::Relaxed);
+                true
+            }
+            // Acquire: what the last holder did is seen.
+            false => {
+                self.lock.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            }
+        };
+        if taken {
+            self.own(me.tid(), 1);
+        }
+        taken
+    }
+
+    /// Not if somebody waits for it, or it is of another kind. Only by the holder.
+    #[inline(always)]
+    pub(super) fn unlock_as_glibc(&self, me: &State) -> bool {
+        if self.kind() != super::NORMAL || self.lock.load(Ordering::Relaxed) != HELD {
+            return false;
+        }
+        self.own(0, u32::MAX);
+        if alone::is_alone() {
+            self.lock.store(FREE, Ordering::Relaxed);
+            return true;
+        }
+        // Release: see above. From here on the mutex may be gone.
+        let left =
+            self.lock.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
+        if !left {
+            // Somebody has come to wait: glibc is to find it as it was.
+            self.own(me.tid(), 1);
+        }
+        left
+    }
+
+    #[inline(always)]
+    fn own(&self, tid: u32, more_users: u32) {
+        self.owner.store(tid, Ordering::Relaxed);
+        let users = self.users.load(Ordering::Relaxed).wrapping_add(more_users);
+        self.users.store(users, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread;
+
+    #[test]
+    fn glibc_does_it_in_the_same_steps() {
+        let me = thread::enter();
+        assert!(is_known(me.tid()));
+        let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        let mutex = &raw mut mutex;
+        // SAFETY: a mutex of this function.
+        unsafe {
+            let words = Mutex::at(mutex);
+            // Whichever of the two takes it, the other can let it go, and finds it held.
+            assert!(words.lock_as_glibc(me) && !words.lock_as_glibc(me));
+            assert_eq!(libc::pthread_mutex_trylock(mutex), libc::EBUSY);
+            assert_eq!(libc::pthread_mutex_unlock(mutex), 0);
+            assert_eq!(libc::pthread_mutex_lock(mutex), 0);
+            assert!(!words.lock_as_glibc(me) && words.unlock_as_glibc(me));
+            assert_eq!(words.words(), [FREE, 0, 0]);
+            assert_eq!(libc::pthread_mutex_destroy(mutex), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_left_to_glibc() {
+        let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+        // SAFETY: a mutex of this function.
+        let words = unsafe { Mutex::at(&raw mut mutex) };
+        let me = thread::enter();
+        assert!(words.lock_as_glibc(me));
+        let before = words.words();
+        words.lock.store(HELD + 1, Ordering::Relaxed);
+        assert!(!words.unlock_as_glibc(me) && !words.lock_as_glibc(me));
+        assert_eq!(words.words()[1..], before[1..]);
+    }
+}
