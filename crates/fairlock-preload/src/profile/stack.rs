@@ -27,13 +27,17 @@ type Context = c_void;
 /// libgcc's functions. Another library of the program may have some of these names too, and
 /// take locks in them (libunwind does): the lock that a thread has just taken, say.
 struct Unwinder {
-    backtrace: unsafe extern "C" fn(
-        trace: extern "C" fn(*mut Context, *mut c_void) -> c_int,
-        argument: *mut c_void,
-    ) -> c_int,
-    ip_info: unsafe extern "C" fn(context: *mut Context, before: *mut c_int) -> usize,
-    cfa: unsafe extern "C" fn(context: *mut Context) -> usize,
+    backtrace: Backtrace,
+    ip_info: IpInfo,
+    cfa: Cfa,
 }
+
+type Backtrace = unsafe extern "C" fn(
+    trace: extern "C" fn(*mut Context, *mut c_void) -> c_int,
+    argument: *mut c_void,
+) -> c_int;
+type IpInfo = unsafe extern "C" fn(context: *mut Context, before: *mut c_int) -> usize;
+type Cfa = unsafe extern "C" fn(context: *mut Context) -> usize;
 
 /// None if unwinding would take a lock, of the loader say.
 static UNWINDER: OnceLock<Unwinder> = OnceLock::new();
@@ -53,9 +57,9 @@ pub(super) fn start() {
         if functions.iter().all(|function| !function.is_null()) {
             let [backtrace, ip_info, cfa] = functions;
             let _ = UNWINDER.set(Unwinder {
-                backtrace: transmute::<*mut c_void, _>(backtrace),
-                ip_info: transmute::<*mut c_void, _>(ip_info),
-                cfa: transmute::<*mut c_void, _>(cfa),
+                backtrace: transmute::<*mut c_void, Backtrace>(backtrace),
+                ip_info: transmute::<*mut c_void, IpInfo>(ip_info),
+                cfa: transmute::<*mut c_void, Cfa>(cfa),
             });
         }
     }
