@@ -409,7 +409,15 @@ fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     };
     match case {
         Case::ReaderAlone | Case::Read => (readers, 0),
-        Case::WriterAlone | Case::Write | Case::Mutex => (0, writers),
+        Case::WriterAlone
+        | Case::Write
+        | Case::Mutex
+        | Case::Upgradable
+        | Case::Upgrade
+        | Case::Reentrant
+        | Case::Nested
+        | Case::EachWrite
+        | Case::EachMutex => (0, writers),
         _ => (readers, writers),
     }
 }

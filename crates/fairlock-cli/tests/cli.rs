@@ -179,12 +179,33 @@ fn every_listed_lock_runs() {
         .collect();
     let names = || locks.iter().map(|(name, _)| *name);
     assert!(names().any(|name| name == "fairlock:default") && names().any(|name| name == "std"));
-    let document = run_json(&["bench", "uncontended", "--secs", "0.05", "--runs", "1"], 0);
+    let all =
+        ["bench", "uncontended", "--case", "read,write,mutex", "--secs", "0.05", "--runs", "1"];
+    let document = run_json(&all, 0);
     for (name, about) in &locks {
         let rows = rows(&document, "lock", name);
         let kinds = about.trim_start();
         let wanted = 2 * usize::from(kinds.starts_with("rw"))
             + usize::from(kinds.starts_with("mutex") || kinds.starts_with("rw, mutex"));
+        assert_eq!(rows.len(), wanted, "{name}");
+        assert!(rows.iter().all(|row| row["ns_per_op"].as_f64() > Some(0.0)), "{name}");
+    }
+}
+
+#[test]
+fn what_few_locks_have_is_measured_of_those() {
+    let cases = "upgradable,upgrade,reentrant,nested,each_write,each_mutex";
+    let locks = "fairlock:default,fairlock:adaptive,parking_lot,parking_lot_0.12,std";
+    let args = ["bench", "uncontended", "--case", cases, "--locks", locks];
+    let document = run_json(&[&args[..], &["--secs", "0.02", "--runs", "1"]].concat(), 0);
+    for (name, wanted) in [
+        ("fairlock:default", 3),
+        ("fairlock:adaptive", 3),
+        ("parking_lot", 6),
+        ("parking_lot_0.12", 6),
+        ("std", 2),
+    ] {
+        let rows = rows(&document, "lock", name);
         assert_eq!(rows.len(), wanted, "{name}");
         assert!(rows.iter().all(|row| row["ns_per_op"].as_f64() > Some(0.0)), "{name}");
     }

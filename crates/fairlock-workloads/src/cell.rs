@@ -93,7 +93,9 @@ impl Workload {
                 setup.form.map_or(Kind::ReaderWriter, |form| form.kind(setup))
             }
             (Self::Condvar, _) => Kind::Condvar { timed: case == Case::HalfTimeOut },
-            (Self::Batch, _) | (Self::Uncontended, Case::Mutex) => Kind::Mutex,
+            (Self::Batch, _) | (_, Case::Mutex | Case::EachMutex) => Kind::Mutex,
+            (_, Case::Upgradable | Case::Upgrade) => Kind::Upgradable,
+            (_, Case::Reentrant | Case::Nested) => Kind::Reentrant,
             _ => Kind::ReaderWriter,
         }
     }
@@ -104,6 +106,10 @@ impl Workload {
 pub enum Kind {
     ReaderWriter,
     Mutex,
+    /// A reader/writer lock with upgradable reads.
+    Upgradable,
+    /// A mutex that its holder may lock again.
+    Reentrant,
     /// A mutex with condition variables: if asked for, one whose waits can end.
     Condvar {
         timed: bool,
@@ -122,6 +128,8 @@ impl Kind {
         match self {
             Self::ReaderWriter => "reader/writer lock",
             Self::Mutex => "mutex",
+            Self::Upgradable => "lock with upgradable reads",
+            Self::Reentrant => "reentrant mutex",
             Self::Condvar { .. } => "mutex with condition variables",
             Self::Range { .. } => "range lock",
         }
@@ -187,6 +195,18 @@ pub enum Case {
     Write,
     /// A mutex, by one thread.
     Mutex,
+    /// Upgradable reads only, by one thread.
+    Upgradable,
+    /// The same, each of which is a writer for a while.
+    Upgrade,
+    /// A reentrant mutex, by one thread.
+    Reentrant,
+    /// The same, by a thread that holds it already.
+    Nested,
+    /// Millions of locks, each for writing, by one thread.
+    EachWrite,
+    /// Millions of mutexes, each of them, by one thread.
+    EachMutex,
     /// The section is an increment and some pauses.
     Tiny,
     /// The sections are those of an allocator.
@@ -221,7 +241,7 @@ pub enum Case {
 
 impl Case {
     /// Every case, in the order they are shown.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 29] = [
         Self::Busy,
         Self::Sleep,
         Self::Mixed,
@@ -230,6 +250,12 @@ impl Case {
         Self::Read,
         Self::Write,
         Self::Mutex,
+        Self::Upgradable,
+        Self::Upgrade,
+        Self::Reentrant,
+        Self::Nested,
+        Self::EachWrite,
+        Self::EachMutex,
         Self::Tiny,
         Self::Chunks,
         Self::FullWrite,
@@ -258,6 +284,12 @@ impl Case {
             Self::Read => "read",
             Self::Write => "write",
             Self::Mutex => "mutex",
+            Self::Upgradable => "upgradable",
+            Self::Upgrade => "upgrade",
+            Self::Reentrant => "reentrant",
+            Self::Nested => "nested",
+            Self::EachWrite => "each_write",
+            Self::EachMutex => "each_mutex",
             Self::Tiny => "tiny",
             Self::Chunks => "chunks",
             Self::FullWrite => "full_write",

@@ -5,6 +5,7 @@ use ::fairlock::Policy;
 use super::condvar::BenchCondvar;
 use super::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
 use super::range::{BenchRange, OneLock};
+use super::uses::{BenchReentrant, BenchUpgradable};
 use super::{BenchLock, BenchMutex, WriteSide, fairlock};
 use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
@@ -52,6 +53,10 @@ pub struct LockEntry<T = Real> {
     /// With its condition variables, and whether its waits can end.
     condvar: Option<(Run<T>, bool)>,
     range: Option<RangeRun<T>>,
+    /// As what has upgradable reads.
+    upgradable: Option<Run<T>>,
+    /// As what its holder may lock again.
+    reentrant: Option<Run<T>>,
     /// That of its locks, if it is not a part of their type.
     policy: Option<Policy>,
 }
@@ -71,7 +76,17 @@ impl<T: Runs> RangeRun<T> {
 
 impl<T: Runs> LockEntry<T> {
     fn none(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, rw: None, mutex: None, condvar: None, range: None, policy: None }
+        Self {
+            name,
+            about,
+            rw: None,
+            mutex: None,
+            condvar: None,
+            range: None,
+            upgradable: None,
+            reentrant: None,
+            policy: None,
+        }
     }
 
     /// Gives its locks this policy.
@@ -137,6 +152,8 @@ impl<T: Runs> LockEntry<T> {
         match kind {
             Kind::ReaderWriter => self.rw,
             Kind::Mutex => self.mutex,
+            Kind::Upgradable => self.upgradable,
+            Kind::Reentrant => self.reentrant,
             Kind::Condvar { timed } => {
                 self.condvar.filter(|&(_, can)| can || !timed).map(|(run, _)| run)
             }
@@ -153,5 +170,15 @@ impl LockEntry<Real> {
     /// Adds the condition variable of the same name.
     pub fn add_condvar<C: BenchCondvar>(&mut self) {
         self.condvar = Some((workload::condvar::run::<C, Real>, C::TIMED));
+    }
+
+    /// Adds the upgradable reads of the same name.
+    pub fn add_upgradable<L: BenchUpgradable>(&mut self) {
+        self.upgradable = Some(workload::uncontended::run_upgradable::<L, Real>);
+    }
+
+    /// Adds the reentrant mutex of the same name.
+    pub fn add_reentrant<M: BenchReentrant>(&mut self) {
+        self.reentrant = Some(workload::uncontended::run_reentrant::<M, Real>);
     }
 }

@@ -19,6 +19,7 @@ pub mod fairlock;
 pub mod many;
 pub mod range;
 pub mod registry;
+pub mod uses;
 
 /// A reader/writer lock with separate acquire and release calls.
 pub trait RwBench: Send + Sync + 'static {

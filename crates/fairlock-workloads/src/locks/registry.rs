@@ -31,6 +31,7 @@ pub fn all() -> Vec<LockEntry> {
     #[cfg(feature = "native-peers")]
     locks.extend(peers::native::entries());
     add_condvars(&mut locks);
+    add_uses(&mut locks);
     locks
 }
 
@@ -43,6 +44,25 @@ fn add_condvars(locks: &mut [LockEntry<Real>]) {
             "parking_lot" => lock.add_condvar::<condvar::ParkingLot>(),
             #[cfg(target_os = "linux")]
             "pthread" => lock.add_condvar::<peers::pthread::Monitor>(),
+            _ => {}
+        }
+    }
+}
+
+/// Upgradable reads and the reentrant mutex, of ours and parking_lot.
+fn add_uses(locks: &mut [LockEntry<Real>]) {
+    for lock in locks {
+        match lock.name {
+            "fairlock:default" => lock.add_upgradable::<::fairlock::RwLock<()>>(),
+            "fairlock:adaptive" => lock.add_reentrant::<::fairlock::ReentrantMutex<()>>(),
+            "parking_lot" => {
+                lock.add_upgradable::<parking_lot::RwLock<()>>();
+                lock.add_reentrant::<parking_lot::ReentrantMutex<()>>();
+            }
+            "parking_lot_0.12" => {
+                lock.add_upgradable::<parking_lot_012::RwLock<()>>();
+                lock.add_reentrant::<parking_lot_012::ReentrantMutex<()>>();
+            }
             _ => {}
         }
     }

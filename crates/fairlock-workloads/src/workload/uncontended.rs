@@ -1,33 +1,111 @@
 //! `uncontended`: what one acquire and release costs when nobody else wants the lock.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::team::{Padded, Phase};
 use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport};
 use crate::error::Error;
+use crate::locks::uses::{BenchReentrant, BenchUpgradable};
 use crate::locks::{BenchLock, BenchMutex};
 use crate::stats::median;
 
-/// One side at a time, or a mutex.
-pub const CASES: [Case; 3] = [Case::Read, Case::Write, Case::Mutex];
+/// One side at a time, a mutex, what few locks have, and one lock after the other.
+pub const CASES: [Case; 9] = [
+    Case::Read,
+    Case::Write,
+    Case::Mutex,
+    Case::Upgradable,
+    Case::Upgrade,
+    Case::Reentrant,
+    Case::Nested,
+    Case::EachWrite,
+    Case::EachMutex,
+];
 /// Operations between two looks at the clock: it must not be part of the result.
 const BATCH: u32 = 1_000;
+/// So many locks one after the other, or as many as have room in so many bytes.
+const EACH: usize = 10_000_000;
+const EACH_BYTES: usize = 16 * EACH;
 
 /// Runs one cell of a reader/writer lock.
 pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create());
-    if cell.case == Case::Read {
-        measure(cell, testbed, BATCH, || || lock.0.read(|| ()))
-    } else {
-        measure(cell, testbed, BATCH, || || lock.0.write(|| ()))
+    match cell.case {
+        Case::Read => measure(cell, testbed, BATCH, || || lock.0.read(|| ())),
+        Case::EachWrite => {
+            each(cell, testbed, L::create, |lock: &L, section| lock.write(|| section.run()))
+        }
+        _ => measure(cell, testbed, BATCH, || || lock.0.write(|| ())),
     }
 }
 
 /// Runs one cell of a mutex.
 pub fn run_mutex<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+    if cell.case == Case::EachMutex {
+        return each(cell, testbed, M::create, |mutex: &M, section| mutex.hold(|| section.run()));
+    }
     let mutex = Padded(M::create());
     measure(cell, testbed, BATCH, || || mutex.0.hold(|| ()))
+}
+
+/// Runs one cell of upgradable reads.
+pub fn run_upgradable<L: BenchUpgradable, T: Testbed>(
+    cell: &Cell,
+    testbed: &T,
+) -> Result<CellReport, Error> {
+    let lock = Padded(L::create());
+    match cell.case {
+        Case::Upgrade => measure(cell, testbed, BATCH, || || lock.0.upgrade()),
+        _ => measure(cell, testbed, BATCH, || || lock.0.read()),
+    }
+}
+
+/// Runs one cell of a reentrant mutex.
+pub fn run_reentrant<M: BenchReentrant, T: Testbed>(
+    cell: &Cell,
+    testbed: &T,
+) -> Result<CellReport, Error> {
+    let mutex = Padded(M::create());
+    // All of a batch in one section of the outer mutex: that is no part of the result.
+    let nested = || || mutex.0.hold(|| (0..BATCH).for_each(|_| mutex.0.hold(|| ())));
+    match cell.case {
+        Case::Nested => measure(cell, testbed, 1, nested).map(|report| CellReport {
+            ns_per_op: report.ns_per_op.map(|ns| ns / f64::from(BATCH)),
+            ..report
+        }),
+        _ => measure(cell, testbed, BATCH, || || mutex.0.hold(|| ())),
+    }
+}
+
+/// What a lock of many guards.
+struct Guarded(AtomicU64);
+
+impl Guarded {
+    #[inline(always)]
+    fn run(&self) {
+        self.0.store(self.0.load(Relaxed) + 1, Relaxed);
+    }
+}
+
+/// Many locks, each beside what it guards, one after the other.
+fn each<L: Sync, T: Testbed>(
+    cell: &Cell,
+    testbed: &T,
+    create: impl Fn() -> L,
+    hold: impl Fn(&L, &Guarded) + Sync,
+) -> Result<CellReport, Error> {
+    let count = EACH.min(EACH_BYTES / size_of::<(L, Guarded)>());
+    let locks: Vec<_> = (0..count).map(|_| (create(), Guarded(AtomicU64::new(0)))).collect();
+    measure(cell, testbed, BATCH, || {
+        let (mut next, hold) = (locks.iter().cycle(), &hold);
+        move || {
+            if let Some((lock, guarded)) = next.next() {
+                hold(lock, guarded);
+            }
+        }
+    })
 }
 
 /// What one operation of the kind that `start` makes costs, with so many between two
