@@ -1,14 +1,15 @@
-//! Locks that are wrong on purpose: what the benchmark must notice. They are run
+//! Locks that are wrong on purpose, or slower: what the benchmark, and a comparison, must notice. They are run
 //! when named, and never listed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::entry::LockEntry;
 use super::range::{BenchRange, Range};
-use super::{BenchMutex, RwBench};
+use super::{BenchLock, BenchMutex, RwBench};
 use crate::error::Error;
 
 /// Whoever gets the lock first keeps all others from it for as long as its thread lives.
@@ -138,12 +139,67 @@ impl BenchMutex for Open {
     }
 }
 
+/// Ours as it comes, but a twentieth of the time it stands still: whoever releases it pays now and
+/// then, with the lock held, a nineteenth of what passed since somebody last did. Relative to the
+/// time, not to a section, it is 5 % slower wherever threads wait for each other.
+struct Slower {
+    lock: fairlock::RwLock<()>,
+    began: Instant,
+    /// When the lock last stood still, in nanoseconds since it began.
+    paid: AtomicU64,
+}
+
+impl Slower {
+    /// Of all releases of a thread, so many pay nothing: to look at the clock costs, too.
+    const FREE: u32 = 63;
+    /// Nobody pays more at once: a CPU that was gone for long is not the lock's fault.
+    const MOST: Duration = Duration::from_micros(50);
+
+    fn pay(&self) {
+        thread_local!(static RELEASES: Cell<u32> = const { Cell::new(0) });
+        let release = RELEASES.get();
+        RELEASES.set((release + 1) % (Self::FREE + 1));
+        if release != Self::FREE {
+            return;
+        }
+        let now = self.began.elapsed();
+        // Relaxed: a number, which nothing else depends on.
+        let since = now.saturating_sub(Duration::from_nanos(self.paid.load(Ordering::Relaxed)));
+        let until = now + (since / 19).min(Self::MOST);
+        while self.began.elapsed() < until {
+            std::hint::spin_loop();
+        }
+        self.paid.store(until.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl BenchLock for Slower {
+    fn create() -> Self {
+        Self { lock: fairlock::RwLock::new(()), began: Instant::now(), paid: AtomicU64::new(0) }
+    }
+
+    fn read<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.lock.read();
+        let result = section();
+        self.pay();
+        result
+    }
+
+    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.lock.write();
+        let result = section();
+        self.pay();
+        result
+    }
+}
+
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
         LockEntry::both::<Favourite>("broken:unfair", "starves all but one thread, on purpose"),
         LockEntry::both::<Stuck>("broken:stuck", "is never released, on purpose"),
         LockEntry::both::<Panicking>("broken:panicking", "panics when acquired, on purpose"),
+        LockEntry::rw::<Slower>("broken:slower", "fairlock:default, 5 % slower on purpose"),
         LockEntry::mutex::<Open>("broken:open", "lets everybody in, on purpose")
             .with_range::<Open>(),
     ]
