@@ -258,3 +258,69 @@ fn quoted(cell: &str) -> String {
         cell.to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::cell::{CellReport, SideReport, Times};
+    use crate::json::{Document, SCHEMA, VERSION};
+    use crate::machine::Machine;
+    use crate::runner::Measured;
+    use crate::workload::random::Random;
+    use crate::{plan, row};
+
+    /// What a run of the cell may have come to.
+    fn report(cell: &crate::cell::Cell, random: &mut Random) -> CellReport {
+        let mut number = || random.below(900_000_000) + 1_000;
+        let mut side = |threads: usize| {
+            let mut times = [number(), number(), number(), number()];
+            times.sort_unstable();
+            let [p50, p99, p999, max] = times;
+            let wait = Some(Times { p50, p99, p999, max });
+            let ops = (0..threads).map(|_| number()).collect();
+            (threads > 0).then(|| SideReport { ops, wait, ..SideReport::default() })
+        };
+        let (read, write) = (side(cell.readers), side(cell.writers));
+        CellReport { elapsed_secs: 0.5, read, write, ..CellReport::default() }
+    }
+
+    /// All locks of this build in all workloads, as many runs as by default.
+    #[test]
+    fn the_full_bench_is_a_page_of_less_than_a_megabyte() {
+        let cli = Cli::try_parse_from(["fairlock", "bench", "all"]).unwrap();
+        let Some(Command::Bench { workloads, flags }) = cli.command else { unreachable!() };
+        let plan = plan::bench(&workloads, &flags).unwrap();
+        let mut random = Random::new(1, 0);
+        let measured = plan.cells.into_iter().map(|cell| {
+            let reports = (0..plan.runs).map(|_| report(&cell, &mut random)).collect();
+            Measured { cell, reports, failure: None }
+        });
+        let measured: Vec<Measured> = measured.collect();
+        // What relates them to each other takes long, and is a column.
+        let rows = measured.iter().flat_map(row::runs::measured_rows);
+        let rows = rows.map(|row| row::Row { ratio_to_best_peer: Some(0.97), ..row });
+        let rows: Vec<row::Row> = rows.collect();
+        let document = Document {
+            schema: SCHEMA,
+            version: VERSION,
+            made: "2026-11-22T10:00:00Z".to_owned(),
+            machine: &Machine::this(),
+            command: "fairlock bench all".to_owned(),
+            interrupted: false,
+            rows: &rows,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("all.json");
+        std::fs::write(&file, serde_json::to_vec(&document).unwrap()).unwrap();
+
+        let (sources, programs) = load(&[file], &[]).unwrap();
+        assert!(sources[0].rows.len() > 2_000, "{} rows", sources[0].rows.len());
+        let groups = Group::all(&sources);
+        let page = page::page(&sources, &groups, &programs);
+        assert!(page.len() < 1_000_000, "{} bytes", page.len());
+        assert!(page.contains("needs JavaScript"));
+    }
+}

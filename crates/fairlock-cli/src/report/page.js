@@ -43,15 +43,24 @@ function save(button) {
   link.click();
   URL.revokeObjectURL(link.href);
 }
-for (const head of document.querySelectorAll("th")) {
-  const button = document.createElement("button");
-  button.append(...head.childNodes);
-  button.title = "Sort";
-  button.onclick = () => sort(head);
-  head.append(button);
+// A large page comes packed.
+async function unpack(part) {
+  const bytes = Uint8Array.from(atob(part.textContent), (letter) => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  part.outerHTML = await new Response(plain).text();
 }
-for (const button of document.querySelectorAll("button[data-of]")) {
-  button.hidden = false;
-  button.onclick = () => save(button);
+function equip() {
+  for (const head of document.querySelectorAll("th")) {
+    const button = document.createElement("button");
+    button.append(...head.childNodes);
+    button.title = "Sort";
+    button.onclick = () => sort(head);
+    head.append(button);
+  }
+  for (const button of document.querySelectorAll("button[data-of]")) {
+    button.hidden = false;
+    button.onclick = () => save(button);
+  }
 }
+Promise.all([...document.querySelectorAll("script.packed")].map(unpack)).then(equip);
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => (part.open = true)));

@@ -1,7 +1,12 @@
 //! The report as a page: everything in one file, nothing loaded from elsewhere. It is put together
 //! by hand: a library of templates would take longer to compile than all of the report.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use base64::prelude::*;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 
 use super::columns::Table;
 use super::group::{Group, Measured, shared};
@@ -13,22 +18,36 @@ use crate::results::Results;
 /// Longer tables are opened by who wants to see them.
 const OPEN: usize = 40;
 
+/// What is more than this is packed: a page is to be less than a megabyte.
+const LARGE: usize = 800_000;
+
 /// The page.
 pub fn page(sources: &[Results], groups: &[Group<'_>], programs: &[Program]) -> String {
     let measured = groups.iter().map(of_group);
-    let (mut contents, mut sections) = (String::new(), String::new());
-    for (number, section) in measured.chain(programs.iter().map(of_program)).enumerate() {
-        let Section { title, body, tables } = section;
-        let name = escaped(&title);
+    let sections: Vec<Section> = measured.chain(programs.iter().map(of_program)).collect();
+    let (mut contents, mut bodies) = (String::new(), Vec::new());
+    for (number, Section { title, body, tables }) in sections.iter().enumerate() {
+        let name = escaped(title);
         contents += &format!("<li><a href=\"#s{number}\">{name}</a></li>\n");
-        sections += &format!(
-            "<section aria-labelledby=\"s{number}\"><h2 id=\"s{number}\">{name}</h2>\n{body}"
-        );
+        let mut body = body.clone();
         for (at, (name, table)) in tables.iter().enumerate() {
             let of = if tables.len() > 1 { format!("{name}, {title}") } else { title.clone() };
-            sections += &shown(&format!("t{number}-{at}"), name, &of, table);
+            body += &shown(&format!("t{number}-{at}"), name, &of, table);
         }
-        sections += "</section>\n";
+        bodies.push(body);
+    }
+    let mut note = "";
+    if bodies.iter().map(String::len).sum::<usize>() > LARGE {
+        bodies.iter_mut().for_each(|body| *body = packed(body));
+        note = "<noscript><p>So large a page needs JavaScript; <code>fairlock report --format csv</code> has \
+                all figures.</p></noscript>\n";
+    }
+    let mut main = String::new();
+    for (number, (section, body)) in sections.iter().zip(bodies).enumerate() {
+        let name = escaped(&section.title);
+        main += &format!(
+            "<section aria-labelledby=\"s{number}\"><h2 id=\"s{number}\">{name}</h2>\n{body}</section>\n"
+        );
     }
     let title = escaped(&title(sources, programs));
     let from: String = sources.iter().map(from).collect();
@@ -38,7 +57,7 @@ pub fn page(sources: &[Results], groups: &[Group<'_>], programs: &[Program]) -> 
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <link rel=\"icon\" href=\"data:,\">\n<title>Locks: {title}</title>\n\
          <style>\n{SHEET}\n{}</style>\n</head>\n<body>\n<header><h1>Locks: {title}</h1>\n{from}</header>\n\
-         <nav aria-label=\"Contents\"><ul>\n{contents}</ul></nav>\n<main>\n{sections}</main>\n\
+         <nav aria-label=\"Contents\"><ul>\n{contents}</ul></nav>\n<main>\n{note}{main}</main>\n\
          <script>\n{}</script>\n</body>\n</html>\n",
         include_str!("page.css"),
         include_str!("page.js"),
@@ -94,6 +113,15 @@ fn of_program(program: &Program) -> Section {
     body.extend(program.pictures.iter().map(figure));
     let tables = program.tables.iter().map(|(name, table)| (name.clone(), table.clone()));
     Section { title: program.title.clone(), body, tables: tables.collect() }
+}
+
+/// Markup that the page's script unpacks when it is opened.
+fn packed(markup: &str) -> String {
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+    // Writing to memory does not fail.
+    let bytes = packed.write_all(markup.as_bytes()).and_then(|()| packed.finish());
+    let text = BASE64_STANDARD.encode(bytes.unwrap_or_default());
+    format!("<script type=\"text/plain\" class=\"packed\">{text}</script>\n")
 }
 
 fn figure(picture: &Picture) -> String {
