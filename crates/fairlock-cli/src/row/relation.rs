@@ -82,7 +82,9 @@ fn fill_ratios(rows: &mut [Row]) {
         }
         let fastest = peers().filter_map(Row::speed).reduce(f64::max);
         let best = peers().filter(|row| sets_the_mark(row)).filter_map(Row::speed).reduce(f64::max);
-        let ratio = |to: Option<f64>| row.speed().zip(to).map(|(own, other)| own / other);
+        // To one that did nothing there is none.
+        let ratio =
+            |to: Option<f64>| Some(row.speed()? / to?).filter(|ratio: &f64| ratio.is_finite());
         let (to_best, to_fastest) = (ratio(best), ratio(fastest));
         rows[index].ratio_to_best_peer = to_best;
         rows[index].ratio_to_fastest_peer = to_fastest;
@@ -121,6 +123,18 @@ mod tests {
         assert_eq!(total(&rows, "abseil").ratio_to_best_peer, Some(1.0));
         assert_eq!(total(&rows, "fairlock:default").ratio_to_best_peer, Some(1.25));
         assert_eq!(total(&rows, "std").figures.starved_threads, Some(2));
+    }
+
+    #[test]
+    fn nothing_is_so_many_times_as_fast_as_a_peer_that_did_nothing() {
+        let all = [
+            measured("std", Case::WriterAlone, None, Some([0, 0])),
+            measured("fairlock:default", Case::WriterAlone, None, Some([40, 35])),
+        ];
+        for row in rows(&all) {
+            let ratios = (row.ratio_to_best_peer, row.ratio_to_fastest_peer);
+            assert_eq!(ratios, (None, None), "{}", row.lock);
+        }
     }
 
     #[test]
