@@ -200,20 +200,11 @@ impl<P: Platform> RwSem<P> {
             }
             return counted.is_ok();
         }
-        // Acquire: owns the lock on success (rule 3).
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word.is_open_to_readers() {
-            match self.word.compare_exchange_weak(
-                word,
-                word.with_reader(),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        self.policy.priorities() && self.try_read_past_writers()
+        self.word.take_while(
+            self.word.load(Ordering::Relaxed),
+            Access::Shared,
+            Word::is_open_to_readers,
+        ) || self.policy.priorities() && self.try_read_past_writers()
     }
 
     /// As [`checked_read`](Self::checked_read), or gives up at `deadline` (nanoseconds

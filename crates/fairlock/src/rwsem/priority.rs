@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use crate::events::Event;
 use crate::platform::Platform;
-use crate::wait::{Kind, Queue};
+use crate::wait::{Access, Kind, Queue};
 
 impl<P: Platform> RwSem<P> {
     /// The priority with which the calling thread waits.
@@ -34,21 +34,11 @@ impl<P: Platform> RwSem<P> {
             return false;
         }
         let passed = self.with_queue(|q| {
-            let mut word = self.word.load(Ordering::Relaxed);
-            while passes_writers(&q.waiters, priority) && !word.is_written() && word.has_room() {
-                // Acquire: owns the lock on success (rule 3). It may be closed: the
-                // last one out grants it.
-                match self.word.compare_exchange_weak(
-                    word,
-                    word.with_reader(),
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                ) {
-                    Ok(_) => return true,
-                    Err(now) => word = now,
-                }
-            }
-            false
+            // It may be closed: the last one out grants it.
+            passes_writers(&q.waiters, priority)
+                && self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, |word| {
+                    !word.is_written() && word.has_room()
+                })
         });
         if passed {
             self.count(Event::ReadSteal);

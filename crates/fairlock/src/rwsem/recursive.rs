@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use crate::platform::Platform;
-use crate::wait::{CancelToken, WaitContext, WaitError};
+use crate::wait::{Access, CancelToken, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     /// Takes the lock for reading even past waiting writers if readers hold it
@@ -33,23 +33,12 @@ impl<P: Platform> RwSem<P> {
     /// is [saturated](Self::is_saturated), too.
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read_recursive(&self) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
         // A passing reader's count is enough: it, or this one, is the last out
         // and grants the lock on if that is due.
         // One that upgrades is not in yet, and may be waiting for this thread.
-        while !word.has_writer_inside() && word.has_room() && word.readers() > 0 {
-            // Acquire: owns the lock on success (rule 3).
-            match self.word.compare_exchange_weak(
-                word,
-                word.with_reader(),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        self.try_read()
+        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, |word| {
+            !word.has_writer_inside() && word.has_room() && word.readers() > 0
+        }) || self.try_read()
     }
 
     /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at

@@ -89,20 +89,9 @@ impl<P: Platform> RwSem<P> {
 
     /// Takes the lock beside readers, if a reader could come and no other is upgradable.
     fn upgradable_beside_readers(&self) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word.is_open_to_readers() && !word.is_upgradable() {
-            // Acquire: owns the lock on success (rule 3).
-            match self.word.compare_exchange_weak(
-                word,
-                word.taken(Access::Upgradable),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Upgradable, |word| {
+            word.is_open_to_readers() && !word.is_upgradable()
+        })
     }
 
     #[cold]

@@ -403,6 +403,26 @@ impl<P: Platform> AtomicWord<P> {
         Word(self.0.fetch_add(share(access), order))
     }
 
+    /// Takes the lock in this way, as long as the word, which was `seen`, says that it may; whether
+    /// it did.
+    #[inline(always)]
+    pub(crate) fn take_while(
+        &self,
+        mut seen: Word,
+        access: Access,
+        may: impl Fn(Word) -> bool,
+    ) -> bool {
+        while may(seen) {
+            // Acquire: owns the lock on success (rule 3).
+            let next = seen.taken(access);
+            match self.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
     /// A holder counts itself out, or a reader that may not stay; returns the word before.
     #[inline(always)]
     pub(crate) fn leave(&self, access: Access, order: Ordering) -> Word {

@@ -96,20 +96,10 @@ impl<P: Platform> Published<'_, P> {
         Ok(())
     }
 
-    fn steal_write(&self, mut word: Word) -> bool {
-        while word.is_write_stealable() && !self.holds_back(Kind::Writer, word) {
-            // Acquire: owns the lock on success (rule 3).
-            match self.word.compare_exchange_weak(
-                word,
-                word.taken(Access::Exclusive),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+    fn steal_write(&self, word: Word) -> bool {
+        self.word.take_while(word, Access::Exclusive, |word| {
+            word.is_write_stealable() && !self.holds_back(Kind::Writer, word)
+        })
     }
 
     /// A reader that may not stay takes its count back. The count may have kept
