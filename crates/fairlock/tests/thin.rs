@@ -1,32 +1,17 @@
 //! Locks that are eight bytes while nobody waits.
 
+#[path = "common/thin.rs"]
+mod common;
+
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use common::thin_tests;
 use fairlock::platform::{Native, PooledPlatform};
 use fairlock::{Policy, RawRwLock, RwLock, RwLockExt};
 use fairlock_testing::{alone, join, rounds, scope, until};
 
-fn is_inflated<T>(lock: &RwLock<T>) -> bool {
-    // SAFETY: only looks.
-    unsafe { lock.raw() }.is_inflated()
-}
-
-/// How many full locks the process has.
-fn made() -> u32 {
-    Native::rwsem_slots().made()
-}
-
-/// Has another thread wait for the lock, and leave it.
-fn contend(lock: &RwLock<u32>) {
-    let held = lock.write();
-    scope(|s| {
-        let waiter = s.spawn(|| *lock.write() += 1);
-        until(|| lock.has_waiters());
-        drop(held);
-        join(waiter);
-    });
-}
+thin_tests!(RwLock, write, has_waiters, rwsem_slots, 4);
 
 #[test]
 fn a_lock_that_nobody_waits_for_is_thin() {
@@ -40,57 +25,12 @@ fn a_lock_that_nobody_waits_for_is_thin() {
 }
 
 #[test]
-fn a_lock_becomes_full_while_somebody_waits_and_thin_again_when_it_is_calm() {
-    let lock = RwLock::new(0);
-    for _ in 0..10 {
-        contend(&lock);
-        assert!(is_inflated(&lock));
-        // Contended every now and then it stays what it is.
-        (0..10).for_each(|_| *lock.write() += 1);
-        assert!(is_inflated(&lock));
-        (0..300).for_each(|_| *lock.write() += 1);
-        assert!(!is_inflated(&lock));
-        contend(&lock);
-        (0..300).for_each(|_| drop(lock.read()));
-        assert!(!is_inflated(&lock));
-    }
-}
-
-#[test]
-fn an_inflated_lock_may_be_moved() {
+fn readers_calm_a_full_lock_down() {
     let lock = RwLock::new(0);
     contend(&lock);
-    let moved = Box::new(lock);
-    assert!(is_inflated(&moved));
-    contend(&moved);
-    assert_eq!(moved.into_inner(), 2);
-}
-
-#[test]
-fn full_locks_are_used_again() {
-    alone(|| {
-        for _ in 0..rounds(500) {
-            let lock = RwLock::new(0);
-            contend(&lock);
-            // Dropped as it is,
-            drop(lock);
-            let lock = RwLock::new(0);
-            contend(&lock);
-            // or when it is thin again.
-            (0..300).for_each(|_| *lock.write() += 1);
-            assert!(!is_inflated(&lock));
-        }
-        assert!(made() <= 4, "{} full locks for one at a time", made());
-    });
-}
-
-#[test]
-fn many_locks_contended_once_each_do_not_keep_their_full_ones() {
-    alone(|| {
-        let locks: Vec<_> = (0..rounds(1_500)).map(|_| RwLock::new(0)).collect();
-        locks.iter().for_each(contend);
-        assert!(made() < 1_100, "{} full locks", made());
-    });
+    assert!(is_inflated(&lock));
+    (0..300).for_each(|_| drop(lock.read()));
+    assert!(!is_inflated(&lock));
 }
 
 #[test]

@@ -1,44 +1,19 @@
 //! Mutexes that are eight bytes while nobody waits.
 
+#[path = "common/thin.rs"]
+mod common;
+
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use common::thin_tests;
 use fairlock::platform::{Native, Platform, PooledPlatform};
 use fairlock::thin::ThinMutex;
 use fairlock::{Condvar, Mutex, MutexExt};
 use fairlock_testing::{alone, join, rounds, scope, until};
 
-fn is_inflated<T>(mutex: &Mutex<T>) -> bool {
-    // SAFETY: only looks.
-    unsafe { mutex.raw() }.is_inflated()
-}
-
-fn is_contended<T>(mutex: &Mutex<T>) -> bool {
-    // SAFETY: as above.
-    unsafe { mutex.raw() }.is_contended()
-}
-
-/// How many full locks the process has.
-fn made() -> u32 {
-    Native::mutex_slots().made()
-}
-
-/// Has another thread wait for the lock, and leave it.
-fn contend(mutex: &Mutex<u32>) {
-    let held = mutex.lock();
-    scope(|s| {
-        let waiter = s.spawn(|| *mutex.lock() += 1);
-        until(|| is_contended(mutex));
-        drop(held);
-        join(waiter);
-    });
-}
-
-fn calm_down(mutex: &Mutex<u32>) {
-    (0..300).for_each(|_| drop(mutex.lock()));
-    assert!(!is_inflated(mutex));
-}
+thin_tests!(Mutex, lock, is_contended, mutex_slots, 2);
 
 #[test]
 fn mutexes_that_nobody_waits_for_are_their_eight_bytes_and_nothing_else() {
@@ -50,55 +25,6 @@ fn mutexes_that_nobody_waits_for_are_their_eight_bytes_and_nothing_else() {
             drop(held);
         }
         assert_eq!((size_of_val(&mutexes[0]), made()), (8, 0));
-    });
-}
-
-#[test]
-fn a_mutex_becomes_full_while_somebody_waits_and_thin_again_when_it_is_calm() {
-    let mutex = Mutex::new(0);
-    for _ in 0..10 {
-        contend(&mutex);
-        assert!(is_inflated(&mutex) && !is_contended(&mutex));
-        // Contended every now and then it stays what it is.
-        (0..10).for_each(|_| drop(mutex.lock()));
-        assert!(is_inflated(&mutex));
-        calm_down(&mutex);
-    }
-}
-
-#[test]
-fn an_inflated_mutex_may_be_moved() {
-    let mutex = Mutex::new(0);
-    contend(&mutex);
-    let moved = Box::new(mutex);
-    assert!(is_inflated(&moved));
-    contend(&moved);
-    assert_eq!(moved.into_inner(), 2);
-}
-
-#[test]
-fn full_locks_are_used_again() {
-    alone(|| {
-        for _ in 0..rounds(500) {
-            let mutex = Mutex::new(0);
-            contend(&mutex);
-            // Dropped as it is,
-            drop(mutex);
-            let mutex = Mutex::new(0);
-            contend(&mutex);
-            // or when it is thin again.
-            calm_down(&mutex);
-        }
-        assert!(made() <= 2, "{} full locks for one at a time", made());
-    });
-}
-
-#[test]
-fn many_mutexes_contended_once_each_do_not_keep_their_full_ones() {
-    alone(|| {
-        let mutexes: Vec<_> = (0..rounds(1_500)).map(|_| Mutex::new(0)).collect();
-        mutexes.iter().for_each(contend);
-        assert!(made() < 1_100, "{} full locks", made());
     });
 }
 
