@@ -40,8 +40,8 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
-    /// Locks `range` for reading if that needs no waiting. May also fail when
-    /// another thread is interrupted while it is just taking or leaving a range.
+    /// Locks `range` for reading if that needs no waiting. Never blocks. It may also fail when another
+    /// thread loses its CPU while it takes or leaves a range.
     ///
     /// # Errors
     /// [`Busy`](RangeError::Busy), and those of [`read`](Self::read).
@@ -54,9 +54,8 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
-    /// Locks `range` for writing if that needs no waiting; as
-    /// [`try_read`](Self::try_read). A range in a gap between others is free,
-    /// however many are locked around it.
+    /// Locks `range` for writing if that needs no waiting, as [`try_read`](Self::try_read) does. A
+    /// range in a gap between others is free, however many are locked around it.
     ///
     /// # Errors
     /// [`Busy`](RangeError::Busy), and those of [`write`](Self::write).
@@ -69,12 +68,11 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(RangeWriteGuard::new(self, span, hold))
     }
 
-    /// Locks `range` for reading, past those that wait for it if no writer holds
-    /// a part of it: for a thread that may hold it, or a part of it, for reading
-    /// already. If writers do, it waits for those only.
+    /// Locks `range` for reading, past all that wait for it: for a thread that may already hold a part
+    /// of it for reading. It waits only for writers that hold a part of it.
     ///
-    /// Readers that never let go at the same time can starve a writer this way;
-    /// use it only where it is needed.
+    /// In this way readers that never all let go at once can starve a writer, so use it only where it
+    /// is needed.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).
@@ -99,7 +97,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, of any
-    /// length. Zero waits for nobody.
+    /// length. Zero does not wait.
     ///
     /// # Errors
     /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
@@ -153,7 +151,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Locks `range` for reading; gives up after `timeout`, of any length. Zero
-    /// waits for nobody.
+    /// does not wait.
     ///
     /// # Errors
     /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
@@ -167,7 +165,7 @@ impl<P: Platform> RangeRwLock<P> {
     }
 
     /// Locks `range` for writing; gives up after `timeout`, of any length. Zero
-    /// waits for nobody.
+    /// does not wait.
     ///
     /// # Errors
     /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
@@ -208,9 +206,8 @@ impl<P: Platform> RangeRwLock<P> {
         self.write_for(range, deadline.saturating_duration_since(std::time::Instant::now()))
     }
 
-    /// Locks `range` for reading; gives up when a signal handler has run in this
-    /// thread while it slept. On platforms that cannot tell (all but Linux) this
-    /// is `read`.
+    /// Locks `range` for reading; gives up when a signal handler runs in this
+    /// thread while it sleeps. Only Linux can tell; elsewhere this is `read`.
     ///
     /// # Errors
     /// [`Interrupted`](RangeError::Interrupted), and those of [`read`](Self::read).

@@ -14,19 +14,16 @@ use super::span::{RangeError, Span};
 use crate::platform::Platform;
 use crate::wait::{CancelToken, Kind};
 
-/// Owns a slice, and hands out `&[T]` and `&mut [T]` for ranges of it that are
-/// locked: the only way to the elements, so parts that overlap are never written
-/// beside anything else.
+/// Owns a slice, and hands out `&[T]` and `&mut [T]` for ranges of it that are locked. There is no
+/// other way to the elements, so a range that is written never overlaps another one in use.
 ///
-/// When it blocks, who goes first and what is promised is as for
-/// [`RangeRwLock`], whose positions are the indices. Every method
-/// refuses a range without elements ([`RangeError::Empty`]), one that ends before it
-/// starts ([`RangeError::Inverted`]) and one that reaches beyond the slice
-/// ([`RangeError::OutOfBounds`]); none of them panics.
+/// It blocks and promises what [`RangeRwLock`] does; the positions are the indices. Every method
+/// refuses a range without elements ([`RangeError::Empty`]), one that ends before it starts
+/// ([`RangeError::Inverted`]), and one that reaches beyond the slice ([`RangeError::OutOfBounds`]).
 ///
-/// A panic while a guard is alive releases the range and leaves the elements as
-/// they are; there is no poisoning. A forgotten guard leaves its range locked for
-/// good, and never lets anybody else at it.
+/// A panic while a guard is alive releases the range, and leaves the elements as they are; there is
+/// no poisoning. A forgotten guard keeps its range locked for good: nobody else gets to its
+/// elements.
 ///
 /// ```
 /// use fairlock::RangeSlice;
@@ -92,7 +89,7 @@ impl<P: Platform, T> RangeSlice<P, T> {
         Self::with_policy(RangePolicy::DEFAULT, elements)
     }
 
-    /// The same with another policy.
+    /// The same, with `policy`.
     pub fn with_policy(policy: RangePolicy, elements: impl Into<Box<[T]>>) -> Self {
         let elements = Box::into_raw(elements.into());
         // SAFETY: `UnsafeCell<T>` has the layout of `T`, and the box was given up.
@@ -110,14 +107,13 @@ impl<P: Platform, T> RangeSlice<P, T> {
         self.elements.is_empty()
     }
 
-    /// The lock inside, to look at it. Ranges that are locked through it are locked
-    /// for the elements too.
+    /// The lock inside. A range that is locked through it is locked for the elements, too.
     pub fn lock(&self) -> &RangeRwLock<P> {
         &self.lock
     }
 
-    /// All elements: who has the slice alone needs no lock, and a guard that was
-    /// forgotten is no matter.
+    /// All elements, without a lock: `&mut self` says that nobody else uses them. It does not matter
+    /// if a guard was forgotten.
     pub fn get_mut(&mut self) -> &mut [T] {
         let elements = ptr::from_mut::<[UnsafeCell<T>]>(&mut self.elements);
         // SAFETY: the layout is the same, and `&mut self` outlives every guard.
@@ -157,7 +153,7 @@ impl<P: Platform, T> RangeSlice<P, T> {
         Ok(self.write_guard(self.lock.write_span(span)?))
     }
 
-    /// Locks elements for reading if that needs no waiting.
+    /// Locks elements for reading if that needs no waiting. Never blocks.
     ///
     /// # Errors
     /// [`Busy`](RangeError::Busy), and those of the [type](Self).
@@ -168,7 +164,7 @@ impl<P: Platform, T> RangeSlice<P, T> {
         Ok(self.read_guard(self.lock.try_read(self.span(range)?)?))
     }
 
-    /// Locks elements for writing if that needs no waiting.
+    /// Locks elements for writing if that needs no waiting. Never blocks.
     ///
     /// # Errors
     /// [`Busy`](RangeError::Busy), and those of the [type](Self).
@@ -281,8 +277,7 @@ impl<P: Platform> RangeRwLock<P> {
 }
 
 impl<'a, P: Platform, T> SliceReadGuard<'a, P, T> {
-    /// Splits the elements in two, before element `mid` of this guard. Waits for
-    /// nobody.
+    /// Splits the elements in two, before element `mid` of this guard. Waits for no holder.
     ///
     /// # Errors
     /// The guard itself, unchanged, if a part would have no elements.
@@ -306,8 +301,7 @@ impl<'a, P: Platform, T> SliceReadGuard<'a, P, T> {
 }
 
 impl<'a, P: Platform, T> SliceWriteGuard<'a, P, T> {
-    /// Splits the elements in two, before element `mid` of this guard. Waits for
-    /// nobody.
+    /// Splits the elements in two, before element `mid` of this guard. Waits for no holder.
     ///
     /// # Errors
     /// The guard itself, unchanged, if a part would have no elements.
@@ -333,7 +327,7 @@ impl<'a, P: Platform, T> SliceWriteGuard<'a, P, T> {
     }
 
     /// Turns the elements into ones that are locked for reading, with no gap in
-    /// which another writer could get in. Waits for nobody.
+    /// which another writer could get in. Waits for no holder.
     pub fn downgrade(self) -> SliceReadGuard<'a, P, T> {
         SliceReadGuard { elements: self.elements, guard: self.guard.downgrade() }
     }
