@@ -58,7 +58,7 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Say what changed between two results, by more than the runs differ anyway
+    /// Say what changed between two results by more than their runs differ among themselves
     Compare {
         #[command(flatten)]
         flags: CompareFlags,
@@ -116,9 +116,9 @@ pub enum Command {
 
 #[derive(Subcommand)]
 pub enum MachinesCommand {
-    /// Print the file of one, to be changed and given to `sim --machine`
+    /// Print the file of a machine, to change it and give it to `sim --machine`
     Show {
-        /// Which one
+        /// Which machine
         #[arg(value_parser = names::machine())]
         name: String,
     },

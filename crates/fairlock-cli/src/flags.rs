@@ -10,14 +10,14 @@ use crate::names;
 /// Which cells of the workloads that take locks as programs do.
 #[derive(Args, Clone, Default)]
 pub struct ProgramFlags {
-    /// As what locks are used (think, spread, idle: rwlock,mutex,range)
+    /// What the locks are used as (think, spread, idle: rwlock,mutex,range)
     #[arg(long, value_name = "FORM", value_delimiter = ',', value_parser = names::form(),
           hide_possible_values = true)]
     pub form: Vec<String>,
-    /// Work outside in relation to that inside (think: 0,1,10,100,1000)
+    /// Work outside the lock, as a multiple of the work inside (think: 0,1,10,100,1000)
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub outside: Vec<u32>,
-    /// Locks of which each operation is on one (spread: 1,16,64,1000)
+    /// How many locks there are; each operation is on one of them (spread: 1,16,64,1000)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub among: Vec<usize>,
     /// What the holder does after its section (idle: away,back)
@@ -39,10 +39,10 @@ pub struct Flags {
     /// spread: 4,8,32)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,
-    /// Threads in relation to CPUs (batch: 0.5,1,1.5,2,4,8,16)
+    /// Threads for each CPU (batch: 0.5,1,1.5,2,4,8,16)
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub overcommit: Vec<f64>,
-    /// Pauses in the critical section (reader-spin: 1,20,100; read-mostly: 20;
+    /// Pause instructions in the section (reader-spin: 1,20,100; read-mostly: 20;
     /// batch: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
@@ -65,7 +65,7 @@ pub struct Flags {
     /// think: 10,1000; spread: 50; idle: 30000 to 10000000)
     #[arg(long, value_name = "NS", value_delimiter = ',')]
     pub section: Vec<u32>,
-    /// Ranges held meanwhile (range, read and write: 0,16,256,4096,50000)
+    /// Ranges that are held meanwhile (range, read and write: 0,16,256,4096,50000)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub held: Vec<usize>,
     #[command(flatten)]
@@ -76,13 +76,13 @@ pub struct Flags {
     /// Measurements of each lock and configuration; their median is shown
     #[arg(long, value_name = "N")]
     pub runs: Option<u32>,
-    /// Seed of the order in which they are made, and of what is random in them
+    /// Seed of the order of the measurements, and of what is random in them
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Beside so many busy loops a CPU, in threads of their own
+    /// Run beside this many busy loops for each CPU, in threads of their own
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub background: usize,
-    /// A first impression: measurements of 0.2 s, one of each
+    /// A first impression: one measurement of 0.2 s of each
     #[arg(long)]
     pub quick: bool,
     /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr

@@ -19,12 +19,12 @@ pub struct TortureFlags {
     #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = names::tortured_lock(),
           hide_possible_values = true)]
     pub locks: Vec<String>,
-    /// Schedules of each lock
+    /// How many schedules of each lock
     #[arg(long, value_name = "N", default_value_t = 20_000,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub schedules: u64,
-    /// The first one's seed; the others' follow. One that failed is repeated with
-    /// `--schedules 1`
+    /// Seed of the first schedule; those of the others follow. `--schedules 1` repeats one that
+    /// failed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }

@@ -35,7 +35,7 @@ pub struct CompareFlags {
 /// What of a comparison is a failure.
 #[derive(Args, Clone, Copy, Default)]
 pub struct Check {
-    /// Exit with 1 if a lock is slower beyond doubt, by so many percent or more
+    /// Exit with 1 if a lock is certainly slower, by this many percent or more
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on_regression: Option<f64>,
 }

@@ -54,11 +54,11 @@ pub struct LockFlags {
 pub struct RunFlags {
     #[command(flatten)]
     pub locks: LockFlags,
-    /// Run it both ways, by turns, as often as --runs says, and say what changed. Its input is empty
-    /// then, and what it writes is not shown
+    /// Run the program with its own locks and with ours, by turns, and say what changed. Its input
+    /// is empty then, and what it writes is not shown
     #[arg(long, conflicts_with_all = ["observe", "json", "pprof", "folded", "trace", "stats"])]
     pub compare: bool,
-    /// With --compare: how often each way
+    /// With --compare: how often it is run each way
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
@@ -66,7 +66,7 @@ pub struct RunFlags {
     /// there
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Also write it for pprof: contentions and delay
+    /// Also write the profile for pprof: contentions and delay
     #[arg(long, value_name = "FILE")]
     pub pprof: Option<PathBuf>,
     /// Also write folded stacks, for flame graphs: microseconds of waiting
@@ -75,7 +75,7 @@ pub struct RunFlags {
     /// Also write the waits that were kept as a trace for Perfetto or Chrome
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// With --pprof and --folded: whose stacks waits are charged to
+    /// With --pprof and --folded: to whose stacks waits are charged
     #[arg(long, value_name = "WHOM", default_value = "holder")]
     pub charge: Charge,
     /// Instead of the profile, count what our locks do, and also keep that in this file, a line of
@@ -97,10 +97,10 @@ pub struct RunFlags {
 pub struct TopFlags {
     #[command(flatten)]
     pub locks: LockFlags,
-    /// Between two looks
+    /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub every: humantime::Duration,
-    /// Look so often, and end; without it, as long as the program runs
+    /// How many looks; without it, as long as the program runs
     #[arg(long, value_name = "N")]
     pub looks: Option<u32>,
     /// A program that `fairlock run` or `fairlock top` has started

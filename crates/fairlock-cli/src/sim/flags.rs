@@ -25,17 +25,17 @@ pub struct SimFlags {
     #[arg(long, visible_alias = "policy", value_name = "LOCK", value_delimiter = ',',
           value_parser = names::simulated_lock(), hide_possible_values = true)]
     pub locks: Vec<String>,
-    /// Such a lock for each value of one of its parameters, doubled from the first to the
-    /// last: handoff_after=0.5ms..16ms
+    /// A lock for each value of one of its parameters, from the first to the last, each twice
+    /// the one before: handoff_after=0.5ms..16ms
     #[arg(long, value_name = "PARAMETER=FROM..TO")]
     pub sweep: Option<Sweep>,
     /// Thread counts; default: as published
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub threads: Vec<usize>,
-    /// Threads in relation to CPUs (batch: 0.5,1,1.5,2; more guests, if there are any)
+    /// Threads for each CPU (batch: 0.5,1,1.5,2; more guests, if there are any)
     #[arg(long, value_name = "X", value_delimiter = ',')]
     pub overcommit: Vec<f64>,
-    /// Pauses in the critical section (reader-spin; handoff, mixed: 1,20,100; batch, tiny: 50)
+    /// Pause instructions in the section (reader-spin; handoff, mixed: 1,20,100; batch, tiny: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
     /// Reads in a hundred operations (think: 0,50,90,99; spread: 0,90; idle: 0,100)
@@ -59,19 +59,19 @@ pub struct SimFlags {
     /// First seed: everything that is left to chance follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Simulate everything with so many seeds; medians and ranges are shown
+    /// Simulate everything with this many seeds, and show medians and ranges
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
-    /// Also with each unknown of machine and run lower and higher than assumed (hold,
-    /// wake-up latencies, the gap between operations), and the judgement over all of them
+    /// Also simulate with each unknown of machine and run lower and higher than assumed (hold,
+    /// wake-up latencies, the gap between operations), and judge over all of them
     #[arg(long, conflicts_with = "real")]
     pub unknowns: bool,
-    /// Beside so many busy loops a CPU, in threads of their own
+    /// Simulate beside this many busy loops for each CPU, in threads of their own
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub background: usize,
-    /// On a host that takes each CPU away for so many percent of the time, 5 ms at once (or as
-    /// long as the machine file says)
+    /// Simulate a host that takes each CPU away for this many percent of the time, 5 ms at once
+    /// (or as long as the machine file says)
     #[arg(long, value_name = "PERCENT")]
     pub stolen: Option<f64>,
     /// A first impression: short, and fewer cells
