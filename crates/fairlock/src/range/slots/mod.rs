@@ -94,10 +94,36 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
+    /// Takes the slot that `choose` says for the word, which was `word`. Returns it, and the word
+    /// before.
+    #[inline(always)]
+    pub(super) fn enter_slot(
+        &self,
+        mut word: Word,
+        packed: Packed,
+        kind: Kind,
+        choose: impl Fn(Word) -> Result<usize, Missed>,
+    ) -> Result<(usize, Word), Missed> {
+        loop {
+            let slot = choose(word)?;
+            let taken = word.with_slot(SlotBits::new(slot, kind));
+            // Acquire: owns the range if nothing is in the way (rule 3).
+            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    // Release: who reads the range comes after who took the slot.
+                    self.slots[slot].store(packed.0, Ordering::Release);
+                    return Ok((slot, word));
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
     #[inline(never)]
     fn try_slot_beside(
         &self,
-        mut word: Word,
+        word: Word,
         packed: Packed,
         span: Span,
         kind: Kind,
@@ -105,21 +131,10 @@ impl<P: Platform> RangeRwLock<P> {
         if active(Fault::LooksTooEarly) {
             self.look_at_rivals(word, SlotBits::NONE, span, kind, false)?;
         }
-        let slot = loop {
+        let (slot, word) = self.enter_slot(word, packed, kind, |word| {
             self.may_skip_tree(word, span, kind)?;
-            let Some(slot) = word.free_slot(kind) else { return Err(Missed::Unknown) };
-            // Acquire: as above.
-            match self.word.compare_exchange_weak(
-                word,
-                word.with_slot(SlotBits::new(slot, kind)),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break slot,
-                Err(now) => word = now,
-            }
-        };
-        self.slots[slot].store(packed.0, Ordering::Release);
+            word.free_slot(kind).ok_or(Missed::Unknown)
+        })?;
         if active(Fault::LooksTooEarly) {
             return Ok(Hold::slot(slot));
         }

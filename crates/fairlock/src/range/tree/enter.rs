@@ -119,30 +119,16 @@ impl<P: Platform> RangeRwLock<P> {
     fn claim_slot(
         &self,
         q: &mut Queue<P>,
-        mut word: Word,
+        word: Word,
         packed: Packed,
         span: Span,
         kind: Kind,
     ) -> Result<Hold, Missed> {
-        let slot = loop {
+        let (slot, word) = self.enter_slot(word, packed, kind, |word| {
             passes_gate(word, kind)?;
             // Not one whose last holder has yet to tell that it has left.
-            let Some(slot) = word.free_slots().find(|&slot| !q.is_moved(slot)) else {
-                return Err(Missed::Unknown);
-            };
-            // Acquire: owns the range if nothing is in the way (rule 3).
-            match self.word.compare_exchange_weak(
-                word,
-                word.with_slot(SlotBits::new(slot, kind)),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break slot,
-                Err(now) => word = now,
-            }
-        };
-        // Release: who reads the range comes after who took the slot.
-        self.slots[slot].store(packed.0, Ordering::Release);
+            word.free_slots().find(|&slot| !q.is_moved(slot)).ok_or(Missed::Unknown)
+        })?;
         let bits = SlotBits::new(slot, kind);
         match self.look_at_rivals(word, bits, span, kind, true) {
             Ok(()) => {
