@@ -46,20 +46,20 @@ const FULL: u64 = (MOST_READERS as u64) << READER_SHIFT;
 /// The lock is elsewhere.
 const ELSEWHERE: u64 = INFLATED | NASCENT;
 
-/// A sleeping reader/writer lock of eight bytes, without data; see
-/// [`RwLock`](crate::RwLock) for the one with data.
+/// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
+/// with data, for what it promises and when it blocks, and [`RwSem`] for the forms in which its
+/// methods come.
 ///
-/// It is an [`RwSem`] while somebody waits, which it has of a pool. A policy other than the
-/// default one, and [events](crate::events), are of that: such a lock keeps its `RwSem`, once it
-/// is used, until it is dropped. A lock that is dropped while a forgotten guard holds it keeps
-/// it for good.
+/// While threads wait, it is an [`RwSem`] from a pool. A policy other than the default one, and
+/// [events](crate::events), are kept there: such a lock has its `RwSem` from its first use until it
+/// is dropped. If a lock is dropped while it is held (by a forgotten guard), its `RwSem` is lost.
 pub struct ThinRwSem<P: PooledPlatform> {
     pub(super) word: P::AtomicU64,
 }
 
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// A free lock that follows `policy`, but an aim or a `handoff_after` of more than nine hours is
-    /// shortened to that.
+    /// A free lock that follows `policy`. An `aim` or a `handoff_after` of more than nine hours is
+    /// shortened to nine hours.
     pub fn new(policy: Policy) -> Self {
         Self { word: P::AtomicU64::new(nascent::word(policy)) }
     }
@@ -117,8 +117,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.read_with(&WaitContext::FOREVER)
     }
 
-    /// Takes the lock for reading if that needs no waiting. It may fail while another
-    /// thread begins to wait, if only readers are inside.
+    /// Takes the lock for reading if that needs no waiting. Never blocks. It may also fail at the moment
+    /// when another thread begins to wait, if only readers are inside.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read(&self) -> bool {
@@ -241,8 +241,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Takes the lock for writing if that needs no waiting. It may fail while another
-    /// thread begins to wait.
+    /// Takes the lock for writing if that needs no waiting. Never blocks. It may also fail at the moment
+    /// when another thread begins to wait.
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_write(&self) -> bool {
@@ -307,8 +307,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         is_mine
     }
 
-    /// Gives up the lock held for writing. Nothing touches it after another thread can
-    /// have it, so the next owner may free it even before this returns.
+    /// Gives up the lock held for writing. It does not touch the lock any more once another thread can
+    /// have it, so the next owner may free the lock even before this returns.
     ///
     /// # Safety
     /// The caller holds the lock for writing.
