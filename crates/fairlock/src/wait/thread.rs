@@ -25,6 +25,8 @@ pub struct Thread<P: Platform> {
     pub(crate) steals: StealClock,
     /// The lock that it gives way at when it has left it: an address, for comparing; or zero.
     pub(crate) gives_way: Cell<usize>,
+    /// For which end of a tenure it did so last.
+    gave_way: Cell<u64>,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
     /// Whether it stays awake for notifications.
@@ -45,7 +47,7 @@ pub struct Thread<P: Platform> {
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
+// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`, `gave_way`,
 // `contended`, `watch`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the
 // record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
@@ -61,6 +63,7 @@ impl<P: Platform> Thread<P> {
             cancel: CancelLinks::new(),
             steals: StealClock::new(),
             gives_way: Cell::new(0),
+            gave_way: Cell::new(0),
             contended: Cell::new(0),
             watch: crate::condvar::Watch::new(),
             given_up: GivenUp::new(),
@@ -78,6 +81,14 @@ impl<P: Platform> Thread<P> {
     /// did so less than `ns` ago, too.
     pub(crate) fn meets_again_within(&self, ns: u64, now: u64) -> bool {
         now.wrapping_sub(self.contended.replace(now)) < ns
+    }
+
+    /// Notes that the calling thread, whose record this is, is to give way when it leaves the lock,
+    /// as the one who is next has not come for the `end` of a tenure: once for each.
+    pub(crate) fn is_to_give_way(&self, lock: usize, end: u64) {
+        if self.gave_way.replace(end) != end {
+            self.gives_way.set(lock);
+        }
     }
 
     /// For locks written against [`Platform`] elsewhere: the calling thread, whose record
@@ -303,5 +314,21 @@ impl StealClock {
         self.stride.set(stride);
         self.left.set(stride);
         Look { now, since }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+
+    #[test]
+    fn a_thread_gives_way_once_for_each_end_of_a_tenure() {
+        let thread = Thread::<Native>::new();
+        let gives_way = |end| {
+            thread.is_to_give_way(1, end);
+            thread.gives_way.replace(0)
+        };
+        assert_eq!([10, 10, 10, 20, 20].map(gives_way), [1, 0, 0, 1, 0]);
     }
 }

@@ -278,11 +278,13 @@ impl<P: Platform> InTenure<'_, P> {
     fn watch_clock(&self) {
         let me = P::thread();
         if let Some(look) = me.steals.tick::<P>() {
-            let over = look.now.saturating_sub(self.holder.end());
+            let end = self.holder.end();
+            let over = look.now.saturating_sub(end);
+            let late = if self.holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS };
             if over >= LOST_NS {
                 self.close();
-            } else if over >= if self.holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS } {
-                me.gives_way.set(self.id());
+            } else if over >= late {
+                me.is_to_give_way(self.id(), end);
             }
         }
     }
@@ -293,7 +295,8 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// The calling thread has left the lock: the CPU it ran on may be what the one who is next
-    /// is late for. Cheap where it is not, and the lock stays open, unlike by closing it.
+    /// is late for. The lock stays open, unlike by closing it. Once for each end of a
+    /// tenure: who did not come for that waits for another CPU.
     fn give_way() {
         P::thread().gives_way.set(0);
         P::yield_now();
