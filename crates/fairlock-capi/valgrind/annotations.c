@@ -30,6 +30,10 @@
 #pragma weak fairlock_rwlock_is_write_locked
 #pragma weak fairlock_mutex_is_locked
 
+/* What happens before and after at an object that is no lock. Not its own address: a lock may have
+ * been there, of whose end drd is not told. */
+#define EVENT(object) ((char *)(object) + 1)
+
 /* The function of that name in libfairlock.so*, as valgrind encodes it. */
 #define OURS(function) I_WRAP_SONAME_FNNAME_ZU(libfairlockZdsoZa, function)
 
@@ -70,7 +74,7 @@ ACQUIRES(fairlock_mutex_lock_interruptible, fairlock_mutex_t, 1)
         if (result == 0) {                                                                   \
             ANNOTATE_RWLOCK_ACQUIRED(lock, exclusive);                                       \
         } else if (result == ECANCELED) {                                                    \
-            ANNOTATE_HAPPENS_AFTER(token);                                                   \
+            ANNOTATE_HAPPENS_AFTER(EVENT(token));                                                   \
         }                                                                                    \
         return result;                                                                       \
     }
@@ -147,7 +151,7 @@ RELEASES(fairlock_mutex_unlock_fair, fairlock_mutex_t, 1, fairlock_mutex_is_lock
 #define UNLESS_CANCELLED(call)                                                               \
     call;                                                                                    \
     if (result == ECANCELED) {                                                               \
-        ANNOTATE_HAPPENS_AFTER(token);                                                       \
+        ANNOTATE_HAPPENS_AFTER(EVENT(token));                                                       \
     }
 
 WAITS(fairlock_cond_wait, (fairlock_cond_t * cond, fairlock_mutex_t *mutex),
@@ -175,7 +179,7 @@ WAITS(fairlock_cond_wait_cancellable_until,
         VALGRIND_GET_ORIG_FN(original);                                                      \
         call;                                                                                \
         if (result == 0) {                                                                   \
-            ANNOTATE_HAPPENS_AFTER(sem);                                                     \
+            ANNOTATE_HAPPENS_AFTER(EVENT(sem));                                                     \
         }                                                                                    \
         return result;                                                                       \
     }
@@ -199,7 +203,7 @@ int OURS(fairlock_sem_post)(fairlock_sem_t *sem, uint32_t count) {
     int result;
     VALGRIND_GET_ORIG_FN(original);
     if (sem != NULL) {
-        ANNOTATE_HAPPENS_BEFORE(sem);
+        ANNOTATE_HAPPENS_BEFORE(EVENT(sem));
     }
     CALL_FN_W_WW(result, original, sem, count);
     return result;
@@ -212,7 +216,7 @@ int OURS(fairlock_cancel)(fairlock_cancel_t *token) {
     int result;
     VALGRIND_GET_ORIG_FN(original);
     if (token != NULL) {
-        ANNOTATE_HAPPENS_BEFORE(token);
+        ANNOTATE_HAPPENS_BEFORE(EVENT(token));
     }
     CALL_FN_W_W(result, original, token);
     return result;
@@ -255,7 +259,7 @@ LOCKS_RANGE(fairlock_range_write_interruptible)
         CALL_FN_W_5W(result, original, lock, range, start, last, token);                     \
         ANNOTATE_HAPPENS_AFTER(&ranges);                                                     \
         if (result == ECANCELED) {                                                           \
-            ANNOTATE_HAPPENS_AFTER(token);                                                   \
+            ANNOTATE_HAPPENS_AFTER(EVENT(token));                                                   \
         }                                                                                    \
         return result;                                                                       \
     }
