@@ -15,7 +15,7 @@
  * the library's, which does not shrink, and gives that back after some use that nobody waits
  * for, when it is destroyed, and at once by fairlock_*_trim.
  * A fairlock_sem_t has 80 bytes of the heap from its first use on until it is destroyed.
- * What is in it is no part of the interface. Memory that is neither zero nor was initialised
+ * What is in an object is no part of the interface. Memory that is neither zero nor was initialised
  * is not a lock.
  *
  * RESULTS. Functions that return int return 0 or an error number of <errno.h>; errno is
