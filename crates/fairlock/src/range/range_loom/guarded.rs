@@ -295,7 +295,7 @@ pub(super) fn model_striped<const N: usize>(
         let written = visit_all(&guarded, threads[0]);
         guarded.check(written + join_all(others));
     };
-    with_fault(fault, || loom::model(model));
+    with_fault(fault, || Builder::new().check(model));
 }
 
 pub(super) fn model<const N: usize>(policy: RangePolicy, threads: [&'static [Visit]; N]) {
