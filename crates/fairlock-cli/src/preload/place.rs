@@ -26,6 +26,7 @@ impl Place {
 
     /// It only hands the lock to its caller: a method of a lock or a guard, or of a library that
     /// wraps them.
+    #[cfg(target_os = "linux")]
     pub fn is_wrapper(&self) -> bool {
         const WRAPPERS: [&str; 13] = [
             "std::",
@@ -89,6 +90,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn what_hands_a_lock_on_is_not_the_caller() {
         let is_wrapper =
             |name: &str| Place { function: name.into(), ..Place::default() }.is_wrapper();
