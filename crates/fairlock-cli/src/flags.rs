@@ -71,7 +71,7 @@ pub struct Flags {
     #[command(flatten)]
     pub program: ProgramFlags,
     /// Length of one measurement in seconds
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     pub secs: Option<f64>,
     /// Measurements of each lock and configuration; their median is shown
     #[arg(long, value_name = "N")]

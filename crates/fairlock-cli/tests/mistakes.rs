@@ -76,6 +76,7 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
         (&["bench", "handoff", "--threads", "0"], "use 1 or more"),
         (&["bench", "handoff", "--secs", "x"], "use a number"),
         (&["bench", "handoff", "--secs", "0"], "use 0.01 to 3600"),
+        (&["bench", "handoff", "--secs", "-1"], "use 0.01 to 3600"),
         (&["bench", "handoff", "--runs", "0"], "use 1 to 1000"),
         (&["bench", "handoff", "--locks", "nosuch"], "`fairlock locks` lists them"),
         (&["bench", "handoff", "--case", "bussy"], "did you mean 'busy'?"),

@@ -49,7 +49,7 @@ const READER_SPINS: [(&str, ReaderSpin); 5] = [
 
 /// The policy of such a name; none if it is no such name.
 fn parse(name: &str) -> Result<Option<Policy>, Error> {
-    let Some((discipline, parameters)) = name.split_once(':') else { return Ok(None) };
+    let (discipline, parameters) = name.split_once(':').unwrap_or((name, ""));
     let mut tenure = TenurePolicy::DEFAULT;
     let mut published = PublishedPolicy::HANDOFF;
     let known: &[&str] = match discipline {
@@ -128,16 +128,20 @@ pub fn rejoined(parts: &[String]) -> Vec<String> {
 /// The locks, with one that is given by its parameters in the place of which there is one for
 /// each value of the sweep; the default's discipline, if there is none.
 pub fn swept(mut locks: Vec<String>, sweep: &Sweep) -> Vec<String> {
-    let is_custom = |lock: &String| ["tenure:", "published:"].iter().any(|d| lock.starts_with(d));
+    let is_custom = |lock: &String| matches!(lock.split(':').next(), Some("tenure" | "published"));
     if !locks.iter().any(is_custom) {
-        locks.push("tenure:".to_owned());
+        locks.push("tenure".to_owned());
     }
     let with = |lock: String| -> Vec<String> {
         if !is_custom(&lock) {
             return vec![lock];
         }
-        let comma = if lock.ends_with(':') { "" } else { "," };
-        sweep.values.iter().map(|value| format!("{lock}{comma}{}={value}", sweep.key)).collect()
+        let joint = match lock.split_once(':') {
+            None => ":",
+            Some((_, "")) => "",
+            Some(_) => ",",
+        };
+        sweep.values.iter().map(|value| format!("{lock}{joint}{}={value}", sweep.key)).collect()
     };
     locks.into_iter().flat_map(with).collect()
 }
@@ -197,6 +201,7 @@ mod tests {
     #[test]
     fn a_policy_is_what_its_parameters_say() {
         assert_eq!(policy("tenure:"), Policy::DEFAULT);
+        assert_eq!(policy("tenure"), Policy::DEFAULT);
         let quick = Policy::tenure(TenurePolicy {
             aim: Duration::from_micros(500),
             budget: Percent::new(20).unwrap(),
