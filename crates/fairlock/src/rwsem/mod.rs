@@ -200,11 +200,9 @@ impl<P: Platform> RwSem<P> {
             }
             return counted.is_ok();
         }
-        self.word.take_while(
-            self.word.load(Ordering::Relaxed),
-            Access::Shared,
-            Word::is_open_to_readers,
-        ) || self.policy.priorities() && self.try_read_past_writers()
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.take_while(word, Access::Shared, Word::is_open_to_readers).is_some()
+            || self.policy.priorities() && self.try_read_past_writers()
     }
 
     /// As [`checked_read`](Self::checked_read), or gives up at `deadline` (nanoseconds

@@ -4,8 +4,8 @@
 //!
 //! * When the lock becomes available it goes to the waiter with the highest
 //!   priority, and among equals to a writer: the order of [`Queue`](crate::wait).
-//! * A reader gets in unless a writer is inside, or one of its priority or a higher
-//!   one waits: it passes those of a lower one, and those of no priority.
+//! * A reader gets in unless a writer is inside, or a waiter of its own or a higher priority waits:
+//!   it passes waiters of a lower priority, and those that have none.
 //! * A thread that does not have to wait takes nothing from one that does: while a
 //!   real-time thread is queued, the lock is closed (`HANDOFF`), whoever's tenure it
 //!   is. It is closed under the queue lock when such a thread queues, and a grant
@@ -16,6 +16,7 @@
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::word::Word;
 use crate::events::Event;
 use crate::platform::Platform;
 use crate::wait::{Access, Kind, Queue};
@@ -26,7 +27,7 @@ impl<P: Platform> RwSem<P> {
         self.policy.priority::<P>()
     }
 
-    /// A reader that found somebody waiting gets in if it passes all writers.
+    /// A reader that found somebody waiting gets in if it passes all writers that wait.
     #[cold]
     pub(super) fn try_read_past_writers(&self) -> bool {
         let priority = self.priority();
@@ -34,11 +35,11 @@ impl<P: Platform> RwSem<P> {
             return false;
         }
         let passed = self.with_queue(|q| {
-            // It may be closed: the last one out grants it.
+            // The lock may be closed: then the last one out grants it.
+            let may = |word: Word| !word.is_written() && word.has_room();
+            let word = self.word.load(Ordering::Relaxed);
             passes_writers(&q.waiters, priority)
-                && self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, |word| {
-                    !word.is_written() && word.has_room()
-                })
+                && self.word.take_while(word, Access::Shared, may).is_some()
         });
         if passed {
             self.count(Event::ReadSteal);
@@ -47,8 +48,8 @@ impl<P: Platform> RwSem<P> {
     }
 }
 
-/// Whether a reader of this priority passes the writers that wait, and no reader of a higher
-/// priority waits, which is about to go before it.
+/// Whether a reader of this priority passes the writers that wait; not if a reader of a higher
+/// priority waits, which is about to go first.
 pub(super) fn passes_writers<P: Platform>(queue: &Queue<P>, priority: u8) -> bool {
     priority > queue.priority(Kind::Writer) && priority >= queue.priority(Kind::Reader)
 }

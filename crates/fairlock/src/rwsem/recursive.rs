@@ -1,13 +1,13 @@
-//! Reads that go past waiting writers: for a thread that may hold the lock for
-//! reading already, and would wait for a writer that waits for it.
+//! Reads that go past waiting writers: for a thread that may hold the lock for reading already. As
+//! an ordinary reader it would wait for a writer that waits for it.
 //!
-//! Such a thread never waits here: it is counted, so no writer is inside (one that upgrades may
-//! be about to be). Whoever
-//! does not hold the lock waits as an ordinary reader.
+//! A thread that holds the lock never waits here: it is counted, so no writer is inside (one that
+//! upgrades may be about to be). A thread that does not hold the lock waits as an ordinary reader.
 
 use core::sync::atomic::Ordering;
 
 use super::RwSem;
+use super::word::Word;
 use crate::platform::Platform;
 use crate::wait::{Access, CancelToken, WaitContext, WaitError};
 
@@ -33,12 +33,12 @@ impl<P: Platform> RwSem<P> {
     /// is [saturated](Self::is_saturated), too.
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read_recursive(&self) -> bool {
-        // A passing reader's count is enough: it, or this one, is the last out
-        // and grants the lock on if that is due.
-        // One that upgrades is not in yet, and may be waiting for this thread.
-        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, |word| {
-            !word.has_writer_inside() && word.has_room() && word.readers() > 0
-        }) || self.try_read()
+        // It is enough if the count is that of a reader passing through: whichever of the two
+        // leaves last grants the lock on if that is due. A writer that upgrades is not in yet, and
+        // may be waiting for this thread.
+        let joins = |word: Word| !word.has_writer_inside() && word.has_room() && word.readers() > 0;
+        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, joins).is_some()
+            || self.try_read()
     }
 
     /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at

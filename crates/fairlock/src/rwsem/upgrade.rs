@@ -1,9 +1,9 @@
 //! Upgradable reads: a reader that may become the writer, with no other writer in between.
 //!
-//! An upgradable reader is counted as a reader, and sets `UPGRADABLE`, which keeps other
-//! upgradable readers out; readers come and go beside it. Who waits for that waits on the
-//! writers' side of the queue, so it is served in the writers' order, and as soon as a writer
-//! would be; it only needs less: readers may be inside.
+//! An upgradable reader is counted as a reader, and sets `UPGRADABLE`, which keeps other upgradable
+//! readers out; readers come and go beside it. A thread that waits to read upgradably waits on the
+//! writers' side of the queue. So it is served in the writers' order, and as soon as a writer would
+//! be; but readers may be inside when it gets in.
 //!
 //! ```text
 //! upgrade    in one step it sets WRITER_LOCKED and is no longer counted: from here on
@@ -14,10 +14,10 @@
 //! give up    in one step it is counted again, and WRITER_LOCKED is gone: a downgrade
 //! ```
 //!
-//! So an upgrade waits for no more than the sections of those that are inside, and nobody who
-//! holds the lock ever waits in the queue. Readers that may be inside already and read
-//! again ([`recursive`](super::recursive)) get in while it drains, or they would wait for it,
-//! and it for them.
+//! So an upgrade waits for no more than the sections of those that are inside, and nobody who holds
+//! the lock ever waits in the queue. Readers that may be inside already and read again
+//! ([`recursive`](super::recursive)) get in while the upgrader drains the lock: otherwise they
+//! would wait for it, and it for them.
 //!
 //! Why no wake-up is lost: the upgrader makes itself known under the queue lock, in the
 //! section in which it sets `WRITER_LOCKED`. Whoever takes the count to zero after that sees
@@ -87,11 +87,10 @@ impl<P: Platform> RwSem<P> {
             .is_ok()
     }
 
-    /// Takes the lock beside readers, if a reader could come and no other is upgradable.
+    /// Takes the lock beside readers, if a reader may come in and no other is upgradable.
     fn upgradable_beside_readers(&self) -> bool {
-        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Upgradable, |word| {
-            word.is_open_to_readers() && !word.is_upgradable()
-        })
+        let may = |word: Word| word.is_open_to_readers() && !word.is_upgradable();
+        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Upgradable, may).is_some()
     }
 
     #[cold]
@@ -136,13 +135,13 @@ impl<P: Platform> RwSem<P> {
         // Release: the next upgradable reader may write what this one has read.
         let before = self.word.clear(Flags::UPGRADABLE, Ordering::Release);
         if before.has_waiters() {
-            // It stays inside itself.
+            // It stays inside, as a reader.
             self.upgradable_left(before.with_reader());
         }
     }
 
-    /// Whoever waits for `UPGRADABLE` to be clear, or for a free lock, is woken. The word was
-    /// `before`, with the one that has left.
+    /// Wakes whoever waits for `UPGRADABLE` to be clear, or for a free lock. `before` is the word
+    /// that still counted the one that has left.
     #[cold]
     fn upgradable_left(&self, before: Word) {
         if active(Fault::UpgradableLeavesQuietly) {
@@ -185,8 +184,8 @@ impl<P: Platform> RwSem<P> {
     #[must_use = "it says in which way the caller holds the lock"]
     pub unsafe fn try_upgrade(&self) -> bool {
         let mut word = Word::UPGRADABLE;
-        // WRITER_LOCKED: a slot that nobody in particular holds until it is unsealed
-        // (`thin`); that is not this thread's to keep.
+        // With WRITER_LOCKED this is a slot that nobody in particular holds until it is unsealed
+        // (`thin`): that is not this thread's to keep.
         while word.readers() == 1 && !word.is_written() {
             // Acquire: owns what readers have left (rule 3).
             let writer = word.upgraded();
@@ -245,13 +244,13 @@ impl<P: Platform> RwSem<P> {
         let me = P::thread();
         me.parker.forget_notification();
         if active(Fault::UpgradesInTwoSteps) {
-            // SAFETY: held upgradably, and given up for a moment.
+            // SAFETY: held upgradably; `write_with` takes it again.
             unsafe { self.unlock_upgradable() };
             return self.write_with(context);
         }
         self.with_queue(|q| {
             q.upgrader = Some(me);
-            // Relaxed: owns nothing more yet. It is in as a reader, and stays in.
+            // Relaxed: this thread owns nothing more yet. It is in as a reader, and stays in.
             self.word.change(Access::Shared, Access::Exclusive, Ordering::Relaxed);
         });
         let result = match context.cancel {
@@ -291,7 +290,7 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// The upgrader is a writer if all readers have left.
+    /// Makes the upgrader a writer, if all readers have left.
     fn take_drained(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word.is_drained() || active(Fault::UpgradesBesideReaders) {
@@ -309,15 +308,15 @@ impl<P: Platform> RwSem<P> {
         false
     }
 
-    /// The caller, which was upgradable, writes now: for spinners, as after any write
-    /// acquisition.
+    /// Tells spinners that the caller, which was upgradable, writes now, as after any acquisition
+    /// for writing.
     #[inline]
     fn note_upgrade(&self) {
         with_view!(self, view => view.note_upgrade());
     }
 }
 
-/// The last reader has left a lock that is being upgraded, or seemed to be inside and was not.
+/// The last reader has left a lock that is being upgraded, or one that was only passing through.
 #[cold]
 pub(super) fn wake_upgrader<P: Platform>(queue: &LockedQueue<P>) {
     if active(Fault::ForgetsUpgrader) {

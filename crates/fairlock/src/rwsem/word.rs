@@ -7,9 +7,9 @@
 //! | 2 | 2 | `HANDOFF` | no stealing: the next grant goes to the queue | anyone, with `WAITERS` in the same step | a grant, or whoever takes out the last waiter |
 //! | 3 | 3 | `WRITER_PHASE` | a writer heads the queue: readers may not steal | under the queue lock | under the queue lock |
 //! | 4 | 4 | `READERS_TURN` | tenure: readers may join readers inside past the queue | under the queue lock | under the queue lock |
-//! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; who leaves the lock free wakes it | that waiter, or who makes it next | whoever wakes it |
+//! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; whoever leaves the lock free wakes it | that waiter, or the thread that makes it next | whoever wakes it |
 //! | 6 | 6 | `UPGRADABLE` | one of the readers, counted, may become the writer; with `WRITER_LOCKED`, it is about to, and waits, not counted, for those inside to leave | that reader | that reader |
-//! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: that belongs to nobody (see `pooled`) | who keeps a lock in a pool | whoever may use it |
+//! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: nobody holds the lock for writing, it is kept (see `pooled`) | whoever keeps the lock in a pool | whoever may use it |
 //! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
@@ -29,19 +29,19 @@
 //! | 1 | 1 | 0 | 0 or passing | written with waiters |
 //! | any | 1 | 1 | any | closed: only the queue gets in, when those inside have left |
 //!
-//! `UPGRADABLE` may be set beside any of these with n readers, of which it says one may write. With L
-//! it is being upgraded: n readers are inside beside a writer that is not in yet.
+//! `UPGRADABLE` may be set beside any of these with n readers: then one of them may write. With L
+//! the lock is being upgraded: n readers are inside beside a writer that is not in yet.
 //!
 //! # How many readers there can be
 //!
-//! [`MOST_READERS`], at which `READFAIL` is set. A reader stays only if there was room
-//! ([`Word::has_room`]) in the word that it found as it added itself, or, where it was counted
-//! before (it waited, or was granted), in the word as it was at some time after that. Whoever
-//! finds no room takes its count back. So beyond those that stay the word counts no
-//! reader but one for each thread that is on its way in: each adds itself once, and who
-//! grants to a queued thread adds that one, which has taken its own count back. For
-//! those there is room for `MOST_READERS` once more, and there are never so many
-//! threads: the count does not wrap, however many readers are forgotten.
+//! There can be [`MOST_READERS`]: at that count `READFAIL` is set. A reader stays only if there was
+//! room ([`Word::has_room`]) in the word that it found as it added itself. A reader that was
+//! counted before (it waited, or was granted the lock) looks for room in the word as it was at some
+//! time after that. Whoever finds no room takes its count back. So the word counts those that stay,
+//! and at most one more for each thread that is on its way in: a thread adds itself once, and a
+//! granter adds one for a queued thread only, which has taken its own count back. For these there
+//! is room for `MOST_READERS` once more, and there are never so many threads: the count does not
+//! wrap, however many readers are forgotten.
 //!
 //! # Orderings
 //!
@@ -174,13 +174,15 @@ impl Word {
         self.has_any(Flags::HANDOFF)
     }
 
-    /// A writer holds the lock, or is about to: it waits for the readers that it was one of.
+    /// A writer holds the lock, or is about to: a reader that upgrades waits for the others to
+    /// leave.
     #[inline(always)]
     pub(crate) const fn is_written(self) -> bool {
         self.has_any(Flags::WRITER_LOCKED)
     }
 
-    /// Somebody waits for the holders to leave: queued, or to upgrade, as `WRITER_LOCKED` says.
+    /// Somebody waits for the holders to leave: in the queue, or to upgrade, which `WRITER_LOCKED`
+    /// tells.
     #[inline(always)]
     pub(crate) const fn is_waited_for(self) -> bool {
         self.0 & (WAITERS | WRITER_LOCKED) != 0
@@ -198,7 +200,7 @@ impl Word {
         self.has_any(Flags::WRITER_PHASE)
     }
 
-    /// Under tenure, it is the readers' one.
+    /// It is the readers' tenure.
     #[inline(always)]
     pub(crate) const fn is_readers_turn(self) -> bool {
         self.has_any(Flags::READERS_TURN)
@@ -222,7 +224,7 @@ impl Word {
         self.0 & READ_BLOCKED == 0
     }
 
-    /// Nothing is in the way of a reader that comes, but who waits.
+    /// Nothing but waiters is in the way of a reader that comes.
     #[inline(always)]
     pub(crate) const fn is_open_past_queue(self) -> bool {
         self.0 & READ_STEAL_BLOCKED == 0
@@ -260,7 +262,7 @@ impl Word {
         self.0 & (WRITER_LOCKED | HANDOFF) == 0 && (self.is_readers_turn() || self.readers() > 0)
     }
 
-    /// The first in line may take the lock in this way, closed or not.
+    /// The waiter that is next may take the lock in this way, closed or not.
     #[inline(always)]
     pub(crate) const fn may_take_next(self, access: Access) -> bool {
         match access {
@@ -302,7 +304,7 @@ impl Word {
         Self(self.0 - READER)
     }
 
-    /// The word when a thread has taken the lock in this way.
+    /// The word after a thread has taken the lock in this way.
     #[inline(always)]
     pub(crate) const fn taken(self, access: Access) -> Self {
         match access {
@@ -312,7 +314,7 @@ impl Word {
         }
     }
 
-    /// The only reader, which was upgradable or is alone, writes now.
+    /// The word after the only reader has become the writer.
     #[inline(always)]
     pub(crate) const fn upgraded(self) -> Self {
         Self((self.0 | WRITER_LOCKED) & !(READER | UPGRADABLE))
@@ -346,7 +348,7 @@ impl fmt::Debug for Word {
     }
 }
 
-/// What a holder is in the word.
+/// What a holder adds to the word.
 #[inline(always)]
 const fn share(access: Access) -> usize {
     Word::FREE.taken(access).0
@@ -403,44 +405,44 @@ impl<P: Platform> AtomicWord<P> {
         Word(self.0.fetch_add(share(access), order))
     }
 
-    /// Takes the lock in this way, as long as the word, which was `seen`, says that it may; whether
-    /// it did.
+    /// Takes the lock in this way, as long as `may` allows it for the word, of which `seen` is the
+    /// last that was seen. Returns the word before, if it took the lock.
     #[inline(always)]
     pub(crate) fn take_while(
         &self,
         mut seen: Word,
         access: Access,
         may: impl Fn(Word) -> bool,
-    ) -> bool {
+    ) -> Option<Word> {
         while may(seen) {
             // Acquire: owns the lock on success (rule 3).
             let next = seen.taken(access);
             match self.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
+                Ok(before) => return Some(before),
                 Err(now) => seen = now,
             }
         }
-        false
+        None
     }
 
-    /// A holder counts itself out, or a reader that may not stay; returns the word before.
+    /// A holder, or a reader that may not stay, counts itself out; returns the word before.
     #[inline(always)]
     pub(crate) fn leave(&self, access: Access, order: Ordering) -> Word {
         Word(self.0.fetch_sub(share(access), order))
     }
 
-    /// A holder is one of another kind from here on, in one step; returns the word before.
+    /// A holder becomes one of another kind, in one step; returns the word before.
     #[inline(always)]
     pub(crate) fn change(&self, from: Access, to: Access, order: Ordering) -> Word {
         Word(self.0.fetch_add(share(to).wrapping_sub(share(from)), order))
     }
 
-    /// So many readers are counted in.
+    /// Counts `count` readers in.
     pub(crate) fn enter_readers(&self, count: usize, order: Ordering) {
         self.0.fetch_add(count * READER, order);
     }
 
-    /// So many readers are counted out.
+    /// Counts `count` readers out.
     pub(crate) fn leave_readers(&self, count: usize, order: Ordering) {
         self.0.fetch_sub(count * READER, order);
     }
@@ -482,7 +484,7 @@ impl<P: Platform> AtomicWord<P> {
         P::spin_until(&self.0, bound_ns, |word| done(Word(word)))
     }
 
-    /// Which lock it is, for threads that come back.
+    /// The identity of the lock, for threads that come back.
     pub(crate) fn address(&self) -> usize {
         core::ptr::from_ref(self).addr()
     }

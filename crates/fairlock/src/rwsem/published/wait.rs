@@ -12,8 +12,8 @@ use crate::rwsem::upgrade::wake_upgrader;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 
-/// The head of the queue that the lock is handed to waits awake for it this
-/// long before it sleeps.
+/// The head of the queue, if the lock is about to be handed to it, waits awake for this long before
+/// it sleeps.
 const HEAD_SPIN_NS: u64 = 20_000;
 
 impl<P: Platform> Published<'_, P> {
@@ -30,8 +30,8 @@ impl<P: Platform> Published<'_, P> {
             self.events.count(Event::ReadSteal);
             return Ok(());
         }
-        // The count stands if it could be added now. Acquire: then the lock is
-        // owned (rule 3).
+        // The reader keeps its count if it could be added now. Acquire: then this thread owns the
+        // lock (rule 3).
         let word = self.word.load(Ordering::Acquire);
         if word.without_reader().is_read_stealable()
             && self.readers_steal()
@@ -58,11 +58,11 @@ impl<P: Platform> Published<'_, P> {
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let me = P::thread();
-        if self.steal_write(word) {
+        if self.steal_as_writer(word, Access::Exclusive) {
             self.note_writer(me);
             return Ok(());
         }
-        // A real-time thread queues at once: there it has its turn.
+        // A real-time thread queues at once: its priority counts in the queue only.
         let priority = self.priority();
         if priority == 0 && self.spin_for_write(me, context) {
             self.note_writer(me);
@@ -71,23 +71,14 @@ impl<P: Platform> Published<'_, P> {
         self.wait(Access::Exclusive, me, priority, context)
     }
 
-    /// It steals as a writer does, and queues as one; it does not spin.
+    /// An upgradable reader steals as a writer does, and queues as one; it does not spin.
     pub(in crate::rwsem) fn upgradable(
         &self,
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word.is_write_stealable() && !self.holds_back(Kind::Writer, word) {
-            let taken = word.taken(Access::Upgradable);
-            // Acquire: owns the lock on success (rule 3).
-            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) => {
-                    self.note_readers();
-                    return Ok(());
-                }
-                Err(now) => word = now,
-            }
+        if self.steal_as_writer(self.word.load(Ordering::Relaxed), Access::Upgradable) {
+            self.note_readers();
+            return Ok(());
         }
         self.wait(Access::Upgradable, P::thread(), self.priority(), context)?;
         if self.word.load(Ordering::Relaxed).has_waiters() {
@@ -96,16 +87,16 @@ impl<P: Platform> Published<'_, P> {
         Ok(())
     }
 
-    fn steal_write(&self, word: Word) -> bool {
-        self.word.take_while(word, Access::Exclusive, |word| {
-            word.is_write_stealable() && !self.holds_back(Kind::Writer, word)
-        })
+    /// Takes the lock in this way, if a writer could.
+    fn steal_as_writer(&self, word: Word, access: Access) -> bool {
+        let may = |word: Word| word.is_write_stealable() && !self.holds_back(Kind::Writer, word);
+        self.word.take_while(word, access, may).is_some()
     }
 
-    /// A reader that may not stay takes its count back. The count may have kept
-    /// a woken writer out: then that is woken again (rule 15).
+    /// A reader that may not stay takes its count back. The count may have kept a woken writer out:
+    /// then that writer is woken again (rule 15).
     fn take_back_count(&self) {
-        // Relaxed: it owned nothing.
+        // Relaxed: the reader owned nothing.
         let before = self.word.leave(Access::Shared, Ordering::Relaxed);
         if before.has_waiters() && !before.is_written() && before.readers() == 1 {
             self.wake_after_release();
@@ -116,7 +107,7 @@ impl<P: Platform> Published<'_, P> {
 
     // ---- waiting ----
 
-    /// Queues the calling thread and waits until it owns the lock.
+    /// Queues the calling thread, which then waits until it owns the lock.
     fn wait(
         &self,
         access: Access,
@@ -141,8 +132,8 @@ impl<P: Platform> Published<'_, P> {
         Ok(())
     }
 
-    /// Queues `waiter`, and runs the wake check (rule 7). Whether it has the
-    /// lock at once.
+    /// Queues `waiter`, and runs the wake check (rule 7). Returns whether the waiter has the lock
+    /// at once.
     ///
     /// # Safety
     /// The waiter stays where it is until it is out of the queue.
@@ -158,7 +149,7 @@ impl<P: Platform> Published<'_, P> {
         if q.waiters.len() == 1 {
             let phase = waiter.kind == Kind::Writer && self.rules.writer_phase;
             let flags = Flags::WAITERS.with(Flags::WRITER_PHASE.only_if(phase));
-            // Relaxed: see the module, "no wake-up is lost".
+            // Relaxed: see "no wake-up is lost" in the module documentation.
             word = self.word.set(flags, Ordering::Relaxed);
         }
         self.note_queued(q, waiter, word);
@@ -220,7 +211,7 @@ impl<P: Platform> Published<'_, P> {
         }
     }
 
-    /// A queued writer looks whether it is its turn. Readers are granted.
+    /// A queued writer looks whether it is its turn. Readers are granted the lock, and do not look.
     fn try_queued(&self, waiter: &Waiter<P>) -> Turn {
         if waiter.kind == Kind::Reader {
             return Turn::Later;
@@ -230,20 +221,20 @@ impl<P: Platform> Published<'_, P> {
             && !word.is_closed()
             && !self.is_due(waiter)
         {
-            // Who lets it go wakes the head, or its timer does.
+            // Whoever lets the lock go wakes the head, or the head's timer does.
             return Turn::Later;
         }
         self.with_queue(|q| self.take_as_head(q, waiter))
     }
 
-    /// Waits awake for the lock to be let go; false if that is no use.
+    /// Waits awake for the lock to be let go; false if that would be no use.
     fn spin_as_head(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         let spin = P::cpus() > 1 && self.holder_is_worth_it(word);
         spin && self.word.spin_until(HEAD_SPIN_NS, Word::is_free)
     }
 
-    /// Gives up, unless the grant came first: then the lock is owned.
+    /// Gives up, unless the grant came first: then the waiter owns the lock.
     fn give_up(&self, waiter: &Waiter<P>, error: WaitError) -> Result<(), WaitError> {
         self.with_wakes(|q, wakes| {
             if waiter.state() == GRANTED {

@@ -1,26 +1,26 @@
 //! The tenure discipline: nobody sleeps at a free lock, and nobody waits for ever.
 //!
-//! *Whoever runs may take a lock that is free*, also past the queue, until one of the
-//! queue closes it (`HANDOFF`): that is what makes an unfair lock fast, and here it goes on
-//! for a bounded time, the *tenure*. A thread that finds the lock taken tries for a few
-//! microseconds, then queues ([`compete`](InTenure::compete)).
+//! *Whoever runs may take a lock that is free*, also past the queue, until the queue closes it
+//! (`HANDOFF`). That is what makes an unfair lock fast; here it goes on for a bounded time, the
+//! *tenure*. A thread that finds the lock taken tries for a few microseconds, then queues
+//! ([`compete`](InTenure::compete)).
 //!
-//! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side
-//! waits. It alone watches the lock for all of the queue; the others sleep until it is
-//! their turn to be next. It
+//! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side waits.
+//! It alone watches the lock for all of the queue; the others sleep until they are next. The waiter
+//! that is next
 //!
 //! * takes the lock when it has been free for a moment;
-//! * sleeps if the lock stays taken, and then whoever leaves the lock free wakes it
-//!   (`WAKE_NEXT`). If it was woken and somebody else had been faster, it sleeps on a short
-//!   timer once before it asks to be woken again: a lock that is busy all the time pays one
-//!   wake-up for many acquisitions;
+//! * sleeps if the lock stays taken, and then whoever leaves the lock free wakes it (`WAKE_NEXT`).
+//!   If another thread was faster than the waiter that was woken, that sleeps on a short timer once
+//!   before it asks to be woken again: a lock that is busy all the time pays one wake-up for many
+//!   acquisitions;
 //! * is awake when the tenure is over, closes the lock, and takes it from whoever is inside
 //!   when that one leaves.
 //!
-//! *Nobody owns the lock asleep.* A waiter takes the lock itself when it runs; nobody is
-//! granted it. A closed lock is kept for the one who is next for as long as a wake-up takes
-//! ([`RESERVED_NS`]): if that thread does not run by then, the others go on, and it keeps
-//! its place. After [`MOST_MISSED`] times the lock is kept until it comes.
+//! *Nobody owns the lock asleep.* A waiter takes the lock itself when it runs; nobody is granted
+//! it. A closed lock is kept for the waiter that is next for as long as a wake-up takes
+//! ([`RESERVED_NS`]). If that thread does not run by then, the others go on, and it keeps its
+//! place. After it was passed over [`MOST_MISSED`] times, the lock is kept until it comes.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
 //! inside past the queue; in a writers' one only if nobody is inside.
@@ -34,10 +34,10 @@
 //! | coming to the queue, being next, taking the lock, leaving | `turn` |
 //! | waiting | `wait` |
 //!
-//! Why no wake-up is lost: while somebody waits, one of the queue is next
-//! ([`Tenure::next`]). It is awake, or a timer will wake it, or it
-//! was listed to be woken, or it set `WAKE_NEXT` in one step with seeing the lock taken: then
-//! whoever leaves the lock free sees the flag in that same step of its own.
+//! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
+//! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
+//! in the same step in which it saw the lock taken: then whoever leaves the lock free sees the flag
+//! as it does so.
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal
 //! 1; that a grant is for a while is ours.
@@ -64,22 +64,21 @@ use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::wait::{Access, Kind, Queue, WaitContext, WaitError, Waiter, WakeList};
 
-/// For how long a closed lock that is free is kept for the one who is next: about what a
+/// For how long a closed lock that is free is kept for the waiter that is next: about what a
 /// wake-up takes.
 const RESERVED_NS: u64 = 100_000;
 /// How often a waiter that was next may be passed over because it did not run.
 const MOST_MISSED: u8 = 2;
 /// A lock that is free at every look for so long, with no steal between them, is idle.
 const IDLE_NS: u64 = 300;
-/// How long after the end of a tenure whoever leaves the lock gives way to the one who is
-/// next, which has not come: about what it takes to be woken, where there is a CPU.
+/// How long after the end of a tenure whoever leaves the lock gives way to the waiter that is next
+/// and has not come: about what it takes to be woken, where there is a CPU.
 const LATE_NS: u64 = 50_000;
-/// The same where threads share the lock: it is free now and then, and the one who is next
-/// takes it as soon as it runs. Sooner, programs that have CPUs to themselves lose nothing, and
-/// those beside busy ones lose their share of the CPUs.
+/// The same where threads share the lock: it is free now and then, and the waiter that is next
+/// takes it as soon as it runs. With less, programs that have CPUs to themselves would lose
+/// nothing, but those beside busy ones would lose their share of the CPUs.
 const SHARED_LATE_NS: u64 = 1_000_000;
-/// How long after the end of a tenure whoever has the lock closes it: giving way has not
-/// helped.
+/// How long after the end of a tenure whoever has the lock closes it, as giving way has not helped.
 const LOST_NS: u64 = 4_000_000;
 /// How often a thread that finds the lock taken looks again before it queues: awake,
 const SPINS: u32 = 3;
@@ -88,13 +87,13 @@ const SPINS: u32 = 3;
 pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
 /// The first pause between two such looks; each is twice as long as the one before.
 const PAUSE_NS: u64 = 200;
-/// A thread that got its CPU back only after so long does not give it away again: whoever
-/// wants it is not about to leave the lock.
+/// A thread that got its CPU back only after so long does not give it away again: the thread that
+/// wants the CPU is not about to leave the lock.
 const LONG_YIELD_NS: u64 = 50_000;
 
 /// What the queue lock guards for the discipline.
 pub(super) struct Tenure<P: Platform> {
-    /// The waiter that is next, and told so: null if nobody waits. Queued.
+    /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
     next: *const Waiter<P>,
     /// Whose turn it is and until when.
     pub(super) clock: TenureClock,
@@ -193,8 +192,8 @@ impl<P: Platform> InTenure<'_, P> {
 
     // ---- past the queue ----
 
-    /// A reader, counted already, that found `before`: may it stay? If not, it is no
-    /// longer counted.
+    /// A reader, counted already, that found `before`: may it stay? If not, it is no longer counted
+    /// afterwards.
     #[inline]
     pub(super) fn keeps_count(&self, before: Word) -> bool {
         let gives_way = before.has_waiters() && self.gives_way();
@@ -209,8 +208,7 @@ impl<P: Platform> InTenure<'_, P> {
         false
     }
 
-    /// Whether threads take turns at the lock, whose word is `word`, and it is not this
-    /// one's.
+    /// Whether threads take turns at the lock, whose word is `word`, and it is another's turn.
     #[inline]
     fn takes_turns(&self, kind: Kind, word: Word) -> bool {
         word.has_waiters()
@@ -225,7 +223,7 @@ impl<P: Platform> InTenure<'_, P> {
         !self.word.spin_until(IDLE_NS, |word| !word.is_free()) && self.holder.steals() == steals
     }
 
-    /// Takes the lock past the queue at once, if it is free and this thread's turn.
+    /// Takes the lock past the queue at once, if it is free and it is this thread's turn.
     #[inline]
     pub(in crate::rwsem) fn steal_at_once(&self, access: Access) -> bool {
         let word = self.word.load(Ordering::Relaxed);
@@ -235,26 +233,13 @@ impl<P: Platform> InTenure<'_, P> {
     /// Takes the lock past the queue, if nothing is in the way.
     #[inline]
     fn steal(&self, access: Access) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let stealable = match access {
-                Access::Shared => word.is_read_stealable(),
-                Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
-                Access::Exclusive => word.is_write_stealable(),
-            };
-            if !stealable {
-                return false;
-            }
-            let new = word.taken(access);
-            // Acquire: owns the lock on success (rule 3).
-            match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => {
-                    self.note_steal(access.kind(), word);
-                    return true;
-                }
-                Err(now) => word = now,
-            }
-        }
+        let is_stealable = |word: Word| match access {
+            Access::Shared => word.is_read_stealable(),
+            Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
+            Access::Exclusive => word.is_write_stealable(),
+        };
+        let taken = self.word.take_while(self.word.load(Ordering::Relaxed), access, is_stealable);
+        taken.inspect(|&before| self.note_steal(access.kind(), before)).is_some()
     }
 
     #[inline]
@@ -272,9 +257,9 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// A busy lock may take all CPUs, and then the one who is next cannot end the tenure:
-    /// whoever has the lock notices, to give way to it; if that did not help either, it closes
-    /// the lock in its place.
+    /// A busy lock may take all CPUs, and then the waiter that is next cannot end the tenure. So
+    /// whoever has the lock looks at the clock, and gives way to that waiter when it leaves. If
+    /// that did not help either, it closes the lock in the waiter's place.
     fn watch_clock(&self) {
         let me = P::thread();
         if let Some(look) = me.steals.tick::<P>() {
@@ -289,25 +274,26 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// Whether the calling thread has seen that the one who is next is late.
+    /// Whether the calling thread has seen that the waiter that is next is late.
     fn gives_way(&self) -> bool {
         P::thread().gives_way.get() == self.id()
     }
 
-    /// The calling thread has left the lock: the CPU it ran on may be what the one who is next
-    /// is late for. The lock stays open, unlike by closing it. Once for each end of a
-    /// tenure: who did not come for that waits for another CPU.
+    /// The calling thread has left the lock, and gives up its CPU: that may be what the waiter that
+    /// is next is late for. The lock stays open, as it would not if it were closed. Once for each
+    /// end of a tenure: a waiter that does not come for that waits for another CPU.
     fn give_way() {
         P::thread().gives_way.set(0);
         P::yield_now();
     }
 
-    /// Whoever has just come tries for a while, awake: most sections are over sooner than a
-    /// sleep, and a holder that has lost its CPU gets one. Whether it has the lock.
+    /// A thread that has just come tries for a while, awake: most sections are over sooner than a
+    /// sleep, and a holder that has lost its CPU gets one. Returns whether it has the lock.
     pub(in crate::rwsem) fn compete(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
         let mut reserved = None;
         let mut urgent = None;
-        // It does not give way to what has a lower priority, be it who holds the lock, but sleeps.
+        // A real-time thread does not give way to lower priorities, even to the holder's, but
+        // sleeps.
         let mut is_urgent = || *urgent.get_or_insert_with(|| self.priorities && P::priority() > 0);
         let mut looks = 0;
         let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
@@ -324,7 +310,7 @@ impl<P: Platform> InTenure<'_, P> {
                 if is_urgent() {
                     return false;
                 }
-                // Nobody is inside; whoever it is kept for should be on its way.
+                // Nobody is inside; the waiter that the lock is kept for should be on its way.
                 let now = P::now();
                 if context.deadline.is_some_and(|deadline| now >= deadline) {
                     return false;
@@ -358,7 +344,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// A reader that could not stay takes its count back.
     pub(super) fn take_count_back(&self) {
         let before = self.word.leave(Access::Shared, Ordering::Release);
-        // The count may have hidden a free lock from who waits (rule 15).
+        // The count may have hidden a free lock from a waiter (rule 15).
         if before.without_reader().is_free() && before.has_next_to_wake() {
             self.wake_next();
         } else if before.without_reader().is_drained() {
@@ -366,7 +352,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// Nobody asks who is inside.
+    /// Nothing is to be noted: under tenure nobody asks who is inside.
     #[inline(always)]
     pub(super) fn note_fast_write(&self) {}
 
@@ -378,20 +364,20 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline(always)]
     pub(super) fn note_readers(&self) {}
 
-    /// Whether a reader that has left as the last one, with somebody queued, has to look whom
-    /// to wake: who asked for it; or who upgrades, as `WRITER_LOCKED` says.
+    /// Whether a reader that has left as the last one, with somebody queued, has to wake somebody:
+    /// a waiter that asked for it, or a thread that upgrades, which `WRITER_LOCKED` tells.
     #[inline(always)]
     pub(super) fn wakes_after(&self, before: Word) -> bool {
         before.has_next_to_wake() || before.is_written()
     }
 
-    /// The last reader has left, and the one who is next asked to be woken then.
+    /// The last reader has left, and the waiter that is next asked to be woken then.
     pub(super) fn read_release(&self) {
         self.wake_next();
     }
 
-    /// An upgradable reader is none any more, and somebody is queued. The word was `before`,
-    /// with the one that has left.
+    /// An upgradable reader is none any more, and somebody is queued. `before` is the word that
+    /// still counted the one that has left.
     pub(super) fn upgradable_left(&self, before: Word) {
         if before.has_next_to_wake() && (before.readers() == 1 || self.next_is(Access::Upgradable))
         {
@@ -399,8 +385,8 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// A writer lets the lock go, and somebody waits. Whoever has it next may free it: from
-    /// then on only records of threads are touched.
+    /// A writer lets the lock go, and somebody waits. Whoever has the lock next may free its
+    /// memory: from then on only records of threads are touched.
     #[inline]
     pub(super) fn write_release(&self) {
         if active(Fault::LooksAfterRelease) {
@@ -412,7 +398,7 @@ impl<P: Platform> InTenure<'_, P> {
         let gives_way = self.gives_way();
         if !self.let_go() {
             let mut wakes = WakeList::new();
-            // Another may be next, and ask, once one is listed.
+            // Once one waiter is listed, another may become next, and ask to be woken.
             while !self.let_go() {
                 self.list_next(&mut wakes);
             }
@@ -423,8 +409,8 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// Lets the lock go, unless somebody is to be woken then. By compare-exchange: whoever
-    /// asks later finds it free.
+    /// Lets the lock go, unless somebody is to be woken then. By compare-exchange: a waiter that
+    /// asks later finds the lock free.
     #[inline]
     fn let_go(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -443,7 +429,7 @@ impl<P: Platform> InTenure<'_, P> {
         false
     }
 
-    /// The last reader has left, and the one who is next asked to be woken then.
+    /// The last reader has left, and the waiter that is next asked to be woken then.
     #[cold]
     pub(in crate::rwsem) fn wake_next(&self) {
         let mut wakes = WakeList::new();
@@ -451,8 +437,8 @@ impl<P: Platform> InTenure<'_, P> {
         wake(&mut wakes);
     }
 
-    /// Lists the one who is next, who asked to be woken when the lock is left free. One of
-    /// those who find the flag does so.
+    /// Lists the waiter that is next, which asked to be woken when the lock is left free. Of those
+    /// who find the flag, only the one that clears it does so.
     fn list_next(&self, wakes: &mut WakeList<P>) {
         if !self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed).has_next_to_wake() {
             return;
@@ -468,7 +454,7 @@ impl<P: Platform> InTenure<'_, P> {
         });
     }
 
-    /// What is planned for a waiter with so many grants before its own.
+    /// What is planned for a waiter with `grants_ahead` grants before its own.
     pub(super) fn planned_wait_ns(&self, grants_ahead: usize) -> u64 {
         let passes = u64::from(Queue::<P>::MAX_PASSES);
         let missed = u64::from(MOST_MISSED) * RESERVED_NS;
@@ -478,8 +464,8 @@ impl<P: Platform> InTenure<'_, P> {
     }
 }
 
-/// The calling thread lets others have its CPU, which may let the holder leave. Whether that is
-/// worth while again.
+/// The calling thread lets others have its CPU, which may let the holder leave. Returns whether it
+/// is worth while to do so again.
 pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
     let before = P::now();
     P::yield_now();
@@ -488,7 +474,7 @@ pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool
     !late && now.saturating_sub(before) <= LONG_YIELD_NS
 }
 
-/// Wakes them, and notes what that cost the calling thread.
+/// Wakes those listed, and notes what that cost the calling thread.
 #[cold]
 fn wake<P: Platform>(wakes: &mut WakeList<P>) {
     if !wakes.is_empty() {

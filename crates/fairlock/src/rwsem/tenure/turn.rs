@@ -116,24 +116,13 @@ impl<P: Platform> InTenure<'_, P> {
         Arrival::Queued
     }
 
-    /// A reader that comes gets in if nothing is in the way any more, or if all that is in
-    /// the way are waiters of a lower priority.
+    /// A reader that comes gets in if nothing is in the way any more, or only waiters of a lower
+    /// priority.
     fn enters_at_once(&self, q: &Queued<P>, priority: u8) -> bool {
         let passes = passes_writers(&q.waiters, priority);
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word.is_read_stealable() || (passes && word.may_take_next(Access::Shared)) {
-            // Acquire: owns the lock on success (rule 3).
-            match self.word.compare_exchange_weak(
-                word,
-                word.with_reader(),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        let may =
+            |word: Word| word.is_read_stealable() || (passes && word.may_take_next(Access::Shared));
+        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, may).is_some()
     }
 
     /// A waiter that is next, or invited, takes the lock and leaves the queue, if it can.
