@@ -1,12 +1,12 @@
 //! The sleeping reader/writer lock (proposals 1, 2 and 5).
 //!
-//! Read top-down: the lock and its fast paths are here; `slow` has the
-//! slow ways in and out. Each turns to one of two disciplines, two wings of the house:
-//! `tenure` (the default), and `published`; `queued` is what the queue lock guards in both.
-//! `downgrade` turns a writer into a reader, `upgrade` a reader into a writer; `recursive` lets
-//! a reader in again;
-//! `priority` has what real-time threads are owed; `pooled` what a lock needs that thin locks
-//! share one after the other; `hidden` is for other crates of ours. Comments cite the rules of `docs/rules.md`.
+//! Read top-down: the lock and its fast paths are here; `slow` has the slow ways in and out. Each
+//! of those turns to one of two disciplines, in folders of their own: `tenure` (the default) and
+//! `published`. `queued` is what the queue lock guards in both, `yields` what both measure a lock
+//! by. `downgrade` turns a writer into a reader, `upgrade` a reader into a writer, and `recursive`
+//! lets a reader in again. `priority` has what real-time threads are owed, `pooled` what a lock of a
+//! pool needs, which thin locks have one after the other, and `hidden` what other crates of ours
+//! need. Comments cite the rules of `docs/rules.md`.
 
 mod discipline;
 mod downgrade;
@@ -28,6 +28,7 @@ mod tenure;
 mod tests;
 mod upgrade;
 mod word;
+mod yields;
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -77,12 +78,12 @@ pub struct Parts<P: Platform> {
     word: AtomicWord<P>,
     /// Of the published discipline, as are `favour` and `spinners`.
     owner: published::Owner<P>,
-    /// Beside the word, whose cache line whoever asks has just had.
+    /// Beside the word: a thread that asks has just fetched that cache line.
     favour: published::Favour<P>,
-    /// In a pool.
+    /// For a lock of a pool: how often it was free of late.
     #[cfg(any(feature = "std", fairlock_loom))]
     calm: crate::thin::Calm,
-    /// Under tenure, who took the lock past the queue last.
+    /// Of tenure: who took the lock past the queue last.
     holder: tenure::Holder<P>,
     queue: LockedQueue<P>,
     spinners: published::Spinners<P>,
@@ -129,7 +130,7 @@ impl<P: Platform> RwSem<P> {
         }))
     }
 
-    /// The same, for statics, where the platform's atomics can be constants.
+    /// As [`new`](Self::new), for statics, where the platform's atomics can be constants.
     pub const fn with_policy(policy: Policy) -> Self
     where
         P::AtomicUsize: ConstZero,
@@ -155,13 +156,13 @@ impl<P: Platform> RwSem<P> {
         &self.0.get().policy
     }
 
-    /// Counts this lock's [events](events::Event) in `counts` too, or no
-    /// longer. Several locks may share them.
+    /// Counts this lock's [events](events::Event) in `counts` too; with `None`, no longer. Several
+    /// locks may share one `counts`.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.events.set(counts);
     }
 
-    /// Nearly free unless somebody wants to know; see [`events`].
+    /// Nearly free unless somebody counts events; see [`events`].
     #[inline]
     fn count(&self, event: Event) {
         self.events.count(event);
@@ -228,8 +229,8 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// One atomic. On failure, the word it found; the reader stays counted: the
-    /// slow path takes the count back, or keeps it if it may steal.
+    /// One atomic operation. When it fails, it returns the word it found and the reader stays
+    /// counted: the slow path takes the count back, or keeps it if the reader may steal.
     #[inline(always)]
     fn read_fast(&self) -> Result<(), Word> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
@@ -245,7 +246,8 @@ impl<P: Platform> RwSem<P> {
     pub unsafe fn unlock_read(&self) {
         // Release: what was read under the lock stays before the next writer.
         let before = self.word.leave(Access::Shared, Ordering::Release);
-        // Under tenure only who asked for it is woken; and who upgrades, as `WRITER_LOCKED` says.
+        // Under tenure only a waiter that asked for it is woken, and a thread that upgrades, which
+        // `WRITER_LOCKED` tells.
         if before.is_waited_for()
             && before.readers() == 1
             && with_view!(self, view => view.wakes_after(before))
@@ -294,7 +296,7 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// One compare-exchange from 0; on failure, the word it found.
+    /// One compare-exchange from 0. When it fails, it returns the word it found.
     #[inline(always)]
     fn write_fast(&self) -> Result<(), Word> {
         // Acquire: owns the lock on success (rule 3). Relaxed on failure: only
@@ -311,17 +313,18 @@ impl<P: Platform> RwSem<P> {
 
     /// Gives up the lock held for writing.
     ///
-    /// Under tenure nothing touches the lock after another thread can have it, so the next
-    /// owner may free it even before this returns. Readers, and the published discipline,
-    /// let the lock go first and then look after those that wait.
+    /// Under tenure nothing touches the lock after another thread can have it, so the next owner
+    /// may free its memory even before this returns. Readers, and the published discipline, let the
+    /// lock go first and look for waiters afterwards.
     ///
     /// # Safety
     /// The caller holds the lock for writing.
     #[inline]
     pub unsafe fn unlock_write(&self) {
         // Release: what was written is seen by whoever takes the lock next.
-        // A failed exchange is not free, nor is a load of the word right after the locked
-        // operation that took it: another line knows whether anybody waits.
+        // The load comes first, as an exchange that fails costs time. A load of the word, right
+        // after the locked operation that took it, would cost time too: whether anybody waits is on
+        // another line.
         if self.holder.is_awaited()
             || self
                 .word

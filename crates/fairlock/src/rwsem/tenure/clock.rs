@@ -1,24 +1,25 @@
 //! The time-keeping of tenures: a pure state machine, changed under the queue lock only.
 //!
-//! How long a tenure lasts: what lets all who want the lock be served within
-//! its aim, and no more than the other side used of its last tenure if it gave
-//! that up (an occasional writer interrupts readers soon, and for a moment); but not less
-//! than the measured cost of a handoff divided by the budget.
+//! A tenure is as long as lets all who want the lock be served within its aim. It is no longer than
+//! what the other side used of its last tenure, if it gave that up: so an occasional writer
+//! interrupts readers soon, and for a moment. But it is not shorter than the measured cost of a
+//! handoff divided by the budget.
 //!
-//! Times are nanoseconds of [`Platform::now`](crate::platform::Platform::now), all 64 bits
-//! of them. A tenure that is over stays over until the next one begins, whoever comes and
-//! goes meanwhile: a wait that ends without the lock leaves no trace in it.
+//! Times are nanoseconds of [`Platform::now`](crate::platform::Platform::now), all 64 bits of them.
+//! A tenure that is over stays over until the next one begins, whoever comes and goes meanwhile: a
+//! wait that ends without the lock does not change it.
 
 use crate::rwsem::policy::TenureShape;
 use crate::wait::Kind;
 
 /// A handoff that took longer than this was held up by something else.
 const MAX_COST_NS: u64 = 20_000;
-/// A tenure that went on for longer was not ended by who is next, or in a long section.
+/// If a tenure went on for longer past its end, the cause was not the waiter that is next, nor a
+/// long section.
 const MAX_OVERRUN_NS: u64 = 50_000;
 /// A timer that was later than this was held up by something else.
 const MAX_LATENESS_NS: u64 = 200_000;
-/// One part in so many of what is measured is the last sample.
+/// The part of a measured value that its last sample makes up is one divided by this.
 const SMOOTHING: u32 = 8;
 
 /// Who waits, as far as the length of a tenure depends on it.
@@ -38,13 +39,13 @@ pub(in crate::rwsem) struct TenureClock {
     end: u64,
     /// How many readers have joined the first one in this tenure.
     joined: u32,
-    /// What the readers' tenure is longer by, for its slow start.
+    /// By how much the readers' tenure is longer, to make up for its slow start.
     made_up: u64,
     /// How long each side's last tenure was, if it was given up before its end; else the
     /// longest there is. What one side does not need the other need not have either.
     used: [u64; 2],
-    /// When the first of those came that have left without the lock since anybody of the
-    /// queue has had it.
+    /// When the first came of those waiters that have left without the lock since the queue last
+    /// had it.
     unserved_since: Option<u64>,
     /// What a handoff costs whoever leaves, in nanoseconds, smoothed.
     leaving: u32,
@@ -75,7 +76,7 @@ impl TenureClock {
 
     // ---- what happens ----
 
-    /// The first waiter queues, at `now`; `inside` has the lock. Its tenure began when
+    /// The first waiter queues, at `now`; `inside` has the lock. The tenure of that side began when
     /// somebody began to wait for it in vain.
     pub(in crate::rwsem) fn first_comes(
         &mut self,
@@ -132,8 +133,8 @@ impl TenureClock {
         self.joined = self.joined.saturating_add(1);
     }
 
-    /// Whoever was next did not come when it was its turn: it keeps its place, and the tenure
-    /// lasts as long again.
+    /// The waiter that is next did not come in its turn: it keeps its place, and the tenure goes on
+    /// for as long again.
     pub(in crate::rwsem) fn goes_on(&mut self, now: u64) {
         let length = self.end.saturating_sub(self.started);
         self.end = now.saturating_add(length);
@@ -155,10 +156,10 @@ impl TenureClock {
         self.end = self.started.saturating_add(length);
     }
 
-    /// How long a tenure is if so many threads, the holder included, want the lock, and
-    /// the other side, if any of it waits, used `other` of its last one.
+    /// How long a tenure is if `sharers` threads, the holder included, want the lock, and the other
+    /// side, if any of it waits, used `other` of its last one.
     fn length(&self, sharers: usize, other: Option<u64>, shape: TenureShape) -> u64 {
-        // Whoever is next takes a moment to come: the whole should take as long as aimed at.
+        // The waiter that is next takes a moment to come, and the aim is for the whole.
         let fair = (shape.aim_ns / sharers.max(1) as u64).saturating_sub(self.overrun.into());
         let cost = match other {
             // One writer after the other: only the lock is wanted, and what it costs the
@@ -167,24 +168,24 @@ impl TenureClock {
             _ => self.handoff_ns(),
         };
         let length = fair.min(other.unwrap_or(u64::MAX)).max(cost * 100 / shape.percent);
-        // A readers' tenure starts with one of them and ends when the last has left: both
-        // are at its expense, and made up for.
+        // A readers' tenure starts with one of them and ends when the last has left: both are at
+        // its expense, which is made up for.
         if self.side == Kind::Reader { length.saturating_add(cost) } else { length }
     }
 
     // ---- what is measured ----
 
-    /// Whoever left woke the one who is next, which took so long.
+    /// Waking the waiter that is next took the one that left so long.
     pub(in crate::rwsem) fn note_leaving(&mut self, ns: u64) {
         smooth(&mut self.leaving, ns.min(MAX_COST_NS));
     }
 
-    /// The lock was closed and free for so long until the one who was next took it.
+    /// The lock was closed and free for so long until the waiter that is next took it.
     pub(in crate::rwsem) fn note_idle(&mut self, ns: u64) {
         smooth(&mut self.idle, ns.min(MAX_COST_NS));
     }
 
-    /// A timer was so late.
+    /// A timer was late by this much.
     pub(in crate::rwsem) fn note_lateness(&mut self, ns: u64) {
         let sample = ns.min(MAX_LATENESS_NS) as u32;
         if sample > self.lateness {
@@ -219,7 +220,7 @@ impl TenureClock {
         u64::from(self.idle) + u64::from(self.leaving)
     }
 
-    /// The longest wait that is planned for a waiter with so many grants before its own:
+    /// The longest wait that is planned for a waiter with `grants_ahead` grants before its own:
     /// see [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
     pub(in crate::rwsem) fn planned_wait_ns(
         &self,
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    /// A side that gave its tenure up does not make the other one's long.
+    /// A side that gave its tenure up does not make the other side's one long.
     #[test]
     fn tenure_is_no_longer_than_what_the_other_side_used() {
         let clock = TenureClock::new();
@@ -344,7 +345,7 @@ mod tests {
     proptest! {
         /// Whatever comes, leaves or times out, and whatever is measured: a tenure has a
         /// length, which is no more than is planned for one; time does not run backwards in
-        /// it; and what gives up does not move its end.
+        /// it; and a waiter that gives up does not move its end.
         #[test]
         fn a_tenure_is_never_longer_than_planned(
             start in any::<u32>(),

@@ -111,7 +111,7 @@ impl Holder<crate::platform::loom::Loom> {
     }
 }
 
-/// Stores what has changed: all read the line.
+/// Stores a hint only if it has changed: everybody reads the line.
 fn set(hint: &Hint, value: usize) {
     if hint.load(Ordering::Relaxed) != value {
         hint.store(value, Ordering::Relaxed);

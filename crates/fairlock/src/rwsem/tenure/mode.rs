@@ -5,7 +5,15 @@
 //! between caches for nothing. *In turns*, only the thread whose tenure it is takes the lock
 //! again and again; others take it when it has been free for a moment, or sleep. Which one
 //! yields more depends on what threads do and on the machine, so the lock measures both, a
-//! tenure at a time. Pure, and changed under the queue lock only.
+//! sample at a time. Pure, and changed under the queue lock only.
+//!
+//! Acquisitions are counted while somebody waits. A shared lock often has waiters only because its
+//! holder has lost its CPU, so these times alone would speak against sharing. Therefore the time
+//! without waiters is part of a sample, too: the lock is assumed to have been taken as often as in
+//! the best sample of late. A lock of a pool begins with what the one before it in its slot yielded,
+//! and with some milliseconds of the time between them.
+
+use crate::rwsem::yields::Yield;
 
 /// How threads that are not queued share the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,29 +26,41 @@ pub(in crate::rwsem) enum Mode {
 #[derive(Debug)]
 pub(in crate::rwsem) struct Modes {
     mode: Mode,
-    /// Since when acquisitions are counted, and what the count was then.
+    /// Since when acquisitions are counted or, while nobody waits, since when nobody does. Zero if
+    /// not known.
     since: u64,
+    /// What the count of acquisitions was when counting began.
     counted: usize,
-    /// What is counted for the next sample: for how long, and how many.
-    ns: u32,
-    acquisitions: u32,
-    /// The next sample is of a mode that has just begun, and its threads still asleep.
+    /// What is counted for the next sample,
+    sample: Yield,
+    /// and how long nobody waited meanwhile.
+    empty_ns: u32,
+    /// The next sample is of a mode that has just begun, and is not counted: its threads are still
+    /// asleep.
     settles: bool,
-    /// Acquisitions in a second, smoothed; zero if not tried yet.
-    rates: [u32; 2],
+    /// What each mode yielded of late; nothing if it has not been tried since the last trial began.
+    yields: [Yield; 2],
+    /// The rate of the best sample of late, of either mode.
+    best: f32,
     /// After so many samples of the better mode the other one is tried,
     left: u16,
     /// and if it is still worse, after twice as many.
     interval: u16,
 }
 
-/// A sample is over so much time: less says nothing.
-const SAMPLE_NS: u32 = 250_000;
+/// A sample is of at least so much time with waiters: a shorter one says nothing.
+const SAMPLE_NS: u64 = 250_000;
+/// So many samples are taken before turns are tried first: in one alone the holder may have been
+/// off its CPU.
+const FIRST: u16 = 8;
 const INTERVAL: u16 = 32;
 const LONGEST_INTERVAL: u16 = 1_024;
-/// Turns are worth so many eighths of what they yield: waits are shorter, and CPUs are left to
-/// others.
-const WORTH_IN_EIGHTHS: u32 = 9;
+/// The best rate loses this part of itself with each sample.
+const BEST_LASTS: u16 = 64;
+/// No more time without waiters than this is part of a sample: it says little of the next busy one.
+const LONGEST_EMPTY_NS: u32 = 4_000_000;
+/// What turns yield counts for this many eighths: waits are shorter, and CPUs are left to others.
+const WORTH_IN_EIGHTHS: u16 = 9;
 
 impl Modes {
     pub(in crate::rwsem) const fn new() -> Self {
@@ -48,11 +68,12 @@ impl Modes {
             mode: Mode::Shared,
             since: 0,
             counted: 0,
-            ns: 0,
-            acquisitions: 0,
+            sample: Yield::NONE,
+            empty_ns: 0,
             settles: false,
-            rates: [0; 2],
-            left: 1,
+            yields: [Yield::NONE; 2],
+            best: 0.0,
+            left: FIRST,
             interval: INTERVAL,
         }
     }
@@ -61,35 +82,57 @@ impl Modes {
         self.mode
     }
 
-    /// Counting begins at `now`: writers have the lock and somebody waits. So many
-    /// acquisitions were counted before.
-    pub(in crate::rwsem) fn begin(&mut self, now: u64, count: usize) {
+    /// The first waiter comes at `now`. So many acquisitions were counted before.
+    pub(in crate::rwsem) fn first_comes(&mut self, now: u64, count: usize) {
+        if self.since != 0 {
+            let empty_ns = u64::from(self.empty_ns).saturating_add(now.saturating_sub(self.since));
+            self.empty_ns = empty_ns.min(LONGEST_EMPTY_NS.into()) as u32;
+        }
+        self.begin(now, count);
+    }
+
+    fn begin(&mut self, now: u64, count: usize) {
         self.since = now;
         self.counted = count;
+    }
+
+    /// The last waiter gives up at `now`, and writers had the lock since counting began.
+    pub(in crate::rwsem) fn last_gives_up(&mut self, now: u64, count: usize) {
+        self.count_until(now, count);
+    }
+
+    /// One of the queue takes the lock at `now`, and readers had it since counting began: that says
+    /// nothing, and counting begins again.
+    pub(in crate::rwsem) fn next_takes_from_readers(&mut self, now: u64, count: usize) {
+        self.empty_ns = 0;
+        self.begin(now, count);
     }
 
     /// One of the queue takes the lock at `now`, and writers had it since counting began:
     /// chooses the mode from here on.
     pub(in crate::rwsem) fn next_takes(&mut self, now: u64, count: usize) {
-        self.ns = self.ns.saturating_add(at_most_u32(now.saturating_sub(self.since)));
-        let acquisitions = count.wrapping_sub(self.counted);
-        self.acquisitions = self.acquisitions.saturating_add(at_most_u32(acquisitions as u64));
-        self.begin(now, count);
-        if self.ns >= SAMPLE_NS {
-            let sample = u64::from(self.acquisitions) * 1_000_000_000 / u64::from(self.ns);
-            let sample = at_most_u32(sample);
-            (self.ns, self.acquisitions) = (0, 0);
-            if core::mem::take(&mut self.settles) {
-                return;
-            }
-            self.sampled(sample);
+        self.count_until(now, count);
+        if self.sample.ns() < SAMPLE_NS as f32 {
+            return;
+        }
+        let sample = core::mem::replace(&mut self.sample, Yield::NONE);
+        let empty_ns = core::mem::take(&mut self.empty_ns);
+        if !core::mem::take(&mut self.settles) {
+            self.sampled(sample, empty_ns);
         }
     }
 
-    /// The mode yielded so many acquisitions in a second.
-    fn sampled(&mut self, sample: u32) {
-        let rate = &mut self.rates[self.mode as usize];
-        *rate = if *rate == 0 { sample } else { *rate - *rate / 8 + sample / 8 };
+    fn count_until(&mut self, now: u64, count: usize) {
+        // A thread that lost its CPU between loading and storing the count sets it back.
+        let acquisitions = (count.wrapping_sub(self.counted) as isize).max(0) as u64;
+        self.sample.add(Yield::new(acquisitions, now.saturating_sub(self.since)));
+        self.begin(now, count);
+    }
+
+    fn sampled(&mut self, mut sample: Yield, empty_ns: u32) {
+        self.best = sample.rate().max(self.best * (1.0 - 1.0 / f32::from(BEST_LASTS)));
+        sample.add(Yield::at(self.best, empty_ns.into()));
+        self.yields[self.mode as usize].add_later(sample);
         let better = self.better();
         if better != self.mode {
             let tried = self.left == 0;
@@ -102,7 +145,7 @@ impl Modes {
             if self.left == 0 {
                 // What is known of the other mode may be out of date.
                 self.enter(self.mode.other());
-                self.rates[self.mode as usize] = 0;
+                self.yields[self.mode as usize] = Yield::NONE;
             }
         } else {
             // The one that was tried is better.
@@ -118,17 +161,10 @@ impl Modes {
 
     /// The mode that is worth more.
     fn better(&self) -> Mode {
-        let [shared, turns] = self.rates;
-        if (turns / 8).saturating_mul(WORTH_IN_EIGHTHS) >= shared {
-            Mode::InTurns
-        } else {
-            Mode::Shared
-        }
+        let [shared, turns] = self.yields;
+        let worth = f32::from(WORTH_IN_EIGHTHS) / 8.0;
+        if turns.ns() > 0.0 && turns.is_worth(shared, worth) { Mode::InTurns } else { Mode::Shared }
     }
-}
-
-fn at_most_u32(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 impl Mode {
@@ -144,13 +180,13 @@ impl Mode {
 mod tests {
     use super::*;
 
-    /// Samples of these rates: how many of `samples` were in turns.
-    fn in_turns(modes: &mut Modes, shared: u32, turns: u32, samples: u32) -> u32 {
+    /// How many of `samples` were taken in turns, where the modes yield these rates.
+    fn in_turns(modes: &mut Modes, shared: f32, turns: f32, samples: u32) -> u32 {
         (0..samples)
             .map(|_| {
                 let mode = modes.mode();
                 let rate = if mode == Mode::Shared { shared } else { turns };
-                modes.sampled(rate);
+                modes.sampled(Yield::at(rate, SAMPLE_NS), 0);
                 u32::from(mode == Mode::InTurns)
             })
             .sum()
@@ -159,9 +195,139 @@ mod tests {
     #[test]
     fn the_mode_that_yields_more_is_found_and_kept() {
         let mut modes = Modes::new();
-        assert!(in_turns(&mut modes, 1_000_000, 1_000_000, 2_000) > 1_980, "a saturated lock");
-        assert!(in_turns(&mut modes, 2_000_000, 1_000_000, 10_000) < 4_300, "it is not any more");
-        assert!(in_turns(&mut modes, 2_000_000, 1_000_000, 10_000) < 30, "and known by now");
-        assert!(in_turns(&mut modes, 1_000_000, 3_000_000, 10_000) > 5_000, "nor for ever");
+        assert!(in_turns(&mut modes, 1e-3, 1e-3, 2_000) > 1_980, "a saturated lock");
+        assert!(in_turns(&mut modes, 2e-3, 1e-3, 10_000) < 4_300, "it is not any more");
+        assert!(in_turns(&mut modes, 2e-3, 1e-3, 10_000) < 30, "and known by now");
+        assert!(in_turns(&mut modes, 1e-3, 3e-3, 10_000) > 5_000, "nor for ever");
+    }
+
+    /// A lock's time and its count of acquisitions.
+    struct Lock {
+        modes: Modes,
+        now: u64,
+        count: usize,
+    }
+
+    impl Lock {
+        fn new() -> Self {
+            let mut lock = Self { modes: Modes::new(), now: 1, count: 0 };
+            lock.modes.first_comes(lock.now, lock.count);
+            lock
+        }
+
+        fn is_in_turns(&self) -> bool {
+            self.modes.mode() == Mode::InTurns
+        }
+
+        fn passes(&mut self, us: u64, per_us: usize) {
+            self.now += us * 1_000;
+            self.count += us as usize * per_us;
+        }
+
+        /// Writers have the lock for `us`, and one of the queue takes it then.
+        fn taken_after(&mut self, us: u64, per_us: usize) {
+            self.passes(us, per_us);
+            self.modes.next_takes(self.now, self.count);
+        }
+
+        /// The queue has ended, and another one begins after `us`.
+        fn empty_for(&mut self, us: u64) {
+            self.passes(us, 0);
+            self.modes.first_comes(self.now, self.count);
+        }
+
+        fn rate(&self, mode: Mode) -> f32 {
+            self.modes.yields[mode as usize].rate()
+        }
+    }
+
+    /// Threads wait only while the holder is off its CPU, and a moment after that; in turns half
+    /// as much gets done, and somebody waits all the time.
+    #[test]
+    fn a_shared_lock_is_not_judged_by_the_times_of_its_queues_alone() {
+        let mut lock = Lock::new();
+        let mut in_turns = 0;
+        for _ in 0..2_000 {
+            if lock.is_in_turns() {
+                lock.taken_after(1_000, 2);
+                in_turns += 1;
+                continue;
+            }
+            for (us, per_us, empty_us) in [(1_200, 0, 0), (300, 4, 4_000)] {
+                if !lock.is_in_turns() {
+                    lock.taken_after(us, per_us);
+                    lock.empty_for(empty_us);
+                }
+            }
+        }
+        assert!(in_turns < 100, "{in_turns}");
+    }
+
+    /// The queues of one sample are an eighth as long as what was before them.
+    #[test]
+    fn time_without_waiters_counts_for_four_milliseconds_a_sample() {
+        for (empty_us, queues) in [(1_000_000, 1), (2_000, 25)] {
+            let mut lock = Lock::new();
+            lock.taken_after(1_000, 4);
+            for _ in 0..queues {
+                lock.empty_for(empty_us);
+                lock.taken_after(250 / queues, 0);
+            }
+            let ns = lock.modes.yields[Mode::Shared as usize].ns();
+            assert!((ns - (1e6 * 7.0 / 8.0 + 4e6 + 250e3)).abs() < 1e3, "{ns}");
+        }
+    }
+
+    /// What was assumed of the time without waiters does not become the best rate, which is
+    /// forgotten.
+    #[test]
+    fn the_best_rate_is_counted_and_not_for_ever() {
+        let mut lock = Lock::new();
+        lock.taken_after(250, 100);
+        for _ in 0..4 * BEST_LASTS {
+            lock.empty_for(4_000);
+            lock.taken_after(250, 1);
+        }
+        assert!(lock.modes.best < 25e-3, "{}", lock.modes.best);
+    }
+
+    #[test]
+    fn the_time_of_readers_is_no_part_of_a_sample() {
+        let mut lock = Lock::new();
+        lock.taken_after(250, 4);
+        for _ in 0..1_000 {
+            lock.empty_for(4_000);
+            lock.passes(1_000, 0);
+            lock.modes.next_takes_from_readers(lock.now, lock.count);
+        }
+        lock.taken_after(250, 4);
+        assert!(lock.modes.yields[Mode::Shared as usize].ns() < 500e3);
+    }
+
+    #[test]
+    fn what_was_counted_until_a_waiter_gave_up_is_part_of_the_sample() {
+        let mut lock = Lock::new();
+        for _ in 0..100 {
+            lock.passes(100, 1);
+            lock.modes.last_gives_up(lock.now, lock.count);
+            lock.empty_for(1);
+        }
+        lock.taken_after(1, 1);
+        let rate = lock.rate(Mode::Shared);
+        assert!((rate - 1e-3).abs() < 1e-6, "{rate}");
+        assert!(lock.modes.yields[Mode::Shared as usize].ns() > 10e6);
+    }
+
+    #[test]
+    fn a_count_that_was_set_back_is_no_yield() {
+        let mut lock = Lock::new();
+        for _ in 0..1_000 {
+            let per_us = if lock.is_in_turns() { 1 } else { 2 };
+            lock.taken_after(300, per_us);
+        }
+        lock.count -= 100_000;
+        lock.taken_after(300, 0);
+        assert!(lock.modes.best < 3e-3, "{}", lock.modes.best);
+        assert!(lock.rate(Mode::Shared) < 3e-3);
     }
 }

@@ -1,7 +1,7 @@
-//! Whose turn it is: coming to the queue, being next, taking the lock, leaving. All under
+//! Whose turn it is: coming to the queue, being next, taking the lock, leaving. All of it is under
 //! the queue lock, but for closing the lock.
 //!
-//! Only a waiter itself takes itself out of the queue, so nobody else ever touches a frame
+//! Only a waiter itself takes itself out of the queue, so nobody else ever touches a stack frame
 //! that may be gone.
 
 use core::sync::atomic::Ordering;
@@ -39,7 +39,7 @@ impl<P: Platform> InTenure<'_, P> {
             let checked = cfg!(any(debug_assertions, fairlock_loom));
             (result, !checked || q.waiters.is_empty() || q.tenure.next().is_some())
         });
-        // Not before: others would wait for the queue lock for ever.
+        // After the queue lock is released: others would wait for it for ever.
         assert!(watched, "somebody waits and nobody is next");
         result
     }
@@ -49,7 +49,7 @@ impl<P: Platform> InTenure<'_, P> {
         self.word.flag_queue(Flags::HANDOFF)
     }
 
-    /// Closes the lock for the one who is next, however long that takes to come, and has it
+    /// Closes the lock for the waiter that is next, however long that takes to come, and has it
     /// woken by the release that follows.
     pub(in crate::rwsem) fn close_for_next(&self) {
         self.with_queue(|q| {
@@ -60,8 +60,8 @@ impl<P: Platform> InTenure<'_, P> {
         });
     }
 
-    /// The closed lock has been free for too long: whoever it is kept for does not run. Opens
-    /// it, unless that one was passed over often enough. Whether it is open now.
+    /// The closed lock has been free for too long: the waiter that it is kept for does not run.
+    /// Opens it, unless that waiter was passed over often enough. Returns whether it is open now.
     #[cold]
     pub(super) fn reopen(&self) -> bool {
         self.with_queue(|q| {
@@ -79,7 +79,7 @@ impl<P: Platform> InTenure<'_, P> {
         })
     }
 
-    /// Queues `waiter`, unless the lock is its for the taking.
+    /// Queues `waiter`, unless it can have the lock at once.
     ///
     /// # Safety
     /// The waiter stays where it is until it is out of the queue.
@@ -97,8 +97,8 @@ impl<P: Platform> InTenure<'_, P> {
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
         if first {
-            // Whoever leaves from here on looks at the flags; who left before is seen not
-            // to be inside when the waiter, which is next, looks at the lock (rule 7).
+            // Whoever leaves from here on looks at the flags. If somebody left before, the waiter,
+            // which is next, sees that when it looks at the lock (rule 7).
             let word = self.word.set(Flags::WAITERS, Ordering::Relaxed);
             let inside = if word.is_written() || word.is_free() {
                 Kind::Writer
@@ -108,7 +108,7 @@ impl<P: Platform> InTenure<'_, P> {
             };
             let now = P::now();
             q.tenure.clock.first_comes(now, inside, waiting(&q.waiters), self.shape);
-            q.tenure.modes.begin(now, self.holder.steals());
+            q.tenure.modes.first_comes(now, self.holder.steals());
         } else {
             q.tenure.clock.another_comes(waiting(&q.waiters), self.shape);
         }
@@ -180,7 +180,7 @@ impl<P: Platform> InTenure<'_, P> {
         true
     }
 
-    /// The one who was next has taken the lock, whose word was `before`.
+    /// The waiter that was next has taken the lock, whose word was `before`.
     fn begin_turn(
         &self,
         q: &mut Queued<P>,
@@ -201,7 +201,7 @@ impl<P: Platform> InTenure<'_, P> {
         self.holder.count(true);
         match q.tenure.clock.side() {
             Kind::Writer => q.tenure.modes.next_takes(now, self.holder.steals()),
-            Kind::Reader => q.tenure.modes.begin(now, self.holder.steals()),
+            Kind::Reader => q.tenure.modes.next_takes_from_readers(now, self.holder.steals()),
         }
         self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);
         q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape);
@@ -209,7 +209,7 @@ impl<P: Platform> InTenure<'_, P> {
         if q.waiters.is_empty() {
             return;
         }
-        // First: waking a crowd takes longer than a short tenure.
+        // This comes first: waking a crowd takes longer than a short tenure.
         self.recheck(q, None, wakes);
         if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
             q.waiters.prefer_elsewhere(Kind::Reader, q.tenure.holder_cpu);
@@ -217,8 +217,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// A writer has become a reader: readers that wait may join it, whose turn it is not
-    /// theirs.
+    /// A writer has become a reader: readers that wait may join it, although it is not their turn.
     pub(in crate::rwsem) fn let_readers_join(&self) {
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
@@ -233,7 +232,7 @@ impl<P: Platform> InTenure<'_, P> {
         wakes.wake_all();
     }
 
-    /// Whether whoever is next wants the lock in this way.
+    /// Whether the waiter that is next wants the lock in this way.
     pub(in crate::rwsem) fn next_is(&self, access: Access) -> bool {
         self.with_queue(|q| q.tenure.next().is_some_and(|next| next.access == access))
     }
@@ -248,6 +247,9 @@ impl<P: Platform> InTenure<'_, P> {
         if q.waiters.is_empty() {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
             q.tenure.clock.last_gives_up(waiter.arrived);
+            if q.tenure.clock.side() == Kind::Writer {
+                q.tenure.modes.last_gives_up(P::now(), self.holder.steals());
+            }
         } else if !active(Fault::leaves_quietly(waiter.kind)) {
             self.recheck(q, None, wakes); // rules 8 and 14
         }
@@ -276,8 +278,8 @@ impl<P: Platform> InTenure<'_, P> {
         waiter.set_state(if q.tenure.is_next(waiter) { NEXT } else { WAITING });
     }
 
-    /// The queue or the word changed: whoever is next is told so, and woken if the lock is
-    /// its for the taking (rules 7, 8 and 14). The `caller`, if it waits, is awake.
+    /// The queue or the word changed: the waiter that is next is told that it is, and woken to look
+    /// at the lock (rules 7, 8 and 14). The `caller`, if it waits, is awake.
     pub(super) fn recheck(
         &self,
         q: &mut Queued<P>,
@@ -290,7 +292,7 @@ impl<P: Platform> InTenure<'_, P> {
             self.close(); // before whoever has the lock can let go
         }
         if q.tenure.next().is_none() {
-            // Behind the holder it would not run before the holder sleeps.
+            // On the holder's CPU a waiter would not run before the holder sleeps.
             q.waiters.prefer_elsewhere(kind, q.tenure.holder_cpu);
         }
         let Some(next) = q.waiters.first(kind) else { return };
@@ -304,7 +306,7 @@ impl<P: Platform> InTenure<'_, P> {
         q.tenure.next = next;
         let Some(next) = q.tenure.next() else { return };
         next.set_state(NEXT);
-        // It sets its own timer, and asks to be woken if it has to.
+        // The `caller` sets its own timer, and asks to be woken if it has to.
         if !caller.is_some_and(|caller| core::ptr::eq(caller, next)) {
             wakes.push(next.thread);
             self.events.count(Event::wake(kind));

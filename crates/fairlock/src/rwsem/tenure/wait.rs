@@ -10,20 +10,20 @@ use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, WaitContext, WaitError, Waiter, WakeList};
 
-/// How long whoever is next watches the lock before it sleeps, when it has just been told
-/// or woken.
+/// How long the waiter that is next watches the lock before it sleeps, when it has just been told
+/// so or woken.
 const WATCH_NS: u64 = 10_000;
 /// The longest pause between two looks at the lock while watching it.
 const LOOK_NS: u64 = 20_000;
-/// Whoever is next does not sleep for less than this before the end of a writers' tenure;
+/// The waiter that is next does not sleep for less than this before the end of a writers' tenure;
 const SPIN_THROUGH_NS: u64 = 250_000;
 /// and of a readers' one: awake it keeps readers from a CPU.
 const CALL_AHEAD_NS: u64 = 20_000;
 /// How much earlier than its lateness says a timer is set: it must not be late.
 const EARLY_NS: u64 = 25_000;
-/// How long whoever closed the lock waits awake for those inside to leave.
+/// How long a waiter that closed the lock waits awake for those inside to leave.
 const DRAIN_NS: u64 = 100_000;
-/// Whoever was woken in vain looks again after this time, then after twice as long,
+/// A waiter that was woken in vain looks again after this time, then after twice as long,
 const NAP_NS: u64 = 100_000;
 /// up to this, for as long as it finds the lock taken.
 const LONGEST_NAP_NS: u64 = 400_000;
@@ -37,7 +37,7 @@ enum Waited {
 }
 
 impl<P: Platform> InTenure<'_, P> {
-    /// Queues the calling thread and waits until it has taken the lock.
+    /// Queues the calling thread, which then waits until it has taken the lock.
     #[inline(never)] // its frame is large, and stealing must not pay for it
     pub(in crate::rwsem) fn wait(
         &self,
@@ -124,7 +124,7 @@ impl<P: Platform> InTenure<'_, P> {
         let over = now >= watch.end;
         let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
         let may_take = word.may_take_next(waiter.access);
-        // Where threads take turns, the lock is somebody's who may be back in an instant.
+        // Where threads take turns, the lock belongs to one that may be back in an instant.
         let is_left = || !word.is_free() || !self.holder.is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
             if self.take_as_next(waiter) {
@@ -210,10 +210,11 @@ impl<P: Platform> InTenure<'_, P> {
     ) -> WaitOutcome {
         let asks = over || !watch.in_vain;
         if asks {
-            // In one step with seeing the lock taken: whoever leaves it free sees the flag.
+            // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
             let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
             if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {
-                // Free, but not for long enough to be idle: busy with short sections.
+                // The lock is free, but not for long enough to be idle: it is busy with short
+                // sections.
                 self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
                 watch.in_vain = true;
                 watch.begin(now);
@@ -241,8 +242,8 @@ impl<P: Platform> InTenure<'_, P> {
         outcome
     }
 
-    /// Waits awake for `bound_ns` at most, or until `done`: by `spin` if the holder may run
-    /// on another CPU, giving way to it if it cannot.
+    /// Waits awake for `bound_ns` at most, or until `done`: by `spin` if the holder may run on
+    /// another CPU; otherwise giving way to the holder.
     fn stay_awake(&self, bound_ns: u64, spin: impl FnOnce() -> bool, done: impl Fn() -> bool) {
         if !self.holder.was_here() {
             spin();
@@ -265,7 +266,7 @@ impl<P: Platform> InTenure<'_, P> {
         waiter.thread.parker.park(until, context.interruptible)
     }
 
-    /// Which lock it is, for threads that come back.
+    /// The identity of the lock, for threads that come back.
     pub(super) fn id(&self) -> usize {
         self.word.address()
     }
@@ -287,7 +288,7 @@ struct Watch {
     lateness: u64,
     /// How late the last timer was.
     late: Option<u64>,
-    /// Watch until then before sleeping; zero: look at the clock first.
+    /// Until when to watch before sleeping; zero: look at the clock first.
     until: u64,
     /// Until when to wait awake for those inside a closed lock.
     drains_until: Option<u64>,

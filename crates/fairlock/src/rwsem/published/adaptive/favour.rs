@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::Kind;
 
-/// What is known without the queue lock. Relaxed throughout: hints.
+/// Hints that are read without the queue lock: Relaxed throughout.
 #[repr(C, align(64))] // its own cache line: read by all, while `word` changes hands
 pub(in crate::rwsem) struct Favour<P: Platform> {
     /// The side whose turns yield more, as a number.
@@ -29,7 +29,7 @@ pub(in crate::rwsem::published) struct TurnEnd(u64);
 impl TurnEnd {
     const SIDE: u64 = 1;
 
-    /// A turn that nobody waits for the end of.
+    /// A turn whose end nobody waits for.
     pub(in crate::rwsem::published) const fn open(side: Kind) -> Self {
         Self(side as u64)
     }
@@ -107,7 +107,7 @@ impl<P: Platform> Favour<P> {
         set(&self.least, until);
     }
 
-    /// Until when the readers' turn lasts at least, if that is still to come.
+    /// Until when the readers' turn lasts at least, if that time is still to come.
     pub(in crate::rwsem::published) fn least(&self, now: u64) -> Option<u64> {
         let least = self.least.load(Ordering::Relaxed);
         (least != 0 && is_ahead(least, now)).then_some(least)
@@ -119,12 +119,12 @@ impl<P: Platform> Favour<P> {
         quiet != 0 && is_ahead(quiet, P::now())
     }
 
-    /// The head of the queue wakes itself then.
+    /// The head of the queue wakes itself at `until`; releases leave it asleep before that.
     pub(in crate::rwsem::published) fn keep_quiet(&self, until: u64) {
         self.quiet.store(until, Ordering::Relaxed);
     }
 
-    /// The head of the queue is another one, and did not ask for it.
+    /// The queue has another head, which did not ask to be left asleep.
     pub(in crate::rwsem::published) fn end_quiet(&self) {
         set(&self.quiet, 0);
     }
@@ -134,7 +134,7 @@ impl<P: Platform> Favour<P> {
     }
 
     pub(in crate::rwsem::published) fn take_past_queue(&self) -> u64 {
-        // Mostly nothing, and then a plain load does.
+        // Mostly there are none, and then a plain load does.
         match self.past_queue.load(Ordering::Relaxed) {
             0 => 0,
             _ => self.past_queue.swap(0, Ordering::Relaxed) as u64,
@@ -147,7 +147,7 @@ fn side_of(number: usize) -> Kind {
     if number == Kind::Reader as usize { Kind::Reader } else { Kind::Writer }
 }
 
-/// Not written without need: everybody reads it.
+/// Stores a hint only if it has changed: everybody reads the line.
 fn set<T: Copy + PartialEq>(hint: &impl Atomic<T>, value: T) {
     if hint.load(Ordering::Relaxed) != value {
         hint.store(value, Ordering::Relaxed);

@@ -7,12 +7,12 @@
 //!
 //! While somebody is queued, the side that yields more is *favoured*. Its writers
 //! spin and steal; its readers steal, one of them spins for a writer, and they join
-//! readers inside (a [`stream`](stream)). The other side *holds back*: it does
-//! none of that, and has its turns by handoff. A turn of its may go on like those of
-//! the favoured side for a part ([`SHARE`]) of `handoff_after`, so that it shows what
-//! it can yield, and for as long as nobody of the favoured side is queued. Writers in the
-//! queue that are past their deadlines all go first: readers, if favoured, are kept
-//! out (`WRITER_PHASE`), but then have several times as long as that took.
+//! readers inside (a [`stream`](stream)). The other side *holds back*: it does none of that, and
+//! has its turns by handoff. A turn of that side may go on like those of the favoured side for a
+//! part ([`SHARE`]) of `handoff_after`, so that it shows what it can yield, and for as long as
+//! nobody of the favoured side is queued. Queued writers that are past their deadlines all go
+//! first: readers, if favoured, are kept out meanwhile (`WRITER_PHASE`), but then have several
+//! times as long as that took.
 //!
 //! While nobody is queued all may spin: nobody sleeps, and nobody is passed over.
 
@@ -38,15 +38,15 @@ use crate::wait::{Kind, Waiter};
 /// A turn of the side that is not favoured lasts at most this part of
 /// `handoff_after`, if the other side waits.
 const SHARE: u64 = 32;
-/// A turn of favoured readers lasts at least so many times as long as the last one of
-/// the writers: where waking them one by one takes longer than `handoff_after`, all are
-/// always past their deadlines.
+/// A turn of favoured readers lasts at least this many times as long as the last one of the
+/// writers. Otherwise readers would have none where waking the writers one by one takes longer than
+/// `handoff_after`, as those are then always past their deadlines.
 const LEAST: u64 = 4;
 /// The longest turn: half of what the difference of two times can be.
 const LONGEST_NS: u64 = i64::MAX as u64 / 2;
 
 impl<P: Platform> Published<'_, P> {
-    /// Without handoffs the side that holds back would starve; then all may spin.
+    /// Not without handoffs: the side that holds back would starve. Then all may spin.
     pub(in crate::rwsem::published) fn adapts(&self) -> bool {
         self.rules.reader_spin == ReaderSpin::Adaptive && self.rules.handoff_after.is_some()
     }
@@ -75,13 +75,14 @@ impl<P: Platform> Published<'_, P> {
         turn.side() != side || (!turn.is_open() && turn.is_over(P::now()))
     }
 
-    /// Whether the queue's writers are kept from being overtaken by readers: one that
-    /// holds back is past its deadline.
+    /// Whether the queue's writers are kept from being overtaken by readers: so it is while a
+    /// writer that holds back is past its deadline.
     pub(in crate::rwsem::published) fn is_writers_phase(&self, head: &Waiter<P>) -> bool {
         self.adapts() && self.favour.side() == Kind::Reader && self.is_due(head)
     }
 
-    /// A writer got in by a slow path, and is not the owner yet: who was?
+    /// A writer got in by a slow path, and is not noted as the owner yet: was the last owner a
+    /// reader?
     pub(in crate::rwsem::published) fn note_change_to_writer(&self) {
         if self.adapts() && self.owner.is_reader_owned() {
             self.favour.note_written(P::now());
@@ -90,7 +91,7 @@ impl<P: Platform> Published<'_, P> {
 
     // ---- under the queue lock ----
 
-    /// A waiter queued, the first one having found `word`.
+    /// A waiter queued; the first one found `word`.
     pub(in crate::rwsem::published) fn note_queued(
         &self,
         q: &mut Queued<P>,
@@ -129,8 +130,8 @@ impl<P: Platform> Published<'_, P> {
         }
     }
 
-    /// A reader queued although the lock is free: if it held back, the wait until the
-    /// head has been woken is what the writers' turn costs.
+    /// A reader queued although the lock is free. If it held back, the writers' turn costs the time
+    /// until the head has been woken.
     pub(in crate::rwsem::published) fn count_idle(&self, q: &mut Queued<P>, since: u64) {
         if self.holds_back(Kind::Reader, Word::AWAITED) {
             self.count_turn(q, Kind::Writer, 0, || since);
@@ -165,8 +166,8 @@ impl<P: Platform> Published<'_, P> {
         }
     }
 
-    /// The turn is this side's. Somebody of the other one may wait for its end: it
-    /// comes with that one's deadline, or sooner if that is the favoured side.
+    /// The turn is this side's. A waiter of the other side may wait for its end, which comes with
+    /// that waiter's deadline, or sooner if that waiter is of the favoured side.
     fn begin_turn(&self, q: &Queued<P>, side: Kind, now: u64) {
         let after = self.rules.handoff_after.map_or(0, |after| at_most(after, LONGEST_NS));
         let favoured = self.favour.side() == side;

@@ -1,22 +1,24 @@
 //! A stream of readers past the queue, under `ReaderSpin::Adaptive`.
 //!
-//! The published rule is that a reader does not join others past the queue, as then a
-//! stream of readers would keep the lock from writers for ever. So with a writer in the
-//! queue each reader inside reads once, however many CPUs there are. In a turn of the
-//! readers ([`adaptive`](super::adaptive)) they may join, until the writer at the head
+//! The published rule is that a reader does not join others past the queue, as a stream of readers
+//! would then keep the lock from writers for ever. So with a writer in the queue each reader inside
+//! reads once, however many CPUs there are. In a turn of the readers
+//! ([`adaptive`](super::adaptive)) they may join, until the writer at the head of the queue is past
+//! its deadline. Two things follow:
 //! of the queue is past its deadline. Two things follow:
 //!
-//! * The lock may never be free, and then no release wakes that writer. So readers
-//!   look at the clock now and then, and set `HANDOFF` in its place; with more threads
-//!   than CPUs it might not run for long. In case they do not look, it sleeps on a timer.
-//! * Where it is free now and then, a release would wake that writer in vain again
-//!   and again. It wakes it once. If readers go on, the writer asks to be left asleep
-//!   (`quiet`) for as long as it has waited, and sets its timer to end then. An idle
-//!   lock is thus taken at the first release, or when the wait has doubled.
+//! * The lock may never be free, and then no release wakes that writer. So readers look at the
+//!   clock now and then, and set `HANDOFF` in the writer's place, which might not run for long
+//!   where there are more threads than CPUs. In case readers do not look, the writer sleeps on a
+//!   timer.
+//! * Where the lock is free now and then, releases would wake that writer in vain again and again.
+//!   So a release wakes it once. If readers go on, the writer asks to be left asleep (`quiet`) for
+//!   as long as it has waited, and sets its timer to end then. An idle lock is thus taken at the
+//!   first release, or when the wait has doubled.
 //!
-//! Invariant: while the lock is not closed, the writer at the head is awake, about to be
-//! woken, or asleep with a timer that ends at its deadline or before; and while releases
-//! leave it asleep, not after what it asked for.
+//! Invariant: while the lock is not closed, the writer at the head is awake, about to be woken, or
+//! asleep with a timer that ends at its deadline or before; where releases leave it asleep, the
+//! timer does not end after the time that the writer asked for.
 
 use core::sync::atomic::Ordering;
 
@@ -29,7 +31,7 @@ use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Word;
 use crate::wait::{Kind, Thread, Waiter, WakeList};
 
-/// How often a reader in the stream says how often it read: where others write.
+/// How often a reader in the stream tells how many reads it made: others write that word, too.
 const MARK_NS: u64 = 1 << 17;
 /// A lock that is free for so long is idle, and no stream.
 const IDLE_NS: u64 = 1_000;
@@ -37,8 +39,8 @@ const IDLE_NS: u64 = 1_000;
 const QUIET_NS: u64 = 10_000;
 
 impl<P: Platform> Published<'_, P> {
-    /// Whether a reader that found `word` may join the stream: it is the readers'
-    /// turn, and whoever of them was queued when it began has been let in.
+    /// Whether a reader that found `word` may join the stream: it is the readers' turn, and all
+    /// readers that were queued when the turn began have been let in.
     pub(in crate::rwsem::published) fn is_stream(&self, word: Word) -> bool {
         self.stream(word).is_some()
     }
@@ -72,7 +74,7 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// Whether the head of the queue asked that a release leave it asleep. It is awake, or its
-    /// timer will wake it; if it has set `HANDOFF` it waits for just this release.
+    /// timer will wake it; not if `HANDOFF` is set, as then it waits for just this release.
     pub(in crate::rwsem::published) fn leaves_head_asleep(&self) -> bool {
         self.adapts() && self.favour.is_quiet() && !self.word.load(Ordering::Relaxed).is_closed()
     }
@@ -83,9 +85,9 @@ impl<P: Platform> Published<'_, P> {
         self.holds_back(Kind::Writer, word) && self.word.spin_until(IDLE_NS, |word| !word.is_free())
     }
 
-    /// When a queued waiter wakes by itself; `again` if it does not go to sleep for
-    /// the first time. Only the head does: who makes another one the head wakes it. Nor
-    /// while the lock is closed: who lets it go wakes the head.
+    /// When a queued waiter wakes by itself; `again` if it does not go to sleep for the first time.
+    /// Only the head does: whoever makes another waiter the head wakes that one. It does not while
+    /// the lock is closed, as whoever lets the lock go then wakes the head.
     pub(in crate::rwsem::published) fn timer(
         &self,
         waiter: &Waiter<P>,
@@ -109,7 +111,7 @@ impl<P: Platform> Published<'_, P> {
         Some(until)
     }
 
-    /// Readers got in before the writer that heads the queue now: it needs a timer.
+    /// Readers got in before the writer that heads the queue now: that writer needs a timer.
     pub(in crate::rwsem::published) fn wake_new_head(
         &self,
         q: &Queued<P>,

@@ -23,8 +23,8 @@ fn adaptive(handoff_after: Option<Duration>) -> Lock {
     }))
 }
 
-/// Runs `then` while the caller holds the lock for reading, with a writer queued; the
-/// caller lets it go. The writer has it in the end.
+/// Runs `then` while the caller holds the lock for reading, with a writer queued. Then the caller
+/// lets the lock go, and the writer has it in the end.
 fn beside_a_queued_writer(lock: &Lock, then: impl FnOnce()) {
     lock.read();
     scope(|s| {
@@ -45,7 +45,7 @@ fn join_for(lock: &Lock, ms: u64) -> bool {
     lock.read_until(soon(ms)).is_ok()
 }
 
-/// The published rule, too, for a lock without deadlines: the writer would starve.
+/// The published rule holds for a lock without deadlines, too: the writer would starve.
 #[test]
 fn readers_join_past_a_writer_that_has_a_deadline() {
     for (handoff_after, joins) in [(Some(LONG), true), (Some(Duration::MAX), true), (None, false)] {
@@ -74,7 +74,7 @@ fn writer_in_the_queue_sees_its_deadline_pass() {
     });
 }
 
-/// The same for one that was not the head when it went to sleep.
+/// As above, for a writer that was not the head when it went to sleep.
 #[test]
 fn writer_behind_readers_sees_its_deadline_pass() {
     let lock = &adaptive(Some(Duration::from_millis(5)));
@@ -107,8 +107,8 @@ fn writers_past_their_deadlines_keep_readers_out() {
     });
 }
 
-/// The writer may not get a CPU: a reader that joins does it in its place. There is
-/// always another one inside.
+/// The writer may not get a CPU: a reader that joins ends the turn in its place. There is always
+/// another reader inside.
 #[test]
 fn readers_end_their_turn() {
     let lock = &adaptive(Some(LONG));
@@ -134,7 +134,7 @@ fn lock_that_a_stream_left_idle_is_taken_before_the_deadline() {
             thread::sleep(Duration::from_millis(1));
             lock.favour.is_quiet()
         });
-        // Its own timer decides, and not what it asked for.
+        // The writer's own timer decides, not the time that it asked for.
         lock.favour.keep_quiet(soon(LONG.as_millis() as u64));
         leave(lock);
     });

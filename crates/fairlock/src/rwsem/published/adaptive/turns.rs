@@ -5,49 +5,29 @@
 //! one that is still asleep, or when the first waiter queues. It ends when the next
 //! one begins, or when the last waiter has left. While somebody is queued every
 //! acquisition comes by a path that counts it, and most of them under the queue
-//! lock; so counting costs a plain addition, and a look at the clock where turns
-//! change. Reads past the queue are counted by their threads, which tell now and then.
+//! lock. So counting costs a plain addition, and a look at the clock where turns change. Reads past
+//! the queue are counted by their threads, which tell now and then.
 //!
-//! The time and the acquisitions of a side's turns are summed up, each turn
-//! counting an eighth less than the one after it. Long turns weigh more than short
-//! ones, as they should: what is wanted is acquisitions for time.
+//! What a side's turns yield is summed up, each turn counting an eighth less than the one after it.
 
+use crate::rwsem::yields::Yield;
 use crate::wait::Kind;
 
-/// One acquisition, in units that can decay by an eighth.
-const ONE: u64 = 64;
-
-/// The turns of one side.
-#[derive(Clone, Copy)]
-struct Sums {
-    ns: u64,
-    acquisitions: u64,
-}
-
-impl Sums {
-    fn add(&mut self, ns: u64, acquisitions: u64) {
-        let decay = |sum: u64| sum - sum / 8;
-        self.ns = decay(self.ns).saturating_add(ns);
-        self.acquisitions =
-            decay(self.acquisitions).saturating_add(acquisitions.saturating_mul(ONE));
-    }
-}
-
-/// The current turn, and the sums of those before it.
+/// The current turn, and what those before it yielded.
 pub(in crate::rwsem) struct Turns {
     /// Whose turn it is, while somebody is queued.
     side: Option<Kind>,
     began: u64,
     acquisitions: u32,
-    sums: [Sums; 2],
+    yields: [Yield; 2],
     /// How long each side's last turn was.
     last_ns: [u64; 2],
 }
 
 impl Turns {
     pub(in crate::rwsem) const fn new() -> Self {
-        let none = Sums { ns: 0, acquisitions: 0 };
-        Self { side: None, began: 0, acquisitions: 0, sums: [none; 2], last_ns: [0; 2] }
+        let yields = [Yield::NONE; 2];
+        Self { side: None, began: 0, acquisitions: 0, yields, last_ns: [0; 2] }
     }
 
     /// The first waiter has queued; `side` is inside, or was last.
@@ -55,8 +35,8 @@ impl Turns {
         (self.side, self.began, self.acquisitions) = (Some(side), now, 0);
     }
 
-    /// Counts acquisitions of a side. If the turn was the other's, that ended, and this
-    /// one began, when `since` says: returned then.
+    /// Counts acquisitions of a side. If the turn was the other side's, that one ended, and a new
+    /// one began, at the time that `since` returns: then that time is returned.
     pub(in crate::rwsem::published) fn count(
         &mut self,
         side: Kind,
@@ -72,8 +52,8 @@ impl Turns {
         began
     }
 
-    /// Counts reads past the queue, if it is the readers' turn still: what is told
-    /// too late belongs to none.
+    /// Counts reads past the queue, if it is still the readers' turn: reads told too late belong to
+    /// no turn.
     pub(in crate::rwsem::published) fn count_past_queue(&mut self, reads: u64) {
         if self.side == Some(Kind::Reader) {
             self.add(reads);
@@ -85,12 +65,12 @@ impl Turns {
         self.acquisitions = u32::try_from(added).unwrap_or(u32::MAX);
     }
 
-    /// The turn is over, and no other begins unless `begin` says so.
+    /// The turn is over; none begins before the next call of `begin`.
     pub(in crate::rwsem::published) fn end(&mut self, now: u64) {
         if let Some(side) = self.side.take() {
             // Below zero if the clock was looked at before the turn began.
             let ns = (now.wrapping_sub(self.began) as i64).max(0) as u64;
-            self.sums[side as usize].add(ns, self.acquisitions.into());
+            self.yields[side as usize].add_later(Yield::new(self.acquisitions.into(), ns));
             self.last_ns[side as usize] = ns;
         }
     }
@@ -100,17 +80,11 @@ impl Turns {
         self.last_ns[side as usize]
     }
 
-    /// Whose turns yield more acquisitions for their time; the readers' if that is
-    /// not known.
+    /// The side whose turns yield more acquisitions for their time; the readers if that is not
+    /// known.
     pub(in crate::rwsem::published) fn better(&self) -> Kind {
-        let [readers, writers] = self.sums;
-        // The acquisitions of the one in the time of the other.
-        let product = |a: Sums, b: Sums| u128::from(a.acquisitions) * u128::from(b.ns);
-        if product(readers, writers) >= product(writers, readers) {
-            Kind::Reader
-        } else {
-            Kind::Writer
-        }
+        let [readers, writers] = self.yields;
+        if readers.is_worth(writers, 1.0) { Kind::Reader } else { Kind::Writer }
     }
 }
 
@@ -118,7 +92,8 @@ impl Turns {
 mod tests {
     use super::*;
 
-    /// Turns by turns: so many acquisitions in so many nanoseconds, readers first.
+    /// The turns of both sides, one after the other: so many acquisitions in so many nanoseconds
+    /// each.
     fn after(rounds: usize, reads: (u64, u64), writes: (u64, u64)) -> Turns {
         let mut turns = Turns::new();
         play(&mut turns, rounds, reads, writes);
@@ -174,8 +149,7 @@ mod tests {
         turns.begin(Kind::Reader, 1_000);
         assert_eq!(turns.count(Kind::Writer, 1, || 900), Some(900));
         turns.end(1_900);
-        let [readers, writers] = turns.sums;
-        assert_eq!((readers.ns, writers.ns), (0, 1_000));
+        assert_eq!(turns.yields.map(Yield::ns), [0.0, 1_000.0]);
     }
 
     #[test]
@@ -187,6 +161,6 @@ mod tests {
         assert_eq!(turns.count(Kind::Writer, 1, || 2_000), Some(2_000));
         turns.count_past_queue(64);
         turns.end(3_000);
-        assert_eq!(turns.sums.map(|sums| sums.acquisitions / ONE), [16, 1]);
+        assert_eq!(turns.yields.map(Yield::rate), [16e-3, 1e-3]);
     }
 }
