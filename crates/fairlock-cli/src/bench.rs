@@ -1,5 +1,6 @@
 //! `fairlock bench`, and the main job: plan, run, show, keep.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -19,16 +20,17 @@ use crate::{command_line, compare, plan, table, verdict, workload};
 pub fn bench(workloads: &[String], flags: &Flags) -> Result<ExitCode, Error> {
     // Calibrated after the command line is known to make sense.
     let plan = plan::bench(workloads, flags)?;
-    run(plan, flags, |_| String::new())
+    run(plan, workloads, flags, |_| String::new())
 }
 
 /// Runs the main job: who starves whom on this machine.
 pub fn main_job(flags: &Flags) -> Result<ExitCode, Error> {
-    run(plan::main_job(flags)?, flags, verdict::verdict)
+    run(plan::main_job(flags)?, &[], flags, verdict::verdict)
 }
 
 fn run(
     mut plan: Plan,
+    workloads: &[String],
     flags: &Flags,
     closing: impl Fn(&[Row]) -> String,
 ) -> Result<ExitCode, Error> {
@@ -37,6 +39,9 @@ fn run(
     }
     let baseline = flags.baseline.as_deref().map(Results::load).transpose()?;
     let target = flags.json.as_deref().map(|file| Target::new("--json", file)).transpose()?;
+    // A workload may be a file's name.
+    let read = || workloads.iter().map(Path::new).chain(flags.baseline.as_deref());
+    target.iter().try_for_each(|target| target.check_spares(read()))?;
     let file_system = try_direct_io(&plan)?;
     let machine = Machine::this();
     for cell in &mut plan.cells {
@@ -51,8 +56,8 @@ fn run(
 
     let page = Target::page_beside(&[&target]);
     let tables = table::tables(&rows, page.width());
-    page.show(&format!("{}\n\n{tables}{}", machine.line(), closing(&rows)))?;
-    if let Some(target) = target {
+    let shown = page.show(&format!("{}\n\n{tables}{}", machine.line(), closing(&rows)));
+    let kept = target.map_or(Ok(()), |target| {
         target.write(&Document {
             schema: SCHEMA,
             version: VERSION,
@@ -61,10 +66,11 @@ fn run(
             command: command_line(),
             interrupted: outcome.interrupted,
             rows: &rows,
-        })?;
-    }
+        })
+    });
     let compared = baseline.map(|baseline| compare::show(&baseline.rows, &rows, flags.check, page));
-    let compared = compared.transpose()?;
+    // What cannot be shown is kept all the same, and the other way round.
+    let compared = shown.and(kept).and(compared.transpose())?;
     Ok(if outcome.interrupted {
         complain("interrupted; what was finished is shown");
         ExitCode::from(INTERRUPTED)
@@ -76,8 +82,8 @@ fn run(
     })
 }
 
-/// Tries direct I/O where the plan will use it, before anything is run. Returns
-/// the type of the file system.
+/// Tries direct I/O in the folder that the plan will use, before anything is run. Returns the type
+/// of the folder's file system.
 fn try_direct_io(plan: &Plan) -> Result<Option<String>, Error> {
     let Some(cell) = plan.cells.iter().find(|cell| cell.workload == Workload::DirectIo) else {
         return Ok(None);

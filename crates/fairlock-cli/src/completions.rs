@@ -3,9 +3,10 @@
 use clap::Command;
 use clap_complete::Shell;
 
-/// Bash ends words at colons, which our locks have in their names, and takes a list with
-/// commas for one word. So what clap generated is asked about what stands behind the last
-/// comma of the whole word, and answers lose what bash does not replace: all up to a colon.
+/// Bash ends words at colons, which our locks have in their names, and takes a list with commas for
+/// one word. So this function asks the function that clap generated to complete only what stands
+/// behind the last comma of the whole word. Then it takes from each answer all up to the last
+/// colon, which bash does not replace.
 const BASH_LISTS: &str = r#"
 _fairlock_lists() {
     local line="${COMP_LINE:0:COMP_POINT}" word flag kept= replaced answer

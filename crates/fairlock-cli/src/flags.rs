@@ -46,12 +46,8 @@ pub struct Flags {
     /// batch: 50)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub cs_load: Vec<u32>,
-    /// Only these cases: busy, sleep, mixed, reader_alone, writer_alone, read, write,
-    /// mutex, tiny, chunks; of range: full_write, full_read, full_mixed, array, wide,
-    /// read, write, file; of condvar: ping_pong, one_to_many, queue, timed_queue,
-    /// notify_all, untimed, half_time_out
-    #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case(),
-          hide_possible_values = true)]
+    /// Only these cases of the workloads
+    #[arg(long, value_name = "CASE", value_delimiter = ',', value_parser = names::case())]
     pub case: Vec<String>,
     /// Which part of the array (range: full,disjoint,random)
     #[arg(long, value_name = "SHAPE", value_delimiter = ',', value_parser = names::shape(),

@@ -15,14 +15,14 @@ use crate::row::Row;
 #[derive(Serialize)]
 pub struct Document<'a> {
     pub schema: &'static str,
-    /// Of this program.
+    /// The version of this program.
     pub version: &'static str,
-    /// When it was made: the day and the time, UTC.
+    /// When the document was made: the day and the time, UTC.
     pub made: String,
     pub machine: &'a Machine,
-    /// The command line that made it.
+    /// The command line that made the document.
     pub command: String,
-    /// Ctrl-C: some rows are missing or have fewer runs.
+    /// Whether Ctrl-C ended the run: then some rows are missing or have fewer runs.
     pub interrupted: bool,
     pub rows: &'a [Row],
 }
@@ -36,30 +36,31 @@ pub const SCHEMA_FILE: &[u8] = include_bytes!("../data/schema/fairlock-1.json");
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the document will go. Made before a run, so that a run whose result could
-/// not be kept is not begun.
+/// Where a document will go. It is opened before a run, so that no run is begun whose result cannot
+/// be kept.
 pub struct Target {
-    /// The flag that named it, for messages.
+    /// The flag that named the target, for messages.
     flag: &'static str,
-    /// As the user wrote it, likewise.
+    /// The path as the user wrote it, for messages.
     named: PathBuf,
     place: Place,
 }
 
-/// What is there.
+/// What the path names.
+#[derive(PartialEq)]
 enum Place {
     /// `-`.
     Stdout,
-    /// A file, symbolic links followed, or none yet: it is replaced.
+    /// A file that is to be replaced, symbolic links followed, or that does not exist yet.
     File(PathBuf),
-    /// A pipe or a device: it is written to.
+    /// A pipe or a device, which is written to.
     Device(PathBuf),
 }
 
 impl Target {
     /// Checks that `named`, the value of `flag`, can be written; `-` is stdout.
     pub fn new(flag: &'static str, named: &Path) -> Result<Self, Error> {
-        let path = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
+        let path = real_path(named);
         let place = if named == Path::new("-") {
             Place::Stdout
         } else if fs::metadata(&path).map_or(true, |meta| meta.is_file()) {
@@ -72,7 +73,40 @@ impl Target {
         Ok(target)
     }
 
-    /// Whether tables have to go elsewhere.
+    /// An error if two documents go to one place: the second would replace the first.
+    pub fn check_apart<'a>(
+        targets: impl IntoIterator<Item = &'a Option<Self>>,
+    ) -> Result<(), Error> {
+        let targets: Vec<&Self> = targets.into_iter().flatten().collect();
+        for (at, second) in targets.iter().enumerate() {
+            let is_same = |first: &&&Self| first.place == second.place;
+            let Some(first) = targets[..at].iter().find(is_same) else { continue };
+            let place = match &second.place {
+                Place::Stdout => "stdout".to_owned(),
+                Place::File(_) => second.named.display().to_string(),
+                Place::Device(_) => continue,
+            };
+            let (first, second) = (first.flag, second.flag);
+            return Err(Error::usage(format!(
+                "{first} and {second} cannot both go to {place}: name a file for each"
+            )));
+        }
+        Ok(())
+    }
+
+    /// An error if the document would replace one of these files, which are read.
+    pub fn check_spares<'a>(&self, read: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
+        let is_it = |file: &Path| self.place == Place::File(real_path(file));
+        if read.into_iter().any(is_it) {
+            let (flag, file) = (self.flag, self.named.display());
+            return Err(Error::usage(format!(
+                "{flag} {file} is a file that is read, and would be lost; name another"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether the document goes to stdout, so that tables have to go elsewhere.
     pub fn is_stdout(&self) -> bool {
         matches!(self.place, Place::Stdout)
     }
@@ -105,7 +139,7 @@ impl Target {
         self.write_bytes(&text)
     }
 
-    /// Writes this.
+    /// Writes these bytes.
     pub fn write_bytes(&self, text: &[u8]) -> Result<(), Error> {
         match &self.place {
             Place::Stdout => print(text),
@@ -123,7 +157,7 @@ impl Target {
             io::ErrorKind::PermissionDenied => "choose a place you can write to",
             _ => "choose another place",
         };
-        // tempfile puts the path of its file into the message; the user named another.
+        // tempfile puts the path of its own file into the message, but the user named another.
         let why = match error.kind() {
             io::ErrorKind::StorageFull => "the disk is full".to_owned(),
             io::ErrorKind::NotFound => "no such folder".to_owned(),
@@ -134,12 +168,25 @@ impl Target {
     }
 }
 
+/// Symbolic links followed, also where the file is yet to be made.
+fn real_path(named: &Path) -> PathBuf {
+    let of_folder = || Some(fs::canonicalize(folder_of(named)).ok()?.join(named.file_name()?));
+    fs::canonicalize(named).ok().or_else(of_folder).unwrap_or_else(|| named.to_owned())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path)
 }
 
-/// Renaming a file beside it is atomic, so a reader sees the old document or the new one,
-/// and a full disk leaves the old one.
+/// A temporary file beside `path` is renamed over it. That is atomic, so a reader sees the old
+/// document or the new one, and a full disk leaves the old one.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(path)?;
     file.write_all(text)?;
@@ -149,16 +196,12 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
     let mut builder = tempfile::Builder::new();
     builder.prefix(".fairlock-").suffix(".json.tmp");
-    // Otherwise nobody else could read it.
+    // By default a temporary file can be read by nobody else.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+    builder.tempfile_in(folder_of(path))
 }
 
 #[cfg(test)]

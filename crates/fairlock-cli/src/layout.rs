@@ -1,19 +1,18 @@
-//! Tables for people, and what becomes of them where there is no room. Until it fits, and
-//! in this order: `fairlock:` goes from the names of our locks; columns that say what was
-//! run, not what came of it, move to a line above the rows they are the same for; others
-//! are left out by rank, the lowest first; names lose their middle. What is lost is said
-//! below the table.
+//! Tables for people, and what a table loses where there is no room for it. Until the table fits,
+//! these go, in this order: `fairlock:` before the names of our locks; columns that say what was
+//! run, not what came of it, which move to a line above the rows they are the same for; other
+//! columns, the lowest rank first; the middles of names. What is lost is said below the table.
 
 use std::fmt::Write;
 
 use textwrap::WordSplitter;
 use textwrap::core::display_width;
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: usize = 2;
-/// Names are not cut shorter than this.
+/// The least length that names are cut to.
 const LEAST: usize = 12;
-/// A cell that says nothing.
+/// The text of a cell that has nothing to say.
 pub const NOTHING: &str = "-";
 /// The family of our locks.
 const FAMILY: &str = "fairlock:";
@@ -30,31 +29,31 @@ enum Loses {
     Nothing,
     /// `fairlock:` before the names of locks.
     Family,
-    /// Its place in the rows, to a line above them.
+    /// Its place in the rows: the column moves to a line above them.
     Place,
     /// The middle of its names.
     Middle,
-    /// Itself, in the order of these numbers.
+    /// The whole column; lower numbers go first.
     All(u8),
 }
 
 impl Column {
-    /// Words, on the left.
+    /// A column of words, on the left.
     pub fn name(head: impl Into<String>) -> Self {
         Self { head: head.into(), is_name: true, loses: Loses::Nothing }
     }
 
-    /// Numbers, on the right.
+    /// A column of numbers, on the right.
     pub fn figure(head: impl Into<String>) -> Self {
         Self { is_name: false, ..Self::name(head) }
     }
 
-    /// Names of locks.
+    /// A column of names of locks.
     pub fn lock() -> Self {
         Self { loses: Loses::Family, ..Self::name("lock") }
     }
 
-    /// What was run: to be said once for all rows where it is the same.
+    /// A column that says what was run, which can be said once for all rows where it is the same.
     pub fn shared(self) -> Self {
         Self { loses: Loses::Place, ..self }
     }
@@ -65,7 +64,7 @@ impl Column {
         Self { loses: Loses::Middle, ..Self::name(head) }
     }
 
-    /// The column left out where there is no room for it: those of a lower rank go before.
+    /// A column that is left out where there is no room for it, the lowest rank first.
     pub fn rank(self, rank: u8) -> Self {
         Self { loses: Loses::All(rank), ..self }
     }
@@ -75,12 +74,12 @@ impl Column {
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
-    /// What is said above each row, unless it has been said of the row before.
+    /// What is said above each row, unless it was said above the row before.
     above: Vec<String>,
 }
 
 impl Table {
-    /// One without rows.
+    /// A table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         let columns = columns.into_iter().collect();
         Self { columns, rows: Vec::new(), above: Vec::new() }
@@ -101,7 +100,7 @@ impl Table {
         }
     }
 
-    /// Whether all of it has room.
+    /// Whether the whole table has room.
     pub fn fits(&self, width: Option<usize>) -> bool {
         width.is_none_or(|width| self.width() <= width)
     }
@@ -126,7 +125,7 @@ impl Table {
         cells.map(|cell| display_width(cell)).max().unwrap_or(0)
     }
 
-    /// Loses what it may until it fits; says what.
+    /// Loses what it must until it fits. Returns sentences that say what was lost.
     fn fit(&mut self, width: Option<usize>) -> Vec<String> {
         let (mut losses, mut left_out) = (Vec::new(), Vec::new());
         while !self.fits(width) {
@@ -151,7 +150,7 @@ impl Table {
         losses
     }
 
-    /// The column to be moved: one that is the same in all rows, or else the first.
+    /// The next column to move above: one that is the same in all rows, or else the first.
     fn next_shared(&self) -> Option<usize> {
         let is_shared = |&at: &usize| self.columns[at].loses == Loses::Place;
         let is_same = |&at: &usize| self.rows.iter().all(|row| row[at] == self.rows[0][at]);
@@ -171,8 +170,8 @@ impl Table {
         self.remove(at);
     }
 
-    /// Takes the family from our locks' names, unless another lock has such a name. Says
-    /// whether there was one.
+    /// Takes the family from our locks' names, unless another lock would then have the same name.
+    /// Says whether it took any.
     fn drop_family(&mut self) -> bool {
         let Some(at) = self.columns.iter().position(|c| c.loses == Loses::Family) else {
             return false;
@@ -199,7 +198,7 @@ impl Table {
         ranks.min().map(Loses::All)
     }
 
-    /// Makes names shorter by so much.
+    /// Makes names shorter by `over` characters, if they are that long.
     fn cut_middle(&mut self, over: usize) {
         let Some(at) = self.columns.iter().position(|c| c.loses == Loses::Middle) else { return };
         let most = self.width_of(at).saturating_sub(over).max(LEAST);
@@ -239,7 +238,7 @@ impl Table {
     }
 }
 
-/// A name of at most so many characters, with `…` for its middle.
+/// A name of at most `most` characters, with `…` for its middle.
 fn cut(name: &str, most: usize) -> String {
     let length = name.chars().count();
     if length <= most {
@@ -251,7 +250,7 @@ fn cut(name: &str, most: usize) -> String {
     part(0, head).chain(['…']).chain(part(tail, length)).collect()
 }
 
-/// Lines of names and what they are, which goes on in its own column where it is too long.
+/// A list of names and what they are. A description that is too long goes on in its own column.
 pub fn list(
     lines: impl IntoIterator<Item = (String, impl AsRef<str>)>,
     width: Option<usize>,

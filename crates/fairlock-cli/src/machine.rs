@@ -10,16 +10,15 @@ pub struct Machine {
     pub cpus: usize,
     pub cpu_model: String,
     pub arch: &'static str,
-    /// The system's name and release.
+    /// The system's name and release, for [`line`](Self::line).
     #[serde(skip)]
     system: String,
-    /// Its release.
+    /// The system's release.
     pub kernel: String,
-    /// How late a sleep may end, where the system says so: a 1 us sleep lasts about this
-    /// much longer.
+    /// How much longer than asked a sleep may last, where the system says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer_slack_ns: Option<u64>,
-    /// The clock the waits were taken with, and what two reads of it add to an operation.
+    /// The clock that waits were measured with, and what two reads of it add to an operation.
     pub clock: &'static str,
     pub clock_read_ns: f64,
     /// Turns of the busy section's loop in one microsecond.
@@ -44,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// One line for people.
+    /// The machine in one line, for people.
     pub fn line(&self) -> String {
         let plural = if self.cpus == 1 { "" } else { "s" };
         let slack = self
@@ -82,7 +81,7 @@ fn timer_slack_ns() -> Option<u64> {
     None
 }
 
-/// As Linux has it; elsewhere it is not looked for.
+/// The model of the CPU, as Linux names it; other systems are not asked.
 fn cpu_model() -> Option<String> {
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;

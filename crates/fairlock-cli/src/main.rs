@@ -1,6 +1,6 @@
 //! `fairlock`: measures locks on this machine and compares them.
 
-// A program has no outside: `pub` means for the other modules, and `pub(crate)`
+// A program is no library for others: `pub` means for the other modules, and `pub(crate)`
 // everywhere would say no more.
 #![allow(unreachable_pub)]
 

@@ -1,5 +1,5 @@
-//! `fairlock man`: one manual page, with all subcommands in it: where somebody puts it,
-//! nothing that it refers to can be missing.
+//! `fairlock man`: one manual page with all subcommands in it, so that wherever somebody puts it,
+//! no page that it refers to can be missing.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use clap_mangen::roff::Roff;
 
 /// The page, in troff.
 pub fn page(mut command: Command) -> io::Result<Vec<u8>> {
-    // Fills in what usage lines have of the commands above.
+    // Fills in the commands above, which usage lines begin with.
     command.build();
     let mut page = Vec::new();
     let man = Man::new(command.clone());

@@ -11,8 +11,8 @@ use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::locks::registry;
 use crate::sim;
 
-/// Takes any word, and knows those that make sense. What is wrong with another one is said
-/// later, where it is known what was meant.
+/// A parser that takes any word, and knows the names that make sense, for completions. What is
+/// wrong with another word is said later, where it is known what the word was meant for.
 #[derive(Clone)]
 pub struct Name(fn() -> Vec<&'static str>);
 
@@ -73,7 +73,7 @@ pub fn shape() -> Name {
     Name(|| Shape::ALL.map(Shape::name).into())
 }
 
-/// As what a lock is used.
+/// What a lock is used as.
 pub fn form() -> Name {
     Name(|| Form::ALL.map(Form::name).into())
 }

@@ -15,8 +15,8 @@ pub enum Page {
 }
 
 impl Page {
-    /// Columns there are: what the variable COLUMNS says, or else the terminal; in a pipe or
-    /// a file there is no bound.
+    /// The number of columns: what the variable COLUMNS says, or else what the terminal has. In a
+    /// pipe or a file there is no bound.
     pub fn width(self) -> Option<usize> {
         let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         let of_terminal = || match self {
@@ -33,7 +33,7 @@ impl Page {
         match self {
             Self::Stdout => print(text.as_bytes()),
             Self::Stderr => {
-                // If that is closed, there is nobody to tell.
+                // If stderr is closed, there is nobody to tell.
                 let _ = io::stderr().write_all(text.as_bytes());
                 Ok(())
             }
@@ -41,7 +41,7 @@ impl Page {
     }
 }
 
-/// Lines that are too long end between words, and go on further to the right.
+/// Wraps lines that are too long between words; what follows is indented further.
 fn wrapped(text: &str, width: Option<usize>) -> String {
     const FURTHER: usize = 2;
     let Some(width) = width else { return text.to_owned() };
@@ -76,7 +76,7 @@ pub fn print(bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// One line on stderr. If that is closed too, there is nobody to tell.
+/// Writes one line to stderr. If stderr is closed, there is nobody to tell.
 pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "fairlock: {message}");
 }

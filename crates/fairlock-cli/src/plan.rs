@@ -1,8 +1,7 @@
-//! From the command line to the cells to run; `given` has what the command line gives, checked.
+//! From the command line to the cells to run; [`given`] checks what the command line gives.
 
 mod given;
 
-use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,10 +25,10 @@ pub use given::{
     check_program, check_scenario, once, or_default, parse_cases, parse_forms, parse_holders,
 };
 
-/// What `--quick` means.
+/// The length of a measurement with `--quick`.
 const QUICK_SECS: f64 = 0.2;
 
-/// The locks of the main job: ours, and what needs no system package.
+/// The locks of the main job: ours, and peers that need no system package.
 const MAIN_LOCKS: &[&str] = &[
     "fairlock:default",
     "fairlock:unfair",
@@ -46,8 +45,8 @@ const MAIN_LOCKS: &[&str] = &[
     "pthread:writer",
 ];
 
-/// The locks of workloads with many cells, unless told otherwise: ours as they come, and
-/// what programs use today, as far as this build has it.
+/// Whether a lock is among those that workloads with many cells run unless told otherwise: ours as
+/// they come, and what programs use today, as far as this build has it.
 fn is_in_use(lock: &str, form: Form) -> bool {
     let of_form: &[&str] = match form {
         Form::RwLock => {
@@ -64,11 +63,11 @@ fn is_in_use(lock: &str, form: Form) -> bool {
 struct Part<'a> {
     workload: Workload,
     cases: &'a [Case],
-    /// Empty: what [`batch::OVERCOMMIT`] makes of the CPUs.
+    /// If empty, [`batch::OVERCOMMIT`] and the CPUs give the counts.
     threads: &'a [usize],
     cs_loads: &'a [u32],
     secs: f64,
-    /// Of [`Workload::Scenario`].
+    /// Only of [`Workload::Scenario`].
     scenario: Option<&'a Scenario>,
 }
 
@@ -185,15 +184,12 @@ fn build(
     if !flags.locks.is_empty() {
         check_all_are_used(&locks, &cells)?;
     }
-    // Shown case by case where a row is a case, mix by mix where it is a mix.
-    cells.sort_by(|a, b| {
-        let key = |cell: &Cell| {
-            let by_case = cell.workload != Workload::ReaderSpin;
-            (cell.workload, by_case.then_some(cell.case))
-        };
-        let setups = a.range.partial_cmp(&b.range).unwrap_or(Ordering::Equal);
-        let rest = |cell: &Cell| (cell.threads, cell.cs_load);
-        key(a).cmp(&key(b)).then(setups).then(rest(a).cmp(&rest(b)))
+    // In the order in which rows are shown: by case, but in `reader-spin` a row has all cases of a
+    // mix.
+    cells.sort_by_key(|cell| {
+        let by_case = cell.workload != Workload::ReaderSpin;
+        let case = by_case.then_some(cell.case);
+        (cell.workload, case, cell.range, cell.threads, cell.cs_load)
     });
     Ok(runner::Plan {
         cells,
@@ -203,7 +199,7 @@ fn build(
     })
 }
 
-/// A cell of so many threads, of which so many read and write, without anything special.
+/// A cell with these numbers of threads, readers and writers, and without anything special.
 fn plain(
     workload: Workload,
     case: Case,
@@ -232,7 +228,8 @@ fn plain(
     }
 }
 
-/// Whether a case is run with so many threads: those of `condvar` have numbers of their own.
+/// Whether a case is run with this number of threads: the cases of `condvar` have numbers of their
+/// own.
 fn has_threads(workload: Workload, case: Case, threads: usize, flags: &Flags) -> bool {
     match workload {
         Workload::Condvar if flags.threads.is_empty() => condvar::is_default(case, threads),
@@ -241,12 +238,12 @@ fn has_threads(workload: Workload, case: Case, threads: usize, flags: &Flags) ->
     }
 }
 
-/// Whether the configurations of a workload have more to them than threads and pauses.
+/// Whether the configurations of a workload differ in more than threads and pauses.
 fn has_setups(workload: Workload) -> bool {
     matches!(workload, Workload::Range | Workload::Think | Workload::Spread | Workload::Idle)
 }
 
-/// The cells of workloads whose configurations have more to them.
+/// Adds the cells of a workload whose configurations differ in more than threads and pauses.
 fn add_set_up_cells(
     cells: &mut Vec<Cell>,
     part: &Part<'_>,
@@ -325,7 +322,7 @@ fn add_scenario(
     Ok(())
 }
 
-/// How long to measure a configuration: as told, or longer if too little would happen.
+/// How long to measure a configuration: as long as told, or longer if too little would happen.
 fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
     match workload {
         _ if flags.secs.is_some() => secs,
@@ -338,7 +335,7 @@ fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs
 /// The thread counts of a workload.
 fn threads_of(part: &Part<'_>, flags: &Flags) -> Result<Vec<usize>, Error> {
     let threads = match part.workload {
-        // These have their number by nature.
+        // The number of threads is a part of what these workloads are.
         Workload::DirectIo | Workload::Uncontended => part.threads.to_vec(),
         Workload::Batch if flags.overcommit.is_empty() && !flags.threads.is_empty() => {
             once(&flags.threads)
@@ -360,7 +357,7 @@ fn threads_of(part: &Part<'_>, flags: &Flags) -> Result<Vec<usize>, Error> {
     Ok(threads)
 }
 
-/// The sections of a case, in pauses; one of none if it is about something else.
+/// The lengths of sections in a case, in pauses; only 0 if the case is about something else.
 fn cs_loads_of(part: &Part<'_>, case: Case, flags: &Flags) -> Vec<u32> {
     match (part.workload, case) {
         (_, Case::Chunks) => vec![0],
@@ -371,7 +368,7 @@ fn cs_loads_of(part: &Part<'_>, case: Case, flags: &Flags) -> Vec<u32> {
     }
 }
 
-/// A lock that was named must have something to do.
+/// Fails if a lock that was named has no cell: such a lock would be missing without a word.
 fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> {
     let Some(idle) = locks.iter().find(|lock| !cells.iter().any(|cell| cell.lock == lock.name))
     else {
@@ -392,12 +389,12 @@ fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> 
     )))
 }
 
-/// How many of a configuration's threads read and write in this case.
+/// How many of a configuration's threads read and how many write in this case.
 fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
     let (readers, writers) = match workload {
         Workload::Handoff | Workload::Batch | Workload::Condvar => (0, threads),
         Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
-        // Every thread does both, or the only one does either.
+        // Every thread both reads and writes; in `uncontended` the only thread does one of the two.
         Workload::Uncontended | Workload::ReadMostly => (threads, threads),
         Workload::Range
         | Workload::Think
@@ -472,9 +469,9 @@ mod tests {
         let ours = cells("fairlock:range");
         assert!(range::CASES.iter().all(|&case| ours.iter().any(|cell| cell.case == case)));
         assert_eq!(ours.iter().filter(|cell| cell.case == Case::Array).count(), 3 * 3 * 3 * 5);
-        // Writers only.
+        // A mutex has writers only.
         assert!(cells("range-mutex").iter().all(|cell| cell.range.reads_percent.unwrap_or(0) == 0));
-        // One around everything cannot be taken beside ranges that are held.
+        // One lock around everything cannot be taken beside ranges that are held.
         assert!(cells("std").iter().all(|cell| cell.range.held.unwrap_or(0) == 0));
         let error = plan(&["handoff"], &flags("range-mutex")).err().unwrap();
         assert!(error.to_string().contains("is a range lock"), "{error}");
@@ -488,13 +485,13 @@ mod tests {
             cells.iter().filter(|cell| cell.range.form == Some(form)).count()
         };
         let std = cells("std");
-        // Forms that read: work outside, section, reads, threads.
+        // Forms that read have these dimensions: work outside, section, reads, threads.
         assert_eq!(of_form(&std, Form::RwLock), 5 * 2 * 4 * 4);
         assert_eq!(of_form(&std, Form::Range), 5 * 2 * 4 * 4);
         assert_eq!(of_form(&std, Form::Mutex), 5 * 2 * 4);
         assert!(std.iter().all(|cell| cell.writers == cell.threads));
         assert!(cells("ref:mcs").iter().all(|cell| cell.range.form == Some(Form::Mutex)));
-        // Those that nobody named are not all there are.
+        // Without names, only the locks that are in use run, not all there are.
         let all = plan(&["think"], &Flags::default()).unwrap().cells;
         let locks: Vec<&str> = all.iter().map(|cell| cell.lock.as_str()).collect();
         for lock in ["fairlock:default", "fairlock:adaptive", "fairlock:range", "std", "pthread"] {
@@ -507,7 +504,7 @@ mod tests {
     fn spread_runs_its_grid_for_each_form() {
         let cells = plan(&["spread"], &flags()).unwrap().cells;
         let of_form = |form| cells.iter().filter(move |cell| cell.range.form == Some(form));
-        // Locks, threads, reads.
+        // The dimensions: locks, threads, reads.
         assert_eq!(of_form(Form::RwLock).count(), 4 * 3 * 2);
         assert_eq!(of_form(Form::Range).count(), 4 * 3 * 2);
         assert_eq!(of_form(Form::Mutex).count(), 4 * 3);

@@ -10,10 +10,10 @@ use crate::row::Row;
 use crate::sim::canonical;
 use crate::written::{RESULTS, Written};
 
-/// A file of `bench`, `sim` or the main job.
+/// A file of results: of `bench`, `sim` or the main job.
 #[derive(Deserialize)]
 pub struct Results {
-    /// Of the program that made it; older ones did not say.
+    /// The version of the program that made the file; older ones did not say.
     #[serde(default)]
     pub version: Option<String>,
     #[serde(default)]
@@ -23,16 +23,17 @@ pub struct Results {
     #[serde(default)]
     pub interrupted: bool,
     pub rows: Vec<Row>,
-    /// Where it was read from.
+    /// The path that it was read from.
     #[serde(skip)]
     pub file: PathBuf,
 }
 
-/// What is known of the machine it was made on.
+/// What is known of the machine that results were made on.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// None of its own: each row has the name of the one it was simulated on.
+    /// Whether the results were simulated: then each row has the name of its machine, and there are
+    /// no other facts here.
     pub simulated: bool,
     pub cpus: Option<usize>,
     pub cpu_model: Option<String>,
@@ -48,7 +49,7 @@ impl Results {
     /// What is in the file at `path`.
     pub fn of(path: &Path, written: &Written<'_>) -> Result<Self, Error> {
         let results: Self = written.document(SCHEMA)?;
-        // Where it was written to is nobody's business.
+        // The path that the results were written to is dropped: it is nobody's business.
         let words = results.command.split(' ').skip(1).map(str::to_owned);
         Ok(Self { file: path.to_owned(), command: canonical(words), ..results })
     }
@@ -68,7 +69,7 @@ pub fn origin(machine: &Machine, made: Option<&str>, version: Option<&str>) -> S
 }
 
 impl Machine {
-    /// In a few words.
+    /// The machine in a few words.
     pub fn name(&self) -> String {
         if self.simulated {
             return "simulated".to_owned();

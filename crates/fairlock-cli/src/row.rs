@@ -1,5 +1,6 @@
-//! A result row: one lock in one configuration, one side of it, over all runs.
+//! A result row: one lock in one configuration, and one side of it, over all runs.
 
+mod configuration;
 mod relation;
 pub mod runs;
 
@@ -10,6 +11,9 @@ use crate::disturbance::Disturbance;
 use crate::interference::Interference;
 use crate::runner::Measured;
 use crate::stats::{jain, median};
+#[cfg(test)]
+pub use configuration::growth;
+pub use configuration::{Configuration, Index};
 pub use relation::{relate, whole};
 use runs::ByRun;
 
@@ -33,11 +37,11 @@ pub struct Row {
     pub cs_load: Option<u32>,
     #[serde(flatten)]
     pub range: Setup,
-    /// The scenario, by name,
+    /// The name of the scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
-    /// and the group of its threads that this row is about; none: all of them. Then operations
-    /// are rounds, and a latency is that of a round.
+    /// The group of the scenario's threads that this row is about; none if it is about all of them.
+    /// Then operations are rounds, and a latency is that of a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     #[serde(flatten)]
@@ -50,13 +54,13 @@ pub struct Row {
     /// The figures of each run, if it was simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_seed: Vec<Figures>,
-    /// What each run came to, if it was a real one.
+    /// The figures of each run, if it was a real one.
     #[serde(default, skip_serializing_if = "ByRun::is_empty")]
     pub by_run: ByRun,
-    /// Operations of each thread, of a side, in the run whose shares were least even.
+    /// Operations of each thread of the row's side, in the run whose shares were least even.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ops_by_thread: Vec<u64>,
-    /// What took CPUs from it, in the worst of the runs.
+    /// What others took of the CPUs, in the worst of the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interference: Option<Interference>,
     #[serde(flatten)]
@@ -64,23 +68,23 @@ pub struct Row {
     /// Speed in relation to the best peer of the same run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_best_peer: Option<f64>,
-    /// The same in relation to the fastest peer, whomever that starves.
+    /// Speed in relation to the fastest peer, even if that starves some thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_fastest_peer: Option<f64>,
-    /// How long the free lock was waited for, in relation to the least of any peer.
+    /// How long the lock was free while it was waited for, in relation to the least of any peer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_p50_ratio_to_best_peer: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_p99_ratio_to_best_peer: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system: Option<String>,
-    /// Why a run failed.
+    /// Why the run that failed did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A simulated row beside what was published. Both are in the row's own unit:
-/// operations or megabytes per second, or (`handoff`, `batch`) relative to the baseline.
+/// A simulated row beside what was published. Rates of both are in the row's own unit: operations
+/// or megabytes per second, or, in `handoff` and `batch`, relative to the baseline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Comparison {
@@ -91,20 +95,20 @@ pub struct Comparison {
     pub published: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_published: Option<f64>,
-    /// The row in relation to the baseline's of the same configuration.
+    /// The row's rate in relation to that of the baseline in the same configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_baseline: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_ratio_to_baseline: Option<f64>,
-    /// Of a real run: the slowest and the fastest of its measurements.
+    /// The slowest measurement of a real run; the next field is the fastest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_max: Option<f64>,
 }
 
-/// What was measured. Rates, quantiles and Jain are medians over the runs; fewest,
-/// most, starved and longest are the worst of any run.
+/// The figures of a measurement. Rates, quantiles and Jain's index are medians over the runs;
+/// fewest, most, starved and longest are the worst of any run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figures {
@@ -114,7 +118,7 @@ pub struct Figures {
     pub ops_per_s_min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ops_per_s_max: Option<f64>,
-    /// Where an operation is a record that was looked up: the same rate.
+    /// The same rate in records, if an operation is to look up records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,7 +137,7 @@ pub struct Figures {
     pub wait_p999_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_max_ns: Option<u64>,
-    /// How long the lock was free while it was waited for, by each wait.
+    /// How long the lock was free during a wait: quantiles over the waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,26 +152,37 @@ pub struct Figures {
     pub latency_max_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance_score: Option<f64>,
-    /// The side's rate in the mix, in relation to the same threads alone.
+    /// The side's rate in the mix, in relation to that of the same threads alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_of_alone: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns_per_op: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mb_per_s: Option<f64>,
-    /// Simulated: the share of the time in which the lock was free and waited for, of both
-    /// sides together,
+    /// Of simulated runs: the share of the time in which the lock was free and waited for, both
+    /// sides together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_while_waited: Option<f64>,
-    /// and the part of it in which another waiter was awake, and had no CPU.
+    /// The part of that time in which another waiter was awake but had no CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_without_cpu: Option<f64>,
 }
 
 impl Row {
-    /// What rows must share to be compared with each other.
-    pub fn configuration(&self) -> (Workload, Case, usize, Option<u32>, Setup, Side) {
-        (self.workload, self.case, self.threads, self.cs_load, self.range, self.side)
+    /// The fields that rows must share to be compared with each other.
+    pub fn configuration(&self) -> Configuration<'_> {
+        #[cfg(test)]
+        growth::asked();
+        Configuration {
+            machine: self.machine.as_deref(),
+            workload: self.workload,
+            case: self.case,
+            threads: self.threads,
+            overcommit: self.overcommit.map(f64::to_bits),
+            cs_load: self.cs_load,
+            setup: self.range,
+            side: self.side,
+        }
     }
 
     /// Whether the machine was busy with something else meanwhile.
@@ -180,7 +195,7 @@ impl Row {
         rate(&self.figures)
     }
 
-    /// The same of one seed, counted from zero.
+    /// The figure that [`rate`](Self::rate) gives, of one seed, counted from zero.
     pub fn rate_of(&self, seed: usize) -> Option<f64> {
         rate(self.by_seed.get(seed)?)
     }
@@ -202,7 +217,7 @@ pub fn rows(measured: &[Measured]) -> Vec<Row> {
     rows
 }
 
-/// The rows of one cell, by themselves.
+/// The rows of one cell, not yet in relation to other rows.
 pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
     let sides = |wanted: Side| m.reports.iter().filter_map(move |r| Some((r, r.side(wanted)?)));
     let mut rows = Vec::new();
@@ -225,7 +240,8 @@ pub fn rows_of_cell(m: &Measured) -> Vec<Row> {
         }
         _ => {}
     }
-    // Of the cell, in the row that stands for all of it.
+    // The share of free time is of the whole cell, so it goes into the row that stands for both
+    // sides.
     if let Some(row) = rows.last_mut() {
         let free = || m.reports.iter().filter_map(|report| report.free);
         row.figures.free_while_waited = median(free().map(|free| free.while_waited));
@@ -341,8 +357,8 @@ fn side_figures(reports: &[(&CellReport, &SideReport)]) -> Figures {
     }
 }
 
-/// Both sides together: rates are sums of the same run, waits those of the worse side. A
-/// thread that does both counts once, with all that it did.
+/// Both sides together: rates are sums of the same run, waits are those of the worse side. A thread
+/// that both reads and writes counts once, with all that it did.
 fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
     let does_both = (m.cell.readers, m.cell.writers) == (m.cell.threads, m.cell.threads);
     let by_thread = |report: &CellReport| -> Vec<u64> {
@@ -380,7 +396,7 @@ fn both_sides(m: &Measured, read: &Figures, write: &Figures) -> Figures {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     fn cell(lock: &str, case: Case) -> Cell {
@@ -406,7 +422,7 @@ mod tests {
         }
     }
 
-    pub(super) fn measured(
+    pub fn measured(
         lock: &str,
         case: Case,
         read: Option<[u64; 2]>,
@@ -424,7 +440,7 @@ mod tests {
         Measured { cell: cell(lock, case), reports: vec![report], failure: None }
     }
 
-    pub(super) fn mix(lock: &str, read: [u64; 2], write: [u64; 2]) -> [Measured; 3] {
+    pub fn mix(lock: &str, read: [u64; 2], write: [u64; 2]) -> [Measured; 3] {
         [
             measured(lock, Case::Mixed, Some(read), Some(write)),
             measured(lock, Case::ReaderAlone, Some([100, 100]), None),
@@ -432,7 +448,7 @@ mod tests {
         ]
     }
 
-    pub(super) fn total<'a>(rows: &'a [Row], lock: &str) -> &'a Row {
+    pub fn total<'a>(rows: &'a [Row], lock: &str) -> &'a Row {
         rows.iter().find(|row| row.lock == lock && row.side == Side::All).unwrap()
     }
 

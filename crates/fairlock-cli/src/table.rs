@@ -4,10 +4,12 @@ pub mod program;
 pub mod scenario;
 mod shown;
 
+use std::collections::HashSet;
+
 use crate::cell::{Case, Side, Workload};
 use crate::interference::Interference;
 use crate::layout::{Column, NOTHING, Table};
-use crate::row::Row;
+use crate::row::{Configuration, Index, Row};
 use crate::units::{count, digits, kops, time};
 use crate::verdict;
 
@@ -20,7 +22,7 @@ const MARK_AND_SCORE: &str = "score: 2 x the smaller of the two shares of what t
      1 = each does half\nx best: total in relation to the fastest peer of this run that starves \
      nobody and scores 0.5 or more";
 
-/// The tables of all workloads in `rows`, so wide at most.
+/// The tables of all workloads in `rows`, at most `width` wide.
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     let mut out = String::new();
     for workload in Workload::ALL {
@@ -129,17 +131,11 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
         Column::figure("starved").rank(3),
         Column::figure("longest").rank(5),
     ]);
+    let index = Index::of(rows.iter().copied());
     for row in rows {
+        let own = row.configuration();
         let rate = |lock: &str, threads| {
-            let like = |other: &&&Row| {
-                let (.., range, side) = row.configuration();
-                let (.., range_of_other, side_of_other) = other.configuration();
-                other.lock == lock
-                    && other.threads == threads
-                    && other.case == row.case
-                    && (range, side) == (range_of_other, side_of_other)
-            };
-            rows.iter().find(like).and_then(|other| other.figures.ops_per_s)
+            index.row(lock, &Configuration { threads, ..own })?.figures.ops_per_s
         };
         let in_relation = |to: Option<f64>| {
             or_dash(row.figures.ops_per_s.zip(to), |(own, other)| format!("{:.2}", own / other))
@@ -164,8 +160,8 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
     table.titled("range: threads that lock ranges and work", RANGE_MARKS, width)
 }
 
-/// How fast a lock is, for whom, and after how long a wait. The first columns say
-/// in which configuration.
+/// The table of how fast a lock is, for whom, and how long waits are. The first columns say in
+/// which configuration.
 fn who_gets_it<const N: usize>(
     title: &str,
     rows: &[&Row],
@@ -232,8 +228,10 @@ fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
         Column::figure("alone r").rank(1),
         Column::figure("w").rank(1),
     ]);
+    let index = Index::of(rows.iter().copied());
     for row in configurations(rows) {
-        let side = |case, side| side_of(rows, row, case, side);
+        let own = row.configuration();
+        let side = |case, side| index.row(&row.lock, &Configuration { case, side, ..own });
         let total = side(Case::Mixed, Side::All);
         let (read, write) = (side(Case::Mixed, Side::Read), side(Case::Mixed, Side::Write));
         let rate = |row: Option<&Row>| or_dash(row.and_then(|r| r.figures.ops_per_s), kops);
@@ -328,9 +326,11 @@ fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
         Column::figure("longest r"),
         Column::figure("w"),
     ]);
+    let index = Index::of(rows.iter().copied());
     for row in rows.iter().filter(|row| row.side == Side::All) {
+        let own = row.configuration();
         let longest = |side| {
-            let row = side_of(rows, row, Case::Mixed, side);
+            let row = index.row(&row.lock, &Configuration { side, ..own });
             or_dash(row.and_then(|r| r.figures.wait_max_ns), time)
         };
         table.row([
@@ -348,44 +348,26 @@ fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
     table.titled("read-mostly: 99.9 % reads", MARK, width)
 }
 
-/// One row of each lock and configuration, whatever its case: the mix may be missing.
-fn configurations<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let mut seen = Vec::new();
-    let mut first = Vec::new();
-    for row in rows.iter().copied() {
-        let key = (row.threads, row.cs_load, row.lock.as_str());
-        if !seen.contains(&key) {
-            seen.push(key);
-            first.push(row);
-        }
-    }
-    first
-}
-
-/// The row of one side of the same lock and configuration.
-fn side_of<'a>(rows: &[&'a Row], total: &Row, case: Case, side: Side) -> Option<&'a Row> {
-    rows.iter().copied().find(|row| {
-        row.lock == total.lock
-            && row.threads == total.threads
-            && row.cs_load == total.cs_load
-            && row.case == case
-            && row.side == side
-    })
+/// One row for each lock and configuration, whatever its case: the mix may be missing.
+fn configurations<'a>(rows: &[&'a Row]) -> impl Iterator<Item = &'a Row> {
+    let mut seen = HashSet::new();
+    let is_new = move |row: &&Row| seen.insert((row.threads, row.cs_load, row.lock.clone()));
+    rows.iter().copied().filter(is_new)
 }
 
 pub fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), show)
 }
 
-/// The lock's name, with a mark if the cell was disturbed.
+/// The lock's name, marked if the cell was disturbed.
 fn marked(row: &Row) -> String {
     format!("{}{}", row.lock, if row.is_disturbed() { DISTURBED } else { "" })
 }
 
-/// Behind the locks of disturbed cells.
+/// The mark behind the locks of disturbed cells.
 const DISTURBED: &str = "*";
 
-/// What the mark says, if any row has it.
+/// A line that says what the mark means, if any row has it.
 fn disturbed(rows: &[&Row]) -> String {
     let disturbed = || rows.iter().filter(|row| row.is_disturbed());
     let worst = disturbed().filter_map(|row| row.interference).reduce(Interference::or);
@@ -410,4 +392,24 @@ fn score(row: &Row) -> String {
 fn spread(row: &Row) -> String {
     let range = row.figures.ops_per_s_min.zip(row.figures.ops_per_s_max);
     or_dash(range, |(min, max)| format!("{}-{}", kops(min), kops(max)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::growth;
+
+    #[test]
+    fn tables_grow_as_the_rows_do() {
+        for workload in
+            [Workload::ReaderSpin, Workload::ReadMostly, Workload::Range, Workload::Think]
+        {
+            growth::is_linear(workload, |rows| {
+                // All fall behind: who does is looked at once more.
+                rows.iter_mut().for_each(|row| row.ratio_to_best_peer = Some(0.5));
+                let lines = tables(rows, None).lines().count();
+                assert!(lines > rows.len() / 3, "{lines} lines");
+            });
+        }
+    }
 }

@@ -29,18 +29,19 @@ pub struct TortureFlags {
     pub seed: u64,
 }
 
-/// Schedules that one worker takes at once.
+/// How many schedules a worker takes at once.
 const PORTION: u64 = 500;
 
-/// What became of a lock.
+/// What the schedules of a lock came to.
 #[derive(Default)]
 struct Verdict {
     summary: Summary,
-    /// Of the lowest seed.
+    /// The failure with the lowest seed.
     failure: Option<Box<Failure>>,
 }
 
-/// Runs it, and fails if a lock does. Ctrl-C ends it early: what was tried is shown.
+/// Tries the schedules, and fails if a lock does. Ctrl-C ends it early: what was tried by then is
+/// shown.
 pub fn torture(flags: &TortureFlags) -> Result<ExitCode, Error> {
     let locks = chosen(&flags.locks)?;
     let end = flags.seed.checked_add(flags.schedules);
@@ -124,7 +125,8 @@ fn search_all(
 
 fn try_portion(lock: Lock, seeds: Range<u64>, verdict: &Mutex<Verdict>) -> Result<(), Error> {
     let locked = || verdict.lock().unwrap_or_else(PoisonError::into_inner);
-    // Earlier seeds only: which failure is shown must not depend on who is quicker.
+    // Once a seed has failed, only earlier seeds are tried: which failure is shown must not depend
+    // on which worker is quicker.
     if locked().failure.as_ref().is_some_and(|failure| failure.seed < seeds.start) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! A command line that makes no sense, said in one line with how to mend it.
+//! What is said of a command line that makes no sense: one line, with how to mend it.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,8 @@ use crate::args::Cli;
 use crate::error::USAGE;
 use crate::output::{complain, print};
 
-/// What the standard library and others say of values that they cannot read, and what to do then.
+/// What the standard library and other libraries say of values that they cannot read, and what the
+/// user is to do.
 const UNREADABLE: [(&str, &str); 6] = [
     ("invalid digit found in string", "use a whole number"),
     ("cannot parse integer from empty string", "use a whole number"),
@@ -47,7 +48,7 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
         if line.starts_with("Usage:") || line.starts_with("For more") {
             break;
         }
-        // A hint that no option of this program ever needs.
+        // The hint that begins "to pass" helps with no option of this program.
         if !line.is_empty() && !line.starts_with("tip: to pass") {
             parts.push(line.strip_prefix("error: ").unwrap_or(line));
         }
@@ -59,12 +60,12 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
     mended.unwrap_or(text)
 }
 
-/// The subcommand whose help has the answer.
+/// The subcommand that was typed, whose help has the answer.
 fn command() -> String {
     let mut known = Cli::command();
     let mut path = known.get_name().to_owned();
-    for word in std::env::args().skip(1) {
-        let Some(found) = known.find_subcommand(&word).cloned() else { break };
+    for word in std::env::args_os().skip(1) {
+        let Some(found) = known.find_subcommand(word).cloned() else { break };
         path = format!("{path} {}", Command::get_name(&found));
         known = found;
     }

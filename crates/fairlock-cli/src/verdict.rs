@@ -1,4 +1,4 @@
-//! Closing words, computed from the rows: of the main job, and of `range`.
+//! Closing words below tables, computed from the rows: of the main job, and of `range`.
 
 use crate::cell::{Case, Side, Workload};
 use crate::locks::is_peer;
@@ -8,17 +8,17 @@ use crate::units::{kops, time};
 /// The lock that the closing words are about.
 const OURS: &str = "fairlock:default";
 
-/// A few lines that say what the tables mean.
+/// The closing words of the main job: a few lines that say what the tables mean.
 pub fn verdict(rows: &[Row]) -> String {
     let lines = [starvation(rows), writers(rows), balance(rows)];
     let lines: Vec<String> = lines.into_iter().flatten().collect();
     if lines.is_empty() { String::new() } else { format!("In short\n{}\n", lines.join("\n")) }
 }
 
-/// What counts as keeping up with the fastest peer.
+/// A lock with at least this share of the speed of the fastest peer keeps up with it.
 const KEEPS_UP: f64 = 0.95;
 
-/// How each of our locks did over all cells of `range`'s array; empty without peers.
+/// How each of our locks did over all cells of `range`'s array; empty if there are no peers.
 pub fn array(rows: &[&Row]) -> String {
     let mut lines = String::new();
     let cells = || rows.iter().filter(|row| row.case == Case::Array && !is_peer(&row.lock));
@@ -47,7 +47,7 @@ pub fn array(rows: &[&Row]) -> String {
     lines
 }
 
-/// Rows that stand for a whole configuration.
+/// The rows that stand for a whole configuration.
 fn whole(rows: &[Row]) -> impl Iterator<Item = &Row> {
     rows.iter().filter(|row| match row.workload {
         Workload::ReaderSpin => row.case == Case::Mixed && row.side == Side::All,

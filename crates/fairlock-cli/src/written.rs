@@ -1,5 +1,5 @@
-//! A file that this program wrote, read back: what is in it, and what is wrong with one that
-//! cannot be used.
+//! Reads a file that this program wrote: what is in it, or what is wrong with it if it cannot be
+//! used.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,18 +9,18 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Error;
 
-/// What makes results, for those who give something else.
+/// What makes results, for messages about files of another kind.
 pub const RESULTS: &str = "`fairlock bench … --json FILE` or `sim … --json FILE`";
 
-/// Such a file.
+/// A file that this program wrote.
 pub struct Written<'a> {
     path: &'a Path,
-    /// What writes such files.
+    /// What writes such files, for messages.
     by: &'static str,
     pub text: Vec<u8>,
 }
 
-/// What says as what to read the rest.
+/// The part of a document that says how to read the rest.
 #[derive(Deserialize)]
 struct Head {
     schema: String,
@@ -47,14 +47,14 @@ impl<'a> Written<'a> {
         Ok(Self { path, by, text })
     }
 
-    /// The schema that it says it has.
+    /// The schema that the file names.
     pub fn schema(&self) -> Result<String, Error> {
         self.json::<Head>().map(|head| head.schema)
     }
 
-    /// What is in it, if it has that schema.
+    /// The document in the file, if it has that schema.
     pub fn document<T: DeserializeOwned>(&self, schema: &str) -> Result<T, Error> {
-        // First: one of another version may have other keys.
+        // The schema is checked first: a document of another version may have other keys.
         let found = self.schema()?;
         if found == schema {
             return self.json();
@@ -74,7 +74,7 @@ impl<'a> Written<'a> {
         serde_json::from_slice(&self.text).map_err(|error| self.wrong(&error))
     }
 
-    /// An error for what is in it.
+    /// The error for a file whose content cannot be used.
     pub fn wrong(&self, error: &serde_json::Error) -> Error {
         let (shown, by) = (self.path.display(), self.by);
         Error::usage(if error.is_eof() {

@@ -611,6 +611,21 @@ fn json_that_cannot_be_written_is_exit_1() {
 }
 
 #[test]
+fn results_are_kept_where_they_cannot_be_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_fairlock"))
+        .args(["bench", "uncontended", "--locks", "std", "--secs", "0.02", "--runs", "1", "--json"])
+        .arg(&file)
+        .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot write to stdout"), "{}", stderr(&output));
+    assert!(fs::read_to_string(file).unwrap().contains("fairlock/1"));
+}
+
+#[test]
 fn a_lock_that_starves_is_counted() {
     let args = ["bench", "handoff", "--case", "busy", "--locks", "broken:unfair"];
     let args = [&args[..], &["--threads", "16", "--secs", "0.1", "--runs", "1"]].concat();

@@ -253,6 +253,13 @@ fn a_run_has_the_values_that_a_comparison_needs() {
     }
     let output = bench(&again, &["--baseline", json.to_str().unwrap()]);
     assert!(text(&output).contains("what changed, by lock"), "{}", text(&output));
+    #[cfg(target_os = "linux")]
+    {
+        // What cannot be kept is compared all the same.
+        let output = bench(Path::new("/dev/full"), &["--baseline", json.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+        assert!(text(&output).contains("what changed, by lock"), "{}", text(&output));
+    }
     let output = bench(&again, &["--fail-on-regression", "5"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("--baseline"), "{}", text(&output));

@@ -155,6 +155,93 @@ fn a_scenario_or_machine_that_is_none_is_refused() {
     }
 }
 
+const CACHE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios/cache.toml");
+
+/// What `bench` writes, as short as it can be.
+const MEASURED: &str = r#"{ "schema": "fairlock/1", "machine": {}, "command": "fairlock bench handoff", "rows": [
+    { "workload": "handoff", "case": "busy", "lock": "fairlock:default", "threads": 2, "side": "write",
+      "runs": 1, "ops_per_s": 5.0, "starved_threads": 18446744073709551615 },
+    { "workload": "handoff", "case": "busy", "lock": "fairlock:default", "threads": 4, "side": "write",
+      "runs": 1, "ops_per_s": 5.0, "starved_threads": 18446744073709551615 } ] }"#;
+
+#[test]
+fn what_is_read_is_not_overwritten_nor_one_output_by_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (measured, same) = (path("measured.json"), path("./measured.json"));
+    fs::write(&measured, MEASURED).unwrap();
+    let another = "is a file that is read, and would be lost; name another";
+    refused(&["report", &measured, "-o", &measured], 2, "there is no format 'json'");
+    refused(&["report", &measured, "-o", &same, "--format", "csv"], 2, another);
+    refused(&["sim", "handoff", "--real", &measured, "--json", &same], 2, another);
+    refused(&["merge", &measured, "--json", &same], 2, another);
+    refused(&["bench", "handoff", "--baseline", &measured, "--json", &same], 2, another);
+    assert_eq!(fs::read_to_string(&measured).unwrap(), MEASURED);
+    let (machine, scenario) = (path("machine.toml"), path("scenario.toml"));
+    fs::write(&machine, fairlock(&["machines", "show", "two_cpu"]).stdout).unwrap();
+    fs::copy(CACHE, &scenario).unwrap();
+    refused(&["sim", "handoff", "--machine", &machine, "--json", &machine], 2, another);
+    refused(&["sim", &scenario, "--json", &scenario], 2, another);
+    refused(&["bench", &scenario, "--json", &scenario], 2, another);
+
+    let (new, same) = (path("new.json"), path("./new.json"));
+    let one = ["sim", "handoff", "--quick", "--case", "sleep", "--locks", "fairlock:default"];
+    let both = |first: &str, second: &str| {
+        let flags = ["--threads", "2", "--json", first, "--trace", second];
+        refused(&[&one[..], &flags].concat(), 2, "--json and --trace cannot both go to ");
+    };
+    both(&new, &same);
+    both("-", "-");
+    #[cfg(target_os = "linux")]
+    {
+        let told = "--json and --pprof cannot both go to ";
+        refused(&["run", "--json", &new, "--pprof", &same, "true"], 2, told);
+    }
+    refused(&["report", &measured, "-o", &path("page.pdf")], 2, "name one with --format");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_result_for_another_command_and_a_lock_not_in_it_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("measured.json");
+    fs::write(&file, MEASURED).unwrap();
+    let file = file.to_str().unwrap();
+    refused(&["merge", file], 2, "was measured: give a file of `fairlock sim");
+    let (locks, mend) = ("default,nosuch", "no lock 'nosuch': there are fairlock:default");
+    refused(&["report", file, "--locks", locks, "-o", "-"], 2, mend);
+    let compared = fairlock(&["compare", file, file]);
+    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
+}
+
+#[cfg(unix)]
+#[test]
+fn words_that_are_no_text_are_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let no_text = std::ffi::OsStr::from_bytes(b"\xff");
+    for subcommand in [&[][..], &["bench"], &["sim", "handoff", "--policy"], &["top"]] {
+        let fairlock = Command::new(env!("CARGO_BIN_EXE_fairlock"))
+            .args(subcommand)
+            .arg(no_text)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&fairlock.stderr);
+        assert_eq!(fairlock.status.code(), Some(2), "{subcommand:?}: {error}");
+        assert!(error.starts_with("fairlock: ") && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_no_library_is_not_preloaded() {
+    for (file, why) in [("Cargo.toml", "it is no library"), ("src", "it is no file")] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let library = file.to_str().unwrap();
+        refused(&["run", "--library", library, "true"], 1, why);
+        refused(&["run", "--library", library, "true"], 1, "leave that out for the one beside");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_that_there_is_not_is_said_to_be_none() {

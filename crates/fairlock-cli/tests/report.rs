@@ -348,7 +348,7 @@ fn what_cannot_be_reported_on_is_refused_with_the_mend() {
         (vec!["report", results, "--format", "md", "--columns", "kops"], 2, "'kop/s'"),
         (vec!["report", results, "--format", "csv", "--columns", "kop/s"], 2, "--format md"),
         (vec!["report", "no-such.json"], 2, "cannot read"),
-        (vec!["report", results, "--locks", "nsync"], 2, "leave out --locks"),
+        (vec!["report", results, "--locks", "nsync"], 2, "there are fairlock:default, "),
         (vec!["report", results, "-o", "no/such/folder/x.html"], 1, "make the folder first"),
         (vec!["report", one.to_str().unwrap(), "--format", "svg"], 1, "two locks or more"),
         (vec!["report", results, "--format", "pdf"], 2, "svg"),

@@ -388,6 +388,17 @@ fn the_table_is_printed_even_if_the_report_cannot_be_kept() {
 }
 
 #[test]
+fn a_full_disk_keeps_from_nobody_what_goes_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stacks");
+    let folded = file.to_str().unwrap();
+    let output = run(&["--json", "/dev/full", "--folded", folded, "--", waits()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot write --json /dev/full"), "{}", stderr(&output));
+    assert!(!fs::read(file).unwrap().is_empty());
+}
+
+#[test]
 fn both_ways_are_compared() {
     let output = run(&["--compare", "--runs", "2", "--", waits()]);
     let said = stderr(&output);

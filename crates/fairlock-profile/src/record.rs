@@ -104,7 +104,7 @@ pub struct Contention {
 impl Contention {
     /// Waits that ended with the lock, and those that did not.
     pub fn waits(&self) -> u64 {
-        self.reads + self.writes + self.given_up
+        self.reads.saturating_add(self.writes).saturating_add(self.given_up)
     }
 }
 

@@ -1,16 +1,16 @@
 //! By how much a difference of means could be chance: the bootstrap, studentized.
 //!
-//! Runs are drawn again from those there are, and each draw's difference is taken in units of its
-//! own standard error. What these come to says how far the real difference may be from ours, also
-//! with few runs and with tails that are not normal. The drawing begins with a fixed seed, so that
-//! the same files give the same answer.
+//! Runs are drawn again, with replacement, from those there are, and the difference of each draw is
+//! taken in units of the draw's own standard error. The distribution of these says how far the real
+//! difference may be from ours, also with few runs and with tails that are not normal. The drawing
+//! begins with a fixed seed, so that the same files give the same answer.
 
 use crate::workload::random::Random;
 
-/// How often it is drawn.
+/// How many draws are made.
 const DRAWS: usize = 10_000;
 
-/// Where a number may be in truth.
+/// A number, and the interval that its true value is in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub value: f64,
@@ -19,7 +19,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether it is above or below zero beyond doubt.
+    /// Whether the whole interval is above zero, or all of it below.
     pub fn is_certain(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
@@ -30,18 +30,18 @@ impl Estimate {
     }
 }
 
-/// A mean, or a weighted sum of means: as it is, and as drawn again and again.
+/// A mean, or a weighted sum of means: its value, and what each draw has for it.
 #[derive(Clone)]
 pub struct Sum {
     value: f64,
     drawn: Vec<Draw>,
-    /// The variance of the value, as the runs have it.
+    /// The variance of the value, estimated from the runs.
     variance: f64,
-    /// Not if a mean in it is of one run: that does not say how they vary.
+    /// False if a mean in the sum is of one run: one run does not say how runs vary.
     tells: bool,
 }
 
-/// How far a draw is from the value, and its own variance.
+/// How far a draw is from the value, and the draw's own variance.
 #[derive(Clone, Copy, Default)]
 struct Draw {
     off: f64,
@@ -49,12 +49,12 @@ struct Draw {
 }
 
 impl Sum {
-    /// Of nothing.
+    /// The empty sum.
     pub fn zero() -> Self {
         Self { value: 0.0, drawn: vec![Draw::default(); DRAWS], variance: 0.0, tells: true }
     }
 
-    /// The mean of these values, of which there is one at least.
+    /// The mean of these values, of which there must be at least one.
     pub fn mean(values: &[f64], random: &mut Random) -> Self {
         let count = values.len();
         let value = values.iter().sum::<f64>() / count as f64;
@@ -71,7 +71,7 @@ impl Sum {
         }
     }
 
-    /// Adds so many times another one.
+    /// Adds `weight` times another sum.
     pub fn add(&mut self, weight: f64, other: &Self) {
         self.value += weight * other.value;
         self.variance += weight * weight * other.variance;
@@ -82,14 +82,14 @@ impl Sum {
         }
     }
 
-    /// The sum with an interval that misses the truth with this probability; without bounds
-    /// where the runs do not tell.
+    /// The sum with an interval that misses the truth with probability `error`. The interval has no
+    /// bounds if the runs do not say how they vary.
     pub fn estimate(&self, error: f64) -> Estimate {
         let value = self.value;
         if !self.tells {
             return Estimate { value, low: f64::NEG_INFINITY, high: f64::INFINITY };
         }
-        // A draw of one value again and again: its variance says nothing.
+        // A draw of one value again and again has variance zero, which says nothing.
         let ratio =
             |draw: &Draw| if draw.off == 0.0 { 0.0 } else { draw.off / draw.variance.sqrt() };
         let mut ratios: Vec<f64> = self.drawn.iter().map(ratio).collect();
@@ -102,7 +102,8 @@ impl Sum {
     }
 }
 
-/// Mean and variance of the mean, summed as values come: this is nearly all that the command does.
+/// Mean and variance of the mean, summed as values come. Nearly all the time of the command goes
+/// into this.
 fn moments(count: usize, values: impl Iterator<Item = f64>) -> Draw {
     let (mut sum, mut squares) = (0.0, 0.0);
     for value in values {
@@ -119,7 +120,7 @@ fn moments(count: usize, values: impl Iterator<Item = f64>) -> Draw {
 mod tests {
     use super::*;
 
-    /// About normal, of deviation 1.
+    /// A number that is distributed about normally, with deviation 1.
     fn normal(random: &mut Random) -> f64 {
         (0..12).map(|_| random.below(1 << 20) as f64 / f64::from(1 << 20)).sum::<f64>() - 6.0
     }
@@ -142,7 +143,7 @@ mod tests {
                     difference(&before, &after).estimate(0.1).is_certain()
                 })
                 .count();
-            // 20 are expected.
+            // 20 misses are expected.
             assert!(missed <= 32, "{runs} runs: {missed} of 200");
         }
     }

@@ -3,29 +3,28 @@
 use super::bootstrap::{Estimate, Sum};
 use crate::cell::Workload;
 use crate::locks::is_peer;
-use crate::row::{Row, whole};
+use crate::row::{Index, Row, whole};
 use crate::workload::random::Random;
 
-/// The probability that a result says of any lock that it changed although none did. What
-/// one interval may miss is that divided by the number of intervals.
+/// The probability that a result says of some lock that it changed although none did. It is divided
+/// by the number of intervals to give what one interval may miss.
 const ERROR: f64 = 0.01;
 
-/// A difference of less than this is none, in logarithms of speed: nobody has such a lock.
+/// A difference of speeds below this, in logarithms, counts as none: it is of the arithmetic.
 const NOTHING: f64 = 1e-6;
 
-/// What came of a comparison.
+/// What a comparison found.
 pub struct Comparison {
     /// The locks of both results, in the order of the first.
     pub locks: Vec<LockChange>,
-    /// Cells of which one alone is certain to have changed.
+    /// Cells that by themselves are certain to have changed.
     pub cells: Vec<CellChange>,
-    /// What the peers did, if both have some: what the machine did meanwhile.
+    /// The change of the peers, if both results have some: it is what the machine did meanwhile.
     pub peers: Option<Estimate>,
     /// Cells of one result that the other does not have.
     pub only_before: usize,
     pub only_after: usize,
-    /// Cells in which nothing was done in some run, or the run failed, or it is not known
-    /// how fast it was.
+    /// Cells whose speed is not known, or in which a run failed or got nothing done.
     pub without_speed: usize,
 }
 
@@ -33,13 +32,14 @@ pub struct Comparison {
 pub struct LockChange {
     pub lock: String,
     pub cells: usize,
-    /// Runs of a cell in the result that has fewer.
+    /// The fewest runs that any of its cells has in either result.
     pub runs: usize,
-    /// The logarithm of by how many times it is faster; of the peers' change, too.
+    /// The logarithm of the factor by which the lock is faster, less what the machine did; the
+    /// change of a peer is given whole.
     pub speed: Estimate,
-    /// The logarithm of by how many times p99.9 waits are longer.
+    /// The logarithm of the factor by which its p99.9 waits are longer.
     pub wait: Option<Estimate>,
-    /// Threads starved in any cell before, and after.
+    /// How many threads starved in some cell, before and after.
     pub starved: [usize; 2],
 }
 
@@ -51,7 +51,7 @@ pub struct CellChange {
 }
 
 impl Comparison {
-    /// Of the rows of two results.
+    /// Compares the rows of two results.
     pub fn of(before: &[Row], after: &[Row]) -> Self {
         let pairs = Pairs::of(before, after);
         let locks = pairs.locks();
@@ -72,7 +72,8 @@ impl Comparison {
                     wait
                 });
                 let of_pair = of_pair.estimate(error_of_cell);
-                // One cell of a lock is the lock; and what a peer does is the machine.
+                // With one cell, the lock's line says it already; and what a peer does is the
+                // machine.
                 if own.len() > 1 && is_change(&of_pair) && !is_peer(lock) {
                     let what = describe(pair.before);
                     cells.push(CellChange { lock: (*lock).to_owned(), what, speed: of_pair });
@@ -86,8 +87,8 @@ impl Comparison {
                 speed: speed.estimate(error),
                 wait: wait.map(|wait| wait.estimate(error)),
                 starved: [
-                    own.iter().map(|pair| starved(pair.before)).sum(),
-                    own.iter().map(|pair| starved(pair.after)).sum(),
+                    own.iter().map(|pair| starved(pair.before)).fold(0, usize::saturating_add),
+                    own.iter().map(|pair| starved(pair.after)).fold(0, usize::saturating_add),
                 ],
             }
         };
@@ -103,8 +104,8 @@ impl Comparison {
         }
     }
 
-    /// What became slower beyond doubt, and by so many percent or more. A peer cannot: what
-    /// it does is what the machine does.
+    /// The locks that are certainly slower, by `percent` or more. A peer is never one of them: its
+    /// change is the machine's.
     pub fn regressions(&self, percent: f64) -> Vec<String> {
         let is_worse = |speed: &Estimate| is_change(speed) && in_percent(speed.value) <= -percent;
         let locks = self.locks.iter().filter(|c| is_worse(&c.speed) && !is_peer(&c.lock));
@@ -114,7 +115,7 @@ impl Comparison {
     }
 }
 
-/// Whether it is certain, and of a size that is anything.
+/// Whether a change is certain, and not next to nothing.
 pub fn is_change(speed: &Estimate) -> bool {
     speed.is_certain() && speed.value.abs() > NOTHING
 }
@@ -124,10 +125,10 @@ pub fn in_percent(logarithm: f64) -> f64 {
     logarithm.exp_m1() * 100.0
 }
 
-/// What the peers did, which are the same in both results: what the machine did.
+/// What the machine did: the change of the peers, which are the same in both results.
 struct Machine {
     by_workload: Vec<(Workload, Sum)>,
-    /// None if there are no peers in both.
+    /// None if the results have no peers in common.
     all: Option<Sum>,
 }
 
@@ -161,17 +162,18 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Runs of the result that has fewer.
+    /// The runs of the cell in the result that has fewer.
     fn runs(&self) -> usize {
         self.speeds.iter().map(Vec::len).min().unwrap_or(0)
     }
 
-    /// By how much the speed changed,
+    /// By how much the speed changed.
     fn raw_speed(&self, random: &mut Random) -> Sum {
         difference(&self.speeds[0], &self.speeds[1], random)
     }
 
-    /// and that without what the machine did, if it is the speed of a lock that may change.
+    /// By how much the speed changed without what the machine did; the peers keep their whole
+    /// change.
     fn speed(&self, machine: &Machine, random: &mut Random) -> Sum {
         let mut speed = self.raw_speed(random);
         let of_machine = machine.by_workload.iter().find(|(w, _)| *w == self.before.workload);
@@ -186,7 +188,7 @@ impl Pair<'_> {
         let of = |row: &Row| -> Vec<f64> {
             let real = row.by_run.wait_p999_ns.iter().copied();
             let simulated = row.by_seed.iter().filter_map(|figures| figures.wait_p999_ns);
-            // A nanosecond more, as none at all has no logarithm.
+            // One nanosecond is added, as zero has no logarithm.
             real.chain(simulated).map(|ns| (ns as f64 + 1.0).ln()).collect()
         };
         let (before, after) = (of(self.before), of(self.after));
@@ -201,7 +203,7 @@ fn difference(before: &[f64], after: &[f64], random: &mut Random) -> Sum {
     sum
 }
 
-/// The cells of two results, those that both have together.
+/// The cells of two results: those that both have, in pairs, and how many only one has.
 struct Pairs<'a> {
     all: Vec<Pair<'a>>,
     only_before: usize,
@@ -212,14 +214,16 @@ struct Pairs<'a> {
 impl<'a> Pairs<'a> {
     fn of(before: &'a [Row], after: &'a [Row]) -> Self {
         let (before, after) = (whole(before), whole(after));
+        let index = |rows: &[&'a Row]| Index::of(rows.iter().copied());
+        let (in_before, in_after) = (index(&before), index(&after));
         let mut pairs = Self {
             all: Vec::new(),
             only_before: 0,
-            only_after: after.iter().filter(|row| find(&before, row).is_none()).count(),
+            only_after: after.iter().filter(|row| find(&in_before, row).is_none()).count(),
             without_speed: 0,
         };
         for row in &before {
-            let Some(other) = find(&after, row) else {
+            let Some(other) = find(&in_after, row) else {
                 pairs.only_before += 1;
                 continue;
             };
@@ -248,20 +252,14 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// The row of the same lock in the same configuration.
-fn find<'a>(rows: &[&'a Row], row: &Row) -> Option<&'a Row> {
-    let is_same = |other: &&&Row| {
-        other.lock == row.lock
-            && other.configuration() == row.configuration()
-            && other.machine == row.machine
-            && other.overcommit == row.overcommit
-            && other.disturbance == row.disturbance
-    };
-    rows.iter().find(is_same).copied()
+/// The row with the same lock and configuration, beside the same other work.
+fn find<'a>(index: &Index<'a>, row: &Row) -> Option<&'a Row> {
+    let is_like = |other: &&Row| other.lock == row.lock && other.disturbance == row.disturbance;
+    index.rows(&row.configuration()).iter().copied().find(is_like)
 }
 
-/// The logarithms of the speed in each run; the median alone, if that is all there is. None
-/// where a run got nothing done.
+/// The logarithms of the speed in each run, or of the median if that is all there is. None if a run
+/// got nothing done. In `idle` the speed is the inverse of the free time.
 fn speeds(row: &Row) -> Option<Vec<f64>> {
     let f = &row.figures;
     let (runs, by_seed) = (&row.by_run, &row.by_seed);
@@ -302,4 +300,17 @@ fn describe(row: &Row) -> String {
     words.extend(setup.held.map(|n| format!("{n} held")));
     words.extend(setup.holder.map(|holder| holder.name().to_owned()));
     words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::growth;
+
+    #[test]
+    fn pairing_grows_as_the_rows_do() {
+        growth::is_linear(Workload::ReaderSpin, |rows| {
+            assert_eq!(Pairs::of(rows, rows).all.len(), whole(rows).len());
+        });
+    }
 }

@@ -1,5 +1,5 @@
-//! `fairlock compare`, and `fairlock bench --baseline`: what changed between two results, by
-//! more than the runs differ anyway.
+//! `fairlock compare`, and `fairlock bench --baseline`: what changed between two results by more
+//! than the runs differ among themselves.
 
 pub mod bootstrap;
 mod change;
@@ -40,9 +40,9 @@ pub struct Check {
     pub fail_on_regression: Option<f64>,
 }
 
-/// Changes of so many percent are looked for, unless told otherwise.
+/// The change, in percent, that is looked for unless told otherwise.
 const LOOKED_FOR: f64 = 5.0;
-/// So many cells are listed.
+/// How many cells are listed at most.
 const LISTED: usize = 12;
 
 const NOTE: &str = "speed: mean over the cells, less what the peers did (for locks that are none); \
@@ -76,7 +76,7 @@ pub fn compare(flags: &CompareFlags) -> Result<ExitCode, Error> {
     show(&before.rows, &after.rows, flags.check, Page::Stdout)
 }
 
-/// Shows what changed; the exit code says whether that is a failure.
+/// Shows what changed; the exit code says whether the change is a failure.
 pub fn show(before: &[Row], after: &[Row], check: Check, page: Page) -> Result<ExitCode, Error> {
     let comparison = Comparison::of(before, after);
     if comparison.locks.is_empty() {
@@ -163,7 +163,7 @@ fn text(comparison: &Comparison, looked_for: f64, width: Option<usize>) -> Strin
     text
 }
 
-/// What to make of a lock's change.
+/// The last column of a lock's line: what its change means.
 fn verdict(change: &LockChange, looked_for: f64) -> String {
     if is_peer(&change.lock) {
         return "(a peer)".to_owned();
@@ -176,7 +176,7 @@ fn verdict(change: &LockChange, looked_for: f64) -> String {
     if speed.low > -bound && speed.high < bound {
         return format!("within {looked_for} %");
     }
-    // The interval becomes shorter with the root of the number of runs.
+    // The interval shrinks with the square root of the number of runs.
     let doubt = speed.doubt();
     let runs = if doubt.is_finite() && bound > 0.0 {
         (change.runs as f64 * (doubt / bound).powi(2)).ceil().max(change.runs as f64 + 1.0)

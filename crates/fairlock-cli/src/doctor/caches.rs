@@ -7,7 +7,7 @@ use super::Finding;
 
 const FOLDER: &str = "/sys/devices/system/cpu/cpu0/cache";
 
-/// What there is; none where the system does not say.
+/// The sizes of the caches; none where the system does not say them.
 pub fn finding() -> Option<Finding> {
     let mut caches: Vec<String> = Vec::new();
     let mut lines: Vec<String> = Vec::new();

@@ -7,8 +7,8 @@ pub fn findings() -> Vec<Finding> {
     vec![futexes(), rseq()]
 }
 
-/// A system call that a newer Linux has; asked with arguments that make no sense, so that it does
-/// nothing.
+/// Whether this Linux has a system call. The call is made with arguments that make no sense, so
+/// that it does nothing.
 fn has(number: libc::c_long) -> bool {
     // SAFETY: no argument is an address that the kernel would use: an unknown flag, or a null
     // pointer, makes the call fail.
@@ -17,7 +17,7 @@ fn has(number: libc::c_long) -> bool {
 }
 
 fn futexes() -> Finding {
-    // The same on all architectures.
+    // These numbers are the same on all architectures.
     const NEWER: [(&str, libc::c_long); 4] =
         [("futex_waitv", 449), ("futex_wake", 454), ("futex_wait", 455), ("futex_requeue", 456)];
     let (there, missing): (Vec<_>, Vec<_>) =

@@ -31,7 +31,7 @@ pub struct DoctorFlags {
 pub struct Finding {
     what: &'static str,
     found: String,
-    /// For the figures; empty if nothing.
+    /// What that means for the figures; empty if nothing.
     means: String,
 }
 
@@ -41,7 +41,7 @@ impl Finding {
     }
 }
 
-/// Looks, and says what there is.
+/// Shows all findings.
 pub fn doctor(flags: &DoctorFlags) -> Result<ExitCode, Error> {
     let page = Page::Stdout;
     let findings = findings(flags);
@@ -116,7 +116,7 @@ fn sleeps(machine: &Machine) -> Finding {
     Finding::new("sleeps", found, means)
 }
 
-/// What others take of the CPUs at this moment.
+/// How much of the CPUs others take at this moment.
 fn interference() -> Option<Finding> {
     const WATCHED: Duration = Duration::from_millis(500);
     let before = Times::now()?;

@@ -3,11 +3,11 @@
 
 use super::Finding;
 
-/// What was measured; none where threads cannot be put on CPUs, or there is one CPU.
+/// The times measured; none where threads cannot be put on CPUs, or there is only one CPU.
 #[cfg(target_os = "linux")]
 pub fn finding() -> Option<Finding> {
     let cpus = linux::cpus();
-    // Each with the first: the nearest and the farthest of them tell enough.
+    // Each CPU is paired with the first: the nearest and the farthest of these pairs tell enough.
     let times: Vec<(usize, f64)> = cpus
         .iter()
         .skip(1)
@@ -46,12 +46,12 @@ mod linux {
 
     use crate::workload::Padded;
 
-    /// So many CPUs are tried, each with the first.
+    /// How many CPUs are tried at most, each with the first.
     pub const MOST: usize = 15;
-    /// A pair that takes longer has no two CPUs at the same time.
+    /// A pair that takes longer than this does not have both of its CPUs at the same time.
     const PATIENCE: Duration = Duration::from_millis(30);
-    /// Answers between two looks at the clock, and how often that is repeated: the quickest
-    /// counts, as others may have had a CPU meanwhile.
+    /// How many answers there are between two looks at the clock, and how often that is repeated.
+    /// The quickest repeat counts, as others may have had a CPU during the rest.
     const ANSWERS: u64 = 200;
     const REPEATS: usize = 20;
 
@@ -61,13 +61,13 @@ mod linux {
         (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
     }
 
-    /// Nanoseconds for a line to get from one to the other.
+    /// How many nanoseconds a line takes from one CPU to the other.
     pub fn measure(first: usize, second: usize) -> Option<f64> {
         let (word, ended) = (Padded(AtomicU64::new(0)), AtomicBool::new(false));
         let (word, ended) = (&word.0, &ended);
         thread::scope(|scope| {
             scope.spawn(move || {
-                // Whoever cannot be put there answers from where it is, and the other gives up.
+                // A thread that cannot be put on its CPU does not answer, and the asker gives up.
                 if pin(second).is_some() {
                     answer(word, ended);
                 }
@@ -87,7 +87,7 @@ mod linux {
         sched_setaffinity(None, &set).ok()
     }
 
-    /// Makes odd numbers even. Relaxed, here and below: the word itself is all there is.
+    /// Makes odd numbers even. Relaxed, here and in `ask`: only the word itself is shared.
     fn answer(word: &AtomicU64, ended: &AtomicBool) {
         while !ended.load(Ordering::Relaxed) {
             let value = word.load(Ordering::Relaxed);
@@ -98,7 +98,7 @@ mod linux {
         }
     }
 
-    /// Makes even numbers odd; nanoseconds for a way, the quickest.
+    /// Makes even numbers odd. Returns the nanoseconds of one way, by the quickest repeat.
     fn ask(word: &AtomicU64) -> Option<f64> {
         let give_up = Instant::now() + PATIENCE;
         let mut best = None;

@@ -1,4 +1,4 @@
-//! What the command line gives: numbers that make sense, and names that there are.
+//! Checks of what the command line gives: numbers must make sense, and names must exist.
 
 use crate::cell::scenario::Scenario;
 use crate::cell::{Case, Form, Holder, Shape, Workload};
@@ -7,10 +7,10 @@ use crate::flags::{Flags, ProgramFlags};
 use crate::machine;
 use crate::workload::think;
 
-/// More threads than any of this makes sense for.
+/// The most threads that any workload makes sense with.
 pub(super) const MOST_THREADS: usize = 10_000;
 
-/// What `bench` checks.
+/// Checks the flags of `bench`.
 pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     if flags.threads.contains(&0) {
         return Err(Error::usage("--threads 0 makes no sense: use 1 or more"));
@@ -46,7 +46,7 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     Ok(())
 }
 
-/// What both `bench` and `sim` check.
+/// Checks the flags of workloads that take locks as programs do, for `bench` and `sim`.
 pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error> {
     let longest = u64::from(sections.iter().copied().max().unwrap_or(think::LONGEST_SECTION));
     if let Some(x) = flags.outside.iter().find(|&&x| u64::from(x) * longest > 1_000_000_000) {
@@ -63,7 +63,7 @@ pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error
     Ok(())
 }
 
-/// What both `bench` and `sim` check.
+/// Checks a scenario, for `bench` and `sim`.
 pub fn check_scenario(scenario: &Scenario, threads: &[usize], most: usize) -> Result<(), Error> {
     if !threads.is_empty() {
         return Err(Error::usage("--threads is not for a scenario: its file says how many"));
@@ -132,7 +132,7 @@ pub fn or_default<T: Copy + PartialEq>(given: &[T], default: &[T]) -> Vec<T> {
     once(if given.is_empty() { default } else { given })
 }
 
-/// The items in their order, each once: a cell that is run twice is no new result.
+/// The items in their order, each once: running a cell twice gives no new result.
 pub fn once<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
     let mut kept = Vec::new();
     for &item in items {

@@ -10,16 +10,16 @@ pub const SCHEMA: &str = "fairlock-profile/2";
 /// What a profile may have in it, as JSON Schema.
 pub const SCHEMA_FILE: &[u8] = include_bytes!("../../data/schema/fairlock-profile-2.json");
 
-/// The whole document. What older ones have not is an option.
+/// The whole document. A key that older documents do not have is an option.
 #[derive(Serialize, Deserialize)]
 pub struct Document<M> {
     pub schema: String,
-    /// Of this program.
+    /// The version of this program.
     pub version: String,
-    /// When it was made: the day and the time, UTC.
+    /// When the document was made: the day and the time, UTC.
     pub made: Option<String>,
     pub machine: Option<M>,
-    /// The command line that made it, without where its results went.
+    /// The command line that made the document, without the flags that say where results went.
     pub command: Option<String>,
     pub processes: Vec<OfProcess>,
 }
@@ -32,7 +32,7 @@ pub struct OfProcess {
     pub observed: bool,
     pub policy: String,
     pub threshold_ns: u64,
-    /// From the beginning to `exit`, if there was one.
+    /// The time from the beginning of the process to its `exit`, if there was one.
     pub ran_ns: Option<u64>,
     pub lost: u64,
     pub locks: Vec<OfLock>,
@@ -68,7 +68,7 @@ pub struct OfLock {
 #[derive(Serialize, Deserialize)]
 pub struct AtStack {
     pub reads: bool,
-    /// Waits there, or releases while others waited.
+    /// How many waits began with this stack, or how many releases with it others waited for.
     pub count: u64,
     pub wait_total_ns: u64,
     pub stack: Vec<Place>,
@@ -81,7 +81,7 @@ pub struct OfWait {
     pub name: String,
     pub reads: bool,
     pub given_up: bool,
-    /// Since the process began.
+    /// When the wait began, since the process did.
     pub began_ns: u64,
     pub waited_ns: u64,
     pub passed: u64,

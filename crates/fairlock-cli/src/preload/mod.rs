@@ -1,6 +1,7 @@
-//! `fairlock run`: an unchanged program with our locks under its own, or watched as it is, and
-//! the report on them. `fairlock top`: the same while it runs.
+//! `fairlock run`: an unchanged program with our locks in place of its own, or watched as it is,
+//! and the report on its locks. `fairlock top`: the report while the program runs.
 
+pub mod counted;
 pub mod document;
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,4 +1,4 @@
-//! The tables of a report: of each group, the columns in which it has something to say.
+//! The tables of a report: each group's table has the columns in which some row has something.
 
 use super::group::{DIMENSIONS, Group, Measured};
 use crate::error::{Error, unknown};
@@ -74,7 +74,7 @@ const COLUMNS: [Column; 35] = [
     column("failed", |m| m.row.error.clone()),
 ];
 
-/// An error for columns that there are not.
+/// Fails if a name is of no column.
 pub fn check(names: &[String]) -> Result<(), Error> {
     let known = COLUMNS.each_ref().map(|column| column.head);
     match names.iter().find(|name| !known.contains(&name.as_str())) {
@@ -87,7 +87,7 @@ fn figures<'a>(measured: &Measured<'a>) -> &'a Figures {
     &measured.row.figures
 }
 
-/// The row that has a published figure: of a mix it may be that of a side.
+/// The row that has a published figure: in a mix that may be the row of one side.
 fn compared<'a>(measured: &Measured<'a>) -> &'a Row {
     let has_one = |row: &&Row| row.comparison.published.is_some();
     measured.rows().find(has_one).unwrap_or(measured.row)
@@ -101,7 +101,7 @@ fn published(row: &Row, rate: f64) -> String {
     if row.figures.mb_per_s.is_some() {
         format!("{} MB/s", digits(rate))
     } else if rate < 1_000.0 {
-        // In relation to the baseline.
+        // The rate is in relation to the baseline.
         two(rate)
     } else {
         kops(rate)
@@ -109,12 +109,12 @@ fn published(row: &Row, rate: f64) -> String {
 }
 
 impl Table {
-    /// The first columns say what it is that the others have figures of.
+    /// A table whose columns before `figures_from` say what was run, and whose others are figures.
     pub fn new(heads: Vec<&'static str>, figures_from: usize, rows: Vec<Vec<String>>) -> Self {
         Self { heads, figures_from, text_from: usize::MAX, rows }
     }
 
-    /// From this column on it is text.
+    /// The table, with text from this column on.
     pub fn with_text(self, text_from: usize) -> Self {
         Self { text_from, ..self }
     }
@@ -138,7 +138,7 @@ impl Table {
         table
     }
 
-    /// A column, if any row has something in it.
+    /// Adds a column, if any row has something in it.
     fn add(
         &mut self,
         head: &'static str,
@@ -146,7 +146,7 @@ impl Table {
         cell: impl Fn(&Measured<'_>) -> Option<String>,
     ) {
         let cells: Vec<Option<String>> = shown.iter().map(|measured| cell(measured)).collect();
-        // That all are writers, say, is no news.
+        // A side that is the same in all rows says nothing.
         let is_news = head != "side" || cells.iter().any(|cell| cell != &cells[0]);
         if is_news && cells.iter().any(Option::is_some) {
             self.heads.push(head);
@@ -156,7 +156,7 @@ impl Table {
         }
     }
 
-    /// As a table of Markdown; of these columns, if any are named.
+    /// The table in Markdown, with only `columns`, if any are named.
     pub fn markdown(&self, columns: &[&str]) -> String {
         let kept: Vec<usize> = (0..self.heads.len())
             .filter(|&at| {
@@ -167,7 +167,7 @@ impl Table {
         let mut text = line(kept.iter().map(|&at| self.heads[at]).collect());
         text += &format!("|{}\n", "---|".repeat(kept.len()));
         for row in &self.rows {
-            // A name may have one, which would end the cell.
+            // A name may have a `|` in it, which would end the cell.
             let cells: Vec<String> = kept.iter().map(|&at| row[at].replace('|', "\\|")).collect();
             let cell = |cell| if str::is_empty(cell) { "-" } else { cell };
             text += &line(cells.iter().map(String::as_str).map(cell).collect());
@@ -176,7 +176,7 @@ impl Table {
     }
 }
 
-/// Whether a lock was asked for: by its name, or without its family.
+/// Whether a lock is among those that were asked for, by its name or by that without its family.
 pub fn is_asked_for(lock: &str, only: &[&str]) -> bool {
     let member = |name: &&str| *name == lock || lock.strip_prefix("fairlock:") == Some(name);
     only.is_empty() || only.iter().any(member)

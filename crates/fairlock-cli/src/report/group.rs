@@ -1,11 +1,13 @@
-//! Rows that belong into one picture: one workload, case and form, on one machine, of one file.
+//! Rows that belong in one picture: one workload, case and form, on one machine, from one file.
+
+use std::collections::HashMap;
 
 use crate::cell::{Form, Side, Workload};
 use crate::results::Results;
-use crate::row::{Row, whole};
+use crate::row::{Configuration, Index, Row, whole};
 use crate::units::{count, time};
 
-/// One measurement of a lock: its row, and those of its sides if it has two.
+/// One measurement of a lock: its row, and the rows of its sides if it has two.
 pub struct Measured<'a> {
     pub row: &'a Row,
     pub read: Option<&'a Row>,
@@ -15,13 +17,13 @@ pub struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// All of its rows, the whole first.
+    /// All rows of the measurement, the whole first.
     pub fn rows(&self) -> impl Iterator<Item = &'a Row> {
         [Some(self.row), self.write, self.read].into_iter().flatten()
     }
 }
 
-/// Such rows.
+/// The measurements of one workload, case and form, on one machine, from one file.
 pub struct Group<'a> {
     pub source: &'a Results,
     pub all: Vec<Measured<'a>>,
@@ -47,30 +49,27 @@ impl<'a> Group<'a> {
                 None => groups.push((key(row), vec![row])),
             }
         }
-        groups.into_iter().map(|(_, rows)| Self::of_rows(source, &rows)).collect()
+        let index = Index::of(&source.rows);
+        groups.into_iter().map(|(_, rows)| Self::of_rows(source, &rows, &index)).collect()
     }
 
-    fn of_rows(source: &'a Results, rows: &[&'a Row]) -> Self {
-        let mut firsts: Vec<&Row> = Vec::new();
+    fn of_rows(source: &'a Results, rows: &[&'a Row], index: &Index<'a>) -> Self {
+        let mut numbers = HashMap::new();
         let all = rows.iter().map(|&row| {
-            let known = firsts.iter().position(|first| is_same_but_lock(first, row));
-            let configuration = known.unwrap_or_else(|| {
-                firsts.push(row);
-                firsts.len() - 1
-            });
-            let side = |side| (row.side == Side::All).then(|| side_of(&source.rows, row, side));
-            Measured {
-                row,
-                read: side(Side::Read).flatten(),
-                write: side(Side::Write).flatten(),
-                configuration,
-            }
+            let own = row.configuration();
+            let next = numbers.len();
+            let configuration = *numbers.entry(own).or_insert(next);
+            let side = |side| {
+                let of_side = || index.row(&row.lock, &Configuration { side, ..own });
+                (row.side == Side::All).then(of_side).flatten()
+            };
+            Measured { row, read: side(Side::Read), write: side(Side::Write), configuration }
         });
         let all = all.collect();
-        Self { source, all, configurations: firsts.len() }
+        Self { source, all, configurations: numbers.len() }
     }
 
-    /// What all of them are, in words.
+    /// The workload, the case and whatever else all rows of the group share, in words.
     pub fn title(&self) -> String {
         let Some(Measured { row, .. }) = self.all.first() else { return String::new() };
         let mut title = format!("{}: {}", row.workload.name(), row.case.name());
@@ -85,7 +84,7 @@ impl<'a> Group<'a> {
         title + format!(" {}", row.disturbance.caption()).trim_end()
     }
 
-    /// The locks, each once: as they were run.
+    /// The locks, each once, in the order in which they were run.
     pub fn locks(&self) -> Vec<&'a str> {
         let mut locks: Vec<&str> = Vec::new();
         for measured in &self.all {
@@ -96,7 +95,7 @@ impl<'a> Group<'a> {
         locks
     }
 
-    /// The configuration with the most threads: where locks differ most.
+    /// The configuration with the most threads, in which locks differ most.
     pub fn fullest(&self) -> Option<usize> {
         let most = self.all.iter().map(|measured| measured.row.threads).max()?;
         let fullest = self.all.iter().find(|measured| measured.row.threads == most)?;
@@ -108,36 +107,18 @@ impl<'a> Group<'a> {
         self.all.iter().filter(move |measured| measured.configuration == configuration)
     }
 
-    /// The fastest in each configuration.
+    /// The fastest speed in each configuration.
     pub fn fastest(&self) -> Vec<f64> {
-        let fastest = |configuration| {
-            self.within(configuration)
-                .filter_map(|measured| measured.row.speed())
-                .fold(0.0, f64::max)
-        };
-        (0..self.configurations).map(fastest).collect()
+        let mut fastest = vec![0.0_f64; self.configurations];
+        for Measured { row, configuration, .. } in &self.all {
+            let known = &mut fastest[*configuration];
+            *known = known.max(row.speed().unwrap_or(0.0));
+        }
+        fastest
     }
 }
 
-fn is_same_but_lock(row: &Row, other: &Row) -> bool {
-    row.configuration() == other.configuration() && row.overcommit == other.overcommit
-}
-
-fn side_of<'a>(rows: &'a [Row], whole: &Row, side: Side) -> Option<&'a Row> {
-    rows.iter().find(|row| {
-        row.side == side
-            && row.lock == whole.lock
-            && row.workload == whole.workload
-            && row.case == whole.case
-            && row.threads == whole.threads
-            && row.cs_load == whole.cs_load
-            && row.range == whole.range
-            && row.machine == whole.machine
-            && row.overcommit == whole.overcommit
-    })
-}
-
-/// What makes a configuration another than the next, with its value in words and as a number.
+/// What configurations may differ in: each dimension has a value as a number, and in words.
 pub const DIMENSIONS: [Dimension; 9] = [
     Dimension { name: "threads", value: |row| Some(row.threads as f64), show: whole_number },
     Dimension { name: "overcommit", value: |row| row.overcommit, show: |x| format!("{x:.3}x") },
@@ -183,7 +164,7 @@ fn shape(value: f64) -> String {
 }
 
 impl Dimension {
-    /// Its values in a group, each once, in their order.
+    /// The dimension's values in a group, each once, in order.
     pub fn values(&self, group: &Group<'_>) -> Vec<f64> {
         let mut values: Vec<f64> =
             group.all.iter().filter_map(|measured| (self.value)(measured.row)).collect();
@@ -193,7 +174,7 @@ impl Dimension {
     }
 }
 
-/// A configuration in words: what differs within the group.
+/// A configuration in words: the dimensions in which the group's configurations differ.
 pub fn describe(group: &Group<'_>, row: &Row) -> String {
     let varied = DIMENSIONS.iter().filter(|dimension| dimension.values(group).len() > 1);
     let words = varied.filter_map(|dimension| {
@@ -202,7 +183,7 @@ pub fn describe(group: &Group<'_>, row: &Row) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What is the same in all configurations of the group, in words.
+/// The dimensions in which all configurations of the group are the same, in words.
 pub fn shared(group: &Group<'_>) -> String {
     let words =
         DIMENSIONS.iter().filter_map(|dimension| match dimension.values(group).as_slice() {
@@ -212,14 +193,14 @@ pub fn shared(group: &Group<'_>) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What a lock is to whoever reads the report.
+/// Whose a lock is, for the reader of a report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// Ours as they come,
+    /// One of ours, as it comes.
     Ours,
-    /// somebody else's,
+    /// A lock that is not ours.
     Peer,
-    /// ours with another policy, and the textbook's.
+    /// One of ours with another policy, or a textbook's lock.
     Other,
 }
 
@@ -228,5 +209,29 @@ pub fn standing(lock: &str) -> Standing {
         "fairlock:default" | "fairlock:adaptive" | "fairlock:range" => Standing::Ours,
         _ if crate::locks::is_peer(lock) => Standing::Peer,
         _ => Standing::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Machine;
+    use crate::row::growth;
+
+    #[test]
+    fn grouping_grows_as_the_rows_do() {
+        growth::is_linear(Workload::ReaderSpin, |rows| {
+            let source = Results {
+                version: None,
+                made: None,
+                machine: Machine::default(),
+                command: String::new(),
+                interrupted: false,
+                rows: rows.to_vec(),
+                file: Default::default(),
+            };
+            let groups = Group::of_file(&source);
+            assert!(groups[0].all.iter().all(|measured| measured.rows().count() == 3));
+        });
     }
 }

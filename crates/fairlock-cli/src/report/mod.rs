@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Error, unknown};
 use crate::json::Target;
 use crate::results::Results;
 use crate::written::Written;
@@ -45,6 +45,7 @@ pub struct ReportFlags {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
+    #[value(alias = "htm")]
     Html,
     Svg,
     Png,
@@ -53,22 +54,34 @@ pub enum Format {
 }
 
 impl Format {
-    fn of(flags: &ReportFlags) -> Self {
+    fn of(flags: &ReportFlags) -> Result<Self, Error> {
         let ending = flags.output.as_deref().and_then(Path::extension);
-        let by_name = ending.and_then(|ending| Self::from_str(ending.to_str()?, true).ok());
-        flags.format.or(by_name).unwrap_or(Self::Html)
+        let (None, Some(ending)) = (flags.format, ending) else {
+            return Ok(flags.format.unwrap_or(Self::Html));
+        };
+        let ending = ending.to_string_lossy();
+        // A page by a name that is not one's would be found out when it is too late.
+        Self::from_str(&ending, true).map_err(|_| {
+            Error::usage(format!(
+                "-o: there is no format '{ending}': there are html, svg, png, md, csv; name one \
+                 with --format"
+            ))
+        })
     }
 }
 
-/// Reports.
+/// Writes the report that the flags ask for.
 pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
-    let format = Format::of(flags);
+    let format = Format::of(flags)?;
     columns::check(&flags.columns)?;
     if !flags.columns.is_empty() && format != Format::Md {
         return Err(Error::usage("--columns is for tables of Markdown: add --format md"));
     }
     let only: Vec<&str> = flags.locks.iter().map(String::as_str).collect();
     let (mut sources, programs) = load(&flags.results, &only)?;
+    if programs.is_empty() {
+        check_locks(&sources, &only)?;
+    }
     for source in &mut sources {
         source.rows.retain(|row| is_asked_for(&row.lock, &only));
     }
@@ -83,6 +96,7 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
         (None, Format::Html) => Target::new("-o", Path::new("report.html"))?,
         (None, _) => Target::new("-o", Path::new("-"))?,
     };
+    target.check_spares(flags.results.iter().map(PathBuf::as_path))?;
     let groups = Group::all(&sources);
     let text = match format {
         Format::Html => page::page(&sources, &groups, &programs).into_bytes(),
@@ -112,14 +126,25 @@ fn load(files: &[PathBuf], only: &[&str]) -> Result<(Vec<Results>, Vec<Program>)
     Ok((sources, programs))
 }
 
+/// An error for a lock that none of these results has.
+fn check_locks(sources: &[Results], only: &[&str]) -> Result<(), Error> {
+    let locks = sources.iter().flat_map(|source| &source.rows).map(|row| row.lock.as_str());
+    let known: Vec<&str> = locks.collect::<BTreeSet<_>>().into_iter().collect();
+    let is_unknown = |name: &&&str| !known.iter().any(|lock| is_asked_for(lock, &[name]));
+    match only.iter().find(is_unknown) {
+        Some(name) if !known.is_empty() => Err(unknown("lock", name, &known)),
+        _ => Ok(()),
+    }
+}
+
 fn is_empty(program: &Program) -> bool {
     program.locks.is_empty()
 }
 
-/// The first picture of speed against waits, or else of a program, with where its figures come
-/// from.
+/// The first picture of speed against waits, or else the first of a program, with a line that says
+/// where its figures come from.
 fn picture(groups: &[Group<'_>], programs: &[Program]) -> Result<String, Error> {
-    // The locks are in the picture.
+    // The command is shown without `--locks`: the picture names them.
     let command = |group: &Group<'_>| {
         let command = group.source.command.split(" --locks").next().unwrap_or_default();
         format!("{command} · {}", group.source.origin())
@@ -150,13 +175,13 @@ fn picture(groups: &[Group<'_>], programs: &[Program]) -> Result<String, Error> 
 #[cfg(feature = "png")]
 fn png(svg: &str) -> Result<Vec<u8>, Error> {
     use resvg::{tiny_skia, usvg};
-    /// For paper, and screens with small pixels.
+    /// Pictures are for paper, and for screens with small pixels, too.
     const SCALE: f32 = 2.0;
     let failed = |why: String| Error::failed(format!("cannot draw the picture: {why}"));
     let mut options = usvg::Options { font_family: "sans-serif".to_owned(), ..Default::default() };
     let fonts = options.fontdb_mut();
     fonts.load_system_fonts();
-    // Without a family by that name text would be left out, and nothing said.
+    // If there is no family of this name, text would be left out without a message.
     const SANS_SERIF: [&str; 5] =
         ["Arial", "Helvetica", "Liberation Sans", "DejaVu Sans", "Noto Sans"];
     let families = || fonts.faces().flat_map(|face| &face.families).map(|(name, _)| name.as_str());
@@ -202,10 +227,10 @@ fn markdown(groups: &[Group<'_>], programs: &[Program], columns: &[String]) -> S
     text
 }
 
-/// Every key of every row, as it is in the files.
+/// All keys of all rows, as they are in the files, as CSV.
 fn csv(sources: &[Results], programs: &[Program]) -> Result<String, Error> {
     let failed = |error| Error::failed(format!("cannot write the rows: {error}"));
-    /// A row, and what it is from.
+    /// Where a row is from.
     type From<'a> = [Option<&'a str>; 3];
     let mut rows: Vec<(From<'_>, Value)> = Vec::new();
     for source in sources {
@@ -223,7 +248,7 @@ fn csv(sources: &[Results], programs: &[Program]) -> Result<String, Error> {
         let flat = row.as_object().into_iter().flatten();
         keys.extend(flat.filter(|(_, value)| is_flat(value)).map(|(key, _)| key.clone()));
     }
-    // What was run comes first.
+    // The keys that say what was run come first.
     const FIRST: [&str; 9] =
         ["workload", "case", "lock", "threads", "side", "program", "pid", "name", "kind"];
     let first = FIRST.into_iter().filter(|key| keys.contains(*key));
@@ -272,7 +297,7 @@ mod tests {
     use crate::workload::random::Random;
     use crate::{plan, row};
 
-    /// What a run of the cell may have come to.
+    /// A report with random figures, as a run of the cell may have given.
     fn report(cell: &crate::cell::Cell, random: &mut Random) -> CellReport {
         let mut number = || random.below(900_000_000) + 1_000;
         let mut side = |threads: usize| {
@@ -299,10 +324,7 @@ mod tests {
             Measured { cell, reports, failure: None }
         });
         let measured: Vec<Measured> = measured.collect();
-        // What relates them to each other takes long, and is a column.
-        let rows = measured.iter().flat_map(row::runs::measured_rows);
-        let rows = rows.map(|row| row::Row { ratio_to_best_peer: Some(0.97), ..row });
-        let rows: Vec<row::Row> = rows.collect();
+        let rows = row::rows(&measured);
         let document = Document {
             schema: SCHEMA,
             version: VERSION,

@@ -1,5 +1,5 @@
-//! The report as a page: everything in one file, nothing loaded from elsewhere. It is put together
-//! by hand: a library of templates would take longer to compile than all of the report.
+//! The report as a page: one file, which loads nothing from elsewhere. The markup is put together
+//! by hand, as a library of templates would take longer to compile than all of the report.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,10 +15,10 @@ use super::program::Program;
 use super::svg::{SHEET, escaped};
 use crate::results::Results;
 
-/// Longer tables are opened by who wants to see them.
+/// Tables with more rows than this are closed until the reader opens them.
 const OPEN: usize = 40;
 
-/// What is more than this is packed: a page is to be less than a megabyte.
+/// How many bytes of markup stay unpacked: a page is to be less than a megabyte.
 const LARGE: usize = 800_000;
 
 /// The page.
@@ -51,7 +51,7 @@ pub fn page(sources: &[Results], groups: &[Group<'_>], programs: &[Program]) -> 
     }
     let title = escaped(&title(sources, programs));
     let from: String = sources.iter().map(from).collect();
-    // An icon of its own would be asked for.
+    // Without an icon in the page, browsers would ask for one.
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -70,7 +70,7 @@ fn title(sources: &[Results], programs: &[Program]) -> String {
     machine.or_else(program).unwrap_or_default()
 }
 
-/// What a file was made by.
+/// A paragraph that says what a file was made by.
 fn from(source: &Results) -> String {
     let interrupted = match source.interrupted {
         true => "<p><strong>This run was interrupted: some of it is missing.</strong></p>\n",
@@ -137,7 +137,8 @@ fn figure(picture: &Picture) -> String {
     )
 }
 
-/// End tags of cells and rows may be left out, and there are thousands.
+/// A table that can be opened. The end tags of cells and rows are left out, which HTML allows:
+/// there are thousands.
 fn shown(id: &str, name: &str, of: &str, table: &Table) -> String {
     let class = |at: usize| match at {
         _ if at >= table.text_from => " class=s",

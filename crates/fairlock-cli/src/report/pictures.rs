@@ -1,4 +1,4 @@
-//! What is drawn of a group of rows.
+//! Draws the pictures of a group of rows.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Picture {
     pub svg: Svg,
 }
 
-/// Lines of more locks than this are not told apart.
+/// How many locks have lines of their own: more could not be told apart.
 const LINES: usize = 10;
 
 /// All pictures of a group.
@@ -29,16 +29,16 @@ pub fn all(group: &Group<'_>) -> Vec<Picture> {
     all
 }
 
-/// A lock in a picture of all of them.
+/// A lock in the picture of speed against waits.
 struct Point {
     lock: String,
     speed: f64,
-    /// Nanoseconds.
+    /// In nanoseconds.
     wait: f64,
     starved: usize,
 }
 
-/// Speed against longest wait, a point a lock: the picture that tells the story.
+/// Longest waits against speed, a point for each lock: the picture that says most.
 pub fn scatter(group: &Group<'_>) -> Option<Picture> {
     let points = points(group);
     if points.len() < 2 {
@@ -66,7 +66,7 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
         format!("{x:.0} {y:.0}")
     });
     let path = path.collect::<Vec<_>>().join("L");
-    // Where all starve somebody there is none.
+    // If every lock starves somebody, there is no front.
     if !path.is_empty() {
         svg.raw(format_args!(
             "<path class=\"k8 line\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"4 4\" d=\"M{path}\"/>",
@@ -141,7 +141,7 @@ impl Point {
     }
 }
 
-/// Locks that were measured in all configurations.
+/// The points of the locks that were measured in all configurations.
 fn points(group: &Group<'_>) -> Vec<Point> {
     let fastest = group.fastest();
     let of_lock = |lock: &str| {
@@ -176,7 +176,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-/// The points that no other is better than in both respects, from the shortest wait.
+/// The points that no other is better than in both respects, those with the shortest waits first.
 fn front(points: &[Point]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|&at| points[at].starved == 0).collect();
     order.sort_by(|&a, &b| {
@@ -191,13 +191,13 @@ fn front(points: &[Point]) -> Vec<usize> {
     order
 }
 
-/// What speed and waits are drawn against.
+/// The dimensions that speed and waits are drawn against.
 fn against() -> impl Iterator<Item = &'static Dimension> {
     const AGAINST: [&str; 4] = ["threads", "overcommit", "held", "outside"];
     DIMENSIONS.iter().filter(|dimension| AGAINST.contains(&dimension.name))
 }
 
-/// The locks of a group that are told apart by lines: ours, then peers, then others.
+/// The locks of a group that have lines of their own: ours first, then peers, then others.
 fn told_apart<'a>(group: &Group<'a>) -> Vec<&'a str> {
     let mut locks = group.locks();
     locks.sort_by_key(|lock| standing(lock));
@@ -205,10 +205,10 @@ fn told_apart<'a>(group: &Group<'a>) -> Vec<&'a str> {
     locks
 }
 
-/// Speed, and p99.9 waits, against a dimension.
+/// Speed, and p99.9 waits, against a dimension, as lines.
 fn lines(group: &Group<'_>, dimension: &Dimension) -> Vec<Picture> {
     let values = dimension.values(group);
-    // Threads and overcommit are the same; one picture is enough.
+    // Threads and overcommit say the same, so one picture is enough.
     let is_said =
         dimension.name == "threads" && group.all.iter().any(|m| m.row.overcommit.is_some());
     if values.len() < 2 || is_said {
@@ -285,7 +285,7 @@ fn line_plot(
         return None;
     }
     let mut svg = Svg::new(760.0, 340.0);
-    // Nought has no logarithm: it gets a place beside the least.
+    // Zero has no logarithm: it gets a place below the least value.
     let least = values.iter().copied().filter(|&value| value > 0.0).fold(f64::MAX, f64::min);
     let place = |value: f64| if value > 0.0 { value } else { least / 4.0 };
     let named = |value: f64| {
@@ -339,8 +339,7 @@ fn line_plot(
     Some(svg)
 }
 
-/// How many operations each thread had, a bar a thread, in the configuration with the most
-/// threads.
+/// How many operations each thread had, a bar for each, in the configuration with the most threads.
 fn shares(group: &Group<'_>) -> Option<Picture> {
     const ROW: f64 = 46.0;
     const NAMES: f64 = 190.0;
@@ -396,7 +395,7 @@ fn shares(group: &Group<'_>) -> Option<Picture> {
     })
 }
 
-/// Waits by percentile, in the configuration with the most threads; of each side.
+/// Waits by percentile, in the configuration with the most threads: a picture for each side.
 fn waits(group: &Group<'_>) -> Vec<Picture> {
     let Some(configuration) = group.fullest() else { return Vec::new() };
     let told = told_apart(group);
@@ -423,14 +422,14 @@ fn waits(group: &Group<'_>) -> Vec<Picture> {
     pictures.into_iter().flatten().collect()
 }
 
-/// What `wait_plot` shows.
+/// What the marks of [`wait_plot`] mean.
 pub const WAITS: &str =
     "Circle: half of the waits are shorter; diamond: 99 %; square: 99.9 %; bar: the longest.";
 
-/// Nanoseconds, by percentile.
+/// Waits in nanoseconds: the percentiles that [`wait_plot`] marks.
 pub struct Waits {
     pub name: String,
-    /// Of `COLORS`.
+    /// A number in [`COLORS`](super::svg::COLORS).
     pub color: usize,
     pub at: [u64; 4],
 }
@@ -438,7 +437,8 @@ pub struct Waits {
 impl Waits {
     fn of(row: &Row) -> Option<Self> {
         let f = &row.figures;
-        // How long the lock was free, where that is what a workload is about.
+        // Where a workload is about how long the lock was free, its figures take the place of
+        // waits.
         let at = match f.free_p50_ns {
             Some(p50) => [p50, f.free_p99_ns?, f.free_p99_ns?, f.free_max_ns?],
             None => [f.wait_p50_ns?, f.wait_p99_ns?, f.wait_p999_ns?, f.wait_max_ns?],
@@ -448,7 +448,7 @@ impl Waits {
     }
 }
 
-/// A line for each; names have so much room on the left.
+/// A plot of waits, a line for each; `room` is the space for names on the left.
 pub fn wait_plot(waits: &[Waits], room: f64) -> Option<Svg> {
     const ROW: f64 = 26.0;
     if waits.is_empty() {

@@ -1,14 +1,14 @@
-//! Pictures as SVG text: elements, axes, and where labels go. Colours are attributes, for
-//! viewers that know no style sheets; the classes are for the dark ones of the sheet.
+//! Pictures as SVG text: elements, axes, and places of labels. Colours are attributes, for viewers
+//! that know no style sheets; classes are for the sheet's dark ones.
 
 use std::fmt::Write;
 
-/// What is between the edge of a picture and its plot.
+/// The distances from the edges of a picture to its plot.
 pub const LEFT: f64 = 98.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 
-/// Replaces what is on white in `SHEET` by what can be seen on black.
+/// The style sheet of pictures; on a dark page it replaces the colours that suit white.
 pub const SHEET: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}\
     @media(prefers-color-scheme:dark){text{fill:#e6edf3}.bg{fill:#0d1117}.grid{stroke:#30363d}\
     .k0{fill:#6cb6ff;stroke:#6cb6ff}.k1{fill:#f0883e;stroke:#f0883e}.k2{fill:#bc8cff;stroke:#bc8cff}\
@@ -16,7 +16,7 @@ pub const SHEET: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}\
     .k6{fill:#39c5cf;stroke:#39c5cf}.k7{fill:#f778ba;stroke:#f778ba}.k8{fill:#8b949e;stroke:#8b949e}\
     .line{fill:none}.hollow{fill:#0d1117}}";
 
-/// Colours on white: ours, seven of others, and those that are not the subject.
+/// Colours on white: of ours, seven of others, and one for locks that are not the subject.
 pub const COLORS: [&str; 9] = [
     "#005cc5", "#b35900", "#6f42c1", "#1a7f37", "#b31d28", "#735c0f", "#0b7285", "#a61e4d",
     "#57606a",
@@ -35,7 +35,7 @@ impl Svg {
         Self { width, height, body: String::new() }
     }
 
-    /// An element that is well-formed already.
+    /// Adds an element, which must be well-formed.
     pub fn raw(&mut self, element: std::fmt::Arguments<'_>) {
         // Writing to a string does not fail.
         let _ = self.body.write_fmt(element);
@@ -48,7 +48,7 @@ impl Svg {
         ));
     }
 
-    /// The whole of it, as a part of a page: what it shows is its name for screen readers.
+    /// The whole picture, as a part of a page; screen readers read `name`.
     pub fn inline(&self, name: &str) -> String {
         format!(
             "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\" width=\"{}\" height=\"{}\">{}</svg>",
@@ -61,7 +61,7 @@ impl Svg {
         )
     }
 
-    /// The whole of it, as a file.
+    /// The whole picture, as a file.
     pub fn file(&self, name: &str) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {w} {h}\" \
@@ -81,7 +81,7 @@ pub fn escaped(text: &str) -> String {
     text.replace('"', "&quot;")
 }
 
-/// One direction of a plot.
+/// One axis of a plot.
 #[derive(Clone, Copy)]
 pub struct Axis {
     low: f64,
@@ -92,26 +92,26 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From zero to a little more than the largest.
+    /// An axis from zero to a little more than the largest value.
     pub fn from_zero(values: impl Iterator<Item = f64>) -> Self {
         let high = values.fold(0.0, f64::max);
         let high = if high > 0.0 { high * 1.12 } else { 1.0 };
         Self { low: 0.0, high, is_log: false, from: 0.0, to: 1.0 }
     }
 
-    /// Logarithmic, around these positive values.
+    /// A logarithmic axis around these positive values.
     pub fn log(values: impl Iterator<Item = f64> + Clone) -> Self {
         let low = values.clone().fold(f64::MAX, f64::min).max(1e-9);
         let high = values.fold(0.0, f64::max).max(low);
         Self { low: low / 1.6, high: high * 1.6, is_log: true, from: 0.0, to: 1.0 }
     }
 
-    /// Where the ends are, in pixels.
+    /// The axis with its ends at these pixels.
     pub fn between(self, from: f64, to: f64) -> Self {
         Self { from, to, ..self }
     }
 
-    /// Where a value is.
+    /// The pixel at which a value is.
     pub fn at(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -150,7 +150,7 @@ pub struct Scale<'a> {
     pub show: &'a dyn Fn(f64) -> String,
 }
 
-/// A frame of axes with room for labels on the right: the axes, in pixels.
+/// Draws a frame of axes, with room for labels on the right. Returns the axes in pixels.
 pub fn frame(svg: &mut Svg, x: &Scale<'_>, y: &Scale<'_>, right: f64) -> (Axis, Axis) {
     let (bottom, end) = (svg.height - BOTTOM, svg.width - right);
     let (xs, ys) = (x.axis.between(LEFT, end), y.axis.between(bottom, TOP));
@@ -173,7 +173,7 @@ pub fn frame(svg: &mut Svg, x: &Scale<'_>, y: &Scale<'_>, right: f64) -> (Axis, 
     (xs, ys)
 }
 
-/// A horizontal axis alone, with lines up from it.
+/// Draws a horizontal axis alone, with lines up from it. Returns the axis in pixels.
 pub fn ruler(svg: &mut Svg, x: &Scale<'_>, left: f64) -> Axis {
     let bottom = svg.height - BOTTOM;
     let xs = x.axis.between(left, svg.width - 16.0);
@@ -192,8 +192,8 @@ fn grid(svg: &mut Svg, [x1, y1, x2, y2]: [f64; 4]) {
     ));
 }
 
-/// Moves labels apart that would be on each other, and back from the lower end: where each
-/// goes that wants to be at one of these places.
+/// Places for labels that want to be at `wanted`: those that would lie on each other are moved
+/// apart, and none is below `lowest`.
 pub fn apart(wanted: &[f64], gap: f64, lowest: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));

@@ -1,97 +1,87 @@
 //! Rows in relation to each other: a mix to each of its sides alone, a lock to the peers.
 
-use super::{Figures, Row};
+use super::{Configuration, Figures, Index, Row};
 use crate::cell::{Case, Side, Workload};
 use crate::locks::is_peer;
 use crate::stats::balance_score;
 
-/// Sets rows in relation to each other.
+/// Fills in what relates rows to each other.
 pub fn relate(rows: &mut [Row]) {
-    fill_scores(rows);
-    fill_ratios(rows);
+    each(rows, set_scores);
+    // Scores first: they say which peers do the whole job.
+    each(rows, set_ratios);
 }
 
-/// Sets the mixed rates in relation to those of the same threads alone.
-fn fill_scores(rows: &mut [Row]) {
-    for index in 0..rows.len() {
-        let row = &rows[index];
-        if row.case != Case::Mixed || row.side != Side::All {
-            continue;
-        }
-        let find = |case: Case, side: Side| {
-            rows.iter().position(|other| {
-                other.lock == row.lock
-                    && other.configuration()
-                        == (row.workload, case, row.threads, row.cs_load, row.range, side)
-            })
-        };
-        let rate = |index: Option<usize>| rows[index?].figures.ops_per_s;
-        let (read, write) = (find(Case::Mixed, Side::Read), find(Case::Mixed, Side::Write));
-        let alone =
-            (rate(find(Case::ReaderAlone, Side::Read)), rate(find(Case::WriterAlone, Side::Write)));
-        let (Some(r), Some(w), (Some(read_alone), Some(write_alone))) =
-            (rate(read), rate(write), alone)
-        else {
-            continue;
-        };
-        rows[index].figures.balance_score = balance_score((r, w), (read_alone, write_alone));
-        for (index, share) in [(read, r / read_alone), (write, w / write_alone)] {
-            if let Some(index) = index {
-                rows[index].figures.share_of_alone = share.is_finite().then_some(share);
-            }
-        }
+/// Fills in each row, by what all rows were before.
+fn each(rows: &mut [Row], relate: impl Fn(&mut Row, &Index<'_>)) {
+    let before = rows.to_vec();
+    let index = Index::of(&before);
+    rows.iter_mut().for_each(|row| relate(row, &index));
+}
+
+/// Fills in the rates of each side of a mix in relation to those of the same threads alone.
+fn set_scores(row: &mut Row, index: &Index<'_>) {
+    const MIX: Case = Case::Mixed;
+    if row.case != MIX {
+        return;
     }
+    let own = row.configuration();
+    let rate =
+        |case, side| index.row(&row.lock, &Configuration { case, side, ..own })?.figures.ops_per_s;
+    let (read, read_alone) = (rate(MIX, Side::Read), rate(Case::ReaderAlone, Side::Read));
+    let (write, write_alone) = (rate(MIX, Side::Write), rate(Case::WriterAlone, Side::Write));
+    let (Some(mix), Some(alone)) = (read.zip(write), read_alone.zip(write_alone)) else { return };
+    let share = match row.side {
+        Side::All => {
+            row.figures.balance_score = balance_score(mix, alone);
+            return;
+        }
+        Side::Read => mix.0 / alone.0,
+        Side::Write => mix.1 / alone.1,
+    };
+    row.figures.share_of_alone = Some(share).filter(|share| share.is_finite());
 }
 
-/// The rows that stand for a whole cell: not one side of a mix.
+/// The rows that stand for a whole cell, not for one side of a mix.
 pub fn whole(rows: &[Row]) -> Vec<&Row> {
-    rows.iter().filter(|row| row.side == Side::All || !is_mix(rows, row)).collect()
+    let index = Index::of(rows);
+    rows.iter().filter(|row| row.side == Side::All || !is_mix(row, &index)).collect()
 }
 
-/// Whether the row is one side of a measurement that had two.
-fn is_mix(rows: &[Row], row: &Row) -> bool {
-    let (workload, case, threads, cs_load, range, _) = row.configuration();
-    let whole = (workload, case, threads, cs_load, range, Side::All);
-    row.case == Case::Mixed
-        || rows.iter().any(|other| other.lock == row.lock && other.configuration() == whole)
+/// Whether the row is one side of a cell that has two.
+fn is_mix(row: &Row, index: &Index<'_>) -> bool {
+    let whole = Configuration { side: Side::All, ..row.configuration() };
+    row.case == Case::Mixed || index.row(&row.lock, &whole).is_some()
 }
 
-/// Sets every row in relation to the fastest peer of its configuration that does
-/// the whole job. One side of a mix is no job by itself.
-fn fill_ratios(rows: &mut [Row]) {
-    for index in 0..rows.len() {
-        let row = &rows[index];
-        if row.side != Side::All && is_mix(rows, row) {
-            continue;
-        }
-        let peers = || {
-            rows.iter().filter(|other| {
-                is_peer(&other.lock) && other.configuration() == row.configuration()
-            })
-        };
-        if row.workload == Workload::Idle {
-            // It is not about speed.
-            let ratio = |pick: fn(&Figures) -> Option<u64>| {
-                let least = peers().filter_map(|peer| pick(&peer.figures)).min()?;
-                Some(pick(&row.figures)? as f64 / least as f64).filter(|ratio| ratio.is_finite())
-            };
-            let (p50, p99) = (ratio(|f| f.free_p50_ns), ratio(|f| f.free_p99_ns));
-            rows[index].free_p50_ratio_to_best_peer = p50;
-            rows[index].free_p99_ratio_to_best_peer = p99;
-            continue;
-        }
-        let fastest = peers().filter_map(Row::speed).reduce(f64::max);
-        let best = peers().filter(|row| sets_the_mark(row)).filter_map(Row::speed).reduce(f64::max);
-        // To one that did nothing there is none.
-        let ratio =
-            |to: Option<f64>| Some(row.speed()? / to?).filter(|ratio: &f64| ratio.is_finite());
-        let (to_best, to_fastest) = (ratio(best), ratio(fastest));
-        rows[index].ratio_to_best_peer = to_best;
-        rows[index].ratio_to_fastest_peer = to_fastest;
+/// Fills in a row's speed in relation to the fastest peer of its configuration, and to the fastest
+/// that does the whole job. One side of a mix is no whole job.
+fn set_ratios(row: &mut Row, index: &Index<'_>) {
+    if row.side != Side::All && is_mix(row, index) {
+        return;
     }
+    let beside = index.rows(&row.configuration()).iter().copied();
+    let peers: Vec<&Row> = beside.filter(|other| is_peer(&other.lock)).collect();
+    let peers = || peers.iter().copied();
+    let finite = |ratio: f64| Some(ratio).filter(|ratio| ratio.is_finite());
+    if row.workload == Workload::Idle {
+        // `idle` is not about speed, but about how long a free lock is waited for.
+        let ratio = |pick: fn(&Figures) -> Option<u64>| {
+            let least = peers().filter_map(|peer| pick(&peer.figures)).min()?;
+            finite(pick(&row.figures)? as f64 / least as f64)
+        };
+        row.free_p50_ratio_to_best_peer = ratio(|f| f.free_p50_ns);
+        row.free_p99_ratio_to_best_peer = ratio(|f| f.free_p99_ns);
+        return;
+    }
+    let fastest = peers().filter_map(Row::speed).reduce(f64::max);
+    let best = peers().filter(|row| sets_the_mark(row)).filter_map(Row::speed).reduce(f64::max);
+    // There is no ratio to a peer that did nothing.
+    let ratio = |to: Option<f64>| finite(row.speed()? / to?);
+    (row.ratio_to_best_peer, row.ratio_to_fastest_peer) = (ratio(best), ratio(fastest));
 }
 
-/// Whether it does the whole job: a peer that does is what others are measured by.
+/// Whether a row does the whole job, so that, if it is a peer's, others are measured by it.
 fn sets_the_mark(row: &Row) -> bool {
     row.figures.starved_threads.unwrap_or(0) == 0
         && row.figures.balance_score.is_none_or(|score| score >= 0.5)
@@ -100,8 +90,8 @@ fn sets_the_mark(row: &Row) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::rows;
     use crate::row::tests::{measured, mix, total};
+    use crate::row::{growth, rows};
 
     #[test]
     fn balance_score_comes_from_the_same_locks_rates_alone() {
@@ -111,6 +101,21 @@ mod tests {
         assert_eq!(total.figures.ops_per_s, Some(150.0));
         let write = rows.iter().find(|r| r.side == Side::Write && r.case == Case::Mixed).unwrap();
         assert_eq!(write.figures.share_of_alone, Some(0.5));
+    }
+
+    #[test]
+    fn a_mix_is_scored_by_its_own_machine() {
+        let on = |machine: &str, write| {
+            mix("fairlock:default", [50, 50], write).map(|mut measured| {
+                measured.cell.machine = Some(machine.to_owned());
+                measured
+            })
+        };
+        let all = [on("opteron_4", [25, 25]), on("nvme_8", [0, 0])];
+        let rows = rows(all.as_flattened());
+        let scores = rows.iter().filter(|row| row.case == Case::Mixed && row.side == Side::All);
+        let scores: Vec<_> = scores.map(|row| row.figures.balance_score).collect();
+        assert_eq!(scores, [Some(1.0), Some(0.0)]);
     }
 
     #[test]
@@ -148,5 +153,14 @@ mod tests {
         let rows = rows(&all);
         let ours = rows.iter().find(|row| row.lock == "fairlock:default").unwrap();
         assert_eq!((ours.ratio_to_best_peer, ours.ratio_to_fastest_peer), (Some(1.5), Some(0.75)));
+    }
+
+    #[test]
+    fn relating_grows_as_the_rows_do() {
+        growth::is_linear(Workload::ReaderSpin, |rows| {
+            relate(rows);
+            assert!(total(rows, "fairlock:default").ratio_to_best_peer.is_some());
+            assert_eq!(whole(rows).len(), rows.iter().filter(|row| row.side == Side::All).count());
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! What each run of a cell came to: by how much figures vary.
+//! The figures of each run of a cell, which say how much the figures vary.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,8 @@ use crate::cell::Side;
 use crate::runner::Measured;
 use crate::stats::jain;
 
-/// The figures of each run, in the order they were made. A figure that a workload does not have
-/// is left out.
+/// The figures of each run, in the order in which the runs were made. A figure that a workload does
+/// not have is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ByRun {
@@ -63,11 +63,11 @@ pub fn measured_rows(measured: &Measured) -> Vec<Row> {
     rows.map(|(row, runs)| Row { by_run: ByRun::of(&runs), ..row }).collect()
 }
 
-/// The operations of a side's threads in the run whose shares were least even.
+/// The operations of each thread of a side, in the run whose shares were least even.
 pub fn least_even(measured: &Measured, side: Side) -> Vec<u64> {
     let runs = measured.reports.iter().filter_map(|report| Some(&report.side(side)?.ops));
     let evenness = |ops: &&Vec<u64>| jain(ops).unwrap_or(1.0);
     let least = runs.min_by(|a, b| evenness(a).total_cmp(&evenness(b)));
-    // That of one thread says nothing.
+    // The operations of a single thread say nothing about shares.
     least.filter(|ops| ops.len() > 1).cloned().unwrap_or_default()
 }

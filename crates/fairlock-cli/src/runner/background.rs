@@ -7,20 +7,20 @@ use std::thread::{Builder, JoinHandle};
 use crate::clock::busy;
 use crate::error::Error;
 
-/// Busy loops that end when this goes, also by a panic. They are threads of the process that
-/// measures, so they end with it, too.
+/// Busy loops that end when this value is dropped, also by a panic. They are threads of the process
+/// that measures, so they end with that, too.
 pub struct Background {
     ended: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Background {
-    /// Begins so many.
+    /// Begins this number of loops.
     pub fn begin(loops: usize) -> Result<Self, Error> {
         let mut background = Self { ended: Arc::default(), threads: Vec::new() };
         for _ in 0..loops {
             let ended = Arc::clone(&background.ended);
-            // Relaxed: it orders nothing.
+            // Relaxed: the flag orders nothing.
             let run = move || {
                 while !ended.load(Ordering::Relaxed) {
                     busy(1_000);
@@ -41,7 +41,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It cannot panic.
+            // The loop cannot panic, so this is no error.
             let _ = thread.join();
         }
     }

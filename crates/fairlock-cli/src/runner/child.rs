@@ -1,5 +1,5 @@
-//! One cell in one child process: the parent's side ([`run`]) and the child's
-//! ([`serve`]). A cell goes in as JSON on stdin, a reply comes out on stdout.
+//! One cell in one child process: the parent's side ([`run`]) and the child's ([`serve`]). The cell
+//! goes to the child's stdin as JSON, and a reply comes from its stdout.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ enum Reply {
     Error(String),
 }
 
-/// What a child said before it closed its output.
+/// What a child wrote before it closed its output.
 pub struct Output {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -42,8 +42,8 @@ pub enum End {
     Interrupted,
 }
 
-/// Runs `cell` in a child process. A child that is not done `patience` after its
-/// window is killed: its lock has lost somebody.
+/// Runs `cell` in a child process. A child that is not done `patience` after its window is killed:
+/// its lock has lost a thread.
 pub fn run(cell: &Cell, events: &Events<Output>, patience: Duration) -> Result<End, Error> {
     let (mut child, _lifeline) = spawn(cell, events)?;
     let window = Duration::from_secs_f64(cell.secs + cell.warm_up_secs());
@@ -58,18 +58,19 @@ pub fn run(cell: &Cell, events: &Events<Output>, patience: Duration) -> Result<E
             patience.as_secs_f64()
         )),
     };
-    // It may have ended by itself just now; then killing it does nothing.
+    // If the child has just ended by itself, killing does nothing.
     let _ = child.kill();
     child.wait().map_err(|error| cannot("wait for", &error))?;
-    // Its output ends with it, and must not be taken for the next child's.
+    // The child's output ends with it, and must be taken here, or it would be taken for the next
+    // child's.
     match events.next(patience) {
         Some(Event::Interrupted) => Ok(End::Interrupted),
         _ => Ok(end),
     }
 }
 
-/// A child that works on `cell`, and its stdin: the child ends when that is closed, as it is
-/// when this process ends, however it does.
+/// A child that works on `cell`, and its stdin. The child ends when its stdin is closed, which
+/// happens also when this process ends, in whatever way.
 fn spawn(cell: &Cell, events: &Events<Output>) -> Result<(Child, ChildStdin), Error> {
     let program = this_program().map_err(|error| cannot("start", &error))?;
     let mut command = Command::new(program);
@@ -82,12 +83,13 @@ fn spawn(cell: &Cell, events: &Events<Output>) -> Result<(Child, ChildStdin), Er
     let mut stdin = child.stdin.take().expect("piped");
     let mut stdout = child.stdout.take().expect("piped");
     let mut stderr = child.stderr.take().expect("piped");
-    // A child that is gone already says why on its stderr.
+    // A child that has ended already says why on its stderr.
     let _ = stdin.write_all(&request);
     let sender = events.sender();
     std::thread::spawn(move || {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        // Both are short, far below what a pipe holds: one after the other will do.
+        // Both outputs are far shorter than what a pipe holds, so reading one after the other will
+        // do.
         let _ = stdout.read_to_end(&mut out);
         let _ = stderr.read_to_end(&mut err);
         let _ = sender.send(Event::Done(Output { stdout: out, stderr: err }));
@@ -95,12 +97,14 @@ fn spawn(cell: &Cell, events: &Events<Output>) -> Result<(Child, ChildStdin), Er
     Ok((child, stdin))
 }
 
-/// On Linux not by its path: the file may have been replaced by a newer build since.
+/// The path of this program. On Linux that is not the path it was started by: a newer build may
+/// have replaced that file since.
 fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
 
-/// In a group of its own: Ctrl-C goes to the parent alone, which ends the child.
+/// Puts the child into a process group of its own: Ctrl-C goes to the parent alone, which ends the
+/// child.
 #[cfg(unix)]
 fn set_apart(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -120,7 +124,7 @@ fn end(stdout: &[u8], stderr: &[u8], status: ExitStatus) -> End {
         Ok(Reply::Error(why)) => End::Failed(why),
         Err(_) => {
             let said = String::from_utf8_lossy(stderr);
-            // A panic says where on its first line, and why on its second.
+            // The first line of a panic says where it was, and the second why.
             let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
             let said = lines.take(2).collect::<Vec<_>>().join(" ");
             End::Failed(format!("the run ended early ({status}): {said}"))
@@ -149,7 +153,7 @@ pub fn serve() -> Result<(), Error> {
     };
     let reply = serde_json::to_string(&reply)
         .map_err(|error| Error::failed(format!("cannot write the report: {error}")))?;
-    // The parent may be gone, or have given up.
+    // The parent may have ended, or have given up.
     let _ = writeln!(io::stdout(), "{reply}");
     Ok(())
 }
@@ -163,16 +167,16 @@ fn measure(cell: &Cell) -> Result<CellReport, Error> {
     Ok(CellReport { interference, ..report })
 }
 
-/// Nobody is left to take the result if the parent dies.
+/// Ends this process when the parent ends: then nobody is left to take the result.
 fn end_with_parent() {
     std::thread::spawn(|| {
-        // The parent writes no more, so this ends with it.
+        // The parent writes no more to the pipe, so this ends when the parent does.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         std::process::exit(i32::from(INTERRUPTED));
     });
 }
 
-/// A thread that panics in a lock leaves the others waiting for it: end at once.
+/// Ends the process at a panic: a thread that panics in a lock leaves the others waiting for it.
 fn end_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

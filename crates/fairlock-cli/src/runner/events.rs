@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::error::{Error, INTERRUPTED};
 
-/// Something happened.
+/// What the main thread is told.
 pub enum Event<T> {
-    /// What was waited for.
+    /// The work that it waits for is done.
     Done(T),
     /// SIGINT, SIGTERM or SIGHUP.
     Interrupted,
@@ -21,8 +21,8 @@ pub struct Events<T> {
 }
 
 impl<T: Send + 'static> Events<T> {
-    /// Takes over the signals that end a program. The first of them becomes an
-    /// event; a second ends the process at once (its child goes with it).
+    /// Takes over the signals that end a program. The first of them becomes an event; a second ends
+    /// the process at once, and its child ends with it.
     pub fn install() -> Result<Self, Error> {
         static SEEN: AtomicBool = AtomicBool::new(false);
         let (sender, receiver) = channel();
@@ -31,14 +31,14 @@ impl<T: Send + 'static> Events<T> {
             if SEEN.swap(true, Ordering::Relaxed) {
                 std::process::exit(i32::from(INTERRUPTED));
             }
-            // Fails only when the runner is gone, and then nobody waits for it.
+            // Sending fails only when the receiver is gone, and then nobody waits for the event.
             let _ = from_handler.send(Event::Interrupted);
         })
         .map_err(|error| Error::failed(format!("cannot handle Ctrl-C: {error}")))?;
         Ok(Self { sender, receiver })
     }
 
-    /// Where a thread that does the work reports.
+    /// The sender for a thread that does the work.
     pub fn sender(&self) -> Sender<Event<T>> {
         self.sender.clone()
     }

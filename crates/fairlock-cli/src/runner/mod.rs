@@ -19,7 +19,7 @@ use crate::error::Error;
 use child::End;
 use events::Events;
 
-/// A cell and what came of it.
+/// A cell and the reports of its runs.
 pub struct Measured {
     pub cell: Cell,
     /// One report for each run that succeeded.
@@ -37,11 +37,11 @@ pub struct Plan {
     pub patience: Duration,
 }
 
-/// What came of a plan.
+/// The results of a plan.
 pub struct Outcome {
     /// The cells that were run at least once, in the order of the plan.
     pub measured: Vec<Measured>,
-    /// Ctrl-C: not everything was run.
+    /// Whether Ctrl-C ended the plan before all was run.
     pub interrupted: bool,
 }
 
@@ -58,7 +58,8 @@ pub fn run(plan: Plan) -> Result<Outcome, Error> {
     let bar = progress::bar(measured.len() as u64 * u64::from(plan.runs));
     let mut interrupted = false;
 
-    // Whole rounds, so that what changes on the machine over time meets all locks.
+    // The cells are run in whole rounds, so that what changes on the machine over time meets all
+    // locks.
     'rounds: for _ in 0..plan.runs {
         order.shuffle(&mut rng);
         for &index in &order {

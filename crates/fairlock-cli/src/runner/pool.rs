@@ -11,7 +11,7 @@ use super::events::{Event, Events};
 use crate::error::Error;
 use crate::machine;
 
-/// The name of the threads.
+/// The name of the threads that do jobs.
 const THREAD: &str = "job";
 
 std::thread_local! {
@@ -19,11 +19,11 @@ std::thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Does the jobs of these numbers from zero, as many at once as there are CPUs. Each one's
-/// result, or what its panic said, goes to `done`, in the calling thread.
+/// Does `jobs` jobs, numbered from zero, as many at once as there are CPUs. The result of each job,
+/// or the message of its panic, goes to `done`, in the calling thread.
 ///
-/// Returns whether Ctrl-C ended it early. Jobs that have begun go on then, and nobody hears
-/// of them.
+/// Returns whether Ctrl-C ended it early. Jobs that have begun then go on, and their results are
+/// lost.
 pub fn run<T: Send + 'static>(
     jobs: usize,
     work: impl Fn(usize) -> T + Send + Sync + 'static,
@@ -45,7 +45,7 @@ pub fn run<T: Send + 'static>(
                 }
                 let result = catch_unwind(AssertUnwindSafe(|| work(job)));
                 let result = result.map_err(|_| PANIC.take());
-                // Fails only when nobody waits for it any more.
+                // Sending fails only when nobody waits for the results any more.
                 let _ = sender.send(Event::Done((job, result)));
             }
         });
@@ -60,7 +60,7 @@ pub fn run<T: Send + 'static>(
     Ok(false)
 }
 
-/// A panic of a job becomes its result, and is not told twice.
+/// Keeps the message of a job's panic, which becomes the job's result, and does not print it.
 fn keep_panics() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

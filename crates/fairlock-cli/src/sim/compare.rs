@@ -1,17 +1,20 @@
-//! Rows in relation to what was published, or measured, and to their baseline.
+//! Relates simulated rows to what was published or measured, and to their baselines.
 
 use super::real::RealRun;
 use super::{grid, published};
 use crate::cell::{Case, Side, Workload};
-use crate::row::{Comparison, Row};
+use crate::row::{Comparison, Configuration, Index, Row};
 
-/// In the place of a published column's name: it was measured.
+/// Stands in the place of a published column's name if the row's figure was measured.
 pub const REAL: &str = "real";
 
-/// Puts the published figure into every row, or the measured one if there is a real run.
+/// Puts into each row the published figure, or the measured one if there is a real run.
 pub fn attach(rows: &mut [Row], real: Option<&RealRun>) {
+    let real = real.map(RealRun::index);
     for row in rows {
-        let measured = real.and_then(|real| real.row(row));
+        let measured = real.as_ref().and_then(|real| {
+            real.row(&row.lock, &Configuration { machine: None, ..row.configuration() })
+        });
         let (published_as, published) = match real {
             Some(_) => (REAL, measured.and_then(Row::rate)),
             None => {
@@ -29,26 +32,24 @@ pub fn attach(rows: &mut [Row], real: Option<&RealRun>) {
     }
 }
 
-/// Sets rows with their published figures in relation to those and to each other.
+/// Relates rows that have published figures to those, and to their baselines.
 pub fn relate(rows: &mut [Row]) {
-    for index in 0..rows.len() {
-        let row = &rows[index];
-        let base = baseline_of(rows, row);
+    let before = rows.to_vec();
+    let index = Index::of(&before);
+    for row in rows {
+        let base = baseline(row).and_then(|(lock, configuration)| index.row(lock, &configuration));
         let to_baseline = ratio(row.rate(), base.and_then(Row::rate));
         let published = row.comparison.published;
-        let comparison = Comparison {
-            ratio_to_published: ratio(
-                if is_relative(row) { to_baseline } else { row.rate() },
-                published,
-            ),
+        let own = if is_relative(row) { to_baseline } else { row.rate() };
+        row.comparison = Comparison {
+            ratio_to_published: ratio(own, published),
             ratio_to_baseline: to_baseline,
             published_ratio_to_baseline: ratio(
                 published,
-                base.and_then(|b| b.comparison.published),
+                base.and_then(|base| base.comparison.published),
             ),
             ..row.comparison.clone()
         };
-        rows[index].comparison = comparison;
     }
 }
 
@@ -56,32 +57,38 @@ fn ratio(own: Option<f64>, other: Option<f64>) -> Option<f64> {
     own.zip(other).map(|(own, other)| own / other).filter(|ratio| ratio.is_finite())
 }
 
-/// Whether a row is beside a measured one.
+/// Whether a row has a measured figure beside it.
 pub fn is_real(row: &Row) -> bool {
     row.comparison.published_as.as_deref() == Some(REAL)
 }
 
-/// Whether what was published says how rows relate to their baseline, and no more: `batch`
-/// was published so, and the unit of `handoff` is not operations, as its own figures for
-/// each thread contradict it.
+/// Whether the published figures say how rows relate to their baseline, and no more. `batch` was
+/// published so. The figures of `handoff` contradict those for each of its threads, so their unit
+/// is not operations.
 pub fn is_relative(row: &Row) -> bool {
     matches!(row.workload, Workload::Handoff | Workload::Batch) && !is_real(row)
 }
 
-/// The row that another one is measured by: another lock in the same configuration, or
-/// the same lock's writer alone.
+/// The baseline of a row: the row of another lock in the same configuration, or of the same lock's
+/// writer alone.
 pub fn baseline_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
+    let (lock, configuration) = baseline(row)?;
+    rows.iter().find(|other| other.lock == lock && other.configuration() == configuration)
+}
+
+/// The lock and the configuration of a row's baseline.
+fn baseline(row: &Row) -> Option<(&str, Configuration<'_>)> {
+    let own = row.configuration();
     let lock = match row.workload {
         Workload::DirectIo => {
-            return rows.iter().find(|other| {
-                row.side == Side::Write && other.lock == row.lock && other.case == Case::WriterAlone
-            });
+            let alone = Configuration { case: Case::WriterAlone, ..own };
+            return (row.side == Side::Write).then_some((&row.lock, alone));
         }
         Workload::Batch if is_real(row) => "fairlock:adaptive",
         Workload::Batch => "fairlock:batch1",
         Workload::Range if !is_real(row) => "ref:rwsem_2017",
         _ if is_real(row) => "fairlock:default",
-        // The unfair lock lets one side have everything.
+        // In a mix the unfair lock would let one side have everything.
         Workload::Handoff if row.case == Case::Mixed => "fairlock:handoff",
         Workload::Think | Workload::Spread | Workload::Idle | Workload::Scenario => {
             grid::program_base(row.range.form)
@@ -89,17 +96,50 @@ pub fn baseline_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
         Workload::ReaderSpin => "fairlock:reader_spin_always",
         _ => "fairlock:unfair",
     };
-    of_lock(rows, row, lock)
+    Some((lock, own))
 }
 
-/// The row of another lock in the same configuration.
+/// The row of the lock named `lock` in the same configuration.
 pub fn of_lock<'a>(rows: &'a [Row], row: &Row, lock: &str) -> Option<&'a Row> {
     rows.iter().find(|other| other.lock == lock && is_beside(other, row))
 }
 
-/// Whether two rows differ in nothing but their locks.
+/// Whether two rows differ in nothing but the lock.
 pub fn is_beside(row: &Row, other: &Row) -> bool {
     other.configuration() == row.configuration()
-        && other.machine == row.machine
-        && other.overcommit == row.overcommit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::measured;
+    use crate::row::{growth, rows};
+
+    #[test]
+    fn relating_grows_as_the_rows_do() {
+        growth::is_linear(Workload::ReaderSpin, |rows| {
+            for row in rows.iter_mut().filter(|row| row.lock == "std") {
+                row.lock = "fairlock:reader_spin_always".to_owned();
+            }
+            relate(rows);
+            assert!(rows.iter().all(|row| row.comparison.ratio_to_baseline.is_some()));
+        });
+    }
+
+    #[test]
+    fn a_writer_is_related_to_itself_alone_on_its_own_machine() {
+        let on = |machine: &str, ops| {
+            [Case::WriterAlone, Case::Mixed].map(|case| {
+                let mut measured = measured("fairlock:default", case, None, Some(ops));
+                measured.cell.workload = Workload::DirectIo;
+                measured.cell.machine = Some(machine.to_owned());
+                measured
+            })
+        };
+        let all = [on("opteron_4", [25, 25]), on("nvme_8", [100, 100])];
+        let mut rows = rows(all.as_flattened());
+        relate(&mut rows);
+        let ratios: Vec<_> = rows.iter().map(|row| row.comparison.ratio_to_baseline).collect();
+        assert_eq!(ratios, [Some(1.0); 4]);
+    }
 }

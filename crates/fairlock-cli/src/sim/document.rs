@@ -5,34 +5,33 @@ use serde::{Deserialize, Serialize};
 use super::shard::Shard;
 use crate::row::Row;
 
-/// The whole document. It depends on the command line alone, and on nothing of the
-/// machine that simulated it.
+/// The whole document. It depends on the command line alone, not on the machine that simulated it.
 #[derive(Serialize, Deserialize)]
 pub struct Document {
     pub schema: String,
-    /// Of this program.
+    /// The version of this program.
     #[serde(default)]
     pub version: String,
     pub machine: Simulated,
-    /// The command line that made it, without where its results went and which part of
-    /// the grid it was.
+    /// The command line that made the document, without the flags that say where results went and
+    /// which part of the grid was simulated.
     pub command: String,
-    /// Ctrl-C: some cells are missing.
+    /// Whether Ctrl-C ended it: then some cells are missing.
     pub interrupted: bool,
     pub grid: Part,
     pub rows: Vec<Row>,
 }
 
-/// The `machine` object; each row has its machine's name.
+/// The `machine` object of simulated results; each row has the name of its own machine.
 #[derive(Serialize, Deserialize)]
 pub struct Simulated {
     pub simulated: bool,
 }
 
-/// What of a grid is there.
+/// Which part of a grid the document has.
 #[derive(Serialize, Deserialize)]
 pub struct Part {
-    /// Cells of the whole grid.
+    /// How many cells the whole grid has.
     pub cells: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
@@ -43,7 +42,8 @@ pub fn command() -> String {
     canonical(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
 }
 
-/// The same of these words behind the program's name.
+/// The command line of these words behind the program's name, without the flags that change no
+/// result.
 pub fn canonical(words: impl Iterator<Item = String>) -> String {
     const ELSEWHERE: [&str; 5] = ["--json", "--shard", "--trace", "--pprof", "--folded"];
     let mut kept = vec!["fairlock".to_owned()];

@@ -10,7 +10,7 @@ use crate::plan::{once, or_default, parse_forms, parse_holders};
 use crate::workload::setup::{self, Chosen};
 use crate::workload::{batch, direct_io, handoff, idle, program, reader_spin, spread, think};
 
-/// The machine of real runs.
+/// The machine that stands for those of real runs.
 pub const REAL_MACHINE: &str = "two_cpu";
 
 /// One published run: its machine, and the locks that stand for its columns, with ours.
@@ -20,7 +20,7 @@ pub struct Grid {
     pub locks: &'static [&'static str],
 }
 
-/// All of them, in the order they are shown.
+/// All grids, in the order in which they are shown.
 pub const ALL: [Grid; 15] = [
     Grid {
         workload: Workload::Handoff,
@@ -83,14 +83,14 @@ pub const ALL: [Grid; 15] = [
     Grid { workload: Workload::Idle, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
 ];
 
-/// What the user's file says, on a machine of middling size unless told.
+/// The grid of the user's scenario, on a machine of middling size unless told otherwise.
 pub const SCENARIO: Grid =
     Grid { workload: Workload::Scenario, machine: "nvme_8", locks: PROGRAM_LOCKS };
 
 const RANGE_LOCKS: &[&str] =
     &["ref:rwsem_2017", "fairlock:range_fifo", "fairlock:default", "fairlock:range"];
 
-/// Ours in each form, and one whose waiters are not in order.
+/// Our locks of each form, and a mutex that does not keep its waiters in order.
 const PROGRAM_LOCKS: &[&str] = &[
     "fairlock:unfair",
     "fairlock:default",
@@ -99,8 +99,8 @@ const PROGRAM_LOCKS: &[&str] = &[
     "fairlock:range",
 ];
 
-/// The lock that others of its form are related to: one that keeps no order, or one around
-/// all ranges.
+/// The lock that others of its form are related to: one that keeps no order, or, of range locks,
+/// one lock around all ranges.
 pub fn program_base(form: Option<Form>) -> &'static str {
     match form {
         Some(Form::Mutex) => "ref:queue_unfair_park",
@@ -109,22 +109,22 @@ pub fn program_base(form: Option<Form>) -> &'static str {
     }
 }
 
-/// What the published range runs did is not published but by the name of their program,
-/// the kernel's lock torture. Its threads do nothing between two sections, and in a section
-/// for reading or writing a sleeping lock they are busy for so long.
+/// Of what the published range runs did, only the name of their program is published: the kernel's
+/// lock torture. Its threads do nothing between two sections, and in a section for writing or
+/// reading a sleeping lock they are busy for this long.
 const WRITE_NS: u32 = 10_000_000;
 const READ_NS: u32 = 50_000_000;
-/// And unless told otherwise they go on and halt by turns, for so many clock ticks each.
+/// Unless told otherwise, its threads go on and halt by turns, for this many clock ticks each.
 const HALT_TICKS: f64 = 5.0;
-/// The section of disjoint ranges.
+/// The length of the section on disjoint ranges.
 const DISJOINT_NS: u32 = 10_000;
-/// What a thread of the published ebizzy does between two sections. Not published, and
-/// it decides. Of 20, 27, 35 and 50 us the one whose gains at 2.0x are nearest to the
-/// published ones; the other overcommits were not looked at for it. With 20 us three of
-/// four guests there end as a row of sleepers of which each release wakes the next,
-/// whatever the batch; with 150 us the lock does not matter at all.
+/// How long a thread of the published ebizzy is busy between two sections. It is not published, and
+/// much depends on it. Of 20, 27, 35 and 50 us this one gives the gains at overcommit 2.0 that are
+/// nearest to the published ones; it was not fitted to other overcommits. With 20 us three of the
+/// four guests there end as a row of sleepers of which each release wakes the next, whatever the
+/// batch; with 150 us the lock does not matter at all.
 const EBIZZY_NS: u64 = 35_000;
-/// Guests in relation to CPUs, as published.
+/// How many virtual CPUs all guests have for each CPU of the machine, as published.
 const OVERCOMMIT: [f64; 4] = [0.5, 1.0, 1.5, 2.0];
 
 /// One configuration.
@@ -140,13 +140,13 @@ pub struct Configuration {
     pub halt_ns: u64,
     pub range: Setup,
     pub scenario: Option<Scenario>,
-    /// Virtual time to simulate.
+    /// The virtual time to simulate.
     pub secs: f64,
     pub quick_secs: f64,
 }
 
 impl Configuration {
-    /// One without anything special.
+    /// A configuration without anything special.
     pub fn new(case: Case, (readers, writers): (usize, usize), secs: f64) -> Self {
         Self {
             case,
@@ -164,7 +164,7 @@ impl Configuration {
         }
     }
 
-    /// The machine for it: one with guests has as many as its threads fill.
+    /// The machine for this configuration: a machine with guests has as many as the threads fill.
     pub fn on(&self, machine: &Machine) -> Result<Machine, Error> {
         let mut description = machine.description().clone();
         if let (Some(guests), Some(_)) = (&description.guests, self.overcommit) {
@@ -181,7 +181,7 @@ impl Grid {
         ALL.iter().filter(|grid| grid.workload == self.workload).count() > 1
     }
 
-    /// Whether a first impression does without it.
+    /// Whether `--quick` leaves this grid out.
     pub fn is_left_out_when_quick(&self) -> bool {
         self.locks == PROGRAM_LOCKS && self.machine != "opteron_4"
     }
@@ -198,7 +198,7 @@ impl Grid {
         }
     }
 
-    /// The configurations on a machine, as published or as asked for.
+    /// The configurations on a machine, as published or as the flags ask for.
     pub fn configurations(
         &self,
         machine: &Machine,
@@ -223,7 +223,7 @@ impl Grid {
         Ok(all)
     }
 
-    /// Those of a workload that takes locks as programs do.
+    /// The configurations of a workload that takes locks as programs do.
     fn programs(&self, machine: &Machine, flags: &SimFlags) -> Result<Vec<Configuration>, Error> {
         const SECS: f64 = 0.1;
         let chosen = Chosen {
@@ -267,7 +267,7 @@ fn handoffs(flags: &SimFlags) -> Vec<Configuration> {
     let loads: &[u32] = if flags.quick { &[20] } else { &reader_spin::CS_LOADS };
     let writers = or_default(&flags.threads, &[handoff::THREADS]).into_iter();
     let mut all: Vec<_> = writers.map(|n| Configuration::new(Case::Sleep, (0, n), 1.0)).collect();
-    // One thread is no mix: left out, unless the mix is what is asked for.
+    // One thread is no mix, and is left out unless the mix is named.
     let fewest = if flags.case.iter().any(|case| case == Case::Mixed.name()) { 0 } else { 2 };
     let mut threads = or_default(&flags.threads, &[handoff::MIXED_THREADS]);
     threads.retain(|&n| n >= fewest);
@@ -315,7 +315,7 @@ fn batches(machine: &Machine, flags: &SimFlags) -> Vec<Configuration> {
         or_default(&flags.overcommit, default).into_iter().map(threads).collect()
     };
     let mut all = Vec::new();
-    // The published workload is like the one; the other only if it is named.
+    // The published workload is like `chunks`; `tiny` is simulated only if it is named.
     let cases: &[Case] =
         if flags.case.is_empty() { &[Case::Chunks] } else { &[Case::Chunks, Case::Tiny] };
     for &case in cases {

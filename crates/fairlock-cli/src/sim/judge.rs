@@ -1,5 +1,5 @@
-//! How well the simulation agrees with what was published, or measured: as a whole and
-//! cell by cell. Nothing is left out: what disagrees is listed.
+//! How well the simulation agrees with what was published or measured: as a whole, and cell by
+//! cell. All cells that disagree are listed.
 
 use super::compare::{baseline_of, is_beside, is_real, is_relative, of_lock};
 use super::{order, published};
@@ -8,12 +8,12 @@ use crate::row::Row;
 use crate::stats::spearman;
 use crate::{table, units};
 
-/// A cell agrees if its relation to the baseline is within this factor of the
-/// published one; of the measured one.
+/// A cell agrees if its relation to the baseline is within this factor of the published one. For a
+/// measured one, `WITHIN_REAL` counts.
 const WITHIN: f64 = 1.5;
 const WITHIN_REAL: f64 = 2.0;
 
-/// What the rows of a workload come to.
+/// Lines that say how the rows of a workload agree.
 pub fn judgement(workload: Workload, rows: &[Row]) -> String {
     let mut out = String::new();
     if rows.iter().any(is_real) {
@@ -49,12 +49,12 @@ pub fn locks<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
     locks
 }
 
-/// How many seeds all rows have.
+/// The number of seeds that every row has.
 pub fn seeds(rows: &[Row]) -> usize {
     rows.iter().map(|row| row.by_seed.len()).min().unwrap_or(0)
 }
 
-/// Smallest and largest of what each seed comes to; one number if they are the same.
+/// The smallest and the largest of the values, one of each seed; one number if they are the same.
 pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
     let values: Vec<f64> = values.into_iter().collect();
     let (Some(min), Some(max)) =
@@ -74,18 +74,18 @@ pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// A row's rate with a seed in relation to another's.
+/// A row's rate with a seed, in relation to the other row's.
 fn relation(row: &Row, other: Option<&Row>, seed: usize) -> Option<f64> {
     Some(row.rate_of(seed)? / other?.rate_of(seed)?).filter(|ratio| ratio.is_finite())
 }
 
-/// A row's rate in relation to its baseline's: infinite if that one got nothing done, none
-/// if neither did.
+/// A row's rate in relation to its baseline's: infinite if the baseline got nothing done, none if
+/// neither did.
 fn to_base(row: &Row, base: Option<&Row>) -> Option<f64> {
     Some(row.rate()? / base?.rate()?).filter(|ratio| !ratio.is_nan())
 }
 
-/// Rank correlation with each published column over the cells, for each seed.
+/// Says the rank correlation with each published column over the cells, for each seed.
 fn correlation(rows: &[Row], out: &mut String) {
     for lock in locks(rows) {
         let by_seed = correlations(rows, lock);
@@ -105,9 +105,9 @@ fn of_published<'a>(rows: &'a [Row], lock: &str) -> impl Iterator<Item = &'a Row
     rows.iter().filter(move |r| r.lock == lock && r.comparison.published.is_some())
 }
 
-/// A lock's rank correlation with its published column, for each seed; none if it has none.
+/// A lock's rank correlation with its published column, for each seed; empty if it has no column.
 pub fn correlations(rows: &[Row], lock: &str) -> Vec<f64> {
-    // Relative figures are ranked as such.
+    // Columns of relative figures are compared with relative rates.
     let ours = |row: &Row, seed| match is_relative(row) {
         true => relation(row, baseline_of(rows, row), seed),
         false => row.rate_of(seed),
@@ -133,7 +133,7 @@ fn bound(row: &Row) -> f64 {
     if is_real(row) { WITHIN_REAL } else { WITHIN }
 }
 
-/// The share of cells whose relation to the baseline is about the published one, for
+/// The share of cells whose relation to the baseline is within bounds of the published one, for
 /// each seed.
 pub fn shares(rows: &[Row]) -> Vec<f64> {
     let cells = related(rows);
@@ -151,7 +151,7 @@ pub fn shares(rows: &[Row]) -> Vec<f64> {
     (0..seeds(rows)).map(of_seed).collect()
 }
 
-/// The same in words, and the cells that do not agree.
+/// Says that share, and lists the cells that do not agree.
 fn agreement(rows: &[Row], out: &mut String) {
     let cells = related(rows);
     let Some(first) = cells.first() else { return };
@@ -209,8 +209,8 @@ pub fn describe(row: &Row) -> String {
     words.join(", ")
 }
 
-/// `handoff`: who was starved, the fastest thread in relation to the slowest, and what
-/// fairness cost, as ranges over the seeds; and what a handoff at each release costs.
+/// `handoff`: who starved, the fastest thread in relation to the slowest, and what fairness cost,
+/// as ranges over the seeds; and what a handoff at each release costs.
 fn fairness(rows: &[Row], out: &mut String) {
     let has_run = |row: &&Row| row.case != Case::Mixed && !row.by_seed.is_empty();
     for row in rows.iter().filter(has_run) {
@@ -264,7 +264,7 @@ fn fairness(rows: &[Row], out: &mut String) {
     }
 }
 
-/// `reader-spin`: each further lock in relation to the best of the published ones.
+/// `reader-spin`: each lock that was not published in relation to the best of those that were.
 fn against_best(rows: &[Row], out: &mut String) {
     const FLOOR: f64 = 0.95;
     let is_published = |row: &Row| row.comparison.published.is_some();
@@ -328,7 +328,7 @@ fn of_the_unfair(rows: &[Row], out: &mut String) {
     }
 }
 
-/// For how much of the time the lock was free and waited for, by lock.
+/// Says for how much of the time each lock was free and waited for.
 pub fn free_while_waited(rows: &[Row], out: &mut String) {
     const LITTLE: f64 = 0.01;
     for lock in locks(rows) {
@@ -349,7 +349,7 @@ pub fn free_while_waited(rows: &[Row], out: &mut String) {
     }
 }
 
-/// `range`: on which side of the baseline each published row is, and which are further
+/// `range`: on which side of the baseline each published row is, and by rank which rows are further
 /// from it than others.
 fn signs(rows: &[Row], out: &mut String) {
     let mut machines: Vec<_> = rows.iter().map(|row| &row.machine).collect();
@@ -384,7 +384,7 @@ fn signs(rows: &[Row], out: &mut String) {
     }
 }
 
-/// A difference of so much is none.
+/// A ratio that differs from 1 by no more than this counts as 1.
 const SAME: f64 = 0.03;
 
 fn side_of(ratio: f64) -> &'static str {
@@ -397,8 +397,8 @@ fn side_of(ratio: f64) -> &'static str {
     }
 }
 
-/// `range`: the range lock in relation to the plain lock, and disjoint ranges in
-/// relation to one thread.
+/// `range`: the range lock in relation to the plain lock, and disjoint ranges in relation to one
+/// thread.
 fn scaling(rows: &[Row], out: &mut String) {
     for row in rows {
         if row.case == Case::Array && row.lock.starts_with("fairlock:range") {

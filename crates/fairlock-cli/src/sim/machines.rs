@@ -6,7 +6,7 @@ use crate::error::{Error, unknown};
 use crate::layout;
 use crate::output::{Page, print};
 
-/// Lists them.
+/// Lists the machines.
 pub fn list() -> Result<(), Error> {
     let about = |name: &'static str| {
         let machine = Machine::builtin(name).map_err(|error| Error::failed(error.to_string()))?;
@@ -20,12 +20,12 @@ pub fn list() -> Result<(), Error> {
     ))
 }
 
-/// Prints the file of one.
+/// Prints the file of the machine `name`.
 pub fn show(name: &str) -> Result<(), Error> {
     print(Machine::builtin_file(known(name)?).unwrap_or_default().as_bytes())
 }
 
-/// The name of a machine that is built in; an error that helps if there is none.
+/// The name of a machine that is built in; if there is none of this name, an error that helps.
 pub fn known(name: &str) -> Result<&'static str, Error> {
     let names: Vec<&'static str> = Machine::builtin_names().collect();
     names.iter().find(|&&known| known == name).copied().ok_or_else(|| {

@@ -3,16 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use serde::Deserialize;
+
 use super::Whole;
 use super::document::Document;
 use crate::error::Error;
 use crate::json::{SCHEMA, Target};
+use crate::results::Machine;
 use crate::row::Row;
 use crate::written::Written;
 
 /// Joins the parts, prints what the whole would have printed, and writes it.
 pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> {
     let target = json.map(|file| Target::new("--json", file)).transpose()?;
+    let read = || files.iter().map(PathBuf::as_path);
+    target.iter().try_for_each(|target| target.check_spares(read()))?;
     let parts: Vec<Document> = files.iter().map(|file| load(file)).collect::<Result<_, _>>()?;
     let (first, name) = (&parts[0], files[0].display());
     for (part, file) in parts.iter().zip(files).skip(1) {
@@ -46,7 +51,7 @@ pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> 
     }
     let command = first.command.clone();
     let mut rows: Vec<Row> = parts.into_iter().flat_map(|part| part.rows).collect();
-    // Within a cell they are in order.
+    // Sorting keeps the order of rows within a cell.
     rows.sort_by_key(|row| row.cell);
     let whole = Whole { command, cells: origin.len(), shard: None };
     super::finish(rows, whole, false, Target::page_beside(&[&target]), target)
@@ -54,9 +59,14 @@ pub fn merge(files: &[PathBuf], json: Option<&Path>) -> Result<ExitCode, Error> 
 
 fn load(file: &Path) -> Result<Document, Error> {
     const BY: &str = "`fairlock sim … --json FILE`";
-    let part: Document = Written::read(file, BY)?.document(SCHEMA)?;
-    if part.machine.simulated {
-        return Ok(part);
+    /// What any result has.
+    #[derive(Deserialize)]
+    struct Origin {
+        machine: Machine,
+    }
+    let written = Written::read(file, BY)?;
+    if written.document::<Origin>(SCHEMA)?.machine.simulated {
+        return written.document(SCHEMA);
     }
     Err(Error::usage(format!("{} was measured: give a file of {BY}", file.display())))
 }

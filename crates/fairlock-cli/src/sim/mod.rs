@@ -1,6 +1,6 @@
-//! `fairlock sim`: the published runs on the machines they were published for,
-//! simulated, beside the published figures. `fairlock merge` joins parts of that,
-//! `fairlock machines` shows the machines.
+//! `fairlock sim`: the published runs, simulated on the machines they were published for, beside
+//! the published figures. `fairlock merge` joins parts of such results, and `fairlock machines`
+//! shows the machines.
 
 mod compare;
 mod document;
@@ -44,31 +44,31 @@ pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
     let plan = plan::plan(workloads, flags, real.as_ref())?;
     let target = flags.json.as_deref().map(|file| Target::new("--json", file)).transpose()?;
     let trace = flags.trace.as_deref().map(|file| timeline(file, &plan)).transpose()?;
-    if [target.as_ref(), trace.as_ref().map(|(_, target)| target)]
-        .iter()
-        .all(|target| target.is_some_and(Target::is_stdout))
-    {
-        return Err(Error::usage("--json and --trace cannot both go to stdout"));
-    }
+    let (recorder, trace) = trace.unzip();
+    Target::check_apart([&target, &trace])?;
+    // A workload or a machine may be a file's name.
+    let named = workloads.iter().chain(&flags.machine).map(Path::new);
+    let read = || named.clone().chain(flags.real.as_deref());
+    [&target, &trace].into_iter().flatten().try_for_each(|target| target.check_spares(read()))?;
     let count = plan.cells.len();
     let in_shard = |number: usize| flags.shard.is_none_or(|shard| shard.has(number));
     let cells = plan.cells.into_iter().enumerate().filter(|&(number, _)| in_shard(number));
-    let outcome =
-        pool::run(cells.collect(), &plan.seeds, trace.as_ref().map(|(recorder, _)| recorder))?;
-    let (recorder, trace) = trace.unzip();
-    if let (Some(recorder), Some(trace)) = (recorder, &trace) {
-        trace.write(&recorder.finish())?;
-    }
+    let outcome = pool::run(cells.collect(), &plan.seeds, recorder.as_ref())?;
+    let traced = match (recorder, &trace) {
+        (Some(recorder), Some(trace)) => trace.write(&recorder.finish()),
+        _ => Ok(()),
+    };
 
     let mut rows: Vec<Row> =
         outcome.measured.iter().flat_map(|(number, measured)| rows_of(*number, measured)).collect();
     compare::attach(&mut rows, real.as_ref());
     let page = Target::page_beside(&[&target, &trace]);
     let whole = Whole { command: document::command(), cells: count, shard: flags.shard };
-    finish(rows, whole, outcome.interrupted, page, target)
+    let code = finish(rows, whole, outcome.interrupted, page, target);
+    traced.and(code)
 }
 
-/// Where a timeline is recorded, and where it goes.
+/// The recorder of a timeline, and the file that the timeline goes to.
 fn timeline(file: &Path, plan: &Plan) -> Result<(Recorder, Target), Error> {
     let simulations = plan.cells.len() * plan.seeds.len();
     if simulations != 1 {
@@ -80,7 +80,7 @@ fn timeline(file: &Path, plan: &Plan) -> Result<(Recorder, Target), Error> {
     Ok((Recorder::default(), Target::new("--trace", file)?))
 }
 
-/// Of what rows are all, or a part.
+/// The grid that rows are of, or the part of it.
 struct Whole {
     command: String,
     cells: usize,
@@ -98,9 +98,9 @@ fn finish(
     let Whole { command, cells, shard } = whole;
     relate(&mut rows);
     compare::relate(&mut rows);
-    page.show(&table::tables(&rows, page.width()))?;
+    let shown = page.show(&table::tables(&rows, page.width()));
     let failed = rows.iter().any(|row| row.error.is_some());
-    if let Some(target) = target {
+    let kept = target.map_or(Ok(()), |target| {
         target.write(&Document {
             schema: SCHEMA.to_owned(),
             version: VERSION.to_owned(),
@@ -109,8 +109,10 @@ fn finish(
             interrupted,
             grid: Part { cells, shard },
             rows,
-        })?;
-    }
+        })
+    });
+    // What cannot be shown is kept all the same, and the other way round.
+    shown.and(kept)?;
     Ok(if interrupted {
         complain("interrupted; what was finished is shown");
         ExitCode::from(INTERRUPTED)
@@ -122,7 +124,7 @@ fn finish(
     })
 }
 
-/// The rows of a cell, with what each seed came to.
+/// The rows of a cell, with the figures of each seed.
 fn rows_of(number: usize, measured: &Measured) -> Vec<Row> {
     let rows = rows_with_runs(measured).into_iter();
     rows.map(|(row, by_seed)| Row { cell: Some(number), by_seed, ..row }).collect()

@@ -1,11 +1,11 @@
-//! Whether locks come in the order in which they were published, or measured.
+//! Whether locks come in the order in which they were published or measured.
 
 use super::compare::{is_beside, is_real};
 use super::judge::{describe, related, seeds, two_digits};
 use crate::row::Row;
 use crate::stats::spearman;
 
-/// The rows by configuration.
+/// The rows, those of each configuration together.
 fn configurations<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
     let mut all: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
@@ -24,8 +24,8 @@ fn order<'a>(rows: &[&'a Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<&'a st
     rows.iter().map(|row| row.lock.as_str()).collect()
 }
 
-/// `batch`: whether the locks of each configuration come in the published order, beside
-/// the one that they are related to.
+/// `batch`: says whether the locks of each configuration, other than the baseline, come in the
+/// published order.
 pub fn of_columns(rows: &[Row], out: &mut String) {
     let columns = related(rows).into_iter().filter(|row| !is_real(row));
     for beside in configurations(columns).into_iter().filter(|beside| beside.len() > 1) {
@@ -47,7 +47,7 @@ pub fn of_columns(rows: &[Row], out: &mut String) {
     }
 }
 
-/// Whether the locks of each configuration come in the measured order.
+/// Says whether the locks of each configuration come in the measured order.
 pub fn of_locks(rows: &[Row], out: &mut String) {
     let measured = rows.iter().filter(|row| is_real(row));
     for beside in configurations(measured).into_iter().filter(|beside| beside.len() > 1) {
@@ -73,7 +73,7 @@ pub fn of_locks(rows: &[Row], out: &mut String) {
     }
 }
 
-/// Whether a lock was measured to be faster than another one, each time.
+/// Whether each measurement of a lock was faster than all of another's.
 fn is_faster(row: &Row, other: &Row) -> bool {
     let (low, high) = (row.comparison.measured_min, other.comparison.measured_max);
     low.zip(high).is_some_and(|(low, high)| low > high)

@@ -20,7 +20,7 @@ use crate::locks::custom;
 use crate::plan::{check_program, check_scenario, once, parse_cases};
 use crate::workload::scenario::file;
 
-/// More threads than the simulated machine takes.
+/// The most threads that a simulated machine takes.
 const MOST_THREADS: usize = 4_000;
 
 /// How long a simulation may be.
@@ -32,18 +32,18 @@ pub struct Plan {
     pub seeds: Vec<u64>,
 }
 
-/// A cell and the machine it is simulated on.
+/// A cell, and the machine that it is simulated on.
 #[derive(Clone)]
 pub struct SimCell {
     pub cell: Cell,
     pub machine: Arc<Machine>,
     /// Nanoseconds between two operations of a thread, beyond those of the workload.
     pub gap_ns: u64,
-    /// As long as threads go on, and then halt, by turns; zero: they go on.
+    /// How long threads go on, and then halt, by turns; zero if they do not halt.
     pub halt_ns: u64,
 }
 
-/// The plan for these workloads; for the cells of a real run, if there is one.
+/// The plan for these workloads, or, if there is a real run, for its cells of them.
 pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> Result<Plan, Error> {
     let (scenario, workloads) = file::among(workloads)?;
     let mut grids = match scenario {
@@ -123,7 +123,7 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     Ok(Plan { cells, seeds })
 }
 
-/// The machine, with what the command line says that its host takes.
+/// The machine, with a host that takes from its CPUs what the command line says.
 fn on_its_host(machine: Machine, flags: &SimFlags) -> Result<Machine, Error> {
     const SLICE_NS: f64 = 5e6;
     let Some(percent) = flags.stolen else { return Ok(machine) };
@@ -139,7 +139,7 @@ fn on_its_host(machine: Machine, flags: &SimFlags) -> Result<Machine, Error> {
     Machine::new(machine.name(), description).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// What the threads of a workload run beside.
+/// What runs beside the threads of a workload.
 fn disturbance(machine: &Machine, flags: &SimFlags) -> Disturbance {
     let stolen = machine.description().stolen.as_ref().filter(|stolen| stolen.share > 0.0);
     Disturbance {
@@ -148,7 +148,8 @@ fn disturbance(machine: &Machine, flags: &SimFlags) -> Disturbance {
     }
 }
 
-/// The machine, and what else to simulate in its place, with the gap between operations.
+/// The machine, and its variants if unknowns are to be simulated, each with a gap between
+/// operations.
 fn variants(machine: Machine, flags: &SimFlags) -> Result<Vec<(Machine, u64)>, Error> {
     let varied = if flags.unknowns { unknowns::ALL.as_slice() } else { &[] };
     let varied = varied.iter().map(|unknown| {
@@ -193,7 +194,7 @@ fn cell(
     SimCell { cell, machine: Arc::clone(machine), gap_ns: 0, halt_ns: configuration.halt_ns }
 }
 
-/// The locks that were asked for, as far as they can do this; or the grid's.
+/// The locks that were asked for, or else the grid's, as far as they can do this workload.
 fn locks_of(
     grid: &Grid,
     configuration: &Configuration,
@@ -208,7 +209,7 @@ fn locks_of(
     Ok(once(&found.iter().filter(|lock| lock.is(kind)).map(|lock| lock.name).collect::<Vec<_>>()))
 }
 
-/// A lock that was named must have something to do.
+/// Fails if a lock that was named has no cell.
 fn check_all_are_used(cells: &[SimCell], flags: &SimFlags) -> Result<(), Error> {
     for name in &flags.locks {
         let lock = locks::find(name.trim())?;
@@ -222,7 +223,7 @@ fn check_all_are_used(cells: &[SimCell], flags: &SimFlags) -> Result<(), Error> 
     Ok(())
 }
 
-/// Threads and busy loops together are no more than the simulated machine takes.
+/// Fails if threads and busy loops together are more than the simulated machine takes.
 fn check_all_fit(cells: &[SimCell]) -> Result<(), Error> {
     for SimCell { cell, machine, .. } in cells {
         let loops = cell.disturbance.loops(machine.cpus() * machine.guests());
@@ -238,14 +239,14 @@ fn check_all_fit(cells: &[SimCell]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A machine that is built in, or that of a file.
+/// A machine that is built in, or one from a file.
 fn find_machine(name: &str) -> Result<Machine, Error> {
     let is_file = name.ends_with(".toml") || name.contains(std::path::is_separator);
     if is_file { Machine::load(name) } else { Machine::builtin(machines::known(name)?) }
         .map_err(|error| Error::usage(error.to_string()))
 }
 
-/// The names of workloads, and of all of them.
+/// The names of all workloads that can be simulated, and `all`.
 pub fn workloads() -> Vec<&'static str> {
     once(&grid::ALL.iter().map(|grid| grid.workload.name()).chain(["all"]).collect::<Vec<_>>())
 }

@@ -11,16 +11,16 @@ use crate::cell::{Cell, CellReport};
 use crate::error::Error;
 use crate::runner::{Measured, pool, progress};
 
-/// What came of it.
+/// The cells that were simulated.
 pub struct Outcome {
     /// The cells that were simulated with every seed, in their order, by number.
     pub measured: Vec<(usize, Measured)>,
-    /// Ctrl-C: not everything was simulated.
+    /// Whether Ctrl-C ended it before all was simulated.
     pub interrupted: bool,
 }
 
 /// Simulates `cells`, watched by the recorder if there is one. Ctrl-C ends it early: what was
-/// finished is returned.
+/// finished by then is returned.
 pub fn run(
     cells: Vec<(usize, SimCell)>,
     seeds: &[u64],

@@ -1,10 +1,10 @@
-//! The published figures, and rows beside them.
+//! The published figures, and which row each of them belongs to.
 
 use super::{grid, unknowns};
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 
-/// A published table: comments, a line of names, lines of values.
+/// A published table: lines of comments, a line of names, and lines of values.
 struct Csv(&'static str);
 
 const HANDOFF: Csv = Csv(include_str!("../../data/reference/handoff.csv"));
@@ -31,8 +31,9 @@ impl Csv {
     }
 }
 
-/// The published column that a lock stands for. The locks of `batch` were those of a kernel
-/// that knows it is a guest: their waiters halt after a while, so those here park.
+/// The published column that a lock stands for. The published locks of `batch` were those of a
+/// kernel that knows it is a guest. Their waiters halt after a while, so the locks that stand for
+/// them park.
 pub fn column(workload: Workload, lock: &str) -> Option<&'static str> {
     Some(match (workload, lock) {
         (Workload::Handoff, "fairlock:unfair") => "no_handoff",
@@ -57,26 +58,26 @@ pub fn column(workload: Workload, lock: &str) -> Option<&'static str> {
 /// The threads of the published `handoff`.
 const HANDOFF_THREADS: usize = 60;
 
-/// How many times fewer operations a writer had with a handoff at each release than with
-/// one after 4 ms: 34,956 and 1,263 on average, 40 readers and 40 writers, as published
-/// with the series as it was merged.
+/// How many times fewer operations a writer had with a handoff at each release than with one after
+/// 4 ms: 34,956 and 1,263 on average. That is with 40 readers and 40 writers, as published with the
+/// series that was merged.
 const IMMEDIATE_FEWER: f64 = 34_956.0 / 1_263.0;
 const IMMEDIATE_THREADS: usize = 80;
 
-/// The same, for a row of that configuration.
+/// [`IMMEDIATE_FEWER`], if the row is of that configuration.
 pub fn immediate_fewer(row: &Row) -> Option<f64> {
     machine(row).filter(|_| row.threads == IMMEDIATE_THREADS).map(|_| IMMEDIATE_FEWER)
 }
 
-/// The machine of a row, if its workload was published for that.
+/// The machine of a row, if its workload was published for that machine.
 fn machine(row: &Row) -> Option<&str> {
     let machine = unknowns::assumed(row.machine.as_deref()?);
     let mut grids = grid::ALL.iter().filter(|grid| grid.workload == row.workload);
     grids.any(|grid| grid.machine == machine).then_some(machine)
 }
 
-/// The published figure of a row, if its machine and configuration were: operations or
-/// megabytes per second; of `handoff` and `batch`, in relation to the baseline.
+/// The published figure of a row, if its machine and configuration were published: operations or
+/// megabytes per second, or, of `handoff` and `batch`, a ratio to the baseline.
 pub fn figure(row: &Row) -> Option<f64> {
     let column = column(row.workload, &row.lock)?;
     let machine = machine(row)?;

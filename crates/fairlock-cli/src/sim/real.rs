@@ -1,5 +1,6 @@
 //! A real run to compare with: a file of `fairlock bench … --json`.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use super::locks;
 use crate::cell::{Case, Workload};
 use crate::error::Error;
 use crate::json::SCHEMA;
-use crate::row::Row;
+use crate::row::{Index, Row};
 use crate::workload::program;
 use crate::written::Written;
 
@@ -18,7 +19,7 @@ pub struct RealRun {
     rows: Vec<Row>,
 }
 
-/// What is used of the document.
+/// The part of the document that is used.
 #[derive(Deserialize)]
 struct Document {
     rows: Vec<Row>,
@@ -38,7 +39,7 @@ impl RealRun {
         Ok(Self { rows: document.rows })
     }
 
-    /// What is simulated must run beside as much as what it is compared with.
+    /// Fails if the simulation would run beside fewer or more busy loops than the real run did.
     pub fn check_background(&self, loops: usize) -> Result<(), Error> {
         let measured = |row: &Row| row.disturbance.background.unwrap_or(0);
         match self.rows.iter().map(measured).find(|&measured| measured != loops) {
@@ -49,7 +50,7 @@ impl RealRun {
         }
     }
 
-    /// What of it can be simulated, of one workload: configurations, each with a lock.
+    /// The cells of a workload that can be simulated: configurations, each with a lock.
     pub fn cells(&self, workload: Workload) -> Vec<(Configuration, &str)> {
         let is_simulated = |row: &&Row| {
             row.workload == workload
@@ -57,14 +58,12 @@ impl RealRun {
                 && workload != Workload::Idle
                 && locks::find(&row.lock).is_ok_and(|lock| lock.name == row.lock)
         };
-        let mut seen = Vec::new();
+        let mut seen = HashSet::new();
         let mut cells = Vec::new();
         for row in self.rows.iter().filter(is_simulated) {
-            let key = (row.case, &row.lock, row.threads, row.cs_load, row.range);
-            if seen.contains(&key) {
+            if !seen.insert((row.case, &row.lock, row.threads, row.cs_load, row.range)) {
                 continue;
             }
-            seen.push(key);
             let n = row.threads;
             let sides = match row.case {
                 Case::Mixed | Case::FullMixed => (n / 2, n - n / 2),
@@ -92,10 +91,8 @@ impl RealRun {
         cells
     }
 
-    /// The real row that a simulated one stands for.
-    pub fn row(&self, simulated: &Row) -> Option<&Row> {
-        self.rows.iter().find(|row| {
-            row.lock == simulated.lock && row.configuration() == simulated.configuration()
-        })
+    /// The real rows by configuration, to find the one for a simulated row.
+    pub fn index(&self) -> Index<'_> {
+        Index::of(&self.rows)
     }
 }

@@ -13,7 +13,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether the cell of this number is in it.
+    /// Whether the cell with this number is in the part.
     pub fn has(self, cell: usize) -> bool {
         cell % self.of == self.part - 1
     }

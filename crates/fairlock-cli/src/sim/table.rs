@@ -9,7 +9,7 @@ use crate::row::Row;
 use crate::table::{or_dash, program, scenario};
 use crate::units::{count, digits, kops, percent, time};
 
-/// The tables of all workloads in `rows`, so wide at most, each with its judgement.
+/// The tables of all workloads in `rows`, at most `width` wide, each with its judgement.
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     let mut out = String::new();
     for workload in Workload::ALL {
@@ -46,8 +46,8 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     out
 }
 
-/// Both sides together: a line a configuration, with the locks beside each other; or, if that
-/// is too wide, one a row.
+/// The table of rows that have both sides together: a line for each configuration, with the locks
+/// beside each other, or, if that is too wide, a line for each row.
 fn both_sides(title: &str, rows: &[Row], width: Option<usize>) -> String {
     let rows: Vec<Row> = rows.iter().filter(|row| row.side == Side::All).cloned().collect();
     let columns = columns(&rows);
@@ -62,14 +62,14 @@ fn both_sides(title: &str, rows: &[Row], width: Option<usize>) -> String {
     }
 }
 
-/// One line a row.
+/// The table with a line for each row.
 fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
     let (whose, made) =
         if rows.iter().any(is_real) { ("real", "measured") } else { ("publ.", "published") };
     let is_beside_others = rows.iter().any(|row| row.comparison.published.is_some());
     // Only figures of the same unit are put beside each other.
     let has_unit = is_beside_others && !rows.iter().all(is_relative);
-    // Where a section takes milliseconds, thousands a second are too coarse.
+    // Where a section takes milliseconds, thousands of operations a second are too coarse.
     let is_slow = rows.iter().all(|row| row.workload == Workload::Range);
     let (unit, per_s): (&str, fn(f64) -> String) =
         if is_slow { ("op/s", digits) } else { ("kop/s", kops) };
@@ -117,7 +117,8 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
             or_dash(row.rate(), show),
             or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| match f.mb_per_s {
                 Some(mb) => {
-                    // Both are rates of the same blocks.
+                    // Both are rates of the same blocks, so one factor turns operations into
+                    // megabytes.
                     let in_mb = |ops: f64| digits(ops * mb / f.ops_per_s.unwrap_or(ops).max(1.0));
                     format!("{}-{}", in_mb(min), in_mb(max))
                 }
@@ -135,7 +136,7 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
             or_dash(f.free_while_waited, percent),
         ]);
     }
-    // What is the same everywhere, or nowhere, says nothing in a column.
+    // A column that is the same in all rows, or empty, says nothing.
     if !rows.iter().all(|row| row.workload == Workload::Range) {
         table.leave_out("machine");
     }
@@ -171,7 +172,7 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
     table.titled(title, &note, width)
 }
 
-/// One line a configuration, with the locks beside each other.
+/// The table with a line for each configuration, and the locks beside each other.
 fn columns(rows: &[Row]) -> Table {
     let locks = locks(rows);
     let column = |lock: &str| {

@@ -1,5 +1,5 @@
-//! What no source says of a machine and its run, and how far the judgement hangs on it:
-//! each lower and higher than assumed, one at a time.
+//! What no source says of a machine and its run, and how far the judgement depends on it: each
+//! unknown is set lower and higher than assumed, one at a time.
 
 use fairlock_sim::machine::Description;
 use fairlock_sim::{Machine, MachineError};
@@ -7,7 +7,7 @@ use fairlock_sim::{Machine, MachineError};
 use super::judge::{correlations, locks, percent, range, seeds, shares, two_digits};
 use crate::row::Row;
 
-/// One unknown, set to something else.
+/// One unknown, set to another value than assumed.
 #[derive(Clone, Copy)]
 pub struct Unknown {
     label: &'static str,
@@ -16,7 +16,7 @@ pub struct Unknown {
     pub gap_ns: u64,
 }
 
-/// Between a machine's name and what is changed of it.
+/// What stands between a machine's name and the unknown that is set.
 const WITH: &str = " with ";
 
 pub const ALL: [Unknown; 6] = [
@@ -42,7 +42,7 @@ impl Unknown {
     }
 }
 
-/// The machine as it is assumed to be, whatever is set.
+/// The machine's name, without the unknown that is set.
 pub fn assumed(machine: &str) -> &str {
     machine.split(WITH).next().unwrap_or(machine)
 }
@@ -52,7 +52,7 @@ pub fn is_varied(row: &Row) -> bool {
     row.machine.as_deref().is_some_and(|machine| machine.contains(WITH))
 }
 
-/// Agreement with the published figures for each unknown, and over all of them.
+/// Lines that say how rows agree with the published figures for each unknown, and over all.
 pub fn summary(rows: &[Row]) -> String {
     let mut machines: Vec<&str> = rows.iter().filter_map(|row| row.machine.as_deref()).collect();
     machines.dedup();

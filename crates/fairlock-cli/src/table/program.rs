@@ -7,7 +7,7 @@ use super::{or_dash, ratio, spread};
 use crate::cell::{Case, Form, Holder, Side, Workload};
 use crate::layout::NOTHING;
 use crate::locks::is_peer;
-use crate::row::Row;
+use crate::row::{Index, Row};
 use crate::units::{count, kops, percent, time};
 
 const FORM: Shown = shared("form", |row| or_dash(row.range.form, |form| form.name().to_owned()));
@@ -15,7 +15,7 @@ const INSIDE: Shown =
     shared("inside", |row| or_dash(row.range.section_ns, |ns| time(u64::from(ns))));
 const FREE: Shown = figure("free", |row| or_dash(row.figures.free_while_waited, percent));
 
-/// `think` and `spread`: what a cell is, beside its machine and form,
+/// `think` and `spread`: the columns that say what a cell is, beside its machine and form.
 const DRAWN: [Shown; 5] = [
     INSIDE,
     shared("outside", |row| or_dash(row.range.outside, |x| format!("{x}x"))),
@@ -23,7 +23,7 @@ const DRAWN: [Shown; 5] = [
     shared("reads", |row| or_dash(row.range.reads_percent, |percent| format!("{percent} %"))),
     shared("threads", |row| row.threads.to_string()),
 ];
-/// and what it came to.
+/// `think` and `spread`: the columns of figures.
 const SPEED_AND_WAITS: [Shown; 11] = [
     figure("kop/s", |row| or_dash(row.figures.ops_per_s, kops)),
     minor("min-max", spread),
@@ -45,14 +45,14 @@ const TO_BASE: &str = "x base: speed in relation to fairlock:unfair; mutexes to 
      ref:queue_unfair_park, ranges to\nfairlock:default around all of them; free: the share of time \
      in which the lock was free and waited for";
 
-/// `idle`: what a cell is,
+/// `idle`: the columns that say what a cell is.
 const IDLE: [Shown; 4] = [
     INSIDE,
     shared("in it", |row| if row.case == Case::Sleep { "asleep" } else { "busy" }.to_owned()),
     shared("then", |row| or_dash(row.range.holder, |holder| holder.name().to_owned())),
     shared("waits to", |row| row.side.name().to_owned()),
 ];
-/// and what it came to.
+/// `idle`: the columns of figures.
 const WAITED: [Shown; 9] = [
     minor("waits", |row| or_dash(row.figures.min_ops, count)),
     figure("free p50", |row| or_dash(row.figures.free_p50_ns, time)),
@@ -72,7 +72,7 @@ fn times(ratio: Option<f64>) -> String {
     or_dash(ratio, |ratio| format!("{ratio:.2}"))
 }
 
-/// The table of a workload that was run on this machine, and how we did.
+/// The table of a workload that was run on this machine, and below it how our locks did.
 pub fn measured(workload: Workload, rows: &[&Row], width: Option<usize>) -> String {
     let rows = whole(rows);
     let mut out = shown(workload, &rows, TO_PEERS, width);
@@ -106,7 +106,7 @@ fn shown(workload: Workload, rows: &[&Row], relations: &str, width: Option<usize
     table(&all, rows).titled(title, note, width)
 }
 
-/// The rows that stand for a whole cell: both sides, or the only one.
+/// The rows that stand for a whole cell: both sides of a mix, or the only side.
 fn whole<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
     let is_whole = |row: &&Row| match row.range.reads_percent {
         Some(1..=99) => row.side == Side::All,
@@ -121,13 +121,15 @@ fn ours(rows: &[&Row]) -> BTreeSet<(Option<Form>, String)> {
     ours.map(|row| (row.range.form, row.lock.clone())).collect()
 }
 
-/// What counts as keeping up with the fastest peer that starves nobody,
+/// A lock with at least this share of the speed of the fastest peer that starves nobody keeps up
+/// with it.
 const KEEPS_UP: f64 = 0.95;
-/// and what does not, however short the waits are.
+/// A lock with less than this share falls behind, however short its waits are.
 const FALLS_BEHIND: f64 = 0.8;
 
-/// How each of our locks did over all cells; empty without peers.
+/// How each of our locks did over all cells; empty if there are no peers.
 fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
+    let index = Index::of(rows.iter().copied());
     let mut out = String::new();
     for (form, lock) in ours(rows) {
         let of_lock = rows.iter().filter(|row| row.range.form == form && row.lock == lock);
@@ -145,7 +147,7 @@ fn keeping_up(workload: Workload, rows: &[&Row]) -> String {
             form.map_or(NOTHING, Form::name),
             fast.len(),
             judged.len(),
-            slow.iter().filter(|(_, row)| is_on_the_front(rows, row)).count(),
+            slow.iter().filter(|(_, row)| is_on_the_front(&index, row)).count(),
             slow.iter().filter(|(ratio, _)| *ratio < FALLS_BEHIND).count(),
             details(worst),
         ));
@@ -160,7 +162,7 @@ pub fn describe(row: &Row) -> String {
     lead.chain([details(row)]).collect::<Vec<_>>().join(", ")
 }
 
-/// The same without its machine and form.
+/// A cell in words, without its machine and form.
 fn details(row: &Row) -> String {
     let columns: &[Shown] = if row.workload == Workload::Idle { &IDLE } else { &DRAWN };
     let shown = columns.iter().map(|shown| (shown.head, (shown.cell)(row)));
@@ -168,21 +170,20 @@ fn details(row: &Row) -> String {
     words.map(|(head, value)| format!("{head} {value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether no peer is faster and has waits as short.
-fn is_on_the_front(rows: &[&Row], row: &Row) -> bool {
-    !rows.iter().any(|peer| {
+/// Whether no peer is at once faster and has waits as short.
+fn is_on_the_front(index: &Index<'_>, row: &Row) -> bool {
+    !index.rows(&row.configuration()).iter().any(|peer| {
         is_peer(&peer.lock)
-            && peer.configuration() == row.configuration()
             && peer.figures.ops_per_s > row.figures.ops_per_s
             && peer.figures.wait_p999_ns <= row.figures.wait_p999_ns
     })
 }
 
-/// A free lock is waited for no longer than this, in relation to the best peer: the median,
-/// and of a hundred waits the longest.
+/// How much longer than for the best peer a free lock may be waited for and still be taken soon: in
+/// the median, and at the 99th percentile.
 const SOON: (f64, f64) = (1.2, 1.5);
 
-/// How each of our locks did in `idle`, where the holder goes away; empty without peers.
+/// How each of our locks did in `idle`, where the holder goes away; empty if there are no peers.
 fn waiting(rows: &[&Row]) -> String {
     let mut out = String::new();
     for (form, lock) in ours(rows) {

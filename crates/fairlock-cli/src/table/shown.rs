@@ -1,4 +1,4 @@
-//! Tables whose columns are listed: what each shows of a row.
+//! Tables made from lists of columns: each column says what it shows of a row.
 
 use super::{marked, or_dash};
 use crate::layout::{Column, NOTHING, Table};
@@ -12,17 +12,17 @@ pub struct Shown {
     pub cell: fn(&Row) -> String,
 }
 
-/// What was run, to be said once for all rows where it is the same;
+/// A column that says what was run, which can be said once for all rows where it is the same.
 pub const fn shared(head: &'static str, cell: fn(&Row) -> String) -> Shown {
     Shown { head, column: |head| Column::figure(head).shared(), cell }
 }
 
-/// what came of it;
+/// A column of figures.
 pub const fn figure(head: &'static str, cell: fn(&Row) -> String) -> Shown {
     Shown { head, column: |head| Column::figure(head), cell }
 }
 
-/// and what may be left out, the first before the second.
+/// A column of figures that may be left out where there is no room, before those of [`less`].
 pub const fn minor(head: &'static str, cell: fn(&Row) -> String) -> Shown {
     Shown { head, column: |head| Column::figure(head).rank(1), cell }
 }
@@ -34,7 +34,7 @@ pub const fn less(head: &'static str, cell: fn(&Row) -> String) -> Shown {
 pub const MACHINE: Shown = shared("machine", |row| or_dash(row.machine.clone(), |name| name));
 pub const LOCK: Shown = Shown { head: "lock", column: |_| Column::lock(), cell: marked };
 
-/// The table of these rows. A column that no row has anything in says nothing, and is left out.
+/// The table of these rows. A column that is empty in all rows is left out.
 pub fn table(columns: &[Shown], rows: &[&Row]) -> Table {
     let is_used = |shown: &&Shown| rows.iter().any(|row| (shown.cell)(row) != NOTHING);
     let columns: Vec<&Shown> = columns.iter().filter(is_used).collect();

@@ -1,15 +1,17 @@
-//! What a workload with many configurations is set up with.
+//! The setup of a workload with many configurations.
 
 use serde::{Deserialize, Serialize};
 
 use super::Form;
 
-/// What makes one cell of a workload another than the next; also the keys of its
-/// rows. What does not apply is left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+/// What makes one cell of a workload differ from the next; also the keys of its rows. What does not
+/// apply is left out.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(default)]
 pub struct Setup {
-    /// As what the lock is used, where it could be several.
+    /// The form in which the lock is used, where it could be several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<Form>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,19 +22,19 @@ pub struct Setup {
     /// Length of the section in nanoseconds,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section_ns: Option<u32>,
-    /// and of a reader's, if that is another.
+    /// and of a reader's, if that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_ns: Option<u32>,
     /// Ranges held meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<usize>,
-    /// Work outside, in relation to that inside.
+    /// Work outside the lock, relative to that inside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<u32>,
-    /// Locks, or positions, of which each operation is on one.
+    /// How many locks, or positions, there are: each operation is on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub among: Option<usize>,
-    /// Of the groups of a scenario.
+    /// Which of a scenario's groups it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_number: Option<u16>,
     /// What a holder does after its section.

@@ -1,4 +1,4 @@
-//! `run --compare`: the program as it is and with our locks, by turns, and what changed.
+//! `run --compare`: runs the program as it is and with our locks, by turns, and says what changed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,22 +16,23 @@ use crate::stats::median;
 use crate::units::{count, digits, time};
 use crate::workload::random::Random;
 
-/// So many locks are shown.
+/// How many locks are shown.
 const LOCKS: usize = 20;
-/// What is said to have changed has not in one of so many comparisons.
+/// The probability that a change is said although there is none.
 const ERROR: f64 = 0.05;
 
 const NOTE: &str = "lost: all waits of a run together; medians of the runs, longest: of any; as it is: glibc's \
      locks, watched";
 
-/// The runs of one way.
+/// The runs with the program's own locks, or with ours.
 #[derive(Default)]
 struct Way {
     secs: Vec<f64>,
     locks: Vec<BTreeMap<String, Waited>>,
 }
 
-/// Runs what `command` makes for a folder, observed only or not.
+/// Runs the program each way, as often as the flags say. The command for a folder comes from
+/// `command`, which is told whether locks are only observed.
 pub fn run(
     flags: &RunFlags,
     program: &Path,
@@ -39,7 +40,7 @@ pub fn run(
 ) -> Result<ExitCode, Error> {
     let mut ways = [Way::default(), Way::default()];
     for run in 0..flags.runs {
-        // Whichever is second finds the machine warmer: by turns.
+        // Which way comes first alternates: the second run finds the machine warmer.
         for turn in 0..2 {
             let ours = (run + turn) % 2 == 1;
             let folder = folder()?;
@@ -67,7 +68,7 @@ fn text(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
     format!("\n{}{}", table(theirs, ours, width), duration(theirs, ours),)
 }
 
-/// How long the program took, both ways.
+/// A line that says how long the program took, both ways.
 fn duration(theirs: &Way, ours: &Way) -> String {
     let of = |way: &Way| {
         let bound =
@@ -101,7 +102,7 @@ fn seconds(secs: f64) -> String {
     time((secs * 1e9) as u64)
 }
 
-/// The locks at which most time was lost, either way.
+/// The table of the locks at which most time was lost, in either way.
 fn table(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
     let mut lost = BTreeMap::<&str, u64>::new();
     for (name, waited) in theirs.locks.iter().chain(&ours.locks).flatten() {

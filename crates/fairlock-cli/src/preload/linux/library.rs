@@ -1,11 +1,16 @@
 //! Where `libfairlock_preload.so` is.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
 const NAME: &str = "libfairlock_preload.so";
-/// From the folder of this program: built with it, built for its tests, installed.
+/// What a library begins with.
+const ELF: [u8; 4] = *b"\x7fELF";
+/// The folders to look in, from that of this program: where the library is built with it, built for
+/// its tests, or installed.
 const PLACES: [&str; 4] = [".", "deps", "../lib", "../lib/fairlock"];
 
 /// The library that was asked for, or the one that belongs to this program.
@@ -14,7 +19,7 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf, Error> {
         Some(asked) => asked.to_owned(),
         None => beside_this_program()?,
     };
-    let path = found.canonicalize().map_err(|error| {
+    let path = found.canonicalize().and_then(checked).map_err(|error| {
         Error::failed(format!(
             "cannot use {} as the library: {error}; name libfairlock_preload.so with --library, or \
              leave that out for the one beside this program",
@@ -30,6 +35,18 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf, Error> {
         )));
     }
     Ok(path)
+}
+
+/// The path, if an ELF file is there: without a library the dynamic linker only warns, and the
+/// program runs without our locks.
+fn checked(path: PathBuf) -> io::Result<PathBuf> {
+    // Opening a pipe would wait for its other end.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut magic = Vec::new();
+    File::open(&path)?.take(ELF.len() as u64).read_to_end(&mut magic)?;
+    if magic == ELF { Ok(path) } else { Err(io::Error::other("it is no library")) }
 }
 
 fn beside_this_program() -> Result<PathBuf, Error> {

@@ -1,4 +1,4 @@
-//! The program under the library for LD_PRELOAD.
+//! Runs a program with the library for LD_PRELOAD.
 
 mod both;
 mod library;
@@ -23,8 +23,8 @@ use report::Kept;
 use tempfile::TempDir;
 pub use top::top;
 
-/// Runs the program; its exit code is ours, or 128 and the signal that ended it. Then
-/// prints the report to stderr: stdout is the program's.
+/// Runs the program, then prints the report to stderr, as stdout is the program's. Our exit code is
+/// the program's, or 128 plus the number of the signal that ended it.
 pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     let library = library::find(flags.locks.library.as_deref())?;
     let (program, arguments, obstacle) = find(&flags.program)?;
@@ -57,8 +57,8 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     Ok(exit_code(status))
 }
 
-/// Where the program is, its arguments, and whether something keeps the library out of it, which
-/// is said then.
+/// Where the program is, its arguments, and whether something keeps the library out of it. If
+/// something does, says so.
 fn find(written: &[OsString]) -> Result<(PathBuf, &[OsString], bool), Error> {
     let Some((name, arguments)) = written.split_first() else {
         return Err(Error::usage("name a program to run"));
@@ -71,17 +71,17 @@ fn find(written: &[OsString]) -> Result<(PathBuf, &[OsString], bool), Error> {
     Ok((program, arguments, obstacle.is_some()))
 }
 
-/// Where a run leaves its report.
+/// A new folder for what a run records.
 fn folder() -> Result<TempDir, Error> {
     let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir_in(profile::place());
     folder.map_err(|e| Error::failed(format!("cannot make a folder for the report: {e}")))
 }
 
-/// The program under the library.
+/// The command that starts the program with the library.
 fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
-    // What it has is not replaced.
+    // Libraries that LD_PRELOAD names already stay in it.
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
     command.env("LD_PRELOAD", joined(library.as_os_str(), others.as_deref()));
     for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
@@ -97,7 +97,7 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
     command
 }
 
-/// Has its locks recorded: glibc's if they are only observed, or else ours.
+/// Makes the command record the program's locks: glibc's if they are only observed, or else ours.
 fn record(command: &mut Command, flags: &LockFlags, folder: &Path, observe: bool) {
     profile::open_to_all(folder);
     let threshold = flags.threshold.as_nanos().min(u64::MAX.into()).to_string();
@@ -108,12 +108,12 @@ fn record(command: &mut Command, flags: &LockFlags, folder: &Path, observe: bool
     }
 }
 
-/// What is made of the run.
+/// What a run is to give.
 #[allow(clippy::large_enum_variant)] // there is one of it
 enum Wanted {
     /// What our locks counted.
     Stats(Kept),
-    /// The profile, and where else it goes.
+    /// The profile, and the files it also goes to.
     Profile {
         json: Option<Target>,
         pprof: Option<Target>,
@@ -130,15 +130,15 @@ impl Wanted {
         let target = |flag, path: &Option<PathBuf>| {
             path.as_deref().map(|path| Target::new(flag, path)).transpose()
         };
-        Ok(Self::Profile {
-            json: target("--json", &flags.json)?,
-            pprof: target("--pprof", &flags.pprof)?,
-            folded: target("--folded", &flags.folded)?,
-            trace: target("--trace", &flags.trace)?,
-        })
+        let json = target("--json", &flags.json)?;
+        let pprof = target("--pprof", &flags.pprof)?;
+        let folded = target("--folded", &flags.folded)?;
+        let trace = target("--trace", &flags.trace)?;
+        Target::check_apart([&json, &pprof, &folded, &trace])?;
+        Ok(Self::Profile { json, pprof, folded, trace })
     }
 
-    /// For people first, so that a full disk does not keep it from them.
+    /// Text for people comes first, so that a full disk does not keep it from them.
     fn show(self, folder: &Path, obstructed: bool, flags: &RunFlags) -> Result<(), Error> {
         let (charge, width) = (flags.charge, Page::Stderr.width());
         match self {
@@ -150,17 +150,21 @@ impl Wanted {
             Self::Profile { json, pprof, folded, trace } => {
                 let profile = Profile::read(folder)?;
                 Page::Stderr.show(&profile.text(obstructed, width))?;
-                json.map_or(Ok(()), |target| profile.json(&target, command_line(&flags.program)))?;
-                pprof.map_or(Ok(()), |target| profile.pprof(&target, charge))?;
-                folded.map_or(Ok(()), |target| profile.folded(&target, charge))?;
-                trace.map_or(Ok(()), |target| profile.trace(&target))
+                // All of them, also where one cannot be written.
+                let written = [
+                    json.map_or(Ok(()), |to| profile.json(&to, command_line(&flags.program))),
+                    pprof.map_or(Ok(()), |to| profile.pprof(&to, charge)),
+                    folded.map_or(Ok(()), |to| profile.folded(&to, charge)),
+                    trace.map_or(Ok(()), |to| profile.trace(&to)),
+                ];
+                written.into_iter().collect()
             }
         }
     }
 }
 
-/// What was typed, without where results go: that is nobody's business. The program's own words
-/// stay as they are.
+/// What was typed, without the flags that say where results go: that is nobody's business. The
+/// program's own words stay as they are.
 fn command_line(program: &[OsString]) -> String {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -186,18 +190,18 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// The program that runs, for signal handlers; zero before it does.
+/// The process id of the program, for signal handlers; zero before it runs.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// A signal that came before.
+/// A signal that came before the program ran.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// From here on signals are the program's business: those from the terminal reach it
-/// without us, others are passed on; and this process stays for the report. What is
-/// ignored, as under nohup, the program has to find ignored.
+/// Hands signals on to the program from here on. Those from the terminal reach it without us,
+/// others are passed on, and this process stays for the report. A signal that is ignored, as under
+/// nohup, stays ignored, so that the program finds it so.
 fn catch_signals() {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: plain data; then the action is filled in, and all the handler does is
-        // allowed in one.
+        // SAFETY: the action is plain data, filled in before it is used, and all that the handler
+        // does is allowed in a signal handler.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut action);
@@ -212,7 +216,8 @@ fn catch_signals() {
 }
 
 fn wait(mut child: Child) -> Result<ExitStatus, Error> {
-    // SeqCst: the handler stores one and loads the other, too.
+    // SeqCst, as in the handler: each of the two stores one variable and then loads the other, and
+    // one of them must see the other's store.
     CHILD.store(child.id() as i32, Ordering::SeqCst);
     let early = EARLY.load(Ordering::SeqCst);
     if early != 0 {
@@ -230,7 +235,8 @@ extern "C" fn pass_on(signal: libc::c_int) {
     EARLY.store(signal, Ordering::SeqCst);
     let child = CHILD.load(Ordering::SeqCst);
     if child != 0 {
-        // SAFETY: numbers. Until it has been waited for, the number is the child's.
+        // SAFETY: both arguments are numbers. Until the child has been waited for, its id is no
+        // other process's.
         unsafe { libc::kill(child, signal) };
     }
 }

@@ -1,4 +1,4 @@
-//! The program to be run: where it is, and whether a library can be preloaded.
+//! Finds the program to be run, and says whether a library can be preloaded into it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// Exit codes as shells have them.
+/// Exit codes as shells have them, for a program that cannot be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
@@ -37,14 +37,14 @@ fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Why `path` could not be run.
+/// The error for a `path` that could not be run.
 pub fn cannot_start(path: &Path, error: &io::Error) -> Error {
     let missing = error.kind() == io::ErrorKind::NotFound;
     let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
     Error::with_code(code, format!("cannot run {}: {error}", path.display()))
 }
 
-/// Why a program that can be run cannot have our locks.
+/// Why a program that can be run cannot have our locks; none if it can.
 pub fn obstacle(path: &Path) -> Option<&'static str> {
     if raises_privileges(path) {
         return Some("runs with raised privileges: the dynamic linker preloads nothing there");
@@ -59,11 +59,11 @@ pub fn obstacle(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// Whether it would run as somebody else.
+/// Whether the program would run as another user or group.
 fn raises_privileges(path: &Path) -> bool {
     let Ok(file) = fs::metadata(path) else { return false };
     let set = |bit| file.mode() & bit != 0;
-    // SAFETY: no arguments, and never fail.
+    // SAFETY: these calls have no arguments and never fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     (set(libc::S_ISUID) && file.uid() != user) || (set(libc::S_ISGID) && file.gid() != group)
 }
@@ -74,26 +74,26 @@ enum Image {
     /// Loaded by a dynamic linker.
     Dynamic,
     Static,
-    /// For another machine.
+    /// For another machine than x86-64.
     Foreign,
-    /// A script, of which only the interpreter could tell.
+    /// A script or the like: only its interpreter's file would tell.
     NoElf,
 }
 
 impl Image {
-    /// From the header of an ELF file, and its table of segments.
+    /// Reads the header of an ELF file, and its table of segments.
     fn of(path: &Path) -> io::Result<Self> {
         const HEADER: usize = 64;
         const SEGMENT: usize = 56;
         const X86_64: u16 = 62;
         const INTERPRETER: u32 = 3;
         let mut bytes = vec![];
-        // The table follows the header in every program that a linker made.
+        // Every linker puts the table directly behind the header.
         File::open(path)?.take(1 << 14).read_to_end(&mut bytes)?;
         if !bytes.starts_with(b"\x7fELF") {
             return Ok(Self::NoElf);
         }
-        // 64 bits, the low byte first.
+        // 64 bits, and the low byte first.
         if bytes.len() < HEADER || bytes[4..6] != [2, 1] {
             return Ok(Self::Foreign);
         }
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(image(&|_| ()), Image::Static);
         assert_eq!(image(&|elf| elf[4] = 1), Image::Foreign);
         assert_eq!(image(&|elf| elf[18] = 183), Image::Foreign);
-        // Whatever the table's place and length are said to be.
+        // These headers lie about the table's place and length.
         assert_eq!(image(&|elf| elf[32..40].fill(255)), Image::Static);
         assert_eq!(image(&|elf| elf[56..58].fill(255)), Image::Static);
         assert_eq!(image(&|elf| elf.truncate(20)), Image::Foreign);

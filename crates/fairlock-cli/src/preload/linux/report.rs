@@ -2,66 +2,30 @@
 //! process.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use crate::error::Error;
 use crate::layout::{Column, Table};
 use crate::output::print;
+use crate::preload::counted::Counted;
 use crate::units::{count, time};
 
-/// The file of the first process; those of others have a number behind it.
+/// The file of the first process; the names of the others' files end with a number.
 pub const NAME: &str = "locks";
 
-/// So many locks that were waited for are shown.
+/// How many locks that were waited for are shown.
 const SHOWN: usize = 20;
-/// So many kinds of events of each.
+/// How many kinds of events are shown of each lock.
 const EVENTS: usize = 3;
 
-/// What the columns say.
+/// The line below the table that says what the columns are.
 const NOTE: &str = "waits: acquisitions that could not be had at once; inside: when the report was \
      written, at the end; events: those that happened most";
 
-/// What the library says of a lock.
-#[derive(Deserialize)]
-struct Lock {
-    pid: u32,
-    policy: String,
-    kind: String,
-    address: String,
-    object: Option<String>,
-    symbol: Option<String>,
-    offset: u64,
-    reads: u64,
-    writes: u64,
-    waits: u64,
-    wait_total_ns: u64,
-    wait_max_ns: u64,
-    readers: u64,
-    /// The thread inside as a writer, or zero.
-    writer: u32,
-    events: BTreeMap<String, u64>,
-}
-
-impl Lock {
-    /// Where it is, in the words of the program if there are any.
-    fn place(&self) -> String {
-        let file = self.object.as_deref().map(|object| {
-            Path::new(object).file_name().unwrap_or_default().to_string_lossy().into_owned()
-        });
-        match (&self.symbol, file) {
-            (Some(symbol), _) if self.offset == 0 => symbol.clone(),
-            (Some(symbol), _) => format!("{symbol}+{:#x}", self.offset),
-            (None, Some(file)) => format!("{file}+{:#x}", self.offset),
-            (None, None) => self.address.clone(),
-        }
-    }
-
-    /// Who was inside in the end.
+impl Counted {
+    /// Who was inside the lock at the end.
     fn holders(&self) -> String {
         match (self.writer, self.readers) {
             (0, 0) => "-".into(),
@@ -70,16 +34,11 @@ impl Lock {
         }
     }
 
-    /// How often it was taken.
-    fn used(&self) -> u64 {
-        self.reads + self.writes
-    }
-
     fn was_waited_for(&self) -> bool {
         self.waits > 0
     }
 
-    /// What happened most.
+    /// The kinds of events that happened most.
     fn events(&self) -> String {
         let mut events: Vec<_> = self.events.iter().collect();
         events.sort_by_key(|&(_, n)| Reverse(n));
@@ -88,13 +47,13 @@ impl Lock {
     }
 }
 
-/// What became of the locks of a program and its children.
+/// What the locks of a program and its children counted.
 pub struct Report {
-    /// As they were written.
+    /// The lines as they were written.
     text: String,
-    /// By longest wait, those that were used more before others.
-    locks: Vec<Lock>,
-    /// Processes that wrote one.
+    /// The locks by their longest waits, and of those with the same by how often they were used.
+    locks: Vec<Counted>,
+    /// How many processes wrote a report.
     processes: usize,
     unreadable: usize,
 }
@@ -107,7 +66,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// Makes the file now, rather than when there is a report.
+    /// Makes the file now, so that an error shows before the program runs.
     pub fn new(path: &Path) -> Result<Self, Error> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
@@ -119,7 +78,7 @@ impl Kept {
     }
 }
 
-/// What was written to `folder`.
+/// Reads the reports in `folder`.
 pub fn read(folder: &Path) -> Result<Report, Error> {
     let entries = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -137,7 +96,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 
 impl Report {
     fn new(text: String, processes: usize) -> Self {
-        let (mut locks, mut unreadable) = (Vec::<Lock>::new(), 0);
+        let (mut locks, mut unreadable) = (Vec::<Counted>::new(), 0);
         for line in text.lines() {
             match serde_json::from_str(line) {
                 Ok(lock) => locks.push(lock),
@@ -148,7 +107,7 @@ impl Report {
         Self { text, locks, processes, unreadable }
     }
 
-    /// Writes it where the user wants it.
+    /// Writes the lines where the user wants them.
     pub fn keep(&self, kept: Kept) -> Result<(), Error> {
         let text = self.text.as_bytes();
         match kept {
@@ -159,7 +118,7 @@ impl Report {
         }
     }
 
-    /// The table. `obstructed`: it has been said already why there may be none.
+    /// The table. With `obstructed` it has been said already why there may be none.
     pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
         if self.processes == 0 {
             return match obstructed {
@@ -174,7 +133,7 @@ impl Report {
         }
         let (shown, others) = self.shown();
         let mut text = format!("\n{}", self.table(&shown, width));
-        let (waited, idle): (Vec<&Lock>, Vec<&Lock>) =
+        let (waited, idle): (Vec<&Counted>, Vec<&Counted>) =
             others.iter().partition(|lock| lock.was_waited_for());
         for (others, what) in [(waited, "with shorter waits"), (idle, "that nobody waited for")] {
             if !others.is_empty() {
@@ -193,12 +152,13 @@ impl Report {
         text
     }
 
-    /// Those that are shown, and the others: of those that were waited for the first, and
-    /// the one that was used most, whoever waited for it.
-    fn shown(&self) -> (Vec<&Lock>, Vec<&Lock>) {
+    /// The locks that are shown, and the others. Shown are the first of those that were waited for,
+    /// and the one that was used most, even if nobody waited for it.
+    fn shown(&self) -> (Vec<&Counted>, Vec<&Counted>) {
         let busiest = self.locks.iter().max_by_key(|lock| lock.used());
-        let is_busiest = |lock: &Lock| busiest.is_some_and(|busiest| std::ptr::eq(busiest, lock));
-        let is_shown = |&(place, lock): &(usize, &Lock)| {
+        let is_busiest =
+            |lock: &Counted| busiest.is_some_and(|busiest| std::ptr::eq(busiest, lock));
+        let is_shown = |&(place, lock): &(usize, &Counted)| {
             is_busiest(lock) || lock.was_waited_for() && place < SHOWN
         };
         let (shown, others): (Vec<_>, Vec<_>) = self.locks.iter().enumerate().partition(is_shown);
@@ -213,7 +173,7 @@ impl Report {
         names.join(", ")
     }
 
-    fn table(&self, shown: &[&Lock], width: Option<usize>) -> String {
+    fn table(&self, shown: &[&Counted], width: Option<usize>) -> String {
         let pids = self.processes > 1;
         let process = pids.then(|| Column::name("process"));
         let mut table = Table::new(process.into_iter().chain([
@@ -246,9 +206,9 @@ impl Report {
     }
 }
 
-/// What several locks come to.
-fn sum(locks: &[&Lock]) -> String {
-    let total = |what: fn(&Lock) -> u64| locks.iter().map(|lock| what(lock)).sum::<u64>();
+/// The waits of several locks together, in words.
+fn sum(locks: &[&Counted]) -> String {
+    let total = |what: fn(&Counted) -> u64| locks.iter().map(|lock| what(lock)).sum::<u64>();
     let (waits, ns) = (total(|lock| lock.waits), total(|lock| lock.wait_total_ns));
     let waited = match waits {
         0 => String::new(),
@@ -275,7 +235,7 @@ mod tests {
         Report::new(lines.concat(), 1).text(false, None)
     }
 
-    /// The locks of a table, from above.
+    /// The names of the locks in a table, from the top.
     fn names(text: &str) -> Vec<&str> {
         let rows = text.lines().skip_while(|line| !line.starts_with("lock ")).skip(1);
         rows.take_while(|line| !line.is_empty()).filter_map(|row| row.split(' ').next()).collect()

@@ -16,8 +16,8 @@ use crate::preload::TopFlags;
 /// Clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Looks at a program that runs, or at one that it starts, until that ends; then its exit code is
-/// ours.
+/// Shows the locks of a program that runs already, or of one that it starts, until the program
+/// ends. Then the exit code is that of the program it started.
 pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
     if let Some(process) = flags.process {
         let folder = folder_of(process)?;
@@ -42,14 +42,14 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
                 .map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))?;
             Ok(ended.map(exit_code))
         });
-        // If it still runs: nobody would look at it any more, and its record goes.
+        // If the program still runs after the last look, it is killed: its record goes now.
         let _ = child.kill();
         let _ = child.wait();
         outcome
     }
 }
 
-/// Shows what there is until the program has ended, or as often as was asked for.
+/// Shows the profile until the program has ended, or as many times as the flags say.
 fn watch(
     flags: &TopFlags,
     folder: &Path,
@@ -72,7 +72,7 @@ fn watch(
     }
 }
 
-/// Where the records of a process are, as it was told.
+/// The folder with the records of a process, from its environment.
 fn folder_of(process: u32) -> Result<PathBuf, Error> {
     const VARIABLE: &[u8] = b"FAIRLOCK_PROFILE=";
     let path = format!("/proc/{process}/environ");

@@ -2,47 +2,25 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Program, ROWS, bars, named, value};
 use crate::error::Error;
+use crate::preload::counted::Counted;
 use crate::report::columns::{Table, is_asked_for};
 use crate::units::{count, time};
 use crate::written::Written;
 
-/// A lock, as far as it is shown.
-#[derive(Serialize, Deserialize)]
-struct Lock {
-    pid: u32,
-    policy: String,
-    #[serde(default)]
-    kind: String,
-    address: String,
-    #[serde(default)]
-    symbol: Option<String>,
-    #[serde(default)]
-    object: Option<String>,
-    #[serde(default)]
-    offset: u64,
-    reads: u64,
-    writes: u64,
-    waits: u64,
-    wait_total_ns: u64,
-    wait_max_ns: u64,
-}
-
-/// Whether that is what is in a file.
+/// Whether the text is what `run --stats` writes.
 pub fn is_in(text: &[u8]) -> bool {
     let first = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    serde_json::from_slice::<Lock>(first).is_ok()
+    serde_json::from_slice::<Counted>(first).is_ok()
 }
 
 pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Program, Error> {
     let lines = written.text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let locks: Result<Vec<Lock>, _> = lines.map(serde_json::from_slice).collect();
+    let locks: Result<Vec<Counted>, _> = lines.map(serde_json::from_slice).collect();
     let mut locks = locks.map_err(|error| written.wrong(&error))?;
     locks.retain(|lock| is_asked_for(&lock.place(), only));
-    locks.sort_by_key(|lock| std::cmp::Reverse((lock.wait_max_ns, lock.reads + lock.writes)));
+    locks.sort_by_key(|lock| std::cmp::Reverse((lock.wait_max_ns, lock.used())));
     let mut policies: Vec<&str> = locks.iter().map(|lock| lock.policy.as_str()).collect();
     policies.sort_unstable();
     policies.dedup();
@@ -66,9 +44,9 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     })
 }
 
-fn table(locks: &[Lock]) -> Table {
+fn table(locks: &[Counted]) -> Table {
     let heads = vec!["process", "lock", "longest wait", "waits", "total wait", "reads", "writes"];
-    let row = |lock: &Lock| {
+    let row = |lock: &Counted| {
         vec![
             lock.pid.to_string(),
             lock.place(),
@@ -80,17 +58,4 @@ fn table(locks: &[Lock]) -> Table {
         ]
     };
     Table::new(heads, 2, locks.iter().take(ROWS).map(row).collect())
-}
-
-impl Lock {
-    /// Where it is, in the words of the program if there are any.
-    fn place(&self) -> String {
-        let file = self.object.as_deref().and_then(|object| Path::new(object).file_name());
-        let known = self.symbol.clone().or(file.map(|name| name.to_string_lossy().into_owned()));
-        match known {
-            Some(name) if self.offset == 0 => name,
-            Some(name) => format!("{name}+{:#x}", self.offset),
-            None => self.address.clone(),
-        }
-    }
 }

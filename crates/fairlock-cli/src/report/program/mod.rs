@@ -15,15 +15,15 @@ use crate::error::Error;
 use crate::units::time;
 use crate::written::Written;
 
-/// What is shown of a program, or of all the processes of one run.
+/// A report on a program, or on all the processes of one run.
 pub struct Program {
     pub title: String,
-    /// What it was made by,
+    /// The command that made it.
     pub command: String,
-    /// where and when, as far as that is known.
+    /// Where and when it was made, as far as that is known.
     pub origin: String,
     pub pictures: Vec<Picture>,
-    /// Each with its name.
+    /// Each table with its name.
     pub tables: Vec<(String, Table)>,
     /// Every lock, with all that is known of it.
     pub locks: Vec<Value>,
@@ -32,13 +32,13 @@ pub struct Program {
     pub version: Option<String>,
 }
 
-/// So many locks are drawn,
+/// How many locks are drawn.
 const DRAWN: usize = 20;
-/// and so many rows are in a table: a large program has many thousands.
+/// How many rows a table has at most: a large program has many thousands of locks.
 const ROWS: usize = 300;
 
 impl Program {
-    /// Of a file, if it is of a program: of these locks, if any are named.
+    /// Reads a file if it is of a program: its locks in `only`, or all of them if that is empty.
     pub fn parse(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Option<Self>, Error> {
         if counted::is_in(&written.text) {
             return counted::program(file, written, only).map(Some);
@@ -50,7 +50,8 @@ impl Program {
     }
 }
 
-/// A time for each lock, as bars: its name, the time, what else to say of it.
+/// A picture of a time for each lock, as bars. A row is a name, the time, and what else to say of
+/// it.
 fn bars(name: &str, title: &str, rows: &[(String, u64, String)]) -> Option<Picture> {
     const ROW: f64 = 26.0;
     const NAMES: f64 = 260.0;
@@ -73,7 +74,7 @@ fn bars(name: &str, title: &str, rows: &[(String, u64, String)]) -> Option<Pictu
     Some(Picture { name: name.to_owned(), note: String::new(), svg })
 }
 
-/// A name that has room beside a bar.
+/// A name, cut so that it has room beside a bar.
 fn shortened(name: &str) -> String {
     const MOST: usize = 34;
     let length = name.chars().count();
@@ -84,7 +85,7 @@ fn shortened(name: &str) -> String {
     format!("…{tail}")
 }
 
-/// What a table is called that has so many rows at most.
+/// The heading of a table of `what`, which says how many of `all` rows it has.
 fn named(what: &str, all: usize) -> String {
     if all <= ROWS {
         return what.to_owned();

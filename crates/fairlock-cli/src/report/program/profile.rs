@@ -49,7 +49,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     })
 }
 
-/// The program that all of them are, or the first of several.
+/// A title with the name of the first process's program, and how many processes there are.
 fn title(document: &Document<Machine>) -> String {
     let names: Vec<&str> =
         document.processes.iter().map(|process| file_name(&process.program)).collect();
@@ -60,7 +60,7 @@ fn title(document: &Document<Machine>) -> String {
     }
 }
 
-/// Which locks it had, and for how long it ran.
+/// Which locks served the program, and how long it ran.
 fn served(document: &Document<Machine>) -> String {
     let mut words = Vec::new();
     if let Some(first) = document.processes.first() {
@@ -201,7 +201,7 @@ fn of_waits(document: &Document<Machine>, many: bool) -> Option<(String, Table)>
     (all > 0).then(|| (named("The longest waits", all), table))
 }
 
-/// What a lock was taken for: of a mutex there is but one thing.
+/// What a lock was taken for: a mutex has only one way.
 fn side(lock: &OfLock, reads: bool) -> String {
     match (lock.kind.as_str(), reads) {
         ("rwlock", true) => "read".to_owned(),
@@ -215,7 +215,7 @@ fn stack(places: &[Place]) -> String {
     places.iter().map(Place::short).collect::<Vec<_>>().join(" ← ")
 }
 
-/// A lock as a row of all that is known of it, without stacks.
+/// A row with all that is known of a lock, but for stacks.
 fn row((process, lock): Seen<'_>) -> Result<Value, Error> {
     let mut row = value(lock)?;
     let of_process: BTreeMap<&str, Value> = [

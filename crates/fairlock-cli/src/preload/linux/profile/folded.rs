@@ -11,7 +11,7 @@ pub fn stacks(profile: &Profile, charge: Charge) -> String {
     for process in &profile.processes {
         for place in process.charged(charge) {
             let places = process.stack(place.stack);
-            // A semicolon or the end of the line would be the end of the name.
+            // A semicolon or the end of the line would end the function's name.
             let name = |function: &str| function.replace([';', '\n'], ",");
             let stack: Vec<_> = places.iter().rev().map(|place| name(&place.function)).collect();
             *times.entry(stack.join(";")).or_default() += place.waited_ns;

@@ -1,5 +1,7 @@
 //! The whole profile as JSON.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 use fairlock_profile::{AtPlace, Wait};
@@ -10,7 +12,7 @@ use crate::machine::Machine;
 use crate::preload::Charge;
 use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfWait, SCHEMA};
 
-/// As of now; `command` is what recorded it.
+/// The document of a profile, made now; `command` is the command line that recorded it.
 pub fn document(profile: &Profile, command: String) -> Document<Machine> {
     Document {
         schema: SCHEMA.to_owned(),
@@ -25,7 +27,13 @@ pub fn document(profile: &Profile, command: String) -> Document<Machine> {
 fn of_process(process: &Process) -> OfProcess {
     let record = &process.record;
     let mut locks = process.locks();
-    locks.sort_by_key(|seen| std::cmp::Reverse((seen.lost(), seen.taken())));
+    locks.sort_by_key(|seen| Reverse((seen.lost(), seen.taken())));
+    let mut waiters = by_lock(process, Charge::Waiter);
+    let mut holders = by_lock(process, Charge::Holder);
+    let mut of_lock = |seen: &Seen<'_>| {
+        let places = |of: &mut PlacesByLock| of.remove(&seen.number).unwrap_or_default();
+        of_lock(seen, places(&mut waiters), places(&mut holders))
+    };
     OfProcess {
         pid: record.pid,
         parent: record.parent,
@@ -35,20 +43,28 @@ fn of_process(process: &Process) -> OfProcess {
         threshold_ns: record.threshold_ns,
         ran_ns: record.ended_ns.map(|ended| ended.saturating_sub(record.began_ns)),
         lost: record.lost,
-        locks: locks.iter().map(of_lock).collect(),
+        locks: locks.iter().map(&mut of_lock).collect(),
         waits: record.waits.iter().map(|wait| of_wait(process, wait)).collect(),
     }
 }
 
-fn of_lock(seen: &Seen<'_>) -> OfLock {
+type PlacesByLock = HashMap<usize, Vec<AtPlace>>;
+
+/// What was lost at each lock, most first. A program has many thousands of them.
+fn by_lock(process: &Process, charge: Charge) -> PlacesByLock {
+    let mut by_lock = PlacesByLock::new();
+    let mut places = process.charged(charge);
+    places.sort_by_key(|place| Reverse(place.waited_ns));
+    for place in places {
+        by_lock.entry(place.lock).or_default().push(place);
+    }
+    by_lock
+}
+
+fn of_lock(seen: &Seen<'_>, waiters: Vec<AtPlace>, holders: Vec<AtPlace>) -> OfLock {
     let (process, lock) = (seen.process, seen.lock);
     let found = seen.contention().cloned().unwrap_or_default();
-    let at = |charge| {
-        let places = process.charged(charge).into_iter().filter(|place| place.lock == seen.number);
-        let mut places: Vec<AtStack> = places.map(|place| of_place(process, &place)).collect();
-        places.sort_by_key(|place| std::cmp::Reverse(place.wait_total_ns));
-        places
-    };
+    let at = |places: Vec<AtPlace>| places.iter().map(|it| of_place(process, it)).collect();
     OfLock {
         address: format!("{:#x}", lock.address),
         kind: seen.kind().to_owned(),
@@ -70,8 +86,8 @@ fn of_lock(seen: &Seen<'_>) -> OfLock {
         hold_p99_ns: seen.hold(0.99),
         hold_p999_ns: seen.hold(0.999),
         hold_longest_ns: found.longest_held_ns,
-        waiters: at(Charge::Waiter),
-        holders: at(Charge::Holder),
+        waiters: at(waiters),
+        holders: at(holders),
     }
 }
 
@@ -99,5 +115,36 @@ fn of_wait(process: &Process, wait: &Wait) -> OfWait {
         waiter: process.names.stack(record.stack(wait.stack)),
         holder_thread: (wait.holder != 0).then_some(wait.holder),
         holder: process.names.stack(record.stack(wait.holder_stack)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlock_profile::{Contention, Lock, Record};
+
+    use super::*;
+    use crate::preload::linux::profile::names::{Files, Names};
+
+    /// As many as a database has. A walk over all places for each lock would not end.
+    #[test]
+    fn a_lock_has_its_own_places_however_many_locks_there_are() {
+        const LOCKS: usize = 50_000;
+        let mut record = Record::default();
+        for lock in 0..LOCKS {
+            let contention = Contention { waited_ns: 3, ..Contention::default() };
+            let contention = Some(Box::new(contention));
+            record.locks.push(Lock { address: 8 + lock as u64, contention, ..Lock::default() });
+            for waited_ns in [1, 2] {
+                record.waiters.push(AtPlace { lock, waited_ns, ..AtPlace::default() });
+            }
+            record.holders.push(AtPlace { lock, waited_ns: 1, ..AtPlace::default() });
+        }
+        let names = Names::of(&record, &mut Files::default());
+        let process = of_process(&Process { record, names });
+        assert_eq!(process.locks.len(), LOCKS);
+        let lost = |at: &[AtStack]| at.iter().map(|it| it.wait_total_ns).collect::<Vec<_>>();
+        for lock in process.locks {
+            assert_eq!((lost(&lock.waiters), lost(&lock.holders)), (vec![2, 1], vec![2, 1]));
+        }
     }
 }

@@ -8,7 +8,7 @@ mod table;
 mod trace;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use crate::output::complain;
 use crate::preload::Charge;
 use crate::preload::place::Place;
 
-/// Where records are to be while the program runs: in memory, where there is such a place with
-/// room. A disk has them written time and again, and threads wait for it.
+/// The folder for records while the program runs: in memory, where there is a file system with room
+/// for them. A disk writes changed pages out time and again, and threads wait for that.
 pub fn place() -> PathBuf {
     const ROOM: u64 = 256 << 20;
     let memory = Path::new("/dev/shm");
@@ -32,19 +32,20 @@ pub fn place() -> PathBuf {
     if room >= ROOM { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// The program may become another user, whose children write there, too.
+/// Lets every user write to the folder: the program may become another user, whose children record
+/// there, too.
 pub fn open_to_all(folder: &Path) {
-    // If it fails they have no record.
+    // If this fails, those children have no record.
     let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o1733));
 }
 
-/// A program and its children.
+/// What a program and its children recorded.
 pub struct Profile {
-    /// In the order in which they began.
+    /// The processes in the order in which they began.
     processes: Vec<Process>,
 }
 
-/// What a process recorded, and how to say it.
+/// What a process recorded, and the names of its addresses.
 struct Process {
     record: Record,
     names: Names,
@@ -54,15 +55,16 @@ struct Process {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waited {
     pub waits: u64,
-    /// All of them together,
+    /// How long all waits took together.
     pub lost_ns: u64,
-    /// and of the lock that is worst.
+    /// The p99.9 of the lock whose p99.9 is longest.
     pub p999_ns: u64,
     pub longest_ns: u64,
 }
 
 impl Profile {
-    /// What is in a folder. What is no record, or damaged, is said and left out.
+    /// Reads the records of a folder. A file that is no record, or a damaged one, is named and left
+    /// out.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
         let (mut processes, mut files) = (Vec::new(), Files::default());
@@ -86,7 +88,7 @@ impl Profile {
         locks
     }
 
-    /// What came of each lock that was waited for; those of one name together.
+    /// The waits for each lock that was waited for; those of locks with the same name together.
     pub fn by_name(&self) -> BTreeMap<String, Waited> {
         let mut all = BTreeMap::<String, Waited>::new();
         for seen in self.locks().into_iter().filter(|seen| seen.waits() > 0) {
@@ -100,7 +102,7 @@ impl Profile {
         all
     }
 
-    /// The longest waits.
+    /// The longest waits, at most `most`.
     fn worst(&self, most: usize) -> Vec<(&Process, &Wait)> {
         let of = |process| -> Vec<(&Process, &Wait)> {
             let process: &Process = process;
@@ -113,7 +115,7 @@ impl Profile {
         all
     }
 
-    /// What `command` recorded.
+    /// Writes the profile that `command` recorded, as JSON.
     pub fn json(&self, target: &Target, command: String) -> Result<(), Error> {
         target.write(&json::document(self, command))
     }
@@ -130,7 +132,7 @@ impl Profile {
         target.write_bytes(&trace::document(self))
     }
 
-    /// For people.
+    /// The report for people.
     pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
         if self.processes.is_empty() && obstructed {
             return String::new();
@@ -146,30 +148,29 @@ impl Process {
         used.map(of).collect()
     }
 
-    /// What was lost at each lock, by the places that it is charged to. Where holders are not known, as
-    /// they have not released the lock yet, it is charged to no stack.
+    /// What was lost at each lock, by the places that it is charged to. A holder that has not
+    /// released the lock yet is not known: its part is charged to no stack.
     fn charged(&self, charge: Charge) -> Vec<AtPlace> {
         let Record { waiters, holders, locks, .. } = &self.record;
         if charge == Charge::Waiter {
             return waiters.clone();
         }
+        let mut known = HashMap::<usize, u64>::new();
+        for place in holders {
+            *known.entry(place.lock).or_default() += place.waited_ns;
+        }
         let mut places = holders.clone();
         for (number, lock) in locks.iter().enumerate() {
             let lost = lock.contention.as_ref().map_or(0, |found| found.waited_ns);
-            let of_lock = holders.iter().filter(|place| place.lock == number);
-            let known: u64 = of_lock.map(|place| place.waited_ns).sum();
-            if lost > known {
-                places.push(AtPlace {
-                    lock: number,
-                    waited_ns: lost - known,
-                    ..AtPlace::default()
-                });
+            let waited_ns = lost.saturating_sub(known.get(&number).copied().unwrap_or(0));
+            if waited_ns > 0 {
+                places.push(AtPlace { lock: number, waited_ns, ..AtPlace::default() });
             }
         }
         places
     }
 
-    /// The innermost first.
+    /// The places of a stack, the innermost first.
     fn stack(&self, number: u32) -> Vec<Place> {
         if number == 0 {
             let nobody = Place { function: "(not known)".into(), ..Place::default() };
@@ -197,7 +198,7 @@ impl<'a> Seen<'a> {
     }
 
     fn taken(&self) -> u64 {
-        self.lock.reads + self.lock.writes
+        self.lock.reads.saturating_add(self.lock.writes)
     }
 
     fn waits(&self) -> u64 {
@@ -220,7 +221,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The variable that it is in, or else who took it first.
+    /// The name of the variable that the lock is in, or else of the place that took it first.
     fn name(&self) -> String {
         let Self { process, lock, .. } = *self;
         let variable = || process.names.variable(lock.address);
@@ -228,7 +229,7 @@ impl<'a> Seen<'a> {
         variable().or_else(taker).unwrap_or_else(|| format!("{:#x}", lock.address))
     }
 
-    /// The place that most of the time was lost by: of holders, and of those that waited.
+    /// The place to which most of the lost time is charged: of holders, or of those that waited.
     fn worst_place(&self, charge: Charge) -> Option<Place> {
         let mut times = BTreeMap::<Place, u64>::new();
         let Record { waiters, holders, .. } = &self.process.record;

@@ -12,8 +12,9 @@ use fairlock_profile::{Module, Record};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
 use crate::preload::place::{Place, file_name};
-/// Files that processes have loaded, by their paths: most have the same. Lines are looked for only
-/// in those that are asked for.
+
+/// The files that processes have loaded, by path: most processes have the same. Lines are read only
+/// of files that have been asked for an address.
 #[derive(Default)]
 pub struct Files {
     known: HashMap<String, Option<Rc<File>>>,
@@ -29,7 +30,7 @@ impl Files {
 /// What a file says of itself.
 struct File {
     path: String,
-    /// Where parts of it are to be: in the file, so long there, and in memory, so long there.
+    /// The segments: offset and length in the file, address and length in memory.
     segments: Vec<[u64; 4]>,
     lines: OnceCell<Option<Loader>>,
     /// Variables: address, size and name.
@@ -41,7 +42,7 @@ struct Object {
     file: Rc<File>,
     /// What is added to the file's addresses.
     bias: u64,
-    /// Where it is, and how far it goes, parts included that are no file's.
+    /// The addresses of the object, those parts included that are not in its file.
     range: std::ops::Range<u64>,
 }
 
@@ -52,7 +53,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of what the process had mapped.
+    /// The names of what the process had mapped.
     pub fn of(record: &Record, files: &mut Files) -> Self {
         let mut mapped: BTreeMap<&str, Vec<&Module>> = BTreeMap::new();
         for module in &record.modules {
@@ -67,8 +68,8 @@ impl Names {
         self.objects.iter().find(|object| object.range.contains(&address))
     }
 
-    /// The functions that an address of a stack is in, the innermost first: more than one where
-    /// there are inlined ones.
+    /// The functions that an address of a stack is in, the innermost first: more than one if some
+    /// are inlined.
     pub fn places(&self, address: u64) -> Rc<Vec<Place>> {
         if let Some(known) = self.known.borrow().get(&address) {
             return Rc::clone(known);
@@ -79,10 +80,10 @@ impl Names {
     }
 
     fn look_up(&self, address: u64) -> Vec<Place> {
-        /// Not where a call returns to.
+        /// The bit of an address that a signal interrupted: no call returns to it.
         const SIGNAL: u64 = 1 << 63;
-        // The call is before what it returns to.
-        let exact = if address & SIGNAL != 0 { address & !SIGNAL } else { address - 1 };
+        // The call is before the address that it returns to.
+        let exact = if address & SIGNAL != 0 { address & !SIGNAL } else { address.wrapping_sub(1) };
         let Some(object) = self.object(exact) else {
             return vec![Place { function: format!("{exact:#x}"), ..Place::default() }];
         };
@@ -94,10 +95,11 @@ impl Names {
         frames.iter().flat_map(|&frame| self.places(frame).to_vec()).collect()
     }
 
-    /// Where the program itself asked: the innermost function that is not of a lock.
+    /// The place at which the program itself asked for the lock: the innermost function that is not
+    /// a lock's.
     pub fn caller(&self, frames: &[u64]) -> Option<Place> {
         let all = self.stack(frames);
-        let own = all.iter().find(|place| !place.is_wrapper());
+        let own = all.iter().find(|place| !is_wrapper(place));
         own.or(all.first()).cloned()
     }
 
@@ -120,7 +122,7 @@ impl Names {
 impl Object {
     fn of(file: Rc<File>, modules: &[&Module]) -> Option<Self> {
         let first = modules.iter().min_by_key(|module| module.start)?;
-        // Mappings begin with a page.
+        // Mappings begin at a page.
         let page = |at: u64| at & !0xfff;
         let &[offset, _, address, _] = file.segments.iter().find(|[offset, len, ..]| {
             (page(*offset)..offset.saturating_add((*len).max(1))).contains(&first.offset)
@@ -134,7 +136,7 @@ impl Object {
 }
 
 impl File {
-    /// None if it is no program or library: what else is mapped may be as long as the record.
+    /// None if the file is no program or library: other mapped files may be as long as the record.
     fn open(path: &str) -> Option<Self> {
         let mut mark = [0; 4];
         let is_file = fs::metadata(path).is_ok_and(|file| file.is_file());
@@ -201,11 +203,37 @@ fn demangled(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
 
+/// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
+/// a library that wraps them.
+fn is_wrapper(place: &Place) -> bool {
+    const WRAPPERS: [&str; 13] = [
+        "std::",
+        "__gnu_cxx::",
+        "__gthread",
+        "__glibcxx_",
+        "pthread_",
+        "__pthread",
+        "mtx_",
+        "boost::",
+        "absl::",
+        "core::",
+        "alloc::",
+        "parking_lot",
+        "lock_api::",
+    ];
+    const LIBRARIES: [&str; 4] = ["libc.so", "libpthread", "libstdc++", "libfairlock_preload"];
+    let name = place.function.trim_start_matches("void ").trim_start_matches("bool ");
+    let name = name.trim_start_matches('<');
+    WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper))
+        || LIBRARIES.iter().any(|library| file_name(&place.object).starts_with(library))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The record of a process is mapped in it, and as long as address spaces allow.
+    /// The record of a process is a file that it has mapped, and may be as long as address spaces
+    /// allow.
     #[test]
     fn what_is_no_program_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -215,7 +243,7 @@ mod tests {
         assert!(File::open("/dev/zero").is_none() && File::open("/").is_none());
     }
 
-    /// This test's own.
+    /// The names of a function and a variable of this test.
     #[test]
     fn a_function_and_a_variable_of_this_process_have_their_names() {
         static VARIABLE: [u64; 4] = [7; 4];
@@ -244,5 +272,14 @@ mod tests {
         let variable = names.variable(VARIABLE.as_ptr() as u64 + 8).unwrap();
         assert!(variable.contains("VARIABLE") || variable.contains("+0x"), "{variable}");
         assert_eq!(names.places(16)[0].function, "0xf");
+    }
+
+    #[test]
+    fn what_hands_a_lock_on_is_not_the_caller() {
+        let is_wrapper =
+            |name: &str| is_wrapper(&Place { function: name.into(), ..Place::default() });
+        let wrappers = ["std::mutex::lock()", "__gthread_mutex_unlock", "__glibcxx_rwlock_unlock"];
+        assert!(wrappers.into_iter().all(is_wrapper));
+        assert!(!is_wrapper("Store::put(int)") && !is_wrapper("main"));
     }
 }

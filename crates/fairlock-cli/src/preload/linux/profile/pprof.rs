@@ -97,7 +97,7 @@ pub fn profile(profile: &Profile, charge: Charge) -> Result<Vec<u8>, Error> {
 
 fn proto(profile: &Profile, charge: Charge) -> Proto {
     let mut out = Builder::default();
-    // The first text is none.
+    // The first text of such a profile has to be the empty one.
     out.text("");
     let (contentions, count) = (out.text("contentions"), out.text("count"));
     let (delay, nanoseconds) = (out.text("delay"), out.text("nanoseconds"));

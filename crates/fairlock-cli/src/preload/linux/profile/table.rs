@@ -7,9 +7,9 @@ use crate::layout::{Column, NOTHING, Table};
 use crate::preload::Charge;
 use crate::units::{count, digits, time};
 
-/// So many locks that were waited for are shown,
+/// How many locks that were waited for are shown.
 const LOCKS: usize = 20;
-/// and so many waits.
+/// How many waits are shown.
 const WAITS: usize = 10;
 
 const NOTE: &str = "lost: all waits together; waited: acquisitions that had to wait; passed: the \
@@ -118,7 +118,7 @@ fn share(waits: u64, taken: u64) -> String {
     }
 }
 
-/// The longest waits, each with who held the lock.
+/// The table of the longest waits, each with who held the lock.
 fn waits(profile: &Profile) -> String {
     let worst = profile.worst(WAITS);
     let mut text = String::new();
