@@ -147,7 +147,7 @@ struct timespec;
 #define FAIRLOCK_READER_SPIN_ON 2
 
 /**
- * `reader_spin`: one of the three, by how the last spins ended.
+ * `reader_spin`: one of the three, by what the turns of readers and of writers yielded lately.
  */
 #define FAIRLOCK_READER_SPIN_ADAPTIVE 3
 
@@ -252,9 +252,11 @@ typedef struct fairlock_events_t {
  * runs may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
  * in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the one
  * whose turn it is, whoever runs goes first. So a waiter is overtaken by at most as many later
- * ones as a batch has, and a thread that does not run keeps nobody waiting. A mutex may be released by another thread than took it. Who gives up waiting is
- * skipped, and has its turn all the same if it comes again before that. Locking a mutex that
- * the thread holds blocks for ever.
+ * ones as a batch has, and a thread that does not run keeps nobody waiting. A thread that gives
+ * up waiting is skipped, and has its turn all the same if it comes again before that.
+ *
+ * A mutex may be released by another thread than took it. Locking a mutex that the thread holds
+ * blocks for ever.
  */
 typedef struct fairlock_mutex_t {
   uint32_t mark;
@@ -563,7 +565,7 @@ FAIRLOCK_NOTHROW;
  * Gives up the lock held for reading.
  *
  * * 0: the caller has given it up.
- * * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds it for reading. It is not noticed if another thread does.
  * * EINVAL: not a lock.
  */
 FAIRLOCK_API int fairlock_rwlock_unlock_read(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
@@ -573,7 +575,7 @@ FAIRLOCK_API int fairlock_rwlock_unlock_read(struct fairlock_rwlock_t *lock) FAI
  * whose turn it is.
  *
  * * 0: the caller has given it up.
- * * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds it for reading. It is not noticed if another thread does.
  * * EINVAL: not a lock.
  */
 FAIRLOCK_API
@@ -645,7 +647,7 @@ FAIRLOCK_NOTHROW;
  * Gives up the lock held for writing.
  *
  * * 0: the caller has given it up.
- * * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds it for writing. It is not noticed if another thread does.
  * * EINVAL: not a lock.
  */
 FAIRLOCK_API int fairlock_rwlock_unlock_write(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
@@ -655,7 +657,7 @@ FAIRLOCK_API int fairlock_rwlock_unlock_write(struct fairlock_rwlock_t *lock) FA
  * whose turn it is.
  *
  * * 0: the caller has given it up.
- * * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds it for writing. It is not noticed if another thread does.
  * * EINVAL: not a lock.
  */
 FAIRLOCK_API
@@ -667,7 +669,7 @@ FAIRLOCK_NOTHROW;
  * writer could get in, and lets in readers that wait. Never blocks.
  *
  * * 0: the caller holds the lock for reading.
- * * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds it for writing. It is not noticed if another thread does.
  * * EINVAL: not a lock.
  */
 FAIRLOCK_API int fairlock_rwlock_downgrade(struct fairlock_rwlock_t *lock) FAIRLOCK_NOTHROW;
@@ -835,7 +837,7 @@ FAIRLOCK_NOTHROW;
  * Gives up the mutex.
  *
  * * 0: the caller has given it up.
- * * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds it. It is not noticed if another thread does.
  * * EINVAL: not a mutex.
  */
 FAIRLOCK_API int fairlock_mutex_unlock(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
@@ -845,7 +847,7 @@ FAIRLOCK_API int fairlock_mutex_unlock(struct fairlock_mutex_t *mutex) FAIRLOCK_
  * batch, have it before anyone who comes later, the caller included.
  *
  * * 0: the caller has given it up.
- * * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds it. It is not noticed if another thread does.
  * * EINVAL: not a mutex.
  */
 FAIRLOCK_API int fairlock_mutex_unlock_fair(struct fairlock_mutex_t *mutex) FAIRLOCK_NOTHROW;
@@ -899,7 +901,7 @@ FAIRLOCK_API int fairlock_cond_trim(struct fairlock_cond_t *cond) FAIRLOCK_NOTHR
  * again.
  *
  * * 0: the caller was notified, and holds the mutex.
- * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds the mutex. It is not noticed if another thread does.
  * * ENOTSUP: the mutex has batches of a fixed size.
  * * EINVAL: not a condition variable, or not a mutex.
  */
@@ -914,7 +916,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: the caller was notified, and holds the mutex.
  * * ETIMEDOUT: it was not, and the deadline has passed; it holds the mutex.
- * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds the mutex. It is not noticed if another thread does.
  * * ENOTSUP: the mutex has batches of a fixed size.
  * * EINVAL: not a condition variable, not a mutex, an unknown clock, or no valid time.
  */
@@ -931,7 +933,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: the caller was notified, and holds the mutex.
  * * EINTR: it was not, and a signal handler ran; it holds the mutex.
- * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds the mutex. It is not noticed if another thread does.
  * * ENOTSUP: the mutex has batches of a fixed size.
  * * EINVAL: not a condition variable, or not a mutex.
  */
@@ -945,7 +947,7 @@ FAIRLOCK_NOTHROW;
  *
  * * 0: the caller was notified, and holds the mutex.
  * * ECANCELED: it was not, and the token was cancelled; it holds the mutex.
- * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds the mutex. It is not noticed if another thread does.
  * * ENOTSUP: the mutex has batches of a fixed size.
  * * EINVAL: not a condition variable, not a mutex, or not a token.
  */
@@ -961,7 +963,7 @@ FAIRLOCK_NOTHROW;
  * * 0: the caller was notified, and holds the mutex.
  * * ECANCELED: it was not, and the token was cancelled; it holds the mutex.
  * * ETIMEDOUT: it was not, and the deadline has passed; it holds the mutex.
- * * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+ * * EPERM: nobody holds the mutex. It is not noticed if another thread does.
  * * ENOTSUP: the mutex has batches of a fixed size.
  * * EINVAL: not a condition variable, not a mutex, not a token, an unknown clock, or no
  *   valid time.
@@ -1530,9 +1532,9 @@ FAIRLOCK_API void fairlock_events_set_counting(bool on) FAIRLOCK_NOTHROW;
 
 /**
  * Writes events and how often they were counted to `counts`, which has room for `room` of
- * them; those of the process if `events` is null. Returns how many there are, which may
- * be more than there is room for; 0 if `events` is misaligned. The order of events never changes; new ones come
- * last.
+ * them; those of the process if `events` is null. Returns how many there are, which may be
+ * more than there is room for; 0 if `events` is misaligned. The order of events never changes;
+ * new ones come last.
  */
 FAIRLOCK_API
 size_t fairlock_events_read(const struct fairlock_events_t *events,

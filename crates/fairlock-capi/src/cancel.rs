@@ -20,7 +20,7 @@ pub struct fairlock_cancel_t {
 unsafe impl Home for fairlock_cancel_t {
     type Value = CancelToken;
 
-    // As the type says.
+    // Zero bytes are a token that is not cancelled, as the type's documentation says.
     const ZERO_IS_VALUE: bool = true;
 
     fn preset(preset: u32) -> Option<CancelToken> {

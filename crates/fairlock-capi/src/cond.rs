@@ -79,7 +79,7 @@ pub unsafe extern "C" fn fairlock_cond_trim(cond: *mut fairlock_cond_t) -> c_int
 /// again.
 ///
 /// * 0: the caller was notified, and holds the mutex.
-/// * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds the mutex. It is not noticed if another thread does.
 /// * ENOTSUP: the mutex has batches of a fixed size.
 /// * EINVAL: not a condition variable, or not a mutex.
 #[unsafe(no_mangle)]
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn fairlock_cond_wait(
 ///
 /// * 0: the caller was notified, and holds the mutex.
 /// * ETIMEDOUT: it was not, and the deadline has passed; it holds the mutex.
-/// * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds the mutex. It is not noticed if another thread does.
 /// * ENOTSUP: the mutex has batches of a fixed size.
 /// * EINVAL: not a condition variable, not a mutex, an unknown clock, or no valid time.
 #[unsafe(no_mangle)]
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn fairlock_cond_wait_until(
 ///
 /// * 0: the caller was notified, and holds the mutex.
 /// * EINTR: it was not, and a signal handler ran; it holds the mutex.
-/// * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds the mutex. It is not noticed if another thread does.
 /// * ENOTSUP: the mutex has batches of a fixed size.
 /// * EINVAL: not a condition variable, or not a mutex.
 #[unsafe(no_mangle)]
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn fairlock_cond_wait_interruptible(
 ///
 /// * 0: the caller was notified, and holds the mutex.
 /// * ECANCELED: it was not, and the token was cancelled; it holds the mutex.
-/// * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds the mutex. It is not noticed if another thread does.
 /// * ENOTSUP: the mutex has batches of a fixed size.
 /// * EINVAL: not a condition variable, not a mutex, or not a token.
 #[unsafe(no_mangle)]
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn fairlock_cond_wait_cancellable(
 /// * 0: the caller was notified, and holds the mutex.
 /// * ECANCELED: it was not, and the token was cancelled; it holds the mutex.
 /// * ETIMEDOUT: it was not, and the deadline has passed; it holds the mutex.
-/// * EPERM: nobody holds the mutex. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds the mutex. It is not noticed if another thread does.
 /// * ENOTSUP: the mutex has batches of a fixed size.
 /// * EINVAL: not a condition variable, not a mutex, not a token, an unknown clock, or no
 ///   valid time.
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn fairlock_cond_broadcast(cond: *mut fairlock_cond_t) -> 
     status(unsafe { home::get(cond) }.map(broadcast))
 }
 
-/// Runs `wait` on both.
+/// Runs `wait` on the condition variable and the lock of the mutex.
 ///
 /// # Safety
 /// As for [`home::get`].
@@ -225,8 +225,8 @@ unsafe fn with(
     }))
 }
 
-/// Not again if it ends too soon by the caller's clock: while the mutex was not held, what the
-/// caller waits for may have come about.
+/// Waits until `deadline`, once: if the wait ends too soon by the caller's clock it returns all the
+/// same. While the mutex was not held, what the caller waits for may have come about.
 fn until(deadline: Deadline, wait: impl FnOnce(u64) -> Result<(), WaitError>) -> Result<(), Errno> {
     match wait(end(deadline.left())) {
         Err(WaitError::TimedOut) if !deadline.left().is_zero() => Ok(()),

@@ -29,7 +29,7 @@ impl Deadline {
         Ok(Self { clock, nanos: nanos(time) })
     }
 
-    /// How long until then; zero if it is over.
+    /// How long it is until then; zero if that time is over.
     pub(crate) fn left(self) -> Duration {
         let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the clock was checked, and there is room for the time. It cannot fail.
@@ -38,8 +38,8 @@ impl Deadline {
         Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
-    /// Runs `wait` with the time that is left until it succeeds or that time is over, on
-    /// this clock: if it was set back meanwhile, the wait goes on.
+    /// Runs `wait` with the time that is left, until it succeeds or the deadline has passed on its
+    /// clock: if that was set back meanwhile, the wait goes on.
     pub(crate) fn wait<T, E: Into<Errno>>(
         self,
         wait: impl Fn(Duration) -> Result<T, E>,
@@ -53,7 +53,7 @@ impl Deadline {
     }
 }
 
-/// When `left` is over, on the locks' clock.
+/// The time on the locks' clock at which `left` is over.
 pub(crate) fn end(left: Duration) -> u64 {
     Native::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
 }

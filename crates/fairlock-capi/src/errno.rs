@@ -19,9 +19,9 @@ macro_rules! errno {
 }
 
 errno! {
-    /// Not a lock, or an argument that no call can mean.
+    /// Not a lock, or an invalid argument.
     INVALID = EINVAL,
-    /// What is to be given up is not held.
+    /// What is to be released is not held.
     NOT_HELD = EPERM,
     /// In use by others.
     BUSY = EBUSY,
@@ -32,7 +32,7 @@ errno! {
     TOO_MANY_READERS = EAGAIN,
     /// No more permits can be counted.
     TOO_MANY_PERMITS = EOVERFLOW,
-    /// Nothing of the kind with this policy.
+    /// Not possible with this policy.
     UNSUPPORTED = ENOTSUP,
 }
 
@@ -61,7 +61,7 @@ impl From<RangeError> for Errno {
     }
 }
 
-/// What the C function returns.
+/// The number that the C function returns.
 #[inline(always)]
 pub(crate) fn status(result: Result<(), Errno>) -> c_int {
     match result {

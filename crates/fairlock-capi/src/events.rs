@@ -61,7 +61,7 @@ unsafe fn counts<'a>(events: *const fairlock_events_t) -> Result<&'a EventCounts
     Ok(unsafe { events.cast::<EventCounts>().as_ref() }.unwrap_or_else(|| global()))
 }
 
-/// Where a lock is to count, if it is.
+/// The counters that a lock is to count in, if there are any.
 ///
 /// # Safety
 /// `events` is null or points to counters that outlive the lock.
@@ -83,9 +83,9 @@ pub extern "C" fn fairlock_events_set_counting(on: bool) {
 }
 
 /// Writes events and how often they were counted to `counts`, which has room for `room` of
-/// them; those of the process if `events` is null. Returns how many there are, which may
-/// be more than there is room for; 0 if `events` is misaligned. The order of events never changes; new ones come
-/// last.
+/// them; those of the process if `events` is null. Returns how many there are, which may be
+/// more than there is room for; 0 if `events` is misaligned. The order of events never changes;
+/// new ones come last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_events_read(
     events: *const fairlock_events_t,

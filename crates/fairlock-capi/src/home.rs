@@ -1,22 +1,19 @@
 //! Where Rust values live: in structs that the C program provides.
 //!
-//! Such a struct is of fixed size, aligned to 8 as `malloc` does at least, and begins with
-//! a *mark*, which says what is in it. Its zero bytes are a value that nobody has used
-//! yet: the first call makes it, from the *preset* beside the mark, under one lock for the
-//! process. From then on a call compares the mark, which it expects to match, and goes on.
-//! A value that is zero bytes itself needs no lock to be made: its first use may be in a
-//! signal handler.
-//!
+//! Such a struct is of fixed size, aligned to 8 as `malloc` does at least, and begins with a
+//! *mark*, which says what is in it. Its zero bytes are a value that nobody has used yet: the first
+//! call makes the value, from the *preset* beside the mark, under one lock for the process. From
+//! then on a call compares the mark, which it expects to match, and goes on. A value that is zero
+//! bytes itself needs no lock to be made: so its first use may be in a signal handler.
 //! | mark | meaning |
 //! |---|---|
 //! | 0 | nobody has used it; the preset says what it is to be |
 //! | `READY`, and bits of its own address | the value is there |
 //! | `GONE` | destroyed |
 //! | anything else | never initialised, overwritten, or copied from elsewhere |
-//!
 //! A value may be aligned as Rust wants it (to a cache line), and then its place in the struct
-//! depends on where the struct is; and it may name what belongs to it alone. With those bits in
-//! the mark a copy is not taken for a value, nearly always.
+//! depends on where the struct is; and it may refer to what belongs to it alone. Because bits of
+//! the address are in the mark, a copy is nearly never taken for a value.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -25,15 +22,15 @@ use libc::c_int;
 
 use crate::errno::{Errno, status};
 
-/// Nobody has used it.
+/// Nobody has used the struct.
 const UNTOUCHED: u32 = 0;
-/// The value is there; the low half is of the address.
+/// The value is there; the low half of the mark is from the address.
 const READY: u32 = 0x4641_0000;
 /// Destroyed.
 const GONE: u32 = 0x474f_4e45;
 
-/// The largest alignment of a value: what is aligned less is not misplaced by a copy that the
-/// mark does not tell.
+/// The largest alignment of a value. A value that is aligned less is in the right place even in a
+/// copy that the mark does not reveal.
 const LARGEST_ALIGN: usize = 64;
 
 /// A C struct in whose memory a value lives.
@@ -68,9 +65,9 @@ pub(crate) unsafe fn get<'a, T: Home>(home: *const T) -> Result<&'a T::Value, Er
     }
 }
 
-/// What `f` makes of the value; for the functions that are called most. First use is apart,
-/// with an `f` of its own, so that no other needs stack for it. `f` is best a function that
-/// is always inlined: of a closure that is called in two places there is but one.
+/// The status of `f` on the value; for the functions that are called most. The first use is apart,
+/// with an `f` of its own, so that the usual path needs no stack for it. `f` should be a function
+/// that is always inlined: a closure that is called in two places is compiled only once.
 ///
 /// # Safety
 /// As for [`get`].
@@ -101,8 +98,8 @@ unsafe fn make_and<T: Home>(
 /// As for [`get`].
 #[inline(always)]
 unsafe fn is_made<T: Home>(home: *const T) -> bool {
-    // SAFETY: the caller's promise, and aligned as was seen.
-    // Acquire: whoever set the mark had made the value.
+    // SAFETY: the caller's promise; the alignment is checked first.
+    // Acquire: the thread that set the mark had made the value before.
     is_place_for(home) && unsafe { mark(home) }.load(Ordering::Acquire) == ready(home)
 }
 
@@ -130,11 +127,11 @@ unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
             Err(_) => Err(Errno::INVALID),
         };
     }
-    // One for all: it is held for as long as it takes to write a lock, once for each. A
-    // thread that finds it taken sleeps, so priorities cannot keep the other from running.
+    // One mutex for all structs: it is held for as long as it takes to write a lock, once for each.
+    // A thread that finds it taken sleeps, so priorities cannot keep its holder from running.
     static MAKING: Mutex<()> = Mutex::new(());
     let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // Relaxed: whoever made it held `MAKING`.
+    // Relaxed: the thread that made the value held `MAKING`.
     match mark.load(Ordering::Relaxed) {
         UNTOUCHED => {
             let made = T::preset(preset).ok_or(Errno::INVALID)?;
@@ -147,7 +144,8 @@ unsafe fn make<T: Home>(home: *const T) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What `f` makes of the value in a struct; nothing, if that is zero bytes yet.
+/// The result of `f` on the value in a struct; `Ok`, without `f`, if the struct is still zero
+/// bytes.
 ///
 /// # Safety
 /// As for [`get`].
@@ -155,7 +153,8 @@ pub(crate) unsafe fn unless_zero<T: Home>(
     home: *const T,
     f: impl FnOnce(&T::Value) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    // SAFETY: the caller's promise, and aligned as is seen. Relaxed: nothing is read.
+    // SAFETY: the caller's promise; the alignment is checked first. Relaxed: nothing is read on the
+    // strength of it.
     let is_zero = is_place_for(home)
         && unsafe {
             mark(home).load(Ordering::Relaxed) == UNTOUCHED && home.cast::<u32>().add(1).read() == 0
@@ -177,10 +176,10 @@ pub(crate) unsafe fn init<T: Home>(home: *mut T, made: T::Value) -> Result<(), E
     Ok(())
 }
 
-/// Drops the value in a struct, unless it is in use. From then on it is no value.
+/// Drops the value in a struct, unless it is in use. From then on there is no value.
 ///
 /// # Safety
-/// As for [`get`], and nobody uses it but those that `is_idle` knows.
+/// As for [`get`], and only threads that `is_idle` notices use it.
 pub(crate) unsafe fn destroy<T: Home>(
     home: *mut T,
     is_idle: impl FnOnce(&T::Value) -> bool,
@@ -204,7 +203,7 @@ unsafe fn put<T: Home>(home: *mut T, made: T::Value) {
     // SAFETY: the caller's promise; the value fits (see `value`).
     unsafe {
         value(home).write(made);
-        // Release: whoever sees the mark sees the value.
+        // Release: a thread that sees the mark sees the value.
         mark(home).store(ready(home), Ordering::Release);
     }
 }
@@ -244,7 +243,7 @@ fn value<T: Home>(home: *const T) -> *mut T::Value {
     place.cast_mut().cast()
 }
 
-/// Mark and preset.
+/// The size of mark and preset.
 const HEAD: usize = 8;
 
 #[cfg(test)]
@@ -294,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Zero bytes that are a token, and as it is made another value.
+    /// A type whose zero bytes are a value, and which uses another such value as it is made.
     struct Nested(u32);
     static NESTED: Flag = Flag { mark: AtomicU32::new(0), preset: 0, flag: AtomicU32::new(0) };
 
@@ -334,7 +333,7 @@ mod tests {
         }
     }
 
-    /// As by a signal handler that runs while its thread makes a value.
+    /// As in a signal handler that runs while its thread makes a value.
     #[test]
     fn what_is_zero_bytes_is_made_without_a_lock() {
         let (send, made) = std::sync::mpsc::channel();
@@ -369,7 +368,7 @@ mod tests {
     fn a_misplaced_copy_is_refused() {
         let mut all = [0_u64; 40];
         let first = all.as_mut_ptr();
-        // SAFETY: both are inside and apart.
+        // SAFETY: both places are inside the memory and do not overlap.
         unsafe {
             let (from, to) = (first.cast::<Counted>(), first.add(19).cast::<Counted>());
             from.write(zero());

@@ -1,9 +1,9 @@
 //! libfairlock: the locks of `fairlock` for C and C++.
 //!
-//! Rust programs use the crate `fairlock`. This one is its C interface: the functions and
-//! types of `include/fairlock.h`, which is generated from here, and says how they are
-//! used. `home` is how a lock lives in a struct of the C program; `errno` and `deadline`
-//! translate; the other modules have one kind of lock or tool each.
+//! Rust programs use the crate `fairlock`. This one is its C interface: the functions and types of
+//! `include/fairlock.h`, which is generated from here and says how to use them. `home` is how a
+//! lock lives in a struct of the C program; `errno` and `deadline` translate results and times;
+//! each of the other modules has one kind of lock or tool.
 //!
 //! No function panics on what a caller can pass, and a panic would end the process rather
 //! than unwind through C.
@@ -12,8 +12,8 @@
 #![cfg(target_os = "linux")]
 // The names are C's.
 #![allow(non_camel_case_types)]
-// The contract of all functions is the same, and stands once, in the header: a pointer is
-// null, or to an object of its type that lives as long as it is used.
+// The contract of all functions is the same, and is stated once, in the header: a pointer is null,
+// or points to an object of its type that lives as long as it is used.
 #![allow(clippy::missing_safety_doc)]
 
 mod cancel;

@@ -1,4 +1,4 @@
-//! The mutex: bounded as the reader/writer lock, or a ticket lock whose tickets come in batches.
+//! The mutex: bounded like the reader/writer lock, or a ticket lock whose tickets come in batches.
 
 use fairlock::platform::Native;
 use fairlock::thin::ThinMutex;
@@ -19,9 +19,11 @@ pub const FAIRLOCK_BATCH_NONE: u32 = 0;
 /// runs may take the free mutex for a while, then it goes to the queue. Otherwise tickets come
 /// in batches of 1 (a ticket lock), 4 or 8: batches are served in order, and within the one
 /// whose turn it is, whoever runs goes first. So a waiter is overtaken by at most as many later
-/// ones as a batch has, and a thread that does not run keeps nobody waiting. A mutex may be released by another thread than took it. Who gives up waiting is
-/// skipped, and has its turn all the same if it comes again before that. Locking a mutex that
-/// the thread holds blocks for ever.
+/// ones as a batch has, and a thread that does not run keeps nobody waiting. A thread that gives
+/// up waiting is skipped, and has its turn all the same if it comes again before that.
+///
+/// A mutex may be released by another thread than took it. Locking a mutex that the thread holds
+/// blocks for ever.
 #[repr(C)]
 pub struct fairlock_mutex_t {
     mark: u32,
@@ -31,7 +33,7 @@ pub struct fairlock_mutex_t {
 
 pub(crate) enum Mutex {
     Thin(ThinMutex<Native>),
-    /// Full ones, for which there is no room.
+    /// A full lock, on the heap, as the struct has no room for it.
     Fixed(Box<Fixed>),
 }
 
@@ -46,7 +48,7 @@ pub(crate) enum Fixed {
 unsafe impl Home for fairlock_mutex_t {
     type Value = Mutex;
 
-    /// By batch size.
+    /// Makes a mutex of this batch size.
     fn preset(batch: u32) -> Option<Mutex> {
         let fixed = |lock| Mutex::Fixed(Box::new(lock));
         Some(match batch {
@@ -59,7 +61,7 @@ unsafe impl Home for fairlock_mutex_t {
     }
 }
 
-/// An expression on the lock inside, whatever its batch size.
+/// Evaluates an expression on the lock inside, whatever its batch size.
 macro_rules! each {
     ($fixed:expr, $lock:ident => $do:expr) => {
         match $fixed {
@@ -70,7 +72,7 @@ macro_rules! each {
     };
 }
 
-/// An expression on the lock inside, of any kind.
+/// Evaluates an expression on the lock inside, of any kind.
 macro_rules! any {
     ($mutex:expr, $lock:ident => $do:expr) => {
         match $mutex {
@@ -81,7 +83,7 @@ macro_rules! any {
 }
 
 impl Mutex {
-    /// Does not fail.
+    /// Takes the mutex; always `Ok`.
     #[inline(always)]
     fn lock(&self) -> Result<(), Errno> {
         match self {
@@ -95,7 +97,7 @@ impl Mutex {
         any!(self, lock => lock.try_lock())
     }
 
-    /// Releases it if anyone holds it.
+    /// Releases the mutex, if anyone holds it.
     #[inline(always)]
     fn unlock(&self) -> Result<(), Errno> {
         match self {
@@ -109,7 +111,8 @@ impl Mutex {
         }
     }
 
-    /// The same for those whose turn it is, before anyone who comes later.
+    /// As [`unlock`](Self::unlock), fairly: those whose turn it is have the mutex before anyone who
+    /// comes later.
     fn unlock_fair(&self) -> Result<(), Errno> {
         not_held_unless(self.is_locked())?;
         // SAFETY: held; by the caller, or else as the caller's mistake.
@@ -125,7 +128,7 @@ impl Mutex {
         any!(self, lock => lock.is_contended())
     }
 
-    /// What a condition variable can wait with.
+    /// The lock that a condition variable can wait with.
     pub(crate) fn thin(&self) -> Option<&ThinMutex<Native>> {
         match self {
             Self::Thin(lock) => Some(lock),
@@ -134,7 +137,8 @@ impl Mutex {
     }
 }
 
-/// Apart from the default: together they would cost it more than its lock does.
+/// These are not inlined into the functions of the default: that would cost more than its lock
+/// does.
 impl Fixed {
     #[cold]
     #[inline(never)]
@@ -282,7 +286,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
 /// Gives up the mutex.
 ///
 /// * 0: the caller has given it up.
-/// * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds it. It is not noticed if another thread does.
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> c_int {
@@ -294,7 +298,7 @@ pub unsafe extern "C" fn fairlock_mutex_unlock(mutex: *mut fairlock_mutex_t) -> 
 /// batch, have it before anyone who comes later, the caller included.
 ///
 /// * 0: the caller has given it up.
-/// * EPERM: nobody holds it. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds it. It is not noticed if another thread does.
 /// * EINVAL: not a mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_mutex_unlock_fair(mutex: *mut fairlock_mutex_t) -> c_int {
@@ -344,7 +348,7 @@ mod tests {
                 }
             }
         }
-        // Other tests have some at the same time.
+        // Other tests have some full locks at the same time.
         assert!(made() < 100, "{} full locks for one at a time", made());
     }
 }

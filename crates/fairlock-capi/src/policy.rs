@@ -30,7 +30,7 @@ pub const FAIRLOCK_READER_SPIN_OFF: u32 = 0;
 pub const FAIRLOCK_READER_SPIN_ONE: u32 = 1;
 /// `reader_spin`: every reader may spin.
 pub const FAIRLOCK_READER_SPIN_ON: u32 = 2;
-/// `reader_spin`: one of the three, by how the last spins ended.
+/// `reader_spin`: one of the three, by what the turns of readers and of writers yielded lately.
 pub const FAIRLOCK_READER_SPIN_ADAPTIVE: u32 = 3;
 /// `reader_spin`: every reader may spin, for readers too, which may starve all others.
 pub const FAIRLOCK_READER_SPIN_ALWAYS: u32 = 4;
@@ -72,7 +72,7 @@ const SPINS: [(u32, ReaderSpin); 5] = [
 impl fairlock_policy_t {
     pub(crate) fn new(policy: &Policy) -> Self {
         let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        // What does not matter under tenure is written all the same.
+        // What does not matter under tenure is written with these values.
         let idle =
             PublishedPolicy { reader_spin: ReaderSpin::Adaptive, ..PublishedPolicy::HANDOFF };
         let (after, budget, published) = match policy.discipline() {

@@ -21,7 +21,7 @@ pub use self::node::fairlock_range_t;
 /// Locks `start..=last` as `take` does.
 ///
 /// # Safety
-/// The pointers are null, or to a lock and a node, as the header asks.
+/// The pointers are null, or point to a lock and a node, as the header asks.
 #[inline(always)]
 unsafe fn lock_with<G: Guard, E: Into<Errno>>(
     lock: *mut fairlock_range_lock_t,
@@ -29,7 +29,7 @@ unsafe fn lock_with<G: Guard, E: Into<Errno>>(
     (start, last): (u64, u64),
     take: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, E>,
 ) -> c_int {
-    // SAFETY: the caller's promise; the lock lives longer than what the node holds.
+    // SAFETY: the caller's promise; the lock lives longer than the guard in the node.
     let both = unsafe { home::get(lock).and_then(|lock| Ok((lock, Node::new(node)?))) };
     status(both.and_then(|(lock, node)| node.fill(|| take(lock, start..=last).map_err(E::into))))
 }
@@ -37,7 +37,7 @@ unsafe fn lock_with<G: Guard, E: Into<Errno>>(
 /// Locks `start..=last` as `attempt` does, or else as `wait` does for as long as is left.
 ///
 /// # Safety
-/// As for [`lock_with`]; the time is null or one.
+/// As for [`lock_with`]; `deadline` is null or points to a time.
 #[inline(always)]
 unsafe fn lock_until<G: Guard>(
     lock: *mut fairlock_range_lock_t,
@@ -62,7 +62,7 @@ unsafe fn lock_until<G: Guard>(
 /// Locks `start..=last` as `take` does with the token.
 ///
 /// # Safety
-/// As for [`lock_with`]; the token is null or one.
+/// As for [`lock_with`]; `token` is null or points to a token.
 #[inline(always)]
 unsafe fn lock_cancellable<G: Guard>(
     lock: *mut fairlock_range_lock_t,
@@ -415,7 +415,7 @@ pub unsafe extern "C" fn fairlock_range_downgrade(range: *mut fairlock_range_t) 
     // SAFETY: the caller provides a node.
     status(unsafe { Node::new(range) }.and_then(|mut node| {
         not_held_unless(matches!(node.held()?, Held::Write(_)))?;
-        // SAFETY: as was seen.
+        // SAFETY: the guard is of this kind, as was just seen.
         let guard: WriteGuard = unsafe { node.empty() };
         node.fill(|| Ok(guard.downgrade()))
     }))
@@ -470,7 +470,8 @@ pub unsafe extern "C" fn fairlock_range_split(
     }))
 }
 
-/// Puts both parts of a guard where they belong, or what could not be split back.
+/// Puts both parts of a guard into their nodes, or the guard that could not be split back into its
+/// own.
 fn split<G: Guard>(
     parts: Result<(G, G), G>,
     lower: &Node<'_>,

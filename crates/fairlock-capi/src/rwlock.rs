@@ -240,7 +240,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_cancellable(
 /// Gives up the lock held for reading.
 ///
 /// * 0: the caller has given it up.
-/// * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds it for reading. It is not noticed if another thread does.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_t) -> c_int {
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_read(lock: *mut fairlock_rwlock_
 /// whose turn it is.
 ///
 /// * 0: the caller has given it up.
-/// * EPERM: nobody holds it for reading. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds it for reading. It is not noticed if another thread does.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_read_fair(lock: *mut fairlock_rwlock_t) -> c_int {
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_cancellable(
 /// Gives up the lock held for writing.
 ///
 /// * 0: the caller has given it up.
-/// * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds it for writing. It is not noticed if another thread does.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock_t) -> c_int {
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write(lock: *mut fairlock_rwlock
 /// whose turn it is.
 ///
 /// * 0: the caller has given it up.
-/// * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds it for writing. It is not noticed if another thread does.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_rwlock_t) -> c_int {
@@ -370,7 +370,7 @@ pub unsafe extern "C" fn fairlock_rwlock_unlock_write_fair(lock: *mut fairlock_r
 /// writer could get in, and lets in readers that wait. Never blocks.
 ///
 /// * 0: the caller holds the lock for reading.
-/// * EPERM: nobody holds it for writing. That it is somebody else who does is not noticed.
+/// * EPERM: nobody holds it for writing. It is not noticed if another thread does.
 /// * EINVAL: not a lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_downgrade(lock: *mut fairlock_rwlock_t) -> c_int {
@@ -473,14 +473,14 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
     }
 }
 
-// What is done most, in functions that are always inlined, and do not fail but for misuse.
+// The most frequent operations, as functions that are always inlined, and that fail on misuse only.
 
 #[inline(always)]
 fn read(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
     Ok(sem.checked_read()?)
 }
 
-/// What came of an attempt to read.
+/// The result of an attempt to read.
 #[inline(always)]
 fn try_read(sem: &ThinRwSem<Native>, taken: bool) -> Result<(), Errno> {
     match taken {
@@ -516,8 +516,8 @@ fn is_read_locked(sem: &ThinRwSem<Native>) -> bool {
     sem.is_locked() && !sem.is_write_locked()
 }
 
-/// Waits until a time of the caller's. A lock that is free is taken without a look at the
-/// clock, but not without one at the time.
+/// Waits until a time of the caller's. A lock that is free is taken without a look at the clock,
+/// but the time is checked first.
 ///
 /// # Safety
 /// As for [`home::get`] and [`Deadline::new`].

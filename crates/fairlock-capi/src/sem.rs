@@ -25,16 +25,17 @@ pub struct fairlock_sem_t {
 
 // SAFETY: as the trait asks.
 unsafe impl Home for fairlock_sem_t {
-    /// There is no room for it.
+    /// In a box: the struct has no room for it.
     type Value = Box<Semaphore>;
 
-    /// By the number of permits.
+    /// Makes a semaphore with this many permits.
     fn preset(permits: u32) -> Option<Box<Semaphore>> {
         Some(Box::new(Semaphore::new(permits)))
     }
 }
 
-/// Not through the box: whoever posts is still in the call when another may destroy both.
+/// The semaphore itself, not the box: a thread that posts is still in the call when another may
+/// destroy both.
 ///
 /// # Safety
 /// As for [`home::get`].
@@ -159,10 +160,8 @@ pub unsafe extern "C" fn fairlock_sem_wait_cancellable(
 /// * EINVAL: not a semaphore.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_sem_post(sem: *mut fairlock_sem_t, count: u32) -> c_int {
-    let post = |sem: &Semaphore| match sem.try_release(count) {
-        true => Ok(()),
-        false => Err(Errno::TOO_MANY_PERMITS),
-    };
+    let post =
+        |sem: &Semaphore| sem.try_release(count).then_some(()).ok_or(Errno::TOO_MANY_PERMITS);
     // SAFETY: the caller provides a semaphore.
     status(unsafe { get(sem) }.and_then(post))
 }

@@ -17,15 +17,15 @@
 //! free <-> writer             enter, leave
 //! thin --> inflated           the slot has adopted exactly what the thin word says
 //! inflated --> free           the program's `destroy`, or a stray word
-//!                             (that of a lock whose slot was taken away while it was idle, too)
+//!                             (also that of a lock whose slot was taken away while it was idle)
 //! ```
 //!
-//! A holder that finds the lock inflated when it leaves was adopted, and leaves the slot.
+//! A holder that finds the lock inflated when it leaves was adopted, and leaves by the slot.
 //!
-//! A slot knows the address of the lock whose it is, and the nonce of it. A word that names a
-//! slot that does not exist or is not this lock's is *stray*: the program copied or moved the
-//! bytes of a lock, or shares its memory with another process, or uses it for a new lock. It is
-//! a free lock.
+//! A slot knows the address of its lock, and that lock's nonce. A word that names a slot that does
+//! not exist or is not this lock's is *stray*: the program copied or moved the bytes of a lock, or
+//! shares its memory with another process, or uses it for a new lock. A lock with a stray word is
+//! free.
 //!
 //! Orderings: entering is an Acquire and leaving a Release, so one section happens
 //! before the next; a section inside the thin lock happens before those in the slot,
@@ -52,8 +52,8 @@ const SLOT_SHIFT: u32 = 1;
 const SLOT_MASK: u64 = (1 << 31) - 1;
 const NONCE_SHIFT: u32 = u64::BITS - NONCE_BITS;
 
-/// How often a thread tries before it takes the others for a crowd, which is
-/// better off with an inflated lock's `fetch_add`.
+/// How often a thread tries before it concludes that others crowd the word: then an inflated lock's
+/// `fetch_add` is better.
 const ATTEMPTS: u32 = 4;
 
 /// What came of an attempt to enter.
@@ -66,7 +66,7 @@ pub(crate) enum Entry<P: Platform> {
     Crowded,
     /// One more reader cannot be counted.
     Full,
-    /// Ask there.
+    /// The lock is inflated: to this slot.
     Inflated(&'static Slot<P>),
 }
 
@@ -74,9 +74,9 @@ pub(crate) enum Entry<P: Platform> {
 pub(crate) enum Exit<P: Platform> {
     Reader,
     Writer,
-    /// It was not.
+    /// The caller was not inside.
     Free,
-    /// Ask there.
+    /// The lock is inflated: to this slot.
     Inflated(&'static Slot<P>),
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Head<P: Platform, S: Slots<P>> {
 }
 
 impl<P: Platform, S: Slots<P>> Head<P, S> {
-    /// Enters as a reader, if the lock is thin and nothing is in the way at once. It is
+    /// Enters as a reader, if the lock is thin and nothing is in the way at once. The lock is
     /// mostly free: a load to see that would only take time.
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
@@ -106,19 +106,19 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         }
     }
 
-    /// The same as a writer.
+    /// As [`read_at_once`](Self::read_at_once), as a writer.
     #[inline(always)]
     pub(crate) fn write_at_once(&self) -> bool {
         self.exchange(0, WRITER).is_ok()
     }
 
-    /// The same where the process has one thread, whose signal handlers leave a lock as they find
-    /// it: without any locked operation.
+    /// As [`write_at_once`](Self::write_at_once), where the process has one thread, whose signal
+    /// handlers leave a lock as they find it: without a locked operation.
     #[inline(always)]
     #[cfg_attr(test, allow(dead_code, reason = "called by mutexes"))]
     pub(crate) fn write_alone(&self) -> bool {
-        // Relaxed, here and below: there is nobody to order it for. Another thread that comes
-        // into being sees it.
+        // Relaxed, here and below: there is no other thread to order it for. A thread that is made
+        // later sees it.
         let free = self.word.load(Ordering::Relaxed) == 0;
         if free {
             self.word.store(WRITER, Ordering::Relaxed);
@@ -136,8 +136,8 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         writes
     }
 
-    /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there
-    /// is no other.
+    /// Leaves a thin lock as a reader, if nobody changes the word meanwhile. Mostly there is no
+    /// other reader.
     #[inline(always)]
     pub(crate) fn leave_read_at_once(&self) -> bool {
         match self.give_up(READER, 0) {
@@ -149,7 +149,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         }
     }
 
-    /// The same as a writer.
+    /// As [`leave_read_at_once`](Self::leave_read_at_once), as a writer.
     #[inline(always)]
     pub(crate) fn leave_write_at_once(&self) -> bool {
         self.give_up(WRITER, 0).is_ok()
@@ -164,7 +164,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         })
     }
 
-    /// The same as a writer.
+    /// As [`read`](Self::read), as a writer.
     pub(crate) fn write(&self, address: usize) -> Entry<P> {
         self.enter(address, |word| if word == 0 { Ok(WRITER) } else { Err(Entry::Conflict) })
     }
@@ -188,7 +188,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         Entry::Crowded
     }
 
-    /// Leaves. `leave_writer` is called before a writer leaves: then the lock may be gone.
+    /// Leaves. `leave_writer` is called before a writer leaves: after that the lock may be gone.
     pub(crate) fn leave(&self, address: usize, leave_writer: impl Fn()) -> Exit<P> {
         let mut word = self.load();
         loop {
@@ -221,8 +221,8 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         Self::follow(self.load(), address)
     }
 
-    /// Moves the lock, with whoever is inside, to a slot that is its, and nobody else knows. If it is
-    /// inflated already: where.
+    /// Moves the lock, with whoever is inside, to `slot`, which is this lock's and known to nobody
+    /// else. Fails with the lock's slot if it is inflated already.
     pub(crate) fn inflate(
         &self,
         address: usize,
@@ -250,18 +250,18 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
         self.word.compare_exchange(word, inflated, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
-    /// The lock is free, and thin.
+    /// Makes the lock free, and thin.
     pub(crate) fn clear(&self) {
         // Release: what was done to the old lock comes before what is done to the next.
         self.word.store(0, Ordering::Release);
     }
 
-    /// Acquire: whoever finds a number may follow it.
+    /// Acquire: a thread that finds a number may follow it.
     fn load(&self) -> u64 {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Acquire: it ends in ownership; if it fails, the word may be a number.
+    /// Acquire: success is ownership; if it fails, the word found may be a number.
     #[inline(always)]
     fn exchange(&self, word: u64, next: u64) -> Result<(), u64> {
         self.word.compare_exchange(word, next, Ordering::Acquire, Ordering::Acquire).map(|_| ())
@@ -289,7 +289,7 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
     }
 }
 
-/// A word that names no slot, as a thin lock's: a stray one is free.
+/// The word, or zero if it names a slot that turned out to be stray: then the lock is free.
 fn thin(word: u64) -> u64 {
     if word & INFLATED == 0 { word } else { 0 }
 }

@@ -5,30 +5,31 @@
 //! LD_PRELOAD=target/release/libfairlock_preload.so PROGRAM
 //! ```
 //!
-//! Only for 64-bit x86 Linux with glibc, whose types it lives in; on
-//! other targets the library is empty.
+//! Only for 64-bit x86 Linux with glibc, whose types it uses; on other targets the library is
+//! empty.
 //!
 //! # How
 //!
-//! A lock has two forms, and both fit into the 56 bytes of the program's lock. At
-//! first it is *thin*: a word (`head`) that counts readers or says that a writer is
-//! inside, one compare-exchange each way. When somebody has to wait, and not just for half
-//! a millisecond, the lock is *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool adopts whoever holds it
-//! now, and its number replaces the word, with a nonce: the slot knows the address and the nonce of its
-//! lock, so bytes that the program has copied, moved or overwritten are a free lock, and lead nowhere. From then on everything goes to
-//! that lock, until the program destroys its own or nobody has used it for a while.
+//! A lock has two forms, and both fit into the 56 bytes of the program's lock. At first it is
+//! *thin*: a word (`head`) that counts readers or says that a writer is inside, with one
+//! compare-exchange to enter and one to leave. When somebody has to wait for more than half a
+//! millisecond, the lock is *inflated*: an [`RwSem`](fairlock::rwsem::RwSem) from a pool, in a
+//! *slot*, adopts the holders, and the slot's number replaces the word, with a nonce. The slot
+//! knows the address and the nonce of its lock; so bytes that the program has copied, moved or
+//! overwritten are a free lock, and lead nowhere. From then on everything goes to the inflated
+//! lock, until the program destroys its own or nobody has used it for a while.
 //!
-//! The pool's memory is never given back, so nobody minds if the program frees its lock
-//! while the thread that released it last is still on its way out. An inflated lock
-//! belongs to an address (`process::registry`): if the program never destroys its locks, as
-//! C++'s `std::shared_mutex` does not, the next lock at the same address gets the same
-//! one. A slot whose lock is idle is taken away from it when others need one: the word that names
-//! it is stray then, as that of a copy, and so a free lock. What is held is bounded by how many
-//! locks are in use, and by those that were given up while somebody held them.
+//! The pool's memory is never given back, so it does no harm if the program frees its lock while
+//! the thread that released it last is still on its way out. An inflated lock belongs to an address
+//! (`process::registry`): if the program never destroys its locks, as C++'s `std::shared_mutex`
+//! does not, the next lock at the same address gets the same slot. A slot whose lock is idle is
+//! taken away from it when others need one: the word that names it is stray then, as that of a
+//! copy, and so a free lock. So memory is bounded by how many locks are in use, and by those that
+//! were given up while somebody held them.
 //!
 //! A mutex is the same, and only ever written; its head is in bytes that glibc keeps for robust
-//! mutexes and those that inherit priorities, which stay glibc's. A condition variable
-//! keeps no more than a count in its bytes: who waits is found by its address (`posix::cond`).
+//! mutexes and those that inherit priorities, which stay glibc's. A condition variable keeps no
+//! more than a count in its bytes: its waiters are found by its address (`posix::cond`).
 //!
 //! # Promises
 //!

@@ -11,39 +11,39 @@ use crate::head::Holders;
 use crate::stats::Stats;
 use crate::still::Still;
 
-/// A lock's address, less the bits that are zero, above its nonce. Addresses have 47 bits unless
-/// the program asks for others.
+/// The identity of a slot's lock: its address, less the bits that are zero, above its nonce.
+/// Addresses have 47 bits unless the program asks for others.
 const ADDRESS_SHIFT: u32 = 3;
 pub(crate) const NONCE_BITS: u32 = 19;
 const NONCE_MASK: u64 = (1 << NONCE_BITS) - 1;
 
-/// Below both: somebody is about to take the slot away from its lock, if that is idle.
+/// The lowest bit of an identity: a thread is about to take the slot away from its lock, if that is
+/// idle.
 const DOUBTFUL: u64 = 1;
 
 fn identity(address: usize, nonce: u64) -> u64 {
     (address as u64 >> ADDRESS_SHIFT << (NONCE_BITS + 1)) | (nonce & NONCE_MASK) << 1
 }
 
-/// Whose slot it is.
+/// To which lock a slot belongs.
 pub(crate) enum Owner {
     This,
-    /// This lock's, or soon nobody's.
+    /// To this lock, or soon to none.
     Doubtful,
     Other,
 }
 
 /// Where slots are found by their numbers.
 pub(crate) trait Slots<P: Platform> {
-    /// None if there is none of that number.
+    /// `None` if there is no slot of that number.
     fn get(number: u32) -> Option<&'static Slot<P>>;
 
     /// The slot is doubtful: waits a moment.
     fn settle(slot: &'static Slot<P>);
 }
 
-/// A lock that was, or is, contended. Recycled as it is: whoever released it last, and
-/// let its user go on to destroy it, may still be busy in its queue, which does the next
-/// user no harm.
+/// A lock that was, or is, contended. Recycled as it is: a thread that released it last, and let
+/// its user go on to destroy it, may still be busy in its queue, which does the next user no harm.
 #[repr(C, align(64))] // what is read only is on lines of its own
 pub(crate) struct Slot<P: Platform> {
     sem: UnsafeCell<RwSem<P>>,
@@ -51,19 +51,19 @@ pub(crate) struct Slot<P: Platform> {
     pub(crate) still: Still,
     /// Its number in the pool.
     pub(crate) number: u32,
-    /// Which lock's slot it is; zero if it is none's.
+    /// The identity of the lock whose slot this is; zero if it is none's.
     identity: AtomicU64,
-    /// How many locks have had it.
+    /// How many locks have had this slot.
     owners: AtomicU32,
     used: AtomicBool,
-    /// The process in which `sem` was last made sure to have no waiters of another one: see
+    /// The last process in which `sem` was freed of the waiters of another process: see
     /// [`enter_process`](Self::enter_process).
     process: AtomicU32,
-    /// The next in its list of the registry, which guards it, or of the pool.
+    /// The next slot in its list, of the registry, which guards it, or of the pool.
     pub(crate) next: AtomicU32,
 }
 
-// SAFETY: `sem` is shared as it is made to be; see `sem` and `enter_process`.
+// SAFETY: `sem` is for sharing; for its exception see `sem` and `enter_process`.
 unsafe impl<P: Platform> Sync for Slot<P> {}
 
 impl<P: Platform> Slot<P> {
@@ -83,22 +83,23 @@ impl<P: Platform> Slot<P> {
 
     #[inline(always)]
     pub(crate) fn sem(&self) -> &RwSem<P> {
-        // SAFETY: shared, but for `forget_waiters`, which nobody can see at work.
+        // SAFETY: shared, but for `forget_waiters`, which runs before anybody uses the slot in the
+        // process.
         unsafe { &*self.sem.get() }
     }
 
-    // Whoever changes whose slot it is has it for themselves, or the registry's mutex.
+    // A thread that changes whose slot this is has the slot for itself, or the registry's mutex.
 
-    /// From now on it is the slot of the lock at `address`, and of no earlier one there.
+    /// From now on this is the slot of the lock at `address`, and of no earlier one there.
     pub(crate) fn assign(&self, address: usize) {
         let owner = self.owners.load(Ordering::Relaxed).wrapping_add(1);
         self.owners.store(owner, Ordering::Relaxed);
         let identity = identity(address, owner.into());
-        // Release: whoever finds it to be theirs finds it as it was prepared.
+        // Release: a thread that finds the slot to be its lock's finds it as it was prepared.
         self.identity.store(identity, Ordering::Release);
     }
 
-    /// It is nobody's slot.
+    /// From now on this is no lock's slot.
     pub(crate) fn retire(&self) {
         self.identity.store(0, Ordering::Release);
     }
@@ -106,7 +107,7 @@ impl<P: Platform> Slot<P> {
     /// Whether there is a slot, and it is some lock's.
     ///
     /// # Safety
-    /// It points to a slot, or to zeros where one is about to be.
+    /// `slot` points to a slot, or to zeros where one is about to be.
     pub(crate) unsafe fn is_assigned(slot: *const Self) -> bool {
         // SAFETY: the caller's promise; zeros are such a word, too. Acquire: see `assign`.
         unsafe { (*slot).identity.load(Ordering::Acquire) != 0 }
@@ -117,7 +118,7 @@ impl<P: Platform> Slot<P> {
         (self.identity.load(Ordering::Relaxed) >> (NONCE_BITS + 1) << ADDRESS_SHIFT) as usize
     }
 
-    /// What tells its lock from those that had it before, and may have left its number behind.
+    /// What tells the slot's lock from those that had it before, whose words may still name it.
     pub(crate) fn nonce(&self) -> u64 {
         (self.identity.load(Ordering::Relaxed) >> 1) & NONCE_MASK
     }
@@ -134,8 +135,8 @@ impl<P: Platform> Slot<P> {
     }
 
     /// From now on nobody new uses the slot, until [`confirm`](Self::confirm) or
-    /// [`retire`](Self::retire). An exchange, so a full barrier on this target: whoever has not
-    /// seen this is seen to be about to use it.
+    /// [`retire`](Self::retire). An exchange, so a full barrier on this target: a thread that has
+    /// not seen the doubt is seen to be about to use the slot.
     pub(crate) fn doubt(&self) {
         self.identity.fetch_or(DOUBTFUL, Ordering::SeqCst);
     }
@@ -144,12 +145,12 @@ impl<P: Platform> Slot<P> {
         self.identity.fetch_and(!DOUBTFUL, Ordering::Release);
     }
 
-    /// Nobody holds the lock, or waits for it.
+    /// Whether nobody holds the lock, or waits for it.
     pub(crate) fn is_idle(&self) -> bool {
         !self.sem().is_locked() && !self.sem().has_waiters()
     }
 
-    /// Somebody is about to use the slot.
+    /// A thread is about to use the slot.
     #[inline(always)]
     pub(crate) fn note_use(&self) {
         // A load first: the line is shared.
@@ -158,7 +159,7 @@ impl<P: Platform> Slot<P> {
         }
     }
 
-    /// Whether anybody was since the last call.
+    /// Whether any thread was about to use it since the last call.
     pub(crate) fn was_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
@@ -166,16 +167,16 @@ impl<P: Platform> Slot<P> {
     /// Whether the slot has been used in the process of this number.
     #[inline(always)]
     pub(crate) fn is_of_process(&self, process: u32) -> bool {
-        // Acquire: and it has no waiters of another one.
+        // Acquire: and it has no waiters of another process.
         self.process.load(Ordering::Acquire) == process
     }
 
-    /// Before a slot is used in a process, which `number` tells from those it comes from:
-    /// whoever waited in another one does not exist, nor who was busy in the queue. What was
-    /// counted there does not count. `nap` waits a moment for whoever is at it.
+    /// Called before a slot is used in a process, whose number is `number`: threads of a process
+    /// that it was forked from, which waited or were busy in the queue, do not exist here. What was
+    /// counted there does not count. `nap` waits a moment for a thread that is doing this.
     #[cold]
     pub(crate) fn enter_process(&self, number: u32, nap: impl Fn()) {
-        /// Somebody is at it, in the process that the other bits say.
+        /// A thread of the process that the other bits say is doing this.
         const BUSY: u32 = 1 << 31;
         loop {
             let seen = self.process.load(Ordering::Acquire);
@@ -188,19 +189,20 @@ impl<P: Platform> Slot<P> {
             }
             let ours = (number | BUSY, Ordering::Acquire, Ordering::Relaxed);
             if self.process.compare_exchange(seen, ours.0, ours.1, ours.2).is_ok() {
-                // SAFETY: nobody has used it in this process, and all who do come here first.
+                // SAFETY: nobody has used it in this process, and all threads that do come here
+                // first.
                 unsafe { &mut *self.sem.get() }.forget_waiters();
                 self.stats.reset();
-                // Who was in doubt is not here.
+                // A thread that was in doubt is not here.
                 self.confirm();
-                // Release: whoever finds the number finds it so.
+                // Release: a thread that finds the number finds the slot fit for use.
                 self.process.store(number, Ordering::Release);
                 return;
             }
         }
     }
 
-    /// These hold the lock, which is not known to anybody yet.
+    /// These hold the lock, which nobody else knows yet.
     pub(crate) fn adopt(&self, holders: Holders) {
         match holders {
             Holders::Readers(0) => {}

@@ -6,19 +6,19 @@ use fairlock::events::EventCounts;
 
 /// Relaxed throughout: statistics.
 pub(crate) struct Stats {
-    /// How often it was taken each way.
+    /// How often the lock was taken each way.
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
-    /// How often it could not be had at once, and for how many nanoseconds then; waits
-    /// that were given up count.
+    /// How often the lock could not be had at once, and for how many nanoseconds in all; waits that
+    /// were given up count.
     pub(crate) waits: AtomicU64,
     pub(crate) waited_ns: AtomicU64,
     pub(crate) longest_ns: AtomicU64,
     /// The number of the thread that writes; zero if none does.
     pub(crate) writer: AtomicU32,
-    /// The program has destroyed it.
+    /// The program has destroyed the lock.
     pub(crate) destroyed: AtomicBool,
-    /// What it is: a `config::Kind`.
+    /// The kind of lock: a `config::Kind`.
     pub(crate) kind: AtomicU8,
     pub(crate) events: EventCounts,
 }
@@ -57,7 +57,7 @@ impl Stats {
         self.longest_ns.fetch_max(ns, Ordering::Relaxed);
     }
 
-    /// Everything from now on; who is inside stays inside.
+    /// Counts anew from now on; holders stay noted.
     pub(crate) fn reset(&self) {
         for count in [&self.reads, &self.writes, &self.waits, &self.waited_ns, &self.longest_ns] {
             count.store(0, Ordering::Relaxed);

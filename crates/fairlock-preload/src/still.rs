@@ -2,12 +2,12 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Counts writers that got in. Only they store, one at a time.
+/// Counts writers that got in. Only these store, one at a time.
 #[repr(transparent)]
 pub(crate) struct Turns(AtomicU32);
 
 impl Turns {
-    // Relaxed, in all of this: whoever is misled waits for longer, or not for as long.
+    // Relaxed throughout: a thread that is misled waits for longer, or not for as long.
 
     pub(crate) fn count(&self) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -31,7 +31,8 @@ impl Still {
         Self(AtomicU64::new(0))
     }
 
-    /// A reader has to wait: for how many nanoseconds no turn has begun, as far as readers know.
+    /// A reader has to wait. Returns for how many nanoseconds no turn has begun, as far as readers
+    /// know.
     pub(crate) fn note(&self, turns: &Turns, now: u64) -> u64 {
         let (turns, now) = (turns.get() << TIME_BITS, (now / 1000) & TIME);
         let seen = self.0.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Those who wait for condition variables: in the order in which they came, but for priorities.
+//! The waiters of condition variables: in the order in which they came, but for priorities.
 //!
 //! | state | meaning | who leaves it |
 //! |---|---|---|
@@ -6,18 +6,18 @@
 //! | FOLLOWS | notified; in the chain of one that was woken | that one, once it has the mutex |
 //! | WOKEN | notified; takes the mutex by itself | nobody: final |
 //!
-//! Of several that are notified at once, and wait with the same mutex, one is woken. The others
-//! sleep on, in a chain: each wakes the next when it has the mutex, which is when that one can do
-//! with a CPU, and not before. So there is no herd at the mutex.
+//! Of several waiters that are notified at once, and wait with the same mutex, one is woken. The
+//! others sleep on, in a chain: each wakes the next when it has the mutex, which is when the next
+//! can use a CPU. So there is no herd at the mutex.
 //!
-//! *No notification is lost.* A waiter queues before it lets the mutex go. One that gives up
-//! takes itself out, under the queue's lock; if it is not in the queue any more it was notified:
+//! *No notification is lost.* A waiter queues before it lets the mutex go. A waiter that gives up
+//! takes itself out, under the queue's lock. If it is not in the queue any more it was notified:
 //! what ended its wait came too late.
 //!
-//! *Frames.* A waiter is in the frame of its wait, which is not left before it is WOKEN, or has
-//! taken itself out. So WOKEN is the last thing that is stored there, and its parker, which is
-//! never freed, is known before. Whoever notifies does not touch the condition variable after
-//! that: the program may have freed it.
+//! *Frames.* A waiter is in the stack frame of its wait, which is not left before the waiter is
+//! WOKEN, or has taken itself out. So WOKEN is the last thing that is stored there; its parker,
+//! which is never freed, is read before that. A thread that notifies does not touch the condition
+//! variable after that: the program may have freed it.
 
 #[cfg(all(test, fairlock_loom))]
 mod waiters_loom;
@@ -34,27 +34,28 @@ const FOLLOWS: u32 = 1;
 const WOKEN: u32 = 2;
 
 pub(crate) struct Waiter<P: Platform> {
-    /// The addresses of what it waits for, and with.
+    /// The addresses of the condition variable and of the mutex that it waits with.
     cond: usize,
     mutex: usize,
     priority: u8,
     thread: &'static Thread<P>,
-    /// In the queue, under its lock.
+    /// Used in the queue, under its lock.
     prev: Cell<*const Waiter<P>>,
-    /// In the queue, or the chain.
+    /// Used in the queue, or in the chain.
     next: Cell<*const Waiter<P>>,
-    /// For who is woken: the first that follows.
+    /// Once it is woken: the first waiter that follows it.
     followers: Cell<*const Waiter<P>>,
     state: P::AtomicU32,
 }
 
-/// Waiters of any number of condition variables. Under a lock of whoever has it.
+/// Waiters of any number of condition variables. Used under a lock that belongs to whoever has the
+/// queue.
 pub(crate) struct Queue<P: Platform> {
     first: *const Waiter<P>,
     last: *const Waiter<P>,
 }
 
-// SAFETY: its waiters stay in their frames while they are in it, whichever thread has the lock.
+// SAFETY: waiters stay in their frames while they are in the queue, whichever thread has the lock.
 unsafe impl<P: Platform> Send for Queue<P> {}
 
 impl<P: Platform> Waiter<P> {
@@ -72,14 +73,14 @@ impl<P: Platform> Waiter<P> {
     }
 
     /// Sleeps until notified, and then until woken; or until `gives_up` says so, or the deadline
-    /// has passed: then the waiter is still in its queue, or was notified since.
+    /// has passed. In the latter cases the waiter is still in its queue, or was notified since.
     pub(crate) fn sleep(
         &self,
         deadline: Option<u64>,
         gives_up: impl Fn() -> bool,
     ) -> Result<(), WaitError> {
         loop {
-            // Acquire: its followers; and what came before the notification.
+            // Acquire: sees its followers, and what came before the notification.
             let state = self.state.load(Ordering::Acquire);
             match (state, deadline) {
                 (WOKEN, _) => return Ok(()),
@@ -99,25 +100,25 @@ impl<P: Platform> Waiter<P> {
         self.cond
     }
 
-    /// Has the mutex: wakes the next one that follows.
+    /// The waiter has the mutex: wakes the next one that follows it.
     pub(crate) fn pass_on(&self) {
-        // SAFETY: it waits until it is woken, here.
+        // SAFETY: the follower waits until it is woken, here.
         if let Some(next) = unsafe { self.followers.get().as_ref() } {
             wake(next, next.next.get());
         }
     }
 }
 
-/// Wakes a waiter that is in no queue, and whom these follow.
+/// Wakes a waiter that is in no queue; `followers` follow it.
 fn wake<P: Platform>(waiter: &Waiter<P>, followers: *const Waiter<P>) {
     waiter.followers.set(followers);
     let thread = waiter.thread;
-    // Release: the followers. The frame may be gone from here on.
+    // Release: the followers are seen. The frame may be gone from here on.
     waiter.state.store(WOKEN, Ordering::Release);
     thread.unpark();
 }
 
-/// Waiters that were notified and are to be woken, once the queue's lock was given up.
+/// Waiters that were notified and are to be woken once the queue's lock was released.
 pub(crate) struct Notified<P: Platform>(*const Waiter<P>);
 
 impl<P: Platform> Notified<P> {
@@ -128,7 +129,7 @@ impl<P: Platform> Notified<P> {
     /// Wakes the first of each mutex; the others follow it.
     pub(crate) fn wake(self) {
         let mut rest = self.0;
-        // SAFETY: they wait until they are woken, here, or by the one that they follow.
+        // SAFETY: they wait until they are woken, here or by the waiter that they follow.
         while let Some(first) = unsafe { rest.as_ref() } {
             rest = ptr::null();
             let (mut chain, mut others) = (Tail::new(first), None::<Tail<P>>);
@@ -152,7 +153,7 @@ impl<P: Platform> Notified<P> {
     }
 }
 
-/// The end of a chain in the making.
+/// The end of a chain that is being made.
 struct Tail<'a, P: Platform>(&'a Waiter<P>);
 
 impl<'a, P: Platform> Tail<'a, P> {
@@ -175,13 +176,13 @@ impl<P: Platform> Queue<P> {
         Self { first: ptr::null(), last: ptr::null() }
     }
 
-    /// The waiter comes behind all that do not have a lower priority.
+    /// Adds a waiter, behind all that do not have a lower priority.
     ///
     /// # Safety
-    /// It stays where it is until it was woken or [`given up`](Self::give_up).
+    /// The waiter stays where it is until it was woken or [gave up](Self::give_up).
     pub(crate) unsafe fn push(&mut self, waiter: &Waiter<P>) {
         let mut prev = self.last;
-        // SAFETY: in the queue, so in their frames.
+        // SAFETY: waiters in the queue are in their frames.
         while let Some(other) = unsafe { prev.as_ref() }.filter(|w| w.priority < waiter.priority) {
             prev = other.prev.get();
         }
@@ -192,7 +193,7 @@ impl<P: Platform> Queue<P> {
         self.link(prev, waiter, next, waiter);
     }
 
-    /// Takes the waiter that waits longest for a condition variable out.
+    /// Takes out the waiter that has waited longest for a condition variable.
     pub(crate) fn notify_one(&mut self, cond: usize) -> Notified<P> {
         match self.find(self.first, cond) {
             Some(waiter) => {
@@ -204,7 +205,7 @@ impl<P: Platform> Queue<P> {
         }
     }
 
-    /// Takes all of them out.
+    /// Takes out all waiters of a condition variable.
     pub(crate) fn notify_all(&mut self, cond: usize) -> Notified<P> {
         let mut chain = None::<Tail<P>>;
         let mut next = self.first;
@@ -224,7 +225,7 @@ impl<P: Platform> Queue<P> {
         Notified(first)
     }
 
-    /// Takes it out: false if it was notified.
+    /// Takes the waiter out: false if it was notified.
     pub(crate) fn give_up(&mut self, waiter: &Waiter<P>) -> bool {
         // Relaxed: under the lock.
         let waits = waiter.state.load(Ordering::Relaxed) == WAITING;
@@ -234,7 +235,7 @@ impl<P: Platform> Queue<P> {
         waits
     }
 
-    /// From `next` on.
+    /// The first waiter of a condition variable, from `next` on.
     fn find<'a>(&self, mut next: *const Waiter<P>, cond: usize) -> Option<&'a Waiter<P>> {
         loop {
             // SAFETY: in the queue, so in its frame, which it does not leave before it was woken.
@@ -246,15 +247,15 @@ impl<P: Platform> Queue<P> {
         }
     }
 
-    /// A waiter is notified, or gives up.
+    /// Takes out a waiter that is notified, or gives up.
     fn remove(&mut self, waiter: &Waiter<P>) {
         let (prev, next) = (waiter.prev.get(), waiter.next.get());
         self.link(prev, next, next, prev);
-        // Relaxed: read under the lock, or for no more than another look.
+        // Relaxed: read under the lock; a read without it leads to no more than another look.
         waiter.state.store(FOLLOWS, Ordering::Relaxed);
     }
 
-    /// `after` is behind `prev`, and `before` before `next`.
+    /// Puts `after` behind `prev`, and `before` before `next`.
     fn link(
         &mut self,
         prev: *const Waiter<P>,
@@ -262,7 +263,7 @@ impl<P: Platform> Queue<P> {
         next: *const Waiter<P>,
         before: *const Waiter<P>,
     ) {
-        // SAFETY: in the queue, so in their frames.
+        // SAFETY: waiters in the queue are in their frames.
         match unsafe { prev.as_ref() } {
             Some(prev) => prev.next.set(after),
             None => self.first = after,

@@ -14,7 +14,7 @@ impl CpuSet {
         self.0[n / 64] & (1 << (n % 64)) != 0
     }
 
-    /// Adds `n`; whether it was not there before.
+    /// Adds `n`; returns whether it is new.
     pub(crate) fn insert(&mut self, n: usize) -> bool {
         let new = !self.contains(n);
         self.0[n / 64] |= 1 << (n % 64);

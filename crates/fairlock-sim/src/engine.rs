@@ -1,9 +1,8 @@
 //! What stands behind the platform while a simulation runs: an [`Engine`].
 //!
-//! The platform asks the engine about every operation. An engine says what an
-//! operation costs and when it happens; it never touches the memory that the
-//! operation is about. The engine here is the machine ([`World`](crate::world));
-//! one that tries schedules can stand in its place.
+//! The platform asks the engine about every operation. An engine says what an operation costs and
+//! when it happens; it never touches the memory that the operation is about. The engine here is the
+//! machine ([`World`](crate::world)); another one, which tries schedules, can stand in its place.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -14,17 +13,17 @@ use fairlock::wait::Thread;
 use crate::observe::Mark;
 use crate::platform::Sim;
 
-/// What else a thread does with its time.
+/// What else a thread spends time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Clock,
-    /// So many pause instructions, in a spin loop.
+    /// This many pause instructions, in a spin loop.
     Pause(u32),
-    /// The same as the work of a thread, which gets somewhere by it.
+    /// The same as a section: the watchdog counts it as something done.
     Pauses(u32),
     /// Nanoseconds of other work.
     Busy(u64),
-    /// A look whether to end.
+    /// A look whether the thread should end.
     Look,
     Yield,
     /// Entering a wait, or a wake-up.
@@ -38,13 +37,13 @@ pub(crate) enum Work {
 pub(crate) enum Next {
     /// Go on: the operation is done.
     Go,
-    /// The same; if it wrote, say so.
+    /// Go on; if the operation was a write, report it.
     Tell,
-    /// Suspend; the operation is done when resumed. If it wrote, say so.
+    /// Suspend; the operation is done when the thread is resumed. If it was a write, report it.
     Suspend,
 }
 
-/// A predicate of a spinner, evaluated without cost.
+/// What a spinner waits for, evaluated without cost.
 pub(crate) struct Look(*const dyn Fn() -> bool);
 
 impl Look {
@@ -57,7 +56,7 @@ impl Look {
         })
     }
 
-    /// Whether the spinner is content with what it would see now.
+    /// Whether the spinner would be content with what it would see now.
     pub(crate) fn holds(&self) -> bool {
         // SAFETY: alive, see `new`.
         aside(|| unsafe { (*self.0)() })
@@ -66,13 +65,13 @@ impl Look {
 
 /// What decides when things happen. All calls are for the thread that runs.
 pub(crate) trait Engine {
-    /// A load is about to be made. There is nothing to tell when it is done.
+    /// A load is about to be made. Nothing is reported when it is done.
     fn load(&mut self, address: usize) -> Next;
     /// A store is about to be made.
     fn store(&mut self, address: usize) -> Next;
     /// A read-modify-write is about to be made.
     fn modify(&mut self, address: usize) -> Next;
-    /// A write that [`Next`] wanted to be told about is done.
+    /// A write that was to be reported is done.
     fn wrote(&mut self, address: usize);
     /// The thread writes all of `bytes` bytes of plain memory.
     fn fill(&mut self, address: usize, bytes: usize) -> Next;
@@ -119,8 +118,7 @@ std::thread_local! {
 /// Runs `body` with `engine` behind the platform.
 ///
 /// # Safety
-/// `engine` can be dereferenced, and nobody else refers to it, whenever `body`
-/// uses the platform.
+/// `engine` can be dereferenced, and nobody else refers to it, whenever `body` uses the platform.
 #[inline(always)]
 pub(crate) unsafe fn with_engine<'a, R>(
     engine: NonNull<dyn Engine + 'a>,
@@ -135,8 +133,8 @@ pub(crate) unsafe fn with_engine<'a, R>(
     result
 }
 
-/// Runs what an engine was given from outside, which finds no engine behind the
-/// platform: it costs nothing, and cannot ask the one that runs it.
+/// Runs what an engine was given from outside. That finds no engine behind the platform: it costs
+/// nothing, and cannot ask the engine that runs it.
 pub(crate) fn aside<R>(body: impl FnOnce() -> R) -> R {
     let engine = ENGINE.take();
     let result = body();
@@ -147,6 +145,6 @@ pub(crate) fn aside<R>(body: impl FnOnce() -> R) -> R {
 /// Asks the engine behind the caller; `None` outside of a simulation.
 #[inline(always)]
 pub(crate) fn ask<R>(question: impl FnOnce(&mut dyn Engine) -> R) -> Option<R> {
-    // SAFETY: `with_engine` keeps it alive and to us; no question asks another.
+    // SAFETY: `with_engine` keeps it alive, and nobody else uses it: no question asks another.
     ENGINE.get().map(|mut engine| question(unsafe { engine.as_mut() }))
 }

@@ -7,11 +7,11 @@ use crate::stuck::Stuck;
 /// Why a simulation did not run to its end.
 #[derive(Debug)]
 pub enum SimulationError {
-    /// Nobody gets anything done, for too long.
+    /// Nobody has got anything done for too long.
     Stuck(Stuck),
     /// There is no memory for the threads' stacks; nothing was simulated.
     NoMemory {
-        /// As many threads as there were to be.
+        /// How many threads there were to be.
         threads: usize,
         /// What the system said.
         error: io::Error,

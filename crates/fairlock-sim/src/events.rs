@@ -1,4 +1,4 @@
-//! What happens next: a queue of events by time, then by order of arrival.
+//! What happens next: a queue of events, in order of time and then of arrival.
 
 use crate::queue::{Entry, Queue};
 use crate::timers::Timers;
@@ -16,16 +16,16 @@ pub(crate) enum Event {
     Tick(usize, u32),
     /// The host takes a CPU away.
     Steal(u32),
-    /// It gives one back.
+    /// The host gives a CPU back.
     Return(u32),
     /// Threads are asked to end.
     Stop,
-    /// A look whether anybody gets anywhere.
+    /// A look whether anybody gets anything done.
     Watch,
 }
 
-/// Names one event in the queue, so that a later look can tell whether it is
-/// still the one that is waited for. Zero names none.
+/// Names one event in the queue, so that it can be told later whether that is still the one waited
+/// for. Zero names none.
 pub(crate) type Ticket = u64;
 
 /// The queue. A ticket has the order of arrival in its upper bits, and the event in its
@@ -36,7 +36,7 @@ pub(crate) struct Events {
     timers: Timers,
     /// The first of both.
     first: Entry,
-    /// So many have been pushed, in the place that they have in a ticket.
+    /// How many events have been pushed, shifted to its place in a ticket.
     arrivals: u64,
 }
 
@@ -48,7 +48,7 @@ impl Events {
     /// Threads and CPUs are fewer than this.
     pub(crate) const MOST: usize = 1 << INDEX_BITS;
 
-    /// Of so many threads.
+    /// A queue for this many threads.
     pub(crate) fn new(threads: usize) -> Self {
         Self { queue: Queue::new(), timers: Timers::new(threads), first: Entry::NEVER, arrivals: 0 }
     }
@@ -66,7 +66,7 @@ impl Events {
         entry.ticket
     }
 
-    /// Sets the timer of a thread, in the place of another one.
+    /// Sets the timer of a thread, in place of an earlier one.
     pub(crate) fn set_timer(&mut self, thread: u32, time: u64) {
         let entry = self.entry(time, Event::Timer(thread));
         self.timers.set(thread, entry);

@@ -19,33 +19,33 @@ const STACK_BYTES: usize = 64 * 1024;
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 std::thread_local! {
-    /// That of the fiber that runs on this OS thread; null in none.
+    /// The yielder of the fiber that runs on this OS thread; null if none runs.
     static YIELDER: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
 }
 
-/// A fiber's stack. Those of different fibers begin at different offsets in a page: all
-/// fibers use the same few frames, and a cache has room for few lines of equal offset.
+/// A fiber's stack. Stacks of different fibers begin at different offsets in a page: all fibers use
+/// the same few frames, and a cache has room for few lines of equal offset.
 pub(crate) struct FiberStack {
     stack: DefaultStack,
     offset: usize,
 }
 
-/// Stacks begin at so many offsets, a cache line apart.
+/// At how many offsets stacks begin, a cache line apart.
 const OFFSETS: usize = 4096 / LINE_BYTES;
 
 impl FiberStack {
     /// The `nth` stack.
     pub(crate) fn new(nth: usize) -> std::io::Result<Self> {
-        // None on Windows: there a stack has a page at first, and grows when it is used by
-        // itself; what is put on it before would hit the guard behind that page. Else an odd
-        // multiple, for neighbours to be apart.
+        // None on Windows: a stack there has one page at first, and grows as it is used from that
+        // page on; what is put below it would hit the guard page. Elsewhere an odd multiple, so
+        // that neighbours are apart.
         let offset = if cfg!(windows) { 0 } else { nth * 13 % OFFSETS * LINE_BYTES };
         Ok(Self { stack: DefaultStack::new(STACK_BYTES)?, offset })
     }
 }
 
-// SAFETY: the stack's own, of which less than a page is not used, and on Windows nothing: the
-// guard page is there, and the alignment that of a cache line.
+// SAFETY: the inner stack's promises hold: less than a page of it is not used, and on Windows none;
+// the guard page is there, and the alignment is that of a cache line.
 unsafe impl Stack for FiberStack {
     fn base(&self) -> StackPointer {
         StackPointer::new(self.stack.base().get() - self.offset).expect("above its limit")
@@ -66,11 +66,11 @@ unsafe impl Stack for FiberStack {
     }
 }
 
-/// A thread's code and stack. One that has not ended is leaked, not unwound: it
-/// may be queued for a lock that outlives the simulation.
+/// A thread's code and stack. A fiber that has not ended is leaked, not unwound: it may be queued
+/// for a lock that outlives the simulation.
 pub(crate) struct Fiber<'env> {
     coroutine: ManuallyDrop<Coroutine<(), (), Result<(), Panic>, FiberStack>>,
-    /// It may use what lives that long, and is only resumed by way of this.
+    /// The body may use what lives that long; it is only resumed by way of this.
     lifetime: PhantomData<&'env ()>,
 }
 
@@ -80,16 +80,16 @@ impl<'env> Fiber<'env> {
             YIELDER.set(yielder);
             catch_unwind(AssertUnwindSafe(body))
         };
-        // SAFETY: the body runs in `resume` only, hence within 'env; if it does not
-        // end it is never dropped.
+        // SAFETY: the body runs in `resume` only, hence within 'env; a fiber that does not end is
+        // never dropped.
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, run) };
         Self { coroutine: ManuallyDrop::new(coroutine), lifetime: PhantomData }
     }
 
-    /// Its stack, to be used again. A fiber that has not ended never will.
+    /// Takes its stack, to be used again. A fiber that has not ended never goes on.
     ///
     /// # Safety
-    /// Nobody refers to its frames, and nobody misses what they would have dropped.
+    /// Nobody refers to its frames, and nothing depends on what they would have dropped.
     pub(crate) unsafe fn into_stack(self) -> FiberStack {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: taken once, as `this` is not used or dropped afterwards.
@@ -99,7 +99,7 @@ impl<'env> Fiber<'env> {
         coroutine.into_stack()
     }
 
-    /// Runs it until it suspends, `None`, or ends.
+    /// Runs the fiber until it suspends (`None`) or ends.
     #[inline(always)]
     pub(crate) fn resume(&mut self) -> Option<Result<(), Panic>> {
         let outcome = self.coroutine.resume(());

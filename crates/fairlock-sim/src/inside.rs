@@ -24,8 +24,8 @@ pub fn thread() -> usize {
 }
 
 /// Whether the simulation wants its threads to end; see
-/// [`Simulation::run_for`](crate::Simulation::run_for). Costs a load, so that a
-/// loop around it gets somewhere.
+/// [`Simulation::run_for`](crate::Simulation::run_for). Costs a load, so that time passes in a loop
+/// around it.
 pub fn stopped() -> bool {
     work(Work::Look);
     engine(|engine| engine.stopped())
@@ -41,8 +41,8 @@ pub fn busy(ns: u64) {
     work(Work::Busy(ns));
 }
 
-/// Has `body` write all of `memory`. The lines of it that others have come here, and take
-/// the time that the machine file says; what `body` does takes none, so it cannot wait.
+/// Has `body` write all of `memory`. Lines of it that other CPUs have come here, which takes the
+/// time that the machine file says; what `body` does takes none, so it cannot wait.
 pub fn fill<T, R>(memory: &[T], body: impl FnOnce() -> R) -> R {
     let address = memory.as_ptr() as usize;
     if engine(|engine| engine.fill(address, size_of_val(memory))) == Next::Suspend {
@@ -71,7 +71,7 @@ pub fn random(below: u64) -> u64 {
     if below == 0 { 0 } else { engine(|engine| engine.random(below)) }
 }
 
-/// Takes on a real-time priority, if there is such a thing.
+/// Gives the thread a real-time priority, if the engine has priorities.
 pub(crate) fn set_priority(priority: u8) {
     engine(|engine| engine.set_priority(priority));
 }

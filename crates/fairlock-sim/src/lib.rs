@@ -12,11 +12,10 @@
 //!
 //! # What is simulated, and what is not
 //!
-//! * Cache lines have an owner or sharers. Requests to own one queue at it; what
-//!   one costs depends on the distance. A preempted thread's caches stay warm.
+//! * Cache lines have an owner or sharers. Requests to own a line queue at it; what a request costs
+//!   depends on the distance. A preempted thread's caches stay warm.
 //! * Stores take as long as atomics that miss: there is no store buffer.
-//! * All memory is as strongly ordered as can be. Orderings are a matter for the
-//!   model checker.
+//! * All memory is as strongly ordered as possible. Orderings are a matter for the model checker.
 //! * Hardware threads of a core share its caches, and do not slow each other.
 //! * Only atomics of `Sim` cost anything, and plain memory that is said to be [`fill`]ed.
 //! * Run queues per CPU, slices, wake-up placement and preemption, pulling by idle
@@ -25,19 +24,18 @@
 //!
 //! # How far to trust it
 //!
-//! * *Trust order and direction, not levels.* On the machine of the published
-//!   reader-spinning table the order of its cells comes out: rank correlation 0.83 to
-//!   0.96 by column and seed. So do the levels with sections of 20 and 100 pauses,
-//!   most of them within 1.5 times. Those with one pause do not: what a lock does
-//!   within 200 ns there hangs on which of its words share a line, and on rules of the
-//!   published ones that fairlock's policies do not have (docs/simulator.md).
+//! * *Trust order and direction, not levels.* On the machine of the published reader-spinning table
+//!   the order of its cells comes out: rank correlation 0.83 to 0.96 by column and seed. So do the
+//!   levels with sections of 20 and 100 pauses, most of them within 1.5 times. Those with one pause
+//!   do not: there, what a lock does within 200 ns depends on which of its words share a line, and
+//!   on rules of the published locks that fairlock's policies do not have (docs/simulator.md).
 //! * *Where threads are matters*: two threads with sections of one pause do 2.7 times as
 //!   much in one socket as in two.
-//! * *Latencies vary* about what the machine file says ([`machine::Scheduler::spread`]).
-//!   Constant ones let threads that alternate fall into step: a writer that was woken at
-//!   each release of one reader found the lock taken at the same point of its section
-//!   again and again. How many threads starve under an unfair lock still hangs on it;
-//!   nobody starves under a fair policy either way.
+//! * *Latencies vary* around what the machine file says ([`machine::Scheduler::spread`]). Constant
+//!   ones let threads that alternate fall into step: a writer that was woken at each release of one
+//!   reader found the lock taken at the same point of its section again and again. How many threads
+//!   starve under an unfair lock still depends on it; nobody starves under a fair policy either
+//!   way.
 
 #![warn(missing_docs)]
 

@@ -1,19 +1,18 @@
 //! A cache line: who has it, who waits for it, and what getting it costs.
 //!
-//! A line is a server. Requests to own it are served in the order they are made,
-//! and each is planned when it is made: when the line leaves its last owner, and
-//! when it arrives. So a line has a row of *windows*, one for each owner there
-//! was planned; in its window an owner's operations cost what local ones do.
-//! Reads make the last owner share the line, which costs the line only the time
-//! until it answers (*hold*); the next owner must then fetch it from, or
-//! invalidate, the furthest sharer.
+//! A line is a server. Requests to own it are served in the order in which they are made. Each is
+//! planned when it is made: when the line leaves its last owner, and when it arrives. So a line has
+//! a row of *windows*, one for each owner that was planned; in its window an owner's operations
+//! cost what local ones do. A read makes the last owner share the line, which costs the line only
+//! the time until that owner answers (*hold*). The next owner must then fetch the line from the
+//! furthest sharer, or invalidate it there.
 
 use std::collections::VecDeque;
 
 use crate::cpu_set::{CpuSet, members};
 use crate::machine::{Costs, MAX_SOCKETS, Place};
 
-// A bit a socket.
+// `Line::sharing` has a bit for each socket.
 const _: () = assert!(MAX_SOCKETS <= u16::BITS as usize);
 
 /// The time in which one core owns the line.
@@ -21,13 +20,13 @@ const _: () = assert!(MAX_SOCKETS <= u16::BITS as usize);
 struct Window {
     owner: Place,
     from: u64,
-    /// `u64::MAX` until somebody else asks.
+    /// When it ends; `u64::MAX` until somebody else asks.
     until: u64,
 }
 
 /// A cache line. Times are picoseconds.
 ///
-/// In this order, for what most operations need to be in one line of the real machine.
+/// In this order, so that what most operations need is in one cache line of the real machine.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Line {
@@ -37,7 +36,7 @@ pub(crate) struct Line {
     ready: u64,
     /// Until then, `outdated` counts.
     outdated_at: u64,
-    /// The sockets in which there are sharers: a bit each.
+    /// The sockets in which there are sharers, as bits.
     sharing: u16,
     /// Cores that have a copy, if the line is shared; else empty.
     sharers: CpuSet,
@@ -74,7 +73,7 @@ impl Line {
             return done;
         };
         if last.owner.core == reader.core {
-            // On its way to this core already.
+            // The line is on its way to this core already.
             return start + costs.load;
         }
         let owner = last.owner;
@@ -141,7 +140,7 @@ impl Line {
         done
     }
 
-    /// Whose the line is at `now`, if it is not on its way and not shared.
+    /// The core whose line it is at `now`, if it is neither on its way nor shared.
     #[inline]
     fn owner(&mut self, now: u64) -> Option<Place> {
         let last = self.last.as_ref()?;
@@ -167,7 +166,7 @@ impl Line {
     #[inline]
     fn has_copy(&mut self, reader: Place, now: u64) -> bool {
         let core = reader.core as usize;
-        // One branch, as there is no telling which of both it is.
+        // One branch for both, as neither can be predicted.
         let has = self.sharers.contains(core)
             | self.owner(now).is_some_and(|owner| owner.core == reader.core);
         has || now < self.outdated_at && self.outdated.contains(core)
@@ -200,9 +199,9 @@ impl Line {
         }
     }
 
-    /// What a message takes to each socket with a sharer. Cores of a cluster are
-    /// not told from others of the socket: the nearest and furthest of many
-    /// sharers are what matters, and those are sockets.
+    /// How long a message takes to each socket with a sharer. Cores of the writer's cluster are not
+    /// told from others of its socket: what matters are the nearest and the furthest of many
+    /// sharers, and those differ by their sockets.
     fn sockets_apart(&self, from: Place, costs: &Costs) -> impl Iterator<Item = u64> {
         members(self.sharing.into()).map(move |socket| {
             if socket == from.socket as usize {

@@ -1,14 +1,14 @@
 //! From addresses to cache lines.
 //!
-//! The size of a simulated atomic is that of a real one, so what shares a line
-//! here shares one there. A line is known by its address, which is looked up in
-//! a small table of recent ones first; which address it is makes no difference.
+//! A simulated atomic has the size of a real one, so what shares a line here shares one there. A
+//! line is known by its address, which is looked up in a small table of recent ones first. Results
+//! do not depend on which address it is.
 
 use std::collections::HashMap;
 
 use crate::line::Line;
 
-/// A cache line of the machine under us and of those simulated.
+/// The size of a cache line, of the real machine and of the simulated ones.
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// What the machine knows about one line.
@@ -32,8 +32,8 @@ pub(crate) struct Memory {
 const RECENT: usize = 1 << RECENT_BITS;
 const RECENT_BITS: u32 = 12;
 
-/// Where a line is in the table: stacks lie at regular distances, so the low bits
-/// alone would not do.
+/// Where a line is in the table. Stacks lie at regular distances, so the low bits alone would not
+/// do.
 #[inline]
 fn slot(tag: usize) -> usize {
     (tag as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - RECENT_BITS)

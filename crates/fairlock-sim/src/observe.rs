@@ -11,7 +11,7 @@ pub enum ThreadState {
     Woken,
     /// It could run, and others have the CPUs: it was preempted, or waits for its turn.
     Runnable,
-    /// It has its CPU, and a host has that one.
+    /// It has its CPU, which a host has taken away.
     Stalled,
     /// It sleeps.
     Sleeping,

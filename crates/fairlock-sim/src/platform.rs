@@ -1,7 +1,7 @@
 //! The platform: the locks' operations become questions to the engine.
 //!
-//! Outside of a simulation the atomics are plain atomics, so that locks can be
-//! made before it and looked at after it; but nothing can wait there.
+//! Outside of a simulation the atomics are plain atomics, so that locks can be made before it and
+//! looked at afterwards; but nothing can wait there.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ fn load<A, R>(word: &A, effect: impl FnOnce() -> R) -> R {
     effect()
 }
 
-/// Has the engine `place` a write in time, makes it, and tells of it.
+/// Has the engine `place` a write in time, makes it, and reports it.
 #[inline(always)]
 fn write<A, R>(
     word: &A,
@@ -53,7 +53,7 @@ fn write<A, R>(
     result
 }
 
-/// Has the engine place a read-modify-write in time, makes it, and tells of it.
+/// Has the engine place a read-modify-write in time, makes it, and reports it.
 #[inline(always)]
 fn modify<A, R>(word: &A, effect: impl FnOnce() -> R) -> R {
     write(word, |engine, address| engine.modify(address), effect)
@@ -66,8 +66,8 @@ pub(crate) fn work(work: Work) {
     }
 }
 
-/// A simulated atomic. Real ones inside: a lock may be used by several
-/// simulations, or by none.
+/// A simulated atomic, with a real one inside: a lock may be used by several simulations, or by
+/// none.
 macro_rules! sim_atomic {
     ($(#[$doc:meta])* $name:ident, $atomic:ident, $int:ty) => {
         $(#[$doc])*
@@ -153,7 +153,7 @@ std::thread_local! {
     static OUTSIDE: &'static Thread<Sim> = Box::leak(Box::new(Thread::new()));
 }
 
-/// What a wait outside of a simulation comes to.
+/// Where a wait outside of a simulation ends.
 fn outside() -> ! {
     panic!("a lock of the simulated machine is waited for outside of a simulation")
 }
@@ -175,7 +175,7 @@ unsafe impl Platform for Sim {
         work(Work::Yield);
     }
 
-    /// Stands still outside of a simulation.
+    /// The time stands still outside of a simulation.
     #[inline]
     fn now() -> u64 {
         work(Work::Clock);
@@ -227,8 +227,8 @@ unsafe impl Platform for Sim {
         ask(|engine| engine.priority()).unwrap_or(0)
     }
 
-    /// The thread's own loads are simulated up to the first look and from the
-    /// last one on; in between it is asleep until the line changes.
+    /// Simulates the thread's own loads up to the first look and from the last one on; in between
+    /// it is asleep until the line changes.
     fn spin_until<T, A: Atomic<T>>(word: &A, bound_ns: u64, done: impl Fn(T) -> bool) -> bool {
         if done(word.load(Ordering::Acquire)) {
             return true;
@@ -243,8 +243,8 @@ unsafe impl Platform for Sim {
     }
 }
 
-/// The full locks of thin ones. Of an OS thread, as a simulation is: what others simulate at the
-/// same time makes no difference to it.
+/// The full locks of thin ones. They belong to an OS thread, as a simulation does: what other OS
+/// threads simulate at the same time makes no difference to it.
 #[derive(Clone, Copy)]
 struct Pools {
     rwsem: &'static Slots<Sim, RwSem<Sim>>,
@@ -256,11 +256,11 @@ std::thread_local! {
 }
 
 /// From here on there are thin locks (`ThinRwSem<Sim>`, `ThinMutex<Sim>`) in simulations of the
-/// calling OS thread, and none of them was waited for before: what a simulation comes to does not
-/// depend on those before it. What thin locks had before is leaked.
+/// calling OS thread, and none of them has been waited for: so the result of a simulation does not
+/// depend on those before it. What earlier thin locks had is leaked.
 ///
 /// # Safety
-/// A thin lock that is used on this OS thread until the next call is used and dropped on no other
+/// A thin lock that is used on this OS thread before the next call is used and dropped on no other
 /// one, and not after that call.
 pub unsafe fn begin_thin_locks() {
     fn leaked<T>(value: T) -> &'static T {
@@ -273,8 +273,8 @@ fn pools() -> Pools {
     POOLS.get().expect("thin locks are simulated after `begin_thin_locks`")
 }
 
-// SAFETY: whatever lock asks finds the pools of when it was first used (`begin_thin_locks`); the
-// hint is the address of the thread's record.
+// SAFETY: a lock finds the pools of the time when it was first used (`begin_thin_locks`); the hint
+// is the address of the thread's record.
 unsafe impl PooledPlatform for Sim {
     fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
         pools().rwsem

@@ -1,8 +1,8 @@
-//! A priority queue most of whose traffic is at its head: an operation that is planned is
-//! nearly always one of the next few that end.
+//! A priority queue that is mostly used at its head: an operation that is planned is nearly always
+//! one of the next few that end.
 //!
-//! Those are kept in order. What is later is not, until it is next; and then the next
-//! few of it are found at once.
+//! These few are kept in order. Later entries are not, until they are next; then the next few of
+//! them are found at once.
 
 use std::cmp::Ordering;
 
@@ -34,15 +34,15 @@ impl PartialOrd for Entry {
     }
 }
 
-/// How many are kept in order: most machines have fewer operations under way.
+/// How many entries are kept in order: most machines have fewer operations under way.
 const SOON: usize = 64;
 
 /// Entries in order of time, then of their arrival.
 pub(crate) struct Queue {
-    /// The last is the first due, and none is due after one in `later`.
+    /// The last one is due first; none is due after an entry in `later`.
     soon: [Entry; SOON],
     len: usize,
-    /// In no order. Empty if there are none in `soon`.
+    /// In no order. Empty if `soon` is.
     later: Vec<Entry>,
 }
 
@@ -57,7 +57,7 @@ impl Queue {
         self.soon[..self.len].last().copied()
     }
 
-    /// Adds an entry, whose ticket is greater than those of all that are there.
+    /// Adds an entry, whose ticket is greater than those of all entries that are there.
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
         let is_late = || entry.time >= self.soon[0].time && !self.later.is_empty();
@@ -107,8 +107,8 @@ impl Queue {
         Some(first)
     }
 
-    /// Puts the first of the later ones in order: half of those there is room for, as
-    /// others will come between.
+    /// Puts the first of the later entries in order: half of those there is room for, as others
+    /// will come between them.
     #[inline(never)]
     fn refill(&mut self) {
         let last_first = |a: &Entry, b: &Entry| b.cmp(a);
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn the_first_due_comes_first_however_many_there_are() {
-        // Times without pattern, many of them twice; among them runs that all go to the
-        // head, or to the end.
+        // Times without a pattern, many of them twice; among them runs that all go to the head, or
+        // to the end.
         let mut queue = Queue::new();
         let mut expected = std::collections::BTreeSet::new();
         let mut random = 1_u64;

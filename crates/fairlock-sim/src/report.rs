@@ -1,4 +1,4 @@
-//! What a simulation that ended has to say.
+//! What a simulation that has ended reports.
 
 /// How many operations of each kind were simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// All of them but the reloads, which nobody asked for.
+    /// All operations but the reloads, which no thread asked for.
     pub fn total(&self) -> u64 {
         let Self {
             loads,
@@ -51,7 +51,7 @@ pub struct ThreadReport {
     pub name: String,
     /// How long it had a CPU.
     pub cpu_ns: u64,
-    /// How often it lost that to another thread.
+    /// How often it lost its CPU to another thread.
     pub preemptions: u64,
     /// How often it slept.
     pub sleeps: u64,

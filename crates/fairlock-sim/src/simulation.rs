@@ -16,11 +16,10 @@ use crate::world::{Step, World};
 
 /// Threads on a simulated machine.
 ///
-/// Runs on the OS thread that calls [`run`](Self::run); several can run on
-/// several OS threads. The same machine, threads and seed give the same report,
-/// as long as locks are aligned to cache lines (fairlock's are) and threads do
-/// nothing that depends on the world outside. That is so for one build: what of a
-/// waiter on its thread's stack shares a cache line is up to the compiler.
+/// Runs on the OS thread that calls [`run`](Self::run); several can run on several OS threads. The
+/// same machine, threads and seed give the same report, as long as locks are aligned to cache lines
+/// (fairlock's are) and threads do nothing that depends on the world outside. This holds for one
+/// build: what shares a cache line with a waiter on its thread's stack is up to the compiler.
 ///
 /// ```
 /// use fairlock::rwsem::{Policy, RwSem};
@@ -70,13 +69,13 @@ impl<'env> Simulation<'env> {
         }
     }
 
-    /// A thread, named by its number; in guest 0, if there are guests.
+    /// Adds a thread, named by its number; in guest 0, if there are guests.
     pub fn spawn<T: 'env>(&mut self, body: impl FnOnce() -> T + 'env) -> JoinHandle<T> {
         self.spawn_in(0, &format!("thread {}", self.bodies.len()), body)
     }
 
-    /// A thread of a guest, with a name for reports. Threads begin within some
-    /// microseconds of each other, on CPUs that fill up as those of an idle machine do.
+    /// Adds a thread of a guest, with a name for reports. Threads begin within some microseconds of
+    /// each other, on CPUs in the order in which an idle machine fills up.
     ///
     /// # Panics
     /// The machine has no such guest; without guests there is only guest 0.
@@ -94,8 +93,8 @@ impl<'env> Simulation<'env> {
         JoinHandle(result)
     }
 
-    /// Has `observer` told about everything that happens to threads. It is called
-    /// in the middle of things, where the platform is not at hand.
+    /// Has `observer` told about everything that happens to threads. It is called in the middle of
+    /// operations, where it cannot use the platform.
     pub fn observe(&mut self, observer: impl Observer + 'env) {
         self.world.observe_with(Box::new(observer));
     }
@@ -121,8 +120,8 @@ impl<'env> Simulation<'env> {
         self.run_until(None)
     }
 
-    /// Runs until all threads have ended, which they are asked to after `ns`
-    /// nanoseconds: [`stopped`](crate::stopped).
+    /// Runs until all threads have ended. After `ns` nanoseconds they are asked to end:
+    /// [`stopped`](crate::stopped).
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -135,8 +134,8 @@ impl<'env> Simulation<'env> {
 
     fn run_until(mut self, stop_ns: Option<u64>) -> Result<Report, SimulationError> {
         let threads = self.bodies.len();
-        // Before there are fibers, which are leaked if they do not end; and after the lists,
-        // which cannot grow where there is no memory.
+        // All stacks are made before there is a fiber, which is leaked if it does not end; and
+        // after there is room in the lists, which could not grow where there is no memory.
         let (mut fibers, mut stacks) = (Vec::with_capacity(threads), Vec::with_capacity(threads));
         for nth in 0..threads {
             let stack = FiberStack::new(nth);
@@ -150,9 +149,8 @@ impl<'env> Simulation<'env> {
         let world = NonNull::from(&mut *self.world);
         let world_mut = || {
             let mut world = world;
-            // SAFETY: `self.world` is not used meanwhile but through `world`, whose
-            // references end before the next one is made: the loop below and the
-            // fibers take turns.
+            // SAFETY: `self.world` is used only through `world` meanwhile. Its references end
+            // before the next one is made: the loop below and the fibers take turns.
             unsafe { world.as_mut() }
         };
         loop {

@@ -1,10 +1,10 @@
-//! What the watchdog says of a simulation that gets nowhere.
+//! What the watchdog reports of a simulation in which nobody gets anything done.
 
 use std::fmt;
 
 use crate::observe::{Mark, ThreadState};
 
-/// Why a simulation gets nowhere.
+/// Why nobody gets anything done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StuckKind {
     /// All threads sleep and none has a timer.
@@ -13,7 +13,7 @@ pub enum StuckKind {
     NoProgress,
 }
 
-/// One thread of it.
+/// One thread of such a simulation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckThread {
     /// Its name.
@@ -28,7 +28,7 @@ pub struct StuckThread {
     pub last_mark: Option<Mark>,
 }
 
-/// A simulation that gets nowhere.
+/// A simulation in which nobody gets anything done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// Why.

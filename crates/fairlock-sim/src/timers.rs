@@ -1,8 +1,8 @@
 //! The threads' timers: at most one each, most of which never expire, as the waits that
 //! they bound end before.
 //!
-//! A tournament: a binary tree with a leaf a thread, in which every node is the earlier of
-//! its children. Taking a timer back costs as little as setting one, and leaves nothing.
+//! A tournament: a binary tree with a leaf for each thread, in which every node is the earlier of
+//! its children. Taking a timer back costs as little as setting one, and leaves nothing behind.
 
 use crate::queue::Entry;
 
@@ -13,7 +13,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// None is set.
+    /// No timer is set.
     pub(crate) fn new(threads: usize) -> Self {
         Self { nodes: vec![Entry::NEVER; 2 * threads.next_power_of_two()] }
     }
@@ -22,7 +22,7 @@ impl Timers {
         self.nodes.len() / 2 + thread as usize
     }
 
-    /// Sets the timer of a thread, or takes it back if that is to be [`NEVER`](Entry::NEVER).
+    /// Sets the timer of a thread; [`NEVER`](Entry::NEVER) takes it back.
     pub(crate) fn set(&mut self, thread: u32, expiry: Entry) {
         let mut node = self.leaf(thread);
         self.nodes[node] = expiry;

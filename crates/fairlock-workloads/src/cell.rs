@@ -50,7 +50,7 @@ impl Workload {
         Self::Scenario,
     ];
 
-    /// Those that have names on the command line: a scenario has that of its file.
+    /// The workloads that have names on the command line: a scenario has that of its file.
     pub fn named() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|workload| *workload != Self::Scenario)
     }
@@ -73,12 +73,12 @@ impl Workload {
         }
     }
 
-    /// Whether this system has what it needs.
+    /// Whether this system has what the workload needs.
     pub fn runs_here(self) -> bool {
         self != Self::DirectIo || cfg!(target_os = "linux")
     }
 
-    /// What this case of the workload, so set up, needs of a lock.
+    /// What this case of the workload, with this setup, needs of a lock.
     pub fn kind(self, case: Case, setup: &Setup) -> Kind {
         match (self, case) {
             (Self::Range, _) => {
@@ -101,7 +101,7 @@ impl Workload {
     }
 }
 
-/// What a lock can be used as. Many can be both, some with a type for each.
+/// What a lock can be used as. Many locks can be several of these, some with a type for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     ReaderWriter,
@@ -114,8 +114,8 @@ pub enum Kind {
     Condvar {
         timed: bool,
     },
-    /// A lock on ranges: if asked for, one whose readers share, and one that can be
-    /// measured beside so many that are held.
+    /// A lock on ranges: if asked for, one whose readers share, and one that can be measured beside
+    /// `held` ranges that are held.
     Range {
         shared: bool,
         held: usize,
@@ -136,7 +136,7 @@ impl Kind {
     }
 }
 
-/// As what a lock is used that could be several, where a workload is for all of them.
+/// The form in which a lock is used, where a workload is for locks of all forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
@@ -160,12 +160,12 @@ impl Form {
         }
     }
 
-    /// Whether there is anything but writing.
+    /// Whether locks of this form can be read.
     pub fn can_read(self) -> bool {
         self != Self::Mutex
     }
 
-    /// What a cell so set up needs of a lock.
+    /// What a cell with this setup needs of a lock.
     fn kind(self, setup: &Setup) -> Kind {
         match self {
             Self::RwLock => Kind::ReaderWriter,
@@ -197,15 +197,15 @@ pub enum Case {
     Mutex,
     /// Upgradable reads only, by one thread.
     Upgradable,
-    /// The same, each of which is a writer for a while.
+    /// Upgradable reads that become writers for a while, by one thread.
     Upgrade,
     /// A reentrant mutex, by one thread.
     Reentrant,
-    /// The same, by a thread that holds it already.
+    /// A reentrant mutex, by a thread that holds it already.
     Nested,
     /// Millions of locks, each for writing, by one thread.
     EachWrite,
-    /// Millions of mutexes, each of them, by one thread.
+    /// Millions of mutexes, one after the other, by one thread.
     EachMutex,
     /// The section is an increment and some pauses.
     Tiny,
@@ -229,13 +229,13 @@ pub enum Case {
     OneToMany,
     /// Half of the threads put items into a queue, half take them.
     Queue,
-    /// The same with waits that end, and are begun again.
+    /// As `Queue`, with waits that end, and are begun again.
     TimedQueue,
-    /// One thread lets all others go at once.
+    /// One thread lets all others go at the same time.
     NotifyAll,
-    /// Waits for a mutex, none of which ends without it.
+    /// Waits for a mutex, all of which end with it.
     Untimed,
-    /// Such that half of them do.
+    /// Waits for a mutex, half of which end without it.
     HalfTimeOut,
 }
 
@@ -335,7 +335,7 @@ pub struct Cell {
     pub workload: Workload,
     pub case: Case,
     pub lock: String,
-    /// The machine it is simulated on; none: this one.
+    /// The machine it is simulated on; `None`: this one.
     #[serde(default)]
     pub machine: Option<String>,
     /// Threads of the configuration: for an `_alone` case those of the mix it
@@ -350,13 +350,13 @@ pub struct Cell {
     /// Work between two sections, in nanoseconds; only simulated (`batch`, `chunks`).
     #[serde(default)]
     pub outside_ns: u64,
-    /// What `range` adds.
+    /// The configuration, of workloads that have many.
     #[serde(default)]
     pub range: Setup,
-    /// What `scenario` runs.
+    /// What the workload `scenario` runs.
     #[serde(default)]
     pub scenario: Option<Scenario>,
-    /// What it runs beside.
+    /// What else the machine is busy with.
     #[serde(default)]
     pub disturbance: Disturbance,
     /// Length of the measured window.
@@ -402,7 +402,7 @@ pub struct SideReport {
     pub wait: Option<Times>,
     /// How long whole operations took, acquire and section.
     pub latency: Option<Times>,
-    /// How long the lock was free while it was waited for, by each wait.
+    /// How long the lock was free while it was waited for, for each wait.
     #[serde(default)]
     pub free: Option<Times>,
     /// Bytes read or written.
@@ -412,9 +412,9 @@ pub struct SideReport {
 /// Shares of the measured time: see `simulated::free`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Free {
-    /// In which the lock was free and waited for.
+    /// The share in which the lock was free and waited for.
     pub while_waited: f64,
-    /// The part of it in which another waiter was awake, and had no CPU.
+    /// The part of that share in which another waiter was awake, and had no CPU.
     pub without_cpu: f64,
 }
 
@@ -429,11 +429,11 @@ pub struct GroupReport {
 /// What a child measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellReport {
-    /// Length of the window as it came out.
+    /// How long the window really was.
     pub elapsed_secs: f64,
     pub read: Option<SideReport>,
     pub write: Option<SideReport>,
-    /// Of a scenario.
+    /// The groups, of a scenario.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupReport>,
     /// Nanoseconds for one acquire and release.
@@ -441,7 +441,7 @@ pub struct CellReport {
     /// How much of the time the lock was free and waited for, where that is known.
     #[serde(default)]
     pub free: Option<Free>,
-    /// What took CPUs from it, where the system says so.
+    /// What took CPUs from the workload, where the system says so.
     #[serde(default)]
     pub interference: Option<Interference>,
 }
@@ -454,7 +454,7 @@ impl SideReport {
 }
 
 impl CellReport {
-    /// How many threads were starved, of those whose operations of both sides are these.
+    /// How many threads were starved; `ops` has the operations of each thread, of both sides.
     pub fn starved(&self, ops: &[u64]) -> usize {
         if self.groups.is_empty() {
             return stats::starved(ops);

@@ -78,8 +78,8 @@ fn tsc() -> u64 {
     0
 }
 
-/// Whether the counter runs at one speed, always, and alike on all CPUs.
-/// The kernel has tested the last for us if it lists the counter as its clock.
+/// Whether the counter runs at one constant speed, and alike on all CPUs. The kernel has tested the
+/// latter if it lists the counter as its clock.
 fn tsc_is_usable() -> bool {
     let available = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     cfg!(target_arch = "x86_64")

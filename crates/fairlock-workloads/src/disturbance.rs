@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// More busy loops a CPU leave too little to measure.
+/// More busy loops for each CPU leave too little to measure.
 const MOST_BACKGROUND: usize = 64;
 
 /// What takes CPU time from the threads of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Disturbance {
-    /// Busy loops beside them, for each CPU.
+    /// How many busy loops run beside them, for each CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<usize>,
     /// Simulated: the share of the time in which a host has taken each CPU, in percent.
@@ -20,7 +20,7 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
-    /// That of so many busy loops a CPU, as on the command line.
+    /// The disturbance by `loops` busy loops for each CPU, as on the command line.
     pub fn background(loops: usize) -> Result<Self, Error> {
         if loops > MOST_BACKGROUND {
             return Err(Error::usage(format!(
@@ -30,12 +30,12 @@ impl Disturbance {
         Ok(Self { background: (loops > 0).then_some(loops), stolen_percent: None })
     }
 
-    /// How many busy loops there are on so many CPUs.
+    /// How many busy loops there are on `cpus` CPUs.
     pub fn loops(self, cpus: usize) -> usize {
         self.background.unwrap_or(0) * cpus
     }
 
-    /// What to say of it above a table; empty if there is none.
+    /// What to say of the disturbance above a table; empty if there is none.
     pub fn caption(self) -> String {
         let loops = self.background.map(|loops| {
             let plural = if loops == 1 { "" } else { "s" };

@@ -22,18 +22,18 @@ impl Error {
         Self { code: USAGE, message: message.into() }
     }
 
-    /// The command was right and could not be carried out.
+    /// The command line was right, but could not be carried out.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { code: FAILED, message: message.into() }
     }
 
-    /// The command was right and could not be carried out, for which there is a code
+    /// The command line was right, but could not be carried out, for a reason that has an exit code
     /// of its own.
     pub fn with_code(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// The exit code that goes with it.
+    /// The exit code.
     pub fn code(&self) -> u8 {
         self.code
     }
@@ -47,7 +47,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// There is none of that name: with what is like it, and all there are.
+/// There is no such name: the error says which name is like it, and all that there are.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     let all = known.join(", ");
     Error::usage(match nearest(name, known) {
@@ -56,14 +56,14 @@ pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
     })
 }
 
-/// The known name most like `name`, if any is like it at all. `default` is like
-/// `fairlock:default`: what stands behind the family counts as well.
+/// The known name most like `name`, if any is like it at all. `default` is like `fairlock:default`:
+/// the part behind the family is compared as well.
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = |candidate: &str| {
         let member = candidate.split(':').next_back().unwrap_or(candidate);
         strsim::jaro_winkler(name, candidate).max(strsim::jaro_winkler(name, member))
     };
-    // Of equals the first: ours, where all locks are meant.
+    // Of names that are equally like it the first: that is ours, where all locks are meant.
     known
         .iter()
         .rev()

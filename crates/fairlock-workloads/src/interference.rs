@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 /// Shares of the time of all CPUs, in percent, as Linux counts it: in steps of 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interference {
-    /// The host had taken the CPU away.
+    /// The share in which the host had taken the CPU away.
     pub stolen_percent: f64,
-    /// Other programs had it.
+    /// The share in which other programs had it.
     pub others_percent: f64,
 }
 
-/// More than this, and a wait may be the machine's rather than the lock's.
+/// With more than this, a wait may be due to the machine rather than to the lock.
 const MUCH_STOLEN: f64 = 2.0;
 const MUCH_OTHERS: f64 = 10.0;
 
 impl Interference {
-    /// Whether figures taken meanwhile say less of the lock than of the machine.
+    /// Whether figures measured meanwhile say less about the lock than about the machine.
     pub fn disturbs(&self) -> bool {
         self.stolen_percent > MUCH_STOLEN || self.others_percent > MUCH_OTHERS
     }
 
-    /// The worse of both in each respect.
+    /// The worse of the two in each respect.
     pub fn or(self, other: Self) -> Self {
         Self {
             stolen_percent: self.stolen_percent.max(other.stolen_percent),
@@ -44,12 +44,12 @@ pub struct Times {
     total: u64,
     busy: u64,
     stolen: u64,
-    /// The part of `busy` that was this process.
+    /// The part of `busy` that was this process's.
     own: u64,
 }
 
 impl Times {
-    /// Until now; none where the system does not say.
+    /// Up to now; `None` where the system does not say.
     pub fn now() -> Option<Self> {
         let of_cpus = std::fs::read_to_string("/proc/stat").ok()?;
         let own = std::fs::read_to_string("/proc/self/stat").ok()?;
@@ -71,7 +71,7 @@ impl Times {
         Some(Self { total: busy + idle + iowait + stolen, busy, stolen, own })
     }
 
-    /// What happened since then.
+    /// What happened after `earlier`.
     pub fn since(&self, earlier: &Self) -> Interference {
         let total = self.total.saturating_sub(earlier.total);
         let percent = |ticks: u64| {

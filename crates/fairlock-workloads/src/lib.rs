@@ -1,10 +1,10 @@
 //! The locks that the command `fairlock` measures, ours and others, and the workloads that it
 //! measures them with, on this machine and on simulated ones.
 //!
-//! A crate of its own because its loops are what is measured: it is compiled for speed, and the
-//! command, which is not, beside it. Nobody else may count on what is in here.
+//! It is a crate of its own because its loops are what is measured: it is compiled for speed, and
+//! the command is not. Nobody else may rely on what is in here.
 
-// For one user, which is in this repository: `missing_docs` would say no more than the names.
+// Only for one user, in this repository: `missing_docs` would add no more than the names say.
 #![allow(unreachable_pub)]
 
 pub mod cell;

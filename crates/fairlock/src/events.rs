@@ -225,7 +225,7 @@ impl fmt::Debug for Snapshot {
 
 static GLOBAL: EventCounts = EventCounts::new();
 
-/// Who wants to know: zero, and every slow path goes on at once.
+/// Who wants counts: bits. If zero, every slow path goes on at once.
 static LISTENERS: AtomicU8 = AtomicU8::new(0);
 /// Counting in `GLOBAL` is on.
 const PROCESS: u8 = 1 << 0;
@@ -257,7 +257,7 @@ pub(crate) fn count(event: Event) {
     }
 }
 
-/// Where a lock counts, beside [`global`].
+/// The counts of one lock's own, beside [`global`].
 ///
 /// The processor's own atomics on every platform: they order nothing that the
 /// lock relies on, so a model checker need not explore them.

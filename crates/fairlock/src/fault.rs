@@ -1,7 +1,7 @@
-//! Mistakes on purpose: negative controls of the concurrency tester
-//! (`fairlock_sim::tester`), of the model checks and of tests, each of which has to find its own.
+//! Mistakes on purpose: negative controls of the concurrency tester (`fairlock_sim::tester`), of
+//! the model checks and of tests. Each of these has to find its mistakes.
 //!
-//! Only a build with `--cfg fairlock_faults` can make them, or one of this crate's own tests, and
+//! Only a build with `--cfg fairlock_faults`, or one of this crate's own tests, can make them, and
 //! there only threads that run inside `with_fault`; in every other build [`active`] is `false`.
 
 use crate::wait::Kind;
@@ -25,7 +25,7 @@ pub enum Fault {
     CountsOneByOne,
     /// Rule 4: HANDOFF is taken off by subtraction.
     SubtractsHandoff,
-    /// Rule 5: HANDOFF that another one set keeps the head out.
+    /// Rule 5: HANDOFF that another waiter set keeps the head out.
     RefusesInherited,
     /// Rule 6: HANDOFF stays behind when the queue is empty.
     LeavesHandoff,
@@ -50,16 +50,16 @@ pub enum Fault {
     TryReadCounts,
     /// A wake-up that comes before the sleep is forgotten.
     ForgetsWakeUps,
-    /// Under tenure, the one who is next asks to be woken, and sleeps without another look at
+    /// Under tenure, the waiter that is next asks to be woken, and sleeps without another look at
     /// the lock.
     SleepsBlindly,
     /// Under tenure, a thread that lets the lock go wakes nobody.
     ReleasesQuietly,
-    /// Who waits is served as it came, whatever its priority.
+    /// Waiters are served as they came, whatever their priorities.
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.
     OpensTooEarly,
-    /// The last reader out does not wake whoever upgrades.
+    /// The last reader out does not wake the thread that upgrades.
     ForgetsUpgrader,
     /// An upgrade lets the lock go, and takes it again.
     UpgradesInTwoSteps,
@@ -69,7 +69,7 @@ pub enum Fault {
     UpgradableLeavesQuietly,
 
     // Thin locks.
-    /// A full lock is taken without a look whether it is still this one's.
+    /// A full lock is taken without a look whether it is still this lock's.
     #[cfg(any(feature = "std", fairlock_loom))]
     TakesAnySlot,
     /// A full lock is waited for without that look.
@@ -82,7 +82,7 @@ pub enum Fault {
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.
     ParksBlindly,
-    /// A releaser empties the inbox first and lowers INBOX then.
+    /// A releaser empties the inbox first and lowers INBOX afterwards.
     CollectsTooEarly,
     /// A release looks at the word once more when it is done.
     TouchesReleased,
@@ -96,55 +96,55 @@ pub enum Fault {
     GivesUpQuietly,
     /// A waiter gives up without another look at the lock after it made that known.
     GivesUpBlindly,
-    /// A release takes a waiter that gave up for one that it has kicked.
+    /// A release takes a waiter that gave up for one that it has to kick.
     KicksGivenUp,
-    /// A first in line that gives up kicks nobody.
+    /// The first in line gives up and kicks nobody.
     WithdrawsQuietly,
 
     // Condition variables.
     /// A waiter that gives up does not look whether it was notified meanwhile.
     TakesNotification,
-    /// Who was woken does not wake those that were notified with it.
+    /// A waiter that was woken does not wake those that follow it.
     ForgetsFollowers,
     /// A waiter lets the mutex go and then queues.
     QueuesTooLate,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.
-    /// Defect 2: who gives up is taken off the counts as what it is not.
+    /// Defect 2: a waiter that gives up is taken off the counts as the other kind.
     ForgetsKind,
-    /// Defect 3: in the hull is taken for in the way.
+    /// Defect 3: a range in the hull of the tree is taken to conflict with it.
     TriesAgainstHull,
-    /// Defect 6: who is granted and gives up at once forgets what was granted.
+    /// Defect 6: a waiter that gives up just as it is granted its range forgets the range.
     ForgetsGrant,
     /// Defect 7: a downgrade, a split and a shrink tell nobody.
     ChangesQuietly,
-    /// Who gives up takes itself for the last in line, whom nobody counts.
+    /// A waiter that gives up takes itself for the last in line, which nobody counts.
     LeavesUncounted,
-    /// Looks at the slots, and then takes one.
+    /// A range looks at the slots, and then takes one.
     LooksTooEarly,
-    /// Leaves a slot without a look whether anybody in the tree waits for it.
+    /// A holder leaves a slot without a look whether anybody in the tree waits for it.
     LeavesQuietly,
     /// Those that wait in the tree are overtaken.
     OvertakesQueued,
-    /// Does not look again after it looked at slots: who split or shrank meanwhile is
-    /// missed. (Was in the lock until the tester found it.)
+    /// A range does not look at the tree again after it looked at slots: a holder that split or
+    /// shrank meanwhile is missed.
     LooksOnce,
-    /// Shows that all sleep, and looks at the slots with nothing that orders the two.
+    /// A waiter shows that all sleep, and looks at the slots with nothing that orders the two.
     LooksUnordered,
     /// A range enters the tree and leaves its stripes open.
     SkipsStripes,
     /// A slot is taken in a stripe that is closed.
     IgnoresClosed,
-    /// Does not look again after it looked at the slots of a stripe: as above.
+    /// A range does not look again after it looked at the slots of a stripe: as above.
     LooksOnceAtStripe,
-    /// A stripe opens in which a slot is held from the last striping: its holder tells
-    /// nobody when it leaves.
+    /// A stripe opens in which a slot is still held from the last striping; its holder tells nobody
+    /// when it leaves.
     OpensBesideHolder,
-    /// Of those that may be overtaken the last one awake goes to sleep without a look.
+    /// The last waiter awake, of those that may be overtaken, goes to sleep without a look.
     RestsBlindly,
-    /// Who leaves the tree tells none of those that may be overtaken.
+    /// A range that leaves the tree tells none of the waiters that may be overtaken.
     LeavesTreeQuietly,
-    /// A recursive read that meets a writer waits behind all others. (As above.)
+    /// A recursive read that meets a writer waits behind all others.
     WaitsBehind,
 }
 

@@ -3,7 +3,7 @@
 /// A field: where it begins in its structure, how long it is, and its name.
 pub(crate) type Field = (usize, usize, &'static str);
 
-/// Which of these fields of `owner` an address is in.
+/// The name of the field of `owner`, one of `fields`, that an address is in.
 pub(crate) fn field_at<T>(owner: &T, address: usize, fields: &[Field]) -> Option<&'static str> {
     let offset = address.checked_sub(core::ptr::from_ref(owner) as usize)?;
     let at = |&&(start, length, _): &&Field| (start..start + length).contains(&offset);

@@ -100,7 +100,8 @@ type Marker = lock_api::GuardNoSend;
 #[cfg(feature = "send_guard")]
 type Marker = lock_api::GuardSend;
 
-/// The version's traits of a mutex, by those of `lock_api` 0.5, whose guards hold nothing.
+/// Implements the traits of this version for a mutex, by those of `lock_api` 0.5, whose guards hold
+/// nothing.
 macro_rules! raw_mutex {
     ($raw:ident) => {
         // SAFETY: as for `lock_api` 0.5.
@@ -169,7 +170,7 @@ unsafe impl lock_api::GetThreadId for RawThreadId {
     }
 }
 
-/// The same of a reader/writer lock.
+/// As `raw_mutex`, for a reader/writer lock.
 macro_rules! raw_rwlock {
     ($raw:ident) => {
         // SAFETY: as for `lock_api` 0.5.
@@ -392,7 +393,7 @@ unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether it did.
+    /// Whether the wait timed out.
     #[inline]
     pub fn timed_out(self) -> bool {
         self.0
@@ -414,19 +415,19 @@ impl WaitTimeoutResult {
 pub struct Condvar(RawCondvar);
 
 impl Condvar {
-    /// One that nobody waits for.
+    /// A condition variable that nobody waits for.
     #[inline]
     pub const fn new() -> Self {
         Self(RawCondvar::INIT)
     }
 
-    /// Notifies the thread that has waited longest. Whether there was one.
+    /// Notifies the thread that has waited longest. Returns whether there was one.
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.0.notify_one()
     }
 
-    /// Notifies all threads that wait. How many there were.
+    /// Notifies all threads that wait. Returns how many there were.
     #[inline]
     pub fn notify_all(&self) -> usize {
         self.0.notify_all()
@@ -478,7 +479,7 @@ impl Condvar {
     }
 
     /// As [`wait_while`](Self::wait_while), until `deadline` at most. It has timed out if the
-    /// condition holds still.
+    /// condition still holds.
     #[inline]
     pub fn wait_while_until<T: ?Sized>(
         &self,
@@ -506,7 +507,7 @@ impl Condvar {
     ) -> WaitTimeoutResult {
         match Instant::now().checked_add(timeout) {
             Some(deadline) => self.wait_while_until(guard, condition, deadline),
-            // Beyond the clock's range: for ever.
+            // The deadline is beyond the clock's range: wait for ever.
             None => {
                 self.wait_while(guard, condition);
                 WaitTimeoutResult(false)

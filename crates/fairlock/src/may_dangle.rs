@@ -3,18 +3,19 @@
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-/// What another thread may free while a function that was given a reference to it has not
-/// returned yet: a lock whose next owner ends it, while the release that let that owner in
-/// is on its way out; a waiter whose frame returns, while its granter is.
+/// What another thread may free before a function returns that was given a reference to it: a lock
+/// whose next owner ends it, while the release that let that owner in is on its way out; or a
+/// waiter whose frame returns, while its granter is.
 ///
-/// A reference is a promise that its memory stays until the function it was given to
-/// returns, except for what lies in an [`UnsafeCell`]; so all of it does, padding too. That
-/// does not go for a reference to one of its fields: a function that is given one returns
+/// A reference is a promise that its memory stays until the function it was given to returns,
+/// except for what lies in an [`UnsafeCell`]; so all of it lies in one, padding too. That does not
+/// cover a reference to one of its fields: a function that is given such a reference returns before
+/// the memory may go, unless the field is an atomic.
 /// before the memory may go, unless the field is an atomic.
 #[repr(transparent)]
 pub(crate) struct MayDangle<T>(UnsafeCell<T>);
 
-// SAFETY: as for a `T`: only `&mut` reaches it otherwise than by `&T`.
+// SAFETY: as for a `T`: it is reached by `&T`, and otherwise by `&mut` only.
 unsafe impl<T: Sync> Sync for MayDangle<T> {}
 
 impl<T> MayDangle<T> {

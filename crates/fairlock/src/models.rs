@@ -9,7 +9,7 @@ use loom::thread;
 
 use crate::fault::{Fault, with_fault};
 
-/// A model with more interleavings than this is left there. (Loom counts in steps of 20,000.)
+/// A model with more interleavings than this is ended there. (Loom counts in steps of 20,000.)
 const ENOUGH: usize = 20_000;
 
 /// Where threads make their visits.
@@ -17,22 +17,23 @@ pub(crate) trait Scene: Send + Sync + 'static {
     /// What a thread does once.
     type Visit: Copy + Send + Sync + 'static;
 
-    /// Makes a visit, and tells how often it changed what the lock guards.
+    /// Makes a visit; returns how often it changed what the lock guards.
     fn visit(&self, visit: Self::Visit) -> u32;
 
-    /// Everybody has left, and left nothing behind; what the lock guards was changed so often.
+    /// Everybody has left, and left nothing behind; what the lock guards was changed `changes`
+    /// times.
     fn check(&self, changes: u32);
 }
 
-/// As many interleavings as are enough, unless told otherwise.
+/// A builder that tries as many interleavings as are enough, unless told otherwise.
 pub(crate) fn enough() -> Builder {
     let mut builder = Builder::new();
     builder.max_permutations = builder.max_permutations.or(Some(ENOUGH));
     builder
 }
 
-/// Each thread makes its visits, the model's own thread the first list, at locks that make this
-/// mistake, if any.
+/// Each thread makes its visits, at locks that make this mistake, if any. The model's own thread
+/// makes the first list.
 pub(crate) fn check<S: Scene>(
     builder: &Builder,
     fault: Option<Fault>,
@@ -62,8 +63,8 @@ pub(crate) fn check<S: Scene>(
     println!("{tried:?} interleavings");
 }
 
-/// Two owners of a lock, which is dropped by the last one while the other may be on its way out
-/// of `unlock`. Loom's own atomics notice a use of one that was dropped.
+/// Two owners of a lock: the last one drops it while the other may be on its way out of `unlock`.
+/// Loom's own atomics notice a use of one that was dropped.
 pub(crate) fn last_owner_drops<L: 'static>(
     new: impl Fn() -> L + Send + Sync + 'static,
     lock: fn(&L),
@@ -74,7 +75,7 @@ pub(crate) fn last_owner_drops<L: 'static>(
         left: UnsafeCell<u32>,
     }
     let own = move |owned: *mut Owned<L>| {
-        // SAFETY: the last owner drops it, and this one is still to come; what is taken is given
+        // SAFETY: the last owner drops it, and this one has not finished; what is taken is given
         // up.
         let is_last = unsafe {
             lock(&(*owned).lock);
@@ -99,7 +100,7 @@ pub(crate) fn last_owner_drops<L: 'static>(
     });
 }
 
-/// A test for each: its threads' visits, which the function takes after no fault.
+/// For each name a test that gives `$check` no fault and the visits of its threads.
 macro_rules! models {
     ($check:ident; $($name:ident: $threads:expr;)+) => {$(
         #[test]
@@ -110,8 +111,8 @@ macro_rules! models {
 }
 pub(crate) use models;
 
-/// A test for each that the one of its name in `broken` fails with this complaint; with `broken_`
-/// before its name, if it takes two preemptions.
+/// For each name a test that passes if the test of that name in `broken` fails with this complaint.
+/// The name begins with `broken_` if the control takes two preemptions.
 macro_rules! controls {
     ($($name:ident: $complaint:expr;)+) => {$(
         #[test]

@@ -208,7 +208,8 @@ pub trait MutexExt<T: ?Sized> {
 
     /// The longest wait, in nanoseconds, that the lock plans for a thread that is queued behind
     /// `waiters_ahead` others. It follows from what the lock has measured so far, and does not
-    /// include the time that holders spend in their last sections. As [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
+    /// include the time that holders spend in their last sections. As
+    /// [`RwSem::planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns).
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64;
 }
 

@@ -7,7 +7,7 @@ use lock_api::RawMutex as _;
 
 use crate::RawMutex;
 
-/// What has become of a [`Once`] up to now.
+/// What was done with a [`Once`] up to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnceState {
     /// No function has been called.
@@ -63,14 +63,14 @@ pub struct Once {
 }
 
 impl Once {
-    /// One whose function is to be called.
+    /// A `Once` whose function is still to be called.
     #[inline]
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     pub const fn new() -> Self {
         Self { state: AtomicU8::new(OnceState::New as u8), lock: RawMutex::INIT }
     }
 
-    /// What has become of it up to now. Never blocks.
+    /// What was done with it up to now. Never blocks.
     #[inline]
     pub fn state(&self) -> OnceState {
         const NEW: u8 = OnceState::New as u8;
@@ -132,7 +132,7 @@ impl Once {
 
     #[cold]
     fn call(&self, f: impl FnOnce(OnceState)) {
-        /// Leaves the state and the lock as they are to be, however the function ends.
+        /// Leaves the state and the lock as they should be, however the function ends.
         struct Ending<'a> {
             once: &'a Once,
             guard: Option<<RawMutex as lock_api::RawMutex>::Guard>,
@@ -156,7 +156,7 @@ impl Once {
             return;
         }
         ending.state = OnceState::Poisoned;
-        // Relaxed: says nothing of what anybody did.
+        // Relaxed: publishes nothing that anybody did.
         self.state.store(OnceState::InProgress as u8, Ordering::Relaxed);
         f(state);
         ending.state = OnceState::Done;
@@ -175,6 +175,6 @@ impl fmt::Debug for Once {
     }
 }
 
-// A panic in a function is told by the state.
+// The state tells of a panic in a function.
 impl core::panic::UnwindSafe for Once {}
 impl core::panic::RefUnwindSafe for Once {}

@@ -1,22 +1,23 @@
 //! Permits that threads take and give, in the order in which they ask.
 //!
-//! Who cannot have its permits at once takes its place in a ticket lock, one by one: its holder is the
-//! *first*, and the only one that looks at the permits while anybody waits. So many small requests
-//! cannot keep a large one waiting.
+//! A thread that cannot have its permits at once takes its place in a ticket lock without batches.
+//! The holder of that lock is the *first*, and the only one that looks at the permits while anybody
+//! waits. So many small requests cannot keep a large one waiting.
 //!
 //! # The word
 //!
 //! | bits | |
 //! |---|---|
 //! | 0-31 | permits that are free |
-//! | 32 | `ASLEEP`: the first sleeps until there are as many as it wants |
-//! | 33-63 | how often that has begun |
+//! | 32 | `ASLEEP`: the first sleeps until there are as many permits as it wants |
+//! | 33-63 | how many sleeps have begun |
 //!
-//! The first says who it is and what it wants, and then that it sleeps, in one exchange with its last
-//! look at the permits. Who gives some reads that before *its* exchange, which fails if it was about another
-//! sleep; after it, it touches nothing but the record of the thread: who has got the permits may drop
-//! the semaphore. All changes of the word are read-modify-writes, so who takes permits with Acquire
-//! sees what all those did who gave them with Release.
+//! The first stores who it is and what it wants, and then says that it sleeps, in one exchange with
+//! its last look at the permits. A thread that gives permits reads that before *its* exchange,
+//! which fails if what it read was about another sleep. After the exchange it touches nothing but
+//! the record of the thread that sleeps: whoever has got the permits may drop the semaphore. All
+//! changes of the word are read-modify-writes, so a thread that takes permits with Acquire sees
+//! what all those did who gave them with Release.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -76,7 +77,7 @@ const SLEEP: u64 = 1 << 33;
 /// ```
 pub struct Semaphore {
     word: AtomicU64,
-    /// Who sleeps, and how many permits it wants: what the word's `ASLEEP` is about.
+    /// Which thread sleeps, and how many permits it wants: valid while `ASLEEP` is set.
     first: AtomicUsize,
     wanted: AtomicU32,
     /// Held by the first of those that wait.
@@ -203,14 +204,14 @@ impl Semaphore {
     /// more than `u32::MAX` free ones.
     #[must_use]
     pub fn try_release(&self, count: u32) -> bool {
-        // Acquire, and below: with `ASLEEP` comes who sleeps.
+        // Acquire, here and below: with `ASLEEP` comes who sleeps.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let free = (word & PERMITS) + u64::from(count);
             if free > PERMITS {
                 return false;
             }
-            // Relaxed: of this sleep, if the exchange succeeds.
+            // Relaxed: these are of this sleep, if the exchange succeeds.
             let wanted = self.wanted.load(Ordering::Relaxed);
             let first = self.first.load(Ordering::Relaxed);
             let wakes = word & ASLEEP != 0 && free >= wanted.into();
@@ -269,7 +270,7 @@ impl Semaphore {
         result
     }
 
-    /// The wait of the first.
+    /// The wait of the thread that is first.
     fn wait_first(
         &self,
         count: u32,
@@ -288,7 +289,7 @@ impl Semaphore {
             if let Some(why) = why {
                 return Err(why);
             }
-            // Relaxed: published by the exchange.
+            // Relaxed: published by the exchange below.
             self.first.store(core::ptr::from_ref(me) as usize, Ordering::Relaxed);
             self.wanted.store(count, Ordering::Relaxed);
             let word = self.word.load(Ordering::Relaxed);
@@ -297,8 +298,8 @@ impl Semaphore {
                 continue;
             }
             outcome = me.parker.park(until.deadline, until.interruptible);
-            // Others may take permits, until the next look finds too few. Acquire: who gave some
-            // before this has read `first` and `wanted` before they are written again.
+            // Others may take permits, until the next look finds too few. Acquire: a thread that
+            // gave some before this has read `first` and `wanted` before they are written again.
             self.word.fetch_and(!ASLEEP, Ordering::Acquire);
         }
     }
@@ -316,7 +317,7 @@ impl Semaphore {
         false
     }
 
-    /// AcqRel: the documentation of the module.
+    /// AcqRel: see the module documentation.
     #[inline]
     fn exchange(&self, word: u64, next: u64) -> Result<(), u64> {
         self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).map(|_| ())

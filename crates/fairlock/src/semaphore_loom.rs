@@ -15,11 +15,11 @@ const TIMEOUT_NS: u64 = 10_000_000;
 struct Shared {
     semaphore: Semaphore,
     token: CancelToken<Loom>,
-    /// Touched by who has all permits.
+    /// Touched by the thread that has all permits.
     data: UnsafeCell<u32>,
 }
 
-// SAFETY: as said at `data` (loom checks that).
+// SAFETY: one thread at a time touches `data`, the one that has all permits (loom checks that).
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}

@@ -19,14 +19,14 @@ pub struct fairlock_range_t {
     memory: [u64; 11],
 }
 
-/// Nothing is held.
+/// The node holds nothing.
 const FREE: u32 = 0;
-/// There is a guard for reading.
+/// The node has a guard for reading.
 const READS: u32 = 0x5245_4144;
-/// There is a guard for writing.
+/// The node has a guard for writing.
 const WRITES: u32 = 0x5752_4954;
 
-/// What a node can hold. Its lifetime is that of the lock, which the program keeps (and a
+/// A guard that a node can hold. Its lifetime is that of the lock, which the program keeps (and a
 /// lock with ranges is not destroyed).
 pub(super) trait Guard {
     const STATE: u32;
@@ -45,14 +45,14 @@ impl Guard for WriteGuard {
 
 /// A node's state and its guard, if there is one.
 pub(super) struct Node<'a> {
-    /// Relaxed throughout: it belongs to the thread that uses the node. Atomic, as a
-    /// mistaken second thread may look.
+    /// Relaxed throughout: it belongs to the thread that uses the node. Atomic, in case a second
+    /// thread looks by mistake.
     state: &'a AtomicU32,
     memory: *mut u64,
 }
 
-/// The guard in a node: each as it is, as one enum of both would be copied here and there,
-/// by wider loads than it was stored with, which costs more than the lock.
+/// The guard in a node, by reference. A guard of either kind by value would be copied here and
+/// there, by wider loads than it was stored with, which costs more than the lock.
 pub(super) enum Held<'a> {
     Read(&'a mut ReadGuard),
     Write(&'a mut WriteGuard),
@@ -60,7 +60,7 @@ pub(super) enum Held<'a> {
 
 impl Node<'_> {
     /// # Safety
-    /// As for [`home::get`].
+    /// As for [`crate::home::get`].
     #[inline(always)]
     pub(super) unsafe fn new(node: *mut fairlock_range_t) -> Result<Self, Errno> {
         if node.is_null() || !node.is_aligned() {
@@ -78,7 +78,7 @@ impl Node<'_> {
         if self.state.load(Ordering::Relaxed) == FREE { Ok(()) } else { Err(Errno::INVALID) }
     }
 
-    /// Puts into the free node what `take` takes.
+    /// Puts into the node, which must be free, the guard that `take` returns.
     #[inline(always)]
     pub(super) fn fill<G: Guard>(
         &self,
@@ -95,7 +95,7 @@ impl Node<'_> {
     /// The guard in the node, to look at or to change.
     #[inline(always)]
     pub(super) fn held(&mut self) -> Result<Held<'_>, Errno> {
-        // SAFETY: the state says which it is; it belongs to the thread that uses the node.
+        // SAFETY: the state says which guard it is; it belongs to the thread that uses the node.
         unsafe {
             match self.state.load(Ordering::Relaxed) {
                 READS => Ok(Held::Read(&mut *self.place())),
@@ -106,7 +106,7 @@ impl Node<'_> {
         }
     }
 
-    /// Drops the guard in the node, which is free then.
+    /// Drops the guard in the node, which is free from then on.
     #[inline(always)]
     pub(super) fn release(&mut self) -> Result<(), Errno> {
         let state = self.state;
@@ -124,7 +124,7 @@ impl Node<'_> {
     /// Takes the guard out.
     ///
     /// # Safety
-    /// There is one of this kind.
+    /// The node has a guard of this kind.
     #[inline(always)]
     pub(super) unsafe fn empty<G: Guard>(&self) -> G {
         self.state.store(FREE, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use loom::thread;
 
 use super::*;
 
-/// The fewest steps: whoever may take the lock does.
+/// The policy with the fewest steps: any thread that may take the lock does.
 const POLICY: Policy = Policy::published(PublishedPolicy {
     writer_spin: false,
     reader_spin: ReaderSpin::Off,
@@ -24,15 +24,15 @@ const POLICY: Policy = Policy::published(PublishedPolicy {
 #[derive(Clone, Copy, PartialEq)]
 enum Inflation {
     Right,
-    /// Whoever is inside is forgotten.
+    /// The holders are forgotten.
     WithoutAdopting,
-    /// Those who were inside at first are adopted, whoever is when the slot is installed.
+    /// The first holders seen are adopted, whoever is inside when the slot is installed.
     OfThoseBefore,
-    /// Those of each attempt are adopted, and stay.
+    /// The holders seen in each attempt are adopted, and stay.
     OfAll,
 }
 
-/// Slots of all runs so far: numbers are not what is checked here.
+/// Slots of all runs so far: a model does not check the numbers.
 static SLOTS: Mutex<Vec<&'static Slot<Loom>>> = Mutex::new(Vec::new());
 
 struct Leaked;
@@ -78,7 +78,7 @@ impl Guarded {
         core::ptr::from_ref(self) as usize
     }
 
-    /// The inflated lock: each thread comes with a slot of its own, and one is first.
+    /// Inflates the lock. Each thread comes with a slot of its own, and one is first.
     fn inflated(&self) -> &'static Slot<Loom> {
         let slot = new_slot(self.address());
         if self.inflation == Inflation::Right {
@@ -210,8 +210,8 @@ fn three_writers() {
     check(Inflation::Right, &[&[Write], &[Write], &[Write]]);
 }
 
-/// The same with a mistake: they must fail. Loom aborts on a deadlock, so each runs in a
-/// process of its own.
+/// Models with each mistake: they must fail. Loom aborts on a deadlock, so each runs in a process
+/// of its own.
 #[test]
 fn broken_inflations_are_caught() {
     for (control, complaint) in [

@@ -1,6 +1,6 @@
 //! C11's mutexes and condition variables, which are POSIX's by other names. `mtx_init` and
-//! `cnd_init` stay glibc's: it makes of them what POSIX's static initialisers are, or a recursive
-//! one's.
+//! `cnd_init` stay glibc's: they make the same of the bytes as POSIX's static initialisers, or as
+//! that of a recursive mutex.
 
 use core::ffi::c_int;
 
@@ -15,7 +15,7 @@ use super::mutex::symbols::{
     pthread_mutex_unlock,
 };
 
-/// The `thrd_` results.
+/// The results named `thrd_*`.
 const SUCCESS: c_int = 0;
 const BUSY: c_int = 1;
 const ERROR: c_int = 2;
@@ -41,7 +41,8 @@ macro_rules! c11 {
         $(
             #[unsafe(no_mangle)]
             unsafe extern $abi fn $name($($argument: $type),*) -> c_int {
-                // SAFETY: the program's promise: what it gives to glibc's, it gives to these.
+                // SAFETY: the program's promise: what it gives to glibc's functions, it gives to
+                // these.
                 result(unsafe { $posix($($argument),*) })
             }
         )*

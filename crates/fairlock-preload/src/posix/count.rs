@@ -1,11 +1,11 @@
-//! How many threads do something, in the program's bytes.
+//! How many threads do something, kept in the program's bytes.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::process::fork;
 
-/// How many, and in the upper half the process whose threads they are: those of another one are
-/// not here. Relaxed throughout: a number and nothing else.
+/// The number, and in the upper half the process whose threads they are: those of another process
+/// are not here. Relaxed throughout: no other memory is read on the strength of it.
 #[repr(transparent)]
 pub(super) struct Count(AtomicU64);
 
@@ -26,7 +26,7 @@ impl Count {
         self.change(|count| count.saturating_sub(1));
     }
 
-    /// There are none.
+    /// Sets the count to zero.
     pub(super) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

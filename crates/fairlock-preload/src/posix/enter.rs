@@ -13,26 +13,26 @@ use crate::slot::Slot;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
-/// How long a thread watches a thin lock that somebody else holds before it inflates it, letting
+/// How long a thread watches a thin lock that another holds before it inflates the lock, letting
 /// others have its CPU: until a holder that lost its own has mostly got it back,
 const WATCH_NS: u64 = 500_000;
-/// and for how long of that it does not even let others run.
+/// and for how much of that time it does not let others run.
 const SPIN_NS: u64 = 1_000;
-/// Meanwhile it looks this rarely: a look takes the holder's cache line from it.
+/// The time between two looks then: a look takes the holder's cache line from it.
 const LOOK_NS: u64 = 400;
 
 /// A lock of the program's that begins with a [`Head`] somewhere in its bytes.
 pub(super) trait Inflatable: Sized {
     fn head(&self) -> &Head;
 
-    /// The lock's slot: from now on, if it was thin.
+    /// The lock's slot; inflates the lock if it was thin.
     fn inflate(&self) -> &'static Slot<Preload>;
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
     }
 
-    /// An attempt on the thin lock, unless there are to be none.
+    /// An attempt on the thin lock, unless such attempts are not to be made.
     fn enter(
         &self,
         me: &State,
@@ -44,7 +44,7 @@ pub(super) trait Inflatable: Sized {
         attempt(self.head(), self.address())
     }
 
-    /// The same, watching the lock for a moment if somebody is in the way.
+    /// As [`enter`](Self::enter), watching the lock for a moment if somebody is in the way.
     fn wait_to_enter(
         &self,
         me: &State,
@@ -58,8 +58,8 @@ pub(super) trait Inflatable: Sized {
         watch(until, WATCH_NS, look).unwrap_or(Entry::Conflict)
     }
 
-    /// What came of it: if the caller is not inside, `take` is to take the inflated lock.
-    /// A thread that `waits` has it inflated for that.
+    /// What came of the attempt `entry`: if the caller is not inside, `take` takes the inflated
+    /// lock. A thread that `waits` inflates the lock for that.
     fn inside(
         &self,
         entry: Entry<Preload>,
@@ -101,9 +101,9 @@ pub(super) fn try_write(slot: &Slot<Preload>) -> Result<(), c_int> {
     if slot.sem().try_write() { Ok(()) } else { Err(EBUSY) }
 }
 
-/// Looks until there is a result, for a moment: most waits are short, and not worth an
-/// inflated lock. A real-time thread does so only as long as it does not give way, as it would
-/// give way to nobody with a lower priority.
+/// Looks for a moment, until there is a result: most waits are short, and not worth an inflated
+/// lock. A real-time thread does so only as long as it does not give its CPU away, which no thread
+/// of a lower priority would get.
 fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let mut began = None;
     let mut urgent = None;
@@ -129,7 +129,7 @@ fn watch<T>(until: &Until, bound_ns: u64, mut look: impl FnMut() -> Option<T>) -
     }
 }
 
-/// Waits, and notes for how long if that is asked for.
+/// Waits, and notes for how long if statistics are asked for.
 #[inline(always)]
 pub(super) fn timed<T>(slot: &Slot<Preload>, me: &State, wait: impl FnOnce() -> T) -> T {
     if !me.observes() {

@@ -1,14 +1,14 @@
-//! Readers whom those inside wait for.
+//! Readers that the holders wait for.
 //!
-//! A thread that reads may wait for another one to read the same lock and come back. If that one
-//! stands behind a writer, which waits for the first, none of the three ever goes on. POSIX
-//! allows that; glibc's default kind lets readers pass, and programs lean on it.
+//! A thread that reads may wait for another one to read the same lock and come back. If the other
+//! stands behind a writer, which waits for the first, none of the three ever goes on. POSIX allows
+//! that; but glibc's default kind lets readers pass, and programs rely on it.
 //!
-//! So where nothing moves readers join those inside, past the writers: when a writer has waited
-//! for [`GRACE_NS`], and none has got in meanwhile. They may do so for as long again; then not for
-//! twice as long, and so on, each interval twice the last. If nobody waits for anybody, and it is
-//! just that readers' sections are long, those inside leave in the first interval that is longer
-//! than a section, and a writer gets in.
+//! So where nothing moves readers join those inside, past the writers: when a writer has waited for
+//! [`GRACE_NS`], and none has got in meanwhile. They may do so for as long again; then not for
+//! twice as long, and so on, each interval twice the last. If nobody waits for anybody, and the
+//! readers' sections are just long, those inside leave in the first interval that is longer than a
+//! section, and a writer gets in.
 
 use fairlock::platform::Platform;
 
@@ -32,7 +32,7 @@ pub(super) fn may_pass(slot: &Slot<Preload>, turns: &Turns) -> bool {
             .is_some_and(|arrived| is_open(still.min(now.saturating_sub(arrived))))
 }
 
-/// Whether readers may pass when nothing has moved for so long: not for a grace, then for one,
+/// Whether readers may pass when nothing has moved for `still_ns`: not for one grace, then for one,
 /// then not for two, then for four, and so on.
 fn is_open(still_ns: u64) -> bool {
     (still_ns / GRACE_NS).checked_ilog2().is_some_and(|doublings| doublings % 2 == 0)

@@ -1,12 +1,12 @@
 //! What `pthread_rwlockattr_setkind_np` asks for.
 //!
-//! glibc's default is the number of the kind that prefers readers, so a program that asks for
-//! that kind could not be told from one that does not ask. Hence the attributes' functions
-//! are this library's too, and keep a number of their own for it.
+//! glibc's default is the number of the kind that prefers readers, so a program that asks for that
+//! kind could not be told from one that does not ask. Hence the attributes' functions are this
+//! library's too, and use a number of their own for it.
 //!
-//! Whoever a kind prefers waits with more than any real-time priority, and then the rules are
-//! those that a lock has for priorities: such a reader passes all writers that wait, and while
-//! such a writer waits the lock is closed.
+//! The side that a kind prefers waits with more than any real-time priority, and then the rules are
+//! those that a lock has for priorities: such a reader passes all writers that wait, and while such
+//! a writer waits the lock is closed.
 
 use core::ffi::c_int;
 
@@ -16,7 +16,7 @@ use super::count::Count;
 use crate::process::registry::nap;
 use crate::thread::platform::Preload;
 
-/// `PTHREAD_RWLOCK_PREFER_READER_NP`, and nobody's wish: the default.
+/// `PTHREAD_RWLOCK_PREFER_READER_NP`: the default, for which nobody has to ask.
 pub(super) const PREFER_READER: c_int = 0;
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
 const PREFER_WRITER: u32 = 2;
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// What a reader's priority is raised by.
+    /// By how much a reader's priority is raised.
     pub(super) fn reader_priority(self) -> u8 {
         if self == Kind::Readers { PREFERRED } else { 0 }
     }
@@ -54,15 +54,15 @@ impl Kind {
     }
 }
 
-/// How many writers are on their way to the queue or in it, where they come first: from the
-/// moment in which they found the lock taken, no reader gets in before them.
+/// How many writers that come first are in the queue or on their way to it: from the moment in
+/// which they found the lock taken, no reader gets in before them.
 #[repr(transparent)]
 pub(super) struct Announced(Count);
 
-/// How long a reader waits for a writer that has announced itself to be in the queue: then that
-/// one does not run, or is in another copy of the lock.
+/// How long a reader waits for a writer that has announced itself to be in the queue. If that takes
+/// longer, the writer does not run, or is in another copy of the lock.
 const LATE_NS: u64 = 10_000_000;
-/// How long it does so awake.
+/// How much of that it waits awake.
 const AWAKE_NS: u64 = 1_000;
 
 impl Announced {
@@ -78,8 +78,8 @@ impl Announced {
         self.0.remove();
     }
 
-    /// Waits until there are none, or `queued` says that they are where readers can queue
-    /// behind them, or it takes too long.
+    /// Waits until there are none, or `queued` says that they are in the queue, where readers can
+    /// queue behind them, or it takes too long.
     pub(super) fn wait(&self, queued: impl Fn() -> bool) {
         let began = Preload::now();
         while self.any() && !queued() {

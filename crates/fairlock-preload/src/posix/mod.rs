@@ -1,5 +1,5 @@
-//! A `pthread_rwlock_t`, and what POSIX and glibc say about it. Mutexes and condition variables
-//! are next door.
+//! A `pthread_rwlock_t`, and what POSIX and glibc say about it. Mutexes and condition variables are
+//! in `mutex` and `cond`.
 
 #[cfg(not(test))] // a test's own locks are libc's
 #[macro_use]
@@ -48,17 +48,17 @@ use crate::thread::{self, State};
 pub(crate) struct Lock {
     /// `__readers` and `__writers`.
     head: Head,
-    /// Not zero once the lock is inflated: a hint not to write to the head in vain, which
-    /// all read then. (`__wrphase_futex`)
+    /// Not zero once the lock is inflated: a hint not to try to write to the head, which all read
+    /// then. (`__wrphase_futex`)
     inflated: AtomicU32,
     _futexes: [u32; 3],
     /// `__cur_writer`. Only the writer itself stores or clears its own number.
     writer: AtomicU32,
     /// `__shared`: not zero if the lock is used by several processes.
     shared: u32,
-    /// (`__rwelision` and padding)
+    /// Writers that come first. (`__rwelision` and padding)
     announced: Announced,
-    /// Of writers in the inflated lock.
+    /// Counts the writers that got into the inflated lock.
     turns: Turns,
     _padding: u32,
     /// The kind. (`__flags`)
@@ -92,7 +92,7 @@ impl Lock {
         unsafe { &*lock.cast() }
     }
 
-    /// A lock that is initialised, but left to glibc, is of a kind that glibc knows.
+    /// Makes a lock that is initialised, but left to glibc, one of a kind that glibc knows.
     ///
     /// # Safety
     /// Initialised, and nobody uses it yet.
@@ -116,8 +116,7 @@ impl Lock {
 
     // ---- uncontended: as few instructions as possible ----
 
-    /// Reads a thin lock, if nothing whatever is special. (Then nobody writes it, this
-    /// thread neither.)
+    /// Reads a thin lock, if nothing is special. (Then nobody writes it, this thread included.)
     #[inline(always)]
     pub(crate) fn read_at_once(&self) -> bool {
         let held = thread::state().held();
@@ -138,14 +137,14 @@ impl Lock {
         taken
     }
 
-    /// Leaves a thin lock: one that this thread writes, or was the last it came to read.
+    /// Leaves a thin lock: one that this thread writes, or the last one that it came to read.
     #[inline(always)]
     pub(crate) fn unlock_at_once(&self) -> bool {
         let me = thread::state();
         if !me.is_plain() || !self.seems_thin() {
             return false;
         }
-        // From here on the lock may be gone as soon as it was given up.
+        // As soon as the lock is given up below, it may be gone.
         if me.held().is_last(self.address()) {
             let left = self.head.leave_read_at_once();
             if left {
@@ -160,7 +159,7 @@ impl Lock {
         false
     }
 
-    /// It is ours, and perhaps thin. Relaxed: a hint.
+    /// Whether the lock is ours, and perhaps thin. Relaxed: a hint.
     #[inline(always)]
     fn seems_thin(&self) -> bool {
         self.shared | self.inflated.load(Ordering::Relaxed) == 0
@@ -216,7 +215,7 @@ impl Lock {
             Entry::Entered => Ok(None),
             entry if self.kind() == Kind::Writers => {
                 self.announced.add();
-                // So that no reader takes a thin lock meanwhile.
+                // This keeps readers from taking a thin lock meanwhile.
                 self.inflated.store(1, Ordering::Relaxed);
                 let taken = self.inside(entry, true, wait);
                 self.announced.remove();
@@ -233,11 +232,11 @@ impl Lock {
         self.note_write(me, self.inside(entry, false, try_write))
     }
 
-    /// Gives the lock up, whichever way it is held. Nothing happens if it is not.
+    /// Gives the lock up, whichever way it is held. Does nothing if it is not held.
     pub(crate) fn unlock(&self) {
         let me = thread::enter();
         let address = self.address();
-        // From here on the lock may be gone as soon as it was given up.
+        // As soon as the lock is given up below, it may be gone.
         match self.head.leave(address, || self.set_writer(0)) {
             Exit::Reader => me.held().remove(address),
             Exit::Writer | Exit::Free => {}
@@ -271,12 +270,12 @@ impl Lock {
         me.held().contains(self.address())
     }
 
-    /// Writers wait, or are about to, and come first.
+    /// Whether writers that come first wait, or are about to.
     fn are_announced(&self) -> bool {
         self.kind() == Kind::Writers && self.announced.any()
     }
 
-    /// Has them queue before the caller, unless it reads already.
+    /// Lets such writers queue before the caller, unless the caller reads already.
     fn wait_for_announced(&self, me: &State) {
         if self.are_announced() && !self.reads_already(me) {
             self.announced.wait(|| {
@@ -286,15 +285,16 @@ impl Lock {
         }
     }
 
-    /// A thread that reads already does not wait for those that wait for it; nor does one whom
-    /// the lock prefers.
+    /// A thread that reads already does not wait for those that wait for it; nor does a thread that
+    /// the lock's kind prefers.
     fn read_slot(&self, slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {
         let again = self.reads_already(me);
         let preferred = self.kind().reader_priority();
         me.with_more_priority(preferred, || {
             if again || preferred > 0 || me.observes() {
                 match try_read(slot, again) {
-                    // Or it was wrong, as another thread has let go what it took: then it waits.
+                    // `again` may be wrong, if another thread has released what this one took: then
+                    // it waits.
                     Err(EBUSY) => {}
                     taken => return taken,
                 }
@@ -306,7 +306,7 @@ impl Lock {
         })
     }
 
-    /// Waits for a turn, and looks from time to time whether the caller is waited for.
+    /// Waits for a turn, and looks from time to time whether holders wait for the caller.
     fn read_fairly(&self, slot: &Slot<Preload>, deadline: u64) -> Result<(), WaitError> {
         let mut look = 0;
         let mut next_look = || {
@@ -327,7 +327,7 @@ impl Lock {
         }
     }
 
-    /// A reader that would wait for writers that wait joins those inside, if it may.
+    /// A reader that would wait for queued writers joins those inside, if it may.
     fn passes(&self, slot: &Slot<Preload>) -> bool {
         !slot.sem().is_write_locked()
             && grace::may_pass(slot, &self.turns)
@@ -343,8 +343,8 @@ impl Lock {
         }
     }
 
-    /// The caller holds the lock, inflated or not: has the hint say so. Where writers come first it
-    /// stays, once they had to wait.
+    /// The caller holds the lock, inflated or not, and stores that as the hint. Where writers come
+    /// first the hint stays, once they had to wait.
     fn note_form(&self, inflated: bool) {
         let hint = self.inflated.load(Ordering::Relaxed);
         if hint != u32::from(inflated) && (inflated || self.kind() != Kind::Writers) {
@@ -416,7 +416,7 @@ mod tests {
             lock.unlock(); // once too often
             assert_eq!(lock.try_write(), 0);
             lock.unlock();
-            // Only the second time round it is inflated.
+            // It is inflated in the second round only.
             assert_eq!(lock.read(&Until::Forever), 0);
             assert_eq!(lock.write(&Until::Monotonic(0)), libc::ETIMEDOUT);
             lock.unlock();

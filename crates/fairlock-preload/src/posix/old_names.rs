@@ -1,6 +1,6 @@
-//! Names that programs have from old versions of glibc.
+//! Names that programs use that were linked against old versions of glibc.
 
-/// The names by which programs that were linked against an old glibc call the same.
+/// Defines functions under old names that call the ones of today.
 macro_rules! old_names {
     ($($old:ident = $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(

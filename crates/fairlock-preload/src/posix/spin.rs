@@ -1,5 +1,6 @@
-//! `pthread_spin_lock` and its like, for the profile. They stay glibc's: whoever waits for one never
-//! sleeps, may be a signal handler, or in another process, and in four bytes there is no room to say so.
+//! `pthread_spin_lock` and its like, for the profile. They stay glibc's: a thread that waits for a
+//! spin lock never sleeps, and may be a signal handler's or another process's; and four bytes have
+//! no room for more.
 
 use core::ffi::c_int;
 
@@ -15,8 +16,8 @@ fn target(lock: *mut pthread_spinlock_t) -> Target {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_spin_lock(lock: *mut pthread_spinlock_t) -> c_int {
-    // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's, it
-    // gives to these.
+    // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's
+    // functions, it gives to these.
     let wait = || unsafe { real::spin_lock(lock) };
     if !profile::is_on() {
         return wait();

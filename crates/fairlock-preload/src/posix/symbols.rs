@@ -18,8 +18,8 @@ unsafe extern "C" fn pthread_rwlock_init(
     attributes: *const pthread_rwlockattr_t,
 ) -> c_int {
     // glibc's initialised lock is a free thin one.
-    // SAFETY: the program's promise, here and in all of these functions: what it gives
-    // to glibc's, it gives to these.
+    // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's
+    // functions, it gives to these.
     unsafe {
         let result = real::init(lock, attributes);
         if result == 0 {
@@ -80,7 +80,7 @@ unsafe fn ours<'a>(lock: *mut pthread_rwlock_t) -> Option<&'a Lock> {
     Some(unsafe { Lock::at(lock) }).filter(|lock| lock.is_ours())
 }
 
-/// Functions that are short where nobody is in the way: `$at_once`, and all else out of line.
+/// Functions that are short where nobody is in the way: `$at_once` first, and all else out of line.
 macro_rules! uncontended_first {
     ($($name:ident = $at_once:ident, else $in_general:path;)*) => {
         $(
@@ -203,7 +203,7 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
     }
 }
 
-/// As glibc does: a time that is none is refused before anything else.
+/// As in glibc: an invalid time is refused before anything else.
 unsafe fn read_until(
     lock: *mut pthread_rwlock_t,
     until: Result<Until, c_int>,

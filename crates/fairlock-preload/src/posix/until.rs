@@ -9,7 +9,7 @@ use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, EINVAL, ETIMEDOUT, clockid_t
 use crate::thread::platform::{Preload, clock};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
-/// Centuries away, and far enough from the end of the numbers to add to it.
+/// Centuries away, and far enough from the largest number to be added to.
 const LATEST: u64 = u64::MAX / 4;
 
 /// Times are nanoseconds.
@@ -23,11 +23,11 @@ pub(crate) enum Until {
 }
 
 impl Until {
-    /// As glibc looks at it, whether the caller would have to wait or not. No time is for
-    /// ever, on any clock.
+    /// Checks the time as glibc does, whether the caller would have to wait or not. Without a time
+    /// the wait is for ever, on any clock.
     ///
     /// # Safety
-    /// `time` is null or points to one.
+    /// `time` is null or points to a time.
     pub(crate) unsafe fn new(id: clockid_t, time: *const timespec) -> Result<Self, c_int> {
         // SAFETY: the caller's promise.
         let Some(time) = (unsafe { time.as_ref() }) else { return Ok(Until::Forever) };
@@ -41,7 +41,7 @@ impl Until {
         }
     }
 
-    /// Whether it is time.
+    /// Whether the time is over.
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Until::Forever => false,
@@ -50,12 +50,12 @@ impl Until {
         }
     }
 
-    /// Calls `wait` with a deadline on the locks' clock until it succeeds, or it is time.
+    /// Calls `wait` with a deadline on the locks' clock until it succeeds, or the time is over.
     pub(crate) fn wait(&self, wait: impl Fn(u64) -> Result<(), WaitError>) -> Result<(), c_int> {
         self.wait_for(wait).map_err(errno)
     }
 
-    /// The same, with the reason why it got nothing.
+    /// As [`wait`](Self::wait); fails with the reason.
     pub(crate) fn wait_for(
         &self,
         wait: impl Fn(u64) -> Result<(), WaitError>,
@@ -85,7 +85,7 @@ pub(super) fn is_known(id: clockid_t) -> bool {
     matches!(id, CLOCK_MONOTONIC | CLOCK_REALTIME)
 }
 
-/// What a wait that got nothing returns.
+/// The error number for a wait that ended without the lock.
 fn errno(error: WaitError) -> c_int {
     match error {
         WaitError::TooManyReaders => EAGAIN,
@@ -93,7 +93,7 @@ fn errno(error: WaitError) -> c_int {
     }
 }
 
-/// A time before the clock began is over, and so is the beginning.
+/// A time before the clock began counts as its beginning, which is over.
 fn nanos(time: &timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = if time.tv_sec < 0 { 0 } else { time.tv_nsec as u64 };
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(until(CLOCK_MONOTONIC, 2, 3), Ok(Until::Monotonic(2_000_000_003)));
     }
 
-    /// As if the clock had been set back by two waits.
+    /// As if the clock had been set back during two waits.
     #[test]
     fn a_wait_on_the_real_clock_ends_when_that_clock_says_so() {
         let waits = Cell::new(0);

@@ -42,7 +42,7 @@ pub(super) unsafe fn try_write(lock: *mut pthread_rwlock_t) -> c_int {
     if profile::is_on() { profile::counted(target(lock, side::WRITE), result) } else { result }
 }
 
-/// Lets it go by `unlock`.
+/// Releases the lock by `unlock`.
 #[inline(always)]
 pub(super) fn unlock(lock: *mut pthread_rwlock_t, unlock: impl FnOnce() -> c_int) -> c_int {
     if !profile::is_on() {

@@ -12,7 +12,7 @@ pub(crate) enum Mode {
     /// Leaves everything to glibc; see also [`profiles`].
     Off = 1,
     On = 2,
-    /// And counts what happens, in inflated locks only: so all are inflated at once.
+    /// As `On`, and counts what happens. Only inflated locks count, so all are inflated at once.
     Stats = 3,
 }
 
@@ -42,16 +42,16 @@ impl Kind {
 
 /// A [`Mode`], or zero before somebody has looked.
 static MODE: AtomicU8 = AtomicU8::new(0);
-/// The only [`Kind`] that is, or zero.
+/// The only [`Kind`] that the library serves; zero if it serves both.
 static ONLY: AtomicU8 = AtomicU8::new(0);
-/// Whether there is a record of locks: one, or two if there is; zero before somebody has looked.
+/// Whether locks are recorded: two if so, one if not; zero before somebody has looked.
 static PROFILE: AtomicU8 = AtomicU8::new(0);
 /// An index of [`POLICIES`].
 static POLICY: AtomicU8 = AtomicU8::new(0);
 
 #[inline(always)]
 pub(crate) fn mode() -> Mode {
-    // Acquire: the rest is set.
+    // Acquire: the other variables are set.
     match MODE.load(Ordering::Acquire) {
         0 => look(),
         1 => Mode::Off,
@@ -60,7 +60,7 @@ pub(crate) fn mode() -> Mode {
     }
 }
 
-/// Whether locks of this kind are not left to glibc.
+/// Whether locks of this kind are the library's, and not left to glibc.
 #[inline(always)]
 pub(crate) fn serves(kind: Kind) -> bool {
     mode() != Mode::Off && [0, kind as u8].contains(&ONLY.load(Ordering::Relaxed))
@@ -69,7 +69,7 @@ pub(crate) fn serves(kind: Kind) -> bool {
 /// Whether locks are recorded, in whatever mode.
 #[inline(always)]
 pub(crate) fn profiles() -> bool {
-    // Relaxed: what it says stands by itself.
+    // Relaxed: no other memory is read on the strength of it.
     match PROFILE.load(Ordering::Relaxed) {
         0 => {
             look();
@@ -79,14 +79,15 @@ pub(crate) fn profiles() -> bool {
     }
 }
 
-/// How new locks decide who goes next; see `FAIRLOCK_POLICY`. Real-time threads go first, as
-/// POSIX wants it, and before them those whom the lock's kind prefers.
+/// How new locks decide who goes next; see `FAIRLOCK_POLICY`. Real-time threads go first, as POSIX
+/// wants it, and before them the side that the lock's kind prefers.
 pub(crate) fn policy() -> Policy {
     let (_, policy) = POLICIES[POLICY.load(Ordering::Relaxed) as usize];
     policy.with_priorities()
 }
 
-/// Any thread that comes here before the library has started finds the same.
+/// Looks at the environment. A thread that comes here before the library has started finds the
+/// same.
 #[cold]
 fn look() -> Mode {
     // SAFETY: no arguments to get wrong.
@@ -102,7 +103,7 @@ fn look() -> Mode {
         POLICY.store(find_policy(variable(c"FAIRLOCK_POLICY")), Ordering::Relaxed);
         ONLY.store(find_only(variable(c"FAIRLOCK_ONLY")), Ordering::Relaxed);
     }
-    // Release: the rest is set.
+    // Release: the other variables are set.
     MODE.store(mode as u8, Ordering::Release);
     mode
 }

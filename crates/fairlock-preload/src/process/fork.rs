@@ -1,18 +1,18 @@
 //! Which process this is, counted in forks.
 //!
-//! Nothing is held across a fork: the fork handlers of other libraries, which may wait for
-//! locks, run before and after ours in any order, and need not run at all (`_Fork`). So the
-//! lists of the library are whole between any two stores, which is how the child finds them,
-//! and what its parent's other threads were about is told from what its own threads are about
-//! by the number of forks: a mutex that was held before the last one is free, and a slot
-//! that was used before it has waiters that do not exist.
+//! Nothing is held across a fork: the fork handlers of other libraries, which may wait for locks,
+//! run before and after ours in any order, and need not run at all (`_Fork`). So the library's
+//! lists are whole between any two stores, and that is how the child finds them. The number of
+//! forks tells what the threads of its parent were about from what its own threads are about: a
+//! mutex that was held before the last fork is free, and a slot that was used before it has waiters
+//! that do not exist.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::thread;
 
 const PAGE: usize = 4096;
-/// So the others have two bits of a word for themselves.
+/// The largest number: others keep two bits of a word for themselves.
 const MOST: u32 = u32::MAX >> 2;
 
 /// A page that the kernel fills with zeros when the process forks.
@@ -23,15 +23,15 @@ struct Forks {
 }
 
 static FORKS: Forks = Forks { number: AtomicU32::new(0), _rest: [0; PAGE - 4] };
-/// The highest number that was given to this process or to one it comes from.
+/// The highest number that was given to this process or to one that it was forked from.
 static LAST: AtomicU32 = AtomicU32::new(0);
 /// The process that forks.
 static PARENT: AtomicU32 = AtomicU32::new(0);
 
-/// The number of this process, not zero: another one than that of any process it comes from.
+/// The number of this process, not zero: different from that of any process it was forked from.
 #[inline(always)]
 pub(crate) fn number() -> u32 {
-    // Relaxed, in all of this: whoever has seen a number was in that process.
+    // Relaxed throughout: a thread that has seen a number was in that process.
     match FORKS.number.load(Ordering::Relaxed) {
         0 => new_number(),
         number => number,
@@ -50,8 +50,9 @@ fn new_number() -> u32 {
     }
 }
 
-/// Where the kernel does not wipe the page, a handler does; it may come after others that use
-/// locks. In either case it has the child's thread know its own number at once.
+/// Sets a handler that resets the number where the kernel does not wipe the page; it may run after
+/// other handlers that use locks. In either case the handler has the child's thread learn its own
+/// number at once.
 pub(super) fn start() {
     // SAFETY: the functions are there as long as the library is. If it fails there is no
     // memory, and the program will not fork.
@@ -64,7 +65,7 @@ extern "C" fn before() {
 
 extern "C" fn in_child() {
     let parent = PARENT.load(Ordering::Relaxed);
-    // Not if somebody has used a lock in the child: then it has a number.
+    // Nothing changes if a lock was used in the child before this: then the child has a number.
     let _ = FORKS.number.compare_exchange(parent, 0, Ordering::Relaxed, Ordering::Relaxed);
     thread::enter_child();
 }

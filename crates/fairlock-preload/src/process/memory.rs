@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
-/// So many bytes of zeros, if the system has them.
+/// Maps `bytes` of zeros, if the system has them.
 pub(crate) fn map(bytes: usize) -> Option<NonNull<c_void>> {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -12,16 +12,16 @@ pub(crate) fn map(bytes: usize) -> Option<NonNull<c_void>> {
     if memory == libc::MAP_FAILED { None } else { NonNull::new(memory) }
 }
 
-/// Gives it back.
+/// Gives memory back.
 ///
 /// # Safety
-/// From [`map`], and not used any more.
+/// It is from [`map`], and not used any more.
 pub(crate) unsafe fn unmap(memory: *mut c_void, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { libc::munmap(memory, bytes) };
 }
 
-/// Ends the process: a lock cannot go on.
+/// Ends the process: a lock cannot go on without memory.
 pub(crate) fn exhausted() -> ! {
     super::say("fairlock: out of memory for locks: the system refused more\n");
     // SAFETY: ends the process.

@@ -1,4 +1,4 @@
-//! What the process has once.
+//! What there is once in the process.
 
 pub(crate) mod alone;
 pub(crate) mod config;
@@ -18,8 +18,8 @@ use fairlock::platform::Platform;
 use crate::profile;
 use crate::thread::{self, platform::Preload};
 
-/// Runs when the library is loaded. Locks may be used before that: what is done here is
-/// not needed for them, but best done while no other thread is about.
+/// Runs when the library is loaded. Locks may be used before that: they work without what is done
+/// here, but it is best done while there is no other thread.
 #[cfg(not(test))]
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -33,8 +33,8 @@ extern "C" fn start() {
     thread::start();
     alone::start();
     fork::start();
-    // Each looks symbols up once. Later that could wait for a thread which loads a
-    // library and, in its constructor, waits for a lock.
+    // Each looks symbols up once. Done later, that could wait for a thread that loads a library
+    // and, in its constructor, waits for a lock.
     real::resolve();
     Preload::cpu();
     if config::mode() == config::Mode::Stats {

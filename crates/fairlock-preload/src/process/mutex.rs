@@ -1,4 +1,5 @@
-//! A mutex for the library's own lists. Waiting for it takes no thread record. In the child of a fork it is free, whoever held it.
+//! A mutex for the library's own lists. Waiting for it takes no thread record. In the child of a
+//! fork it is free, whoever held it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,7 +8,7 @@ use fairlock::platform::linux::Linux;
 
 use super::fork;
 
-/// The state: the low bits of the word. The others are the holder's process: see
+/// The low bits of the word are the state. The others are the holder's process: see
 /// [`fork::number`].
 const STATE: u32 = 0b11;
 const FREE: u32 = 0;

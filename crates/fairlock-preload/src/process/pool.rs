@@ -1,9 +1,9 @@
-//! Items that are recycled and never freed, so that whoever is late may still touch
-//! them; in memory from the system. An item has a number, as pointers to it do not belong
-//! where a program may copy them.
+//! Items that are recycled and never freed, so that a thread that is late may still touch them; in
+//! memory from the system. An item has a number, as pointers to it must not be where a program may
+//! copy them.
 //!
-//! No lock is taken, and each change is one exchange: a fork at any moment leaves the child a
-//! whole pool, less what was just taken or given.
+//! No lock is taken, and each change is one exchange: a fork at any moment leaves the child a whole
+//! pool, but for an item that was just being taken or given back.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -13,7 +13,7 @@ use super::memory;
 
 /// An item that can be in a list of free ones.
 pub(crate) trait Pooled: Sized + 'static {
-    /// The item behind it in the list: its number and one, or zero. The pool's.
+    /// The number of the item behind this one in the list, plus one; or zero. Used by the pool.
     fn next(&self) -> &AtomicU32;
 }
 
@@ -23,7 +23,7 @@ const CHUNKS: usize = (u32::BITS - FIRST.ilog2()) as usize - 1;
 
 pub(crate) struct Pool<T> {
     /// The first free item, as in [`Pooled::next`], and above it a number that grows with each
-    /// change: so an exchange fails if the list is another one that begins as before.
+    /// change: so an exchange fails if the list has changed, even if it begins with the same item.
     free: AtomicU64,
     /// How many numbers have been given to items.
     len: AtomicU32,
@@ -43,7 +43,7 @@ impl<T: Pooled> Pool<T> {
 
     /// A free item, as it was when it was given back; or a new one, which knows its number.
     pub(crate) fn take(&self, make: impl FnOnce(u32) -> T) -> &'static T {
-        // Acquire, here and below: the item is as whoever gave it back left it.
+        // Acquire, here and below: the item is as the thread that gave it back left it.
         let mut free = self.free.load(Ordering::Acquire);
         while let Some(item) = (free as u32).checked_sub(1).and_then(|number| self.get(number)) {
             let rest = following(free) | u64::from(item.next().load(Ordering::Relaxed));
@@ -53,7 +53,7 @@ impl<T: Pooled> Pool<T> {
                 Err(now) => free = now,
             }
         }
-        // Relaxed: a number for one.
+        // Relaxed: only makes the number this thread's.
         let number = self.len.fetch_add(1, Ordering::Relaxed);
         let Some(item) = self.place(number) else { memory::exhausted() };
         // SAFETY: room for an item that nobody knows yet.
@@ -88,16 +88,16 @@ impl<T: Pooled> Pool<T> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// The item of this number; none if nobody has been given it. A number that is not from who
-    /// took the item may find zeros, or one in the making.
+    /// The item of this number; `None` if the number was not given out yet. A number that does not
+    /// come from the thread that took the item may lead to zeros, or to an item in the making.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Option<&'static T> {
         if number >= self.len.load(Ordering::Relaxed) {
             return None;
         }
         let (chunk, index) = locate(number);
-        // Acquire: the memory is there. SAFETY: null, or a chunk, whose memory is never given
-        // back; items are zeros at first, which are fit to be looked at.
+        // Acquire: the memory is there. SAFETY: null, or a chunk, whose memory is never given back;
+        // items are zeros at first, which may be read.
         unsafe {
             let items = self.chunks[chunk].load(Ordering::Acquire);
             (!items.is_null()).then(|| &*items.add(index))
@@ -114,7 +114,7 @@ impl<T: Pooled> Pool<T> {
         if items.is_null() {
             let bytes = size_of::<T>() * ((FIRST as usize) << chunk);
             let new = memory::map(bytes)?.cast::<T>().as_ptr();
-            // Release: who finds the chunk finds memory. Acquire: as above.
+            // Release: a thread that finds the chunk finds its memory. Acquire: as in `get`.
             let order = (Ordering::Release, Ordering::Acquire);
             items = match self.chunks[chunk].compare_exchange(items, new, order.0, order.1) {
                 Ok(_) => new,
@@ -125,23 +125,23 @@ impl<T: Pooled> Pool<T> {
                 }
             };
         }
-        // SAFETY: the chunk has so many.
+        // SAFETY: the chunk has room for more than `index` items.
         Some(unsafe { items.add(index) })
     }
 
-    /// Where all items are that were ever taken. Some may be in the making: they are zeros, or
+    /// The places of all items that were ever taken. Some may be in the making: these are zeros, or
     /// partly so.
     pub(crate) fn places(&self) -> impl Iterator<Item = *const T> {
         (0..self.len.load(Ordering::Relaxed)).filter_map(|number| {
             let (chunk, index) = locate(number);
             let items = self.chunks[chunk].load(Ordering::Acquire);
-            // SAFETY: the chunk has so many.
+            // SAFETY: the chunk has room for more than `index` items.
             (!items.is_null()).then(|| unsafe { items.add(index) }.cast_const())
         })
     }
 }
 
-/// Numbers are below this.
+/// All numbers are below this.
 pub(crate) const MOST: u32 = u32::MAX / 2 - FIRST;
 
 /// The chunk of an item, and its place there.
@@ -152,7 +152,7 @@ fn locate(number: u32) -> (usize, usize) {
     (chunk as usize, (place - (FIRST << chunk)) as usize)
 }
 
-/// The number above the next state of the list.
+/// The change count of the list's next state, in its upper half.
 fn following(free: u64) -> u64 {
     (free >> u32::BITS).wrapping_add(1) << u32::BITS
 }

@@ -10,10 +10,10 @@ use libc::{
     pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, timespec,
 };
 
-/// A function of the next library that has it.
+/// A function of the next library that has one of this name.
 struct Real {
     name: &'static CStr,
-    /// The version of those that have an older one of that name, which is another function.
+    /// The version, for functions of which there is an older one of the same name that differs.
     version: Option<&'static CStr>,
     address: AtomicPtr<c_void>,
 }
@@ -24,7 +24,7 @@ impl Real {
     }
 
     fn get(&self) -> *mut c_void {
-        // Relaxed: it names code that was there before, and anyone finds the same.
+        // Relaxed: the address of code that was there before; any thread finds the same.
         let address = self.address.load(Ordering::Relaxed);
         if address.is_null() { self.look_up() } else { address }
     }
@@ -63,13 +63,13 @@ macro_rules! real_functions {
                 super::Real::new($symbol, super::version!($($version)?));)*
         }
 
-        /// Looks all of them up.
+        /// Looks up all of them.
         pub(super) fn resolve() {
             $(addresses::$name.get();)*
         }
 
         $(
-            /// The function of that name.
+            /// glibc's function of this name.
             ///
             /// # Safety
             /// As for the function.
@@ -79,8 +79,8 @@ macro_rules! real_functions {
                     return libc::ENOSYS;
                 }
                 type Function = unsafe extern "C-unwind" fn($($type),*) -> c_int;
-                // SAFETY: what glibc has under that name is such a function; the rest is
-                // the caller's promise. A thread that is cancelled in it leaves by unwinding.
+                // SAFETY: what glibc has under that name is such a function; the rest is the
+                // caller's promise. A thread that is cancelled in it leaves by unwinding.
                 unsafe { transmute::<*mut c_void, Function>(address)($($argument),*) }
             }
         )*

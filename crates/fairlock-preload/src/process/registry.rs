@@ -1,7 +1,7 @@
 //! Which address has which inflated lock.
 //!
-//! Looked up when a lock is inflated or destroyed, never to use one: its head has the
-//! address of its slot.
+//! Looked up when a lock is inflated or destroyed, never to use one: its head has the number of its
+//! slot.
 
 #[cfg(test)]
 use core::ptr;
@@ -43,15 +43,15 @@ impl Pooled for Slot {
 }
 
 pub(crate) static SLOTS: Pool<Slot> = Pool::new();
-/// Each has a mutex of its own.
+/// Each table has a mutex of its own.
 static TABLES: [Table; 64] = [const { Table::new() }; 64];
 
 fn table(address: usize) -> &'static Table {
     &TABLES[spread_over(address, TABLES.len())]
 }
 
-/// The slot of the lock at `address`, whose head this is: with whoever is inside now, if
-/// the lock was thin; it is of this kind.
+/// The slot of the lock at `address`, whose head and kind are given. If the lock was thin, the slot
+/// has its holders.
 #[cold]
 pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> &'static Slot {
     if SLOTS.is_drained() && config::mode() != Mode::Stats {
@@ -75,13 +75,13 @@ pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> &'static Slot 
     });
     slot.stats.destroyed.store(false, Ordering::Relaxed);
     slot.stats.kind.store(kind as u8, Ordering::Relaxed);
-    // Nobody else inflates this lock while this thread has the mutex.
+    // Nobody else inflates this lock while this thread has the table's mutex.
     head.inflate(address, slot).err().unwrap_or(slot)
 }
 
-/// Before a slot is made: takes some of those away whose locks are idle, and were not used between
-/// the last two looks. The next in line comes with the next slot, so there are never many more
-/// than what is in use.
+/// Called before a slot is made: takes away some slots whose locks are idle, and were not used
+/// between the last two looks. The next ones in line are looked at when the next slot is made, so
+/// there are never many more slots than are in use.
 fn sweep() {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const LOOKS: u32 = 8;
@@ -96,18 +96,19 @@ fn sweep() {
     }
 }
 
-/// Takes a slot away from its lock, if that is idle: the word that names it is stray then.
+/// Takes a slot away from its lock, if the lock is idle: the word that names the slot is stray
+/// then.
 fn reclaim(slot: &'static Slot) {
     let address = slot.address();
     let table = table(address);
     let guard = table.lock();
-    // Under the mutex of its table a slot stays its lock's.
+    // A slot stays its lock's while the mutex of its table is held.
     if address == 0 || slot.address() != address || !here(slot).is_idle() {
         return;
     }
     slot.doubt();
-    // Whoever uses it and did not see the doubt is seen here. Whoever holds the lock need not be
-    // in a call; whoever has just let it go may be busy in its queue, which does no harm.
+    // A thread that uses the slot and did not see the doubt is seen here. A holder need not be in a
+    // call; a thread that has just released the lock may be busy in its queue, which does no harm.
     if thread::is_used(slot.number) || !slot.is_idle() {
         return slot.confirm();
     }
@@ -115,13 +116,13 @@ fn reclaim(slot: &'static Slot) {
     SLOTS.give(slot.number, slot);
 }
 
-/// The program destroys the lock at `address`, which is inflated: then it is thin, and free.
+/// The program destroys the lock at `address`, which is inflated: it becomes thin, and free.
 #[cold]
 pub(crate) fn retire(head: &Head, address: usize) {
     let table = table(address);
     let guard = table.lock();
     if config::mode() == Mode::Stats {
-        // What was counted is for the report; so is what the next lock there adds to it.
+        // The counts are kept for the report; the next lock at the address adds to them.
         if let Some(slot) = table.find(&guard, address) {
             slot.stats.destroyed.store(true, Ordering::Relaxed);
         }
@@ -133,7 +134,7 @@ pub(crate) fn retire(head: &Head, address: usize) {
     head.clear();
 }
 
-/// The slot, as it is in this process.
+/// The slot, fit for use in this process.
 #[inline(always)]
 pub(crate) fn here(slot: &'static Slot) -> &'static Slot {
     let process = fork::number();
@@ -150,8 +151,8 @@ pub(crate) fn nap() {
     Linux::wait(&AtomicU32::new(0), 0, Some(Preload::now() + NAP_NS), false);
 }
 
-/// Makes a slot fit for the next lock, if its last one is gone. Not if somebody still
-/// waits for that, against all rules: they would wait for the next.
+/// Makes a slot fit for the next lock, if its last one is gone. Not if a thread still waits for
+/// that, against all rules: it would wait for the next lock.
 fn recover(slot: &'static Slot) -> bool {
     let slot = here(slot);
     if slot.sem().has_waiters() {
@@ -163,9 +164,9 @@ fn recover(slot: &'static Slot) -> bool {
     true
 }
 
-/// All slots that are a lock's, for the report.
+/// All slots that have locks, for the report.
 pub(super) fn assigned() -> impl Iterator<Item = &'static Slot> {
-    // SAFETY: what is not made yet is zeros, and so it is nobody's; slots are never freed.
+    // SAFETY: a slot that is not made yet is zeros, so no lock's; slots are never freed.
     SLOTS.places().filter(|&slot| unsafe { Slot::is_assigned(slot) }).map(|slot| unsafe { &*slot })
 }
 
@@ -225,7 +226,7 @@ mod tests {
     fn a_copy_of_a_lock_is_another_lock() {
         let heads = heads(2);
         let slot = inflate(&heads[0], address(&heads[0]), Kind::Rwlock);
-        // SAFETY: as a program does it that copies the structure.
+        // SAFETY: atomic words; a program that copies the structure does the same.
         unsafe {
             ptr::copy(&raw const heads[0], (&raw const heads[1]).cast_mut(), 1);
         }

@@ -1,10 +1,10 @@
 //! The report on all locks, for `FAIRLOCK_STATS`.
 //!
-//! One line of JSON for each address that had a lock: what was counted since the process
-//! began (or since the fork), and who is inside at the moment. Written when the process
-//! exits and, if `FAIRLOCK_STATS_SIGNAL` is set, whenever it gets a SIGUSR2, from the
-//! handler itself: all it does is read atomics, format numbers in memory that is there
-//! already, and write. Only the names of symbols must wait for the exit.
+//! One line of JSON for each address that had a lock: what was counted since the process began (or
+//! since the fork), and who is inside at the moment. Written when the process exits and, if
+//! `FAIRLOCK_STATS_SIGNAL` is set, whenever it gets a SIGUSR2. The signal handler itself writes it:
+//! it only reads atomics, formats numbers in memory that is there already, and writes. Only the
+//! names of symbols have to wait for the exit.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int};
@@ -16,12 +16,12 @@ use super::fork;
 use super::registry::{self, Slot};
 use super::text::Text;
 
-/// What the writer of a report needs. Nothing here is on a stack: that of a signal
-/// handler may be small.
+/// What the writer of a report needs. None of it is on a stack: that of a signal handler may be
+/// small.
 struct Workshop {
     /// The process (see [`fork::number`]) in which somebody writes a report.
     busy: AtomicU32,
-    /// The process that was given the file's name; others write to another.
+    /// The process that the file's name was given to; other processes write to files of their own.
     owner: AtomicU32,
     tools: UnsafeCell<Tools>,
 }
@@ -30,9 +30,9 @@ struct Workshop {
 unsafe impl Sync for Workshop {}
 
 struct Tools {
-    /// As asked for, from the root.
+    /// The path that was asked for, from the root.
     path: Text<{ libc::PATH_MAX as usize }>,
-    /// Of this process.
+    /// The file's name in this process.
     name: Text<{ libc::PATH_MAX as usize }>,
     file: File,
 }
@@ -47,7 +47,7 @@ static WORKSHOP: Workshop = Workshop {
     }),
 };
 
-/// When the library is loaded.
+/// Called when the library is loaded.
 pub(super) fn start() {
     let Some(path) = config::variable(c"FAIRLOCK_STATS") else { return };
     // SAFETY: the process has one thread.
@@ -64,8 +64,9 @@ pub(super) fn start() {
 
 const OWNER: &CStr = c"FAIRLOCK_STATS_PID";
 
-/// Which process the file is of: the first one that was given its name. Its children
-/// inherit the environment, and find its number there, and `path`, wherever they work.
+/// The process that the file belongs to: the first one that was given its name. Its children
+/// inherit the environment, and find its number there, and `path` from the root, whatever their
+/// working folder is.
 fn find_owner(path: &CStr) -> u32 {
     let named = config::variable(OWNER).and_then(|number| number.to_str().ok()?.parse().ok());
     if let Some(owner) = named {
@@ -74,7 +75,7 @@ fn find_owner(path: &CStr) -> u32 {
     let pid = pid();
     let mut number = Text::<16>::EMPTY;
     let _ = write!(number, "{pid}");
-    // SAFETY: C strings; the process has one thread. If there is no memory the children
+    // SAFETY: C strings; the process has one thread. If there is no memory for it, the children
     // write to this process's file.
     unsafe {
         libc::setenv(OWNER.as_ptr(), number.as_c_str().as_ptr(), 1);
@@ -83,7 +84,7 @@ fn find_owner(path: &CStr) -> u32 {
     pid
 }
 
-/// SIGUSR2 asks for a report, if it does not mean anything else to the program: that may
+/// Has SIGUSR2 ask for a report, if it does not mean anything else to the program: the program may
 /// have been told to ignore it, and may set a handler of its own at any time.
 fn listen() {
     // SAFETY: both actions are plain data; the handler may be called at any time.
@@ -102,16 +103,16 @@ fn listen() {
 extern "C" fn on_signal(_signal: c_int) {
     // SAFETY: this thread's own.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above. The program must not notice.
+    // SAFETY: as above. `errno` is restored below, so the program does not notice.
     let before = unsafe { *errno };
     write_report(false);
     // SAFETY: as above.
     unsafe { *errno = before };
 }
 
-/// The process exits.
+/// Called when the process exits.
 pub(super) fn at_exit() {
-    // A report that another thread writes at this moment is short.
+    // If another thread writes a report at this moment, that will not take long.
     for _ in 0..1000 {
         if write_report(true) {
             return;
@@ -121,8 +122,8 @@ pub(super) fn at_exit() {
     }
 }
 
-/// Writes the report, with the names of symbols if that is possible. Not if somebody is
-/// writing one.
+/// Writes the report, with the names of symbols if `symbols`. False, and nothing is written, if
+/// another thread is writing one.
 fn write_report(symbols: bool) -> bool {
     // Acquire and Release: the tools change hands.
     let here = fork::number();
@@ -145,7 +146,7 @@ fn write_report(symbols: bool) -> bool {
 
 fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
     let stats = &slot.stats;
-    // Else it has not been used in this process.
+    // Otherwise the slot has not been used in this process.
     let counts = slot.is_of_process(fork::number());
     let counted = |count: &AtomicU64| if counts { count.load(Ordering::Relaxed) } else { 0 };
     let address = slot.address();
@@ -177,8 +178,7 @@ fn write_slot(file: &mut File, slot: &Slot, symbols: bool) -> fmt::Result {
     file.write_str("}}\n")
 }
 
-/// The object file and the symbol that the lock is in, if it is in one, which those in
-/// allocated memory are not.
+/// The object file and the symbol that the lock is in; locks in allocated memory are in none.
 fn write_names(file: &mut File, address: usize, symbols: bool) -> fmt::Result {
     // SAFETY: plain data.
     let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
@@ -202,7 +202,7 @@ fn write_names(file: &mut File, address: usize, symbols: bool) -> fmt::Result {
             }
         }
     }
-    // From the symbol; else from where the object was loaded.
+    // The offset is from the symbol, or else from where the object was loaded.
     let base = if info.dli_saddr.is_null() { info.dli_fbase } else { info.dli_saddr };
     let offset = if info.dli_fname.is_null() { 0 } else { address - base as usize };
     write!(file, r#","offset":{offset}"#)
@@ -214,8 +214,8 @@ fn pid() -> u32 {
 }
 
 impl Tools {
-    /// Each `%p` of the path is this process's number. If there is none, processes other
-    /// than the owner append theirs.
+    /// Puts this process's number in place of each `%p` of the path. If there is none, processes
+    /// other than the owner append their number.
     fn name_file(&mut self) {
         self.name.clear();
         let mut numbered = pid() == WORKSHOP.owner.load(Ordering::Relaxed);
@@ -266,7 +266,7 @@ impl File {
         self.text.clear();
     }
 
-    /// What stands between the quotes of a string in JSON.
+    /// Writes what stands between the quotes of a string in JSON.
     fn text(&mut self, bytes: &[u8]) -> fmt::Result {
         for &byte in bytes {
             match byte {

@@ -1,7 +1,7 @@
-//! The slots of locks by address, for some of the addresses.
+//! The slots of locks by address, for a part of the addresses.
 //!
-//! Linear hashing: with each slot that there are more than buckets, one bucket is split in two. So
-//! the table grows without ever being copied, and nobody waits for that.
+//! Linear hashing: for each slot beyond the number of buckets, one bucket is split in two. So the
+//! table grows without being copied, and nobody waits for that.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -14,20 +14,20 @@ use super::registry::{SLOTS, Slot};
 const FIRST: u32 = 64;
 const CHUNKS: usize = 24;
 
-/// Lists of slots, linked by their `next`. A slot is in a list exactly while it has the
-/// address of a lock, or of one that was given up without `destroy`. A fork finds each list
-/// whole; if somebody was just splitting a bucket, the child may not find what was in it, and
-/// gives its locks others.
+/// Lists of slots, linked by their `next`. A slot is in a list exactly while it has the address of
+/// a lock, or of one that was given up without `destroy`. A fork finds each list whole. If a thread
+/// was just splitting a bucket, the child may not find what was in it, and gives those locks other
+/// slots.
 pub(super) struct Table {
     mutex: Mutex,
     slots: AtomicU32,
     buckets: AtomicU32,
-    /// Of a bucket, a slot's number and one; zero at the end.
+    /// For each bucket the number of its first slot, plus one; zero at the end.
     first: [AtomicU32; FIRST as usize],
     chunks: [AtomicPtr<AtomicU32>; CHUNKS],
 }
 
-// Relaxed, in all of this: under the mutex.
+// Relaxed throughout: used under the mutex.
 impl Table {
     pub(super) const fn new() -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Table {
         None
     }
 
-    /// The slot has its address.
+    /// Adds a slot, which has its address already.
     pub(super) fn insert(&self, _guard: &Guard<'_>, slot: &'static Slot) {
         push(self.bucket_of(slot.address()), slot);
         let slots = self.slots.load(Ordering::Relaxed) + 1;
@@ -64,7 +64,7 @@ impl Table {
         }
     }
 
-    /// The slot of the address, which is nobody's then.
+    /// Removes the slot of the address, if there is one: it is nobody's then.
     pub(super) fn remove(&self, _guard: &Guard<'_>, address: usize) -> Option<&'static Slot> {
         let mut link = self.bucket_of(address);
         while let Some(slot) = follow(link) {
@@ -79,7 +79,7 @@ impl Table {
         None
     }
 
-    /// One more bucket, for half of what is in another one. Without memory it stays as it is.
+    /// Adds a bucket, for half of what is in another one. Without memory the table stays as it is.
     fn split(&self) {
         let new = self.buckets.load(Ordering::Relaxed);
         let half = 1 << new.ilog2();
@@ -153,11 +153,11 @@ fn spread(address: usize) -> u64 {
 }
 
 fn hash(address: usize) -> u32 {
-    // Without those that say which table.
+    // Without the bits that choose the table.
     (spread(address) >> 16) as u32 & (u32::MAX >> 1)
 }
 
-/// Which of so many places, a power of two, an address has.
+/// Which of `places`, a power of two, an address has.
 pub(crate) fn spread_over(address: usize, places: usize) -> usize {
     (spread(address) >> (u64::BITS - places.ilog2())) as usize
 }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::process::{config, fork};
 
-    /// However many there are, and at whatever distance.
+    /// Lists stay short however many locks there are, and at whatever distances.
     #[test]
     fn lists_stay_short() {
         fairlock_testing::alone(|| {

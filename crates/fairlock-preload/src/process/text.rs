@@ -1,9 +1,9 @@
-//! Text in a place of its own.
+//! Text in memory of its own.
 
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
-/// Bytes in a place of their own, cut off where it ends, and followed by a zero.
+/// Bytes in memory of their own, cut off where that ends, and followed by a zero.
 pub(crate) struct Text<const N: usize> {
     bytes: [u8; N],
     len: usize,
@@ -32,12 +32,12 @@ impl<const N: usize> Text<N> {
         self.bytes[self.len] = 0;
     }
 
-    /// Whether so many bytes fit, and one.
+    /// Whether `bytes` more fit, and the zero.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
         self.len + bytes < N
     }
 
-    /// Adds `bytes`, with this number in place of each `%p`. Whether there was one.
+    /// Adds `bytes`, with this number in place of each `%p`. Returns whether there was a `%p`.
     pub(crate) fn push_numbered(&mut self, bytes: &[u8], number: u32) -> bool {
         let (mut rest, mut numbered) = (bytes, false);
         while let Some(at) = rest.windows(2).position(|pair| pair == b"%p") {
@@ -51,7 +51,7 @@ impl<const N: usize> Text<N> {
     }
 
     pub(crate) fn set_to_working_folder(&mut self) -> bool {
-        // SAFETY: as many bytes as it says.
+        // SAFETY: there is room for as many bytes as it says.
         if unsafe { libc::getcwd(self.bytes.as_mut_ptr().cast(), N) }.is_null() {
             self.clear();
             return false;

@@ -1,6 +1,6 @@
-//! The file of this process, which it has mapped from the beginning in all the length that it may
-//! come to have: a program that closes what it has not opened, changes its user or its root, still
-//! has it.
+//! The file of this process, mapped from the beginning at the greatest length that it may come to
+//! have. So a program that closes files that it did not open, or changes its user or its root,
+//! still has it.
 
 use core::ffi::{CStr, c_int};
 use core::fmt::Write;
@@ -16,23 +16,23 @@ use crate::process::mutex::Mutex;
 use crate::process::text::Text;
 use crate::thread::platform::{Preload, clock};
 
-/// How long it may become; as much address space, and disk only for what is used.
+/// How long the file may become: it takes that much address space, but disk only for what is used.
 const LONGEST: usize = 4 << 30;
 const SHORTEST: usize = 16 << 20;
 
 static START: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
-/// Chunks are made one at a time.
+/// Held while a chunk is made.
 static MUTEX: Mutex = Mutex::new();
 
-/// `None` before there is a file, and where there can be none.
+/// The file's header; `None` before there is a file, and where there can be none.
 #[inline]
 pub(super) fn header() -> Option<&'static Header> {
-    // SAFETY: null, or the mapped file, which stays. Acquire: what it begins with is there.
+    // SAFETY: null, or the mapped file, which stays. Acquire: the header is written.
     unsafe { START.load(Ordering::Acquire).as_ref() }
 }
 
-/// Something is not in the record.
+/// Counts something that is missing in the record.
 #[cold]
 pub(super) fn lose() {
     if let Some(header) = header() {
@@ -40,8 +40,8 @@ pub(super) fn lose() {
     }
 }
 
-/// Makes the file of this process. What it had of the process it was forked from is none of its
-/// business any more. One thread at a time.
+/// Makes the file of this process. The file of the process that it was forked from is unmapped
+/// here. One thread at a time.
 pub(super) fn open(parent: u32) -> bool {
     let (old, length) =
         (START.swap(ptr::null_mut(), Ordering::Relaxed), LENGTH.swap(0, Ordering::Relaxed));
@@ -87,8 +87,8 @@ pub(super) fn open(parent: u32) -> bool {
     true
 }
 
-/// A new file, as long as it may be. In a folder: of the process's number, and another one if
-/// there is such a file, as after `exec`.
+/// Makes a new file, as long as it may become. In a folder it is named by the process's number, and
+/// another one if there is such a file, as after `exec`.
 fn create(path: &CStr) -> Option<(c_int, usize)> {
     // SAFETY: no arguments.
     let pid = unsafe { libc::getpid() };
@@ -129,7 +129,7 @@ fn create(path: &CStr) -> Option<(c_int, usize)> {
     None
 }
 
-/// As long as the process's files may be: a longer one would be a signal.
+/// How long files of the process may become: writing beyond that would raise a signal.
 fn longest() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is written.
@@ -157,8 +157,8 @@ fn is_folder(path: &CStr) -> bool {
     }
 }
 
-/// Has the file system find room for this part of the file, rather than kill the process when it
-/// is written to. Kernels before 5.14 cannot say.
+/// Has the file system find room for this part of the file now: without room, a write to it would
+/// kill the process. Kernels before 5.14 cannot do that.
 fn populate(start: *mut u8, bytes: usize) -> bool {
     const MADV_POPULATE_WRITE: c_int = 23;
     // SAFETY: pages of the mapping; nothing in them changes.
@@ -168,7 +168,7 @@ fn populate(start: *mut u8, bytes: usize) -> bool {
     }
 }
 
-/// A new chunk for so many entries, which are zeros; none if there is no room.
+/// Makes a chunk for `capacity` entries, which are zeros; `None` if the file has no room.
 pub(super) fn add_chunk(
     kind: ChunkKind,
     entry: usize,
@@ -194,7 +194,7 @@ pub(super) fn add_chunk(
         (*chunk).bytes = bytes as u64;
         (*chunk).first = first;
         (*chunk).capacity = capacity;
-        // Release, here and below: whoever sees it in use sees what it is.
+        // Release, here and below: a thread that sees the chunk in use sees what it is.
         (*chunk).kind.store(kind as u32, Ordering::Release);
     }
     header.used.store((at + bytes) as u64, Ordering::Release);
@@ -202,7 +202,7 @@ pub(super) fn add_chunk(
     Some(unsafe { &*chunk })
 }
 
-/// What is in the file at an offset that [`offset`] has given.
+/// The entry in the file at an offset that [`offset`] has returned.
 #[inline(always)]
 pub(super) fn at<T>(offset: usize) -> &'static T {
     // SAFETY: such an entry is there, and stays.

@@ -1,4 +1,4 @@
-//! Finds the number of an entry by what is in it.
+//! Finds the number of an entry by the entry's content.
 //!
 //! Tables with open addressing in memory of this process, at least half empty, each with a mutex
 //! of its own.
@@ -18,7 +18,7 @@ pub(super) struct Index {
 
 struct Table {
     mutex: Mutex,
-    /// Numbers and one; zero: empty. Under the mutex, as is the rest.
+    /// Numbers plus one; zero: empty. Used under the mutex, as are the fields below.
     places: Cell<*mut u32>,
     capacity: Cell<usize>,
     len: Cell<usize>,
@@ -47,7 +47,7 @@ impl Index {
         }
     }
 
-    /// In a new process: none is known.
+    /// Forgets all entries, in a new process.
     pub(super) fn forget(&self) {
         for table in &self.tables {
             let (places, capacity) = (table.places.replace(ptr::null_mut()), table.capacity.take());
@@ -59,8 +59,8 @@ impl Index {
         }
     }
 
-    /// The number of the entry that is `entries`'s, which has this hash; or else the one that
-    /// `make` makes. Whether it was made.
+    /// The number of the entry that `entries` recognises, with this hash; or of the one that `make`
+    /// makes if there is none. Also returns whether it was made.
     pub(super) fn find_or_add(
         &self,
         hash: u64,
@@ -91,7 +91,7 @@ impl Table {
         let mask = self.capacity.get() - 1;
         let mut at = hash as usize & mask;
         loop {
-            // SAFETY: there are so many, some of them empty.
+            // SAFETY: `at` is below the capacity; some of the places are empty.
             let place = unsafe { self.places.get().add(at) };
             // SAFETY: as above.
             match unsafe { *place }.checked_sub(1) {
@@ -108,7 +108,7 @@ impl Table {
         self.places.set(new.cast().as_ptr());
         self.capacity.set(capacity);
         for at in 0..len {
-            // SAFETY: there were so many.
+            // SAFETY: `at` is below the old capacity.
             let number = unsafe { *old.add(at) };
             if number != 0 {
                 // SAFETY: an empty place.

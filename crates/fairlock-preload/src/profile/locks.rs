@@ -36,8 +36,8 @@ fn hash(address: usize) -> u64 {
     mix(0, address as u64 >> 3)
 }
 
-/// A lock's entry; a new one if it has none, which the calling thread's stack is the first of. `None`:
-/// there is no room.
+/// The entry of a lock. If it has none, a new one, with the calling thread's stack as its first.
+/// `None` if there is no room.
 pub(super) fn find(local: &Local, target: Target) -> Option<(u32, &'static LockEntry)> {
     let (number, _) =
         INDEX.find_or_add(hash(target.address), &Addresses(target.address), || {
@@ -51,7 +51,7 @@ pub(super) fn find(local: &Local, target: Target) -> Option<(u32, &'static LockE
     Some((number, LOCKS.get(number)?))
 }
 
-/// One that is there.
+/// The number of a lock that has an entry.
 pub(super) fn known(address: usize) -> Option<u32> {
     INDEX.find_or_add(hash(address), &Addresses(address), || None).map(|(number, _)| number)
 }
@@ -60,19 +60,19 @@ pub(super) fn get(number: u32) -> Option<&'static LockEntry> {
     LOCKS.get(number)
 }
 
-/// What is known of how a lock was waited for, if it was.
+/// What is known of the waits for a lock; `None` if nobody has waited for it.
 pub(super) fn contention(lock: &LockEntry) -> Option<&'static ContentionEntry> {
-    // Acquire: whoever finds the entry finds it all zeros.
+    // Acquire: a thread that finds the entry finds its zeros.
     CONTENTION.get(lock.contention.load(Ordering::Acquire).checked_sub(1)?)
 }
 
-/// The same for a lock that is waited for.
+/// As [`contention`], for a lock that is waited for: makes the entry if there is none.
 pub(super) fn make_contention(number: u32, lock: &LockEntry) -> Option<&'static ContentionEntry> {
     if let Some(found) = contention(lock) {
         return Some(found);
     }
     let (new, entry) = CONTENTION.add()?;
-    // Release: see above.
+    // Release: see `contention`.
     match lock.contention.compare_exchange(0, new + 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             entry.lock.store(number + 1, Ordering::Release);
@@ -85,18 +85,18 @@ pub(super) fn make_contention(number: u32, lock: &LockEntry) -> Option<&'static 
     }
 }
 
-/// Where it is: see [`Cell::contended`](fairlock_profile::layout::Cell::contended).
+/// The place of an entry: see [`Cell::contended`](fairlock_profile::layout::Cell::contended).
 pub(super) fn place_of(entry: &'static ContentionEntry) -> u32 {
     (file::offset(entry) / align_of::<ContentionEntry>()) as u32
 }
 
-/// The one at a place.
+/// The entry at a place.
 #[inline(always)]
 pub(super) fn contention_at(place: u32) -> &'static ContentionEntry {
     file::at(place as usize * align_of::<ContentionEntry>())
 }
 
-/// In [`ContentionEntry::lock`]: somebody else was faster.
+/// In [`ContentionEntry::lock`]: the entry is not used, as another thread was faster.
 const NEVER: u32 = u32::MAX;
 
 /// How many locks have been waited for.
@@ -105,16 +105,17 @@ pub(super) fn contended() -> u32 {
     CONTENTION.len()
 }
 
-/// Calls `f` with the address of each of them from this number on. From where to go on the next time.
+/// Calls `f` with the address of each of them, from number `seen` on. Returns where to go on the
+/// next time.
 pub(super) fn contended_since(
     seen: u32,
     mut f: impl FnMut(usize, &'static ContentionEntry),
 ) -> u32 {
     let end = contended();
     for number in seen..end {
-        // In the making.
+        // The entry is in the making.
         let Some(found) = CONTENTION.get(number) else { return number };
-        // Acquire: and the lock's entry knows of it.
+        // Acquire: the lock's entry refers to it.
         match found.lock.load(Ordering::Acquire) {
             0 => return number,
             NEVER => {}

@@ -1,22 +1,22 @@
 //! What `FAIRLOCK_PROFILE` asks for: a record of every lock, in a file that is written while the
-//! program runs. `fairlock-profile` says what is in it.
+//! program runs. The crate `fairlock-profile` says what is in it.
 //!
 //! Every acquisition is tried first. One that succeeds is counted where only this thread counts
-//! (`thread`): no clock is read, and nothing that other threads write. One that fails is a wait:
-//! it is timed, and known are who waited, who released the lock, and how often others took
-//! it meanwhile (`wait`). What the lock is, glibc's or ours, makes no difference here.
+//! (`thread`): no clock is read, and nothing that other threads write. One that fails is a wait: it
+//! is timed, and it is recorded who waited, who released the lock, and how often others took it
+//! meanwhile (`wait`). Whether the lock is glibc's or ours makes no difference here.
 //!
-//! The time that is lost is charged twice: to the places where threads waited, and to those where
-//! the lock was released that was held meanwhile. For the latter each release is charged with
-//! what all have waited since the one before, which takes no more than to know how many wait and
+//! The time that is lost is charged twice: to the places where threads waited, and to the places
+//! that released the lock after holding it meanwhile. For the latter each release is charged with
+//! what all have waited since the release before. For that it is enough to know how many wait and
 //! since when, in one word. As releases may be many, not each of them is looked at ([`wait`]).
 //!
-//! How long locks are held is measured where it says something: from the end of a wait, of each
-//! 64th other acquisition of a lock that was waited for; and, at least, from when the
-//! first came who had to wait.
+//! How long locks are held is measured where it says something: from the end of a wait; for every
+//! 64th other acquisition of a lock that was waited for; and otherwise at least from when the first
+//! waiter came.
 //!
-//! A signal handler that comes in the middle of this finds the thread busy: what it does is
-//! not counted but as lost.
+//! A signal handler that comes in the middle of this finds the thread busy: what it does is counted
+//! only as lost.
 
 mod file;
 mod index;
@@ -53,7 +53,7 @@ pub(crate) fn is_on() -> bool {
     config::profiles()
 }
 
-/// When the library is loaded.
+/// Called when the library is loaded.
 pub(crate) fn start() {
     stack::start();
     let asked = config::variable(c"FAIRLOCK_PROFILE_THRESHOLD");
@@ -62,21 +62,21 @@ pub(crate) fn start() {
     }
 }
 
-/// When the process exits.
+/// Called when the process exits.
 pub(crate) fn end() {
     if let Some(header) = file::header() {
         header.ended_ns.store(Preload::now(), Ordering::Relaxed);
     }
 }
 
-/// The process whose record there is, or none could be made: see [`fork::number`].
+/// The process for which a record was made, or could not be made: see [`fork::number`].
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static OPENING: Mutex = Mutex::new();
 
 /// Whether this process has a record.
 fn enter_process() -> bool {
     let here = fork::number();
-    // Acquire: and everything is as it was left.
+    // Acquire: everything that the opening thread did is seen.
     if PROCESS.load(Ordering::Acquire) != here {
         let _guard = OPENING.lock();
         if PROCESS.load(Ordering::Acquire) != here {
@@ -90,20 +90,20 @@ fn enter_process() -> bool {
             if opened {
                 modules::read();
             }
-            // Release: see above.
+            // Release: see the Acquire above.
             PROCESS.store(here, Ordering::Release);
         }
     }
     file::header().is_some()
 }
 
-/// A lock, and what for.
+/// A lock, and what it is taken for.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) address: usize,
     /// See [`fairlock_profile::layout::side`].
     pub(crate) side: u32,
-    /// What kind of lock is at an address.
+    /// Returns what kind of lock is at an address.
     pub(crate) kind: fn(usize) -> u32,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn acquire(
     }
 }
 
-/// An attempt to take a lock that came to this.
+/// Counts an attempt to take a lock, whose result this is.
 #[inline(always)]
 pub(crate) fn counted(target: Target, result: c_int) -> c_int {
     if result == 0 || result == EOWNERDEAD {
@@ -129,7 +129,8 @@ pub(crate) fn counted(target: Target, result: c_int) -> c_int {
     result
 }
 
-/// The calling thread is about to release a lock; `stays_held`: it has it more than once.
+/// The calling thread is about to release a lock; `stays_held` says whether it has the lock more
+/// than once.
 #[inline(always)]
 pub(crate) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
     if thread::looks_at_releases() {

@@ -1,5 +1,5 @@
-//! What is mapped where: as `/proc/self/maps` says it, for whoever looks for names. Read when the
-//! record begins, and again when a stack leads to where nothing was.
+//! What is mapped where, as `/proc/self/maps` says it, for readers that look for names. Read when
+//! the record begins, and again when a stack has addresses in no known mapping.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -10,13 +10,14 @@ use fairlock_profile::layout::{Chunk, ChunkKind};
 use super::file;
 use crate::process::mutex::Mutex;
 
-/// Where code was the last time, as far as there is room; and this library's own.
+/// Where code was the last time, as far as there is room; then this library's own code.
 const MOST: usize = 512;
 static RANGES: [[AtomicUsize; 2]; MOST] =
     [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; MOST];
 static LEN: AtomicU32 = AtomicU32::new(0);
 static OWN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-/// Not for ever: a program may have code in memory that comes and goes.
+/// How often the mappings were read. Not without a limit: a program may have code in memory that
+/// comes and goes.
 static TIMES: AtomicU32 = AtomicU32::new(0);
 const MOST_TIMES: u32 = 200;
 static MUTEX: Mutex = Mutex::new();
@@ -24,7 +25,7 @@ static MUTEX: Mutex = Mutex::new();
 /// A line has a path of at most this length.
 const LONGEST_LINE: usize = 8192;
 
-// Relaxed, in all of this: whoever misses a range reads them once more.
+// Relaxed throughout: a thread that misses a range reads the mappings once more.
 
 pub(super) fn forget() {
     LEN.store(0, Ordering::Relaxed);
@@ -36,7 +37,7 @@ pub(super) fn is_own(address: usize) -> bool {
     (OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)).contains(&address)
 }
 
-/// Looks again if nothing is known to be at one of these addresses.
+/// Reads the mappings again if one of these addresses is in none that is known.
 pub(super) fn make_sure_of(addresses: &[u64]) {
     let known = addresses.iter().all(|&address| is_known(address as usize));
     if !known && TIMES.fetch_add(1, Ordering::Relaxed) < MOST_TIMES {
@@ -51,12 +52,12 @@ fn is_known(address: usize) -> bool {
     })
 }
 
-/// Twice: once for how long it is, once to keep it.
+/// Reads the mappings twice: first for how long they are, then to keep them.
 pub(super) fn read() {
     let _guard = MUTEX.lock();
     let mut bytes = 0;
     each_line(|line| bytes += line.len());
-    // It may have grown when it is read again.
+    // They may be longer when they are read again.
     let capacity = bytes + bytes / 4 + 4096;
     let Some(chunk) = file::add_chunk(ChunkKind::Modules, 1, 0, capacity as u32) else { return };
     let mut used = 0;
@@ -72,7 +73,7 @@ pub(super) fn read() {
                 OWN[1].store(end, Ordering::Relaxed);
             }
         }
-        // What has no path is nobody's.
+        // A mapping without a path has no names.
         if line.contains(&b'/') && used + line.len() <= capacity {
             // SAFETY: within the chunk's room.
             unsafe {
@@ -86,10 +87,10 @@ pub(super) fn read() {
     chunk.used.store(used as u32, Ordering::Relaxed);
 }
 
-/// Where it begins and ends, and whether it is code.
+/// Where a mapping begins and ends, and whether it is code.
 fn range(line: &[u8]) -> Option<(usize, usize, bool)> {
     let text = str::from_utf8(line.get(..line.len().min(60))?).ok();
-    // The path may be anything, what precedes it is not.
+    // The path may be any bytes; what precedes it is text.
     let text = text.or_else(|| str::from_utf8(line.get(..40)?).ok())?;
     let (start, rest) = text.split_once('-')?;
     let (end, rest) = rest.split_once(' ')?;
@@ -97,7 +98,7 @@ fn range(line: &[u8]) -> Option<(usize, usize, bool)> {
     Some((number(start)?, number(end)?, rest.as_bytes().get(2) == Some(&b'x')))
 }
 
-/// Calls `each` with each line, and its end.
+/// Calls `each` with each line, including its end.
 fn each_line(mut each: impl FnMut(&[u8])) {
     let mut room = [0_u8; LONGEST_LINE];
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
@@ -111,7 +112,7 @@ fn each_line(mut each: impl FnMut(&[u8])) {
     let mut len = 0;
     loop {
         let rest = &mut room[len..];
-        // SAFETY: room for so many bytes.
+        // SAFETY: there is room for that many bytes.
         let read = unsafe { libc::syscall(libc::SYS_read, file, rest.as_mut_ptr(), rest.len()) };
         let Ok(read @ 1..) = usize::try_from(read) else { break };
         len += read;

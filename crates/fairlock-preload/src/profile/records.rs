@@ -9,14 +9,14 @@ use fairlock_profile::layout::{Chunk, ChunkKind};
 use super::file;
 use crate::process::mutex::Mutex;
 
-/// So many chunks have each twice as many entries as the one before; the others as many as the
-/// last of these, so that nobody waits for the making of a large one.
+/// This many chunks have each twice as many entries as the one before. All others have as many as
+/// the last of these, so that nobody waits for a large one to be made.
 const DOUBLING: u32 = 6;
 const CHUNKS: usize = 4096;
 
 pub(super) struct Records<T> {
     kind: ChunkKind,
-    /// How many the first chunk has: a power of two.
+    /// How many entries the first chunk has: a power of two.
     first: u32,
     len: AtomicU32,
     chunks: [AtomicPtr<Chunk>; CHUNKS],
@@ -40,7 +40,7 @@ impl<T> Records<T> {
         }
     }
 
-    /// In a new process, whose file has none.
+    /// Forgets all entries: a new process's file has none.
     pub(super) fn forget(&self) {
         let len = self.len.swap(0, Ordering::Relaxed);
         let used = if len == 0 { 0 } else { self.locate(len - 1).0 + 1 };
@@ -53,7 +53,7 @@ impl<T> Records<T> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// A new one, all zeros; `None` if there is no room.
+    /// Adds an entry, all zeros; `None` if there is no room.
     pub(super) fn add(&self) -> Option<(u32, &'static T)> {
         let number = self.len.fetch_add(1, Ordering::Relaxed);
         let (index, place) = self.locate(number);
@@ -66,7 +66,7 @@ impl<T> Records<T> {
                 let capacity = self.capacity(index);
                 let new = file::add_chunk(self.kind, size_of::<T>(), number - place, capacity)?;
                 chunk = ptr::from_ref(new).cast_mut();
-                // Release: who finds it finds what it begins with.
+                // Release: a thread that finds the chunk finds its header.
                 link.store(chunk, Ordering::Release);
             }
         }
@@ -80,7 +80,7 @@ impl<T> Records<T> {
     pub(super) fn get(&self, number: u32) -> Option<&'static T> {
         let (index, place) = self.locate(number);
         let chunk = self.chunks.get(index)?.load(Ordering::Acquire);
-        // SAFETY: a chunk with room for so many entries behind its header.
+        // SAFETY: a chunk with room for more than `place` entries behind its header.
         (!chunk.is_null()).then(|| unsafe { &*chunk.add(1).cast::<T>().add(place as usize) })
     }
 

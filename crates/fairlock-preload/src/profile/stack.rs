@@ -1,8 +1,9 @@
-//! From where a thread called.
+//! From where a thread called: its stack.
 //!
-//! To unwind a stack takes microseconds, to look whether it is still the one of the last time, some
-//! nanoseconds: a thread remembers of the last ones where its stack pointer was, where the return
-//! addresses were, and what they were. If all of them are there, it is the same stack.
+//! To unwind a stack takes microseconds; to look whether it is still a known one takes some
+//! nanoseconds. For each of the last stacks a thread remembers where its stack pointer was, where
+//! the return addresses were, and what they were. If all of them are still there, it is the same
+//! stack.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
@@ -18,14 +19,15 @@ use super::index::{Entries, Index, mix};
 use super::modules;
 use crate::process::mutex::Mutex;
 
-/// The frames of this library are above the caller's.
+/// How many frames of this library there may be above the caller's.
 const OWN: usize = 16;
 const MOST: usize = DEEPEST + OWN;
 
 type Context = c_void;
 
-/// libgcc's functions. Another library of the program may have some of these names too, and
-/// take locks in them (libunwind does): the lock that a thread has just taken, say.
+/// libgcc's functions. They are looked up in libgcc, as another library of the program may have
+/// some of these names too, and take locks in them (libunwind does): the lock that a thread has
+/// just taken, for example.
 struct Unwinder {
     backtrace: Backtrace,
     ip_info: IpInfo,
@@ -39,12 +41,13 @@ type Backtrace = unsafe extern "C" fn(
 type IpInfo = unsafe extern "C" fn(context: *mut Context, before: *mut c_int) -> usize;
 type Cfa = unsafe extern "C" fn(context: *mut Context) -> usize;
 
-/// None if unwinding would take a lock, of the loader say.
+/// Not set if unwinding would take a lock, for example of the loader.
 static UNWINDER: OnceLock<Unwinder> = OnceLock::new();
 
-/// When the library is loaded.
+/// Called when the library is loaded.
 pub(super) fn start() {
-    // SAFETY: C strings; what libgcc has under these names are such functions, and it stays loaded.
+    // SAFETY: C strings; what libgcc has under these names are such functions, and libgcc stays
+    // loaded.
     unsafe {
         let libgcc = libc::dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_LAZY);
         if libgcc.is_null()
@@ -80,23 +83,23 @@ struct Found {
     unwinder: &'static Unwinder,
     frames: [MaybeUninit<Frame>; MOST],
     len: usize,
-    /// Each return address is where calls leave it.
+    /// Whether each return address is where a call leaves it.
     whole: bool,
 }
 
 impl Found {
     fn frames(&self) -> &[Frame] {
-        // SAFETY: so many have been written.
+        // SAFETY: that many frames have been written.
         unsafe { core::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) }
     }
 }
 
 /// What a thread remembers.
 pub(super) struct Memory {
-    /// The stack pointers at the stacks; zero: none.
+    /// The stack pointers of the stacks; zero: none.
     pointers: [Cell<usize>; REMEMBERED],
     stacks: [UnsafeCell<Remembered>; REMEMBERED],
-    /// Which is forgotten next.
+    /// Which stack is forgotten next.
     oldest: Cell<usize>,
 }
 
@@ -123,7 +126,7 @@ impl Memory {
         }
     }
 
-    /// Of a new process, or another thread.
+    /// Forgets all stacks: for a new process, or another thread.
     pub(super) fn forget(&self) {
         self.pointers.iter().for_each(|pointer| pointer.set(0));
     }
@@ -152,7 +155,7 @@ impl Memory {
     /// The number of the stack that leads to a caller with this stack pointer, if it is remembered.
     fn recall(&self, pointer: usize) -> Option<u32> {
         self.pointers.iter().zip(&self.stacks).find_map(|(known, stack)| {
-            // SAFETY: only the thread that has the memory uses it, and not in the middle of this.
+            // SAFETY: only the thread that has the memory uses it, and never in the middle of this.
             let is_here = known.get() == pointer && unsafe { (*stack.get()).is_here() };
             // SAFETY: as above.
             is_here.then(|| unsafe { (*stack.get()).number })
@@ -162,10 +165,10 @@ impl Memory {
     fn remember(&self, pointer: usize, found: &Found, number: u32) {
         let at = self.oldest.replace((self.oldest.get() + 1) % REMEMBERED);
         self.pointers[at].set(pointer);
-        // SAFETY: only the thread that has the memory uses it, and not in the middle of this.
+        // SAFETY: only the thread that has the memory uses it, and never in the middle of this.
         let remembered = unsafe { &mut *self.stacks[at].get() };
         remembered.number = number;
-        // The call of the unwinder is below the stack pointer, where anything comes to be.
+        // The call of the unwinder is below the stack pointer, where anything may be later.
         let callers = found.frames().iter().filter(|frame| frame.place >= pointer);
         remembered.len = callers.clone().count();
         remembered.frames.iter_mut().zip(callers).for_each(|(to, frame)| _ = to.write(*frame));
@@ -181,22 +184,22 @@ fn unwind(unwinder: &'static Unwinder) -> Found {
 }
 
 impl Remembered {
-    /// The stack pointer is what it was.
+    /// Whether the stack is still this one; the stack pointer is the same.
     #[inline]
     fn is_here(&self) -> bool {
-        // SAFETY: so many have been written.
+        // SAFETY: that many frames have been written.
         let frames: &[Frame] =
             unsafe { core::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) };
         frames.iter().all(|frame| {
-            // SAFETY: above the stack pointer there is a stack, as long as what was on it still is:
-            // the first that is not ends the walk.
+            // SAFETY: above the stack pointer there is a stack, as far as what was on it is still
+            // there: the walk ends at the first frame that is not.
             unsafe { (frame.place as *const usize).read_volatile() == frame.address }
         })
     }
 }
 
 extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
-    // SAFETY: what `here` gave to the unwinder, and its context.
+    // SAFETY: `found` is what `here` gave to the unwinder, with the unwinder's context.
     let (found, address, signal, place) = unsafe {
         let found = &mut *found.cast::<Found>();
         let mut before = 0;
@@ -215,10 +218,10 @@ extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
     GO_ON
 }
 
-/// Not a return address: where a signal came.
+/// A mark: the address is not a return address, but where a signal interrupted.
 const SIGNAL: usize = 1 << 63;
 
-/// Such a stack may be small.
+/// Whether the thread runs on a stack for signal handlers, which may be small.
 fn is_on_signal_stack() -> bool {
     // SAFETY: plain data, then it is written.
     unsafe {
@@ -228,7 +231,7 @@ fn is_on_signal_stack() -> bool {
 }
 
 static INDEX: Index = Index::new();
-/// Room for more: where the next one goes, and how many bytes are left. Under the mutex.
+/// Where the next stack goes, and how many bytes are left there. Used under the mutex.
 static MUTEX: Mutex = Mutex::new();
 static CHUNK: core::sync::atomic::AtomicPtr<Chunk> =
     core::sync::atomic::AtomicPtr::new(ptr::null_mut());
@@ -241,7 +244,7 @@ pub(super) fn forget() {
     LEFT.store(0, Ordering::Relaxed);
 }
 
-/// Stacks by their places in the file, divided by eight.
+/// The entries of the index: stacks, by their places in the file divided by eight.
 struct Stacks<'a>(&'a [u64]);
 
 impl Entries for Stacks<'_> {
@@ -260,7 +263,7 @@ fn hash(frames: &[u64]) -> u64 {
 
 fn frames_of(number: u32) -> &'static [u64] {
     let Some(header) = file::header() else { return &[] };
-    // SAFETY: a number that `add` has given: such an entry is there, and does not change.
+    // SAFETY: a number that `add` has returned: such an entry is there, and does not change.
     unsafe {
         let entry =
             ptr::from_ref(header).cast::<u8>().add(number as usize * 8).cast::<StackEntry>();
@@ -303,7 +306,7 @@ fn add(addresses: &[u64]) -> Option<u32> {
         LEFT.store(CHUNK_BYTES, Ordering::Relaxed);
     }
     let left = LEFT.load(Ordering::Relaxed);
-    // SAFETY: in the chunk there is so much room behind its header, which nobody else uses.
+    // SAFETY: the chunk has that much room behind its header, and nobody else uses it.
     unsafe {
         let chunk = CHUNK.load(Ordering::Relaxed);
         let entry =

@@ -1,4 +1,4 @@
-//! What a thread counts by itself: how often it has taken each of the locks that it uses now.
+//! What a thread counts by itself: how often it has taken each of the locks that it uses.
 
 use core::cell::Cell;
 use core::ptr;
@@ -17,27 +17,27 @@ use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
 use crate::thread::{self, State};
 
-/// Of so many acquisitions of a lock that was waited for, one is timed.
+/// One of this many acquisitions of a lock that was waited for is timed.
 pub(super) const SAMPLED: u64 = 64;
 
 /// The thread's own variables for this. All zero at first.
 pub(crate) struct Mine {
     entry: Cell<*const ThreadEntry>,
     local: Cell<*const Local>,
-    /// How many of its holds are timed.
+    /// How many of the thread's holds are timed.
     timed: Cell<u32>,
-    /// It has taken a lock that was waited for.
+    /// The thread has taken a lock that was waited for.
     contends: Cell<bool>,
-    /// Of the locks that were waited for, it knows so many.
+    /// How many of the locks that were waited for the thread knows.
     seen: Cell<u32>,
     /// `Local` has something [unsettled](Local::settle).
     unsettled: Cell<bool>,
-    /// It is in the middle of this.
+    /// The thread is in the middle of recording.
     busy: Cell<bool>,
 }
 
 impl Mine {
-    /// In a new process.
+    /// Forgets everything, in a new process.
     pub(crate) fn forget(&self) {
         self.entry.set(ptr::null());
         self.local.set(ptr::null());
@@ -49,35 +49,35 @@ impl Mine {
     }
 }
 
-/// The rest: in memory that is never given back.
+/// The rest of the thread's variables, in memory that is never given back.
 pub(super) struct Local {
     entry: Cell<*const ThreadEntry>,
-    /// In which `entry` is: see [`fork::number`].
+    /// The process in which `entry` is: see [`fork::number`].
     process: Cell<u32>,
     memory: Memory,
     holds: [Cell<Hold>; HOLDS],
-    /// A wait that has ended, and a release: what is left to be written down once the lock is let
-    /// go, as others may want it.
+    /// A wait that has ended, and a release: what is to be written down once the lock is released,
+    /// as others may want it.
     ended: Cell<Option<Ended>>,
     released: Cell<Option<Released>>,
-    /// Where it has counted what it, and others, waited for.
+    /// Places at which the thread has counted waits, its own and others'.
     places: [Cell<Option<Known>>; PLACES],
-    /// Which of a set's cells goes to another lock next.
+    /// Which of a set's cells is given to another lock next.
     way: Cell<usize>,
     number: u32,
     next: AtomicU32,
 }
 
-// SAFETY: a thread has it until it ends; the others know nothing of it but its number.
+// SAFETY: one thread has it until that ends; the others know nothing of it but its number.
 unsafe impl Sync for Local {}
 
-/// What [`wait::place`] has found, and for which place.
+/// A place, and what [`wait::place`] has found for it.
 type Known = ([u32; 3], &'static PlaceEntry);
 
-/// So many places are known to a thread.
+/// How many places a thread knows at a time.
 const PLACES: usize = 32;
 
-/// So many holds are timed at once.
+/// How many holds are timed at a time.
 const HOLDS: usize = 4;
 
 /// A lock that is held, and since when.
@@ -103,14 +103,14 @@ pub(super) fn forget() {
     THREADS.forget();
 }
 
-/// While it lives, the thread is busy; and the program does not notice in `errno`.
+/// While this lives, the thread is busy; the program's `errno` is restored afterwards.
 pub(super) struct Busy {
     mine: &'static Mine,
     errno: i32,
 }
 
 impl Busy {
-    /// `None` if it is already.
+    /// `None` if the thread is busy already.
     pub(super) fn begin() -> Option<Self> {
         let mine = thread::enter().profile();
         // SAFETY: this thread's own.
@@ -118,7 +118,7 @@ impl Busy {
         (!mine.busy.replace(true)).then_some(Self { mine, errno })
     }
 
-    /// What the thread has for this, if there is a record.
+    /// The thread's variables for this, if there is a record.
     pub(super) fn local(&self) -> Option<&'static Local> {
         // SAFETY: null, or from the pool.
         unsafe { self.mine.local.get().as_ref() }.or_else(|| self.first())
@@ -171,7 +171,7 @@ impl Drop for Busy {
     }
 }
 
-/// The thread ends: its counts go to the locks.
+/// Called when the thread ends: its counts are added to the locks'.
 pub(crate) fn thread_ends(state: &State) {
     let mine = state.profile();
     // SAFETY: null, or from the pool.
@@ -214,13 +214,13 @@ pub(super) fn find(address: usize) -> Option<&'static layout::Cell> {
     if state.is_of_this_process() { set(entry, address).find(is_it) } else { None }
 }
 
-/// Whether a release may be one of a lock that was waited for.
+/// Whether a release has to be looked at, as the lock may have been waited for.
 #[inline(always)]
 pub(super) fn looks_at_releases() -> bool {
     thread::state().profile().contends.get() || knows_less_than_all()
 }
 
-/// Locks have been waited for that the thread does not know of.
+/// Whether locks have been waited for that the thread does not know of.
 #[inline(always)]
 pub(super) fn knows_less_than_all() -> bool {
     thread::state().profile().seen.get() != locks::contended()
@@ -240,7 +240,7 @@ fn add_one(cell: &layout::Cell, side: u32) -> u64 {
     taken
 }
 
-/// The cells in one of which a lock is counted, if it is: in the first, mostly.
+/// The cells in which a lock may be counted: mostly it is in the first.
 #[inline(always)]
 fn set(entry: &ThreadEntry, address: usize) -> impl Iterator<Item = &layout::Cell> {
     let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -248,7 +248,7 @@ fn set(entry: &ThreadEntry, address: usize) -> impl Iterator<Item = &layout::Cel
     (0..WAYS).map(move |way| &entry.cells[first ^ way])
 }
 
-/// It is not there yet.
+/// Counts a lock that has no cell yet.
 #[cold]
 #[inline(never)]
 fn count_elsewhere(target: Target) {
@@ -267,7 +267,7 @@ pub(super) fn times_a_hold() -> bool {
     thread::state().profile().timed.get() != 0
 }
 
-/// The lock of a cell has been waited for, or not.
+/// Notes in a cell whether its lock has been waited for.
 pub(super) fn note_contended(cell: &layout::Cell, contention: Option<&'static ContentionEntry>) {
     cell.contended.store(contention.map_or(0, locks::place_of), Ordering::Relaxed);
     if contention.is_some() {
@@ -288,11 +288,11 @@ fn flush(cell: &layout::Cell) {
 
 impl Local {
     fn entry(&self) -> &'static ThreadEntry {
-        // SAFETY: set when it was taken, to an entry of the file.
+        // SAFETY: it was set when the thread's variables were taken, to an entry of the file.
         unsafe { &*self.entry.get() }
     }
 
-    /// The stack of the calling thread, whose this is.
+    /// The stack of the calling thread, to which these variables belong.
     pub(super) fn stack(&self) -> u32 {
         self.memory.here()
     }
@@ -301,7 +301,7 @@ impl Local {
         self.entry().tid.load(Ordering::Relaxed)
     }
 
-    /// Where the thread counts the lock from now on.
+    /// The cell in which the thread counts the lock from now on.
     pub(super) fn cell(&self, target: Target) -> Option<&'static layout::Cell> {
         if let Some(cell) = find(target.address) {
             return Some(cell);
@@ -319,7 +319,7 @@ impl Local {
         Some(cell)
     }
 
-    /// The thread learns which locks have been waited for since the last time.
+    /// Notes which locks have been waited for since the last time.
     pub(super) fn learn(&self) {
         let seen = &thread::state().profile().seen;
         seen.set(locks::contended_since(seen.get(), |address, contention| {
@@ -329,7 +329,7 @@ impl Local {
         }));
     }
 
-    /// The number of a lock that the thread has taken, and what is known of how it was waited for.
+    /// The number of a lock that the thread has taken, and what is known of the waits for it.
     pub(super) fn contention(&self, address: usize) -> Option<(u32, &'static ContentionEntry)> {
         let number = match find(address) {
             Some(cell) => cell.lock.load(Ordering::Relaxed),
@@ -338,7 +338,7 @@ impl Local {
         Some((number, locks::contention(locks::get(number)?)?))
     }
 
-    /// Leaves this to be written down after the release.
+    /// Keeps these, to be written down after the release.
     pub(super) fn put_off(&self, ended: Option<Ended>, released: Option<Released>) {
         if ended.is_some() {
             self.settle();
@@ -352,7 +352,8 @@ impl Local {
         thread::state().profile().unsettled.set(true);
     }
 
-    /// So many threads waited so long for a lock, at a place: see [`wait::place`].
+    /// Counts that `count` threads waited `waited` nanoseconds in all, at a place: see
+    /// [`wait::place`].
     pub(super) fn count_at(&self, place: [u32; 3], count: u64, waited: u64) {
         let hash = mix(mix(place[0].into(), place[1].into()), place[2].into());
         let known = &self.places[hash as usize % PLACES];
@@ -379,7 +380,7 @@ impl Local {
         }
     }
 
-    /// The thread holds the lock, since then.
+    /// Notes that the thread holds the lock, since `since`.
     pub(super) fn time(&self, address: usize, since: u64) {
         let free = self.holds.iter().find(|hold| [0, address].contains(&hold.get().address));
         let was = free.map(|hold| hold.replace(Hold { address, since }));

@@ -1,4 +1,4 @@
-//! A wait: from an attempt that failed until the lock was had, or given up; and the releases that
+//! A wait, from an attempt that failed until the lock was taken or given up; and the releases that
 //! end waits.
 
 use core::ffi::c_int;
@@ -18,7 +18,7 @@ use super::{Target, file, locks, threshold};
 use crate::process::mutex::Mutex;
 use crate::thread::platform::Preload;
 
-// Relaxed, in all of this: statistics, and some of them may be of different moments.
+// Relaxed throughout: statistics, and some of them may be of different moments.
 const RELAXED: Ordering = Ordering::Relaxed;
 
 /// Takes a lock that could not be had at once.
@@ -28,7 +28,7 @@ pub(super) fn wait(target: Target, wait: impl FnOnce() -> c_int) -> c_int {
     let begun = Busy::begin().and_then(|busy| Begun::now(busy.local()?, target));
     let result = wait();
     let ended = Busy::begin().and_then(|busy| {
-        // The record may have ended meanwhile, in a child.
+        // Not if the record has ended meanwhile, in a child.
         begun.filter(|begun| busy.local().is_some_and(|now| core::ptr::eq(now, begun.local)))
     });
     match ended {
@@ -43,11 +43,11 @@ pub(super) fn wait(target: Target, wait: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-/// In [`Now::waiting`]: above how many wait.
+/// In [`Now::waiting`]: the time is above this; the number of waiting threads below.
 const TIME_SHIFT: u32 = 16;
 const WAITERS: u64 = (1 << TIME_SHIFT) - 1;
 
-/// How long all have waited until now, modulo 2^48 and shifted.
+/// How long all have waited until `now`, in all: modulo 2^48 and shifted.
 fn waited_until(now: u64, waiting: u64) -> u64 {
     (waiting & !WAITERS).wrapping_add((waiting & WAITERS).wrapping_mul(now << TIME_SHIFT))
 }
@@ -88,7 +88,7 @@ impl Begun {
         let given_up = match result {
             0 | EOWNERDEAD => false,
             ETIMEDOUT => true,
-            // It did not wait.
+            // The thread did not wait.
             _ => return self.leave(),
         };
         let waited = at - self.at;
@@ -97,8 +97,8 @@ impl Begun {
         let unless = |count: &AtomicU64| if known { count.load(RELAXED) } else { 0 };
         let holder_stack = if known { now.holder_stack.load(RELAXED) } else { 0 };
         let is_long = waited >= LATER_NS;
-        // What has passed since the release is its, too. Of short waits that is not looked at; it
-        // is charged to the next release then.
+        // What has passed since the release is charged to it, too. For short waits this is not done
+        // here, and the next release is charged.
         let gap = if is_long && holder_stack != 0 { charge_until(at, now) } else { 0 };
         let ended = Ended {
             contention: self.contention,
@@ -128,15 +128,15 @@ impl Begun {
         }
     }
 
-    /// It does not wait any more; others may.
+    /// The thread does not wait any more; others may.
     fn leave(&self) {
         let since = &self.contention.now.waited_since_ns;
         let _ = since.compare_exchange(self.at, 0, RELAXED, RELAXED);
     }
 }
 
-/// A shorter wait is written down after the release; so it may be lost with a thread that is killed
-/// before that.
+/// A wait shorter than this is written down after the release; so it is lost if the thread is
+/// killed before that.
 const LATER_NS: u64 = 100_000;
 
 /// A wait that is over.
@@ -167,7 +167,7 @@ impl Ended {
     }
 }
 
-/// A load first: the line is shared.
+/// Raises a maximum. A load first: the line is shared.
 fn raise(count: &AtomicU64, to: u64) {
     if count.load(RELAXED) < to {
         count.fetch_max(to, RELAXED);
@@ -192,14 +192,14 @@ pub(super) fn taken(target: Target, contention: u32, sampled: bool) {
     }
 }
 
-/// Releases that come sooner after one that was charged are not looked at: what others wait
-/// meanwhile is the next one's. So no time is lost, and of holds that are shorter each place has its
-/// share by chance, which is as large as its share of the time. In ticks of the CPU's counter:
-/// about ten microseconds.
+/// A release that comes sooner than this after one that was charged is not looked at: what others
+/// wait meanwhile is charged to the next. So no time is lost. Of holds that are shorter, each place
+/// has its share by chance, which on average is its share of the time. In ticks of the CPU's
+/// counter: about ten microseconds.
 const TOO_SOON: u64 = 25_000;
 
-/// The calling thread is about to release a lock, which may have been waited for. Not if
-/// `stays_held` says so.
+/// The calling thread is about to release a lock that may have been waited for. Nothing is charged
+/// if `stays_held` says that it keeps the lock.
 #[cold]
 #[inline(never)]
 pub(super) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
@@ -208,7 +208,7 @@ pub(super) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
     }
 }
 
-/// Most releases are.
+/// Whether a release need not be looked at: most need not.
 #[inline(always)]
 fn is_of_no_interest(address: usize) -> bool {
     let Some(cell) = thread::find(address) else { return false };
@@ -224,12 +224,12 @@ fn is_of_no_interest(address: usize) -> bool {
         || ticks().wrapping_sub(now.charged_at.load(RELAXED)) < TOO_SOON
 }
 
-/// What others have waited for the lock until now and is not charged yet, which it is from now on.
+/// What others have waited for the lock until now and is not charged yet; from now on it is.
 fn charge_until(at: u64, now: &Now) -> u64 {
     let waited = waited_until(at, now.waiting.load(RELAXED));
-    // Not a store: several readers may be about to leave.
+    // A swap, not a store: several readers may be about to leave.
     let delay = waited.wrapping_sub(now.charged.swap(waited, RELAXED)) >> TIME_SHIFT;
-    // A wait may have ended between two such looks a moment earlier than the first one.
+    // Between two such looks, a wait may have ended at a time slightly before the first one.
     if delay >> (u64::BITS - TIME_SHIFT - 1) == 0 { delay } else { 0 }
 }
 
@@ -240,8 +240,8 @@ fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The calling thread is about to release a lock, and what others have waited since the last
-/// release is its.
+/// The calling thread is about to release a lock: it is charged with what others have waited since
+/// the last release.
 fn charge(address: usize) {
     let Some(busy) = Busy::begin() else { return };
     let Some(local) = busy.local() else { return };
@@ -256,7 +256,7 @@ fn charge(address: usize) {
     let at = Preload::now();
     let delay = charge_until(at, now);
     let wanted = delay > 0 || waiting & WAITERS != 0;
-    // Whoever came first found it held.
+    // The first waiter found the lock held.
     let waited_since = if wanted { now.waited_since_ns.swap(0, RELAXED) } else { 0 };
     let since = since.or((waited_since != 0).then_some(waited_since));
     let stack = if wanted { local.stack() } else { 0 };
@@ -320,7 +320,7 @@ struct Wait {
     holder_stack: u32,
 }
 
-/// How many of the last ones there is room for.
+/// How many of the last waits there is room for.
 const RING: u64 = 8192;
 static WAITS: AtomicPtr<Chunk> = AtomicPtr::new(core::ptr::null_mut());
 static MAKING: Mutex = Mutex::new();
@@ -337,7 +337,7 @@ fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
     let shortest = contention.worst.iter().min_by_key(|wait| wait.waited_ns.load(RELAXED));
     if let Some(place) = shortest
         && place.waited_ns.load(RELAXED) < long.waited
-        // Acquire and Release: one at a time. Whoever is the second lets it be.
+        // Acquire and Release: one thread at a time. A second one leaves its wait out.
         && contention.busy.compare_exchange(0, 1, Ordering::Acquire, RELAXED).is_ok()
     {
         write(place, number, long, thread, name);
@@ -353,11 +353,11 @@ fn place_in_ring(number: u64) -> Option<&'static WaitEntry> {
         if ring.is_null() {
             let new = file::add_chunk(ChunkKind::Waits, size_of::<WaitEntry>(), 0, RING as u32)?;
             ring = core::ptr::from_ref(new).cast_mut();
-            // Release: who finds it finds what it begins with.
+            // Release: a thread that finds the chunk finds its header.
             WAITS.store(ring, Ordering::Release);
         }
     }
-    // SAFETY: there is room for so many behind the header.
+    // SAFETY: there is room for `RING` entries behind the header.
     Some(unsafe { &*ring.add(1).cast::<WaitEntry>().add(((number - 1) % RING) as usize) })
 }
 
@@ -382,7 +382,7 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
         (&place.holder_stack, long.holder_stack),
     ];
     numbers.iter().for_each(|(place, value)| place.store(*value, RELAXED));
-    // Release: whoever sees the number sees the rest.
+    // Release: a reader that sees the number sees the rest.
     place.number.store(number, Ordering::Release);
 }
 
@@ -396,7 +396,7 @@ pub(super) fn forget() {
     NUMBER.store(0, RELAXED);
 }
 
-/// A lock's number and one, a stack, and which way the lock was waited for or held there.
+/// A lock's number plus one, a stack, and in which way the lock was waited for or held there.
 struct AtPlace([u32; 3]);
 
 impl AtPlace {
@@ -419,7 +419,7 @@ impl Entries for AtPlace {
     }
 }
 
-/// Where that is counted: a lock's number and one, a stack, and a side.
+/// The entry that counts at this place: a lock's number plus one, a stack, and a side.
 pub(super) fn place(place: [u32; 3]) -> Option<&'static PlaceEntry> {
     let found = INDEX.find_or_add(hash(place), &AtPlace(place), || {
         let (number, new) = PLACES.add()?;

@@ -3,14 +3,14 @@
 //!
 //! A stack of addresses, and behind it, once that is full, a table of them ([`Spilled`]). What is
 //! released is mostly what was taken last, so both ends of a section are a few instructions; and
-//! whatever is released, however many locks the thread reads, is found in a few steps. If
-//! another thread releases what this one took, as POSIX forbids, an address stays behind, and all
-//! it costs is turns.
+//! any lock, however many the thread reads, is found in a few steps. If another thread releases
+//! what this one took, which POSIX forbids, an address stays behind: all that costs is turns, as
+//! the thread then passes writers.
 //!
-//! A signal handler may use locks in the middle of any of this, if it releases what it
-//! takes. Hence the order of the steps on the stack: an entry is in it before it is written,
-//! and not touched after it has left. In the middle of the rest (`busy`) what does not fit on the
-//! stack is not noted: the handler may have to wait for its turn.
+//! A signal handler may use locks in the middle of any of this, if it releases what it takes. Hence
+//! the order of the steps on the stack: an entry counts before it is written, and is not touched
+//! after it has left. In the middle of the other steps (`busy`), what does not fit on the stack is
+//! not noted: the handler may then have to wait for its turn.
 
 use core::cell::Cell;
 use core::ptr;
@@ -18,14 +18,14 @@ use core::ptr;
 use super::spilled::Spilled;
 use super::tidy_up_at_exit;
 
-/// Entries of the stack, the one below the first included.
+/// How many entries the stack has, the one at the bottom included.
 const STACK: usize = 16;
 
-/// All zero at first, and then [`init`](Held::init) comes before anything else.
+/// All zero at first; [`init`](Held::init) comes before anything else.
 pub(crate) struct Held {
     /// Behind the last entry.
     top: Cell<*mut usize>,
-    /// Where there is no more room; null as long as locks must not be taken at once.
+    /// Where there is no more room; null while locks must not be taken at once.
     limit: Cell<*mut usize>,
     busy: Cell<bool>,
     spilled: Spilled,
@@ -38,7 +38,7 @@ impl Held {
         self.limit.set(if at_once { self.at(STACK) } else { ptr::null_mut() });
     }
 
-    /// Whether a lock may be taken at once, and [`push_in_room`](Self::push_in_room)ed.
+    /// Whether a lock may be taken at once, and added by [`push_in_room`](Self::push_in_room).
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.top.get() < self.limit.get()
@@ -55,7 +55,7 @@ impl Held {
         }
     }
 
-    /// The same, whether there is room or not.
+    /// As [`push_in_room`](Self::push_in_room), whether there is room or not.
     pub(crate) fn push(&self, address: usize) {
         if self.len() == STACK {
             self.exclusively(|| self.spill());
@@ -65,18 +65,18 @@ impl Held {
         }
     }
 
-    /// Whether the lock at `address` is what the thread came to read last. After
-    /// [`init`](Self::init) only.
+    /// Whether the lock at `address` is the one that the thread came to read last. Only after
+    /// [`init`](Self::init).
     #[inline(always)]
     pub(crate) fn is_last(&self, address: usize) -> bool {
-        // SAFETY: below the top there is at least the bottom.
+        // SAFETY: below the top there is at least the bottom entry.
         unsafe { self.top.get().sub(1).read() == address }
     }
 
-    /// The thread reads that one once less.
+    /// The thread reads the lock that it came to read last once less.
     #[inline(always)]
     pub(crate) fn remove_last(&self) {
-        // SAFETY: as above, and it is not the bottom.
+        // SAFETY: as in `is_last`, and that entry is not the bottom.
         self.top.set(unsafe { self.top.get().sub(1) });
     }
 
@@ -102,7 +102,8 @@ impl Held {
         spilled || self.find(address).is_some()
     }
 
-    /// Empties the stack. Without memory for the table the thread just has to wait for its turn.
+    /// Empties the stack into the table. Without memory for that, the thread just has to wait for
+    /// its turn.
     #[cold]
     fn spill(&self) {
         while self.len() > 1 {
@@ -113,7 +114,7 @@ impl Held {
         tidy_up_at_exit(super::state());
     }
 
-    /// Not in the middle of the same.
+    /// Runs `change`, unless this is in the middle of another one.
     fn exclusively(&self, change: impl FnOnce()) {
         if !self.busy.replace(true) {
             change();
@@ -121,19 +122,19 @@ impl Held {
         }
     }
 
-    /// The thread ends.
+    /// Called when the thread ends.
     pub(super) fn tidy_up(&self) {
         self.spilled.tidy_up();
         self.init(!self.limit.get().is_null());
     }
 
-    /// How many entries there are, with the one at the bottom.
+    /// How many entries the stack has, with the one at the bottom.
     fn len(&self) -> usize {
-        // SAFETY: both are in the same entries.
+        // SAFETY: both pointers are into the same array.
         unsafe { self.top.get().offset_from(self.at(0)) as usize }
     }
 
-    /// From the top: what was taken last is mostly released first.
+    /// The place of `address`, from the top on: what was taken last is mostly released first.
     #[inline]
     fn find(&self, address: usize) -> Option<usize> {
         (1..self.len()).rev().find(|&index| self.stack[index].get() == address)
@@ -142,7 +143,7 @@ impl Held {
     #[inline(always)]
     fn at(&self, index: usize) -> *mut usize {
         debug_assert!(index <= STACK);
-        // SAFETY: there are so many; this is one, or behind the last.
+        // SAFETY: the index is of an entry, or one behind the last.
         unsafe { self.stack.as_ptr().cast_mut().cast::<usize>().add(index) }
     }
 }
@@ -151,7 +152,7 @@ impl Held {
 mod tests {
     use super::*;
 
-    /// Of this thread, as a new one has it.
+    /// The calling thread's `Held`, as a new thread has it.
     fn held() -> &'static Held {
         let held = super::super::enter().held();
         assert_eq!(held.len(), 1);
@@ -213,7 +214,7 @@ mod tests {
         .unwrap();
     }
 
-    /// As by a signal handler.
+    /// As a signal handler does it.
     #[test]
     fn in_the_middle_of_a_change_others_leave_the_table_alone() {
         std::thread::spawn(|| {

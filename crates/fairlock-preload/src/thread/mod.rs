@@ -1,4 +1,4 @@
-//! What belongs to a thread: who it is, what it reads, and its record in the locks.
+//! What belongs to a thread: its number, the locks that it reads, and its record in the locks.
 
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 pub(crate) mod cancel;
@@ -25,7 +25,7 @@ use crate::profile::{self, Mine};
 pub(crate) const THIN: u8 = 1 << 0;
 /// Mutexes are counted for the profile.
 pub(crate) const COUNTED: u8 = 1 << 1;
-/// They are glibc's, and normal ones are taken and let go as glibc does it, with `tid`.
+/// Mutexes are glibc's, and normal ones are taken and released as glibc does it, with `tid`.
 pub(crate) const AS_GLIBC: u8 = 1 << 2;
 
 /// A thread's own variables. All zero at first.
@@ -34,18 +34,18 @@ pub(crate) struct State {
     plain: Cell<bool>,
     /// The same for mutexes: any of [`THIN`], [`COUNTED`] and [`AS_GLIBC`].
     mutexes: Cell<u8>,
-    /// What happens is counted.
+    /// Whether statistics are counted.
     observes: Cell<bool>,
-    /// Somebody has asked for its end, or is about to: see `cancel`.
+    /// Some thread has cancelled this one, or is about to: see `cancel`.
     cancelled: AtomicBool,
-    /// Its number in the kernel, as glibc stores it in a lock; zero before it has
+    /// The thread's number in the kernel, as glibc stores it in a lock; zero before it has
     /// [entered](enter).
     tid: Cell<u32>,
-    /// What that was before the process forked; zero in other threads.
+    /// The number before the process forked; zero in other threads.
     tid_in_parent: Cell<u32>,
-    /// The process in which it has: see [`fork::number`].
+    /// The process in which the thread has entered: see [`fork::number`].
     process: Cell<u32>,
-    /// Others read it.
+    /// The thread's record. Other threads read this.
     record: AtomicPtr<Record>,
     /// What is added to the thread's priority while it waits.
     more_priority: Cell<u8>,
@@ -65,13 +65,13 @@ impl State {
         self.mutexes.get()
     }
 
-    /// What happens is counted; for a thread that has entered.
+    /// Whether statistics are counted; for a thread that has entered.
     #[inline(always)]
     pub(crate) fn observes(&self) -> bool {
         self.observes.get()
     }
 
-    /// Whether it is the thread of this number; or was, in the process that this one was forked
+    /// Whether this is the thread of number `tid`; or was, in the process that this one was forked
     /// from. For a thread that has entered.
     #[inline]
     pub(crate) fn is_named(&self, tid: u32) -> bool {
@@ -83,8 +83,8 @@ impl State {
         self.tid.get()
     }
 
-    /// Has `wait` wait with so much more priority. A signal handler that uses other locks
-    /// meanwhile has its own.
+    /// Runs `wait`, which waits with `more` added to the priority. A signal handler that uses other
+    /// locks meanwhile has its own.
     pub(crate) fn with_more_priority<T>(&self, more: u8, wait: impl FnOnce() -> T) -> T {
         let before = self.more_priority.replace(more);
         let result = wait();
@@ -92,19 +92,19 @@ impl State {
         result
     }
 
-    /// What the profile has of it.
+    /// What the profile has of the thread.
     #[inline(always)]
     pub(crate) fn profile(&self) -> &Mine {
         &self.profile
     }
 
-    /// It has entered in this process.
+    /// Whether the thread has entered in this process.
     #[inline(always)]
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process.get() == fork::number()
     }
 
-    /// What it reads.
+    /// The locks that the thread reads.
     #[inline(always)]
     pub(crate) fn held(&self) -> &Held {
         &self.held
@@ -148,8 +148,8 @@ pub(crate) fn state() -> &'static State {
     unsafe { &*state }
 }
 
-/// The same, after the first call in a thread that uses a lock, or in a process whose first
-/// thread it is.
+/// As [`state`], after the first call in a thread that uses a lock, or in the first thread of a new
+/// process.
 #[inline]
 pub(crate) fn enter() -> &'static State {
     let state = state();
@@ -168,34 +168,35 @@ fn first(state: &State, process: u32) {
         state.held.init(plain);
     }
     state.tid_in_parent.set(state.tid.replace(gettid()));
-    // In a child a new one: queues that are gone may have kept the old one's node.
+    // A child takes a new record: queues that do not exist here may have kept the old record's
+    // node.
     state.record.store(ptr::null_mut(), Ordering::Relaxed);
     state.profile.forget();
     state.process.set(process);
     state.observes.set(config::mode() == Mode::Stats);
     let thin = if on && config::serves(Kind::Mutex) { THIN } else { 0 };
     let counted = if profile::is_on() { COUNTED } else { 0 };
-    // Where a sandbox hides the number, glibc's stays glibc's.
+    // If a sandbox hides the thread's number, glibc's mutexes are not taken as glibc does it.
     let tid = state.tid.get();
     let knows = counted != 0 && thin == 0 && tid & UNKNOWN == 0 && as_glibc::is_known(tid);
     state.mutexes.set(thin | counted | if knows { AS_GLIBC } else { 0 });
     state.plain.set(plain);
 }
 
-/// The calling thread is the only one of a new process.
+/// Called when the calling thread is the only one of a new process.
 pub(crate) fn enter_child() {
     if state().tid.get() != 0 {
         enter();
     }
 }
 
-/// In a thread's number: it is not the kernel's.
+/// In a thread's number: it is not the one of the kernel.
 const UNKNOWN: u32 = 1 << 31;
 
 fn gettid() -> u32 {
     // SAFETY: no arguments.
     match unsafe { libc::gettid() } {
-        // A sandbox refuses it. No thread has a number as high, nor another one this.
+        // A sandbox refuses the call. No thread has a number as high, nor another thread this one.
         -1 => UNKNOWN | (ptr::from_ref(state()).addr() >> 4) as u32,
         tid => tid as u32,
     }
@@ -205,8 +206,8 @@ fn gettid() -> u32 {
 #[repr(C, align(128))]
 pub(crate) struct Record {
     thread: Thread<Preload>,
-    /// The numbers of the slots that the thread is about to use, and one: in a call, and in
-    /// signal handlers within it.
+    /// For each slot that the thread is about to use, in a call or in signal handlers within it,
+    /// the slot's number plus one.
     uses: [AtomicU32; USES],
     number: u32,
     next: AtomicU32,
@@ -220,18 +221,19 @@ impl Pooled for Record {
 
 pub(crate) static RECORDS: Pool<Record> = Pool::new();
 
-/// How many calls may be within each other.
+/// How many such calls may be within each other.
 const USES: usize = 4;
-/// How many are, in all threads, beyond those: then every slot is in use.
+/// How many calls, of all threads, are within more than that: while there are any, every slot
+/// counts as used.
 static MORE_USES: AtomicU32 = AtomicU32::new(0);
 
-/// While it lives, the slot stays its lock's, if it still is when this has been made.
+/// While this lives, the slot stays its lock's, if it still is when this has been made.
 pub(crate) struct Use(Option<&'static AtomicU32>);
 
 impl Use {
     pub(crate) fn of(number: u32) -> Self {
         record();
-        // SAFETY: there is one now, from the pool.
+        // SAFETY: the thread has a record by now, from the pool.
         let record: &'static Record = unsafe { &*state().record.load(Ordering::Relaxed) };
         for place in &record.uses {
             // SeqCst: an exchange, so a full barrier on this target. What is looked at after it is
@@ -248,7 +250,7 @@ impl Use {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        // Release: what was done to the slot was before.
+        // Release: what was done to the slot comes before.
         match self.0 {
             Some(place) => place.store(0, Ordering::Release),
             None => _ = MORE_USES.fetch_sub(1, Ordering::Release),
@@ -268,7 +270,7 @@ pub(crate) fn is_used(number: u32) -> bool {
 #[inline]
 pub(crate) fn record() -> &'static Thread<Preload> {
     let state = state();
-    // Relaxed, here and below: its own.
+    // Relaxed, here and below: the thread's own.
     let record = state.record.load(Ordering::Relaxed);
     if record.is_null() {
         return new_record(state);
@@ -305,21 +307,21 @@ pub(crate) fn start() {
     let mut key = 0;
     // SAFETY: `key` is written, and `tidy_up` takes what `tidy_up_at_exit` sets.
     if unsafe { libc::pthread_key_create(&mut key, Some(tidy_up)) } == 0 {
-        // Relaxed, here and below: it names nothing but itself.
+        // Relaxed, here and below: no other memory is read on the strength of it.
         EXIT_KEY.store(key + 1, Ordering::Relaxed);
     }
 }
 
-/// For a thread that has something to give back. The keys made first, as this one is,
-/// have their place in the thread, so nothing is allocated.
+/// Called by a thread that has something to give back. Keys made first, as this one is, have their
+/// place in the thread, so nothing is allocated.
 pub(crate) fn tidy_up_at_exit(state: &State) {
     if let Some(key) = EXIT_KEY.load(Ordering::Relaxed).checked_sub(1) {
-        // SAFETY: the key was made. If it fails the thread's record is not recycled.
+        // SAFETY: the key was made. If the call fails the thread's record is not recycled.
         unsafe { libc::pthread_setspecific(key, ptr::from_ref(state).cast()) };
     }
 }
 
-/// The thread ends. Other destructors may use locks after this one: then it is called
+/// Called when the thread ends. Other destructors may use locks after this one: then it is called
 /// again.
 extern "C" fn tidy_up(state: *mut c_void) {
     // SAFETY: what `tidy_up_at_exit` set, in the thread whose state it is.

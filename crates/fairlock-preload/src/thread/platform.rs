@@ -25,7 +25,7 @@ unsafe impl Platform for Preload {
     }
 
     fn yield_now() {
-        // SAFETY: no arguments. A sandbox may refuse it.
+        // SAFETY: no arguments. A sandbox may refuse the call.
         unsafe { libc::sched_yield() };
     }
 
@@ -88,9 +88,9 @@ pub(crate) fn clock(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The CPUs that this thread may run on.
+/// The number of CPUs that this thread may run on.
 fn count_cpus() -> usize {
-    // SAFETY: a set of CPUs is plain bits; the kernel writes as much as it is told.
+    // SAFETY: a set of CPUs is plain bits; the kernel writes no more than it is told.
     unsafe {
         let mut set: libc::cpu_set_t = core::mem::zeroed();
         if libc::sched_getaffinity(0, size_of_val(&set), &mut set) != 0 {

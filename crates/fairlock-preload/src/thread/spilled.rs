@@ -1,4 +1,4 @@
-//! Addresses, each with how often it is held: what a thread holds beyond the few locks that it
+//! Addresses, each with how often it is held: the locks that a thread reads beyond the few that it
 //! took last. Every operation takes the same time, however many there are.
 //!
 //! A table with open addressing, in memory from the system; at least half of it is empty.
@@ -10,7 +10,7 @@ use crate::process::memory;
 
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Zero: none.
+    /// Zero: the entry is empty.
     address: usize,
     count: u64,
 }
@@ -95,7 +95,7 @@ impl Spilled {
         index
     }
 
-    /// Empties a place; those behind it that it kept from their own move up.
+    /// Empties a place. Entries behind it that it kept from their own places move up.
     fn take_out(&self, index: usize) {
         let mut hole = index;
         let mut next = self.after(hole);
@@ -128,13 +128,13 @@ impl Spilled {
 
     fn read(&self, index: usize) -> Entry {
         debug_assert!(index < self.capacity.get());
-        // SAFETY: there are so many; zero, or written.
+        // SAFETY: the index is below the capacity; the entry is zero, or written.
         unsafe { self.entries.get().add(index).read() }
     }
 
     fn write(&self, index: usize, entry: Entry) {
         debug_assert!(index < self.capacity.get());
-        // SAFETY: as above. Only this thread has them.
+        // SAFETY: as above. Only this thread uses the entries.
         unsafe { self.entries.get().add(index).write(entry) };
     }
 }
@@ -177,7 +177,8 @@ mod tests {
         assert!(!held.contains(56) && held.capacity.get() == 0);
     }
 
-    /// However many there are, at whatever distance, and in whatever order they go.
+    /// However many entries there are, at whatever distance, and in whatever order they are
+    /// removed.
     #[test]
     fn nothing_is_far_from_its_place() {
         for distance in [56, 64, 4096] {

@@ -14,14 +14,14 @@ const COND: usize = 8;
 
 struct Shared {
     queue: Mutex<Queue<Loom>>,
-    /// The program's mutex, and what it guards: how many may go on.
+    /// The program's mutex, and what it guards: how many waiters may go on.
     mutex: Mutex<u32>,
     /// Written before a notification, without the mutex, and read after it.
     told: UnsafeCell<u32>,
     cancelled: AtomicBool,
 }
 
-// SAFETY: `told` is touched as the model checks.
+// SAFETY: the model checks that `told` is not touched by two threads at once.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -36,7 +36,7 @@ impl Shared {
         })
     }
 
-    /// Waits until it may go on: false if it gave up first.
+    /// Waits until it may go on; false if it gave up first.
     fn wait(&self, mutex: usize, gives_up: impl Fn() -> bool) -> bool {
         loop {
             let mut left = self.mutex.lock().unwrap();
@@ -45,7 +45,7 @@ impl Shared {
                 return true;
             }
             let waiter = Waiter::new(COND, mutex, 0);
-            // SAFETY: it stays here until it was woken or has given up.
+            // SAFETY: the waiter stays here until it was woken or has given up.
             unsafe { self.queue.lock().unwrap().push(&waiter) };
             drop(left);
             let mut ended = waiter.sleep(None, &gives_up).is_err();
@@ -98,7 +98,7 @@ fn what_came_before_a_notification_is_seen_after_it() {
     loom::model(|| {
         let shared = Shared::new();
         let notifier = spawn(&shared, |s| {
-            // SAFETY: read by whom the notification below wakes (loom checks that).
+            // SAFETY: read by the thread that the notification below wakes (loom checks that).
             s.told.with_mut(|told| unsafe { *told = 7 });
             let notified = s.queue.lock().unwrap().notify_one(COND);
             notified.wake();
@@ -117,7 +117,7 @@ fn what_came_before_a_notification_is_seen_after_it() {
     });
 }
 
-/// With one mutex one follows the other; with two both are woken.
+/// With one mutex one waiter follows the other; with two both are woken.
 #[test]
 fn all_are_woken() {
     for mutexes in [[1, 1], [1, 2]] {
@@ -131,7 +131,7 @@ fn all_are_woken() {
     }
 }
 
-/// Who gives up takes no notification with it: the other has it.
+/// A waiter that gives up takes no notification with it: the other gets that.
 #[test]
 fn a_notification_beside_one_that_gives_up_is_not_lost() {
     loom::model(|| {

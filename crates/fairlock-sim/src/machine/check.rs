@@ -7,13 +7,13 @@ use crate::cpu_set::CpuSet;
 /// An hour. The simulated clock has room for some thousands, and times are added up.
 const LONGEST_NS: f64 = 3.6e12;
 
-/// Beyond it the slowest in a thousand take 500 times what is usual.
+/// With more, the slowest of a thousand would take 500 times as long as usual.
 const MOST_SPREAD: f64 = 2.0;
 
-/// Beyond it hardly anything happens.
+/// With more, hardly anything happens.
 const MOST_STOLEN: f64 = 0.95;
 
-/// Sockets at most: each line counts its sharers in each.
+/// The most sockets: each line counts its sharers in each.
 pub(crate) const MAX_SOCKETS: usize = 16;
 
 /// An error of the TOML reader, in our form.
@@ -200,7 +200,7 @@ impl Checker<'_> {
         Err(self.error(key, format!("makes {count} {what}"), &mend))
     }
 
-    /// Time must pass, or a loop of such steps would never end.
+    /// Time must pass, or a loop of operations that take none would never end.
     fn positive(&self, key: &str, ns: f64) -> Result<(), MachineError> {
         self.not_negative(key, ns)?;
         if ns < 0.001 {

@@ -32,12 +32,12 @@ pub(crate) struct Costs {
     pub(crate) cluster: u64,
     pub(crate) memory: u64,
     pub(crate) fill: u64,
-    /// A number.
+    /// How many lines of a copy are on their way at once.
     pub(crate) in_flight: u64,
     /// Share of a transfer, in 1/1024.
     hold: u64,
     sockets: usize,
-    /// Between each two sockets; a row a socket.
+    /// The cost between each two sockets, in one row for each socket.
     between: Vec<u64>,
 }
 
@@ -83,7 +83,8 @@ impl Costs {
         }
     }
 
-    /// The same between sockets; in one socket, between its clusters.
+    /// As [`transfer`](Self::transfer), between two sockets; within one socket, between its
+    /// clusters.
     pub(crate) fn between(&self, a: u16, b: u16) -> u64 {
         self.between[a as usize * self.sockets + b as usize]
     }
@@ -144,7 +145,7 @@ pub(crate) struct StolenTimes {
 }
 
 impl StolenTimes {
-    /// None if nothing is taken.
+    /// `None` if no CPUs are taken.
     pub(crate) fn new(stolen: &Stolen) -> Option<Self> {
         let there = stolen.slice_ns * (1.0 - stolen.share) / stolen.share;
         (stolen.share > 0.0).then(|| Self { gone: ps(stolen.slice_ns), there: ps(there) })
@@ -163,8 +164,8 @@ const STEPS: usize = 256;
 
 impl Spread {
     pub(crate) fn new(deviation: f64) -> Self {
-        // The sum of four numbers of equal chance is close to normal; its standard
-        // deviation is a third of the square root of three of its half width.
+        // The sum of four uniform numbers is close to normal; its standard deviation is a third of
+        // the square root of three of its half width.
         let furthest = 2.0 * 3f64.sqrt();
         let factor = |step: usize| {
             let z = ((step as f64 + 0.5) / STEPS as f64 * 2.0 - 1.0) * furthest;
@@ -173,7 +174,7 @@ impl Spread {
         Self { factors: Box::new(std::array::from_fn(factor)) }
     }
 
-    /// `usual`, or what it takes this time, as a random number has it.
+    /// How long something takes this time that takes `usual` in general, by a random number.
     pub(crate) fn vary(&self, usual: u64, random: u64) -> u64 {
         let sum: u64 = (0..4).map(|part| random >> (16 * part) & 0xffff).sum();
         let factor = self.factors[sum as usize * STEPS / (4 << 16)];

@@ -8,11 +8,11 @@ use serde::Deserialize;
 pub struct Description {
     /// One line for people.
     pub title: String,
-    /// The CPUs and how they hang together.
+    /// The CPUs and how they are connected.
     pub topology: Topology,
-    /// What instructions cost that stay on their CPU.
+    /// What instructions cost that need no other CPU.
     pub instructions: Instructions,
-    /// What a cache line costs that moves.
+    /// What it costs to move a cache line.
     pub lines: Lines,
     /// The operating system; with guests, that of the host.
     pub scheduler: Scheduler,
@@ -20,7 +20,7 @@ pub struct Description {
     pub calls: Calls,
     /// Virtual machines on top of it, if there are any.
     pub guests: Option<Guests>,
-    /// What a host takes from it, if it is itself a virtual machine that gets to feel that.
+    /// What a host takes from it, if it is itself a virtual machine that notices that.
     pub stolen: Option<Stolen>,
 }
 
@@ -36,8 +36,8 @@ pub struct Stolen {
     pub slice_ns: f64,
 }
 
-/// The CPUs and how they hang together. A CPU's number is
-/// `core * threads_per_core + thread`; cores count through clusters and sockets.
+/// The CPUs and how they are connected. A CPU's number is `core * threads_per_core + thread`; cores
+/// count through clusters and sockets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
@@ -66,7 +66,7 @@ pub enum Placement {
     Packed,
 }
 
-/// What instructions cost that stay on their CPU, in nanoseconds.
+/// What instructions cost that need no other CPU, in nanoseconds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instructions {
@@ -82,8 +82,8 @@ pub struct Instructions {
     pub clock_ns: f64,
 }
 
-/// What a cache line costs that moves from one CPU to another, in nanoseconds,
-/// one way, with the instruction that asked for it.
+/// What it costs to move a cache line from one CPU to another, in nanoseconds, one way, with the
+/// instruction that asked for it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lines {
@@ -111,7 +111,7 @@ pub struct Lines {
 pub struct Scheduler {
     /// How long a thread runs before another one that waits gets its CPU.
     pub slice_ns: f64,
-    /// How often that is looked at.
+    /// How often it is looked whether another thread is due.
     pub tick_ns: f64,
     /// A woken thread takes the CPU at once from one that is ahead of it by this much.
     pub wake_preempt_ns: f64,
@@ -123,11 +123,11 @@ pub struct Scheduler {
     pub wake_idle_ns: f64,
     /// The same on one that has been idle for long.
     pub wake_deep_ns: f64,
-    /// When idle is long.
+    /// For how long a CPU must be idle for that to be long.
     pub deep_after_ns: f64,
     /// From a wake-up to the queue of a busy CPU.
     pub wake_busy_ns: f64,
-    /// What timers may be late.
+    /// How late a timer may be.
     pub timer_slack_ns: f64,
     /// How much wake-ups (both ends of them) and context switches vary: the standard
     /// deviation of their logarithm. Zero: they always take the same.
@@ -142,7 +142,7 @@ pub struct Calls {
     pub wait_ns: f64,
     /// A wake-up that finds nobody.
     pub wake_ns: f64,
-    /// What finding somebody adds.
+    /// What it adds to find somebody.
     pub wake_sleeper_ns: f64,
     /// Giving up the CPU when nobody wants it.
     pub yield_ns: f64,

@@ -53,7 +53,7 @@ impl Machine {
     /// A machine that comes with the crate.
     ///
     /// # Errors
-    /// There is none of that name; the error lists those that there are.
+    /// There is no machine of that name; the error lists those that there are.
     pub fn builtin(name: &str) -> Result<Self, MachineError> {
         match Self::builtin_file(name) {
             Some(text) => Self::parse(name, text),
@@ -123,13 +123,13 @@ impl Machine {
         self.description.guests.as_ref().map_or(self.physical_cpus(), |guests| guests.cpus)
     }
 
-    /// The CPUs there are.
+    /// The CPUs of the machine itself.
     pub fn physical_cpus(&self) -> usize {
         let t = &self.description.topology;
         t.sockets * t.clusters_per_socket * t.cores_per_cluster * t.threads_per_core
     }
 
-    /// How many guests there are; one if there is no such layer.
+    /// How many guests there are; one if the machine has none.
     pub fn guests(&self) -> usize {
         self.description.guests.as_ref().map_or(1, |guests| guests.count)
     }

@@ -1,11 +1,11 @@
-//! What was found.
+//! What the tester found.
 
 use std::fmt;
 
 /// What went wrong, in general.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Two were inside that exclude each other.
+    /// Two threads were inside that exclude each other.
     Exclusion,
     /// The lock is not what its word says.
     Word,
@@ -16,11 +16,11 @@ pub enum Kind {
     Deadlock,
     /// Threads go on and on, and do not end.
     Livelock,
-    /// A thread waits awake without a bound, or touches what is not there any more.
+    /// A thread waits awake without a bound, or touches memory that is gone.
     Conduct,
     /// Something is left in a lock that nobody uses.
     Remains,
-    /// The lock's own checks.
+    /// A check of the lock's own panicked.
     Panic,
 }
 

@@ -1,8 +1,7 @@
 //! From a failing trial to a small one that fails in the same way.
 //!
-//! Actions are left out as long as what remains still fails; then deviations from
-//! the schedule that nobody chose, in ever smaller pieces (Zeller's delta
-//! debugging).
+//! Actions are left out as long as the rest still fails; then deviations from the schedule that
+//! results without any choice, in ever smaller pieces (Zeller's delta debugging).
 
 use super::failure::Kind;
 use super::schedule::{Deviation, Schedule};
@@ -16,7 +15,7 @@ pub(super) struct Failing {
     pub(super) kind: Kind,
 }
 
-/// Trials that are made to find a smaller one.
+/// How many trials are made to find a smaller one.
 const MOST_TRIALS: u32 = 4_000;
 
 pub(super) fn minimise(
@@ -56,7 +55,7 @@ impl Search<'_> {
         let outcome = run(self.resources, self.subject, &case, schedule, false);
         let same = outcome.complaint.is_some_and(|complaint| complaint.kind == self.failing.kind);
         if same {
-            // Those that had no effect are not among the outcome's.
+            // Deviations that had no effect are not among the outcome's.
             let fewer = outcome.deviations.len() <= deviations.len();
             let deviations = if fewer { outcome.deviations } else { deviations };
             self.failing = Failing { case, deviations, ..self.failing };

@@ -13,8 +13,8 @@
 //!
 //! # What it finds
 //!
-//! The bugs that others shipped, by their numbers in `docs/rules.md`, each as a
-//! mistake that `fairlock::fault` makes on purpose, and the first schedule that failed
+//! The bugs that others shipped, by their numbers in `docs/rules.md`. Each is a mistake that
+//! `fairlock::fault` makes on purpose, with the number of schedules up to the first that failed
 //! (`.ci/faults` prints them, with those of ticket and range locks):
 //!
 //! | # | mistake | lock | schedules | seen as |
@@ -61,7 +61,7 @@ use trial::{Case, Resources};
 pub struct Lock(&'static SubjectKind);
 
 impl Lock {
-    /// All of them.
+    /// All locks that can be tested.
     pub fn all() -> impl Iterator<Item = Self> {
         subjects::ALL.iter().copied().flatten().map(Self)
     }
@@ -76,7 +76,7 @@ impl Lock {
         self.0.name
     }
 
-    /// What it is.
+    /// What the lock is.
     pub fn about(self) -> &'static str {
         self.0.about
     }
@@ -88,7 +88,7 @@ impl fmt::Debug for Lock {
     }
 }
 
-/// What a search that found nothing has done.
+/// What a search did that found nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Schedules tried.
@@ -112,7 +112,7 @@ impl Tester {
     /// Tries the schedules of these seeds, one after the other.
     ///
     /// # Errors
-    /// The first that the lock fails, made small.
+    /// The first schedule that the lock fails, made small.
     pub fn search(&mut self, lock: Lock, seeds: Range<u64>) -> Result<Summary, Box<Failure>> {
         let mut summary = Summary::default();
         for seed in seeds {
@@ -141,7 +141,7 @@ impl fmt::Debug for Tester {
     }
 }
 
-/// What follows from a seed.
+/// The script, the machine and the schedule that follow from a seed.
 fn plan(lock: Lock, seed: u64) -> (Case, Schedule) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let script = script::script(&mut random, lock.0.can);

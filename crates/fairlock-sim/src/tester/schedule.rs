@@ -1,9 +1,9 @@
-//! Who goes next, and when time passes: chosen by chance, or as it was before.
+//! Who goes next, and when time passes: chosen by chance, or replayed.
 //!
-//! Left to itself a thread goes on until it cannot, then the next one does, and
-//! time passes only when nobody can go on. A schedule is known by its
-//! [`Deviation`]s from that, each at a point of its thread's own course: so it
-//! still makes sense when others, or what other threads do, are left out.
+//! If nothing is chosen a thread goes on until it cannot, then the next one does, and time passes
+//! only when nobody can go on. A schedule is a list of [`Deviation`]s from that, each at a point of
+//! its thread's own course: so it still makes sense when others, or what other threads do, are left
+//! out.
 
 use std::collections::HashMap;
 
@@ -19,14 +19,14 @@ pub(super) struct Point {
     pub(super) step: u32,
 }
 
-/// What happens there that would not have happened by itself.
+/// What happens at a point that would not have happened without a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// This thread goes on next.
     Run(usize),
     /// Time passes until the next timer.
     Advance,
-    /// This thread does not run for so many nanoseconds.
+    /// This thread does not run for this many nanoseconds.
     Stall(usize, u64),
     /// This thread's sleep ends for no reason.
     Wake(usize),
@@ -39,19 +39,19 @@ pub(super) struct Deviation {
     pub(super) event: Event,
 }
 
-/// Chooses.
+/// Makes the decisions.
 pub(super) enum Schedule {
-    /// Another thread at a step with this chance in 256.
+    /// At each step, another thread goes on with this chance in 256.
     Random { random: Xoshiro256PlusPlus, switch: u64, noise: Noise },
     /// The thread of the highest priority; at some steps that one gets the lowest.
     /// (Burckhardt and others, "A randomized scheduler with probabilistic
     /// guarantees of finding bugs", 2010.)
     Priorities { random: Xoshiro256PlusPlus, priorities: Vec<i64>, changes: Vec<u64>, noise: Noise },
-    /// As it was.
+    /// The decisions of an earlier run.
     Replay(HashMap<Point, Vec<Event>>),
 }
 
-/// What else happens by chance: in so many steps once, never if zero.
+/// What else happens by chance: once in this many steps, never if zero.
 #[derive(Clone, Copy)]
 pub(super) struct Noise {
     advance: u64,
@@ -92,7 +92,7 @@ impl Noise {
 }
 
 impl Schedule {
-    /// A schedule for `threads` threads that take some `steps` together.
+    /// A schedule for `threads` threads that take about `steps` steps together.
     pub(super) fn new(mut random: Xoshiro256PlusPlus, threads: usize, steps: u64) -> Self {
         let noise = Noise::new(&mut random);
         match below(&mut random, 4) {
@@ -134,7 +134,8 @@ impl Schedule {
         }
     }
 
-    /// The next of those that can go on. `default` would be; `yielded` gives way.
+    /// The next thread, of those that can go on. Without a choice it is `default`; `yielded` gives
+    /// way.
     pub(super) fn pick(
         &mut self,
         at: Point,

@@ -1,4 +1,4 @@
-//! What the threads of a test do: visits to a lock, by chance as the seed has it.
+//! What the threads of a test do: visits to a lock, chosen by chance from a seed.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ fn one_of<T: Copy>(random: &mut Xoshiro256PlusPlus, choices: &[T]) -> T {
 /// What can be done with a lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abilities {
-    /// Readers together; otherwise everybody writes.
+    /// Readers may be inside together; otherwise everybody writes.
     pub(super) shared: bool,
     /// Waits can end early.
     pub(super) timed: bool,
@@ -31,7 +31,7 @@ pub(super) struct Abilities {
     pub(super) priorities: bool,
 }
 
-/// How to come in.
+/// How to ask for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Wait,
@@ -47,22 +47,22 @@ pub(super) enum How {
 pub(super) enum Then {
     Leave,
     LeaveFair,
-    /// From writer to reader, and another section.
+    /// Become a reader, for another section.
     Downgrade,
-    /// Read upgradably, from the beginning, and be the writer in another section, if that is
-    /// had in the way that the lock was asked for.
+    /// Read upgradably from the beginning, then become the writer for another section, if that can
+    /// be had in the way in which the lock was asked for.
     Upgrade,
-    /// From writer to upgradable reader and back, each for another section.
+    /// Become an upgradable reader and the writer again, each for another section.
     DownAndUp,
-    /// Read again, recursively, and another section.
+    /// Read again, recursively, for another section.
     ReadAgain,
-    /// Give up a part of the range, and another section.
+    /// Give up a part of the range, for another section.
     Shrink,
     /// Leave the two halves of the range one after the other.
     Split,
 }
 
-/// The time inside.
+/// The time inside the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Busy(u64),
@@ -82,7 +82,7 @@ pub(super) enum Action {
     },
     /// Cancels the token of this number.
     Cancel(usize),
-    /// Stays away.
+    /// Spends time outside of the lock.
     Away(Section),
     /// Takes on this real-time priority.
     Priority(u8),
@@ -116,8 +116,8 @@ impl fmt::Display for Action {
 /// The range of a lock that has none.
 pub(super) const WHOLE: (u64, u64) = (0, u64::MAX);
 
-/// What each thread does, in order. An action has a number, by which it is known
-/// when others are left out.
+/// What each thread does, in order. An action has a number, by which it is known even if others are
+/// left out.
 pub(super) type Script = Vec<Vec<(u32, Action)>>;
 
 /// How many tokens a script uses at most.
@@ -161,11 +161,11 @@ fn visit(random: &mut Xoshiro256PlusPlus, can: Abilities, writes: u64) -> Action
     Action::Visit { writes, how, section: section(random), then, range }
 }
 
-/// Threads of a script.
+/// How many threads a script may have.
 const FEWEST_THREADS: u64 = 3;
 pub(super) const MOST_THREADS: u64 = 8;
 
-/// A script, for few threads more often than for many.
+/// A script; few threads are more likely than many.
 pub(super) fn script(random: &mut Xoshiro256PlusPlus, can: Abilities) -> Script {
     let more = MOST_THREADS - FEWEST_THREADS + 1;
     let threads = FEWEST_THREADS + below(random, more).min(below(random, more));

@@ -1,10 +1,10 @@
 //! The engine of a test: memory is free and sequentially consistent, and every
 //! operation on it is a point where another thread may go on.
 //!
-//! Time is a number. It passes a little with every step, by as much as a section
-//! says, and to the next timer if nobody can go on or the schedule wants it so.
-//! A spinner waits until its word is what it wants, or its bound has passed: a
-//! schedule cannot starve others by having it spin.
+//! Time is a number. It passes a little with every step, in a section by as much as that says, and
+//! to the next timer if nobody can go on or the schedule wants it so. A spinner waits until its
+//! word is what it wants, or its bound has passed: a schedule cannot starve others by letting it
+//! spin.
 
 use std::ops::Range;
 
@@ -30,12 +30,12 @@ pub(super) enum Access {
 pub(super) enum Operation {
     Begin,
     Access(Access, usize),
-    /// A pause or a yield: others had better go on.
+    /// A pause or a yield: others should go on.
     GiveWay,
     Busy(u64),
-    /// A sleep ends, on this word unless that is zero.
+    /// A sleep ends, on this word if it is not zero.
     Slept(usize, WaitOutcome),
-    /// A spin on this word ends, content or not.
+    /// A spin on this word ends; whether with what it waited for.
     Spun(usize, bool),
     Wake(usize),
     End,
@@ -54,7 +54,7 @@ const NEVER: u64 = u64::MAX;
 struct Thread {
     record: &'static Record<Sim>,
     stack: Range<usize>,
-    /// Below this its stack is not in use.
+    /// Its stack is not in use below this address.
     depth: usize,
     state: State,
     /// What it does when it goes on.
@@ -63,7 +63,7 @@ struct Thread {
     priority: u8,
     outcome: WaitOutcome,
     content: bool,
-    /// Time spent spinning since it last slept or began something.
+    /// Time spent spinning since it last slept or began an action.
     awake_ns: u64,
     action: u32,
     step: u32,
@@ -71,7 +71,7 @@ struct Thread {
 
 /// How long a thread may wait awake: more than any spin of these locks.
 const LONGEST_SPIN_NS: u64 = 10_000_000;
-/// What an operation takes,
+/// How much time an operation takes,
 const STEP_NS: u64 = 10;
 /// a pause,
 const PAUSE_NS: u64 = 50;
@@ -88,7 +88,7 @@ pub(super) struct Stepper {
 }
 
 impl Stepper {
-    /// For threads with these records and stacks, on so many CPUs.
+    /// For threads with these records and stacks, on `cpus` CPUs.
     pub(super) fn new(
         threads: impl Iterator<Item = (&'static Record<Sim>, Range<usize>)>,
         cpus: usize,
@@ -126,7 +126,7 @@ impl Stepper {
         self.yielded.then_some(self.running)
     }
 
-    /// Where the thread that ran last stands.
+    /// The point that the thread that ran last has reached.
     pub(super) fn point(&self) -> Point {
         let Thread { action, step, .. } = self.threads[self.running];
         Point { thread: self.running, action, step }
@@ -159,7 +159,7 @@ impl Stepper {
         }
     }
 
-    /// Who goes on by itself: the one that runs, unless it cannot or gave way.
+    /// Which thread goes on without a choice: the one that runs, unless it cannot or gave way.
     pub(super) fn default(&self, can_run: &[usize]) -> usize {
         if !self.yielded && can_run.contains(&self.running) {
             return self.running;
@@ -188,7 +188,7 @@ impl Stepper {
         next.is_some()
     }
 
-    /// Has something happen that no thread did. False if it means nothing here.
+    /// Has something happen that no thread did. False if it has no effect here.
     pub(super) fn disturb(&mut self, event: Event) -> bool {
         match event {
             Event::Run(_) => false,
@@ -211,7 +211,7 @@ impl Stepper {
         }
     }
 
-    /// `thread` is about to go on: what it does. An error if it must not.
+    /// `thread` is about to go on: returns what it does, or an error if it must not.
     pub(super) fn go_on(&mut self, thread: usize) -> Result<Operation, &'static str> {
         self.running = thread;
         self.yielded = false;
@@ -223,7 +223,7 @@ impl Stepper {
             State::Spinning { look, address, since, deadline } => {
                 t.content = look.holds();
                 t.pending = Operation::Spun(*address, t.content);
-                // It may have been stalled itself after the bound had passed.
+                // The thread may have been stalled after the bound had passed.
                 t.awake_ns += now.min(*deadline) - since;
                 t.state = State::Ready;
                 if t.awake_ns > LONGEST_SPIN_NS {
@@ -240,7 +240,7 @@ impl Stepper {
         Ok(operation)
     }
 
-    /// The frame of another thread may be used only while it is there.
+    /// Memory on the stack of another thread may be used only while its frame is there.
     fn check_frame(&self, address: usize) -> Result<(), &'static str> {
         let dead = |(number, thread): (usize, &Thread)| {
             number != self.running && thread.stack.contains(&address) && address < thread.depth
@@ -268,8 +268,8 @@ impl Stepper {
         }
     }
 
-    /// The running thread suspends, and does this when it goes on. Its stack is in
-    /// use down to `frame`, which is that of the engine's caller or deeper.
+    /// The running thread suspends, and makes this operation when it goes on. Its stack is in use
+    /// down to `frame`, which is that of the engine's caller or deeper.
     fn suspend_before(&mut self, operation: Operation) -> Next {
         let frame = 0_u8;
         let thread = &mut self.threads[self.running];
@@ -291,12 +291,12 @@ impl Stepper {
         }
     }
 
-    /// The action that a thread is in.
+    /// The number of the action that a thread is in.
     pub(super) fn action(&self, thread: usize) -> u32 {
         self.threads[thread].action
     }
 
-    /// What is at an address that is not the lock's.
+    /// A name for an address that is not in the lock.
     pub(super) fn place(&self, address: usize) -> String {
         for (number, thread) in self.threads.iter().enumerate() {
             if thread.stack.contains(&address) {
@@ -334,14 +334,14 @@ impl Engine for Stepper {
 
     fn wrote(&mut self, _address: usize) {}
 
-    /// What a lock guards is nothing that others look at.
+    /// Does nothing: plain memory that a lock guards is not watched by others.
     fn fill(&mut self, _address: usize, _bytes: usize) -> Next {
         Next::Go
     }
 
     fn work(&mut self, work: Work) -> Next {
         match work {
-            // Nobody else can tell when these happen.
+            // No other thread can tell when these happen.
             Work::Clock | Work::Look | Work::WaitCall | Work::WakeCall => Next::Go,
             Work::Pause(_) | Work::Yield => {
                 let ns = if work == Work::Yield { YIELD_NS } else { PAUSE_NS };
@@ -426,7 +426,7 @@ impl Engine for Stepper {
         self.threads[self.running].record
     }
 
-    /// As the script has it; who runs is up to the schedule.
+    /// The priority that the script says. It does not decide who runs here: the schedule does.
     fn priority(&self) -> u8 {
         self.threads[self.running].priority
     }
@@ -435,7 +435,7 @@ impl Engine for Stepper {
         self.threads[self.running].priority = priority;
     }
 
-    /// What is by chance is in the script and the schedule.
+    /// Always zero: the script and the schedule have all that is left to chance.
     fn random(&mut self, _below: u64) -> u64 {
         0
     }

@@ -8,7 +8,7 @@ use super::stepper::{Access, Operation};
 use super::trial::{Case, Outcome};
 
 impl Operation {
-    /// Where it happens, if it happens somewhere.
+    /// The address of the operation, if it has one.
     pub(super) fn address(self) -> Option<usize> {
         match self {
             Self::Access(_, address)
@@ -40,7 +40,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Steps shown at most: the first and the last.
+/// How many steps are shown at most: the first and the last.
 const MOST_STEPS: usize = 400;
 
 pub(super) fn timeline(case: &Case, outcome: &Outcome) -> String {

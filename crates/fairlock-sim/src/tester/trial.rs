@@ -16,12 +16,12 @@ use crate::engine::with_engine;
 use crate::fiber::{Fiber, FiberStack, Panic};
 use crate::platform::Sim;
 
-/// Trials end after so many steps; those that end by themselves take some thousands.
+/// Trials are ended after this many steps; those that end by themselves take some thousands.
 const MOST_STEPS: u64 = 200_000;
 
 /// Stacks and thread records, to be used again and again.
 pub(super) struct Resources {
-    /// Of those threads that there are not; as many as a script can have.
+    /// Stacks that no thread has now; altogether as many as a script can have threads.
     stacks: Vec<FiberStack>,
     records: Vec<NonNull<Record<Sim>>>,
 }
@@ -33,7 +33,7 @@ impl Resources {
         Ok(Self { stacks, records: vec![] })
     }
 
-    /// A new record for each of `count` threads. They are used until the next call.
+    /// New records for `count` threads. They are used until the next call.
     fn records(&mut self, count: usize) -> Vec<&'static Record<Sim>> {
         while self.records.len() < count {
             self.records.push(NonNull::from(Box::leak(Box::new(Record::new()))));
@@ -56,20 +56,20 @@ pub(super) struct Entry {
     pub(super) thread: usize,
     pub(super) action: u32,
     pub(super) operation: Operation,
-    /// Where, if it was somewhere.
+    /// The place, if it had one.
     pub(super) place: String,
-    /// The lock after it.
+    /// The lock after the step.
     pub(super) state: String,
 }
 
-/// What became of a trial.
+/// The result of a trial.
 pub(super) struct Outcome {
     pub(super) complaint: Option<Complaint>,
     pub(super) deviations: Vec<Deviation>,
     pub(super) steps: u64,
-    /// Every step, if it was asked for.
+    /// Every step, if a log was asked for.
     pub(super) log: Vec<Entry>,
-    /// What the threads do in the end.
+    /// What the threads do at the end.
     pub(super) ends: Vec<String>,
 }
 
@@ -119,8 +119,8 @@ pub(super) fn run(
     let ends = (0..fibers.len()).map(|thread| trial.describe(thread)).collect();
     let Trial { deviations, steps, log, .. } = trial;
     for fiber in fibers {
-        // SAFETY: only the lock, its tokens and the records refer to the frames; the
-        // first are dropped next, without a look at them, the records written anew.
+        // SAFETY: only the lock, its tokens and the records refer to the frames. The lock and the
+        // tokens are dropped next, without looking at the frames; the records are written anew.
         resources.stacks.push(unsafe { fiber.into_stack() });
     }
     Outcome { complaint, deviations, steps, log: log.unwrap_or_default(), ends }
@@ -151,7 +151,7 @@ impl Trial<'_> {
         self.subject.check_idle()
     }
 
-    /// Who goes on.
+    /// The thread that goes on.
     fn choose(&mut self, can_run: &mut Vec<usize>, threads: usize) -> Result<usize, Complaint> {
         let at = self.stepper.point();
         for event in self.schedule.events(at, threads) {
@@ -257,7 +257,7 @@ impl Trial<'_> {
     }
 }
 
-/// What a panic says.
+/// The text of a panic.
 fn message(panic: &Panic) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()

@@ -22,13 +22,13 @@ pub(super) enum TaskState {
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) state: TaskState,
-    /// The one it is on, or was on last.
+    /// The CPU it is on, or was on last.
     pub(super) cpu: usize,
-    /// Time it has had, on the scale of its CPU.
+    /// CPU time it has had, on the scale of its CPU.
     virtual_time: i64,
     /// Since when it runs.
     since: u64,
-    /// Time it has had in all.
+    /// CPU time it has had in all.
     pub(super) ran: u64,
     /// How often it lost its CPU to another one.
     pub(super) preemptions: u64,
@@ -42,11 +42,11 @@ pub(super) struct Cpu {
     /// Woken tasks on their way here.
     expected: u32,
     idle_since: u64,
-    /// What a newcomer starts with, less its credit.
+    /// The virtual time that a newcomer starts with, less its credit.
     virtual_time: i64,
     /// The next look whether another task is due, if one is planned.
     pub(super) tick: Ticket,
-    /// Who ran last: nothing to switch if it is the same again.
+    /// The task that ran last: if it runs again there is nothing to switch.
     last: Option<u32>,
 }
 
@@ -148,8 +148,8 @@ impl Level {
         }
     }
 
-    /// The last CPU if it is idle; else an idle core, else an idle CPU, in its
-    /// socket, else in the waker's; else the last CPU.
+    /// The last CPU if it is idle. Otherwise an idle core or an idle CPU, in its socket or else in
+    /// the waker's; otherwise the last CPU.
     fn choose(&self, last: usize, waker: Option<usize>) -> usize {
         if self.idle.contains(last) {
             return last;
@@ -183,7 +183,7 @@ impl Level {
         let t = &mut self.tasks[task as usize];
         let cpu = &mut self.cpus[t.cpu];
         cpu.expected -= 1;
-        // Who slept is ahead of those that ran, but not by all that it slept.
+        // A task that slept is ahead of those that ran, but not by all the time that it slept.
         let credit = self.tunables.sleeper_credit as i64;
         t.virtual_time = t.virtual_time.max(cpu.virtual_time - credit);
         self.queue(task);
@@ -196,7 +196,7 @@ impl Level {
         self.queued += 1;
     }
 
-    /// Whether `task`, just woken, takes the CPU at once from who runs there.
+    /// Whether `task`, just woken, takes the CPU at once from the task that runs there.
     pub(super) fn preempts(&self, task: u32, now: u64) -> bool {
         let t = &self.tasks[task as usize];
         self.cpus[t.cpu].current.is_some_and(|current| {
@@ -205,7 +205,7 @@ impl Level {
         })
     }
 
-    /// Brings the virtual time of a CPU up to that of its task that has had least.
+    /// Brings the virtual time of a CPU up to that of its task that has had least time.
     fn advance(&mut self, cpu: usize, now: u64) {
         let c = &self.cpus[cpu];
         let waiting = c.queue.iter().map(|&task| self.tasks[task as usize].virtual_time);
@@ -232,8 +232,8 @@ impl Level {
         Some(self.cpus[cpu].queue.remove(first))
     }
 
-    /// Moves a task that waits elsewhere to the idle `cpu`: from the longest
-    /// queue of its socket, else of the machine.
+    /// Moves a task that waits elsewhere to the idle `cpu`: from the longest queue of its socket,
+    /// or else of the machine.
     pub(super) fn pull(&mut self, cpu: usize, now: u64) -> Option<u32> {
         if self.queued == 0 {
             return None;
@@ -252,7 +252,7 @@ impl Level {
         Some(task)
     }
 
-    /// An idle CPU that could run what waits on `cpu`, near it if possible.
+    /// An idle CPU that could run what waits on `cpu`, as near as possible.
     pub(super) fn idle_for(&self, cpu: usize) -> Option<usize> {
         let socket = self.places[cpu].socket;
         self.idle_in(socket, cpu).or_else(|| {
@@ -261,7 +261,7 @@ impl Level {
         })
     }
 
-    /// As far ahead on `cpu` as it was where it comes from.
+    /// Moves a task to `cpu`, where it is as far ahead as it was where it comes from.
     fn move_to(&mut self, task: u32, cpu: usize, now: u64) {
         self.advance(self.tasks[task as usize].cpu, now);
         self.advance(cpu, now);
@@ -282,7 +282,7 @@ impl Level {
         if cpu.last.replace(task) == Some(task) { 0 } else { self.tunables.switch }
     }
 
-    /// The task of a CPU stops running, to queue again or not.
+    /// The task of a CPU stops running; `again` says whether it queues again.
     pub(super) fn stop(&mut self, cpu: usize, again: bool, now: u64) -> Option<u32> {
         let task = self.cpus[cpu].current.take()?;
         let t = &mut self.tasks[task as usize];
@@ -297,7 +297,7 @@ impl Level {
         Some(task)
     }
 
-    /// Nobody wants the CPU.
+    /// Nobody wants the CPU: it is idle from now on.
     pub(super) fn rest(&mut self, cpu: usize, now: u64) {
         self.cpus[cpu].idle_since = now;
         if self.cpus[cpu].expected == 0 {
@@ -305,8 +305,8 @@ impl Level {
         }
     }
 
-    /// When to look whether another task is due on `cpu`: at the first tick after
-    /// the slice of the one that runs.
+    /// When to look whether another task is due on `cpu`: at the first tick after the slice of the
+    /// task that runs.
     pub(super) fn next_tick(&self, cpu: usize, now: u64) -> u64 {
         let since = self.cpus[cpu].current.map_or(now, |task| self.tasks[task as usize].since);
         let earliest = (since + self.tunables.slice).max(now + 1);
@@ -315,7 +315,7 @@ impl Level {
         (earliest.saturating_sub(phase)).div_ceil(self.tunables.tick) * self.tunables.tick + phase
     }
 
-    /// Whether somebody in the queue has had less time than who runs.
+    /// Whether a task in the queue has had less time than the one that runs.
     pub(super) fn is_due(&self, cpu: usize, now: u64) -> bool {
         self.cpus[cpu].current.is_some_and(|current| {
             let running = self.virtual_time(current, now);

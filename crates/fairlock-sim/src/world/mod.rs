@@ -39,7 +39,7 @@ const START_SPREAD: u64 = 10_000_000;
 struct Thread {
     name: String,
     record: &'static Record<Sim>,
-    /// Where the caches are that it uses, while it has a CPU.
+    /// The place of the caches that it uses while it has a CPU.
     place: Place,
     /// When its operation is done, if it is running one.
     operation: Ticket,
@@ -62,7 +62,7 @@ struct Spin {
     line: u32,
     look: Look,
     deadline: u64,
-    /// It is among the line's spinners: it has seen what is there now.
+    /// Whether it is among the line's spinners: it has seen what is there now.
     watching: bool,
 }
 
@@ -73,13 +73,13 @@ struct Sleep {
     line: u32,
 }
 
-/// What the caller does next.
+/// What the caller of the world does next.
 pub(crate) enum Step {
     /// Resume this thread.
     Resume(usize),
     /// All threads have ended.
     Finished,
-    /// Threads are left, and will not end.
+    /// Some threads have not ended, and will not.
     Stuck(Stuck),
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct World<'env> {
     events: Events,
     memory: Memory,
     levels: Vec<Level>,
-    /// What the host takes, and the CPUs that it has taken.
+    /// How long the host takes CPUs for, and the CPUs that it has taken.
     stolen: Option<StolenTimes>,
     gone: CpuSet,
     threads: Vec<Thread>,
@@ -117,7 +117,7 @@ impl<'env> World<'env> {
         let physical = places(&d.topology);
         let mut levels = vec![];
         if let Some(guests) = &d.guests {
-            // A virtual CPU is a core, and a guest a socket, as far as guests know.
+            // To guests, a virtual CPU is a core and a guest a socket.
             let place = |cpu: usize| Place {
                 cpu: cpu as u16,
                 core: cpu as u16,
@@ -164,7 +164,7 @@ impl<'env> World<'env> {
         self.observer = Some(observer);
     }
 
-    /// A thread of a guest; without guests there is only guest 0.
+    /// Adds a thread of a guest; without guests there is only guest 0.
     pub(crate) fn add_thread(&mut self, name: String, guest: usize) {
         assert!(self.threads.len() + 1 < Events::MOST, "at most {} threads", Events::MOST - 1);
         self.threads.push(Thread {
@@ -183,11 +183,11 @@ impl<'env> World<'env> {
             last_mark: None,
             sleeps: 0,
         });
-        // Which CPU follows from who else begins: see `start`.
+        // `start` chooses the CPU, by who else begins.
         self.levels[THREADS].add_task(guest * self.guest_cpus);
     }
 
-    /// Sets all threads going, to be asked to end at `stop`, if ever.
+    /// Sets all threads going. They are asked to end at `stop`, if there is one.
     pub(crate) fn start(&mut self, stop: Option<u64>, patience: u64) {
         self.live = self.threads.len();
         self.events = Events::new(self.live);
@@ -280,7 +280,7 @@ impl<'env> World<'env> {
         self.levels[THREADS].tasks[thread as usize].cpu
     }
 
-    /// Where the caches are that a thread uses on its CPU.
+    /// The place of the caches that a thread uses on its CPU.
     fn physical_place(&self, thread: u32) -> Place {
         let cpu = self.cpu_of(thread);
         match self.levels.get(HOST) {
@@ -294,7 +294,7 @@ impl<'env> World<'env> {
         ((u128::from(self.random.next_u64()) * u128::from(below)) >> 64) as u64
     }
 
-    /// What something at a level takes this time that usually takes `usual`.
+    /// How long something at a level takes this time that usually takes `usual`.
     fn vary(&mut self, level: usize, usual: u64) -> u64 {
         let random = self.random.next_u64();
         self.levels[level].tunables.spread.vary(usual, random)

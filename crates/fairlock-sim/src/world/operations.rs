@@ -29,7 +29,7 @@ impl World<'_> {
         t.operation = self.events.push(done, Event::Operation(thread));
     }
 
-    /// A write is about to be made that costs `local` on a line of one's own.
+    /// A write is about to be made, which costs `local` on a line that the thread's core owns.
     #[inline]
     fn write(&mut self, address: usize, local: u64) -> Next {
         let number = self.memory.number(address);
@@ -42,7 +42,7 @@ impl World<'_> {
         }
     }
 
-    /// A thread loses its CPU in the middle of what it does.
+    /// A thread loses its CPU in the middle of an operation.
     pub(super) fn freeze(&mut self, thread: u32) {
         let t = &mut self.threads[thread as usize];
         if t.operation != 0 {
@@ -52,7 +52,7 @@ impl World<'_> {
         self.look_away(thread);
     }
 
-    /// A thread has a CPU, and goes on with what it does.
+    /// A thread has a CPU, and goes on with its operation.
     pub(super) fn thaw(&mut self, thread: u32) {
         let place = self.physical_place(thread);
         let t = &mut self.threads[thread as usize];
@@ -136,7 +136,7 @@ impl Engine for World<'_> {
             let number = self.memory.number(line);
             let line = &mut self.memory.cell(number).line;
             let took = line.write(self.here, time, self.costs.fill, &self.costs) - time;
-            // The next ones are on their way meanwhile.
+            // The next lines are on their way meanwhile.
             time += (took / self.costs.in_flight).max(self.costs.fill);
         }
         self.finish_at(time)

@@ -33,7 +33,7 @@ impl World<'_> {
         }
     }
 
-    /// The task of a CPU must wait for its next turn.
+    /// The task of a CPU has to wait for its next turn.
     fn preempt(&mut self, level: usize, cpu: usize) {
         self.stop_running(level, cpu, true);
         self.run_next(level, cpu, None);
@@ -45,7 +45,7 @@ impl World<'_> {
         self.run_next(level, cpu, None);
     }
 
-    /// The task of a CPU lets others go first; whether there is one.
+    /// The task of a CPU lets others go first; returns whether there is one.
     pub(super) fn yield_cpu(&mut self, cpu: usize) -> bool {
         let queue = &self.levels[THREADS].cpus[cpu].queue;
         if queue.is_empty() {
@@ -98,7 +98,7 @@ impl World<'_> {
             } else {
                 self.observe(task, ThreadState::Stalled);
                 if self.has_host() && self.levels[HOST].tasks[cpu].state == TaskState::Blocked {
-                    // The kick.
+                    // The host is told: the kick.
                     self.wake_task(HOST, cpu as u32, None);
                 }
             }
@@ -107,7 +107,7 @@ impl World<'_> {
             self.thaw(thread);
             self.plan_tick(THREADS, task as usize);
         } else {
-            // Its threads went elsewhere while it was on its way.
+            // Its threads went elsewhere while it was on its way to a CPU.
             self.halt_if_empty(task as usize);
         }
         self.plan_tick(level, cpu);
@@ -132,7 +132,7 @@ impl World<'_> {
         if !self.has_cpu(level, cpu) {
             return; // planned anew when it has
         }
-        // An idle CPU does not look for work itself: who has too much sends it.
+        // An idle CPU does not look for work itself: one that has too much sends it some.
         if !self.levels[level].cpus[cpu].queue.is_empty()
             && let Some(idle) = self.levels[level].idle_for(cpu)
         {

@@ -1,5 +1,5 @@
-//! A host that takes CPUs away for a while. Whoever is on one goes nowhere, and its
-//! scheduler goes by the same rules as ever: it neither sees it nor makes up for it.
+//! A host that takes CPUs away for a while. The threads on them do not go on, and their scheduler
+//! keeps to its rules: it neither notices nor makes up for it.
 
 use super::{THREADS, World};
 use crate::events::Event;
@@ -15,7 +15,7 @@ impl World<'_> {
         }
     }
 
-    /// A CPU is gone.
+    /// The host takes a CPU.
     pub(super) fn steal(&mut self, cpu: usize) {
         let Some(times) = self.stolen else { return };
         self.gone.insert(cpu);
@@ -26,7 +26,7 @@ impl World<'_> {
         self.events.push(self.now + times.gone, Event::Return(cpu as u32));
     }
 
-    /// It is there again.
+    /// The host gives a CPU back.
     pub(super) fn give_back(&mut self, cpu: usize) {
         let Some(times) = self.stolen else { return };
         self.gone.remove(cpu);

@@ -1,10 +1,9 @@
 //! Spinning and sleeping.
 //!
-//! A spinner polls a copy of the line, which costs nobody anything, so it is not
-//! simulated: it is asleep until the line is written. Then its copy is gone, and
-//! it loads the line again; when that has arrived it looks, and if it is not
-//! content it sleeps on. A load whose look would be in vain at the time of the
-//! write is not waited for.
+//! A spinner polls a copy of the line, which costs others nothing, so that is not simulated: the
+//! spinner is asleep until the line is written. Then its copy is gone, and it loads the line again.
+//! When that has arrived it looks, and if it is not content it sleeps on. If the look would be in
+//! vain at the time of the write, the load is not simulated.
 
 use fairlock::platform::WaitOutcome;
 
@@ -41,7 +40,7 @@ impl World<'_> {
                 return true;
             }
             spin.watching = false;
-            // It may be in the middle of a pause.
+            // The spinner may be in the middle of a pause.
             let done = loaded + self.random_below(self.costs.pause);
             self.plan(thread, done);
             false
@@ -49,7 +48,7 @@ impl World<'_> {
         self.memory.cell(line).spinners = spinners;
     }
 
-    /// A spinner sees the line again; whether its spin has ended.
+    /// A spinner sees the line again; returns whether its spin has ended.
     pub(super) fn look_again(&mut self, thread: u32) -> bool {
         let t = &mut self.threads[thread as usize];
         let Some(spin) = &mut t.spin else { return true };
@@ -74,7 +73,7 @@ impl World<'_> {
         self.observe(thread, ThreadState::Running);
     }
 
-    /// A spinner has no CPU any more; it looks again when it has.
+    /// A spinner has no CPU any more; it looks again when it has one.
     pub(super) fn look_away(&mut self, thread: u32) {
         let t = &mut self.threads[thread as usize];
         if let Some(spin) = &mut t.spin
@@ -98,7 +97,7 @@ impl World<'_> {
         }
         if let Some(deadline) = deadline {
             let deadline = deadline.saturating_mul(1000);
-            // One that has passed needs no timer.
+            // A deadline that has passed needs no timer.
             let slack =
                 if deadline > self.now { self.levels[THREADS].tunables.timer_slack } else { 0 };
             let time = deadline.max(self.now).saturating_add(slack);
@@ -111,7 +110,7 @@ impl World<'_> {
         self.block(THREADS, self.this_cpu());
     }
 
-    /// Wakes the first that sleeps on a word; whether there is one.
+    /// Wakes the first thread that sleeps on a word; returns whether there is one.
     pub(super) fn wake_sleeper(&mut self, address: usize) -> bool {
         let line = self.memory.number(address);
         let threads = &self.threads;
@@ -133,7 +132,7 @@ impl World<'_> {
         self.wake_task(THREADS, thread, waker);
     }
 
-    /// A thread's timer expires; whether the thread goes on at once.
+    /// A thread's timer expires; returns whether the thread goes on at once.
     pub(super) fn expire(&mut self, thread: u32) -> bool {
         let t = &mut self.threads[thread as usize];
         if let Some(sleep) = &t.sleep {
@@ -146,7 +145,7 @@ impl World<'_> {
             self.end_sleep(thread, WaitOutcome::TimedOut, None);
             return false;
         }
-        // A spinner that has no CPU, or whose load is on its way, sees the time itself.
+        // A spinner that has no CPU, or whose load is on its way, notices the time itself.
         if t.spin.as_ref().is_none_or(|spin| !spin.watching) {
             return false;
         }

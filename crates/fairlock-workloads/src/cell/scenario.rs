@@ -7,11 +7,11 @@ use super::{Form, Setup};
 /// Groups of threads, and the locks they share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// The name of the file, without what follows the dot.
+    /// The name of the file, without its ending.
     pub name: String,
-    /// As what the locks are used.
+    /// The form in which the locks are used.
     pub form: Form,
-    /// All locks together.
+    /// How many locks there are in all.
     pub locks: u64,
     pub groups: Vec<Group>,
 }
@@ -23,7 +23,7 @@ pub struct Group {
     pub threads: usize,
     /// When its first round begins.
     pub start_ns: u64,
-    /// How often a round begins, on average; none: as soon as the one before is over.
+    /// How often a round begins, on average; `None`: as soon as the one before is over.
     pub every_ns: Option<u64>,
     pub round: Vec<Step>,
 }
@@ -31,20 +31,20 @@ pub struct Group {
 /// A part of a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// One of these locks is held meanwhile.
+    /// One of these locks is held during the step.
     pub lock: Option<Taken>,
     pub work_ns: u64,
     /// After the work.
     pub sleep_ns: u64,
     /// After the sleep.
     pub steps: Vec<Step>,
-    /// In a million rounds it is done in so many,
+    /// In so many of a million rounds the step is made,
     pub chance: u32,
-    /// and then so often.
+    /// and then this many times.
     pub times: u32,
 }
 
-/// Which lock a step takes, and how: one of `count`, as it is drawn.
+/// Which lock a step takes, and how: one of `count`, at random.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
     pub first: u64,
@@ -52,11 +52,11 @@ pub struct Taken {
     pub reads: bool,
 }
 
-/// What [`Step::chance`] is out of.
+/// The number that [`Step::chance`] is a part of.
 pub const ALWAYS: u32 = 1_000_000;
 
 impl Scenario {
-    /// What its cells are set up with.
+    /// The setup of its cells.
     pub fn setup(&self) -> Setup {
         Setup { form: Some(self.form), ..Setup::default() }
     }
@@ -81,7 +81,7 @@ impl Scenario {
 }
 
 impl Group {
-    /// Whether any of its threads reads, or writes.
+    /// Whether any of the group's threads reads, or writes.
     pub fn takes(&self, reads: bool) -> bool {
         takes(&self.round, reads)
     }

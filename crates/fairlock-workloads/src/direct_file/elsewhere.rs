@@ -1,10 +1,10 @@
-//! The file on systems for which nobody has written one: there is none.
+//! The file on systems for which this is not implemented: there is none.
 
 use std::path::Path;
 
 use crate::error::Error;
 
-/// A block in memory, of which only simulated disks make use.
+/// A block in memory, which only simulated disks use.
 #[derive(Default)]
 pub struct Block {}
 

@@ -1,4 +1,4 @@
-//! A file of Linux, past its page cache.
+//! A file on Linux that is read and written past the page cache.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;

@@ -1,5 +1,5 @@
-//! Locks that are wrong on purpose, or slower: what the benchmark, and a comparison, must notice. They are run
-//! when named, and never listed.
+//! Locks that are wrong, or slower, on purpose: the benchmark, and a comparison, must notice them.
+//! They run when they are named, and are never listed.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use super::range::{BenchRange, Range};
 use super::{BenchLock, BenchMutex, RwBench};
 use crate::error::Error;
 
-/// Whoever gets the lock first keeps all others from it for as long as its thread lives.
-/// Excludes correctly, starves everybody else.
+/// The thread that gets the lock first keeps all others from it for as long as it lives. Excludes
+/// correctly, but starves everybody else.
 struct Favourite {
     locked: AtomicBool,
-    /// The thread that had it last, which has the other end.
+    /// The thread that had the lock last: it has the strong end of this.
     favourite: Mutex<Weak<()>>,
 }
 
@@ -139,20 +139,21 @@ impl BenchMutex for Open {
     }
 }
 
-/// Ours as it comes, but a twentieth of the time it stands still: whoever releases it pays now and
-/// then, with the lock held, a nineteenth of what passed since somebody last did. Relative to the
-/// time, not to a section, it is 5 % slower wherever threads wait for each other.
+/// Our lock, but it stands still for a twentieth of the time: a thread that releases it now and
+/// then waits with the lock held, for a nineteenth of what has passed since a thread last did so.
+/// As that is relative to the time, not to a section, the lock is 5 % slower wherever threads wait
+/// for each other.
 struct Slower {
     lock: fairlock::RwLock<()>,
     began: Instant,
-    /// When the lock last stood still, in nanoseconds since it began.
+    /// When the lock last stood still, in nanoseconds since `began`.
     paid: AtomicU64,
 }
 
 impl Slower {
-    /// Of all releases of a thread, so many pay nothing: to look at the clock costs, too.
+    /// How many releases of a thread in a row do not wait: to look at the clock costs time, too.
     const FREE: u32 = 63;
-    /// Nobody pays more at once: a CPU that was gone for long is not the lock's fault.
+    /// No release waits for longer: if a CPU was gone for long that is not the lock's fault.
     const MOST: Duration = Duration::from_micros(50);
 
     fn pay(&self) {
@@ -163,7 +164,7 @@ impl Slower {
             return;
         }
         let now = self.began.elapsed();
-        // Relaxed: a number, which nothing else depends on.
+        // Relaxed: nothing else depends on this number.
         let since = now.saturating_sub(Duration::from_nanos(self.paid.load(Ordering::Relaxed)));
         let until = now + (since / 19).min(Self::MOST);
         while self.began.elapsed() < until {

@@ -4,12 +4,12 @@ use std::ops::DerefMut;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// What the mutex guards: threads tell each other by it what to wait for.
+/// What the mutex guards: by it threads tell each other what to wait for.
 #[derive(Debug, Default)]
 pub struct Stage {
     /// Whose turn it is, how many items there are, or how many wait.
     pub count: u64,
-    /// How often all were let go.
+    /// How often all threads were let go.
     pub round: u64,
     /// Nobody waits any more.
     pub over: bool,
@@ -29,13 +29,13 @@ pub trait BenchCondvar: Send + Sync + 'static {
     /// Whether a wait for the mutex can end.
     const TIMED: bool;
 
-    /// Free, with nobody waiting. They may be moved until their first use.
+    /// A free mutex, with nobody waiting. It may be moved until its first use.
     fn create() -> Self;
     fn lock(&self) -> Self::Guard<'_>;
-    /// Takes the mutex unless that lasts too long; [`TIMED`](Self::TIMED) ones only.
+    /// Takes the mutex unless that takes too long; only if [`TIMED`](Self::TIMED).
     fn lock_for(&self, timeout: Duration) -> Option<Self::Guard<'_>>;
     fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a>;
-    /// Waits for so long at most.
+    /// Waits for `timeout` at most.
     fn wait_for<'a>(
         &'a self,
         which: Which,
@@ -46,7 +46,7 @@ pub trait BenchCondvar: Send + Sync + 'static {
     fn notify_all(&self, which: Which);
 }
 
-/// One on the cache lines of the others, as programs have them.
+/// Mutex and condition variables on the same cache lines, as programs have them.
 struct Set<M, C> {
     mutex: M,
     first: C,
@@ -62,7 +62,7 @@ impl<M, C> Set<M, C> {
     }
 }
 
-/// Those with the interface of parking_lot.
+/// The mutexes and condition variables of libraries with parking_lot's interface.
 macro_rules! like_parking_lot {
     ($name:ident, $library:ident) => {
         pub struct $name(Set<$library::Mutex<Stage>, $library::Condvar>);

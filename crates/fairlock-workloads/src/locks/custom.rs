@@ -13,7 +13,7 @@ use super::entry::{LockEntry, Runs};
 use super::fairlock::WithPolicy;
 use crate::error::{Error, unknown};
 
-/// The lock of that name, if it is one of these.
+/// The lock of that name, if the name gives a policy by its parameters.
 pub fn find<P: Platform, T: Runs>(name: &str) -> Result<Option<LockEntry<T>>, Error>
 where
     RwSem<P>: lock_api::RawRwLock,
@@ -23,7 +23,7 @@ where
     Ok(Some(entry.with_policy(policy)))
 }
 
-/// The name for the rest of the program's life, once for each.
+/// The name, kept for the rest of the program's life; each name once.
 fn kept(name: &str) -> &'static str {
     static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,7 +47,7 @@ const READER_SPINS: [(&str, ReaderSpin); 5] = [
     ("adaptive", ReaderSpin::Adaptive),
 ];
 
-/// The policy of such a name; none if it is no such name.
+/// The policy of such a name; `None` if it is not one.
 fn parse(name: &str) -> Result<Option<Policy>, Error> {
     let (discipline, parameters) = name.split_once(':').unwrap_or((name, ""));
     let mut tenure = TenurePolicy::DEFAULT;
@@ -95,7 +95,7 @@ fn parse(name: &str) -> Result<Option<Policy>, Error> {
     }))
 }
 
-/// The units of times, in nanoseconds; those that others end with come later.
+/// The units of times, in nanoseconds. A unit that others end with comes after them.
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 /// A time such as `0.5ms`; zero needs no unit.
@@ -109,8 +109,8 @@ fn time(text: &str) -> Option<Duration> {
     (0.0..=1e15).contains(&ns).then(|| Duration::from_nanos(ns as u64))
 }
 
-/// The locks of a list whose commas were taken for its own: what has a value and no family
-/// belongs to the one before it.
+/// The locks of a list that was split at all its commas: a part that has a value and no family
+/// belongs to the part before it.
 pub fn rejoined(parts: &[String]) -> Vec<String> {
     let mut locks: Vec<String> = Vec::new();
     for part in parts.iter().map(|part| part.trim()) {
@@ -125,8 +125,8 @@ pub fn rejoined(parts: &[String]) -> Vec<String> {
     locks
 }
 
-/// The locks, with one that is given by its parameters in the place of which there is one for
-/// each value of the sweep; the default's discipline, if there is none.
+/// The locks, in which each lock that is given by its parameters is replaced by one for each value
+/// of the sweep; if there is none of that kind, locks with the default's discipline are added.
 pub fn swept(mut locks: Vec<String>, sweep: &Sweep) -> Vec<String> {
     let is_custom = |lock: &String| matches!(lock.split(':').next(), Some("tenure" | "published"));
     if !locks.iter().any(is_custom) {
@@ -159,7 +159,7 @@ impl std::str::FromStr for Sweep {
     /// `handoff_after=0.5ms..16ms`: doubled from the first to the last.
     fn from_str(text: &str) -> Result<Self, String> {
         const MEND: &str = "use a parameter and a range, such as handoff_after=0.5ms..16ms";
-        /// More are a mistake.
+        /// A sweep with more values is a mistake.
         const MOST: usize = 40;
         let (key, range) = text.split_once('=').ok_or(MEND)?;
         let (first, last) = range.split_once("..").ok_or(MEND)?;
@@ -171,7 +171,7 @@ impl std::str::FromStr for Sweep {
         let last: f64 = number.parse().map_err(|_| MEND)?;
         let worth =
             |unit: &str| UNITS.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, ns)| *ns);
-        // Both ends may have units of their own.
+        // The two ends may have different units.
         let last = last * worth(last_unit) / worth(unit);
         if first <= 0.0 || last < first {
             return Err(format!("the range of {text} is empty: {MEND}"));

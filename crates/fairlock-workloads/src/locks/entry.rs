@@ -1,4 +1,4 @@
-//! A lock as the command has it: by name, with the workloads that run with it.
+//! A lock as the command sees it: by name, with the workloads that it runs.
 
 use ::fairlock::Policy;
 
@@ -50,18 +50,18 @@ pub struct LockEntry<T = Real> {
     pub about: &'static str,
     rw: Option<Run<T>>,
     mutex: Option<Run<T>>,
-    /// With its condition variables, and whether its waits can end.
+    /// As a mutex with condition variables, and whether its waits can end.
     condvar: Option<(Run<T>, bool)>,
     range: Option<RangeRun<T>>,
-    /// As what has upgradable reads.
+    /// As a lock with upgradable reads.
     upgradable: Option<Run<T>>,
-    /// As what its holder may lock again.
+    /// As a mutex that its holder may lock again.
     reentrant: Option<Run<T>>,
-    /// That of its locks, if it is not a part of their type.
+    /// The policy of its locks, if that is not part of their type.
     policy: Option<Policy>,
 }
 
-/// How a lock runs as a range lock, and as what kind of one.
+/// How a lock runs as a range lock, and what that can do.
 struct RangeRun<T> {
     run: Run<T>,
     shares: bool,
@@ -126,12 +126,12 @@ impl<T: Runs> LockEntry<T> {
         self
     }
 
-    /// Adds the lock itself, around everything, in the place of a range lock.
+    /// Adds the lock itself, around everything, in place of a range lock.
     pub fn around_everything<L: BenchLock>(self) -> Self {
         self.with_range::<OneLock<L>>()
     }
 
-    /// Whether it can be used as this.
+    /// Whether the lock can be used as this.
     pub fn is(&self, kind: Kind) -> bool {
         self.runner(kind).is_some()
     }

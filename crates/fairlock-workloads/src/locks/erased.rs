@@ -1,7 +1,8 @@
-//! Locks behind a pointer, so that a workload is compiled once and not for each of them.
+//! Locks behind a pointer, so that a workload is compiled once and not for each lock.
 //!
-//! For simulated machines, as what a call costs the host is no part of simulated time; and on real
-//! threads for what takes microseconds. Elsewhere it would be part of what is measured.
+//! They are for simulated machines, where the cost of a call to the host is no part of simulated
+//! time; and on real threads for what takes microseconds. Elsewhere the call would be part of what
+//! is measured.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -21,8 +22,8 @@ pub struct ErasedMutex(Box<dyn AnyMutex>);
 pub struct ErasedRange(Box<dyn AnyRange>);
 
 thread_local! {
-    /// What workloads create on this thread: they ask a type for a lock, and these types do not
-    /// know which.
+    /// What workloads on this thread create: they ask a type for a lock, and these types do not
+    /// know which lock it is to be.
     static CREATED: Cell<Option<Created>> = const { Cell::new(None) };
 }
 
@@ -38,12 +39,12 @@ pub fn with_lock<L: BenchLock, R>(body: impl FnOnce() -> R) -> R {
     with(Created::Lock(|| ErasedLock(Box::new(Padded(L::create())))), body)
 }
 
-/// The same for each [`ErasedMutex`].
+/// As [`with_lock`], for each [`ErasedMutex`].
 pub fn with_mutex<M: BenchMutex, R>(body: impl FnOnce() -> R) -> R {
     with(Created::Mutex(|| ErasedMutex(Box::new(Padded(M::create())))), body)
 }
 
-/// The same for each [`ErasedRange`].
+/// As [`with_lock`], for each [`ErasedRange`].
 pub fn with_range<L: BenchRange, R>(body: impl FnOnce() -> R) -> R {
     with(Created::Range(|positions| Ok(ErasedRange(Box::new(Padded(L::create(positions)?))))), body)
 }
@@ -55,7 +56,7 @@ fn with<R>(created: Created, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs a section once, through a call that does not know what it returns.
+/// Runs a section once, through a call that does not know the section's result type.
 fn once<R>(section: impl FnOnce() -> R, call: impl FnOnce(&mut dyn FnMut())) -> R {
     let (mut section, mut result) = (Some(section), None);
     call(&mut || result = section.take().map(|section| section()));
@@ -67,7 +68,7 @@ trait AnyLock: Send + Sync {
     fn write_any(&self, section: &mut dyn FnMut());
 }
 
-// Padded: which of its parts share a cache line must not depend on where it was allocated.
+// Padded: which of its parts share a cache line must not depend on where the lock was allocated.
 impl<L: BenchLock> AnyLock for Padded<L> {
     fn read_any(&self, section: &mut dyn FnMut()) {
         self.0.read(section);

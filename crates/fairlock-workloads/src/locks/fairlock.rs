@@ -15,11 +15,11 @@ use super::entry::{LockEntry, Runs};
 use super::{BenchLock, BenchMutex, RwBench};
 
 thread_local! {
-    /// That of the locks which this thread makes.
+    /// The policy of locks that this thread makes.
     static POLICY: Cell<Policy> = const { Cell::new(Policy::DEFAULT) };
 }
 
-/// Runs with this policy for locks that are made meanwhile.
+/// Calls `run`, in which locks that are made have this policy.
 pub fn with_policy<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
     let before = POLICY.replace(policy);
     let result = run();
@@ -27,8 +27,8 @@ pub fn with_policy<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The lock on a platform, with the policy that the thread was told: one type for all policies,
-/// as workloads are compiled for each type.
+/// The lock on a platform, with the thread's policy: one type for all policies, as workloads are
+/// compiled for each type.
 pub struct WithPolicy<P: Platform>(lock_api::RwLock<RwSem<P>, ()>);
 
 impl<P: Platform> BenchLock for WithPolicy<P>
@@ -128,7 +128,7 @@ impl<P: Platform, const BATCH: u32> BenchMutex for BatchedTicketLock<P, BATCH> {
     }
 }
 
-/// The mutex without its guards, for platforms that have no [`Mutex`].
+/// The ticket lock without guards, for platforms that have no [`Mutex`].
 impl<P: Platform> BenchMutex for AdaptiveTicketLock<P> {
     fn create() -> Self {
         Self::new()
@@ -202,8 +202,8 @@ pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T> {
         .around_everything::<ThinRwSem<P>>()
 }
 
-/// The locks of this family on a platform; `L` and `M` are what it has for an [`RwLock`] and
-/// for a [`Mutex`].
+/// The locks of this family on a platform; `L` and `M` are what takes the place of an [`RwLock`]
+/// and a [`Mutex`] there.
 pub fn entries<P: Platform, T: Runs, L: BenchLock, M: BenchMutex>() -> Vec<LockEntry<T>>
 where
     RwSem<P>: lock_api::RawRwLock,

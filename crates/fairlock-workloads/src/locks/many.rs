@@ -1,6 +1,6 @@
-//! Many locks of one type, an operation on one of them: in the place of a range lock
-//! whose positions they are. So a workload that uses locks of any kind, one or many, is
-//! written once, against [`BenchRange`].
+//! Many locks of one type in place of a range lock whose positions they are; an operation is on one
+//! of them. So a workload that uses locks of any kind, one or many, is written once, against
+//! [`BenchRange`].
 
 use super::range::{BenchRange, Range};
 use super::{BenchLock, BenchMutex};

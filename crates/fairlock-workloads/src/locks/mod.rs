@@ -4,11 +4,12 @@
 //! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
 //! `std` has them), a mutex [`BenchMutex`], one with condition variables
 //! [`BenchCondvar`](condvar::BenchCondvar). Workloads are generic over
-//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`](range::BenchRange). On real threads loops in
-//! which a nanosecond counts are compiled once per lock, so that no call in them is indirect; all
-//! others, and those on simulated machines, once for all ([`erased`]; the testbed says which:
-//! [`Runs`](entry::Runs), and [`run_cell`](crate::workload::run_cell)). A [`LockEntry`](entry::LockEntry)
-//! packs the workloads of one lock on one testbed; the [`registry`] finds it by name.
+//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`](range::BenchRange). On real threads, loops in
+//! which a nanosecond counts are compiled once per lock, so that no call in them is indirect. All
+//! others, and those on simulated machines, are compiled once for all locks ([`erased`]); the
+//! testbed decides which ([`Runs`](entry::Runs), and [`run_cell`](crate::workload::run_cell)). A
+//! [`LockEntry`](entry::LockEntry) has the workloads of one lock on one testbed; the [`registry`]
+//! finds it by name.
 
 mod broken;
 pub mod condvar;

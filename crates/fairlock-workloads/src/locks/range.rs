@@ -1,5 +1,5 @@
-//! Range locks, as the workload `range` asks for them: ours, and one lock around
-//! everything in the place of one.
+//! Range locks, as the workload `range` uses them: ours, and one lock around everything in place of
+//! one.
 
 use std::mem;
 use std::ops::RangeInclusive;
@@ -21,13 +21,13 @@ pub const EVERYTHING: Range = 0..=u64::MAX;
 pub trait BenchRange: Send + Sync + Sized + 'static {
     /// Whether readers share.
     const SHARES: bool = true;
-    /// The most ranges it can be measured beside.
+    /// The largest number of held ranges that it can be measured beside.
     const MOST_HELD: usize = usize::MAX;
     /// What each thread has for itself.
     type User: Send + Sync;
     /// A new lock on positions below `positions`, nothing locked.
     fn create(positions: u64) -> Result<Self, Error>;
-    /// What a thread needs to use it.
+    /// What a thread needs to use the lock.
     fn user(&self) -> Result<Self::User, Error>;
     /// Runs `section` while `range` is locked for reading.
     fn read<R>(&self, user: &Self::User, range: &Range, section: impl FnOnce() -> R) -> R;
@@ -37,7 +37,7 @@ pub trait BenchRange: Send + Sync + Sized + 'static {
     fn keep(&self, user: &Self::User, range: &Range);
 }
 
-/// What so many threads need to use it.
+/// What each of `threads` threads needs to use the lock.
 pub fn users<L: BenchRange>(lock: &L, threads: usize) -> Result<Vec<L::User>, Error> {
     let mut users = Vec::with_capacity(threads);
     for _ in 0..threads {

@@ -12,7 +12,7 @@ use crate::{peers, reference};
 /// Families of locks that a feature of this crate adds.
 const FEATURE_FAMILIES: [&str; 6] = ["tbb", "abseil", "nsync", "boost", "ck", "folly"];
 
-/// Families of locks that are there on Linux only.
+/// Families of locks that exist on Linux only.
 const LINUX_FAMILIES: [&str; 2] = ["pthread", "fcntl"];
 
 /// Every lock of this build, ours first, then the references and the peers;
@@ -35,7 +35,7 @@ pub fn all() -> Vec<LockEntry> {
     locks
 }
 
-/// The condition variable of ours, std and parking_lot; pthread's is with its mutex.
+/// Adds the condition variables of ours, std and parking_lot; pthread's is with its mutex.
 fn add_condvars(locks: &mut [LockEntry<Real>]) {
     for lock in locks {
         match lock.name {
@@ -49,7 +49,7 @@ fn add_condvars(locks: &mut [LockEntry<Real>]) {
     }
 }
 
-/// Upgradable reads and the reentrant mutex, of ours and parking_lot.
+/// Adds upgradable reads and the reentrant mutex, of ours and parking_lot.
 fn add_uses(locks: &mut [LockEntry<Real>]) {
     for lock in locks {
         match lock.name {
@@ -68,7 +68,7 @@ fn add_uses(locks: &mut [LockEntry<Real>]) {
     }
 }
 
-/// The lock called `name`; an error that helps if there is none.
+/// The lock called `name`; if there is none, an error that says what is like it.
 pub fn find(name: &str) -> Result<LockEntry, Error> {
     if let Some(custom) = custom::find::<Native, Real>(name)? {
         return Ok(custom);

@@ -5,9 +5,9 @@
 pub trait BenchUpgradable: Send + Sync + 'static {
     /// A new, free lock. It may be moved until its first use.
     fn create() -> Self;
-    /// Holds the lock upgradably, and gives it up.
+    /// Takes the lock for reading upgradably, and releases it.
     fn read(&self);
-    /// The same, and is the writer in between.
+    /// As `read`, with the lock held as the writer in between.
     fn upgrade(&self);
 }
 
@@ -15,11 +15,11 @@ pub trait BenchUpgradable: Send + Sync + 'static {
 pub trait BenchReentrant: Send + Sync + 'static {
     /// A new, free mutex. It may be moved until its first use.
     fn create() -> Self;
-    /// Runs `section` while holding the mutex, once more if it did already.
+    /// Runs `section` while holding the mutex, once more if the thread held it already.
     fn hold<R>(&self, section: impl FnOnce() -> R) -> R;
 }
 
-/// Those with the interface of parking_lot.
+/// The locks of libraries with parking_lot's interface.
 macro_rules! like_parking_lot {
     ($library:ident) => {
         impl BenchUpgradable for $library::RwLock<()> {

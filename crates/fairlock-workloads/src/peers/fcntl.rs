@@ -7,12 +7,12 @@ use crate::error::Error;
 use crate::locks::entry::LockEntry;
 use crate::locks::range::{BenchRange, Range};
 
-/// `fcntl` with locks of an open file description: each thread opens the file for
-/// itself, or they would all be one owner.
+/// `fcntl` with locks of an open file description. Each thread opens the file for itself: otherwise
+/// all threads would be one owner.
 struct Fcntl(tempfile::NamedTempFile);
 
 impl BenchRange for Fcntl {
-    /// The system takes tens of seconds to give out 50,000.
+    /// The system takes tens of seconds to grant 50,000.
     const MOST_HELD: usize = 4_096;
     type User = File;
 
@@ -49,7 +49,7 @@ fn failed(error: &std::io::Error) -> Error {
 }
 
 fn lock(file: &File, kind: libc::c_int, range: &Range) {
-    // What reaches beyond the largest offset reaches to the end: length zero.
+    // Length zero: a range that reaches beyond the largest offset reaches to the end.
     let len = range.end().saturating_add(1).saturating_sub(*range.start());
     let flock = libc::flock {
         l_type: kind as libc::c_short,

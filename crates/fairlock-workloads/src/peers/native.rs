@@ -23,8 +23,8 @@ use std::ptr::NonNull;
 use crate::locks::entry::LockEntry;
 use crate::locks::{RwBench, WriteSide};
 
-/// One type per lock, and the entries of all of them. `$symbol` is the lock's
-/// name in `native/`, `$entry` one of the functions below.
+/// Defines one type for each lock, and the entries of all of them. `$symbol` is the lock's name in
+/// `native/`, `$entry` one of the functions below.
 macro_rules! native_locks {
     ($($type:ident: $symbol:literal, $name:literal, $about:literal, $entry:ident;)*) => {
         $(
@@ -109,7 +109,7 @@ macro_rules! native_locks {
     };
 }
 
-/// A mutex has the same calls on both sides.
+/// A mutex, whose calls are the same on both sides.
 fn mutex<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
     LockEntry::mutex::<WriteSide<L>>(name, about)
 }
@@ -118,7 +118,7 @@ fn rw<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
     LockEntry::rw::<L>(name, about)
 }
 
-/// A mutex that has a read side.
+/// A lock with a read side, which is also meant as a mutex.
 fn both<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
     LockEntry::both::<L>(name, about)
 }
@@ -167,11 +167,11 @@ mod tests {
 
     const THREADS: usize = 4;
     const INCREMENTS: u64 = 10_000;
-    /// Then a thread stops short. A lock that spins in order of arrival does a
-    /// few hundred increments a second when threads outnumber CPUs.
+    /// A thread that takes longer stops. A lock that spins in order of arrival does a few hundred
+    /// increments a second when threads outnumber CPUs.
     const PATIENCE: Duration = Duration::from_secs(1);
-    /// Every so many increments a thread yields in the middle of one, so that the
-    /// others meet a lock that is held even on one CPU, and reads after it.
+    /// After this many increments a thread yields in the middle of one, so that even on one CPU the
+    /// others meet a lock that is held; and then it reads.
     const EVERY: u64 = 16;
 
     /// Whether increments get lost, or a reader sees half of one.

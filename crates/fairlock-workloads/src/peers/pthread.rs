@@ -1,5 +1,5 @@
-//! The C library's locks: `pthread_rwlock_t` in the two kinds glibc has that
-//! differ, `pthread_mutex_t` in two, with `pthread_cond_t`, `pthread_spinlock_t`.
+//! The C library's locks: `pthread_rwlock_t` in glibc's two kinds that differ, `pthread_mutex_t` in
+//! two kinds, also with `pthread_cond_t`, and `pthread_spinlock_t`.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -167,7 +167,8 @@ struct Parts {
     stage: UnsafeCell<Stage>,
 }
 
-// SAFETY: the parts are made to be used from many threads at once; `stage` by the mutex's owner.
+// SAFETY: the parts are made to be used from many threads at once; `stage` is used by the mutex's
+// owner only.
 unsafe impl Send for Monitor {}
 // SAFETY: as above.
 unsafe impl Sync for Monitor {}
@@ -276,7 +277,7 @@ impl Drop for Monitor {
     }
 }
 
-/// So long from now, on the clock that these calls go by.
+/// The time at which `timeout` is over, on the clock that these calls use.
 fn after(timeout: Duration) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the time.

@@ -1,4 +1,4 @@
-//! Range locks of others: the crates range-mutex and range-lock.
+//! Range locks of other projects: the crates range-mutex and range-lock.
 
 use std::{mem, thread};
 
@@ -9,12 +9,12 @@ use crate::error::Error;
 use crate::locks::entry::LockEntry;
 use crate::locks::range::{BenchRange, Range};
 
-/// Everything, for those that take positions of a slice.
+/// The range, cut off at the end of the slice.
 fn clamp(range: &Range, len: usize) -> std::ops::Range<usize> {
     *range.start() as usize..(*range.end()).min(len as u64 - 1) as usize + 1
 }
 
-/// Writers only; who waits is woken by every release that overlaps.
+/// Writers only; a waiter is woken by every release of a range that overlaps.
 struct RangeMutexPeer(RangeMutex<u8, Vec<u8>>);
 
 impl BenchRange for RangeMutexPeer {
@@ -44,7 +44,7 @@ impl BenchRange for RangeMutexPeer {
     }
 }
 
-/// Writers only, and attempts only: who waits yields and tries again.
+/// Writers only, and attempts only: a waiter yields and tries again.
 struct RangeLockPeer(VecRangeLock<u8>);
 
 impl BenchRange for RangeLockPeer {

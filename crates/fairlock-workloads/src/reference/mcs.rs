@@ -1,6 +1,6 @@
-//! The queue lock of Mellor-Crummey and Scott: in order of arrival, each waiter
-//! spinning on a node in its own frame. Where threads outnumber CPUs, a waiter had
-//! better park after a while, and be kicked by the thread before.
+//! The queue lock of Mellor-Crummey and Scott: in order of arrival, each waiter spinning on a node
+//! in its own frame. Where threads outnumber CPUs, it is better if a waiter parks after a while,
+//! and is kicked by the thread before it.
 
 use core::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ pub struct Mcs<P: Platform, const PARKS: bool> {
 
 /// A thread's place in the queue.
 struct Node<P: Platform> {
-    /// The address of the node behind this one, once that thread has said so.
+    /// The address of the node behind this one, once that node's thread has stored it.
     next: P::AtomicUsize,
     /// [`WAITING`], or the address of its thread's record if that has parked;
     /// [`GRANTED`] once the thread before has released the lock.
@@ -58,7 +58,8 @@ impl<P: Platform> Node<P> {
     fn park(&self) {
         let thread = P::thread();
         let address = core::ptr::from_ref(thread).expose_provenance();
-        // Release: the record, for the thread before. Acquire: if that was quicker.
+        // Release: publishes the record to the thread before. Acquire: in case that thread was
+        // quicker.
         let mut turn =
             self.turn.compare_exchange(WAITING, address, Ordering::Release, Ordering::Acquire);
         while turn != Err(GRANTED) {
@@ -67,24 +68,24 @@ impl<P: Platform> Node<P> {
         }
     }
 
-    /// It is the turn of this node's thread; then the node may be gone.
+    /// Gives the turn to this node's thread; then the node may be gone.
     #[inline(always)]
     fn grant<const PARKS: bool>(&self) {
         // Release: the section happens before the next one.
         if !PARKS {
             return self.turn.store(GRANTED, Ordering::Release);
         }
-        // Acquire: the record.
+        // Acquire: the record is seen.
         let turn = self.turn.swap(GRANTED, Ordering::AcqRel);
         if turn != WAITING {
-            // SAFETY: nothing else is ever there.
+            // SAFETY: the word holds nothing else then.
             unsafe { parked_at::<P>(turn) }.unpark();
         }
     }
 }
 
-/// Releases the lock when dropped, also by a panic: the node is in a frame that
-/// the unwinding takes away.
+/// Releases the lock when dropped, even by a panic: the node is in a frame that unwinding takes
+/// away.
 struct Held<'a, P: Platform, const PARKS: bool> {
     lock: &'a Mcs<P, PARKS>,
     node: &'a Node<P>,
@@ -94,11 +95,12 @@ impl<P: Platform, const PARKS: bool> Mcs<P, PARKS> {
     #[inline(always)]
     fn acquire<'a>(&'a self, node: &'a Node<P>) -> Held<'a, P, PARKS> {
         let address = core::ptr::from_ref(node).expose_provenance();
-        // Acquire: of a free lock. Release: the node, for the next in line.
+        // Acquire: from whoever left the lock free. Release: publishes the node to the next in
+        // line.
         let before = self.tail.swap(address, Ordering::AcqRel);
         if before != 0 {
-            // SAFETY: the thread before cannot release without `next`, which it
-            // has from us: the queue does not end at its node.
+            // SAFETY: the thread before cannot release without `next`, which only this thread
+            // stores: the queue does not end at its node.
             unsafe { Node::<P>::at(before) }.next.store(address, Ordering::Release);
             node.wait::<PARKS>();
         }
@@ -118,7 +120,7 @@ impl<P: Platform, const PARKS: bool> Drop for Held<'_, P, PARKS> {
             if last.is_ok() {
                 return;
             }
-            // Somebody has come, and is about to say so.
+            // Another thread has come, and is about to store its node.
             spin_until::<P, _, _>(&self.node.next, |next: usize| next != 0);
             next = self.node.next.load(Ordering::Acquire);
         }

@@ -1,6 +1,6 @@
-//! Spinlocks of the textbook, to compare with: what a lock does that is only
-//! fair, or only fast. None of them ever yields; the queue locks have a form whose
-//! waiters park. And one sleeping lock, `rwsem_2017`.
+//! Textbook spinlocks, to compare with: what a lock does that is only fair, or only fast. None of
+//! them ever yields; the queue locks have a form whose waiters park. And one sleeping lock,
+//! `rwsem_2017`.
 //!
 //! Written once against [`Platform`], like the locks of this project, so that
 //! they run on any machine these run on.
@@ -21,14 +21,14 @@ use rwsem_2017::Rwsem2017;
 use tas::TestAndSet;
 use ticket::Ticket;
 
-/// How long waiters spin that park: as long as those of the ticket locks, which they are
+/// How long waiters spin before they park: as long as those of the ticket locks, which these are
 /// compared with.
 const SPIN_NS: u64 = 40_000;
 
 /// The thread whose record is at `address`.
 ///
 /// # Safety
-/// It is that of a record that a thread was parked with.
+/// A thread was parked with the record at `address`.
 unsafe fn parked_at<P: Platform>(address: usize) -> &'static Thread<P> {
     // SAFETY: records are never freed.
     unsafe { &*core::ptr::with_exposed_provenance(address) }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::locks::{BenchLock, BenchMutex};
 
-    /// As many as can run at once, or a lock in order of arrival takes minutes.
+    /// As many threads as can run at once: with more, a lock in order of arrival takes minutes.
     const THREADS: u32 = 2;
     const EACH: u32 = 5_000;
     const FEW: u32 = 300;
@@ -122,7 +122,8 @@ mod tests {
         excludes::<TestAndSet<Portable>>();
     }
 
-    /// Readers among them. Fewer turns: its spinners collapse with more threads than CPUs.
+    /// As above, with readers. There are fewer turns: spinners collapse with more threads than
+    /// CPUs.
     fn excludes_readers<L: BenchLock>() {
         let (lock, total) = (L::create(), AtomicU32::new(0));
         fairlock_testing::scope(|scope| {
@@ -157,8 +158,8 @@ mod tests {
         excludes_readers::<Rwsem2017<Portable>>();
     }
 
-    /// Who held the lock, in order, and how often a thread slept: each of six on two CPUs
-    /// takes it ten times for longer than a waiter spins.
+    /// Who held the lock, in order, and how often threads slept: each of six threads on two CPUs
+    /// takes it ten times, for longer than a waiter spins.
     fn turns_of_parked_waiters<M: BenchMutex>() -> (Vec<usize>, u64) {
         let machine = Machine::builtin("two_cpu").unwrap();
         let (lock, turns) = (M::create(), std::sync::Mutex::new(Vec::new()));
@@ -173,7 +174,7 @@ mod tests {
                 }
             });
         }
-        // Fails with a deadlock if a parked waiter is forgotten.
+        // This fails with a deadlock if a parked waiter is forgotten.
         let report = simulation.run().unwrap();
         let sleeps = report.threads.iter().map(|thread| thread.sleeps).sum();
         (turns.into_inner().unwrap(), sleeps)
@@ -183,7 +184,7 @@ mod tests {
     fn parked_waiters_are_kicked_in_order_of_arrival() {
         let (turns, sleeps) = turns_of_parked_waiters::<Mcs<Sim, true>>();
         assert!(sleeps >= 40, "{sleeps}");
-        // Once all have come, each comes again behind all others.
+        // Once all have come, each comes again only behind all others.
         let in_turn = turns[6..55].windows(6).all(|w| !w[1..].contains(&w[0]));
         assert!(turns.len() == 60 && in_turn, "{turns:?}");
     }

@@ -1,6 +1,5 @@
-//! The unfair queue lock: a test-and-set lock for whose next turn only the head
-//! of a queue waits, beside newcomers that may take it first. The head parks as the
-//! others do, if they do.
+//! The unfair queue lock: a test-and-set lock. Of its waiters only the head of a queue tries to
+//! take it, beside newcomers that may be quicker. The head parks if the others do.
 
 use core::sync::atomic::Ordering;
 
@@ -27,7 +26,7 @@ impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
         self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// For the head of the queue.
+    /// Takes the lock, for the head of the queue.
     fn acquire_contended(&self) {
         let bound = if PARKS { SPIN_NS } else { u64::MAX };
         loop {
@@ -40,13 +39,13 @@ impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
         }
     }
 
-    /// Sleeps until the lock is released, or for no reason for a shorter time.
+    /// Sleeps until the lock is released; may return early for no reason.
     #[cold]
     fn park(&self) {
         let thread = P::thread();
         let address = core::ptr::from_ref(thread).expose_provenance();
-        // Release: the record, for the holder. If it is ours already, this was woken
-        // for no reason.
+        // Release: publishes the record to the holder. If the record is there already, the thread
+        // was woken for no reason.
         let before =
             self.state.compare_exchange(HELD, address, Ordering::Release, Ordering::Relaxed);
         if before != Err(FREE) {
@@ -54,17 +53,17 @@ impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
         }
     }
 
-    /// Only for the holder, or the next owner comes in beside it.
+    /// Only for the holder: otherwise the next owner would come in beside it.
     #[inline(always)]
     fn release(&self) {
         // Release: the section happens before the next one.
         if !PARKS {
             return self.state.store(FREE, Ordering::Release);
         }
-        // Acquire: the record.
+        // Acquire: the record is seen.
         let state = self.state.swap(FREE, Ordering::AcqRel);
         if state != HELD {
-            // SAFETY: nothing else is ever there.
+            // SAFETY: the word holds nothing else then.
             unsafe { parked_at::<P>(state) }.unpark();
         }
     }

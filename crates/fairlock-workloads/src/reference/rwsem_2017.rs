@@ -1,12 +1,12 @@
 //! A sleeping reader/writer lock as Linux had it when range locks were proposed (2017),
 //! which is what they were compared with. Nobody is handed the lock.
 //!
-//! * A writer that meets a writer spins for it, one spinner behind the other, and takes
-//!   the lock past everybody who sleeps. It queues if readers are inside, or if its CPU is
-//!   wanted.
+//! * A writer that meets a writer spins for the lock, one spinner behind the other, and takes it
+//!   past everybody who sleeps. It queues if readers are inside, or if its CPU is wanted.
 //! * A reader neither spins nor steals: it queues if a writer is inside or anybody queues.
-//! * Who leaves the lock free wakes the first in the queue: a writer, which must take the
-//!   lock itself when it runs; or the readers there *up to the next writer*, which have it.
+//! * A thread that leaves the lock free wakes the first in the queue. If that is a writer, it must
+//!   take the lock itself when it runs; if readers, all *up to the next writer* are granted the
+//!   lock.
 //!
 //! Written from this description. What it leaves out: a spinner does not ask whether the
 //! writer inside has a CPU, and notices that its own is wanted only when it has lost it.
@@ -28,7 +28,7 @@ const QUEUED: u64 = 2;
 /// One reader: inside, or about to find out that it is not.
 const READER: u64 = 4;
 
-/// Between two looks whether the spinner has lost its CPU meanwhile.
+/// The time between two looks whether the spinner has lost its CPU meanwhile.
 const LOOK_NS: u64 = 500_000;
 
 fn is_free(word: u64) -> bool {
@@ -40,8 +40,8 @@ pub struct Rwsem2017<P: Platform> {
     /// Writers that spin: the first of them looks at the word.
     spinners: Mcs<P, false>,
     queue_lock: TestAndSet<P>,
-    /// Guarded by it, as are the frames of those in it: whoever has been woken has the
-    /// queue lock once more before its frame is gone.
+    /// Guarded by `queue_lock`, as are the frames of waiters in it: a thread that was woken takes
+    /// the queue lock once more before its frame is gone.
     queue: UnsafeCell<Queue<P>>,
 }
 
@@ -66,7 +66,7 @@ impl<P: Platform> Waiter<P> {
     }
 
     fn sleep(&self) {
-        // Acquire: what was done before the lock was granted.
+        // Acquire: sees what was done before the lock was granted.
         while self.woken.load(Ordering::Acquire) == 0 {
             let _ = P::wait(&self.woken, 0, None, false);
         }
@@ -90,11 +90,11 @@ impl<P: Platform> Rwsem2017<P> {
 
     /// Wakes the first in the queue if nobody is inside. Under the queue lock.
     fn wake_if_free(&self, queue: &mut Queue<P>) {
-        // SAFETY: who is in the queue is alive; its frame is not gone before it has had
-        // the queue lock again.
+        // SAFETY: a waiter in the queue is alive; its frame is not gone before it has had the queue
+        // lock again.
         let waiter = |waiter: &*const Waiter<P>| unsafe { &**waiter };
-        // Relaxed: a guess. If somebody is inside, or about to find out that it is not,
-        // that one comes here later.
+        // Relaxed: a guess. If a thread is inside, or about to find out that it is not, it comes
+        // here later.
         let Some(first) = queue.front().filter(|_| is_free(self.word.load(Ordering::Relaxed)))
         else {
             return;
@@ -126,7 +126,7 @@ impl<P: Platform> Rwsem2017<P> {
     fn read_queued(&self) {
         let me = Waiter::new(false);
         let is_in = self.with_queue(|queue| {
-            // It is counted already, so no writer can come in. Acquire: has the lock.
+            // The thread is counted already, so no writer can come in. Acquire: it has the lock.
             if queue.is_empty() && self.word.load(Ordering::Acquire) & WRITER == 0 {
                 return true;
             }
@@ -161,8 +161,8 @@ impl<P: Platform> Rwsem2017<P> {
         }
     }
 
-    /// Whether the lock was stolen. Otherwise readers are inside, or somebody else wants
-    /// this CPU.
+    /// Spins; returns whether the lock was stolen. Otherwise readers are inside, or another thread
+    /// wants this CPU.
     fn spin(&self) -> bool {
         let is_read = |word| word & WRITER == 0 && word >= READER;
         if is_read(self.word.load(Ordering::Relaxed)) {
@@ -186,7 +186,7 @@ impl<P: Platform> Rwsem2017<P> {
 
     /// Takes the lock if it is free and `me` the first in the queue.
     fn write_as_first(&self, queue: &mut Queue<P>, me: &Waiter<P>) -> bool {
-        // Whoever leaves the lock free from here on wakes it again.
+        // Whoever leaves the lock free from here on wakes this thread again.
         me.woken.store(0, Ordering::Relaxed);
         if !queue.front().is_some_and(|&first| core::ptr::eq(first, me)) {
             return false;
@@ -205,7 +205,7 @@ impl<P: Platform> Rwsem2017<P> {
     }
 
     fn try_write(&self, free: u64, taken: u64) -> bool {
-        // Acquire: has the lock.
+        // Acquire: this thread has the lock.
         self.word.compare_exchange(free, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 }
@@ -221,7 +221,7 @@ impl<P: Platform> BenchLock for Rwsem2017<P> {
     }
 
     fn read<R>(&self, section: impl FnOnce() -> R) -> R {
-        // Acquire: has the lock, if nobody is in the way.
+        // Acquire: this thread has the lock, if nobody is in the way.
         if self.word.fetch_add(READER, Ordering::Acquire) & (WRITER | QUEUED) != 0 {
             self.read_queued();
         }

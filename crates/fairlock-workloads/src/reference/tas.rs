@@ -1,5 +1,5 @@
-//! The test-and-set lock: whoever is quickest. It looks before it tries, so that
-//! the holder keeps its cache line.
+//! The test-and-set lock: the quickest thread has it. A waiter looks before it tries, so that the
+//! holder keeps its cache line.
 
 use core::sync::atomic::Ordering;
 
@@ -29,7 +29,7 @@ impl<P: Platform> TestAndSet<P> {
         }
     }
 
-    /// Only for the holder, or the next owner comes in beside it.
+    /// Only for the holder: otherwise the next owner would come in beside it.
     #[inline(always)]
     pub(super) fn release(&self) {
         self.locked.store(0, Ordering::Release);

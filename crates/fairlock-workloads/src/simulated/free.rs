@@ -1,21 +1,21 @@
 //! For how long a lock was free and somebody waited for it: exactly, as a simulated machine
 //! knows both.
 //!
-//! Time counts in which *nobody is inside*, and *somebody waits who is not merely short of
-//! a CPU*: who sleeps, is being woken, or has a CPU and does not take the lock. The lock must
-//! have been free, and have been asked for, for [`GRACE_NS`], or what an operation itself takes
-//! would count: a lock that goes from hand to hand is free, strictly speaking, for as long as
-//! it travels. Who was preempted, or woken behind others that run, is not the lock's to help;
-//! it counts for nothing by itself. If another waiter sleeps meanwhile, time does count, and it
-//! is said of how much of it that is so ([`Free::without_cpu`]).
+//! Time counts while *nobody is inside*, and *somebody waits who is not merely short of a CPU*: a
+//! thread that sleeps, is being woken, or has a CPU and does not take the lock. The lock must have
+//! been free, and have been asked for, for [`GRACE_NS`]. Otherwise what an operation itself takes
+//! would count: a lock that goes from hand to hand is free, strictly speaking, for as long as it
+//! travels. If a waiter was preempted, or woken behind others that run, the lock cannot change
+//! that: such a waiter alone does not make time count. If another waiter sleeps meanwhile, time
+//! does count, and its share is reported apart ([`Free::without_cpu`]).
 //!
-//! A thread is inside until the end of its section: the wake-ups in the call that gives the
-//! lock back are what others wait for. If it loses its CPU in that call, nobody outside of the
-//! lock can tell whether it has let go, and it counts as inside meanwhile.
+//! A thread is inside until the end of its section: others wait for the wake-ups in the call that
+//! gives the lock back, so these count. If the thread loses its CPU in that call, nobody outside of
+//! the lock can tell whether it has let go, and it counts as inside meanwhile.
 //!
-//! Of many locks it is the time of all of them, in relation to as many as threads could wait
-//! for at once. A lock on ranges is one: it counts while somebody waits for a range of which
-//! nobody is inside of any part.
+//! For many locks it is the time of all of them, relative to as many locks as threads could wait
+//! for at once. A lock on ranges is one lock: time counts while somebody waits for a range and
+//! nobody is inside of a part of it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,8 +25,8 @@ use crate::cell::Free;
 use crate::locks::range::Range;
 use crate::workload::testbed::Wanted;
 
-/// What operations may take: more than any of one or two transfers of a cache line, and
-/// less than a wake-up.
+/// What operations may take: more than one with one or two transfers of a cache line, and less than
+/// a wake-up.
 const GRACE_NS: u64 = 2_000;
 
 /// Watches the locks of one simulation.
@@ -38,7 +38,7 @@ impl FreeTime {
         body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What counts is measured from `begin` to `end`.
+    /// Time is counted from `begin` to `end`.
     pub fn measure(&self, begin: u64, end: u64) {
         self.with(|locks| locks.window = (begin, end));
     }
@@ -48,17 +48,17 @@ impl FreeTime {
         self.with(|locks| locks.asks(now, thread, wanted));
     }
 
-    /// It has the lock.
+    /// The thread has the lock.
     pub fn acquired(&self, now: u64, thread: usize) {
         self.with(|locks| locks.acquired(now, thread));
     }
 
-    /// It is done inside, and about to give the lock back.
+    /// The thread's section is over, and it is about to give the lock back.
     pub fn leaves(&self, now: u64, thread: usize) {
         self.with(|locks| locks.leaves(now, thread));
     }
 
-    /// It has given the lock back.
+    /// The thread has given the lock back.
     pub fn released(&self, thread: usize) {
         self.with(|locks| locks.released(thread));
     }
@@ -68,7 +68,7 @@ impl FreeTime {
         self.with(|locks| locks.state(now, thread, state));
     }
 
-    /// What it came to.
+    /// The result.
     pub fn finish(&self) -> Free {
         self.with(Locks::finish)
     }
@@ -78,25 +78,25 @@ impl FreeTime {
 struct Locks {
     window: (u64, u64),
     threads: Vec<Thread>,
-    /// By number.
+    /// The locks, by number.
     locks: Vec<Lock>,
-    /// The lock on ranges, if it is one.
+    /// The lock on ranges, if the locks are ranges.
     ranges: Lock,
 }
 
-/// What a thread is about.
+/// What a thread is doing.
 #[derive(Clone, Default)]
 struct Thread {
-    /// What it asked for, until it has given it back.
+    /// The lock or range that it asked for, until it has given that back.
     asked: Option<Place>,
     /// Since when it waits; for a range, since when nobody has been inside of a part of it.
     since: u64,
     /// Of a range: how many are inside of a part of it.
     in_the_way: usize,
     stage: Stage,
-    /// It counts as one that has the lock.
+    /// Whether it counts as one that has the lock.
     is_inside: bool,
-    /// Awake, and without a CPU.
+    /// Whether it is awake, and without a CPU.
     is_short_of_cpu: bool,
     has_asked: bool,
 }
@@ -107,7 +107,7 @@ enum Stage {
     #[default]
     Waits,
     Inside,
-    /// Its section is over, and the call that gives the lock back is not.
+    /// Its section is over, but the call that gives the lock back is not.
     Leaves,
 }
 
@@ -117,13 +117,13 @@ enum Place {
     Range(Range),
 }
 
-/// One lock, or all ranges of one.
+/// One lock, or all ranges of a lock on ranges.
 #[derive(Clone, Default)]
 struct Lock {
     /// How many are inside; of a lock on ranges this is asked for each waiter.
     inside: usize,
     free_since: u64,
-    /// Up to when time has been counted.
+    /// Until when time has been counted.
     counted_until: u64,
     free_ns: u64,
     without_cpu_ns: u64,
@@ -168,7 +168,7 @@ impl Locks {
         self.thread(thread).asked = None;
     }
 
-    /// The thread counts as one that has the lock, or as one that does not, from now on.
+    /// From now on the thread counts as one that has the lock, or as one that does not.
     fn moves(&mut self, now: u64, thread: usize, stage: Stage, is_inside: bool) {
         let Some(place) = self.thread(thread).asked.clone() else { return };
         self.count(now, &place);
@@ -208,7 +208,7 @@ impl Locks {
         }
     }
 
-    /// The threads of a kind that asked for a part of a range.
+    /// The threads for which `are` holds and that asked for a part of a range.
     fn overlapping(&self, range: &Range, are: impl Fn(&Thread) -> bool) -> Vec<usize> {
         let overlaps = |thread: &Thread| match &thread.asked {
             Some(Place::Range(other)) => {
@@ -227,13 +227,13 @@ impl Locks {
         self.overlapping(range, |thread| thread.stage == Stage::Waits)
     }
 
-    /// Counts what has passed, before something changes.
+    /// Counts the time that has passed, before something changes.
     fn count(&mut self, now: u64, place: &Place) {
         let lock = match place {
             Place::Lock(number) => &self.locks[*number],
             Place::Range(_) => &self.ranges,
         };
-        // Nearly always: it was not free for long.
+        // Nearly always the lock was not free for long.
         let uncounted = lock.counted_until.max(lock.free_since + GRACE_NS);
         if lock.inside > 0 || uncounted >= now {
             return;
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(free.finish(), Free { while_waited: 0.60, without_cpu: 0.40 });
     }
 
-    /// The first draft had the releaser inside until its call was over, with the wake-ups in it.
+    /// The wake-ups in the call that releases come after the end of the section.
     #[test]
     fn a_lock_is_free_from_the_end_of_the_section() {
         let free = watched();

@@ -1,4 +1,4 @@
-//! A simulated machine as what workloads run on.
+//! A simulated machine that workloads run on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,15 +20,15 @@ use crate::workload::testbed::{BlockFile, Testbed, Wanted};
 /// A simulated machine. Its ticks are nanoseconds, and looking at them is free.
 pub struct Simulated {
     machine: Arc<Machine>,
-    /// Between two operations of a thread, in nanoseconds.
+    /// The time between two operations of a thread, in nanoseconds.
     gap_ns: u64,
-    /// Threads go on and halt by turns, for so many nanoseconds each; zero: they go on.
+    /// Threads run and halt by turns, for this many nanoseconds each; zero: they do not halt.
     halt_ns: u64,
     recorder: Option<Recorder>,
     free: FreeTime,
 }
 
-/// Who is told about everything.
+/// Those that are told about everything.
 struct Watchers {
     recorder: Option<Recorder>,
     free: FreeTime,
@@ -51,7 +51,7 @@ impl Observer for Watchers {
 
 impl Simulated {
     /// This machine, watched by the recorder if there is one. Threads leave `gap_ns` between two
-    /// operations, and halt for `halt_ns` by turns, if that is not zero.
+    /// operations. If `halt_ns` is not zero they run and halt by turns, for that long each.
     pub fn new(
         machine: Arc<Machine>,
         gap_ns: u64,
@@ -63,7 +63,8 @@ impl Simulated {
         Self { machine, gap_ns, halt_ns, recorder, free: FreeTime::default() }
     }
 
-    /// How much of the time the lock was free and waited for, once the cell has been run.
+    /// The shares of the time in which the lock was free and waited for, once the cell has been
+    /// run.
     pub fn free(&self) -> Free {
         self.free.finish()
     }
@@ -77,8 +78,8 @@ impl Simulated {
     }
 }
 
-/// Unmeasured time before the window, in relation to it. Nothing has to wake up first
-/// here, so short ones need no longer one.
+/// Unmeasured time before the window, relative to it. Nothing has to wake up first here, so short
+/// windows need no longer warm-up.
 const WARM_UP: f64 = 0.2;
 
 /// Seconds as whole nanoseconds.
@@ -86,10 +87,10 @@ fn ns(secs: f64) -> u64 {
     (secs * 1e9).round() as u64
 }
 
-/// Between two looks of a busy loop whether the run has ended.
+/// The time between two looks of a busy loop whether the run has ended.
 const BUSY_NS: u64 = 1_000_000;
 
-/// Tells a team's threads where the run is: from here on it is measured.
+/// Tells a team's threads in which phase the run is: from here on it is measured.
 pub struct Window {
     begins_ns: u64,
 }
@@ -175,7 +176,7 @@ impl Testbed for Simulated {
     }
 
     fn watch(&self, _window: &Window, word: &SimU64, before: u64) -> u64 {
-        /// Between two looks whether the run has ended.
+        /// The time between two looks whether the run has ended.
         const LOOK_NS: u64 = 1_000_000;
         while !fairlock_sim::stopped() {
             if Sim::spin_until(word, LOOK_NS, |now: u64| now != before) {
@@ -233,11 +234,11 @@ impl Testbed for Simulated {
     }
 }
 
-/// A disk that takes as long for every block, whoever else uses it.
+/// A disk that takes the same time for every block, whoever else uses it.
 pub struct Disk;
 
-/// What writing a block takes, as published: the latency of the writer alone. What
-/// reading one takes is not; assumed to be the same.
+/// How long writing a block takes, as published: the latency of the writer alone. For reading one
+/// nothing was published; it is assumed to take the same.
 const DISK: Duration = Duration::from_micros(20);
 
 impl BlockFile for Disk {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fairlock_sim::{Mark, Observer, ThreadState};
 use serde::Serialize;
 
-/// The document.
+/// The document that Perfetto reads.
 #[derive(Default, Serialize)]
 pub struct Trace {
     #[serde(rename = "traceEvents")]
@@ -15,11 +15,11 @@ pub struct Trace {
     threads: Vec<Thread>,
 }
 
-/// The two processes of the document: tracks are their threads.
+/// The two processes of the document; its tracks are their threads.
 const THREADS: u32 = 1;
 const CPUS: u32 = 2;
 
-/// One event, with the keys that the format has.
+/// One event, with the keys of the format.
 #[derive(Serialize)]
 struct Event {
     name: String,
@@ -43,7 +43,7 @@ struct Name {
     name: String,
 }
 
-/// What a thread is in the middle of.
+/// What a thread is doing, and since when.
 #[derive(Clone, Default)]
 struct Thread {
     /// What it does with the lock, and since when.
@@ -177,7 +177,8 @@ impl Observer for Recorder {
 
     fn mark(&mut self, now: u64, thread: usize, mark: Mark) {
         self.with(|trace| {
-            // States are inside of phases, so that they nest: cut where a phase is.
+            // States lie within phases, so that they nest: a state is cut where a phase begins or
+            // ends.
             if let Some((state, cpu)) = trace.end_state(thread, now) {
                 trace.at(thread).state = Some((state, cpu, now));
             }

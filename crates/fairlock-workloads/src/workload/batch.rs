@@ -1,4 +1,4 @@
-//! `batch`: a mutex, and more threads than CPUs. How fast is it, and for whom?
+//! `batch`: a mutex, and more threads than CPUs. How fast is it, and who gets it?
 //!
 //! Both cases check that the lock excludes, as part of the work: an increment
 //! that gets lost, or an allocator that two threads were in at once, fails the run.
@@ -16,7 +16,7 @@ use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::BenchMutex;
 
-/// Threads in relation to CPUs: the published run's, and beyond.
+/// Threads relative to CPUs: the published run's, and more.
 pub const OVERCOMMIT: [f64; 7] = [0.5, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0];
 /// A section that does next to nothing, or those of an allocator.
 pub const CASES: [Case; 2] = [Case::Tiny, Case::Chunks];
@@ -43,8 +43,8 @@ fn tiny<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRepor
             increments += 1;
             mutex.0.hold(|| {
                 let acquired = testbed.acquired(Side::Write);
-                // A load and a store: only the mutex makes them one. Relaxed for
-                // the same reason.
+                // A load and a store: only the mutex makes them one. For the same reason Relaxed is
+                // enough.
                 let before = number.0.load(Ordering::Relaxed);
                 testbed.pauses(cell.cs_load);
                 number.0.store(before + 1, Ordering::Relaxed);

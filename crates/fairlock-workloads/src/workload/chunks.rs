@@ -19,10 +19,10 @@ use crate::locks::BenchMutex;
 const CHUNKS: usize = 64;
 /// Shortest and longest chunk, in units of the allocator: 0.5 to 4 KiB.
 const UNITS: (u64, u64) = (8, 64);
-/// The arena, in longest chunks a thread: so much that fragments never fill it.
+/// The size of the arena, in longest chunks for each thread: so large that fragments never fill it.
 const ARENA_PER_THREAD: usize = 8;
-/// What a machine that does not do this work is to spend on choosing and on the search: so
-/// much that a thread alone takes the 116 ns for all of it that it takes on one that does.
+/// How long a machine that does not do this work spends on choosing and on the search: a thread
+/// alone then takes 116 ns for all of it, as on a machine that does.
 const LOOK_UP_NS: u64 = 10;
 
 /// Runs one cell.
@@ -33,7 +33,7 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     let chunks = chunks(cell.seed);
     let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
         let (mutex, heap) = &groups[index % groups.len()];
-        // Another stream for each thread, and another than the chunks'.
+        // A different random sequence for each thread, and not the one of the chunks.
         let mut rng = StdRng::seed_from_u64(cell.seed.wrapping_add(1 + index as u64));
         let mut tally = Tally::new();
         loop {
@@ -79,7 +79,7 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     })
 }
 
-/// Runs `section` under the lock; the ticks until it began, and its result.
+/// Runs `section` under the lock; returns the ticks until it began, and its result.
 #[inline(always)]
 fn timed<M: BenchMutex, T: Testbed, R>(
     mutex: &M,
@@ -97,7 +97,7 @@ fn timed<M: BenchMutex, T: Testbed, R>(
     (acquired.saturating_sub(asked), result)
 }
 
-/// What there is to look up: chunks of different lengths, of sorted random numbers.
+/// The chunks to copy and search: of different lengths, of sorted random numbers.
 fn chunks(seed: u64) -> Vec<Vec<u64>> {
     let mut rng = StdRng::seed_from_u64(seed);
     (0..CHUNKS)
@@ -119,7 +119,7 @@ mod tests {
         let all = chunks(1);
         assert!(all == chunks(1) && all != chunks(2));
         assert!(all.iter().all(|chunk| chunk.is_sorted()));
-        // Really random: the lengths differ, and so do the numbers.
+        // They are random: the lengths differ, and so do the numbers.
         assert!(all.iter().any(|chunk| chunk.len() != all[0].len()));
         assert!(all[0].windows(2).all(|pair| pair[0] < pair[1]));
     }

@@ -1,5 +1,5 @@
-//! `condvar`: threads that wait for each other by a condition variable, and threads that do not
-//! wait for its mutex for ever.
+//! `condvar`: threads that wait for each other by a condition variable, and threads whose waits for
+//! its mutex may end.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::cell::{Case, Cell, CellReport};
 use crate::error::Error;
 use crate::locks::condvar::{BenchCondvar, Stage, Which};
 
-/// Two that take turns; one that produces for others, half for half, the same with waits that
-/// end; one that lets all others go at once. Then the mutex alone: waits without an end, and
-/// such that half of them end.
+/// Two threads that take turns; one that produces for others; half for half; the same with waits
+/// that end; one that lets all others go at once. Then the mutex alone: with waits that never end
+/// without it, and with waits of which half do.
 pub const CASES: [Case; 7] = [
     Case::PingPong,
     Case::OneToMany,
@@ -22,17 +22,17 @@ pub const CASES: [Case; 7] = [
     Case::Untimed,
     Case::HalfTimeOut,
 ];
-/// All of them, unless told otherwise: each case has its own.
+/// All numbers of threads, unless told otherwise: each case has its own of them.
 pub const THREADS: [usize; 7] = [2, 5, 17, 8, 32, 65, 1001];
 
 /// Items that fit into the queue.
 const CAPACITY: u64 = 16;
 /// How long a timed wait for an item is.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// How long a section of the mutex alone is, and what is outside.
+/// How long a section of the mutex alone is, and the work outside it.
 const SECTION_NS: u64 = 1_000;
 
-/// Whether the case is run with so many threads, unless told otherwise.
+/// Whether the case runs with this many threads, unless told otherwise.
 pub fn is_default(case: Case, threads: usize) -> bool {
     let of_case: &[usize] = match case {
         Case::PingPong => &[2],
@@ -44,7 +44,7 @@ pub fn is_default(case: Case, threads: usize) -> bool {
     of_case.contains(&threads)
 }
 
-/// Whether the case can be run with so many.
+/// Whether the case can run with this many threads.
 pub fn can_have(case: Case, threads: usize) -> bool {
     threads >= 2 && (case != Case::PingPong || threads == 2)
 }
@@ -71,7 +71,7 @@ pub fn run<C: BenchCondvar, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Cell
         end(shared);
         tally
     })?;
-    // Of those that are let go, or served.
+    // The threads that are let go, or served, are counted.
     let first = usize::from(matches!(cell.case, Case::OneToMany | Case::NotifyAll));
     Ok(CellReport {
         elapsed_secs: window.as_secs_f64(),
@@ -80,7 +80,7 @@ pub fn run<C: BenchCondvar, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Cell
     })
 }
 
-/// One thread: what it waits for is how long `operate` takes.
+/// The loop of one thread: what it waits for is how long `operate` takes.
 fn repeat<T: Testbed>(testbed: &T, gate: &T::Gate, mut operate: impl FnMut()) -> Tally {
     let mut tally = Tally::new();
     loop {
@@ -95,7 +95,7 @@ fn repeat<T: Testbed>(testbed: &T, gate: &T::Gate, mut operate: impl FnMut()) ->
     }
 }
 
-/// The calling thread stops, so the others are not to wait for it.
+/// The calling thread stops, so the others must not wait for it.
 fn end<C: BenchCondvar>(shared: &C) {
     shared.lock().over = true;
     shared.notify_all(Which::First);
@@ -140,7 +140,7 @@ fn take<C: BenchCondvar>(shared: &C, timed: bool) {
     shared.notify_one(Which::First);
 }
 
-/// Lets them go when all of them wait.
+/// Lets the waiters go once all of them wait.
 fn let_go<C: BenchCondvar>(shared: &C, waiters: u64) {
     let mut stage = wait_until(shared, Which::First, false, |stage| stage.count == waiters);
     stage.count = 0;
@@ -165,7 +165,7 @@ fn section<T: Testbed, G>(testbed: &T, guard: G) -> G {
     guard
 }
 
-/// Tries again and again, each time for so long that half of those that wait do so in vain.
+/// Takes the mutex by timed attempts, with a timeout for which half of the attempts that wait fail.
 fn lock_with_timeouts<C: BenchCondvar, T: Testbed>(testbed: &T, shared: &C, timeout_ns: &mut u64) {
     let mut taken = shared.lock_for(Duration::ZERO);
     while taken.is_none() {

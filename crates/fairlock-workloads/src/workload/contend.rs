@@ -44,7 +44,7 @@ pub fn contend<L: BenchLock, T: Testbed>(
     Ok(report(window, tallies, testbed.ns_per_tick()))
 }
 
-/// Of threads that read or not. Not part of what is compiled for each lock.
+/// The report of threads that read or do not. Not compiled for each lock.
 fn report(window: Duration, tallies: Vec<(bool, Tally)>, ns_per_tick: f64) -> CellReport {
     let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
     let side = |tallies: Vec<(bool, Tally)>| {
@@ -58,7 +58,7 @@ fn report(window: Duration, tallies: Vec<(bool, Tally)>, ns_per_tick: f64) -> Ce
     }
 }
 
-/// One thread: `operate` acquires, works, releases, and says when it acquired.
+/// The loop of one thread: `operate` acquires, works, releases, and returns when it acquired.
 #[inline(always)]
 pub fn repeat<T: Testbed>(
     testbed: &T,

@@ -76,7 +76,7 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
     Ok(report(window, all(tallies)?, testbed.ns_per_tick()))
 }
 
-/// Not part of what is compiled for each lock.
+/// Not compiled for each lock.
 fn report(window: Duration, tallies: Vec<(bool, IoTally)>, ns_per_tick: f64) -> CellReport {
     let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
     CellReport {
@@ -87,7 +87,7 @@ fn report(window: Duration, tallies: Vec<(bool, IoTally)>, ns_per_tick: f64) -> 
     }
 }
 
-/// Does its I/O with the lock: when that was acquired, and what came of it.
+/// Does its I/O with the lock held; returns when the lock was acquired, and the result.
 fn section<T: Testbed, R>(testbed: &T, side: Side, io: impl FnOnce() -> R) -> (u64, R) {
     let acquired = testbed.acquired(side);
     let done = io();
@@ -95,7 +95,8 @@ fn section<T: Testbed, R>(testbed: &T, side: Side, io: impl FnOnce() -> R) -> (u
     (acquired, done)
 }
 
-/// One thread: `operate` acquires, does its I/O, releases; it says when it acquired.
+/// The loop of one thread: `operate` acquires, does its I/O and releases; it returns when it
+/// acquired.
 fn repeat<T: Testbed>(
     testbed: &T,
     gate: &T::Gate,

@@ -1,9 +1,8 @@
-//! A small allocator: free blocks of one arena in a list, in the order of their
-//! addresses; the first that fits is taken, and neighbours become one again.
+//! A small allocator: the free blocks of one arena are in a list, in the order of their addresses.
+//! The first block that fits is taken, and neighbours become one again.
 //!
-//! It has no lock of its own: whoever calls it must hold one. It notices when
-//! that did not exclude, and stays memory-safe then: everything in it is atomic,
-//! every index is checked, and every walk ends.
+//! It has no lock of its own: callers must hold one. It notices if that did not exclude, and stays
+//! memory-safe even then: everything in it is atomic, every index is checked, and every walk ends.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -12,7 +11,7 @@ use fairlock::platform::Atomic;
 /// Words of a unit: what is allocated is a multiple of it, a cache line.
 pub const UNIT: usize = 8;
 const UNIT_BYTES: usize = 64;
-/// In place of the next block: there is none.
+/// In place of the next block: says that there is none.
 const END: u64 = u64::MAX;
 
 /// The allocator, and the memory that it gives out.
@@ -24,9 +23,9 @@ pub struct Heap<W> {
     skipped: usize,
     /// Where the first free block begins.
     first: W,
-    /// Somebody is inside.
+    /// Whether somebody is inside.
     inside: AtomicBool,
-    /// Somebody came in while another was, or left the list in disorder.
+    /// Whether somebody came in while another was inside, or the list was in disorder.
     violated: AtomicBool,
 }
 
@@ -58,8 +57,7 @@ impl<W: Atomic<u64>> Heap<W> {
         heap
     }
 
-    /// Allocates `units`; `None` if no free block is large enough. Only with the
-    /// lock held.
+    /// Allocates `units`; `None` if no free block is large enough. The caller holds the lock.
     pub fn allocate(&self, units: u64) -> Option<Block> {
         let _inside = self.enter();
         let (mut before, mut at) = (END, self.first.load(Relaxed));
@@ -69,7 +67,7 @@ impl<W: Atomic<u64>> Heap<W> {
             }
             let (size, next) = self.read(at);
             if size > units {
-                // From its end: the list stays as it is.
+                // From the end of the block: the list stays as it is.
                 let rest = size - units;
                 self.write(at, rest, next);
                 return Some(Block { first: at.saturating_add(rest), units });
@@ -84,7 +82,7 @@ impl<W: Atomic<u64>> Heap<W> {
         None
     }
 
-    /// Frees what was allocated. Only with the lock held.
+    /// Frees what was allocated. The caller holds the lock.
     pub fn free(&self, block: Block) {
         let _inside = self.enter();
         let (mut before, mut at) = (END, self.first.load(Relaxed));

@@ -1,6 +1,6 @@
-//! `idle`: how long a free lock is waited for. One thread stays inside for a while, and
-//! then does something else; another one has come meanwhile. From the release on nobody is
-//! in its way: how long does it take to have the lock?
+//! `idle`: how long a free lock is waited for. One thread stays inside for a while, and then does
+//! something else; another one has come meanwhile. From the release on nobody is in the other's
+//! way: how long does it take until that one has the lock?
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::locks::range::{BenchRange, Range, users};
 
 /// The holder is busy inside, or sleeps.
 pub const CASES: [Case; 2] = [Case::Busy, Case::Sleep];
-/// Nanoseconds inside, and what of it is for a first impression.
+/// Nanoseconds inside, and which of these are for a first impression.
 const SECTIONS: [u32; 6] = [30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000];
 const QUICK_SECTIONS: [u32; 1] = [100_000];
-/// Whether the other one waits to write, or to read.
+/// Whether the waiting thread wants to write, or to read.
 const READS: [u8; 2] = [0, 100];
 const QUICK_READS: [u8; 1] = [0];
-/// The one that holds and the one that waits.
+/// The thread that holds and the one that waits.
 const THREADS: usize = 2;
 
 /// How long a holder that goes away sleeps.
 const AWAY: Duration = Duration::from_millis(6);
 /// What a holder that comes back does first, in nanoseconds.
 const BACK_NS: u64 = 20_000;
-/// How long the other one sleeps before it looks for the next section to wait for the end of.
+/// How long the waiting thread sleeps before it looks for the next section whose end it waits for.
 const REST: Duration = Duration::from_millis(3);
 
 /// The configurations of each case, in all forms or those chosen.
@@ -63,7 +63,7 @@ pub fn configurations(chosen: &Chosen<'_>, quick: bool) -> Vec<Configuration> {
     all
 }
 
-/// How long to measure at least, for so many waits.
+/// How long to measure at least, for enough waits.
 pub fn enough_secs(setup: &Setup) -> f64 {
     const WAITS: f64 = 40.0;
     WAITS * (f64::from(setup.section_ns.unwrap_or(0)) / 1e9 + AWAY.as_secs_f64())
@@ -71,18 +71,18 @@ pub fn enough_secs(setup: &Setup) -> f64 {
 
 /// What the two threads tell each other. Relaxed wherever the lock orders it.
 struct Shared<W> {
-    /// Whether the one that waits is ready for the next section.
+    /// Whether the waiting thread is ready for the next section.
     ready: Padded<W>,
-    /// The sections so far of which it waits for the end.
+    /// The number of sections so far whose ends it waits for.
     round: Padded<W>,
-    /// Those for which it has come.
+    /// The number of those for which it has come.
     asked: Padded<W>,
     inside: Padded<Inside<W>>,
 }
 
 /// Changed only by the holder, inside.
 struct Inside<W> {
-    /// When it last left.
+    /// When the holder last left.
     released: W,
     /// When it left the last section that was waited for from its beginning.
     first_released: W,
@@ -97,8 +97,8 @@ impl<W: Atomic<u64>> Shared<W> {
         Self { ready: word(), round: word(), asked: word(), inside: Padded(inside) }
     }
 
-    /// The holder is in; whether the other one now comes. It has a moment to do so, in which
-    /// it may have to get a CPU.
+    /// The holder is inside; returns whether the other thread now comes. That has a moment to do
+    /// so, in which it may have to get a CPU.
     fn enters<T: Testbed<Word = W>>(&self, testbed: &T, gate: &T::Gate, now: u64) -> bool {
         const LOOKS: u32 = 100;
         const PAUSES: u32 = 5;
@@ -114,7 +114,7 @@ impl<W: Atomic<u64>> Shared<W> {
         }
         self.ready.0.store(0, Relaxed);
         let round = self.round.0.load(Relaxed) + 1;
-        // Release: whoever sees the round sees what the holder has done before.
+        // Release: a thread that sees the round sees what the holder did before it.
         self.round.0.store(round, Release);
         let mut looks = 0;
         while self.asked.0.load(Relaxed) != round && testbed.phase(gate) != Phase::Stop {
@@ -134,13 +134,13 @@ impl<W: Atomic<u64>> Shared<W> {
     }
 }
 
-/// What the one that waits has seen.
+/// What the waiting thread has seen.
 struct Waits {
     tally: Tally,
     free: Vec<u64>,
 }
 
-/// Which ranges the two take, of so many positions. Of a range lock they are not the same,
+/// Which ranges, of how many positions, the two threads take. With a range lock the ranges differ,
 /// but overlap.
 fn ranges(form: Option<Form>) -> (u64, [Range; 2]) {
     match form {
@@ -171,7 +171,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     Ok(report(window, side, results, testbed.ns_per_tick()))
 }
 
-/// Not part of what is compiled for each lock.
+/// Not compiled for each lock.
 fn report(
     window: Duration,
     side: Side,
@@ -191,7 +191,7 @@ fn report(
     CellReport { elapsed_secs: window.as_secs_f64(), read, write, ..CellReport::default() }
 }
 
-/// The one that holds: `write` runs a section.
+/// The holding thread: `write` runs a section.
 fn hold<T: Testbed>(
     cell: &Cell,
     testbed: &T,
@@ -222,7 +222,7 @@ fn hold<T: Testbed>(
     }
 }
 
-/// The one that waits: `acquire` runs a section.
+/// The waiting thread: `acquire` runs a section.
 fn wait<T: Testbed>(
     testbed: &T,
     gate: &T::Gate,
@@ -247,7 +247,7 @@ fn wait<T: Testbed>(
         acquire(&mut || {
             let acquired = testbed.acquired(side);
             waited = acquired.saturating_sub(asked);
-            // Otherwise the run ended, and the holder was not there any more.
+            // Otherwise the run has ended, and the holder was gone.
             if inside.first_released.load(Relaxed) >= asked {
                 let outside = inside.outside.load(Relaxed) - outside_before;
                 free = Some(outside + acquired.saturating_sub(inside.released.load(Relaxed)));

@@ -31,8 +31,8 @@ use crate::locks::range::BenchRange;
 use crate::locks::{BenchLock, BenchMutex};
 use testbed::Testbed;
 
-// `C` is the same lock as `L`, behind a pointer: it is for what takes so long that a call more at
-// each operation is nothing beside it, and is compiled once for all locks.
+// `C` is the same lock as `L`, behind a pointer: it is for workloads whose operations take so long
+// that one more call does not matter, and these are compiled once for all locks.
 
 /// Runs one cell of a reader/writer lock in this process.
 pub fn run_cell<L: BenchLock, C: BenchLock, T: Testbed>(

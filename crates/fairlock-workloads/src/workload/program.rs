@@ -1,5 +1,5 @@
-//! What `think` and `spread` have in common: threads each of whose operations is drawn, a
-//! read or a write, and where. The locks may be of any form.
+//! What `think` and `spread` have in common: each operation of a thread is chosen at random, a read
+//! or a write, and where. The locks may be of any form.
 
 use super::random::Random;
 use super::range::{SLOTS, pick};
@@ -11,25 +11,25 @@ use crate::cell::{Cell, CellReport, Setup, Shape, Side};
 use crate::error::Error;
 use crate::locks::range::{BenchRange, Range, users};
 
-/// One with so many reads in a hundred operations.
+/// A configuration with this share of reads, in percent.
 pub fn configuration(threads: usize, reads: u8, setup: Setup) -> Configuration {
     let (readers, writers) = sides(threads, reads);
     let setup = Setup { reads_percent: Some(reads), ..setup };
     Configuration { threads, readers, writers, setup }
 }
 
-/// How many threads read, and how many write: all do both, or only either.
+/// How many threads read, and how many write: all of them do both, or only one of these.
 pub fn sides(threads: usize, reads: u8) -> (usize, usize) {
     (if reads > 0 { threads } else { 0 }, if reads < 100 { threads } else { 0 })
 }
 
-/// How long a measurement must be at least, for a thread that is starved to be starved by
-/// the lock: if all share the CPUs evenly, each has them more than once, for more than one
-/// operation. Beside so many busy loops a CPU. Not for ever.
+/// How long a measurement must be at least, so that a thread that is starved is starved by the
+/// lock: if all threads share the CPUs evenly, also with `background` busy loops for each CPU,
+/// every thread has a CPU more than once, for more than one operation. There is an upper bound.
 pub fn enough_secs(configuration: &Configuration, cpus: usize, background: usize) -> f64 {
     const OPERATIONS: f64 = 12.0;
     const TURNS: f64 = 2.0;
-    /// A thread has a CPU for about as long before another one gets it.
+    /// About how long a thread has a CPU before another one gets it.
     const TURN_NS: f64 = 4e6;
     const LONGEST: f64 = 0.6;
     let Setup { section_ns, outside, .. } = configuration.setup;
@@ -41,7 +41,7 @@ pub fn enough_secs(configuration: &Configuration, cpus: usize, background: usize
 
 /// What the threads of a cell do.
 struct Operation {
-    /// Which ranges are taken; otherwise one position is.
+    /// Which ranges are taken; `None`: one position.
     shape: Option<Shape>,
     positions: u64,
     reads_percent: u64,
@@ -75,8 +75,8 @@ impl Operation {
         }
     }
 
-    /// What the thread does outside now: half to one and a half times as much as on
-    /// average, or threads would fall into step.
+    /// What the thread does outside this time: half to one and a half times the average, or threads
+    /// would fall into step.
     #[inline(always)]
     fn outside(&self, random: &mut Random) -> u64 {
         match self.outside_ns {

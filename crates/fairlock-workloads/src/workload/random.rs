@@ -1,10 +1,10 @@
-//! A cheap random sequence: what is drawn must not be what is measured.
+//! A cheap random sequence: drawing a number must not be what is measured.
 
 /// The sequence of one thread.
 pub struct Random(u64);
 
 impl Random {
-    /// Another one for each thread of a run, and for each seed.
+    /// A different sequence for each thread of a run, and for each seed.
     pub fn new(seed: u64, index: usize) -> Self {
         Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64)
     }

@@ -14,7 +14,7 @@ use crate::locks::BenchLock;
 pub const THREADS: usize = 8;
 /// Pauses in the section, unless told otherwise.
 pub const CS_LOAD: u32 = 20;
-/// One operation in so many is a write, on average.
+/// One of this many operations is a write, on average.
 const WRITE_EVERY: u32 = 1_000;
 
 /// Runs one cell.

@@ -2,7 +2,7 @@
 
 use crate::cell::{Form, Holder, Setup, Shape};
 
-/// What was asked for instead of the defaults; empty is all of them.
+/// What was asked for in place of the defaults; if empty, the defaults are used.
 #[derive(Default)]
 pub struct Chosen<'a> {
     pub forms: &'a [Form],
@@ -16,7 +16,7 @@ pub struct Chosen<'a> {
     pub holders: &'a [Holder],
 }
 
-/// One configuration: threads that read, that write, and the rest.
+/// One configuration: how many threads read, how many write, and the rest.
 pub struct Configuration {
     pub threads: usize,
     pub readers: usize,

@@ -1,6 +1,6 @@
-//! `spread`: each operation on one of many locks, chosen at random, and nothing in between.
-//! Who waits at one of them does nothing for the others, so a lock that is handed to a
-//! sleeper, or stands free while its waiters sleep, slows all of them down.
+//! `spread`: each operation is on one of many locks, chosen at random, with nothing in between. A
+//! thread that waits at one lock does nothing at the others. So a lock that is handed to a sleeper,
+//! or stands free while its waiters sleep, slows all threads down.
 
 use super::program::configuration;
 use super::setup::{Chosen, Configuration, or};
@@ -8,10 +8,10 @@ use crate::cell::{Case, Form, Setup};
 
 /// The section is CPU work.
 pub const CASES: [Case; 1] = [Case::Busy];
-/// The grid, and what of it is for a first impression.
+/// The grid, and which part of it is for a first impression.
 const THREADS: [usize; 3] = [4, 8, 32];
 const QUICK_THREADS: [usize; 1] = [32];
-/// Locks; positions of the range lock.
+/// How many locks there are; for the range lock, how many positions.
 const AMONG: [usize; 4] = [1, 16, 64, 1_000];
 const QUICK_AMONG: [usize; 1] = [64];
 /// Nanoseconds inside.

@@ -63,7 +63,7 @@ impl Durations {
         }
     }
 
-    /// The summary of all, or `None` if there are none.
+    /// The summary of all times, or `None` if there are none.
     pub fn summarize(all: impl IntoIterator<Item = Self>, ns_per_tick: f64) -> Option<Times> {
         let mut all = all.into_iter();
         let mut sum = all.next()?;
@@ -83,9 +83,8 @@ impl Tally {
         Self { ops: 0, waits: Durations::new() }
     }
 
-    /// Counts an operation that ended in `phase`. One that ended after the window
-    /// is no operation of the window, but its wait was in it: that of a starved
-    /// thread is found only here.
+    /// Counts an operation that ended in `phase`. One that ended after the window is no operation
+    /// of the window, but its wait was in it: the wait of a starved thread is found only here.
     #[inline(always)]
     pub fn count(&mut self, phase: Phase, wait: u64) {
         self.wait(phase, wait);
@@ -135,7 +134,7 @@ impl Both {
         if reads { &mut self.read } else { &mut self.write }
     }
 
-    /// How long it waited, for either.
+    /// How long the thread waited, to read or to write.
     pub fn waits(&self) -> Durations {
         let mut all = Durations::new();
         all.merge(&self.read.waits);
@@ -143,8 +142,8 @@ impl Both {
         all
     }
 
-    /// The report of the sides (reads, writes) that threads are on, both in the order of
-    /// the threads.
+    /// The report of the sides that there are, of reads and of writes: both in the order of the
+    /// threads.
     pub fn report(
         window: Duration,
         all: Vec<Self>,

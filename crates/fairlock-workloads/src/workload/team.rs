@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use crate::cell::Cell;
 use crate::error::Error;
 
-/// Keeps what is inside on cache lines of its own (two: CPUs fetch in pairs).
+/// Keeps its content on cache lines of its own (two: CPUs fetch in pairs).
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
 
-/// Where the run is.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Threads work, nothing is counted.
     WarmUp,
     /// The measured window.
     Measure,
-    /// Threads leave. Whoever still waits for the lock gets it as the others go.
+    /// Threads leave. A thread that still waits for the lock gets it as the others leave.
     Stop,
 }
 
-/// Tells the threads of a team where the run is.
+/// Tells the threads of a team in which phase the run is.
 pub struct Gate {
     phase: Padded<AtomicU8>,
     entry: Mutex<Entry>,
@@ -49,7 +49,7 @@ impl Gate {
         }
     }
 
-    /// Where the run is now.
+    /// The phase of the run.
     #[inline(always)]
     pub fn phase(&self) -> Phase {
         // Relaxed: it is a hint to leave; joining the threads orders the results.
@@ -64,7 +64,7 @@ impl Gate {
         self.phase.0.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// Called by a thread of the team: waits for the start. False: there is none.
+    /// Called by a thread of the team: waits for the start. False: there is no run.
     fn enter(&self) -> bool {
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         entry.arrived += 1;
@@ -106,7 +106,8 @@ pub fn run_team<T: Send>(
 /// What threads return, each into its place.
 struct Results<T>(Vec<Mutex<Option<T>>>);
 
-// Not inlined, so that they are compiled once for each type and not for each lock and workload.
+// Not inlined, so that they are compiled once for each type of result and not for each lock and
+// workload.
 impl<T> Results<T> {
     #[inline(never)]
     fn new(threads: usize) -> Self {
@@ -127,7 +128,7 @@ impl<T> Results<T> {
     }
 }
 
-/// The same without results: compiled once, and not for each lock and workload.
+/// As [`run_team`], without results: compiled once, and not for each lock and workload.
 fn run_threads(
     cell: &Cell,
     threads: usize,
@@ -138,7 +139,7 @@ fn run_threads(
     thread::scope(|scope| {
         let mut team = Vec::with_capacity(threads);
         for index in 0..threads {
-            // The hot loops need next to no stack, and thousands may be asked for.
+            // The hot loops need next to no stack, and there may be thousands of threads.
             let spawned =
                 thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, move || {
                     if gate.enter() {
@@ -165,7 +166,7 @@ fn run_threads(
         thread::sleep(Duration::from_secs_f64(cell.secs));
         gate.set_phase(Phase::Stop);
         let window = begin.elapsed();
-        // All of them, or one that panicked would be reported by the scope.
+        // All threads are joined: the scope would report one that panicked and was not.
         let joined: Vec<_> = team.into_iter().map(|thread| thread.join()).collect();
         if joined.iter().all(Result::is_ok) {
             Ok(window)

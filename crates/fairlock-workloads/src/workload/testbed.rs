@@ -14,13 +14,13 @@ use crate::direct_file::{Block, DirectFile};
 use crate::error::Error;
 use crate::locks::range::Range;
 
-/// Where the threads of a workload run, and what their time is.
+/// Where the threads of a workload run, and how their time is measured.
 pub trait Testbed: Sync {
-    /// What tells a team's threads where the run is.
+    /// What tells a team's threads in which phase the run is.
     type Gate;
     /// A file whose blocks are read and written directly.
     type File: BlockFile;
-    /// A word of the memory that a lock guards: what it costs depends on who had it last.
+    /// A word of the memory that a lock guards: its cost depends on who had it last.
     type Word: Atomic<u64>;
 
     /// Runs `body(index, gate)` on `threads` threads through the cell's warm-up and
@@ -32,7 +32,7 @@ pub trait Testbed: Sync {
         body: impl Fn(usize, &Self::Gate) -> R + Sync,
     ) -> Result<(Duration, Vec<R>), Error>;
 
-    /// Where the run is now.
+    /// The phase of the run.
     fn phase(&self, gate: &Self::Gate) -> Phase;
 
     /// The time, in ticks.
@@ -53,10 +53,10 @@ pub trait Testbed: Sync {
     /// Sleeps.
     fn sleep(&self, duration: Duration);
 
-    /// Waits, awake, until `word` is not what it was `before`, or the run ends: what it is.
+    /// Waits, awake, until `word` is no longer `before`, or the run ends; returns the word.
     fn watch(&self, gate: &Self::Gate, word: &Self::Word, before: u64) -> u64;
 
-    /// A file of so many blocks for the cell, the first of them written.
+    /// A file of `blocks` blocks for the cell, the first of them written.
     fn file(&self, cell: &Cell, blocks: u64) -> Result<Self::File, Error>;
 
     /// How many groups the threads form that share no lock: the guests of a host.
@@ -64,7 +64,7 @@ pub trait Testbed: Sync {
         1
     }
 
-    /// Work was done that took so long on a machine that has to do it.
+    /// Work was done that takes `_ns` on a machine that has to do it.
     #[inline(always)]
     fn spend(&self, _ns: u64) {}
 
@@ -74,25 +74,25 @@ pub trait Testbed: Sync {
         body()
     }
 
-    /// This thread asks for the lock, or that of its group: the time.
+    /// This thread asks for the lock, or that of its group; returns the time.
     #[inline(always)]
     fn asks(&self, _side: Side) -> u64 {
         self.now()
     }
 
-    /// This thread asks for one of many locks, or for a part of one: the time.
+    /// This thread asks for one of many locks, or for a part of one; returns the time.
     #[inline(always)]
     fn asks_for(&self, _side: Side, _wanted: Wanted<'_>) -> u64 {
         self.now()
     }
 
-    /// This thread has the lock: the time.
+    /// This thread has the lock; returns the time.
     #[inline(always)]
     fn acquired(&self, _side: Side) -> u64 {
         self.now()
     }
 
-    /// This thread is done in the section, and about to give the lock back.
+    /// This thread's section is over, and it is about to give the lock back.
     #[inline(always)]
     fn leaves(&self, _side: Side) {}
 
@@ -101,7 +101,7 @@ pub trait Testbed: Sync {
     fn released(&self, _side: Side) {}
 }
 
-/// What a thread asks for, where that is not always the same.
+/// What a thread asks for, where there are several.
 #[derive(Clone, Copy)]
 pub enum Wanted<'a> {
     /// The lock of this number.
@@ -125,7 +125,7 @@ pub struct Real {
 }
 
 impl Real {
-    /// This machine, from now on, with the busy section that the cell says.
+    /// This machine, with the clock starting now, and the busy section of the cell.
     pub fn new(cell: &Cell) -> Self {
         Self { clock: Clock::start(), busy_turns_per_us: cell.busy_turns_per_us }
     }
@@ -180,7 +180,7 @@ impl Testbed for Real {
 
     fn watch(&self, gate: &Gate, word: &Self::Word, before: u64) -> u64 {
         loop {
-            // Acquire: what was done before the word was changed.
+            // Acquire: sees what was done before the word was changed.
             let now = word.load(Ordering::Acquire);
             if now != before || gate.phase() == Phase::Stop {
                 return now;

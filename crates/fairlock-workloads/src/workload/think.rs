@@ -1,6 +1,6 @@
-//! `think`: threads that work outside the lock as well as inside, each operation a read
-//! or a write as it is drawn. Most programs are like that: whoever has released a lock
-//! does something else first.
+//! `think`: threads that work outside the lock as well as inside; whether an operation is a read or
+//! a write is chosen at random. Most programs are like that: a thread that has released a lock does
+//! something else first.
 
 use super::program::configuration;
 use super::setup::{Chosen, Configuration, or};
@@ -8,7 +8,7 @@ use crate::cell::{Case, Form, Setup, Shape};
 
 /// The section is CPU work.
 pub const CASES: [Case; 1] = [Case::Busy];
-/// The grid, and what of it is for a first impression.
+/// The grid, and which part of it is for a first impression.
 const THREADS: [usize; 4] = [2, 8, 32, 96];
 const QUICK_THREADS: [usize; 2] = [8, 32];
 /// Nanoseconds inside.
@@ -16,7 +16,7 @@ const SECTIONS: [u32; 2] = [10, 1_000];
 /// The longest of them.
 pub const LONGEST_SECTION: u32 = SECTIONS[1];
 const QUICK_SECTIONS: [u32; 1] = [10];
-/// Work outside in relation to that inside.
+/// Work outside, relative to that inside.
 const OUTSIDE: [u32; 5] = [0, 1, 10, 100, 1_000];
 const QUICK_OUTSIDE: [u32; 2] = [0, 100];
 /// Reads in a hundred operations. A mutex has none.

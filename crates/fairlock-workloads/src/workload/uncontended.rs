@@ -11,7 +11,7 @@ use crate::locks::uses::{BenchReentrant, BenchUpgradable};
 use crate::locks::{BenchLock, BenchMutex};
 use crate::stats::median;
 
-/// One side at a time, a mutex, what few locks have, and one lock after the other.
+/// One side at a time, a mutex, what only few locks have, and many locks one after the other.
 pub const CASES: [Case; 9] = [
     Case::Read,
     Case::Write,
@@ -25,7 +25,7 @@ pub const CASES: [Case; 9] = [
 ];
 /// Operations between two looks at the clock: it must not be part of the result.
 const BATCH: u32 = 1_000;
-/// So many locks one after the other, or as many as have room in so many bytes.
+/// How many locks are taken one after the other, if this many bytes have room for them.
 const EACH: usize = 10_000_000;
 const EACH_BYTES: usize = 16 * EACH;
 
@@ -68,7 +68,8 @@ pub fn run_reentrant<M: BenchReentrant, T: Testbed>(
     testbed: &T,
 ) -> Result<CellReport, Error> {
     let mutex = Padded(M::create());
-    // All of a batch in one section of the outer mutex: that is no part of the result.
+    // All operations of a batch are in one section of the outer mutex: so that is no part of the
+    // result.
     let nested = || || mutex.0.hold(|| (0..BATCH).for_each(|_| mutex.0.hold(|| ())));
     match cell.case {
         Case::Nested => measure(cell, testbed, 1, nested).map(|report| CellReport {
@@ -89,7 +90,7 @@ impl Guarded {
     }
 }
 
-/// Many locks, each beside what it guards, one after the other.
+/// Takes many locks, each beside what it guards, one after the other.
 fn each<L: Sync, T: Testbed>(
     cell: &Cell,
     testbed: &T,
@@ -108,9 +109,9 @@ fn each<L: Sync, T: Testbed>(
     })
 }
 
-/// What one operation of the kind that `start` makes costs, with so many between two
-/// looks at the clock. The result is the median over batches, so that a batch in which
-/// the thread was preempted does not count.
+/// What one operation costs, of the kind that `start` makes, with `batch` of them between two looks
+/// at the clock. The result is the median over batches, so a batch in which the thread was
+/// preempted does not count.
 pub fn measure<T: Testbed, O: FnMut()>(
     cell: &Cell,
     testbed: &T,
@@ -130,7 +131,7 @@ pub fn measure<T: Testbed, O: FnMut()>(
                 Phase::WarmUp => {}
                 Phase::Measure => batches.push(ticks),
                 Phase::Stop => {
-                    // A thread that had no CPU in the window has one batch all the same.
+                    // A thread that had no CPU in the window still reports one batch.
                     if batches.is_empty() {
                         batches.push(ticks);
                     }
@@ -142,7 +143,7 @@ pub fn measure<T: Testbed, O: FnMut()>(
     Ok(report(window, batches, testbed.ns_per_tick() / f64::from(batch)))
 }
 
-/// Not part of what is compiled for each lock.
+/// Not compiled for each lock.
 fn report(window: Duration, batches: Vec<Vec<u64>>, ns_per_tick: f64) -> CellReport {
     let ticks = median(batches.into_iter().flatten().map(|ticks| ticks as f64))
         .expect("each thread has a batch");

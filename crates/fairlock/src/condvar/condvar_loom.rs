@@ -68,7 +68,7 @@ impl Stage {
         came
     }
 
-    /// Once, and whether it was notified.
+    /// Waits once; returns how many notifications came, none or one.
     fn wait_timed(&self) -> usize {
         self.locked(|| {
             let deadline = Loom::now() + TIMEOUT_NS;
@@ -88,8 +88,8 @@ impl Stage {
     }
 }
 
-/// Each in a thread of its own, the last in the model's; the others return how many waits of
-/// theirs were notified, it how many waits it notified.
+/// Runs each in a thread of its own, `notify` in the model's. A waiter returns how many of its
+/// waits were notified, `notify` how many waits it notified.
 fn check<const N: usize>(waiters: [fn(&Stage) -> usize; N], notify: fn(&Stage) -> usize) {
     loom::model(move || {
         let stage = Stage::new();
@@ -148,7 +148,7 @@ fn a_notification_against_a_timeout() {
     check([Stage::wait_timed], set_then_notify_all);
 }
 
-/// Whoever times out leaves the notification to the other.
+/// The waiter that times out leaves the notification to the other.
 #[test]
 fn a_notification_against_a_timeout_beside_another_wait() {
     check([Stage::wait_timed, Stage::wait], |stage| {
@@ -170,7 +170,7 @@ fn a_notification_against_a_cancel() {
     });
 }
 
-/// Each mistake is found.
+/// A test for each mistake: it is found.
 macro_rules! controls {
     ($($name:ident: $complaint:literal, $fault:ident, $waiters:expr, $notify:expr;)+) => {
         $(#[test]

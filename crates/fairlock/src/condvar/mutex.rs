@@ -22,7 +22,7 @@ pub trait Mutex<P: Platform>: Send + Sync + 'static {
     unsafe fn unlock(&self);
 }
 
-/// By the type's own functions, of the same names.
+/// Implements the trait by the type's own functions of the same names.
 macro_rules! mutex {
     ($lock:ty, $queue:ty) => {
         type Queue = $queue;

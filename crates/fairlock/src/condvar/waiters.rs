@@ -1,36 +1,36 @@
 //! The condition variable without data, for any ticket lock, thin or not.
 //!
-//! Waiters queue in the order they came. Who is notified is taken out, woken, and takes the mutex
-//! like anybody else: it is not given the mutex while it sleeps, which would take that out of use
-//! for a wake-up. Before it waits in the mutex's queue it gives way for a moment, as
-//! notifications are often sent under the mutex.
+//! Waiters queue in the order they came. A waiter that is notified is taken out and woken, and
+//! takes the mutex like anybody else: it is not given the mutex while it sleeps, as nobody could
+//! use the mutex until it is awake. Before it waits in the mutex's queue it gives way for a moment,
+//! as notifications are often sent under the mutex.
 //!
 //! | state | meaning | who leaves it |
 //! |---|---|---|
 //! | WAITING | in the queue | a holder of the queue lock |
-//! | NOTIFIED | taken out, and not woken yet | whoever notified it, or the one that it follows |
+//! | NOTIFIED | taken out, and not woken yet | whoever notified it, or the waiter that it follows |
 //! | WOKEN | takes the mutex by itself | nobody: final |
 //!
-//! Of several that are notified at once, and wait with the same mutex, one is woken. The others
-//! *follow*: that one wakes [`LINES`] more, each of which wakes one more, and so on, when they find the mutex
-//! free, or else have it. So there is no herd at the mutex, and no CPU that waits for a wake-up each
-//! time.
+//! Of several waiters that are notified at once, and wait with the same mutex, one is woken. The
+//! others *follow*: the first wakes [`LINES`] more, each of these wakes one more, and so on. Each
+//! does so when it finds the mutex free, or else when it has the mutex. So there is no herd at the
+//! mutex, and no CPU is idle for the length of a wake-up each time.
 //!
 //! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
 //! could pay. So a waiter gives way for a moment before it sleeps, as long as that has lately been
-//! worth it (`watch`); no more of them than there are CPUs, and nobody behind one that sleeps: who
-//! stays awake comes sooner each time, and would take what the other was notified of.
+//! worth it (`watch`). No more waiters do so than there are CPUs, and none behind one that sleeps:
+//! a waiter that stays awake comes sooner each time, and would take what the other was notified of.
 //!
-//! *No notification is lost.* A waiter queues before it lets the mutex go. One that gives up
-//! takes itself out under the queue lock; if it is not in the queue any more it was
-//! notified, and says so: what ended its wait came too late.
+//! *No notification is lost.* A waiter queues before it lets the mutex go. A waiter that gives up
+//! takes itself out under the queue lock. If it is not in the queue any more it was notified, and
+//! says so: what ended its wait came too late.
 //!
 //! *No wake-up is needless*, as a waiter is woken only when it was notified. So waits do not end
 //! for no reason, and notifications are counted exactly.
 //!
-//! *Frames.* A waiter is in the frame of its wait, which is not left before it is WOKEN, or has
-//! taken itself out. So WOKEN is the last thing that is stored there. Whoever notifies does not
-//! touch the condition variable after that: who was woken may free it.
+//! *Frames.* A waiter is in the stack frame of its wait, which is not left before the waiter is
+//! WOKEN, or has taken itself out. So WOKEN is the last thing that is stored there. A thread that
+//! notifies does not touch the condition variable after that: the thread that it woke may free it.
 
 use core::cell::Cell;
 use core::ptr;
@@ -47,10 +47,10 @@ const WAITING: u32 = 0;
 const NOTIFIED: u32 = 1;
 const WOKEN: u32 = 2;
 
-/// Those that are notified at once are woken in so many lines: few leave a CPU idle for each
+/// Waiters notified at once are woken in this many lines: few lines leave a CPU idle for each
 /// wake-up, too many are in each other's way at the mutex. Models have no more than three waiters.
 const LINES: usize = if cfg!(fairlock_loom) { 2 } else { 8 };
-/// How long a thread that was woken gives way to whoever holds the mutex before it queues there.
+/// How long a woken thread gives way to the holder of the mutex before it queues there.
 const COMPETE_NS: u64 = 100_000;
 
 /// A condition variable of [ticket locks](TicketLock) of size `S`.
@@ -75,19 +75,20 @@ pub struct LockCondvar<P: Platform, M: Mutex<P>> {
 // SAFETY: `last`, and the links of the waiters in the queue, are touched under the queue lock
 // only; waiters stay in their frames while they are in it.
 unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
-// SAFETY: as above; one that can be moved has no waiters.
+// SAFETY: as above; a condition variable that can be moved has no waiters.
 unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
 struct Waiter<P: Platform, M: Mutex<P>> {
     parker: &'static Parker<P>,
-    /// What it waits with, for comparing.
+    /// The mutex it waits with, for comparing.
     mutex: *const M,
     prev: Cell<*const Waiter<P, M>>,
     next: Cell<*const Waiter<P, M>>,
-    /// Once notified: who follows it, the first of them, and who is woken together with it.
+    /// Once it is notified: the first of those that follow it, and the next one that is woken with
+    /// it.
     follower: Cell<*const Waiter<P, M>>,
     beside: Cell<*const Waiter<P, M>>,
-    /// It stays awake, the how manieth in a row; zero if it sleeps.
+    /// Its number in the row of waiters that stay awake; zero if it sleeps.
     awake: Hint,
     state: P::AtomicU32,
 }
@@ -96,7 +97,7 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     fn new(mutex: &M) -> Self {
         let nobody = || Cell::new(ptr::null());
         Self {
-            // A token wakes this parker; the locks use the other one.
+            // A token wakes this parker; the locks use the other one of the record.
             parker: &P::thread().parker,
             mutex,
             prev: nobody(),
@@ -108,7 +109,7 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
         }
     }
 
-    /// Acquire: who follows; and what came before the notification.
+    /// Acquire: the follower is seen, and what came before the notification.
     fn state(&self) -> u32 {
         self.state.load(Ordering::Acquire)
     }
@@ -123,14 +124,14 @@ unsafe fn wake<P: Platform, M: Mutex<P>>(mut next: *const Waiter<P, M>) {
     while let Some(waiter) = unsafe { next.as_ref() } {
         next = waiter.beside.get();
         let parker = waiter.parker;
-        // Release: who follows. The frame may be gone from here on.
+        // Release: the follower is seen. The frame may be gone from here on.
         waiter.state.store(WOKEN, Ordering::Release);
         parker.unpark();
     }
 }
 
-/// Gives way again and again until `done`, for so long at most: whether it is. Not where others want
-/// the CPU for longer than a notification takes.
+/// Gives way again and again until `done`, for `bound_ns` at most; returns whether it is done. Ends
+/// early where others want the CPU for longer than a notification takes.
 fn give_way<P: Platform>(bound_ns: u64, mut done: impl FnMut() -> bool) -> bool {
     let watch = &P::thread().watch;
     let began = P::now();
@@ -150,7 +151,7 @@ fn give_way<P: Platform>(bound_ns: u64, mut done: impl FnMut() -> bool) -> bool 
 }
 
 impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
-    /// Nobody waits.
+    /// A condition variable that nobody waits for.
     pub fn new() -> Self {
         Self {
             lock: M::Queue::default(),
@@ -159,7 +160,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         }
     }
 
-    /// The same, for statics.
+    /// As [`new`](Self::new), for statics.
     pub const fn new_const() -> Self
     where
         M::Queue: ConstZero,
@@ -220,7 +221,8 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         unsafe { self.wait_within(mutex, &WaitContext::cancellable(token)) }
     }
 
-    /// The same until `deadline` on the platform's clock, if the token is not cancelled.
+    /// As [`wait_cancellable`](Self::wait_cancellable), or gives up at `deadline` on the platform's
+    /// clock.
     ///
     /// # Errors
     /// [`Cancelled`](WaitError::Cancelled) or [`TimedOut`](WaitError::TimedOut): it was not
@@ -247,8 +249,8 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
 
     /// Whether a thread waits that was not notified yet.
     pub fn has_waiters(&self) -> bool {
-        // Relaxed: who has to be seen queued before it let the mutex go, and this thread, or
-        // whoever told it, has had the mutex since.
+        // Relaxed: a waiter that has to be seen queued before it let the mutex go, and this thread,
+        // or the one that told it, has had the mutex since.
         self.first.load(Ordering::Relaxed) != 0
     }
 
@@ -283,7 +285,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         notified
     }
 
-    /// For who was woken: takes the mutex, and wakes those that follow.
+    /// For a thread that was woken: takes the mutex, and wakes those that follow.
     fn lock_again(mutex: &M, waiter: &Waiter<P, M>) {
         let mut follower = waiter.follower.get();
         if active(Fault::ForgetsFollowers) {
@@ -303,7 +305,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         }
     }
 
-    /// Sleeps until woken, or until the wait ends and it was not notified.
+    /// Sleeps until woken, or until the wait ends without a notification.
     fn sleep(&self, waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut until = until;
         let mut interrupted = None;
@@ -318,7 +320,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                         continue;
                     }
                 }
-                // Whatever ends the wait comes too late.
+                // What ends the wait now comes too late.
                 NOTIFIED => until = &WaitContext::FOREVER,
                 _ => return Ok(()),
             }
@@ -329,8 +331,8 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         }
     }
 
-    /// Stays awake for a moment, if it is to. Not where a signal is to end the wait, which would not
-    /// be noticed.
+    /// Stays awake for a moment, if the waiter is to. Not where a signal is to end the wait: that
+    /// would not be noticed.
     fn watch(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
         if waiter.awake.load(Ordering::Relaxed) > 0 && !until.interruptible {
             let bound = WATCH_NS.min(until.left(P::now()));
@@ -339,7 +341,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         waiter.awake.store(0, Ordering::Relaxed);
     }
 
-    /// Notifies the thread that waits longest: whether there was one.
+    /// Notifies the thread that has waited longest; returns whether there was one.
     pub fn notify_one(&self) -> bool {
         if !self.has_waiters() {
             return false;
@@ -350,7 +352,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         !first.is_null()
     }
 
-    /// Notifies all threads that wait: how many they were.
+    /// Notifies all threads that wait; returns how many there were.
     pub fn notify_all(&self) -> usize {
         if !self.has_waiters() {
             return 0;
@@ -369,23 +371,23 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         notified
     }
 
-    /// Under the queue lock: takes a waiter out that is notified.
+    /// Under the queue lock: takes out a waiter, and notes that it is notified.
     fn take(&self, waiter: &Waiter<P, M>) -> *const Waiter<P, M> {
         self.remove(waiter);
-        // Relaxed: read under the queue lock, or for no more than another look.
+        // Relaxed: read under the queue lock; a read without it leads to no more than another look.
         waiter.state.store(NOTIFIED, Ordering::Relaxed);
         waiter
     }
 
-    /// Under the queue lock: takes the first one out, and all that wait with the same mutex, which
-    /// follow it. How many they are.
+    /// Under the queue lock: takes out the first waiter, and all that wait with the same mutex,
+    /// which follow it. Returns how many they are.
     fn take_all(&self, first: &Waiter<P, M>) -> usize {
         let mut taken = 1;
         // The last of each line behind the first one.
         let mut last = [ptr::from_ref(first); LINES];
         let mut next = first.next.get();
         self.take(first);
-        // SAFETY: in the queue, so its frame is there.
+        // SAFETY: the waiter is in the queue, so its frame is there.
         while let Some(waiter) = unsafe { next.as_ref() } {
             next = waiter.next.get();
             if ptr::eq(waiter.mutex, first.mutex) {
@@ -413,7 +415,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     }
 
     fn first(&self) -> Option<&Waiter<P, M>> {
-        // SAFETY: under the queue lock: who is in the queue is in its frame.
+        // SAFETY: under the queue lock: a waiter in the queue is in its frame.
         unsafe { (self.first.load(Ordering::Relaxed) as *const Waiter<P, M>).as_ref() }
     }
 
@@ -430,8 +432,9 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         }
     }
 
-    /// The how manieth the calling thread is that stays awake, if it does, behind this one: see
-    /// *Awake*.
+    /// The calling thread's number in the row of those that stay awake, behind `last`; zero if it is
+    /// to sleep.
+    /// See *Awake*.
     fn stays_awake(last: Option<&Waiter<P, M>>) -> usize {
         let before = last.map(|last| last.awake.load(Ordering::Relaxed));
         let awake = match before {
@@ -441,7 +444,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if awake <= P::cpus() && P::thread().watch.begins() { awake } else { 0 }
     }
 
-    /// Takes itself out of the queue: false if it was notified.
+    /// The waiter takes itself out of the queue: false if it was notified.
     fn give_up(&self, waiter: &Waiter<P, M>) -> bool {
         // Relaxed: under the queue lock.
         let waits = waiter.state.load(Ordering::Relaxed) == WAITING;

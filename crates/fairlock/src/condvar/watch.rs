@@ -1,23 +1,23 @@
-//! Whether a thread that waits for a notification had better stay awake for a moment.
+//! Whether a thread that waits for a notification should stay awake for a moment.
 
 use core::cell::Cell;
 
 /// How long a thread stays awake: a few times what a wake-up costs.
 pub(super) const WATCH_NS: u64 = 30_000;
-/// Who gets its CPU back only after so long has given it to somebody who is not about to notify.
+/// A thread that gets its CPU back only after so long gave it to one that is not about to notify.
 const LONG_YIELD_NS: u64 = 1_000_000;
-/// So often it does not give it away then.
+/// How often it then does not give its CPU away.
 const KEEPS: u32 = 15;
-/// Of so many waits one is watched at least.
+/// How large [`Watch::skips`] becomes at most.
 const MOST_SKIPPED: u32 = 63;
 
 /// What a thread remembers of its last waits, for whichever condition variables.
 pub(crate) struct Watch {
-    /// So many waits are not watched, since the last ones were in vain.
+    /// Grows with each wait that is watched in vain; half as many waits are then not watched.
     skips: Cell<u32>,
     /// How many are left of those.
     left: Cell<u32>,
-    /// How often more the thread keeps its CPU, as others have kept it for long.
+    /// How many times more the thread keeps its CPU, as others have kept it for long.
     keeps: Cell<u32>,
 }
 
@@ -33,21 +33,21 @@ impl Watch {
         left == 0
     }
 
-    /// Whether to give the CPU away, as far as it came back soon of late.
+    /// Whether to give the CPU away: not for [`KEEPS`] times after it came back late.
     pub(super) fn may_give_way(&self) -> bool {
         let keeps = self.keeps.get();
         self.keeps.set(keeps.saturating_sub(1));
         keeps == 0
     }
 
-    /// It did, and had it back after so long.
+    /// The thread gave its CPU away, and had it back after `ns`.
     pub(super) fn gave_way(&self, ns: u64) {
         if ns >= LONG_YIELD_NS {
             self.keeps.set(KEEPS);
         }
     }
 
-    /// It did, and whether the notification came.
+    /// The thread stayed awake; `came` says whether the notification came.
     pub(super) fn ended(&self, came: bool) {
         let skips = if came { 0 } else { (2 * self.skips.get() + 1).min(MOST_SKIPPED) };
         self.skips.set(skips);
@@ -87,7 +87,7 @@ mod tests {
         let watch = Watch::new();
         assert_eq!(watched(&watch, 100, true), 100);
         assert!(watched(&watch, 1_000, false) < 50);
-        // Pays again: noticed within so many waits.
+        // Staying awake pays again: this is noticed within so many waits.
         watched(&watch, MOST_SKIPPED as usize, true);
         assert_eq!(watched(&watch, 100, true), 100);
     }

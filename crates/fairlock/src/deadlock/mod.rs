@@ -1,9 +1,9 @@
 //! Deadlocks: which threads wait for each other, and where (feature `deadlock_detection`).
 //!
-//! With the feature on, each thread notes which locks it holds, and, when it has to wait for
-//! one without an end, for which and from where. [`check_deadlock`] looks for circles in that.
-//! For builds that look for a fault: each acquisition and release takes a lock of the
-//! thread's own, and each wait captures a backtrace. With the feature off nothing is noted.
+//! With the feature on, each thread notes which locks it holds, and, when it has to wait for one
+//! without an end, which one that is and from where it waits. [`check_deadlock`] looks for circles
+//! in that. It is for builds that look for a fault: each acquisition and release takes a lock of
+//! the thread's own, and each wait captures a backtrace. With the feature off nothing is noted.
 //!
 //! The interface is `parking_lot`'s.
 //!
@@ -30,11 +30,12 @@
 //!   nobody is told that it keeps others waiting for ever.
 //! * Range locks, and locks used by their raw methods (`RawRwLock::read`, ticket locks).
 //!
-//! In the child of a fork, captured backtraces may wait for ever: for a mutex that the standard
-//! library has for them, if another thread of the parent held it.
+//! In the child of a fork, the capture of a backtrace may wait for ever: for a mutex of the
+//! standard library, if another thread of the parent held it.
 //!
-//! A guard that is dropped by another thread than took it (feature `send_guard`) is taken off
-//! whichever thread holds the lock so: with several readers that may be the wrong one.
+//! A guard may be dropped by another thread than took it (feature `send_guard`). Its lock is then
+//! taken off some thread that holds it in that mode: with several readers that may be the wrong
+//! one.
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
@@ -92,9 +93,10 @@ pub fn check_deadlock() -> Vec<Vec<DeadlockedThread>> {
 
 fn look() -> Vec<Vec<DeadlockedThread>> {
     let records = locked(&RECORDS);
-    // All at the same instant, or threads might be seen to hold what they did one after the
-    // other. A thread that was granted its lock and did not note that yet still seems to
-    // wait; but then nobody is in its way, nor seems to be, as a release is noted before.
+    // All threads are locked at the same instant; otherwise they might be seen to hold what they
+    // held one after the other. A thread that was granted its lock and has not noted that yet still
+    // seems to wait. But then nobody is in its way, or seems to be, as a release is noted before it
+    // is made.
     let mut threads: Vec<_> = records.iter().map(|record| locked(&record.state)).collect();
     let next: Vec<_> = threads.iter().map(|thread| in_the_way(thread, &threads)).collect();
     let mut found = Vec::new();
@@ -105,7 +107,7 @@ fn look() -> Vec<Vec<DeadlockedThread>> {
             if let Some(wait) = &mut threads[thread].waits {
                 is_new |= !core::mem::replace(&mut wait.reported, true);
                 let backtrace = wait.backtrace.clone();
-                // Relaxed: changes only in the child of a fork, before there are others.
+                // Relaxed: it changes only in the child of a fork, before there are other threads.
                 let thread_id = records[thread].thread_id.load(Ordering::Relaxed);
                 list.push(DeadlockedThread { thread_id, backtrace });
             }
@@ -126,8 +128,8 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether who wants a lock in this mode waits for a holder in that one. Those that come
-    /// to it at the same time do not.
+    /// Whether a thread that wants a lock in this mode waits for one that holds it in that mode.
+    /// Threads that come at the same time do not wait for each other.
     fn waits_for(self, held: Mode) -> bool {
         match self {
             Mode::Shared => held == Mode::Exclusive,
@@ -151,7 +153,7 @@ pub(crate) fn acquire<L>(
     acquired(lock, mode);
 }
 
-/// The same for who has the lock as an upgradable reader, and wants it alone.
+/// As [`acquire`], for the upgradable reader of a lock, which wants it alone.
 pub(crate) fn upgrade<L>(lock: &L, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
     if !attempt() {
         note_wait(lock, Mode::Exclusive, true);
@@ -160,7 +162,7 @@ pub(crate) fn upgrade<L>(lock: &L, attempt: impl FnOnce() -> bool, wait: impl Fn
     changes(lock, Mode::Upgradable, Mode::Exclusive);
 }
 
-/// For who has a lock alone: lets it go, and has it again when `wait` returns.
+/// For the only holder of a lock: lets it go, and has it again when `wait` returns.
 pub(crate) fn acquire_again<L, R>(lock: &L, wait: impl FnOnce() -> R) -> R {
     releases(lock, Mode::Exclusive);
     waits(lock, Mode::Exclusive);
@@ -177,7 +179,7 @@ pub(crate) fn acquired<L>(lock: &L, mode: Mode) {
     });
 }
 
-/// The lock will be held in another mode. Before it is, if others can have it then.
+/// The lock is about to be held in another mode. Called before it is, if others can have it then.
 pub(crate) fn changes<L>(lock: &L, from: Mode, to: Mode) {
     note(|thread| {
         thread.waits = None;
@@ -186,11 +188,11 @@ pub(crate) fn changes<L>(lock: &L, from: Mode, to: Mode) {
     });
 }
 
-/// The lock will be released: before it is.
+/// The lock is about to be released.
 pub(crate) fn releases<L>(lock: &L, mode: Mode) {
     let lock = address(lock);
     if note(|thread| thread.take(lock, mode)) == Some(false) {
-        // Taken by another thread.
+        // The lock was taken by another thread.
         unnoted(|| locked(&RECORDS).iter().any(|record| locked(&record.state).take(lock, mode)));
     }
 }
@@ -224,14 +226,15 @@ struct State {
 struct Wait {
     lock: usize,
     mode: Mode,
-    /// It has the lock as the upgradable reader meanwhile.
+    /// The thread has the lock as the upgradable reader meanwhile.
     upgrades: bool,
     backtrace: Arc<Backtrace>,
     reported: bool,
 }
 
 impl State {
-    /// Whether it held the lock so: not any more, or once less.
+    /// The thread holds the lock in this mode no more, or once less. Returns whether it did hold
+    /// it.
     fn take(&mut self, lock: usize, mode: Mode) -> bool {
         let held = self.holds.iter().rposition(|held| *held == (lock, mode));
         held.map(|place| self.holds.remove(place)).is_some()
@@ -252,16 +255,16 @@ impl Registration {
     }
 }
 
-/// Of all threads there is the one that forked.
+/// In the child of a fork there is only the thread that forked.
 extern "C" fn in_child() {
     // SAFETY: it is alone in the child, and did not fork in here.
     unsafe { RECORDS.renew(Mutex::new(Vec::new())) };
-    // Not if it forked in a destructor of its variables.
+    // Does nothing if the thread forked in a destructor of its variables.
     let keep_own = || {
         OWN.try_with(|Registration(own)| {
             own.thread_id.store(thread_id(), Ordering::Relaxed);
             if own.state.try_lock().is_err() {
-                // Another thread was about to change it: what the thread holds is not known.
+                // Another thread was about to change the state: what the thread holds is not known.
                 // SAFETY: as above.
                 unsafe { own.state.renew(Mutex::default()) };
             }
@@ -285,8 +288,8 @@ std::thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`; but not inside another one: what is done here may use locks of the program's
-/// allocator.
+/// Runs `f`, unless it is called inside another one: what is done here may use locks of the
+/// program's allocator.
 fn unnoted<R>(f: impl FnOnce() -> R) -> Option<R> {
     if IS_INSIDE.replace(true) {
         return None;
@@ -296,7 +299,7 @@ fn unnoted<R>(f: impl FnOnce() -> R) -> Option<R> {
     Some(result)
 }
 
-/// Changes what is noted of the calling thread; not in destructors of its variables.
+/// Changes what is noted of the calling thread. Does nothing in destructors of its variables.
 fn note<R>(change: impl FnOnce(&mut State) -> R) -> Option<R> {
     unnoted(|| OWN.try_with(|own| change(&mut locked(&own.0.state))).ok()).flatten()
 }
@@ -329,8 +332,8 @@ fn in_the_way(thread: &State, threads: &[MutexGuard<'_, State>]) -> Vec<usize> {
     others.filter(|(_, other)| is_in_the_way(other)).map(|(number, _)| number).collect()
 }
 
-/// Circles in a graph, none of which has a node of another: all nodes that are in one can reach
-/// one that is returned.
+/// Circles in a graph that share no node: every node that is in a circle can reach one that is
+/// returned.
 fn circles(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut found = Vec::new();
     let mut seen = std::vec![false; next.len()];
@@ -338,7 +341,7 @@ fn circles(next: &[Vec<usize>]) -> Vec<Vec<usize>> {
         if core::mem::replace(&mut seen[start], true) {
             continue;
         }
-        // The path to where the search is, and how many ways from there it has tried.
+        // The path to where the search is, with how many ways from each node it has tried.
         let mut path = std::vec![(start, 0)];
         while let Some((node, tried)) = path.last_mut() {
             let Some(&to) = next[*node].get(*tried) else {
@@ -367,7 +370,7 @@ mod tests {
         assert_eq!(circles(&[vec![0]]), [[0]]);
         assert_eq!(circles(&[vec![1], vec![2], vec![3], vec![1]]), [[1, 2, 3]]);
         assert_eq!(circles(&[vec![1], vec![0], vec![0, 3], vec![2]]), [[0, 1], [2, 3]]);
-        // A way that ends nowhere, or in another circle, before one that does not.
+        // A way that ends nowhere, or in another circle, comes before one that does not.
         assert_eq!(circles(&[vec![1, 2], vec![], vec![0]]), [[0, 2]]);
         assert_eq!(circles(&[vec![1, 3], vec![2], vec![1], vec![0]]), [[1, 2], [0, 3]]);
     }

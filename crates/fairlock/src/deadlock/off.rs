@@ -1,4 +1,4 @@
-//! Without the feature `deadlock_detection`: nothing is noted, and nothing costs anything.
+//! Without the feature `deadlock_detection`: nothing is noted, and this costs nothing.
 
 /// How a lock is held, or wanted.
 #[derive(Clone, Copy)]

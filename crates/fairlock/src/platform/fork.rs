@@ -1,19 +1,19 @@
-//! What a process has once, in the child of a fork.
+//! What there is once in a process, in the child of a fork.
 //!
-//! The child has one thread. What its parent's others were about to change stays so: a mutex that
-//! one of them held is held for ever, and a slot or record that one of them was late at is never
-//! as it should be. So the child begins anew: a handler of `pthread_atfork`, which runs before
-//! `fork` returns there, makes all of it as it was when the program began. What was in it is
-//! leaked, once a fork.
+//! The child has one thread. What its parent's other threads were about to change stays as it was:
+//! a mutex that one of them held is held for ever, and a slot or record that one of them was late
+//! at is never as it should be. So the child begins anew: a handler of `pthread_atfork`, which runs
+//! before `fork` returns there, makes all of it as it was when the program began. What was in it is
+//! leaked, once for each fork.
 
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// What a child of a fork has anew.
+/// A value that a child of a fork makes anew.
 pub(crate) struct PerProcess<T>(UnsafeCell<T>);
 
-// SAFETY: shared as a `T` is, but for `renew`, whose caller is alone.
+// SAFETY: it is shared as a `T` is, but for `renew`, whose caller is alone.
 unsafe impl<T: Sync> Sync for PerProcess<T> {}
 
 impl<T> PerProcess<T> {
@@ -21,7 +21,7 @@ impl<T> PerProcess<T> {
         Self(UnsafeCell::new(value))
     }
 
-    /// Forgets what was there, which may be in the middle of a change.
+    /// Replaces the value, which may be in the middle of a change, without dropping it.
     ///
     /// # Safety
     /// The calling thread is the only one of the process, and does not refer to the value.
@@ -36,16 +36,16 @@ impl<T> Deref for PerProcess<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: nobody writes it while somebody refers to it (`renew`).
+        // SAFETY: nobody writes the value while somebody refers to it (`renew`).
         unsafe { &*self.0.get() }
     }
 }
 
-/// Has `in_child` run in every child that is forked from now on; `is_told` says that it was done
-/// before. Called before the first change that a child could find half done.
+/// Has `in_child` run in every child that is forked from now on, unless `is_told`, which then says
+/// that this was done. Called before the first change that a child could find half done.
 #[cfg_attr(any(not(unix), miri), expect(unused_variables))]
 pub(crate) fn tell(is_told: &AtomicBool, in_child: extern "C" fn()) {
-    // Relaxed: to be told twice is nothing worse than once.
+    // Relaxed: to do it twice is no worse than once.
     if is_told.load(Ordering::Relaxed) {
         return;
     }
@@ -56,7 +56,8 @@ pub(crate) fn tell(is_told: &AtomicBool, in_child: extern "C" fn()) {
             fn pthread_atfork(before: Handler, in_parent: Handler, in_child: Handler) -> i32;
         }
         // SAFETY: the function is there for as long as this library is; the C library forgets the
-        // handlers of one that is unloaded. If it fails there is no memory, and no fork either.
+        // handlers of a library that is unloaded. If the call fails there is no memory, and no fork
+        // either.
         unsafe { pthread_atfork(None, None, Some(in_child)) };
     }
     is_told.store(true, Ordering::Relaxed);

@@ -57,9 +57,9 @@ unsafe impl Platform for Linux {
         deadline: Option<u64>,
         interruptible: bool,
     ) -> WaitOutcome {
-        // With no timeout the kernel restarts the wait after a handler that was
-        // installed with SA_RESTART; with one it always returns EINTR. So an
-        // interruptible wait has a deadline, be it centuries away.
+        // Without a timeout the kernel restarts the wait after a handler that was installed with
+        // SA_RESTART; with one it always returns EINTR. So an interruptible wait always has a
+        // deadline, even if that is centuries away.
         let deadline = deadline.or(interruptible.then_some(u64::MAX / 2));
         let until = deadline.map(|d| Timespec {
             tv_sec: (d / NANOS_PER_SEC) as i64,
@@ -123,14 +123,14 @@ mod sched {
     const SCHED_FIFO: c_int = 1;
     const SCHED_RR: c_int = 2;
     const SCHED_DEADLINE: c_int = 6;
-    /// May be added to any of them.
+    /// A flag that may be added to any of these policies.
     const SCHED_RESET_ON_FORK: c_int = 0x4000_0000;
 
     /// Above all of `SCHED_FIFO` and `SCHED_RR`, as for the kernel.
     const DEADLINE: u8 = 100;
 
-    /// 1 to 99 under `SCHED_FIFO` and `SCHED_RR`, [`DEADLINE`] under `SCHED_DEADLINE`,
-    /// else 0. For a thread that has none of them that is one system call.
+    /// 1 to 99 under `SCHED_FIFO` and `SCHED_RR`, [`DEADLINE`] under `SCHED_DEADLINE`, otherwise 0.
+    /// For a thread under none of them it takes one system call.
     pub(super) fn priority() -> u8 {
         // SAFETY: takes and returns numbers; 0 is the calling thread.
         let policy = unsafe { sched_getscheduler(0) };
@@ -139,7 +139,7 @@ mod sched {
             SCHED_DEADLINE => return DEADLINE,
             _ => return 0,
         }
-        // The priority comes first, whatever a C library has behind it.
+        // The priority comes first, whatever else a C library has in its `sched_param`.
         let mut param: [c_int; 16] = [0; 16];
         // SAFETY: the buffer is larger than any C library's `sched_param`.
         let failed = unsafe { sched_getparam(0, param.as_mut_ptr()) } != 0;

@@ -1,21 +1,19 @@
 //! The model checker. A spin is one look, and a sleeping thread yields to the
 //! model.
 //!
-//! Time passes by [`STEP_NS`] at every look at the clock. A wait with a deadline
-//! lets the others run for as long as the model likes, then the clock is at the
-//! deadline; so a timer fires early or late as seen from the others. A wait that
-//! a signal may end is ended by one in the same way.
+//! Time passes by [`STEP_NS`] at every look at the clock. A wait with a deadline lets the others
+//! run for as long as the model likes, then the clock is at the deadline: so a timer fires early or
+//! late, as seen from the others. A wait that a signal may end is ended by one in the same way.
 //!
-//! The clock is no loom object, or every look would be a point to branch at:
-//! what it shows follows from the schedule, but no schedule is tried for the
-//! sake of it alone.
+//! The clock is no loom object, or every look would be a point to branch at. What it shows follows
+//! from the schedule; no schedule is tried only because of the clock.
 //!
 //! # What is checked is not quite what ships
 //!
 //! | where | ships | model checks | why, and what checks the rest |
 //! |---|---|---|---|
 //! | queue locks: ticket locks with batches of 8 and more | a holder without a ticket, while nobody waits (`ticket::solo`) | tickets only, unless [`whole`] | both words together are too many interleavings for two preemptions; the whole is checked at one, and such a lock by itself, in smaller batches, at two |
-//! | `ticket::solo`, its release | a plain store | an exchange | loom orders a store and the exchanges of others in ways the language does not allow, and then a waiter never sees it; see there for what that leaves open. The tester and Miri run the store |
+//! | `ticket::solo`, its release | a plain store | an exchange | loom orders a store and the exchanges of others in ways the language does not allow, and then a waiter never sees it; `ticket::solo` says what that leaves open. The tester and Miri run the store |
 //! | `ticket::wait`, for the next batch | yields the CPU | does not | to loom a yield is a promise that another thread has to run; the tester runs it |
 //! | spins | as long as they may last | one look | longer ones are more of the same |
 //! | range locks | 64 looks before giving up, 2,048 stripes | 2 and 2 | numbers |
@@ -47,7 +45,7 @@ struct Sleepers {
     changed: Condvar,
 }
 
-/// Between two looks at the clock. Less than the shortest tenure, so that both
+/// How much time passes between two looks at the clock. Less than the shortest tenure, so that both
 /// sides of its end are seen.
 const STEP_NS: u64 = 30_000;
 
@@ -61,7 +59,7 @@ loom::lazy_static! {
     static ref MUTEX_SLOTS: Slots<Loom, FullMutex<Loom>> = Slots::new();
 }
 
-// SAFETY: one pool a model, and all of a model's locks are in it.
+// SAFETY: there is one pool in a model, and all of the model's locks are in it.
 unsafe impl PooledPlatform for Loom {
     fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
         &RWSEM_SLOTS
@@ -78,7 +76,7 @@ loom::thread_local! {
     static PRIORITY: Cell<u8> = Cell::new(0);
 }
 
-/// Whether queue locks are as they ship: see above.
+/// Whether queue locks are as they ship: see the table above.
 pub(crate) fn whole() -> bool {
     static WHOLE: OnceLock<bool> = OnceLock::new();
     *WHOLE.get_or_init(|| std::env::var_os("FAIRLOCK_LOOM_WHOLE").is_some())
@@ -90,11 +88,11 @@ pub(crate) fn set_priority(priority: u8) {
     PRIORITY.with(|own| own.set(priority));
 }
 
-/// A negative control: the ignored test at `path`, as `module_path!` has it, is run and
-/// fails, with this complaint. In a process of its own, as loom aborts on a deadlock.
+/// A negative control: runs the ignored test at `path`, as `module_path!` has it, which has to fail
+/// with this complaint. In a process of its own, as loom aborts on a deadlock.
 #[cfg(test)]
 pub(crate) fn assert_fails(path: &str, complaint: &str) {
-    // A test is named without its crate.
+    // The harness names a test without its crate.
     let test = path.split_once("::").unwrap().1;
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])
@@ -141,8 +139,7 @@ unsafe impl Platform for Loom {
             };
         }
         let mut guard = SLEEPERS.lock.lock().unwrap();
-        // No spurious wake-ups: one meant for another word would hide that
-        // this thread's was lost.
+        // No spurious wake-ups: one meant for another word would hide that this thread's was lost.
         while word.load(Ordering::Acquire) == expected {
             guard = SLEEPERS.changed.wait(guard).unwrap();
         }

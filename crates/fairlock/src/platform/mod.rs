@@ -1,9 +1,8 @@
 //! The machine beneath the locks.
 //!
-//! Every lock of this crate is written once, against [`Platform`]. Put Linux
-//! under it and it ships; put a simulated machine under it and it shows 96
-//! CPUs; put a model checker under it and it is proved on small cases. A lock
-//! never asks which machine it is on.
+//! Every lock of this crate is written once, against [`Platform`]: on Linux it ships, on a
+//! simulated machine it can be seen on 96 CPUs, and under a model checker it is proved on small
+//! cases. A lock never asks which machine it is on.
 //!
 //! * `Linux`: futexes, the monotonic clock, the restartable-sequence area for
 //!   the CPU hint.
@@ -188,8 +187,8 @@ pub type Native = portable::Portable;
 #[cfg(fairlock_loom)]
 pub type Native = loom::Loom;
 
-/// When `timeout` ends, on the platform's clock. What lies beyond the clock's
-/// range (centuries) is its last instant.
+/// When `timeout` ends, on the platform's clock; the clock's last instant if that is beyond its
+/// range (centuries).
 pub(crate) fn deadline_after<P: Platform>(timeout: core::time::Duration) -> u64 {
     P::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -260,7 +259,7 @@ pub(crate) use forward_atomic;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 macro_rules! pools {
     ($platform:ty) => {
-        // SAFETY: it is one.
+        // SAFETY: each function returns one static pool; the platform has thread records.
         unsafe impl $crate::platform::PooledPlatform for $platform {
             #[inline(always)]
             fn rwsem_slots() -> &'static $crate::thin::Slots<Self, $crate::rwsem::RwSem<Self>> {

@@ -1,9 +1,9 @@
 //! The standard library only: for systems without futexes, and as a second
 //! opinion on those that have them.
 //!
-//! Sleeping is by a small table of mutexes and condition variables, found by
-//! the word's address. It cannot tell that a signal handler ran, so
-//! interruptible waits are never interrupted here; nor may a handler cancel a token.
+//! Sleeping is by a small table of mutexes and condition variables, found by the word's address.
+//! This platform cannot tell that a signal handler ran, so interruptible waits are never
+//! interrupted here; and a handler may not cancel a token.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};

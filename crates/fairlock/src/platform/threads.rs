@@ -3,11 +3,11 @@
 //! Spinner nodes and parkers must outlive every late touch by a neighbour
 //! (rules 11 and 12), so records are leaked and recycled, never freed.
 //!
-//! A thread gives its record back in the destructor of a thread-local variable. One that
-//! uses a lock after that, in a later destructor, is not told of its end any more. It
-//! keeps the record it takes then, and the pool notes where the thread has its variables:
-//! a thread that has them in the same place comes after it, and takes the record over.
-//! So no more records are kept than there are such places: about as many as there have
+//! A thread gives its record back in the destructor of a thread-local variable. A thread that uses
+//! a lock after that, in a later destructor, is not told of its end any more. It keeps the record
+//! that it takes then, and the pool notes where the thread has its variables: a thread that later
+//! has its variables in the same place comes after it, and takes the record over. So no more
+//! records are kept than there are such places: about as many as there have been threads at a time.
 //! been threads at a time.
 
 use std::boxed::Box;
@@ -19,12 +19,12 @@ use super::Platform;
 use super::fork::PerProcess;
 use crate::wait::Thread;
 
-/// The records of a platform's threads that are in nobody's use, or may be.
+/// The records of a platform's threads that nobody uses, or that may be unused.
 pub(super) struct Pool<P: Platform>(PerProcess<Mutex<Records<P>>>);
 
 struct Records<P: Platform> {
     free: Vec<&'static Thread<P>>,
-    /// By the place of their threads' variables.
+    /// Records that were kept, by the place of their threads' variables.
     kept: BTreeMap<usize, &'static Thread<P>>,
 }
 
@@ -70,7 +70,7 @@ impl<P: Platform> Pool<P> {
 }
 
 /// Gives the platform type `$platform` its pool: `record()` and `record_hint()`. The child of a
-/// fork runs `$in_child` at first, if a thread of its parent had a record.
+/// fork begins with `$in_child`, if a thread of its parent had a record.
 macro_rules! thread_records {
     ($platform:ty, $in_child:path) => {
         pub(super) static POOL: $crate::platform::threads::Pool<$platform> =

@@ -311,7 +311,8 @@ impl<P: Platform> RangeRwLock<P> {
         self.acquire(span, kind, false, &WaitContext::FOREVER)
     }
 
-    /// A range that can be had at once is taken without a look at the clock.
+    /// As `acquire_forever`, for waits that may end. A range that can be had at once is taken
+    /// without a look at the clock.
     pub(super) fn acquire_with<'a>(
         &self,
         span: Span,
@@ -332,9 +333,8 @@ impl<P: Platform> RangeRwLock<P> {
         recursive: bool,
         context: &WaitContext<'_, P>,
     ) -> Result<Hold, WaitError> {
-        // A writer that is in the way of a recursive read may be one that looks at
-        // its range and finds the caller there: behind it, the caller would wait for
-        // itself.
+        // The writer in the way of a recursive read may only be looking: it has taken a slot, and
+        // finds the caller's range there. If it queues, a caller behind it would wait for itself.
         let ahead = recursive && !active(Fault::WaitsBehind);
         loop {
             match self.attempt_or_pass(span, kind, recursive, Some(context)) {
@@ -360,8 +360,8 @@ impl<P: Platform> RangeRwLock<P> {
         })
     }
 
-    /// One attempt, after the gate if need be: waits for nobody but at the gate,
-    /// and there only as `patience` says.
+    /// One attempt, after the gate if need be. Nobody is waited for but at the gate, and there only
+    /// as `patience` says.
     #[inline]
     fn attempt_or_pass(
         &self,
@@ -378,7 +378,7 @@ impl<P: Platform> RangeRwLock<P> {
         loop {
             match self.attempt(span, kind) {
                 Ok(hold) => return Ok(hold),
-                // Raised since: somebody else who asks for everything was quicker.
+                // `WHOLE` was raised since: another thread that asks for everything was quicker.
                 Err(Missed::Gate) if span == Span::FULL && self.is_whole() => {
                     if let Some(hold) = self.acquire_whole(kind, recursive, patience)? {
                         return Ok(hold);

@@ -12,9 +12,9 @@ use crate::inspect;
 use crate::platform::{Atomic, Platform};
 
 impl<P: Platform> RangeRwLock<P> {
-    /// What is wrong with the lock. Tells `queued` the hint of every thread that
-    /// waits in the tree, where nobody may overtake it. False if that cannot be told,
-    /// since somebody is changing the queue.
+    /// What is wrong with the lock. Calls `queued` with the hint of every thread that waits in the
+    /// tree, where nobody may overtake it. `Ok(false)` if that cannot be told, as somebody is
+    /// changing the queue.
     ///
     /// # Safety
     /// No thread runs in a method of this lock meanwhile; any may be stopped in one.
@@ -50,14 +50,15 @@ impl<P: Platform> RangeRwLock<P> {
         }
         for (_, _, _, entry) in q.ranges.iter() {
             if let Some(waiter) = entry.waiter {
-                // SAFETY: who waits in the tree is alive.
+                // SAFETY: a waiter in the tree is alive.
                 queued(unsafe { (&*waiter).thread }.hint());
             }
         }
         Ok(true)
     }
 
-    /// Stripes the lock, for regions of 2^`shift` positions, as if there were a crowd.
+    /// Stripes the lock, for regions of 2^`shift` positions, as if there were a crowd. Returns
+    /// whether it did.
     #[doc(hidden)]
     pub fn stripe(&self, shift: u32) -> bool {
         let makes = self.with_queue(|q| {
@@ -70,12 +71,12 @@ impl<P: Platform> RangeRwLock<P> {
         if makes {
             self.make_stripes(shift);
         }
-        // Acquire: they are there, if it is not another one that makes them.
+        // Acquire: the stripes are there; unless another thread is still making them.
         self.striped.made.load(Ordering::Acquire) != 0
             && self.with_queue(|q| self.begin_stripes(q, shift))
     }
 
-    /// What is left in the lock, which nobody uses.
+    /// Checks that nothing is left in a lock that nobody uses.
     ///
     /// # Safety
     /// As [`check`](Self::check).

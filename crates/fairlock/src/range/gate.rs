@@ -1,29 +1,28 @@
 //! The whole lock as one: the gate.
 //!
-//! While everybody takes the full range, a range lock is a reader/writer lock, and
-//! then it is one: [`RwSem`](crate::rwsem::RwSem), with its turns, under the flag
-//! `WHOLE`. Whoever finds the word empty may raise it, as nobody holds or waits
-//! for a range then. Whoever comes for a part lowers it:
+//! While everybody takes the full range, a range lock is a reader/writer lock, and then it is one:
+//! [`RwSem`](crate::rwsem::RwSem), with its turns, under the flag `WHOLE`. A thread that finds the
+//! word empty may raise `WHOLE`, as nobody holds or waits for a range then. A thread that comes for
+//! a part lowers it:
 //!
 //! * a **writer** takes the gate for writing first, so nobody is inside by it, and
 //!   exchanges `WHOLE` for a slot of its own;
-//! * a **reader** takes the gate for reading, and exchanges `WHOLE` for a slot and
-//!   `DRAIN`: other readers may still be inside by the gate, each of the full
-//!   range. They are in no reader's way. The first writer takes the gate for
-//!   writing, which waits for them, and clears `DRAIN`.
+//! * a **reader** takes the gate for reading, and exchanges `WHOLE` for a slot and `DRAIN`: other
+//!   readers may still be inside by the gate, each with the full range. They are in no reader's
+//!   way. The first writer takes the gate for writing, which waits for them, and clears `DRAIN`.
 //!
-//! Who has the gate looks at the word again. `WHOLE` still set means that it is
-//! held; if it is not, the gate is given back. The look may be out of date: a
-//! reader has just exchanged `WHOLE` for `DRAIN`. That is all right for a reader of
-//! the full range, as every writer passes the gate before it enters a slot or the
-//! tree; and for a writer it cannot be, as it alone has the gate.
+//! A thread that has the gate for the full range looks at the word again. If `WHOLE` is still set,
+//! it holds the range; if not, it gives the gate back. The look may be out of date: a reader may
+//! just have exchanged `WHOLE` for `DRAIN`. That does no harm to a reader of the full range, as
+//! every writer passes the gate before it enters a slot or the tree; and to a writer it does not
+//! happen, as it alone has the gate.
 //!
-//! Threads that read and write by turns have no side to take turns with: when that
-//! shows, the lock stops being a whole, and running threads overtake.
+//! Threads that read and write by turns have no side to take turns with: when that shows, the lock
+//! stops being a whole, and running threads overtake.
 //!
-//! A thread that may be overtaken for ever so short a time cannot be in the gate's
-//! turns: under [`RangePolicy::FIFO`](super::RangePolicy::FIFO) `WHOLE` is never
-//! raised, nor while ranges are traced.
+//! Where nobody may ever be overtaken, the gate's turns are not allowed: under
+//! [`RangePolicy::FIFO`](super::RangePolicy::FIFO) `WHOLE` is never raised. Nor is it while ranges
+//! are traced.
 
 use core::sync::atomic::Ordering;
 
@@ -35,42 +34,43 @@ use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
 use crate::wait::{Kind, WaitContext, WaitError};
 
-/// Full ranges in a row before the lock is taken as a whole again, at first and
-/// at most. A change costs about a microsecond.
+/// How many full ranges in a row there must be before the lock is taken as a whole again, at first
+/// and at most. A change costs about a microsecond.
 const REOPEN: (usize, usize) = (64, 65_536);
-/// After this long as a whole it counts as the first time again.
+/// If the lock was a whole for this long, counting begins as at first.
 const LONG_NS: u64 = 10_000_000;
 
-/// How often a thread has to read what it was the last to write.
+/// How often a thread has to read next after it was the last to write, for threads to count as
+/// mixed.
 const MIXED: usize = 64;
 
 /// Why the gate was not had.
 pub(super) enum Shut {
-    /// It would have to be waited for.
+    /// The gate would have to be waited for.
     Busy,
-    /// Waiting for it ended so, or would be in vain.
+    /// The wait for the gate ended in this way, or would be in vain.
     Wait(WaitError),
 }
 
-/// How a caller is ready to wait for the gate: not at all, or how.
+/// How a caller is ready to wait for the gate; `None`: not at all.
 pub(super) type Patience<'a, 'b, P> = Option<&'a WaitContext<'b, P>>;
 
 pub(super) struct Gate<P: Platform> {
-    /// The full range, while that is all that is asked for.
+    /// The lock of the full range, while that is all that is asked for.
     pub(super) lock: RwSem<P>,
-    /// Full ranges until the lock is taken as a whole again.
+    /// How many full ranges are left until the lock is taken as a whole again.
     until_open: P::AtomicUsize,
-    /// How many it will be next time.
+    /// How many there will be the next time.
     reopen: P::AtomicUsize,
-    /// When that was last done.
+    /// When the lock was last taken as a whole.
     opened: P::AtomicU64,
     /// Who last wrote by the gate: a thread hint.
     last_writer: P::AtomicUsize,
-    /// How often that one read next.
+    /// How often the last writer read next.
     mixed: P::AtomicUsize,
 }
 
-/// Relaxed, all of it: guesses about what pays.
+/// Relaxed throughout: guesses about what pays.
 impl<P: Platform> Gate<P> {
     pub(super) fn new() -> Self {
         let zero = || P::AtomicUsize::new(0);
@@ -100,10 +100,9 @@ impl<P: Platform> Gate<P> {
         }
     }
 
-    /// Whether threads read and write by turns, as far as this thread, inside the
-    /// gate as `kind`, can tell: it was the last to write, and now it reads. The
-    /// gate has turns for readers and turns for writers, and such threads would end
-    /// each other's all the time.
+    /// Whether threads read and write by turns, as far as this thread, inside the gate as `kind`,
+    /// can tell: it was the last to write, and now it reads. The gate has turns for readers and
+    /// turns for writers, which such threads would end all the time.
     #[inline]
     fn mixes(&self, kind: Kind) -> bool {
         let me = P::thread_hint();
@@ -134,15 +133,15 @@ impl<P: Platform> Gate<P> {
         left == 0
     }
 
-    /// Not for a long time, as threads mix.
+    /// The lock is not taken as a whole for a long time, as threads mix.
     fn put_off(&self) {
         self.mixed.store(0, Ordering::Relaxed);
         self.reopen.store(REOPEN.1, Ordering::Relaxed);
         self.until_open.store(REOPEN.1, Ordering::Relaxed);
     }
 
-    /// Somebody asks for a part: full ranges in a row count from here, and it
-    /// takes more of them each time.
+    /// Somebody asks for a part: full ranges in a row count from here, and it takes more of them
+    /// each time for the lock to be a whole again.
     fn count_closing(&self) {
         let lasted = P::now().saturating_sub(self.opened.load(Ordering::Relaxed));
         let before = self.reopen.load(Ordering::Relaxed);
@@ -166,8 +165,8 @@ impl<P: Platform> Gate<P> {
 }
 
 impl<P: Platform> RangeRwLock<P> {
-    /// The full range by the gate, if the lock is taken as a whole, or can be.
-    /// `Ok(None)`: it is not.
+    /// Takes the full range by the gate, if the lock is taken as a whole, or can be. `Ok(None)`: it
+    /// is not.
     #[inline]
     pub(super) fn acquire_whole(
         &self,
@@ -191,8 +190,9 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(None)
     }
 
-    /// The same where it has to be had by the gate, as `is_by_gate` says, and nothing ends
-    /// the wait. False if that has changed, or is to be changed.
+    /// As [`acquire_whole`](Self::acquire_whole), where `is_by_gate` says that the range has to be
+    /// had by the gate, and nothing ends the wait. False if that is not so any more, or is to be
+    /// changed.
     #[inline]
     pub(super) fn enter_whole_forever(&self, kind: Kind) -> Result<bool, WaitError> {
         match kind {
@@ -208,7 +208,8 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(false)
     }
 
-    /// Whether a full range that is asked for now has to be had by the gate.
+    /// Whether a full range that is asked for now has to be had by the gate: raises `WHOLE` if it
+    /// is time.
     #[inline]
     pub(super) fn is_by_gate(&self) -> bool {
         self.is_whole() || self.open()
@@ -217,7 +218,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// Whether the lock is taken as a whole.
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
-        // Relaxed: looked at again with the gate held.
+        // Relaxed: looked at again once the gate is held.
         let word = self.word.load(Ordering::Relaxed);
         word.is_whole() && !word.has_any(Flags::TRACED)
     }
@@ -228,7 +229,7 @@ impl<P: Platform> RangeRwLock<P> {
         self.gate.until_open.store(0, Ordering::Relaxed);
     }
 
-    /// Ends the whole lock from inside the gate, for a long time.
+    /// Ends that the lock is a whole, from inside the gate and for a long time.
     #[cold]
     fn stop_whole(&self, kind: Kind) -> Hold {
         let hold = self.out_of_gate(kind);
@@ -236,8 +237,8 @@ impl<P: Platform> RangeRwLock<P> {
         hold
     }
 
-    /// Raises `WHOLE` if nobody holds or waits for anything, and full ranges have
-    /// been all that was asked for lately.
+    /// Raises `WHOLE` if nobody holds or waits for anything, and only full ranges were asked for
+    /// lately.
     #[inline]
     fn open(&self) -> bool {
         if self.policy.is_fifo() {
@@ -267,9 +268,9 @@ impl<P: Platform> RangeRwLock<P> {
         })
     }
 
-    /// The lock was found to be taken as a whole, or readers may still be inside
-    /// by the gate: sees to it that neither is so any more, as far as it concerns a
-    /// range of this kind. `Ok(Some)` if the range was had on the way.
+    /// The lock was found to be taken as a whole, or readers may still be inside by the gate: ends
+    /// that, as far as it concerns a range of this kind. `Ok(Some)` if the range was had on the
+    /// way.
     #[cold]
     pub(super) fn pass_gate(
         &self,
@@ -285,9 +286,9 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(hold)
     }
 
-    /// With the gate held as `kind`: exchanges `WHOLE` for a slot with `span`, if
-    /// that can be packed, and for `DRAIN` if other readers may be inside; clears
-    /// `DRAIN` for a writer. `None` if there is no slot.
+    /// With the gate held as `kind`: exchanges `WHOLE` for a slot with `span`, if that can be
+    /// packed, and for `DRAIN` if other readers may be inside; for a writer, clears `DRAIN`. `None`
+    /// if it took no slot.
     fn close(&self, span: Span, kind: Kind) -> Option<Hold> {
         let drain = Flags::DRAIN.only_if(kind == Kind::Reader);
         let packed = Packed::pack(span);
@@ -304,7 +305,8 @@ impl<P: Platform> RangeRwLock<P> {
             ) {
                 Ok(_) => {
                     self.gate.count_closing();
-                    // Release: who reads the range comes after who took the slot.
+                    // Release: a thread that reads the range comes after the one that took the
+                    // slot.
                     return packed.map(|packed| {
                         self.slots[0].store(packed.0, Ordering::Release);
                         Hold::slot(0)
@@ -320,8 +322,7 @@ impl<P: Platform> RangeRwLock<P> {
         None
     }
 
-    /// A full range that is held by the gate: holds it by a slot, or the tree,
-    /// instead.
+    /// The caller holds the full range by the gate: from here on by a slot, or the tree, instead.
     pub(super) fn out_of_gate(&self, kind: Kind) -> Hold {
         let hold = self.close(Span::FULL, kind).unwrap_or_else(|| {
             loop {

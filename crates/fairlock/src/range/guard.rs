@@ -30,7 +30,7 @@ pub struct RangeWriteGuard<'a, P: Platform> {
 macro_rules! guard {
     ($guard:ident, $kind:expr) => {
         impl<'a, P: Platform> $guard<'a, P> {
-            /// `hold` is of `span` and as this kind, and this guard is its only owner.
+            /// `hold` holds `span` as this kind, and this guard is its only owner.
             #[inline(always)]
             pub(super) fn new(lock: &'a RangeRwLock<P>, span: Span, hold: Hold) -> Self {
                 Self { lock, span, hold }
@@ -60,7 +60,7 @@ macro_rules! guard {
                 }
                 if span != self.span {
                     let hold = self.lock.out_of_gate_if_there(self.hold, $kind);
-                    // Stored at once: a panic must not release what is gone.
+                    // The hold is stored at once: a panic must not release one that is gone.
                     self.hold = hold;
                     self.hold = self.lock.shrink_hold(hold, self.span, span, $kind);
                     self.span = span;
@@ -153,7 +153,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// The same range, not held by the gate.
+    /// Holds the same range, but not by the gate.
     fn out_of_gate_if_there(&self, hold: Hold, kind: Kind) -> Hold {
         if hold == Hold::GATE { self.out_of_gate(kind) } else { hold }
     }

@@ -32,11 +32,11 @@ impl From<Kind> for RangeAccess {
 /// One holder or waiter, as [`RangeRwLock::ranges`] lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeInfo {
-    /// Which range.
+    /// The range.
     pub span: Span,
-    /// What for.
+    /// What the range is locked or waited for.
     pub access: RangeAccess,
-    /// Whether it is waited for; held otherwise.
+    /// Whether the range is waited for; held otherwise.
     pub waiting: bool,
     /// Whose it is, as [`RangeRwLock::this_thread`] names threads. For a holder
     /// only if it waited in the tree, or came while ranges were
@@ -50,7 +50,7 @@ pub struct RangeInfo {
 impl<P: Platform> RangeRwLock<P> {
     /// Whether any range is held at this instant.
     pub fn is_locked(&self) -> bool {
-        // What leaves a stripe for the tree has set `TREE` before, and is seen there.
+        // A range that leaves a stripe for the tree has set `TREE` before, and is seen there.
         if self.striped_words().any(|(_, word)| word.has_slots()) {
             return true;
         }
@@ -60,8 +60,8 @@ impl<P: Platform> RangeRwLock<P> {
             || (word.has_any(Flags::TREE) && self.ranges().iter().any(|range| !range.waiting))
     }
 
-    /// The words of the stripes, each with the name of its first slot. If the lock is
-    /// not striped what is still there is in the tree.
+    /// The words of the stripes, each with the name of its first slot. None if the lock is not
+    /// striped: then what is still held there is in the tree, too.
     pub(super) fn striped_words(&self) -> impl Iterator<Item = (usize, Word)> {
         // Acquire: the stripes are there.
         let is_striped = self.striped.shift.load(Ordering::Acquire) != 0;
@@ -72,12 +72,12 @@ impl<P: Platform> RangeRwLock<P> {
         stripes.iter().enumerate().map(word)
     }
 
-    /// Notes who takes a range and since when, for [`ranges`](Self::ranges), or no
-    /// longer. Meanwhile every range goes to the tree, at some 50 ns for the two
-    /// looks at the clock and the tree lock; the full range loses the turns of
+    /// Notes who takes a range and since when, for [`ranges`](Self::ranges); with `false`, no
+    /// longer. Meanwhile every range goes to the tree, which costs some 50 ns for two looks at the
+    /// clock and the tree lock; and the full range does not have the turns of
     /// [`RwLock`](crate::RwLock). Off at first.
     pub fn set_traced(&self, traced: bool) {
-        // Relaxed: holders before and after it are told apart by nothing.
+        // Relaxed: nothing orders holders that came before it and after it.
         if traced {
             self.with_queue(|q| {
                 self.end_stripes(q);
@@ -94,12 +94,11 @@ impl<P: Platform> RangeRwLock<P> {
         P::thread().hint()
     }
 
-    /// Everybody who holds or waits for a range, for diagnostics: those in the
-    /// tree by start, then those in slots, then those that may be overtaken, by
-    /// arrival. Ranges that come and go meanwhile may be missed, and one that is held may
-    /// be listed as two halves. While everybody
-    /// asks for the full range its holders are listed as one, and whoever waits until
-    /// they have left as one that waits for it, though it may have come for a part;
+    /// Everybody who holds or waits for a range, for diagnostics: those in the tree by start, then
+    /// those in slots, then those that may be overtaken, by arrival. Ranges that come and go
+    /// meanwhile may be missed, and one that is held may be listed as two halves. While everybody
+    /// asks for the full range, its holders are listed as one. Whoever waits for them to leave is
+    /// then listed as waiting for the full range, even for a part of it;
     /// [tracing](Self::set_traced) ends that.
     pub fn ranges(&self) -> Vec<RangeInfo> {
         let now = P::now();

@@ -9,50 +9,46 @@
 //!
 //! # How it works
 //!
-//! **The tree proper** is the published lock: held *and* waiting ranges are in one
-//! interval tree, each new range counts the conflicting ones that are there before
-//! it, and is held when that count is zero (`tree`). It is under one
-//! lock, the *tree lock*, a batched ticket lock. There, ranges that overlap are
-//! granted strictly in the order in which they came. A cost of
-//! O((1 + overlapping) log all).
+//! **The tree proper** is the published lock: held *and* waiting ranges are in one interval tree. A
+//! new range counts the conflicting ranges that are there before it, and is held when that count is
+//! zero (`tree`). The tree is under one lock, the *tree lock*, a batched ticket lock. There, ranges
+//! that overlap are granted strictly in the order in which they came. An operation costs O((1 +
+//! overlapping) log all).
 //!
 //! A tree under a lock is slow where nothing conflicts, and disjoint ranges meet
 //! at its lock. Hence four ways around it, which all end in the tree when there is
 //! something to wait for:
 //!
-//! 1. **Slots** (`slots`). One state word and 24 slots, each of one word,
-//!    hold ranges that met nobody: one compare-exchange to take a slot, one
-//!    subtraction to leave it. The word shows who was there before, and so orders everybody: of
-//!    two conflicting ranges the second sees the first. Disjoint ranges on two
-//!    CPUs share a cache line, as the readers of any reader/writer lock do, and
-//!    no lock. When somebody has to wait for a slot, its range is entered into the
+//! 1. **Slots** (`slots`). One state word and 24 slots, each of one word, hold ranges that met
+//!    nobody: one compare-exchange to take a slot, one subtraction to leave it. The word shows who
+//!    was there before, and so orders everybody: of two conflicting ranges the second sees the
+//!    first. Disjoint ranges on two CPUs share a cache line, as the readers of any reader/writer
+//!    lock do, and no lock. When somebody has to wait for a slot, its range is entered into the
 //!    tree (`tree::enter`), and its holder tells the tree when it leaves.
 //! 2. **The hull.** A range outside of everything in the tree needs no look at it;
 //!    it takes a slot. A range in a gap is looked up under the tree lock, and then
 //!    takes a slot as well, if ranges that are taken now leave soon: so beside
 //!    50,000 ranges held for long, a short one costs one search and changes nothing
 //!    in the tree.
-//! 3. **Stripes** (`stripes`). On many CPUs the one word is what
-//!    disjoint ranges wait for. When a crowd shows, the lock gets slots by address, each
-//!    few with a cache line of their own, and ranges that lie in one region of the size
-//!    that was seen to be in use, or in two neighbours, meet those of the same lines only.
+//! 3. **Stripes** (`stripes`). On many CPUs the one word is what disjoint ranges wait for. When a
+//!    crowd shows, the lock gets slots by address, a few to a cache line. Positions are divided
+//!    into regions, of a size that suits the ranges in use. Ranges that lie in one region, or in
+//!    two neighbours, meet only those of the same lines.
 //! 4. **The gate** (`gate`). While everybody asks for the full range the lock *is*
 //!    a [`RwSem`](crate::rwsem::RwSem), with its turns. The first that asks for a
 //!    part ends that.
 //!
 //! # Order, and who may overtake whom
 //!
-//! The published lock is first come, first served, and for that reason it runs at
-//! wake-up speed where threads outnumber CPUs: the next in line sleeps. Here, with
-//! [`RangePolicy::DEFAULT`], a waiting range may be overtaken by *running* threads,
-//! but only for a time ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms, or longer if
-//! many wait). Then
-//! it enters the tree, with all that came before it, and from there on nobody gets
-//! past it (`wait`). As long as it is awake and sections are not too short for that,
-//! it waits there from the start: order among threads that run costs next to nothing,
-//! and lets more of them run beside each other. When it sleeps and its range falls free,
-//! it is woken, unless another one that waits and is awake goes first (`wait::patient`). So the
-//! wait for a range is at most
+//! The published lock is first come, first served, and for that reason it runs at wake-up speed
+//! where threads outnumber CPUs: the next in line sleeps. Here, with [`RangePolicy::DEFAULT`], a
+//! waiting range may be overtaken by *running* threads, but only for a time
+//! ([`overtaken_for`](RangePolicy::overtaken_for), 4 ms, or longer if many wait). Then it enters
+//! the tree, with all that came before it, and from there on nobody gets past it (`wait`). While
+//! its thread is awake, and sections are not too short for that, it waits in the tree from the
+//! start: order among threads that run costs next to nothing, and lets more of them run beside each
+//! other. When the thread sleeps and its range falls free, it is woken, unless another waiter that
+//! is awake goes first (`wait::patient`). So the wait for a range is at most
 //!
 //! > *overtaken_for* + the sections of those that are inside then, and of those
 //! > that arrived before and overlap, directly or through one another
@@ -79,12 +75,12 @@
 //!
 //! # Memory
 //!
-//! The lock owns every trace of a held range: slots are in it, tree nodes in its
-//! array. Stripes, six cache lines for each CPU, are allocated when a crowd first
-//! shows, which takes more than eight CPUs. Guards name them, and can be moved, sent, dropped by another thread, and
-//! forgotten: a forgotten guard leaves its range locked for good, and nothing else
-//! (defect 9). Waiters are in the frames of the threads that wait. Tree nodes and stripes
-//! are reused, and freed with the lock.
+//! The lock owns every trace of a held range: slots are in it, tree nodes in its array. Stripes,
+//! six cache lines for each CPU, are allocated when a crowd first shows, which takes more than
+//! eight CPUs. Guards only name slots and nodes, and can be moved, sent, dropped by another thread,
+//! and forgotten: a forgotten guard leaves its range locked for good, and nothing else (defect 9).
+//! Waiters are in the stack frames of the threads that wait. Tree nodes and stripes are reused, and
+//! freed with the lock.
 //!
 //! Comments cite the rules and defects of `docs/rules.md`.
 
@@ -230,7 +226,7 @@ pub struct RangeRwLock<P: Platform> {
     tree_lock: AdaptiveTicketLock<P>,
     /// Guarded by `tree_lock`.
     queue: UnsafeCell<Queue<P>>,
-    /// How things stand with those that may be overtaken.
+    /// What the lock shows of those that may be overtaken.
     shown: Shown<P>,
     striped: Striped<P>,
     policy: RangePolicy,
@@ -239,10 +235,10 @@ pub struct RangeRwLock<P: Platform> {
 }
 
 // SAFETY: everything but `queue` and `striped.stripes` is atomic, constant or a lock. `queue` is
-// reached under `tree_lock` only; the pointers in it are to waiters in frames that
-// cannot return before they are taken out. Those are set once, by who has set
-// `Queue::made`, and looked at only by who has seen `made` or `shift` beside them set
-// after that (with Acquire), or has the name of a slot in them.
+// reached under `tree_lock` only; the pointers in it are to waiters in frames that cannot return
+// before they are taken out. The stripes are set once, by the thread that has set `Queue::made`,
+// and looked at only by threads that have seen `made` or `shift` beside them set after that (with
+// Acquire), or that have the name of a slot in them.
 unsafe impl<P: Platform> Send for RangeRwLock<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for RangeRwLock<P> {}
@@ -258,7 +254,7 @@ enum Place {
     Slot(usize),
     /// A slot in a stripe.
     Striped(usize),
-    /// Two of them, for the parts of a range in two regions.
+    /// Two slots in stripes, for the parts of a range in two regions.
     Pair(usize, usize),
     Node(Id),
     /// The full range, by the gate.
@@ -283,7 +279,7 @@ impl Hold {
         Self(Self::PAIR | (first as u32) << Self::NAME_BITS | second as u32)
     }
 
-    /// Nodes that have names. The tree makes no more: see [`tree::name`].
+    /// How many nodes have names. The tree makes no more: see [`tree::name`].
     const MOST_NODES: u32 = Self::PAIR - (SLOTS + MOST_STRIPED) as u32;
 
     #[inline(always)]
@@ -340,7 +336,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// The same on a platform whose atomics cannot be constants.
+    /// As [`with_policy`](Self::with_policy), on a platform whose atomics cannot be constants.
     pub fn on_platform(policy: RangePolicy) -> Self {
         Self {
             word: AtomicWord::new(Word::FREE),
@@ -361,7 +357,7 @@ impl<P: Platform> RangeRwLock<P> {
         &self.policy
     }
 
-    /// Counts this lock's [events](events::Event) in `counts` too, or no longer.
+    /// Counts this lock's [events](events::Event) in `counts` too; with `None`, no longer.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.events.set(counts);
         self.gate.lock.set_events(counts);

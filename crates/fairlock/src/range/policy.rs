@@ -25,7 +25,8 @@ impl RangePolicy {
         self.overtaken_for.is_zero()
     }
 
-    /// Until when one of `waiters` may be overtaken that arrived then. `None`: for ever.
+    /// Until when a waiter that came at `arrived`, one of `waiters`, may be overtaken. `None`: for
+    /// ever.
     pub(super) fn patience_end(&self, arrived: u64, waiters: usize) -> Option<u64> {
         let least = u64::try_from(self.overtaken_for.as_nanos()).ok()?;
         arrived.checked_add(least.max(waiters as u64 * HANDOFF_SHARE_NS))

@@ -89,7 +89,7 @@ impl<P: Platform, T> RangeSlice<P, T> {
         Self::with_policy(RangePolicy::DEFAULT, elements)
     }
 
-    /// The same, with `policy`.
+    /// As [`new`](Self::new), with `policy`.
     pub fn with_policy(policy: RangePolicy, elements: impl Into<Box<[T]>>) -> Self {
         let elements = Box::into_raw(elements.into());
         // SAFETY: `UnsafeCell<T>` has the layout of `T`, and the box was given up.
@@ -102,7 +102,7 @@ impl<P: Platform, T> RangeSlice<P, T> {
         self.elements.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }

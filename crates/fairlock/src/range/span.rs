@@ -27,7 +27,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Everything there is.
+    /// All positions there are.
     pub const FULL: Self = Self { start: 0, last: u64::MAX };
 
     /// The positions of a Rust range.
@@ -70,13 +70,13 @@ impl Span {
         self.last
     }
 
-    /// What is before `mid`, which is in it and not its start, and the rest.
+    /// The part before `mid`, which is in the range and not its start, and the rest.
     #[inline]
     pub(super) const fn split_before(&self, mid: u64) -> (Self, Self) {
         (Self::closed(self.start, mid - 1), Self::closed(mid, self.last))
     }
 
-    /// Whether a position is in both.
+    /// Whether some position is in both.
     #[inline]
     pub const fn overlaps(&self, other: &Self) -> bool {
         self.start <= other.last && other.start <= self.last

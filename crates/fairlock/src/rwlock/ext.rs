@@ -66,8 +66,8 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// Whether a thread is queued for the lock at this instant.
     fn has_waiters(&self) -> bool;
 
-    /// Counts this lock's [events](crate::events) in `counts` too, or no
-    /// longer. Several locks may share them.
+    /// Counts this lock's [events](crate::events) in `counts` too; with `None`, no longer. Several
+    /// locks may share one `counts`.
     fn set_events(&self, counts: Option<&'static EventCounts>);
 
     /// Takes the lock for reading; gives up after `timeout`, of any length.
@@ -309,7 +309,7 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
     }
 }
 
-/// The lock inside: to look at it, or to take it for a guard.
+/// The raw lock inside: to look at it, or to take it for a guard.
 fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
     // SAFETY: nothing in this file releases a lock that a live guard holds.
     unsafe { lock.raw() }
@@ -353,12 +353,12 @@ pub(super) fn write_for<R: RawRwLockExt>(raw: &R, timeout: Duration) -> Result<(
     if raw.try_lock_exclusive().is_some() { Ok(()) } else { raw.write_with(&until::<R>(timeout)) }
 }
 
-/// Until `timeout` ends, on the platform's clock.
+/// The end of a wait of `timeout`, on the platform's clock.
 fn until<R: RawRwLockExt>(timeout: Duration) -> WaitContext<'static, R::Platform> {
     WaitContext::until(deadline_after::<R::Platform>(timeout))
 }
 
-/// The two clocks may differ, but not in how long is left.
+/// The two clocks may show different times, but agree in how long is left.
 #[cfg(feature = "std")]
 pub(super) fn time_until(deadline: std::time::Instant) -> Duration {
     deadline.saturating_duration_since(std::time::Instant::now())
@@ -369,7 +369,7 @@ pub(super) fn time_until(deadline: std::time::Instant) -> Duration {
 pub trait RawRwLockExt:
     RawLock<SharedGuard = GuardMarker, ExclusiveGuard = GuardMarker> + sealed::Sealed
 {
-    /// What the lock is on.
+    /// The platform that the lock is on.
     type Platform: Platform;
     #[doc(hidden)]
     fn with_policy(policy: Policy) -> Self;
@@ -396,7 +396,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// By the methods of these names.
+/// Implements the trait by the lock's methods of the same names.
 macro_rules! raw_rwlock_ext {
     ($lock:ident on $platform:ident) => {
         impl<P: $platform> sealed::Sealed for $lock<P> {}

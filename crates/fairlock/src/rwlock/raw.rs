@@ -13,8 +13,8 @@ use crate::rwsem::{Policy, RwSem};
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::thin::ThinRwSem;
 
-/// `$lock`, whose free one is `$init`, on platforms that are a `$platform` and have `$atomic`s
-/// that can be constants.
+/// Implements the traits for `$lock`, whose free value is `$init`, on platforms that are a
+/// `$platform` and have `$atomic`s that can be constants.
 macro_rules! raw_rwlock {
     ($lock:ident on $platform:ident with [$($atomic:ident),*]: $init:expr) => {
         // SAFETY: the lock excludes writers from everybody and readers from writers;

@@ -1,5 +1,5 @@
-//! Which discipline a lock follows: asked here, and nowhere else. What the two do at the same
-//! occasion has the same name in both.
+//! Which discipline a lock follows: this is asked here, and nowhere else. What both disciplines do
+//! at the same occasion has the same name in both.
 
 use super::RwSem;
 use super::policy::Discipline;
@@ -23,7 +23,7 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// The same, where it is known which it is.
+    /// The view of a lock that is known to follow the published discipline.
     #[cfg(test)]
     pub(super) fn in_published(&self) -> Published<'_, P> {
         match self.view() {
@@ -32,7 +32,7 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// The same, for what there is under tenure only.
+    /// The view under tenure; `None` under the published discipline.
     #[inline(always)]
     pub(super) fn in_tenure(&self) -> Option<InTenure<'_, P>> {
         match self.view() {

@@ -20,11 +20,11 @@ impl<P: Platform> RwSem<P> {
         self.become_reader(Access::Shared);
     }
 
-    /// The writer is a reader in this way instead.
+    /// The writer becomes a reader that holds the lock in this way.
     pub(super) fn become_reader(&self, access: Access) {
         with_view!(self, view => view.note_readers());
-        // One step, so there is no gap. Release: the readers let in see what
-        // was written. The bit is the caller's own, so taking it off is exact.
+        // One step, so there is no gap. Release: the readers let in see what was written.
+        // `WRITER_LOCKED` is the caller's own, so a subtraction takes off exactly that bit.
         let before = self.word.change(Access::Exclusive, access, Ordering::Release);
         if !before.has_waiters() {
             return;
@@ -58,7 +58,7 @@ impl<P: Platform> RwSem<P> {
         unsafe { self.unlock_read() }
     }
 
-    /// Until the waiter whose turn it is has had the lock nobody else gets in.
+    /// Closes the lock: nobody else gets in before the waiter whose turn it is has had it.
     pub(super) fn close_for_next(&self) {
         with_view!(self, view => view.close_for_next());
     }

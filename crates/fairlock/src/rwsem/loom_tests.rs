@@ -18,7 +18,7 @@ use crate::models::{self, Scene, enough};
 use crate::platform::loom::{Loom, set_priority};
 use crate::wait::{CancelToken, WaitError};
 
-/// Handed on at every release.
+/// The lock is handed on at every release.
 const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
     handoff_after: Some(Duration::ZERO),
     writer_phase: true,
@@ -26,7 +26,7 @@ const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
     reader_spin: ReaderSpin::Off,
     ..PublishedPolicy::HANDOFF
 });
-/// Never handed on.
+/// The lock is never handed on.
 const STOLEN: Policy = Policy::published(PublishedPolicy {
     writer_phase: true,
     writer_spin: false,
@@ -109,7 +109,8 @@ impl Guarded {
     /// The caller holds the lock upgradably.
     unsafe fn write_upgraded(&self, visit: Visit) -> u32 {
         let lock = &self.lock;
-        // SAFETY: the caller's promise; and each holds the lock in the way that it lets it go.
+        // SAFETY: the caller's promise; and each visit lets the lock go in the way in which it
+        // holds it.
         unsafe {
             let seen = self.value.with(|value| *value);
             let upgraded = match visit {
@@ -172,7 +173,7 @@ impl Scene for Guarded {
         if taken.is_err() {
             return 0;
         }
-        // SAFETY: each holds the lock in the way that it lets it go.
+        // SAFETY: each visit lets the lock go in the way in which it holds it.
         unsafe {
             match visit {
                 Write | TryWrite | WriteUntil | WriteCancellable | WriteInterruptible => {
@@ -252,13 +253,13 @@ fn model(policy: Policy, threads: &'static [&'static [Visit]]) {
 fn whole(policy: Policy, threads: &'static [&'static [Visit]]) {
     let mut builder = Builder::new();
     if threads.len() > 2 {
-        // Of three threads only this is small.
+        // The models of three threads are small enough with one preemption only.
         builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(1));
     }
     check(&builder, policy, threads);
 }
 
-/// As [`whole`], for the largest: with one preemption less than was asked for.
+/// As [`whole`], for the largest models: with one preemption less than was asked for.
 fn whole_with_one_less(policy: Policy, threads: &'static [&'static [Visit]]) {
     let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.saturating_sub(1));
@@ -457,12 +458,12 @@ impl RwSem<Loom> {
     }
 }
 
-/// So many writers, of which the last one takes the lock apart as soon as it has released
-/// it: loom reports any access of the others that this does not come after.
+/// Takes the lock with so many writers, of which the last one takes it apart as soon as it has
+/// released it: loom reports an access of another writer that does not come before that.
 fn free_at_once(policy: Policy, visit: Visit, writers: u32) {
     enough().check(move || {
         let write = move |lock: *mut Guarded| {
-            // SAFETY: whoever comes last takes it apart, and nobody comes twice.
+            // SAFETY: the last writer takes it apart, and nobody comes twice.
             let shared = unsafe { &*lock };
             shared.lock.write();
             // SAFETY: the lock is held.

@@ -16,12 +16,11 @@ pub enum ReaderSpin {
     /// Every reader may spin while a writer is inside. None begins to spin while readers are
     /// inside: that would keep writers out for ever. A reader steals only if nobody spins.
     On,
-    /// No part of the interface, but what a published table has as its first column: every
-    /// reader may spin, for readers too, and none steals otherwise, as in Linux
-    /// before proposal 2 (5.3 to 5.10). Readers that keep coming
-    /// keep everybody else out, since it takes a release that leaves nobody inside for
-    /// a waiter to be handed the lock. Only a writer that has spun for readers in vain, and
-    /// then been handed the lock, has them queue for a while.
+    /// No part of the interface, but the first column of a published table: every reader may spin,
+    /// for readers too, and otherwise none steals, as in Linux before proposal 2 (5.3 to 5.10).
+    /// Readers that keep coming keep everybody else out, as a waiter is handed the lock only by a
+    /// release that leaves nobody inside. Only a writer that has spun for readers in vain, and was
+    /// then handed the lock, makes them queue for a while.
     #[doc(hidden)]
     Always,
     /// Chooses by what the turns of readers and of writers yielded lately, in acquisitions per
@@ -63,7 +62,7 @@ pub enum ReaderSpin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy(Packed);
 
-/// The same as [`Discipline`], in fewer bytes: a lock has one.
+/// The same as [`Discipline`], in fewer bytes: every lock contains one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Packed {
     Tenure {
@@ -148,7 +147,7 @@ impl TenurePolicy {
     pub const DEFAULT: Self =
         Self { aim: HANDOFF_AFTER, budget: Percent::new(10).unwrap(), priorities: false };
 
-    /// What the discipline reckons with.
+    /// The numbers with which the discipline computes.
     #[inline]
     pub(crate) const fn shape(&self) -> TenureShape {
         TenureShape { aim_ns: at_most(self.aim, LONGEST_AIM_NS), percent: self.budget.get() as u64 }

@@ -1,5 +1,5 @@
-//! For locks in a pool, which [thin](crate::thin) ones share one after the other: somebody
-//! may come late, and take or count itself in what is another's lock by now.
+//! What a lock of a pool needs, which [thin](crate::thin) locks have one after the other: a thread
+//! may come late, and take (or count itself in) what is another lock's by now.
 
 use core::sync::atomic::Ordering;
 
@@ -19,25 +19,26 @@ impl<P: Platform> RwSem<P> {
         &self.calm
     }
 
-    /// The caller, which has the lock for writing, has it no longer; nobody does.
+    /// The caller has the lock for writing; from here on it is sealed, and the caller has it no
+    /// longer.
     pub(crate) fn seal(&self) {
-        // Release: its section comes before whatever is done to the lock next.
+        // Release: the caller's section comes before whatever is done to the lock next.
         self.word.set(Flags::SEALED, Ordering::Release);
     }
 
-    /// A writer has the sealed lock.
+    /// The sealed lock becomes a writer's.
     pub(crate) fn adopt_sealed_writer(&self) {
-        // Relaxed: as readers are adopted.
+        // Relaxed: whoever publishes the lock afterwards does so with Release.
         self.word.clear(Flags::SEALED, Ordering::Relaxed);
     }
 
-    /// If the lock is sealed, it is free then, or its readers'. Nobody waits for it before this.
+    /// A sealed lock becomes free, or its readers'. Nobody waits for it before this.
     pub(crate) fn unseal(&self) {
         let mut word = self.word.load(Ordering::Relaxed);
         while word.is_sealed() {
             let open = word.without(Flags::SEALED.with(Flags::WRITER_LOCKED));
-            // Both bits in one step: a reader that comes again finds no writer. Release: as
-            // by a writer.
+            // Both bits in one step, so that a reader that comes again finds no writer. Release: as
+            // where a writer leaves.
             match self.word.compare_exchange_weak(word, open, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return,
@@ -46,8 +47,8 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// Takes the lock for reading if nothing is in the way but those that wait; then, whether
-    /// it was free.
+    /// Takes the lock for reading if nothing is in the way but those that wait. `Some` if it did:
+    /// whether the lock was free.
     #[inline(always)]
     pub(crate) fn read_past_queue(&self) -> Option<bool> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
@@ -66,22 +67,22 @@ impl<P: Platform> RwSem<P> {
                 return Some(false);
             }
         }
-        // SAFETY: it gives up a count as a reader inside does, which may be the last.
+        // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
         unsafe { self.unlock_read() };
         None
     }
 
-    /// The same for writing.
+    /// As [`read_past_queue`](Self::read_past_queue), for writing.
     #[inline(always)]
     pub(crate) fn write_past_queue(&self) -> Option<bool> {
-        // Without a look: that would fetch the line twice, to read it and to write it.
+        // Without looking first: that would fetch the line twice, to read it and to write it.
         if self.try_write() {
             return Some(true);
         }
         self.in_tenure()?.steal_at_once(Access::Exclusive).then_some(false)
     }
 
-    /// The same for reading upgradably.
+    /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.
     #[inline(always)]
     pub(crate) fn upgradable_past_queue(&self) -> Option<bool> {
         if self.upgradable_fast() {
@@ -135,15 +136,16 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// From the only reader, upgradable or not, to a writer, without a gap; not if anybody waits.
+    /// The only reader, upgradable or not, becomes a writer, without a gap; not if anybody waits.
     ///
     /// # Safety
-    /// The caller holds the lock for reading, in this way; where it is true, for writing then.
+    /// The caller holds the lock for reading, upgradably if `upgradable`. Where the result is true,
+    /// it holds the lock for writing from then on.
     pub(crate) unsafe fn try_upgrade_alone(&self, upgradable: bool) -> bool {
         let access = if upgradable { Access::Upgradable } else { Access::Shared };
         let alone = Word::FREE.taken(access);
-        // Acquire: the sections of the readers before it, too, come before what follows
-        // (rule 3). Release: nothing else hands its own on.
+        // Acquire: the sections of the readers before it, too, come before what follows (rule 3).
+        // Release: the caller gives up its share as a reader.
         self.word
             .compare_exchange(alone, Word::WRITTEN, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -155,15 +157,17 @@ impl<P: Platform> RwSem<P> {
         self.word.change(Access::Shared, Access::Upgradable, Ordering::Relaxed);
     }
 
-    /// The adopted upgradable reader is not this lock's, as [`disown_readers`](Self::disown_readers).
+    /// Takes `UPGRADABLE` off the readers adopted: the upgradable one is not this lock's, as in
+    /// [`disown_readers`](Self::disown_readers).
     pub(crate) fn disown_upgradable(&self) {
         // Relaxed: as it was adopted.
         self.word.change(Access::Upgradable, Access::Shared, Ordering::Relaxed);
     }
 
-    /// So many adopted readers are not this lock's, which nobody may have entered meanwhile.
+    /// Takes back `count` adopted readers, which are not this lock's. Nobody may have entered the
+    /// lock meanwhile.
     pub(crate) fn disown_readers(&self, count: usize) {
-        // Relaxed: as they were adopted. By subtraction: who is late may be counted, too.
+        // Relaxed: as they were adopted. By subtraction: a thread that is late may be counted, too.
         self.word.leave_readers(count, Ordering::Relaxed);
     }
 }

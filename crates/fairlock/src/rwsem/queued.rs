@@ -12,7 +12,7 @@ use crate::wait::{Queue, Thread};
 pub(super) struct Queued<P: Platform> {
     pub(super) waiters: Queue<P>,
     pub(super) tenure: Tenure<P>,
-    /// Who holds the lock upgradably and waits for the readers inside to leave.
+    /// The thread that holds the lock upgradably and waits for the readers inside to leave.
     pub(super) upgrader: Option<&'static Thread<P>>,
     /// For `ReaderSpin::Adaptive`.
     pub(super) turns: Turns,
@@ -66,7 +66,7 @@ impl<P: Platform> LockedQueue<P> {
         self.queued.get_mut()
     }
 
-    /// As a fork leaves it while another thread is in the queue.
+    /// Leaves the queue lock held, as a fork does while another thread is in the queue.
     #[cfg(test)]
     pub(super) fn leave_locked(&self) {
         self.lock.lock();

@@ -34,7 +34,7 @@ impl<P: Platform> RwSem<P> {
         self.keep_if_room()
     }
 
-    /// A reader was counted, by itself or by who granted to it, without a look for room.
+    /// A reader was counted, by itself or by its granter, without a look for room: may it stay?
     pub(super) fn keep_if_room(&self) -> Result<(), WaitError> {
         // Relaxed: this thread knows of its own count, so it sees the word with it.
         if self.word.load(Ordering::Relaxed).has_room() { Ok(()) } else { self.refuse_reader() }
@@ -43,7 +43,7 @@ impl<P: Platform> RwSem<P> {
     /// A reader that is counted finds no room, and takes its count back.
     fn refuse_reader(&self) -> Result<(), WaitError> {
         self.count(Event::fail(Kind::Reader));
-        // SAFETY: it gives up a count as a reader inside does, which may be the last.
+        // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
         unsafe { self.unlock_read() };
         Err(WaitError::TooManyReaders)
     }
@@ -78,7 +78,8 @@ impl<P: Platform> RwSem<P> {
     #[cold]
     pub(super) fn read_release_slow(&self, before: Word) {
         if before.is_written() {
-            // Not free; and beside a mere writer it was not inside.
+            // The lock is not free. Beside a writer that is inside, the reader was only passing
+            // through.
             return if before.is_upgradable() {
                 wake_upgrader(&self.queue)
             };

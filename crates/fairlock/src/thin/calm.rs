@@ -1,8 +1,8 @@
-//! How often an inflated lock was found free of late: often enough, and it becomes thin.
+//! How often an inflated lock was found free of late: if that was often enough, it becomes thin.
 //!
-//! In the lock, in the line of the word that each acquisition writes. A thread's own count, over
-//! all its locks, would cost no store to that line; but where a few of many locks have a queue,
-//! threads find those as often as the others, and no lock would ever become thin.
+//! The count is in the lock, in the cache line of the word that each acquisition writes. A count of
+//! each thread, over all its locks, would cost no store to that line. But where a few of many locks
+//! have a queue, threads find those as often as the others, and no lock would ever become thin.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,16 +10,15 @@ use super::slot::Slot;
 use crate::platform::Platform;
 use crate::thin::pool::Full;
 
-/// A lock that was found free so often, less [`CONFLICT`] for each time it was not, is calm: what
+/// A lock is calm that was found free this often, less [`CONFLICT`] for each time it was not: what
 /// it would save by being thin pays for becoming full again.
 const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
-/// Locks of which less than one acquisition in so many finds them taken become thin.
+/// A lock becomes thin if less than one in so many of its acquisitions finds it taken.
 const CONFLICT: u32 = 4;
-/// Where more locks than this have slots, a lock is calm when it is found free for the first
-/// time: slots should not be many.
+/// A lock whose slot has this index or a higher one is calm at once: slots should not be many.
 const MANY: u32 = 1 << 10;
 
-/// How calm a full lock is. Whoever has the lock counts; readers may lose each other's counts.
+/// How calm a full lock is. Whoever has the lock counts; readers may overwrite each other's counts.
 #[doc(hidden)]
 pub struct Calm(AtomicU32);
 
@@ -30,8 +29,8 @@ impl Calm {
 }
 
 impl<P: Platform, F: Full> Slot<P, F> {
-    /// The calling thread has the full lock, which it found free, or not; or is about to wait
-    /// for it.
+    /// The calling thread has the full lock, which it found free or not; or is about to wait for
+    /// it.
     #[inline(always)]
     pub(super) fn note(&self, found_free: bool) {
         let Calm(count) = self.full.calm();
@@ -40,8 +39,9 @@ impl<P: Platform, F: Full> Slot<P, F> {
         count.store(now, Ordering::Relaxed);
     }
 
-    /// Whether whoever leaves the lock should make it thin; then it counts anew. `index` is the
-    /// slot's: the caller has it, and here it is in a line that pinning writes.
+    /// Whether the thread that leaves the lock should make it thin; then counting begins anew.
+    /// `index` is the slot's: the caller has it at hand, and the slot's own is in a line that
+    /// pinning writes.
     #[inline(always)]
     pub(super) fn is_calm(&self, index: u32) -> bool {
         let Calm(count) = self.full.calm();

@@ -1,10 +1,10 @@
 //! What a thread remembers of the locks that it took: which are inflated.
 //!
 //! Right after the exchange that released a lock, a look at its word costs a third of an
-//! uncontended acquisition on some CPUs (7 of 20 ns on an Intel Xeon). To do without, and try
-//! an exchange at once, costs more where the lock is inflated: it fails, and takes the line
-//! from all others that read it. So a thread remembers which locks it found inflated, by their
-//! addresses, in the bits of a word. To be wrong costs time, nothing else.
+//! uncontended acquisition on some CPUs (7 of 20 ns on an Intel Xeon). Without the look, an
+//! exchange is tried at once; that costs more where the lock is inflated, as it fails, and takes
+//! the line from all others that read it. So a thread remembers which locks it found inflated, by
+//! their addresses, in the bits of a word. To be wrong costs time, nothing else.
 
 use core::cell::Cell;
 
@@ -21,7 +21,7 @@ impl Marks {
     }
 }
 
-/// The bit of a lock. Neighbours have different ones.
+/// The bit of a lock. Neighbouring locks have different bits.
 #[inline(always)]
 fn bit<L>(lock: &L) -> u64 {
     let address = core::ptr::from_ref(lock).addr();

@@ -1,35 +1,36 @@
 //! Thin locks: eight bytes that are the whole lock while nobody waits, and say where the full
 //! one is while somebody does.
 //!
-//! A full lock is in a `Slot` of a pool, and slots are never freed: whoever is late may
-//! still touch one. Of a lock nothing is touched after the step that lets its next owner
-//! free it, and its address means nothing: it may be moved.
+//! A full lock is in a `Slot` of a pool, and slots are never freed: a thread that is late may still
+//! touch one. Of the thin lock nothing is touched after the step that lets its next owner free it,
+//! and its address means nothing: it may be moved.
 //!
 //! ```text
 //! thin --> inflated   a slot adopts exactly whom the thin word counts; then the word names it
 //! inflated --> thin   in place of a release, by a holder who is alone and whom nobody waits for
 //! ```
 //!
-//! (A mutex has its holder left behind in the thin word, and whoever has the full lock first
-//! waits for that: see `mutex`.)
+//! (Where a mutex is inflated, its holder stays in the thin word, and whoever has the full lock
+//! first waits for that holder: see `mutex`.)
 //!
 //! What makes this safe:
 //!
-//! 1. *A full lock that no word names is sealed*: held, by nobody in particular, so no attempt
-//!    on it succeeds. It is unsealed when a word names it already, by whoever comes to wait for
-//!    it first, so that nobody waits for a sealed one: a thread that reads already, and comes
-//!    again, would wait for a writer that waits for it.
-//! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only who holds
-//!    it alone, with nobody pinned (`CLOSED` keeps them out), has the word name it no longer.
-//! 3. So who has taken or pinned a slot, and *then* finds that the word names it
+//! 1. *A full lock that no word names is sealed*: held, by nobody in particular, so no attempt on
+//!    it succeeds. The first thread that comes to wait for it, when a word names it already,
+//!    unseals it. So nobody waits for a sealed lock: a thread that reads already, and comes again,
+//!    would wait for a writer that waits for it.
+//! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only a thread that
+//!    holds it alone, with nobody pinned (`CLOSED` keeps them out), changes the word so that it
+//!    names the slot no longer.
+//! 3. So a thread that has taken or pinned a slot, and *then* finds that the word names it
 //!    (*verifies*), is at the right lock, and stays there. Otherwise it lets go, and begins again.
-//! 4. *Who is to wait pins first*: nobody waits at another lock. An attempt may hold another
-//!    lock for a moment, as any passing thread might.
+//! 4. *A thread that is to wait pins first*: nobody waits at another lock. An attempt may hold
+//!    another lock for a moment, as any passing thread might.
 //!
 //! | what | where |
 //! |---|---|
 //! | a full lock that locks share one after the other | `slot` |
-//! | all of them, and which are in nobody's use | `pool` |
+//! | all of them, and those that nobody uses | `pool` |
 //! | how often an inflated lock was free of late | `calm` |
 //! | what a thread remembers, to guess whether a lock is inflated | `marks` |
 //! | a policy in the word of a lock that was not used yet | `nascent` |

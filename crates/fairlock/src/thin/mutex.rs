@@ -1,9 +1,9 @@
 //! The mutex of eight bytes.
 //!
 //! Two words of four bytes: `solo` says who holds the thin lock, as in a ticket lock
-//! (`ticket::solo`); `place` is zero while the lock is thin, and else where its full one is: an
-//! [`RwSem`] that is only written. An uncontended lock is one read-modify-write of `solo`, and
-//! its release a plain store.
+//! (`ticket::solo`); `place` is zero while the lock is thin, and otherwise says which full lock it
+//! has: an [`RwSem`] that is only written. An uncontended acquisition is one read-modify-write of
+//! `solo`, and its release a plain store.
 //!
 //! ```text
 //! thin holder                          who has the full lock
@@ -11,16 +11,16 @@
 //!   place is 0? else leave               solo is FREE?      (RMW) else wait for it
 //! ```
 //!
-//! So *Exclusion*, *Order* and *Wake-up* are as there, with `place` for the ticket lock's
-//! word: whoever inflates the lock has the full one, which it took out of the pool as its
-//! holder, and waits for whoever is still inside the thin one. The slot says that there may be
-//! somebody (`follows`). Whoever has the full lock while it says so waits in turn, the first one
-//! or, if that gave up, the next. From then on the full lock is all there is, until it is in
-//! nobody's use but its holder's, who puts `place` back to zero in place of a release.
+//! So *Exclusion*, *Order* and *Wake-up* are as there, with `place` for the ticket lock's word: the
+//! thread that inflates the lock has the full one, which it took out of the pool as its holder, and
+//! waits for the thread that is still inside the thin one. The slot says that there may be such a
+//! thread (`follows`). While the slot says so, whoever has the full lock waits for it: the first
+//! holder or, if that gave up, the next. From then on the full lock is all there is, until nobody
+//! but its holder uses it: that one sets `place` back to zero in place of a release.
 //!
 //! *Freeing.* The last access of a release is to `solo`, to `place`, or to a slot or a thread
-//! record, which are never freed. In `solo` is the index of a slot, not an address: what is in
-//! memory that is somebody else's by now cannot lead astray.
+//! record, which are never freed. What is in `solo` is the index of a slot, not an address: if that
+//! memory is somebody else's by now, its value cannot lead to a wrong address.
 
 use core::cell::Cell;
 use core::fmt;
@@ -50,10 +50,10 @@ pub struct ThinMutex<P: PooledPlatform> {
 pub struct FullMutex<P: PooledPlatform> {
     /// Only written.
     lock: RwSem<P>,
-    /// Somebody may be inside the thin lock still. Belongs to the holder of `lock`, who does not
+    /// Somebody may still be inside the thin lock. Belongs to the holder of `lock`, who does not
     /// change it while there is somebody.
     follows: Cell<bool>,
-    /// Where whoever waits for the thin lock's holder sleeps.
+    /// Where the thread sleeps that waits for the thin lock's holder.
     sleeper: P::AtomicUsize,
 }
 
@@ -79,7 +79,7 @@ impl<P: PooledPlatform> Full for FullMutex<P> {
     }
 }
 
-/// In `solo`: whoever waits for the thin lock's holder sleeps where the slot of this place says.
+/// In `solo`: a thread waits for the thin lock's holder, and sleeps where the slot of `place` says.
 fn note(place: u32) -> u32 {
     place + 1
 }
@@ -143,7 +143,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         self.lock_within(&WaitContext::cancellable(token))
     }
 
-    /// Takes the lock, as long as `until` says.
+    /// Takes the lock, or gives up when `until` says so.
     pub(crate) fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         if self.take_thin() { Ok(()) } else { self.enter(until) }
     }
@@ -180,8 +180,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Gives the full lock back to the pool, unless somebody holds it or waits: whether the lock
-    /// has none now. Others may use it meanwhile.
+    /// Gives the full lock back to the pool, unless somebody holds it or waits. Returns whether the
+    /// lock has none now. Others may use it meanwhile.
     pub fn trim(&self) -> bool {
         if self.is_inflated() && self.try_full() {
             // Taken, so it stays.
@@ -203,12 +203,12 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// Whether somebody waits for the lock.
     pub fn is_contended(&self) -> bool {
-        // Whoever waits for the thin lock's holder has the full lock.
+        // A thread that waits for the thin lock's holder has the full lock.
         let has_first = self.solo.is_held();
         self.look(|full| full.has_waiters() || (has_first && full.is_locked()))
     }
 
-    /// As [`RwSem::planned_wait_ns`]; a thin lock's is a new one's.
+    /// As [`RwSem::planned_wait_ns`]; that of a thin lock is that of a new full one.
     pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
         loop {
             let place = self.place();
@@ -247,13 +247,13 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// Takes the lock if it is thin and free.
     #[inline(always)]
     pub(crate) fn take_thin(&self) -> bool {
-        // Relaxed: looked at again.
+        // Relaxed: `place` is looked at again below.
         if self.place.load(Ordering::Relaxed) != 0 || !self.solo.enter() {
             return false;
         }
         // Acquire: the section of whoever made the lock thin.
         if self.place() != 0 && !active(Fault::EntersBlindly) {
-            // Somebody was first, and may wait for this.
+            // Somebody inflated the lock first, and may wait for this thread to leave.
             self.leave_thin();
             return false;
         }
@@ -306,7 +306,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Takes the full lock, which was not free, without going to sleep for it: not found free.
+    /// Takes the full lock, which was not free, without going to sleep for it. `Some(false)` if it
+    /// did: the lock was not found free.
     fn awake(&self, full: &RwSem<P>, until: &WaitContext<'_, P>) -> Option<bool> {
         let stands_back = !full.has_waiters() && stand_back(until) && full.try_write();
         (stands_back || full.write_awake(until)).then_some(false)
@@ -332,19 +333,19 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// The caller has just taken the full lock of `place`: whether that is this lock's. If not,
-    /// the caller does not have it any more.
+    /// The caller has just taken the full lock of `place`: returns whether that is this lock's. If
+    /// not, the caller does not have it any more.
     #[inline(always)]
     fn verify(&self, place: u32) -> bool {
         let is_mine = self.place() == place || active(Fault::TakesAnySlot);
         if !is_mine {
-            // SAFETY: just taken: another lock's.
+            // SAFETY: the caller has just taken it. It is another lock's.
             unsafe { self.slot(place).full.lock.unlock_write() };
         }
         is_mine
     }
 
-    /// The caller has the full lock: waits for whoever is inside the thin one.
+    /// The caller has the full lock, and waits for the thread that is inside the thin one.
     #[inline(always)]
     fn follow(
         &self,
@@ -378,7 +379,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         };
         match waited {
             Ok(()) => follows.set(false),
-            // SAFETY: the caller has it. Whoever has it next waits in its place.
+            // SAFETY: the caller has it. Whoever has it next does the waiting.
             Err(_) => unsafe { lock.unlock_write() },
         }
         waited
@@ -408,7 +409,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         let slot = self.slot(place);
         let FullMutex { lock, follows, .. } = &slot.full;
         if follows.get() {
-            // The thin lock is what the caller holds, and who has the full one is next.
+            // The caller holds the thin lock; whoever has the full one is next.
             self.leave_thin();
             return;
         }
@@ -419,17 +420,17 @@ impl<P: PooledPlatform> ThinMutex<P> {
         unsafe { if fair { lock.unlock_write_fair() } else { lock.unlock_write() } }
     }
 
-    /// Leaves the thin lock, and wakes whoever waits for that.
+    /// Leaves the thin lock, and wakes the thread that waits for that.
     #[cold]
     fn leave_thin(&self) {
         let Some(note) = self.solo.leave_noted() else { return };
-        // Relaxed: published with the note, or somebody else's by now, who is woken in vain.
+        // Relaxed: published with the note; or by now it is another's, who is woken in vain.
         let sleeper = self.slot(noted(note)).full.sleeper.load(Ordering::Relaxed);
         // SAFETY: the address of a parker in a thread record, which is never freed.
         unsafe { &*(sleeper as *const Parker<P>) }.unpark();
     }
 
-    /// In place of a release by the holder of the full lock: the lock is thin, and free. Not if
+    /// The holder of the full lock makes the lock thin, and free, in place of a release. Not if
     /// somebody waits. Nothing of the lock is touched after the store.
     #[cold]
     fn deflate(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
@@ -437,7 +438,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             return false;
         }
         slot.full.lock.seal();
-        // Release: the section, for whoever finds the lock thin.
+        // Release: the section comes before what is done by whoever finds the lock thin.
         self.place.store(0, Ordering::Release);
         slot.reopen();
         P::mutex_slots().give(slot);
@@ -446,15 +447,16 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     // ---- the full lock ----
 
-    /// The thin lock, which somebody may hold, gets a full one, which the caller has then. Unless
-    /// somebody was quicker.
+    /// Gives the thin lock, which somebody may hold, a full one, which the caller has then. `None`
+    /// if another thread did so first.
     #[cold]
     fn inflate(&self) -> Option<&'static Slot<P, FullMutex<P>>> {
         let slots = P::mutex_slots();
         let slot = slots.take_sealed();
         slot.full.lock.adopt_sealed_writer();
         slot.full.follows.set(true);
-        // Acquire and Release: between whoever made the lock thin and whoever finds the place.
+        // Acquire and Release: orders the thread that made the lock thin before those that find the
+        // place.
         let made =
             self.place.compare_exchange(0, slot.index + 1, Ordering::AcqRel, Ordering::Relaxed);
         if made.is_err() {
@@ -470,7 +472,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         P::mutex_slots().get(place - 1)
     }
 
-    /// Acquire: whoever finds a place may follow it; and what came before the lock became thin.
+    /// Acquire: whoever finds a place may look into the slot; and what came before the lock became
+    /// thin is seen.
     #[inline(always)]
     fn place(&self) -> u32 {
         self.place.load(Ordering::Acquire)
@@ -479,7 +482,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
 #[cfg(all(test, fairlock_loom))]
 impl<P: PooledPlatform> ThinMutex<P> {
-    /// Takes the lock as whoever inflates it does.
+    /// Takes the lock as a thread does that inflates it.
     pub(super) fn lock_inflating(&self) {
         match self.inflate() {
             Some(slot) => self.follow(slot, &WaitContext::FOREVER).unwrap(),

@@ -24,7 +24,7 @@ struct Guarded {
 
 struct Both {
     locks: [Guarded; 2],
-    /// Of the first lock, and what it waits for.
+    /// The condition variable of the first lock, and what is waited for.
     changed: ThinCondvar<Loom>,
     is_set: UnsafeCell<bool>,
     stop: CancelToken<Loom>,
@@ -48,7 +48,7 @@ enum Visit {
     LockUntil,
     LockCancellable,
     Cancel,
-    /// As whoever finds it taken does.
+    /// Inflates the lock, as a thread that finds it taken does.
     Inflate,
     /// At the second lock.
     InflateOther,
@@ -63,7 +63,7 @@ use Visit::*;
 const DEADLINE: u64 = 100_000;
 
 impl Guarded {
-    /// Changes the value if the lock was taken, and gives it up; how often it did.
+    /// Changes the value if the lock was taken, and releases it; returns how often it did.
     fn section(&self, taken: bool) -> u32 {
         if taken {
             self.change();
@@ -94,7 +94,7 @@ impl Both {
 impl Scene for Both {
     type Visit = Visit;
 
-    /// How often the first value was changed.
+    /// Returns how often the first value was changed.
     fn visit(&self, visit: Visit) -> u32 {
         let [guarded, other] = &self.locks;
         let lock = &guarded.lock;
@@ -167,7 +167,7 @@ impl Scene for Both {
         for guarded in &self.locks {
             let lock = &guarded.lock;
             assert!(!lock.is_contended() && !lock.is_locked());
-            // Nobody stays in its way.
+            // Two acquisitions in which nobody is in the way make the lock thin.
             for _ in 0..2 {
                 lock.lock();
                 // SAFETY: just taken.
@@ -220,7 +220,7 @@ models! {
     notify_beside_a_timeout: [&[SetAndNotify], &[WaitUntil, Lock]];
 }
 
-/// As it is thin, or inflated.
+/// Both thin and inflated.
 #[test]
 fn freed_by_its_last_owner() {
     let inflated = || {

@@ -1,4 +1,4 @@
-//! A policy in the word of a lock that was not used yet, so that it can be a constant.
+//! The policy of a lock that was not used yet, in its word, so that the lock can be a constant.
 //!
 //! | bits | meaning |
 //! |---|---|
@@ -60,14 +60,14 @@ const fn ns(time: Duration) -> u64 {
     if time.as_nanos() < NEVER as u128 { time.as_nanos() as u64 } else { NEVER - 1 }
 }
 
-/// The policy that the word of a nascent lock has.
+/// The policy in the word of a nascent lock.
 pub(super) fn policy(word: u64) -> Policy {
     let priorities = word & PRIORITIES != 0;
     let after = match word >> AFTER_SHIFT {
         NEVER => None,
         ns => Some(Duration::from_nanos(ns)),
     };
-    // 511 is none.
+    // 511 says that there is no budget.
     let budget = u8::try_from((word >> BUDGET_SHIFT) & NO_BUDGET).ok().and_then(Percent::new);
     if let (Some(budget), Some(aim)) = (budget, after) {
         return Policy::tenure(TenurePolicy { aim, budget, priorities });

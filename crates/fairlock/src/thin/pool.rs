@@ -1,8 +1,9 @@
-//! All slots of a platform, and which of them are in nobody's use.
+//! All slots of a platform, and which of them nobody uses.
 //!
-//! In chunks that double in size and are never freed. A list of the free ones, by index with
-//! a count of its changes (so that one who is late does not take it for what it was), is all that
-//! becoming full and thin again touches: there is no lock around it.
+//! Slots are in chunks that double in size and are never freed. Becoming full and thin again
+//! touches only a list of the free slots, with no lock around it. The list has the index of the
+//! first one and a count of changes, so that a thread that is late does not take the list for what
+//! it was.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -17,7 +18,7 @@ use crate::platform::fork::PerProcess;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
 
-/// In the first chunk.
+/// Slots in the first chunk.
 const FIRST: u32 = 16;
 /// Room for nearly 2^29 slots.
 const CHUNKS: usize = 25;
@@ -29,7 +30,7 @@ const INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
 const CHANGES_SHIFT: u32 = 29;
 const _: () = assert!((MOST as u64) < INDEX);
 
-/// Room for slots, of which those whose index was given out are made.
+/// Room for slots. Those whose index was given out are initialised.
 type Chunk<P, F> = Box<[UnsafeCell<MaybeUninit<Slot<P, F>>>]>;
 
 /// The pool of the locks of type `F`. See [`thin`](super).
@@ -53,7 +54,7 @@ impl<P: Platform, F> Slots<P, F> {
         Self::with_list(P::AtomicU64::new(0))
     }
 
-    /// The same, for statics.
+    /// As [`new`](Self::new), for statics.
     pub const fn new_const() -> Self
     where
         P::AtomicU64: ConstZero,
@@ -86,7 +87,7 @@ impl<P: Platform, F> Slots<P, F> {
         self.free.store(0, Ordering::Relaxed);
     }
 
-    /// A free slot, as it was given back.
+    /// Takes a free slot, in the state in which it was given back.
     pub(super) fn take(&self) -> Option<&Slot<P, F>> {
         // Acquire, here and below: whoever gave the slot back is done with it.
         let mut free = self.free.load(Ordering::Acquire);
@@ -104,22 +105,22 @@ impl<P: Platform, F> Slots<P, F> {
     /// A new slot.
     #[cold]
     pub(super) fn make(&self, slot: impl FnOnce(u32) -> Slot<P, F>) -> &Slot<P, F> {
-        // Has a child of a fork told (`enter_child`).
+        // Sees to it that the child of a fork is told (`enter_child`).
         P::thread();
-        // Relaxed: only a number. Whoever learns it from this thread finds the slot made.
+        // Relaxed: only a number. A thread that learns it from this one finds the slot made.
         let index = self.made.fetch_add(1, Ordering::Relaxed);
         assert!(index < MOST, "too many locks are waited for");
         let (chunk, place) = place(index);
         let chunk = self.chunks[chunk].get_or_init(|| {
             let room = Box::new_uninit_slice((FIRST as usize) << chunk);
-            // SAFETY: what it is room for may be anything.
+            // SAFETY: an array of what need not be initialised.
             unsafe { room.assume_init() }
         });
         // SAFETY: nobody else has this index.
         unsafe { (*chunk[place].get()).write(slot(index)) }
     }
 
-    /// Nobody's any more, and held.
+    /// The slot, which is sealed, goes into the list: nobody uses it any more.
     pub(super) fn give(&self, slot: &Slot<P, F>) {
         let mut free = self.free.load(Ordering::Acquire);
         loop {
@@ -141,7 +142,8 @@ impl<P: Platform, F> Slots<P, F> {
     fn change(&self, free: u64, first: u32) -> Result<(), u64> {
         let changes = (free >> CHANGES_SHIFT).wrapping_add(1) << CHANGES_SHIFT;
         let new = changes | u64::from(first.wrapping_add(1));
-        // Release: what was done to the slot comes before what is done to it next.
+        // Release: what was done to the slot comes before what is done to it next. Acquire: as in
+        // `take`.
         self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
@@ -156,18 +158,19 @@ impl<P: Platform, F> Slots<P, F> {
         }
     }
 
-    /// A slot that cannot go into the list, nobody's any more: its lock follows another policy,
-    /// or was dropped while a forgotten guard held it.
+    /// Keeps a slot that nobody uses any more, but that cannot go into the list: its lock follows
+    /// another policy, or was dropped while a forgotten guard held it.
     pub(super) fn set_aside(&self, slot: &Slot<P, F>) {
         self.aside().push(slot.index);
     }
 
-    /// One of those set aside, if `fits` takes one. It looks at a few: forgotten guards may
-    /// have made many useless.
+    /// One of the slots set aside, if `fits` accepts one. Only some are looked at: forgotten guards
+    /// may have made many useless.
     pub(super) fn aside_that(&self, fits: impl Fn(&Slot<P, F>) -> bool) -> Option<&Slot<P, F>> {
         const LOOKS: usize = 64;
-        // Taken from the list first: a thread that looks at a lock may be switched from where
-        // threads are simulated, and keep the thread of the system from running the others.
+        // Taken from the list first. Where threads are simulated, a thread that looks at a lock may
+        // be switched from, and would keep the thread of the system from running others that want
+        // the list.
         let mut looked_at = {
             let mut aside = self.aside();
             let first = aside.len().saturating_sub(LOOKS);
@@ -198,8 +201,8 @@ pub trait Full {
     /// A lock that follows the default policy, and is sealed.
     fn sealed() -> Self;
 
-    /// The lock of a thin one that is no more, or was not when it was last tried: seals it, if
-    /// it follows the default policy and nobody holds it.
+    /// Seals the lock, which belonged to a thin one that is no more, if it follows the default
+    /// policy and nobody holds it. It may be tried again later.
     fn try_seal(&self) -> bool;
 
     /// How often the lock was free of late.
@@ -214,10 +217,10 @@ impl<P: Platform, F: Full> Slots<P, F> {
             .unwrap_or_else(|| self.make(|index| Slot::new(F::sealed(), index)))
     }
 
-    /// The lock whose slot it was is no more.
+    /// The thin lock that had the slot is no more.
     #[cold]
     pub(super) fn give_up(&self, slot: &Slot<P, F>) {
-        // A forgotten guard may hold it, or for a moment somebody who is late.
+        // A forgotten guard may hold it, or, for a moment, a thread that is late.
         if slot.full.try_seal() {
             self.give(slot);
         } else {
@@ -245,15 +248,15 @@ impl<P: Platform> Full for RwSem<P> {
 }
 
 impl<P: Platform> Slots<P, RwSem<P>> {
-    /// A slot of a lock that follows another policy, and has nobody inside. No thread is late
-    /// at it: each lock that had it kept it to its end.
+    /// A slot whose lock follows `policy`, and has nobody inside. No thread is late at it: each
+    /// thin lock that had it kept it to its end.
     pub(super) fn take_for(&self, policy: Policy) -> &Slot<P, RwSem<P>> {
         self.aside_that(|slot| *slot.full.policy() == policy && !slot.full.is_locked())
             .unwrap_or_else(|| self.make(|index| Slot::new(RwSem::new(policy), index)))
     }
 }
 
-/// The chunk of a slot, and where it is there.
+/// The chunk of a slot, and its place in the chunk.
 #[inline(always)]
 fn place(index: u32) -> (usize, usize) {
     let from_first = index + FIRST;
@@ -277,8 +280,8 @@ mod tests {
     use crate::platform::linux::Linux;
     use crate::thin::ThinRwSem;
 
-    /// Where threads are simulated, one that looks at a lock may be switched from, and the next
-    /// one that wants the list is the same thread of the system.
+    /// Where threads are simulated, a thread that looks at a lock may be switched from, and the
+    /// next one that wants the list is the same thread of the system.
     #[test]
     fn nobody_looks_at_a_lock_while_it_has_the_list_of_those_set_aside() {
         let slots = Slots::<Linux, RwSem<Linux>>::new_const();
@@ -293,7 +296,7 @@ mod tests {
             slot.index == first.index
         });
         assert_eq!((found.map(|slot| slot.index), looks.get()), (Some(first.index), 2));
-        // The other one is there again.
+        // The slot taken out for a look is in the list again.
         assert!(slots.aside_that(|slot| slot.index == first.index).is_none());
         assert!(slots.aside_that(|slot| slot.index == last.index).is_some());
         assert!(slots.aside_that(|_| true).is_none());
@@ -304,14 +307,15 @@ mod tests {
         fairlock_testing::alone(|| {
             let slots = Linux::rwsem_slots();
             let late = slots.take_sealed();
-            // A thread that is late at it counts itself, and has no time to back out.
+            // A thread that is late at the slot counts itself, and the fork comes before it backs
+            // out.
             late.full.adopt_readers(1);
             slots.give(late);
             let [changes, forked] = [(); 2].map(|()| Barrier::new(2));
             thread::scope(|s| {
                 s.spawn(|| {
                     let aside = slots.aside();
-                    // And one is about to make the second chunk.
+                    // Another thread is about to make the second chunk.
                     slots.chunks[1].get_or_init(|| {
                         changes.wait();
                         forked.wait();

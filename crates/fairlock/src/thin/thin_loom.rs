@@ -51,7 +51,7 @@ enum Visit {
     Upgrade,
     UpgradeUntil,
     DownAndUp,
-    /// It is inflated, as for somebody who waits.
+    /// The lock is inflated, as for a thread that waits.
     Inflate,
     /// At the second lock.
     InflateOther,
@@ -112,7 +112,7 @@ impl Guarded {
 impl Scene for Both {
     type Visit = Visit;
 
-    /// How many sections were written of the first lock.
+    /// Returns how many sections of the first lock were written.
     fn visit(&self, visit: Visit) -> u32 {
         let [guarded, other] = &self.locks;
         let lock = &guarded.lock;
@@ -214,7 +214,7 @@ impl Scene for Both {
         for guarded in &self.locks {
             let lock = &guarded.lock;
             assert!(!lock.has_waiters() && !lock.is_locked());
-            // Nobody stays in its way.
+            // Two acquisitions in which nobody is in the way make the lock thin.
             for _ in 0..2 {
                 lock.write();
                 // SAFETY: just taken.

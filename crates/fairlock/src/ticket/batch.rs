@@ -9,10 +9,10 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     /// The largest batch, however it comes to be that large: no waiter is overtaken by this
     /// many later ones.
     const MAX: u32;
-    /// Whether a batch lasts much longer than a wake-up. Then threads that wait for
-    /// the next one do well to yield their CPUs to this one's stragglers. With short
-    /// batches that brings in, again and again, threads that lost their CPU outside
-    /// the lock, and each batch has to wait for all.
+    /// Whether a batch lasts much longer than a wake-up. Then threads that wait for the next one do
+    /// well to yield their CPUs to this one's stragglers. With short batches, yielding would again
+    /// and again bring in threads that lost their CPU outside the lock, and each batch would have
+    /// to wait for all of them.
     #[doc(hidden)]
     const LONG: bool = false;
     /// What the lock's holder knows about the current batch.
@@ -20,18 +20,19 @@ pub trait BatchSize: sealed::Sealed + Send + Sync + 'static {
     type Pace: Send;
     #[doc(hidden)]
     const START: Self::Pace;
-    /// Called in each release in company, by the holder, with the word it is about to
-    /// release; once more if waiters give up meanwhile, and leave its service the last.
+    /// Called by the holder in each release while others wait, with the word that it is about to
+    /// release. Called once more if waiters give up meanwhile, so that its service becomes the
+    /// batch's last.
     #[doc(hidden)]
     fn pace(pace: &mut Self::Pace, word: u64, now: impl Fn() -> u64) -> Step;
-    /// How many tickets of the current batch have been served or given up, at most, when the
-    /// word is `word`; of [`LONG`](Self::LONG) ones.
+    /// How many tickets of the current batch have been served or given up, at most, when the word
+    /// is `word`. Asked where batches are [`LONG`](Self::LONG) only.
     #[doc(hidden)]
     fn spent(_pace: &Self::Pace, _word: u64) -> u32 {
         0
     }
-    /// The current batch, of those that are [`LONG`](Self::LONG), goes on for so many
-    /// nanoseconds: with how many tickets.
+    /// The current batch is to go on for `_ns` nanoseconds: with how many tickets. Asked where
+    /// batches are [`LONG`](Self::LONG) only.
     #[doc(hidden)]
     fn reopen(_pace: &mut Self::Pace, _ns: u64, _now: impl Fn() -> u64) -> u32 {
         0
@@ -46,7 +47,7 @@ pub enum Step {
     Continue,
     /// The batch takes no tickets but those already taken.
     Close,
-    /// This was its last service; the next batch has this many.
+    /// This service was the batch's last; the next batch has this many tickets.
     Next(u32),
 }
 
@@ -77,15 +78,14 @@ impl<const BATCH: u32> BatchSize for Fixed<BATCH> {
 
 /// Batches of 1 to `MAX` tickets, whose size follows what the end of a batch costs.
 ///
-/// A batch costs what it takes to bring its stragglers in (the waiters that
-/// were not running when its last ticket was taken). The lock measures that
-/// cost and the length of a section, and makes the batches so long that the
-/// cost is a fortieth of the time, but no shorter than a millisecond and no longer
-/// than six: a waiter is served within about two batches. A batch that lasts longer than
-/// planned, because the sections have become longer, is closed early. One whose stragglers
-/// have no CPU goes on without them, for 1 ms, then 2, 4, 8 and 16, but serves no more
-/// than `MAX` altogether: so a waiter that the system keeps from running does not keep the
-/// others waiting, and is served about as much later as it was kept.
+/// A batch costs what it takes to bring its stragglers in (the waiters that were not running when
+/// its last ticket was taken). The lock measures that cost and the length of a section, and makes
+/// the batches so long that the cost is a fortieth of the time, but no shorter than a millisecond
+/// and no longer than six: a waiter is served within about two batches. A batch that lasts longer
+/// than planned, because the sections have become longer, is closed early. A batch whose stragglers
+/// have no CPU goes on without them, for 1 ms, then 2, 4, 8 and 16, but serves no more than `MAX`
+/// tickets altogether. So a waiter that the system keeps from running does not keep the others
+/// waiting, and is itself served later by about as long as it was kept.
 #[derive(Debug)]
 pub struct Adaptive<const MAX: u32>;
 
@@ -113,7 +113,7 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
     fn pace(pace: &mut Pace, word: u64, now: impl Fn() -> u64) -> Step {
         let word = Word(word);
         if !word.is_serving() {
-            // The first release in company after the lock was idle.
+            // The first release since the lock was idle that leaves others waiting.
             pace.begin(now());
             pace.first = 0;
         }
@@ -123,7 +123,7 @@ impl<const MAX: u32> BatchSize for Adaptive<MAX> {
             pace.served_open = pace.served;
         }
         if word.left(MAX) == 1 {
-            // Or a later one, if tickets of the next batch were given up.
+            // A later ticket, if tickets of the next batch were given up.
             pace.first = word.released().head();
             return Step::Next(pace.end(now()).clamp(1, MAX));
         }
@@ -165,7 +165,8 @@ pub struct Pace {
 
 #[cfg(test)]
 impl<const MAX: u32> Adaptive<MAX> {
-    /// As if so many tickets of a batch that is closed had been served, with such sections.
+    /// Sets the batch as if `spent` tickets of it had been served, with sections of `section_ns`,
+    /// and then it had been closed.
     pub(super) fn set_spent(pace: &mut Pace, head: u32, spent: u32, section_ns: u64) {
         (pace.opened, pace.closed) = (1, 1 + u64::from(spent) * section_ns);
         (pace.served, pace.served_open) = (spent, spent);
@@ -182,11 +183,11 @@ impl Pace {
     /// not alternate at every section.
     pub const SHORTEST_NS: u64 = 1_000_000;
 
-    /// Whether it is time to close the batch is looked at after 1, 2, 4 … services,
-    /// so before it has lasted twice as long; and after so many, as sections may
-    /// suddenly become longer. A look costs as much as an uncontended acquire.
+    /// When to look whether it is time to close the batch: after 1, 2, 4 … services, so before it
+    /// has lasted twice as long; and at least after this many, as sections may suddenly become
+    /// longer. A look costs as much as an uncontended acquire.
     const LOOK_EVERY: u32 = 64;
-    /// `lost` follows a sample by an eighth, and by this.
+    /// `lost` follows a sample by an eighth of itself, and by this.
     const STEP_NS: u64 = 500;
 
     fn begin(&mut self, now: u64) {
@@ -201,7 +202,8 @@ impl Pace {
         (self.closed.wrapping_sub(self.opened) / u64::from(self.served_open.max(1))).max(1)
     }
 
-    /// The batch is closed, and goes on for so long all the same; with how many tickets.
+    /// The batch is closed, and is to go on for `ns` nanoseconds all the same; returns with how
+    /// many tickets.
     #[cold]
     fn reopen(&mut self, ns: u64, now: u64) -> u32 {
         if self.closed == 0 {
@@ -215,14 +217,14 @@ impl Pace {
         u32::try_from(ns / section).unwrap_or(u32::MAX)
     }
 
-    /// The batch is over; how many tickets the next one gets.
+    /// The batch is over; returns how many tickets the next one gets.
     #[cold]
     fn end(&mut self, now: u64) -> u32 {
         let section = self.section();
         let stragglers = u64::from(self.served - self.served_open);
         let lost = now.wrapping_sub(self.closed).saturating_sub(stragglers * section);
-        // Small steps towards it: what was typical counts, not how long a thread
-        // was preempted on the way.
+        // Small steps towards the sample: what is typical counts, not how long one thread was
+        // preempted.
         let step = self.lost / 8 + Self::STEP_NS;
         self.lost = lost.clamp(self.lost.saturating_sub(step), self.lost + step);
         let planned = (self.lost * Self::SHARE).clamp(Self::SHORTEST_NS, Self::LONGEST_NS);
@@ -238,8 +240,8 @@ mod tests {
 
     const SECTION_NS: u64 = 1_000;
 
-    /// Ends `batches` whose stragglers cost `lost` beyond their sections; how long
-    /// the next one is to last.
+    /// Ends `batches` whose stragglers cost `lost` beyond their sections; returns how long the next
+    /// one is to last.
     fn planned_after(pace: &mut Pace, batches: u32, lost: u64) -> u64 {
         for _ in 0..batches {
             pace.begin(0);
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn a_batch_closes_soon_after_its_sections_have_grown() {
         let mut pace = Adaptive::<65_536>::START;
-        // Somebody holds the lock, not after IDLE, and the batch is open.
+        // Somebody holds the lock, it was not idle before, and the batch is open.
         let word = Word::after(1).with_ticket().locked().0;
         let mut now = 0;
         let mut release = |section| {
@@ -278,7 +280,7 @@ mod tests {
         assert!(long < Pace::LOOK_EVERY as usize, "closed after {long} long sections");
     }
 
-    /// Where a CPU is taken away now and then, nobody waits longer than elsewhere.
+    /// Where a CPU is taken away now and then, waits are not longer than elsewhere.
     #[test]
     fn a_straggler_that_was_preempted_makes_the_next_batch_hardly_longer() {
         let mut pace = Adaptive::<65_536>::START;

@@ -20,7 +20,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         (word.tail(), word.head())
     }
 
-    /// What is left in the lock, which nobody uses.
+    /// Checks that nothing is left in a lock that nobody uses.
     #[doc(hidden)]
     pub fn check_idle(&self) -> Result<(), &'static str> {
         if self.load() != Word::IDLE || self.solo.is_held() {

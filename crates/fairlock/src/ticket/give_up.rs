@@ -1,43 +1,40 @@
 //! Giving up a ticket: waits that end at a deadline, by a signal or by a token.
 //!
-//! A ticket cannot be given back, as later ones have been counted from it. But it need not
-//! be served: it is *retired*, which counts it in the head and in what its batch has spent,
-//! as a service does. So the other tickets stay what they are, in the batches they are of,
-//! and nobody is overtaken by more than without the one that gave up.
+//! A ticket cannot be given back, as later ones have been counted from it. But it need not be
+//! served: it is *retired*, which counts it in the head and in what its batch has spent, as a
+//! service does. So the other tickets stay what they are, in the batches they are of, and no waiter
+//! is overtaken by more than if nobody had given up.
 //!
-//! The waiter leaves an entry (its own if it was parked, or one that it pushes now), which is
-//! listed as those of parked waiters are, and says that nobody waits. A holder retires the
-//! ticket:
+//! The waiter leaves an entry (its own if it was parked, or one that it pushes now). The entry is
+//! listed as those of parked waiters are, and says that nobody waits. A holder retires the ticket:
 //!
-//! * *of the current batch* where its release would kick the waiter; then it looks on;
-//! * *of a later one* when it begins that batch, if it is at the head: a batch begins behind
-//!   such tickets, so its first one has somebody who waits. Others of the batch are retired
+//! * *of the current batch* when its release would kick the waiter; then it looks for another;
+//! * *of a later batch* when it begins that batch, if the ticket is at the head: a batch begins
+//!   behind such tickets, so somebody waits with its first one. Others of the batch are retired
 //!   later, as above.
 //!
 //! So short attempts do not use up the batch, as long as there are others to kick.
 //!
-//! *The first in line* has LOCK while it waits for a solo holder (see `solo`), and withdraws:
-//! a release that does not set SERVING, so that the next one that has LOCK looks at `solo`
+//! *The first in line* has LOCK while it waits for a solo holder (see `solo`). If it gives up it
+//! withdraws, by a release that does not set SERVING: so the next one that has LOCK looks at `solo`
 //! again.
 //!
-//! *Nothing is lost.* A release leaves LOCK free only if somebody of the current batch is
-//! awake, kicked or the heir (invariant 4 of `park`), or if nobody waits at all. Whoever that
-//! is, and gives up, looks at the word in the step that announces its entry: if LOCK is free
-//! and its turn has come, it does not give up. Otherwise there is a release to come, which
-//! finds the entry: as one to kick, and then its waiter is awake and looks again, or as one
-//! given up. Whoever is back is like any waiter that is parked.
+//! *Nothing is lost.* A release leaves LOCK free only if somebody of the current batch is awake,
+//! kicked or the heir (invariant 4 of `park`), or if nobody waits at all. A thread that gives up
+//! looks at the word in the step that announces its entry: if LOCK is free and its turn has come,
+//! it does not give up. Otherwise there is a release to come, which finds the entry: as one to
+//! kick, and then its waiter is awake and looks again, or as one given up. A thread that comes back
+//! is like any waiter that is parked.
 //!
-//! *Places.* The entry outlives the wait, so it is in a place that belongs to the thread's
-//! record and is never freed. A thread that comes again for the same lock finds its place
-//! there, with its ticket, as long as that was not retired: who waits in a loop of short
-//! attempts has its turn as if it waited all the time, but for the instants between two of
-//! them. It does not compete at each attempt, as a thread that has just come does, but sleeps
-//! until it is kicked: otherwise all that try again and again would keep those from their work
-//! that have the lock. It has one place a lock, so the tickets given up are no more than the
-//! threads.
-//! The place knows the lock by its name, a number that the lock gets when somebody first
-//! gives up, and by its address: a lock that was moved, or made where another one was, is
-//! not taken for it.
+//! *Places.* The entry outlives the wait, so it is in a place that belongs to the thread's record
+//! and is never freed. A thread that comes again for the same lock finds its place there, with its
+//! ticket, unless that was retired. So a thread that waits in a loop of short attempts has its turn
+//! as if it waited all the time, but for the instants between two attempts. It does not compete at
+//! each attempt, as a thread that has just come does, but sleeps until it is kicked: otherwise all
+//! threads that try again and again would keep those that have the lock from their work. A thread
+//! has one place for each lock, so there are no more tickets given up than threads. The place knows
+//! the lock by its name, a number that the lock gets when somebody first gives up, and by its
+//! address: a lock that was moved, or made where another one was, is not taken for it.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -84,7 +81,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         self.registered(until, || self.wait_for_lock(until))
     }
 
-    /// Takes the lock if nobody is there, or waits where the token finds the thread.
+    /// Takes the lock if nobody is there; otherwise waits where the token finds the thread.
     fn registered(
         &self,
         until: &WaitContext<'_, P>,
@@ -99,7 +96,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// The waiter of `entry`, a place's, does not want its ticket any more.
+    /// The waiter of `entry`, which is a place's, does not want its ticket any more.
     pub(super) fn give_up(
         &self,
         entry: &Parked<P>,
@@ -121,19 +118,17 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 // SAFETY: the entry is out of all lists, and in a place that is never freed.
                 unsafe { self.inbox.push(entry, false) };
             }
-            // While the ticket is outstanding, or the lock might be idle. AcqRel: as in
-            // `park`.
+            // While the ticket is outstanding, or the lock might be idle. AcqRel: as in `park`.
             let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel));
             let free = can_take::<S>(word, ticket) && !active(Fault::GivesUpBlindly);
-            // Otherwise it is to take the lock, or was just kicked, and looks again.
+            // Otherwise the waiter has to take the lock, or was just kicked, and looks again.
             if !free && entry.give_up() {
                 return Err(why);
             }
         }
     }
 
-    /// The calling thread's place in this lock, if it gave up here and its turn has not
-    /// been since.
+    /// The calling thread's place in this lock, if it gave up here and has not had its turn since.
     pub(super) fn place_given_up(&self, thread: &'static Thread<P>) -> Option<&'static Place<P>> {
         thread.places.find(|place| place.lock.get() == self.id() && place.entry.take_up())
     }
@@ -152,9 +147,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 
     fn name(&self) -> u32 {
-        /// Not one of the platform's atomics: nothing is decided by which name it is.
+        /// Not one of the platform's atomics: no decision depends on which name a lock has.
         static LAST: AtomicU32 = AtomicU32::new(0);
-        // Relaxed, all of it: a name says nothing but itself.
+        // Relaxed throughout: no other memory is read on the strength of a name.
         let mut hints = self.hints.load(Ordering::Relaxed);
         let mut new = 0;
         while hints >> NAME_SHIFT == 0 {
@@ -177,22 +172,22 @@ struct LockId {
     address: usize,
 }
 
-/// Where a thread waits, and leaves its ticket if it gives up. Belongs to the thread, but
-/// for what [`Parked`] says.
+/// Where a thread waits, and leaves its ticket if it gives up. Belongs to the thread, but for what
+/// [`Parked`] says.
 pub(super) struct Place<P: Platform> {
     pub(super) entry: Parked<P>,
     lock: Cell<LockId>,
     next: *const Place<P>,
 }
 
-/// The places of a thread, never freed: as many as there are locks in which it has given
-/// up at a time, and one more.
+/// The places of a thread, never freed: one for each lock in which it has given up at the same
+/// time, and one more.
 pub(crate) struct Places<P: Platform> {
     first: Cell<*const Place<P>>,
 }
 
-// SAFETY: they belong to whoever has the record; what a lock may do with them meanwhile, it may
-// do beside any thread.
+// SAFETY: places belong to the thread that has the record; what a lock may do with them meanwhile,
+// it may do beside any thread.
 unsafe impl<P: Platform> Send for Places<P> {}
 
 impl<P: Platform> Places<P> {
@@ -242,7 +237,7 @@ mod tests {
         let before = lock.load();
         scope(|s| {
             s.spawn(|| {
-                // Shorter than a waiter spins, and longer.
+                // Shorter timeouts than a waiter spins, and longer ones.
                 for timeout_ns in [5_000; 20].into_iter().chain([1_000_000; 3]) {
                     lock.lock_until(Native::now() + timeout_ns).unwrap_err();
                 }

@@ -32,7 +32,7 @@ impl<S: BatchSize> Guarded<S> {
     }
 }
 
-/// Each in a thread of its own, the last in the model's.
+/// Runs each in a thread of its own, the last one in the model's.
 fn check<S: BatchSize, const N: usize>(served: u32, threads: [fn(&Guarded<S>) -> u32; N]) {
     loom::model(move || {
         let lock = Guarded::<S>::new(served);
@@ -66,7 +66,7 @@ fn timeouts_against_each_other() {
     check::<Fixed<1>, 2>(2, [Guarded::add_timed, |lock| lock.add_timed() + lock.add_timed()]);
 }
 
-/// Who gives up is before another, behind it, or the last of its batch.
+/// The waiter that gives up is before another, behind one, or the last of its batch.
 #[test]
 fn a_timeout_between_two_that_wait_in_order() {
     check::<Fixed<1>, 3>(0, [Guarded::add_timed, Guarded::add_once, Guarded::add_once]);

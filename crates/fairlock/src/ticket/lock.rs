@@ -28,10 +28,10 @@ pub struct Parts<P: Platform, S: BatchSize> {
     /// Who holds the lock without a ticket, as long as nobody takes one.
     pub(super) solo: Solo<P>,
     pub(super) inbox: Inbox<P>,
-    /// [`HEIR`](super::reopen::HEIR) while one of the waiters is the *heir*: it was
-    /// overtaken time and again, so it sleeps on a timer and need not be kicked while the
-    /// batch is open. A kick would cost the busy threads more than they gain. And how often
-    /// the batch may be reopened: see `reopen`; and the lock's name: see `give_up`.
+    /// [`HEIR`](super::reopen::HEIR) while one of the waiters is the *heir*: it was overtaken time
+    /// and again, so it sleeps on a timer and need not be kicked while the batch is open. A kick
+    /// would cost the busy threads more than they gain. Then how often the batch may be reopened
+    /// (see `reopen`), and the lock's name (see `give_up`).
     pub(super) hints: P::AtomicU32,
     /// Whether the holder has a ticket. Belongs to the holder.
     pub(super) ticketed: Cell<bool>,
@@ -66,8 +66,8 @@ pub(super) struct Own<P: Platform, S: BatchSize> {
     served: super::Served,
 }
 
-/// LOCK was taken, and with it the lock; or the wait for the solo holder has ended
-/// without the lock: then the caller has LOCK, and has to withdraw.
+/// What the caller has when it has LOCK. `Ok`: the lock. An error: the wait for the solo holder has
+/// ended without the lock, and the caller has to withdraw.
 pub(super) type Taken = Result<(), WaitError>;
 
 // SAFETY: `own` and `ticketed` are touched by the holder of the lock only, which
@@ -78,8 +78,8 @@ unsafe impl<P: Platform, S: BatchSize> Sync for TicketLock<P, S> {}
 unsafe impl<P: Platform, S: BatchSize> Send for TicketLock<P, S> {}
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
-    /// Nobody holds the lock without a ticket: in model checks of what uses a
-    /// lock (batches of 8 and more), but for those of the whole.
+    /// Whether locks give tickets only, with no solo holders: so it is in model checks of what uses
+    /// a lock (batches of 8 and more), but not in those of the whole lock.
     #[inline(always)]
     fn tickets_only() -> bool {
         #[cfg(fairlock_loom)]
@@ -151,7 +151,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         if self.take_solo() {
             return true;
         }
-        // Not as the first in line, who may have to wait for a solo holder.
+        // Not as the first in line, which may have to wait for a solo holder.
         let word = self.load();
         word.is_serving() && self.steal(word, &WaitContext::FOREVER) == Some(Ok(()))
     }
@@ -190,8 +190,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
             return;
         }
-        // A ticket's holder sees at least its own ticket. Whoever takes the
-        // first one from now on waits for `solo`.
+        // The holder of a ticket sees at least that ticket in the word. Whoever takes the first
+        // ticket from now on waits for `solo`.
         let word = self.load();
         if word == Word::IDLE {
             self.solo.leave();
@@ -232,7 +232,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         // Acquire: the section of the last ticket's holder, which left IDLE.
         let word = Word(self.word.load(Ordering::Acquire));
         if !active(Fault::EntersBlindly) && word != Word::IDLE {
-            // Somebody was first, and may wait for this.
+            // Somebody took a ticket first, and may wait for this thread.
             self.solo.leave_to_waiter();
             return false;
         }
@@ -304,7 +304,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         unsafe { (*self.own.get()).served = super::Served { ticket, head } };
     }
 
-    /// The service under way.
+    /// The ticket whose turn it is, and the head of its batch.
     ///
     /// # Safety
     /// The caller holds the lock.

@@ -14,20 +14,18 @@
 //!
 //! As long as nobody waits, nobody takes a ticket: see `solo`.
 //!
-//! Waiters spin for a bounded time and then park. The holder kicks them:
-//! sparingly while the batch still takes new tickets, since then whoever runs
-//! can take the lock without a wake-up; together, as many as can run, once it
-//! takes no more and its stragglers are all that keeps the next batch waiting.
-//! The first of those that wait for the next one yield their CPUs to them. If the
-//! stragglers do not come all the same, since the system runs something else, the
-//! batch goes on without them for a while: see `reopen`.
+//! Waiters spin for a bounded time and then park. The holder kicks them. While the batch still
+//! takes new tickets it does so sparingly, since whoever runs can take the lock without a wake-up.
+//! Once the batch takes no more, its stragglers are all that keeps the next batch waiting: then the
+//! holder kicks as many at once as can run, and the first of those that wait for the next batch
+//! yield their CPUs to them. If the stragglers do not come all the same, since the system runs
+//! something else, the batch goes on without them for a while: see `reopen`.
 //!
 //! A wait may end at a deadline, by a signal or by a token (feature `alloc`): `give_up` says
 //! what becomes of the ticket.
 //!
-//! `word` says what the bits are and why no fence is needed; `park` where
-//! waiters sleep and why nothing touches the lock after its release; `solo` why
-//! a plain store can release it.
+//! `word` says what the bits are and why no fence is needed, `park` where waiters sleep and why
+//! nothing touches the lock after its release, and `solo` why a plain store can release the lock.
 
 mod batch;
 mod check;

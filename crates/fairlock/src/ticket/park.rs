@@ -5,22 +5,21 @@
 //!   inbox: newest -> … -> oldest    lot: first <-> … <-> last, by ticket
 //! ```
 //!
-//! The lot is protected by the very lock it belongs to: a releaser looks at it
-//! *before* it lets go, takes the threads to kick out of it, and releases.
-//! After the release it touches thread records only, which are never freed, so
-//! the next owner may free the lock at once.
+//! The lot is protected by the very lock it belongs to: a releaser looks at it *before* it lets the
+//! lock go, and takes out of it the threads to kick. After the release it touches thread records
+//! only, which are never freed, so the next owner may free the lock at once.
 //!
 //! Invariants:
-//! 1. A [`Parked`] is in its waiter's frame, which is not left before the
-//!    waiter has LOCK and the entry is out of inbox and lot; or, if the wait may
-//!    end otherwise, in a place that is never freed (see `give_up`).
+//! 1. A [`Parked`] is in its waiter's stack frame, which is not left before the waiter has LOCK and
+//!    the entry is out of inbox and lot. Or, if the wait may end otherwise, it is in a place that
+//!    is never freed (see `give_up`).
 //! 2. Inbox and lot hold entries of outstanding tickets only.
-//! 3. Who raised INBOX after a push saw the lock held, or saw a batch that was
-//!    not its own, in that same operation; so there is a release to come that
-//!    sees INBOX, or a lot that has the waiter in it.
-//! 4. While LOCK is free and somebody waits, a waiter of the current batch
-//!    is awake, or has been kicked, or sleeps on the heir's timer; it does not
-//!    give up but takes LOCK, if it looks before anybody else.
+//! 3. A waiter that raised INBOX after a push saw, in that same operation, that the lock was held
+//!    or served a batch that was not its own. So there is a release to come that sees INBOX, or
+//!    that has the waiter in its lot.
+//! 4. While LOCK is free and somebody waits, a waiter of the current batch is awake, or has been
+//!    kicked, or sleeps on the heir's timer. It does not give up but takes LOCK, if it looks before
+//!    anybody else.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -35,17 +34,17 @@ use crate::wait::Parker;
 /// | state | meaning | who leaves it |
 /// |---|---|---|
 /// | OUT | in no list | its waiter, which then pushes it |
-/// | LISTED | in inbox or lot | the holder, which takes it out; its waiter, which gives up |
-/// | GIVEN_UP | the same, and nobody waits | the holder, which takes it out; its waiter, which is back |
+/// | LISTED | in inbox or lot | the holder, which takes it out; its waiter, when it gives up |
+/// | GIVEN_UP | the same, and nobody waits | the holder, which takes it out; its waiter, when it comes back |
 /// | BURIED | the same, and nobody will wait with this ticket | the holder, which takes it out |
 ///
-/// OUT is the last thing anybody but the waiter writes here.
+/// OUT is the last thing that anybody but the waiter writes here.
 pub(super) struct Parked<P: Platform> {
     /// Set by the waiter while the entry is OUT.
     pub(super) ticket: Cell<u32>,
     /// Where the waiter sleeps.
     pub(super) parker: &'static Parker<P>,
-    /// Sleeps on a timer: need not be kicked while the batch is open.
+    /// The waiter sleeps on a timer: it need not be kicked while the batch is open.
     naps: Cell<bool>,
     next: Cell<*const Parked<P>>,
     prev: Cell<*const Parked<P>>,
@@ -74,42 +73,44 @@ impl<P: Platform> Parked<P> {
         self.state.load(Ordering::Acquire) == OUT
     }
 
-    /// Whether its waiter was the heir when it pushed the entry.
+    /// Whether the entry's waiter was the heir when it pushed the entry.
     pub(super) fn naps(&self) -> bool {
         self.naps.get()
     }
 
-    /// Its waiter gives up. False if the holder has just taken it out, and kicks the waiter.
+    /// The entry's waiter gives up. False if the holder has just taken the entry out, and kicks the
+    /// waiter.
     #[cfg(feature = "alloc")]
     pub(super) fn give_up(&self) -> bool {
         self.change(LISTED, GIVEN_UP)
     }
 
-    /// Its waiter is back. False if the holder has just taken it out, and retired the ticket.
+    /// The entry's waiter is back. False if the holder has just taken the entry out, and retired
+    /// the ticket.
     #[cfg(feature = "alloc")]
     pub(super) fn take_up(&self) -> bool {
         self.change(GIVEN_UP, LISTED)
     }
 
     fn change(&self, from: u32, to: u32) -> bool {
-        // Relaxed: the state says whether somebody waits, and nothing is read on the
+        // Relaxed: the state says whether somebody waits, and no other memory is read on the
         // strength of that. Acquire: as in `is_out`.
         self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Acquire).is_ok()
     }
 
-    /// The holder is done with it: whether somebody waits. It may be gone now.
+    /// The holder is done with the entry, which may be gone now. Returns whether somebody waits.
     fn leave(&self) -> bool {
         // Release: pairs with `is_out`; the waiter may use the entry again.
         self.state.swap(OUT, Ordering::Release) == LISTED
     }
 
-    /// The same if somebody waits; otherwise it stays what it is.
+    /// As [`leave`](Self::leave) if somebody waits; otherwise the entry stays as it is.
     fn leave_to_waiter(&self) -> bool {
         // Release: as above. Relaxed: nothing is read on the strength of it.
         self.state.compare_exchange(LISTED, OUT, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// The holder takes it out, if nobody waits.
+    /// The holder takes the entry out, if nobody waits.
     fn bury(&self) -> bool {
         self.change(GIVEN_UP, BURIED)
     }
@@ -169,7 +170,7 @@ impl<P: Platform> Inbox<P> {
         }
     }
 
-    /// Whether nobody has parked since the holder last looked. Relaxed: a look.
+    /// Whether nobody has parked since the holder last looked. Relaxed: only a hint.
     pub(super) fn is_empty(&self) -> bool {
         self.newest.load(Ordering::Relaxed) == 0
     }
@@ -273,9 +274,9 @@ impl<P: Platform> Lot<P> {
         }
     }
 
-    /// Takes out the waiter of the current batch that has the first ticket. Tickets
-    /// that were given up come out too, but those of a batch that is `fresh`, not in the
-    /// word yet, which are passed over.
+    /// Takes out the waiter of the current batch that has the first ticket. Tickets that were given
+    /// up come out too; but those of a batch that is `fresh`, so not in the word yet, are passed
+    /// over.
     pub(super) fn pop_ready(&mut self, fresh: bool) -> Option<Popped<P>> {
         let mut next = self.first;
         for _ in 0..self.ready {
@@ -295,14 +296,14 @@ impl<P: Platform> Lot<P> {
                 self.ready -= 1;
                 return Some(Popped::Waiter(parker));
             }
-            // Given up since the look.
+            // Its waiter has given up since the look.
             self.insert(entry);
         }
         None
     }
 
-    /// When a batch is over: takes out the first entry if it is of the ticket at the
-    /// head of `word`, and was given up. To be followed by [`count_ready`](Self::count_ready).
+    /// When a batch is over: takes out the first entry if its ticket is the head of `word`, and was
+    /// given up. To be followed by [`count_ready`](Self::count_ready).
     pub(super) fn pop_given_up(&mut self, word: Word) -> bool {
         // SAFETY: entries of the lot are alive (invariant 1).
         let Some(first) = (unsafe { self.first.as_ref() }) else { return false };
@@ -314,8 +315,8 @@ impl<P: Platform> Lot<P> {
         given_up
     }
 
-    /// Takes out an entry of the current batch: whether somebody waits with it. It may
-    /// be gone when this returns, unless the caller is its waiter.
+    /// Takes out an entry of the current batch; returns whether somebody waits with it. The entry
+    /// may be gone when this returns, unless the caller is its waiter.
     pub(super) fn remove(&mut self, entry: &Parked<P>) -> bool {
         self.ready -= 1;
         self.unlink(entry);

@@ -1,5 +1,4 @@
-//! Releasing a lock that others wait for: what becomes of the batch, and who is
-//! kicked.
+//! Releasing a lock that others wait for: what happens to the batch, and who is kicked.
 
 use core::sync::atomic::Ordering;
 
@@ -18,7 +17,7 @@ use crate::wait::Parker;
 pub(super) enum Passes {
     /// By a holder of the lock.
     Release { fair: bool },
-    /// By one that waited in vain for the solo holder.
+    /// By a thread that waited in vain for the solo holder.
     Withdrawal,
 }
 
@@ -50,14 +49,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             step = S::pace(&mut own.pace, word.0, P::now);
         }
         let mut kicks = Kicks::new();
-        // Tickets given up, the first ones of the next batch.
+        // How many of the next batch's first tickets were given up.
         let mut skipped = 0;
         loop {
             if word.has_inbox() {
-                // The flag first, then the inbox: who pushes after the
-                // inbox was emptied raises the flag again, and the
-                // exchange below fails. Acquire: pairs with the waiter's
-                // raising of the flag.
+                // The flag first, then the inbox: a waiter that pushes after the inbox was emptied
+                // raises the flag again, and the exchange below fails. Acquire: pairs with the
+                // waiter's raising of the flag.
                 if active(Fault::CollectsTooEarly) {
                     own.lot.collect(&self.inbox, word, S::MAX);
                 }
@@ -67,12 +65,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                     own.lot.collect(&self.inbox, word, S::MAX);
                 }
             }
-            // From here on by this word: the exchange below fails if it has changed.
+            // Everything below goes by this word: the exchange fails if it has changed.
             if word.left(S::MAX) == 1 && !matches!(step, Step::Next(_)) {
                 step = S::pace(&mut own.pace, word.0, P::now);
             }
             let mut released = Word::IDLE;
-            // If it is, nobody waits, so nobody is in the lists (invariant 2).
+            // Where the lock becomes IDLE nobody waits, so nobody is in the lists (invariant 2).
             if word.outstanding() > 1 {
                 let mut next = match how {
                     Passes::Release { .. } => word.released(),
@@ -111,8 +109,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             if let Passes::Release { .. } = how {
                 self.ticketed.set(released != Word::IDLE);
             }
-            // Release: the section, and what was done to `own`, happen before
-            // the next holder's. From here on the lock may be gone.
+            // Release: the section, and what was done to `own`, happen before the next holder's
+            // section. From here on the lock may be gone.
             match self.word.compare_exchange(
                 word.0,
                 released.0,
@@ -134,7 +132,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// Whether the batch may be reopened once the word, now `word`, is `next`.
+    /// Says whether the batch may be reopened once the word, now `word`, has become `next`.
     #[inline]
     fn say_whether_to_reopen(
         &self,
@@ -153,12 +151,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// For a holder without a ticket: the batch takes no tickets but those already taken.
+    /// For a holder without a ticket: from here on the batch takes no tickets but those already
+    /// taken.
     pub(crate) fn close_batch(&self) {
         let mut word = self.load();
-        // IDLE again if those who waited have given up.
+        // The word is IDLE again if those that waited have given up.
         while word != Word::IDLE {
-            // Relaxed: who may go first is nothing that others read on the strength of.
+            // Relaxed: who may go first is nothing on the strength of which others read.
             match self.word.compare_exchange_weak(
                 word.0,
                 word.closed(S::MAX).0,
@@ -171,9 +170,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// For who has LOCK: retires a ticket of the current batch, other than its own: see `give_up`.
+    /// For the thread that has LOCK: retires a ticket of the current batch, other than its own (see
+    /// `give_up`).
     pub(super) fn retire(&self, mut word: Word) -> Word {
-        // Relaxed: it gives nothing, and takes nothing.
+        // Relaxed: it gives up nothing, and takes nothing.
         while let Err(now) = self.word.compare_exchange_weak(
             word.0,
             word.retired().0,
@@ -186,12 +186,12 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 }
 
-/// Takes out of the lot whom the release to `next` has to kick.
+/// Takes out of the lot the waiters that the release to `next` has to kick.
 ///
 /// While the batch is open running threads may take the lock, and a kick would
 /// only slow them down: one waiter of the batch awake, or waking by its timer,
-/// is enough for a lock that falls idle to be taken. Once the batch is closed
-/// nobody but its stragglers may take the lock: as many as can run.
+/// is enough for a lock that falls idle to be taken. Once the batch is closed, only its stragglers
+/// may take the lock: as many are kicked as can run.
 ///
 /// A `fresh` batch is not in the word yet.
 fn choose<P: Platform, S: BatchSize>(
@@ -212,7 +212,7 @@ fn choose<P: Platform, S: BatchSize>(
     } else {
         u32::from(!(lot.has_napping() && has_heir))
     };
-    // One at least: those of an earlier attempt may have given up.
+    // At least one: those kicked in an earlier attempt may have given up.
     while awake < wanted && (awake == 0 || !kicks.is_full()) {
         match lot.pop_ready(fresh) {
             Some(Popped::Waiter(parker)) => kicks.push(parker),
@@ -225,19 +225,19 @@ fn choose<P: Platform, S: BatchSize>(
     Chosen::Enough
 }
 
-/// Whether the release may be done.
+/// Whether the release can be made now.
 #[derive(Debug, PartialEq, Eq)]
 enum Chosen {
-    /// It may.
+    /// It can.
     Enough,
     /// A ticket came out that was given up, and has to be retired first.
     GivenUp,
-    /// All of the batch have given up: it has to begin behind them.
+    /// All of the batch have given up: the batch has to begin behind them.
     Nobody,
 }
 
-/// Kicks of one release at most. The rest is left to those that were kicked:
-/// they run by then, and kick others when they release.
+/// Kicks of one release at most. The rest is left to the threads kicked: they kick others when they
+/// release the lock.
 const MOST_KICKS: usize = 8;
 
 /// Threads to kick once the lock is released.
@@ -255,7 +255,7 @@ impl<P: Platform> Kicks<P> {
         self.len == MOST_KICKS
     }
 
-    /// One too many is kicked at once.
+    /// A kick for which there is no room is made at once.
     fn push(&mut self, parker: &'static Parker<P>) {
         match self.parkers.get_mut(self.len) {
             Some(place) => {
@@ -289,7 +289,7 @@ mod tests {
         let (inbox, mut lot) = (Inbox::<Native>::new(), Lot::new());
         // SAFETY: the lists are not used any more when the entry goes.
         unsafe { inbox.push(&entry, false) };
-        // Read when only the holder had a ticket.
+        // The word was read when only the holder had a ticket.
         lot.collect(&inbox, Word::SOLE, 8);
         let mut kicks = Kicks::new();
         let next = Word::SOLE.released();

@@ -1,24 +1,24 @@
 //! A batch goes on without its stragglers while they have no CPU.
 //!
-//! Once a batch takes no more tickets, its stragglers are all that may take the lock. One
-//! of them that was preempted, or woken behind other programs, would keep everybody else
-//! waiting for as long as the system pleases. So a waiter of the next batch that has a CPU
-//! and has seen the lock free for [`FREE_NS`] *reopens* the batch: it takes the lock, as do
-//! those before it in the line, and after them whoever comes, for [`GOES_ON_NS`]. Then the
-//! batch closes again. Each time the lock must have been free for twice as long, and the
-//! batch goes on for twice as long: a straggler that was away for a while waits about as
-//! long again, and what is lost waiting for it is a small part of the time.
+//! Once a batch takes no more tickets, only its stragglers may take the lock. One of them that was
+//! preempted, or woken behind other programs, would keep everybody else waiting for as long as the
+//! system pleases. So a waiter of the next batch that has a CPU and has seen the lock free for
+//! [`FREE_NS`] *reopens* the batch: it takes the lock, as do those before it in the line, and after
+//! them whoever comes, for [`GOES_ON_NS`]. Then the batch closes again. From one time to the next,
+//! the lock must have been free for twice as long, and the batch goes on for twice as long. So a
+//! straggler that was away for a while waits about as long again, and what is lost waiting for it
+//! is a small part of the time.
 //!
-//! *The bound.* All tickets of a batch, served or given up, are no more than the largest batch
-//! has, however often it was reopened, so no waiter is overtaken by as many. That takes
-//! [`MOST_TIMES`] into account, too: where sections are long, time is what runs out first. And
-//! after a fair release a batch is not reopened: those that wait are to go first, whether they
-//! have a CPU or not.
+//! *The bound.* All tickets of a batch, served or given up, are no more than the largest batch has,
+//! however often it was reopened: so no waiter is overtaken by that many. A batch is reopened at
+//! most [`MOST_TIMES`] times, too: where sections are long, time runs out first. And after a fair
+//! release a batch is not reopened: those that wait are to go first, whether they have a CPU or
+//! not.
 //!
-//! *How waiters know.* The holder says in the lock's `hints` how often the batch may still
-//! be reopened, before the release after which that counts. A waiter reads the word with
-//! Acquire, and then the hints. If the word is the same when it takes the lock, no holder was
-//! there in between who could have changed them.
+//! *How waiters know.* The holder says in the lock's `hints` how often the batch may still be
+//! reopened, before the release from which on that holds. A waiter reads the word with Acquire, and
+//! then the hints. If the word is the same when it takes the lock, no holder was there in between
+//! that could have changed them.
 
 use core::sync::atomic::Ordering;
 
@@ -33,7 +33,7 @@ pub(super) const HEIR: u32 = 1;
 /// In the hints: how often the batch may still be reopened.
 const TIMES_SHIFT: u32 = 1;
 const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
-/// In the hints: from here on they are the lock's name (see `give_up`).
+/// In the hints: the bits from here on are the lock's name (see `give_up`).
 #[cfg(feature = "alloc")]
 pub(super) const NAME_SHIFT: u32 = 4;
 
@@ -46,16 +46,16 @@ const GOES_ON_NS: u64 = 1_000_000;
 pub(super) const MOST_TIMES: u32 = 5;
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
-    /// Tickets of the next batch that one reopening may serve before the holder counts them.
+    /// How many tickets of the next batch one reopening may serve before the holder counts them.
     const RESERVE: u32 = if S::MAX < 4_096 { S::MAX / 4 } else { 1_024 };
 
     fn times_left(&self) -> u32 {
-        // Relaxed: see the module.
+        // Relaxed: see the module documentation.
         (self.hints.load(Ordering::Relaxed) & TIMES_MASK) >> TIMES_SHIFT
     }
 
-    /// The calling holder says how often the batch may still be reopened, if it is not too
-    /// large for that already: `word` says what is left of it.
+    /// The calling holder says how often the batch may still be reopened; not at all if it is too
+    /// large for that already. `word` says what is left of the batch.
     pub(super) fn allow_reopening(&self, times: u32, word: Word, pace: &S::Pace) {
         let has_room = S::spent(pace, word.0) + word.left(S::MAX) + Self::RESERVE <= S::MAX;
         self.say_times_left(if has_room { times } else { 0 });
@@ -69,7 +69,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     fn say_times_left(&self, times: u32) {
         let before = self.times_left();
         if times != before {
-            // Relaxed: see the module. Nobody else changes this part of the hints.
+            // Relaxed: see the module documentation. Nobody else changes this part of the hints.
             self.hints.fetch_add(times.wrapping_sub(before) << TIMES_SHIFT, Ordering::Relaxed);
         }
     }
@@ -80,13 +80,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         (S::LONG && times > 0).then(|| FREE_NS << (MOST_TIMES - times))
     }
 
-    /// For a waiter of a later batch, that saw the word as `before` so long ago: takes the
-    /// lock if it has been free since, and the stragglers have been waited for long enough.
+    /// For a waiter of a later batch, which saw the word as `before` this long ago: takes the lock
+    /// if it has been free since, and the stragglers have been waited for long enough.
     pub(super) fn reopen(&self, ticket: u32, before: Word, ns: u64) -> bool {
         // Acquire: for the hints.
         let word = Word(self.word.load(Ordering::Acquire));
         let was_free = !before.is_locked() && !word.is_locked() && before.head() == word.head();
-        // Without SERVING it may be held solo.
+        // Without SERVING the lock may be held solo.
         if !was_free || !word.is_serving() || word.is_eligible(ticket, S::MAX) {
             return false;
         }
@@ -104,7 +104,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         true
     }
 
-    /// The batch that was just reopened gets its tickets.
+    /// Gives the batch that was just reopened its tickets.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -114,7 +114,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let own = unsafe { &mut *self.own.get() };
         let times = self.times_left();
         let mut word = self.load();
-        // Nobody else changes what is left.
+        // Nobody else changes what is left of the batch.
         let left = word.left(S::MAX);
         let goes_on_ns = GOES_ON_NS << (MOST_TIMES - times);
         let spent = S::spent(&own.pace, word.0);
@@ -122,7 +122,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let left = left + tickets.min(S::MAX.saturating_sub(spent + left));
         loop {
             let next = word.with_left(left, S::MAX);
-            // Relaxed: who may go first is nothing that others read on the strength of.
+            // Relaxed: who may go first is nothing on the strength of which others read.
             match self.word.compare_exchange_weak(
                 word.0,
                 next.0,
@@ -148,8 +148,8 @@ mod tests {
     const MAX: u32 = 16;
     type Lock = TicketLock<Native, Adaptive<MAX>>;
 
-    /// A free lock with so many stragglers in its batch, which has `served` so many, and two
-    /// tickets of the next one.
+    /// A free lock whose batch has served `served` tickets and has `stragglers` left, with two
+    /// tickets of the next batch.
     fn closed(section_ns: u64, served: u32, stragglers: u32) -> Lock {
         let mut lock = Lock::after(100);
         let mut word = lock.load();

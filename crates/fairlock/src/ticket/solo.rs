@@ -9,32 +9,29 @@
 //!   word is IDLE? else leave           solo is FREE?  (RMW) else wait for it
 //! ```
 //!
-//! *Exclusion.* Each side writes its own word and then looks at the other's. Both
-//! accesses of `solo` are read-modify-writes, so one comes first in its order of
-//! changes. If the solo holder's does, the other side finds HELD. Otherwise the
-//! solo side's acquires from the other's, which came after LOCK: so it finds the
-//! word not IDLE.
+//! *Exclusion.* Each side writes its own word and then looks at the other's. Both accesses of
+//! `solo` are read-modify-writes, so one comes first in its order of changes. If the solo holder's
+//! is first, the other side finds HELD. Otherwise the solo holder acquires what the other side
+//! released after it had taken LOCK: so it finds that the word is not IDLE.
 //!
-//! *Order.* Nobody holds solo past a waiter: it takes the lock only if there was
-//! no ticket after it had `solo`. Whoever has LOCK is served next, and only the
-//! first in line after IDLE (head 0) can meet a solo holder: from then on there
-//! are always tickets, until IDLE comes back. (Where a plain store stands between
-//! the waiter's changes of `solo` and the next solo holder's, that one need not
-//! see the ticket by the rules of the language. It does on processors on which
-//! all agree about the order of stores, as on x86 and 64-bit Arm; elsewhere it may
-//! go first, and *Exclusion* holds all the same. Model checks have an exchange
-//! for the store, and with that the order is certain.)
+//! *Order.* Nobody takes the lock solo past a waiter: a thread that has `solo` keeps it only if it
+//! finds no ticket afterwards. Whoever has LOCK is served next, and only the first in line after
+//! IDLE (head 0) can meet a solo holder: from then on there are always tickets, until IDLE comes
+//! back. (Where a plain store stands between the waiter's changes of `solo` and the next solo
+//! holder's, the rules of the language do not have that holder see the ticket. It does see it on
+//! processors on which all agree about the order of stores, as on x86 and 64-bit Arm; elsewhere it
+//! may go first, and *Exclusion* holds all the same. Model checks have an exchange in place of the
+//! store, and with that the order is certain.)
 //!
-//! *Wake-up.* The first in line spins, then leaves its address in `solo` and
-//! sleeps. (If it gives up it takes the address back.) A solo holder that finds the word not IDLE takes the address out as it
-//! releases, and wakes it. One that found it IDLE releases with a plain store,
-//! which may wipe an address away that came in the instant between its look and
-//! its store: a store cannot tell. Hence the first in line always sleeps on a
-//! timer. In this case, which takes a preemption between two neighbouring
-//! instructions, it sleeps beside a free lock for as long as it has slept before,
-//! and for 1.6 ms at most ([`NAP_NS`]).
+//! *Wake-up.* The first in line spins, then leaves its address in `solo` and sleeps. (If it gives
+//! up it takes the address back.) A solo holder that finds the word not IDLE takes the address out
+//! as it releases, and wakes that thread. A solo holder that found IDLE releases with a plain
+//! store. The store may wipe away an address that came in the instant between the look and the
+//! store: a store cannot tell. Hence the first in line always sleeps on a timer. In this case,
+//! which takes a preemption between two neighbouring instructions, it sleeps beside a free lock for
+//! as long as it has slept before, and for 1.6 ms at most ([`NAP_NS`]).
 //!
-//! *Freeing.* The last access of a release is to `solo`; a thread record is never
+//! *Freeing.* The last access of a release is to `solo`, or to a thread record, which is never
 //! freed.
 
 use core::sync::atomic::Ordering;
@@ -44,13 +41,13 @@ use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::wait::{Parker, WaitContext, WaitError};
 
 /// A value of the holder's word, other than the two below: somebody holds the lock without a
-/// ticket, and this says who sleeps until it is free. An address of a parker, or, for locks of
-/// eight bytes (`thin`), where that is found.
+/// ticket, and this says who sleeps until the lock is free. It is an address of a parker, or, for
+/// locks of eight bytes (`thin`), says where that address is.
 pub(crate) trait Note<P: Platform>: Copy + Eq {
     type Atomic: Atomic<Self>;
     /// Nobody holds the lock without a ticket.
     const FREE: Self;
-    /// Somebody does, or tries to.
+    /// Somebody holds the lock without a ticket, or tries to.
     const HELD: Self;
 }
 
@@ -68,8 +65,8 @@ impl<P: Platform> Note<P> for u32 {
 
 /// How long to spin for a solo holder before sleeping.
 const SPIN_NS: u64 = 40_000;
-/// How long the first sleep is, and the longest. Each is twice the one before: who waits for
-/// a long section wakes up in vain, for some microseconds, 600 times a second.
+/// How long the first sleep is, and the longest. Each is twice the one before: a thread that waits
+/// for a long section wakes up in vain, for some microseconds, 600 times a second.
 const NAP_NS: (u64, u64) = (SPIN_NS, 1_600_000);
 
 pub(crate) struct Solo<P: Platform, N: Note<P> = usize> {
@@ -77,7 +74,7 @@ pub(crate) struct Solo<P: Platform, N: Note<P> = usize> {
 }
 
 impl<P: Platform> Solo<P> {
-    /// Leaves, and wakes whoever waits for that.
+    /// Leaves, and wakes the thread that waits for that.
     #[cold]
     pub(super) fn leave_to_waiter(&self) {
         if let Some(parker) = self.leave_noted() {
@@ -118,7 +115,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         self.holder.load(Ordering::Relaxed) != N::FREE
     }
 
-    /// Comes in. The caller then has to look whether there are tickets.
+    /// Comes in, if nobody is there. The caller then has to look whether there are tickets.
     #[inline(always)]
     pub(crate) fn enter(&self) -> bool {
         // Acquire: every way to own the lock is one (rule 3), and see *Exclusion*.
@@ -136,7 +133,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         self.holder.swap(N::FREE, Ordering::Release);
     }
 
-    /// Leaves; whom the caller has to wake for that.
+    /// Leaves; returns where to find the thread that the caller has to wake.
     pub(crate) fn leave_noted(&self) -> Option<N> {
         // Release: as above. Acquire: what is behind the note.
         let note = self.holder.swap(N::FREE, Ordering::AcqRel);
@@ -148,7 +145,7 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         Some(note)
     }
 
-    /// Spins for a bounded time: whether it is free then, or was.
+    /// Spins for a bounded time; returns whether `solo` was found free.
     pub(crate) fn spin(&self, bound_ns: u64) -> bool {
         P::spin_until(&self.holder, bound_ns, |holder: N| holder == N::FREE)
     }
@@ -202,8 +199,8 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
                     _ => return Err(why),
                 }
             }
-            // Nobody else leaves a note: one at a time is first in line.
-            // Release: pairs with the Acquire of whoever takes it out.
+            // Nobody else leaves a note: only one thread at a time is first in line. Release: pairs
+            // with the Acquire of whoever takes the note out.
             let before =
                 self.holder.compare_exchange(N::HELD, note, Ordering::Release, Ordering::Relaxed);
             if before != Err(N::FREE) {
@@ -227,14 +224,14 @@ mod tests {
     use super::*;
     use crate::wait::Thread;
 
-    /// A machine with one thread, where a sleep takes as long as it is to take.
+    /// A platform with one thread, where a sleep takes exactly as long as it was asked to.
     struct Alone;
 
     static SOLO: Solo<Alone> = Solo::new_const();
 
     std::thread_local! {
         static NOW: Cell<u64> = const { Cell::new(0) };
-        /// When the holder leaves, not having seen that somebody came to wait.
+        /// When the holder leaves, without having seen that somebody came to wait.
         static LEAVES_AT: Cell<u64> = const { Cell::new(0) };
         static RECORD: &'static Thread<Alone> = Box::leak(Box::new(Thread::new()));
     }

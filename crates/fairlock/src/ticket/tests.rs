@@ -1,5 +1,5 @@
-//! What needs a look inside the lock: how often a waiter is overtaken, tickets
-//! near the wrap, memory freed at once.
+//! Tests that have to look inside the lock: how often a waiter is overtaken, tickets near the wrap,
+//! memory freed at once.
 
 use std::cell::UnsafeCell;
 use std::sync::Mutex;
@@ -105,7 +105,7 @@ fn overtaken_by_less_than_a_batch<S: BatchSize>() {
 /// More threads than run at once.
 const THREADS: u64 = if cfg!(miri) { 3 } else { 12 };
 
-/// With that many threads of this many sections each.
+/// Runs that many threads of this many sections each.
 fn overtaken_by_less_than_a_batch_in<S: BatchSize>(sections: usize) {
     for first in [0, TICKETS - 1_000] {
         let most = most_overtaken(&services::<S>(THREADS, sections, first));
@@ -144,8 +144,8 @@ fn nobody_is_overtaken_by_the_largest_adaptive_batch() {
     overtaken_by_less_than_a_batch::<Adaptive<4096>>();
 }
 
-/// The default's. More sections than a batch has tickets, or nothing could be
-/// found.
+/// The default's batch. There are more sections than the batch has tickets, or no overtaking would
+/// be found.
 #[test]
 fn nobody_is_overtaken_by_the_default_adaptive_batch() {
     overtaken_by_less_than_a_batch_in::<Adaptive<65_536>>(8_000);
@@ -168,8 +168,8 @@ fn tickets_wrap_under_load() {
     }
 }
 
-/// Whoever comes last overwrites the lock's memory at once. A late write by
-/// the releaser before would show in the pattern.
+/// The last thread overwrites the lock's memory at once. A late write by the releaser before it
+/// would show in the pattern.
 #[test]
 fn nothing_writes_to_the_lock_after_its_last_release() {
     const PATTERN: u8 = 0x5a;

@@ -55,8 +55,8 @@ impl<S: BatchSize> Guarded<S> {
     }
 }
 
-/// `others` threads and this one, each `times` sections; a lost wake-up is a
-/// deadlock, which loom reports.
+/// `others` threads and this one, each with `times` sections; a lost wake-up is a deadlock, which
+/// loom reports.
 fn contend<S: BatchSize>(others: usize, times: usize, served: u32) {
     loom::model(move || {
         let lock = Guarded::<S>::new(served);
@@ -108,7 +108,7 @@ fn three_threads_park_and_kick_with_tickets_only() {
 #[derive(Debug)]
 struct Reopened;
 
-/// Whether one was.
+/// Whether a batch was reopened.
 static WAS_REOPENED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 impl sealed::Sealed for Reopened {}
@@ -116,7 +116,7 @@ impl sealed::Sealed for Reopened {}
 impl BatchSize for Reopened {
     const MAX: u32 = 4;
     const LONG: bool = true;
-    /// Where the batch began, once known: a model may begin with tickets served.
+    /// Where the batch began, once known: a model may begin with tickets already served.
     type Pace = Option<u32>;
     const START: Option<u32> = None;
 
@@ -145,7 +145,7 @@ impl BatchSize for Reopened {
     }
 }
 
-/// Those that wait for the next batch do not wait for stragglers.
+/// Waiters of the next batch do not wait for stragglers.
 #[test]
 fn three_threads_reopen_a_batch() {
     for served in [0, 2] {
@@ -178,11 +178,11 @@ fn try_lock_against_lock() {
     });
 }
 
-/// The last owner takes the lock apart as soon as it has released it: loom
-/// reports any access of the other thread that this does not come after.
+/// The last owner takes the lock apart as soon as it has released it: loom reports an access of the
+/// other thread that does not come before that.
 fn free_at_once<S: BatchSize>(served: u32) {
     fn use_once<S: BatchSize>(lock: *mut Guarded<S>) {
-        // SAFETY: whoever comes last frees it, and nobody comes twice.
+        // SAFETY: the last thread frees it, and nobody comes twice.
         let shared = unsafe { &*lock };
         shared.lock.lock();
         // SAFETY: the lock is held.
@@ -250,7 +250,7 @@ mod broken {
     #[test]
     #[ignore = "fails: a negative control"]
     fn broken_enters_blindly() {
-        // Once beside twice: a second section of the other would hide it, since
+        // One section beside two: a second section of the other thread would hide the fault, since
         // the lock is then taken from that one.
         let model = || {
             let lock = Guarded::<Fixed<1>>::new(0);

@@ -16,63 +16,61 @@ use crate::wait::{WaitContext, WaitError};
 /// How long a waiter spins before it parks, and after each kick: about what a
 /// wake-up costs.
 const SPIN_NS: u64 = 40_000;
-/// The same for a waiter that cannot run soon: its turn comes after more
-/// waiters than there are CPUs.
+/// The same for a waiter that cannot run soon: its turn comes after those of more waiters than
+/// there are CPUs.
 const SPIN_FAR_NS: u64 = 2_000;
-/// The same for a waiter that could have gone first, but saw others do so
-/// [`HOT_SECTIONS`] times: the lock is busy without it. In a crowd only
-/// [`OVERTAKINGS`] by later ones count.
+/// The same for a waiter that could have gone first, but saw others do so [`HOT_SECTIONS`] times:
+/// the lock is busy without it. In a crowd only [`OVERTAKINGS`] by later tickets count.
 const SPIN_HOT_NS: u64 = 10_000;
 const HOT_SECTIONS: u32 = 4;
 const OVERTAKINGS: u32 = 32;
-/// While the stragglers of a long batch come in, those that wait for the next one,
-/// as many as there are CPUs, stay awake; the others park at once. If nobody was
-/// served for this long, they yield their CPU, again and again: to the stragglers,
-/// whom they would keep from running, or to their kicks. A CPU that slept instead
-/// would take as long to wake as a straggler needs.
+/// While the stragglers of a long batch come in, as many of those that wait for the next one as
+/// there are CPUs stay awake; the others park at once. If nobody was served for this long, those
+/// awake yield their CPUs, again and again: to the stragglers, which they would keep from running,
+/// or to the threads about to be kicked. A CPU that slept instead would take as long to wake as a
+/// straggler needs.
 const YIELD_AFTER_NS: u64 = 2_000;
 /// A waiter of the current batch stays awake if the batch closes within this:
 /// its turn comes before a kick could pay.
 const SPIN_CLOSING_NS: u64 = 100_000;
-/// So many threads that hold or want the lock are a crowd, if there is a CPU for
-/// each of them.
+/// This many threads that hold or want the lock are a crowd, if there is a CPU for each of them.
 const CROWD: u32 = 3;
-/// So many of a crowd compete at once when the lock comes free; the others only
-/// if none of those does.
+/// This many of a crowd compete at once when the lock comes free; the others only if none of those
+/// does.
 const NEAR: u32 = 2;
-/// Between two looks at the pace of others that may go first.
+/// The time between two looks at the pace of others that may go first.
 const RACE_NS: u64 = 500;
-/// Between two looks at the lock once they have gone first time and again: at
-/// least and at most.
+/// The time between two looks at the lock once others have gone first time and again: at least and
+/// at most.
 const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
 /// A thread that finds the lock held twice within this gets nothing from running
 /// beside the holder: what the lock guards is on the way more than in use.
 const HURRIED_NS: u64 = 1_000;
 /// How long it leaves the lock to the others then.
 const STAND_BACK_NS: u64 = 16_000;
-/// A thread whose wait has a deadline, and that finds the lock in use twice within this while
-/// more threads want it than there are CPUs, sleeps at once. Who tries again and again with
-/// short waits would otherwise compete with the threads that work, each time.
+/// A thread whose wait has a deadline, and that finds the lock in use twice within this while more
+/// threads want it than there are CPUs, sleeps at once. Otherwise a thread that tries again and
+/// again with short waits would each time compete with the threads that work.
 const TRIES_AGAIN_NS: u64 = 50_000;
-/// Who is back with a ticket given up leaves a free lock to the others for so long: more than
-/// a running thread needs to come back. It sleeps if one of them takes it.
+/// A thread that is back with a ticket given up leaves a free lock to the others for this long:
+/// more than a running thread needs to come back. It sleeps if one of them takes the lock.
 #[cfg(feature = "alloc")]
 const LEAVE_NS: u64 = 2_000;
-/// How long the heir sleeps: the first time, and the longest. Less if the batch
-/// closes sooner: it is awake then, and nobody has to kick it.
+/// How long the heir sleeps: the first time, and the longest. Less if the batch closes sooner: the
+/// heir is awake then, and nobody has to kick it.
 const NAP_NS: (u64, u64) = (200_000, 1_600_000);
 
-/// Why a spin ended without the lock: the lock did not come free, or it was not yet our turn
-/// ([`WAITING`](Self::WAITING)); or others of the open batch were quicker, time and again, and
-/// at their pace it closes after this many nanoseconds. A number, all of it initialised: of an
-/// enum the compiler may look at a field that is not there, if that changes nothing, and
-/// memcheck tells.
+/// Why a spin ended without the lock. Either the lock did not come free, or it was not yet this
+/// thread's turn ([`WAITING`](Self::WAITING)). Or others of the open batch were quicker, time and
+/// again, and at their pace the batch closes after this many nanoseconds. It is a number, all of it
+/// initialised: of an enum the compiler may read a field that is not there, if that changes
+/// nothing, and memcheck reports that.
 #[derive(Clone, Copy)]
 pub(super) struct InVain(u64);
 
 impl InVain {
     const WAITING: Self = Self(u64::MAX);
-    /// Overtaken, at a pace that was not looked at.
+    /// Others were quicker, at a pace that was not looked at.
     const OVERTAKEN: Self = Self(u64::MAX - 1);
 
     fn is_overtaken(self) -> bool {
@@ -108,7 +106,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 
-    /// Stands back first if the thread has just done this before.
+    /// As `wait_for_lock`, but stands back first if the thread has met another at a lock just
+    /// before.
     pub(super) fn wait_for_lock_with_backoff(
         &self,
         until: &WaitContext<'_, P>,
@@ -119,8 +118,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         self.wait_for_lock(until)
     }
 
-    /// Somebody has the lock, and it is not yet for those that wait only; nor is it one that
-    /// a wait with a deadline sleeps for at once.
+    /// Whether the caller may stand back: somebody has the lock, and its batch is open. Not in a
+    /// wait with a deadline that is to sleep at once.
     fn may_stand_back(&self, until: &WaitContext<'_, P>) -> bool {
         let word = self.load();
         let competes = until.deadline.is_none() || word.outstanding() <= P::cpus() as u32;
@@ -175,7 +174,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         self.lock_parked(&Parked::new(ticket, &thread.ticket_parker), why, until)
     }
 
-    /// Waits with the ticket that the thread gave up last, if its turn has not been since.
+    /// Waits with the ticket that the thread gave up last, if it has not had its turn since.
     #[cfg(feature = "alloc")]
     fn wait_in_place(&self, until: &WaitContext<'_, P>) -> Result<Option<Taken>, WaitError> {
         let thread = P::thread();
@@ -193,7 +192,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             unsafe { self.unlist(entry) };
             return Ok(Some(taken));
         }
-        // It has spun for this ticket before, and is listed: a release wakes it.
+        // The thread has spun for this ticket before, and is listed: a release wakes it.
         let why = if entry.naps() { InVain::OVERTAKEN } else { InVain::WAITING };
         self.lock_parked(entry, why, until).map(Some)
     }
@@ -216,14 +215,14 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             }
             let crowd = (CROWD..=P::cpus() as u32).contains(&word.outstanding());
             if crowd && word.served_since(first) > 0 && word.overtook(ticket) == 0 {
-                // The line moves, with a CPU for everybody in it: who went to sleep
-                // would hold up those behind it.
+                // The line moves, with a CPU for everybody in it: a thread that went to sleep would
+                // hold up those behind it.
                 (started, first) = (now, word);
             }
             let mine = word.is_eligible(ticket, S::MAX);
             let racing = mine && word.is_open(S::MAX);
-            // Loom takes a yield for a promise that somebody else must run, and
-            // would not see the thread park.
+            // Loom takes a yield for a promise that somebody else must run, and would not see the
+            // thread park.
             let yields = !mine && S::LONG && !cfg!(fairlock_loom);
             if (raced && !racing) || (yields && word.served_since(first) > 0) {
                 // The batch has closed: only its stragglers are ahead now; or one
@@ -253,8 +252,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 return self.end_spin(mine, ticket, first, spun, why);
             }
             if why.is_overtaken() {
-                // The holder keeps its cache lines while we look only now and
-                // then; more often towards the end.
+                // The holder keeps its cache lines while others look only now and then; more often
+                // towards the end.
                 let pause = (why.0 / 8).clamp(BACKOFF_NS.0, BACKOFF_NS.1);
                 P::spin_until(&still, pause.min(left), |_| false);
             } else if yields && spun > YIELD_AFTER_NS {
@@ -265,7 +264,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 let in_order = racing && crowd;
                 let ahead = |word: Word| if in_order { word.ahead(ticket) / NEAR } else { 0 };
                 let bound = if racing {
-                    // Others may go first: count how often they do.
+                    // Others may go first: wake often enough to count how often they do.
                     RACE_NS * u64::from(1 + ahead(word))
                 } else if yields {
                     YIELD_AFTER_NS
@@ -290,7 +289,8 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
     }
 
-    /// The end of a spin, unless the lock has been free all along, and may be taken for that.
+    /// The end of a spin: takes the lock if it has been free all along and the batch may be
+    /// reopened.
     fn end_spin(
         &self,
         mine: bool,
@@ -317,7 +317,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 && self.hints.fetch_or(HEIR, Ordering::Relaxed) & HEIR == 0;
             let slept = self.park(entry, heir.then_some(why), until);
             if heir {
-                // Before the release that lets the lock be freed, if taken; and before the
+                // Before the release that lets the lock be freed, if it was taken; and before the
                 // holder is told, if the wait has ended.
                 self.hints.fetch_and(!HEIR, Ordering::Relaxed);
             }

@@ -14,10 +14,9 @@
 ///
 /// * A ticket is the tail before its taker added one. `tail - head` tickets
 ///   are outstanding: the holder's and the waiters'.
-/// * The current batch has `left` more services to give, to the tickets below
-///   `head + left`: those are *eligible*. Tickets of earlier batches have all
-///   been served, so what is not yet served of the batch may lie below `head`
-///   by less than a batch.
+/// * The current batch has `left` more services to give, to the tickets below `head + left`: those
+///   are *eligible*. Tickets of earlier batches have all been served, so tickets of this batch that
+///   are not yet served may lie below `head`, by less than a batch.
 /// * The batch is *open* while its last ticket has not been taken.
 /// * A lock without tickets is [`IDLE`](Word::IDLE): free, or held solo (see
 ///   `solo`). The release that leaves nobody behind starts the tickets again at
@@ -25,16 +24,14 @@
 /// * A ticket whose waiter has given up is *retired* (see `give_up`): counted in the
 ///   head, and in what its batch has spent, as if it had been served.
 ///
-/// Everything that makes a waiter eligible or a releaser look for parked
-/// waiters is in this one word. All changes of the word are read-modify-writes,
-/// so "the waiter raised INBOX" and "the holder released" are ordered by the
-/// word itself: either the release saw the flag, or the flagging saw the
+/// Everything that makes a waiter eligible, or makes a releaser look for parked waiters, is in this
+/// one word. All its changes are read-modify-writes, so the word itself orders "the waiter raised
+/// INBOX" and "the holder released": either the release saw the flag, or the flagging saw the
 /// release. No fence is needed.
 ///
-/// Twenty-two bits are enough: Linux has at most 2^22 threads
-/// (`PID_MAX_LIMIT`), of which not all are at one lock, a thread waits for one ticket at a
-/// time and has given up one more at most, and the tickets compared lie between a batch
-/// below `head` and the outstanding ones above it.
+/// Twenty-two bits are enough. Linux has at most 2^22 threads (`PID_MAX_LIMIT`), of which not all
+/// are at one lock; a thread waits with one ticket at a time and has given up at most one more; and
+/// the tickets compared lie between a batch below `head` and the outstanding ones above it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 
@@ -142,7 +139,7 @@ impl Word {
         ticket.wrapping_sub(self.head()) % TICKETS
     }
 
-    /// How many of those are of a later batch themselves.
+    /// How many of the tickets before `ticket` are of a later batch than the current one.
     #[inline]
     pub(super) fn rank(self, ticket: u32, max: u32) -> u32 {
         self.distance(ticket) - self.left(max)
@@ -203,27 +200,28 @@ impl Word {
         Self(if parked { self.0 | SLOWPATH } else { self.0 & !SLOWPATH })
     }
 
-    /// The holder's ticket served: LOCK falls. The batch may be used up now: then what is
-    /// left of it has to be set.
+    /// The word after the holder's ticket was served: LOCK falls. The batch may be used up now:
+    /// then what is left of it has to be set.
     #[inline]
     pub(super) fn released(self) -> Self {
         Self((self.retired().0 & !LOCK) | SERVING)
     }
 
-    /// The same for who has LOCK, but gave up waiting for the solo holder.
+    /// The same for a thread that has LOCK, but gave up waiting for the solo holder.
     #[inline]
     pub(super) fn withdrawn(self) -> Self {
         Self(self.retired().0 & !LOCK)
     }
 
-    /// A ticket of the batch given up.
+    /// The word after a ticket of the batch was given up.
     #[inline]
     pub(super) fn retired(self) -> Self {
         let spent = (self.0.wrapping_add(1 << SPENT_SHIFT)) & SPENT_MASK;
         Self((self.skipped(1).0 & !SPENT_MASK) | spent)
     }
 
-    /// That many tickets given up, the first ones of a batch that has not begun.
+    /// The word after that many tickets were given up, the first ones of a batch that has not
+    /// begun.
     #[inline]
     pub(super) fn skipped(self, tickets: u32) -> Self {
         // Only the head's own bits: its wrap must not reach SLOWPATH.

@@ -6,21 +6,21 @@
 //!
 //! * `cancel` sets `CANCELLED` and wakes the threads in the list, which others may change
 //!   meanwhile. It stops at the end of the list, or when it finds `TOLD`.
-//! * Whoever has changed the list looks at the state before it lets go of the lock. If it
-//!   finds `CANCELLED` without `TOLD`, it sets that too and wakes the threads in the list.
+//! * A thread that has changed the list looks at the state before it lets go of the lock. If it
+//!   finds `CANCELLED` without `TOLD`, it sets `TOLD` too and wakes the threads in the list.
 //!
-//! *No cancel is lost.* The look at the end of a change and the setting of `CANCELLED` have
-//! one order. A change whose look comes first is seen by `cancel`. As long as no other look
-//! comes after it, at most one change is under way, and `cancel` finds everybody all the
-//! same: a thread that is being listed has its link to the others before it is the first,
-//! and one that is being taken out keeps its link. After its change it may be listed
-//! elsewhere, so that `cancel` strays; but the look at the end of that change has found
-//! `CANCELLED`, and the thread wakes everybody, with the lock held. Who is listed later looks
-//! at [`is_cancelled`](CancelToken::is_cancelled) before it sleeps.
+//! *No cancel is lost.* The look at the end of a change and the setting of `CANCELLED` have one
+//! order. A change whose look comes first is seen by `cancel`. As long as no other look comes after
+//! the setting, at most one change is under way, and `cancel` finds everybody all the same: a
+//! thread that is being listed has its link to the others before it is the first, and one that is
+//! being taken out keeps its link. After its change that thread may be listed elsewhere, so that
+//! `cancel` strays; but the look at the end of the change has found `CANCELLED`, and then the
+//! thread wakes everybody, with the lock held. A thread that is listed later looks at
+//! [`is_cancelled`](CancelToken::is_cancelled) before it sleeps.
 //!
-//! *From a handler* it is as from another thread: nobody waits for `cancel`, and `cancel`
-//! waits for nobody. It may come late to a record whose thread waits no more, or for another
-//! lock, or has ended: records are never freed, and a wake-up too many does no harm (rule 12).
+//! *From a handler* it is as from another thread: nobody waits for `cancel`, and `cancel` waits for
+//! nobody. It may come late to a record whose thread waits no more, or waits for another lock, or
+//! has ended: records are never freed, and a wake-up too many does no harm (rule 12).
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -31,8 +31,8 @@ use crate::ticket::BatchedTicketLock;
 
 /// No wait under the token goes on. Never cleared.
 const CANCELLED: u32 = 1 << 0;
-/// Whoever was listed when it was cancelled has been woken, or is just being woken by a
-/// thread that keeps the list as it is.
+/// All threads that were listed when the token was cancelled have been woken, or are just being
+/// woken by a thread that keeps the list as it is.
 const TOLD: u32 = 1 << 1;
 
 /// Ends waits from outside. After [`cancel`](CancelToken::cancel) every wait that is given this
@@ -76,7 +76,7 @@ pub struct CancelToken<P: Platform> {
 /// A thread's place in the list of a token. Both are addresses of records, or zero.
 pub(crate) struct CancelLinks<P: Platform> {
     next: P::AtomicUsize,
-    /// Used by who changes the list only.
+    /// Used only by a thread that changes the list.
     previous: P::AtomicUsize,
 }
 
@@ -131,13 +131,13 @@ impl<P: Platform> CancelToken<P> {
         }
     }
 
-    /// Wakes the listed threads, one by one as long as the state is this. Whether it came to
-    /// the end of the list.
+    /// Wakes the listed threads, one by one as long as the state is `state`. Returns whether it
+    /// came to the end of the list.
     fn wake_listed_while(&self, state: u32) -> bool {
         // Acquire, here and below: the links of a record that was just listed.
         let mut listed = self.first.load(Ordering::Acquire);
         while let Some(thread) = Self::thread(listed) {
-            // Relaxed: whether to stop early.
+            // Relaxed: only decides whether to stop early.
             if self.state.load(Ordering::Relaxed) != state {
                 return false;
             }
@@ -147,9 +147,8 @@ impl<P: Platform> CancelToken<P> {
         true
     }
 
-    /// Runs `wait` with `thread`, the calling one, listed, so that a cancel wakes it. The
-    /// caller looks at [`is_cancelled`](Self::is_cancelled) after it is listed and
-    /// before it sleeps.
+    /// Runs `wait` with `thread`, the calling one, in the list, so that a cancel wakes it. `wait`
+    /// looks at [`is_cancelled`](Self::is_cancelled) before it sleeps.
     pub(crate) fn with_registered<R>(
         &self,
         thread: &'static Thread<P>,
@@ -164,12 +163,13 @@ impl<P: Platform> CancelToken<P> {
     pub(super) fn change(&self, change: impl FnOnce()) {
         self.lock.lock();
         change();
-        // A step of the state's order, not a load: else this and a `cancel` could miss each
-        // other. Release: a `cancel` that comes after it finds the list as it is. Acquire:
-        // one that has told is done with the list.
+        // A step in the state's order, not a load: otherwise this and a `cancel` could miss each
+        // other. Release: a `cancel` that comes after it finds the list as it is. Acquire: a
+        // `cancel` that has set `TOLD` is done with the list.
         let look = self.state.compare_exchange(0, 0, Ordering::Release, Ordering::Acquire);
         if look == Err(CANCELLED) {
-            // First, for a `cancel` that has strayed. Relaxed: all it does is to stop others.
+            // This comes first, for a `cancel` that has strayed. Relaxed: all it does is to stop
+            // others.
             self.state.fetch_or(TOLD, Ordering::Relaxed);
             self.wake_listed_while(CANCELLED | TOLD);
         }
@@ -186,11 +186,11 @@ impl<P: Platform> CancelToken<P> {
         if let Some(next) = Self::thread(next) {
             next.cancel.previous.store(thread.hint(), Ordering::Relaxed);
         }
-        // Release: a `cancel` that finds it here finds those behind it.
+        // Release: a `cancel` that finds the thread here finds those behind it.
         self.first.store(thread.hint(), Ordering::Release);
     }
 
-    /// In a change: takes a thread out.
+    /// In a change: takes a thread out of the list.
     pub(super) fn unlink(&self, thread: &'static Thread<P>) {
         let next = thread.cancel.next.load(Ordering::Relaxed);
         let previous = thread.cancel.previous.load(Ordering::Relaxed);
@@ -198,7 +198,7 @@ impl<P: Platform> CancelToken<P> {
             Some(previous) => &previous.cancel.next,
             None => &self.first,
         };
-        // Release: as above, for those whose links this thread did not store.
+        // Release: as in `link`, for threads whose links this one did not store.
         link.store(next, Ordering::Release);
         if let Some(next) = Self::thread(next) {
             next.cancel.previous.store(previous, Ordering::Relaxed);
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn zero_bytes_are_a_new_token() {
-        // SAFETY: what this tests: atomics, and cells of pointers, that are zero.
+        // SAFETY: a new token is zeros, as this test shows: atomics, and cells of pointers.
         let token = unsafe { MaybeUninit::<Token>::zeroed().assume_init() };
         assert!(!token.is_cancelled());
         beside_a_wait(&token, || token.cancel());

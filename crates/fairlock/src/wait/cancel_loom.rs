@@ -1,8 +1,8 @@
 //! Cancelling a token beside waits that come and go, in every interleaving:
 //! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
 //!
-//! A handler takes no lock, so it is as another thread, but for what its own thread has
-//! half done: that is here a cancel in the middle of a change. A lost cancel is a deadlock.
+//! A handler takes no lock, so it is like another thread, but for what its own thread has half
+//! done: here that is a cancel in the middle of a change. A lost cancel is a deadlock.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -13,7 +13,7 @@ use crate::platform::loom::Loom;
 
 type Token = CancelToken<Loom>;
 
-/// Waits until it is cancelled.
+/// Waits until the token is cancelled.
 fn wait(token: &Token) {
     let me = Loom::thread();
     token.with_registered(me, || {
@@ -23,12 +23,12 @@ fn wait(token: &Token) {
     });
 }
 
-/// Waits for nothing.
+/// Is listed, and waits for nothing.
 fn come_and_go(token: &Token) {
     token.with_registered(Loom::thread(), || ());
 }
 
-/// All of them at once, the last in the model's own thread.
+/// Runs all of these at once, the last one in the model's own thread.
 fn check<const N: usize>(threads: [fn(&Token); N]) {
     loom::model(move || {
         let token = Arc::new(Token::new());
@@ -56,8 +56,8 @@ fn one_that_waits_beside_one_that_comes_and_goes() {
     check([wait, come_and_go, CancelToken::cancel]);
 }
 
-/// Its record is in another list when `cancel` comes by, which then must not think that it
-/// has seen all of this one.
+/// The first waiter's record is in another list when `cancel` comes by. `cancel` must not conclude
+/// that it has seen all of this list.
 #[test]
 fn one_that_waits_behind_one_that_goes_to_another_token() {
     loom::model(|| {
@@ -69,7 +69,8 @@ fn one_that_waits_behind_one_that_goes_to_another_token() {
             come_and_go(&elsewhere);
         });
         let canceller = thread::spawn(move || canceller.cancel());
-        // First, as loom starts with this thread: the others have preemptions to spare.
+        // The wait comes first, as loom starts with this thread: so the others have preemptions to
+        // spare.
         wait(&token);
         leaver.join().unwrap();
         canceller.join().unwrap();

@@ -62,8 +62,8 @@ impl<'a, P: Platform> WaitContext<'a, P> {
         self.deadline.is_some() || self.interruptible || self.cancel.is_some()
     }
 
-    /// Where `thread`, the calling one, sleeps for a ticket lock. Not where its queue locks
-    /// put it if the wait may end: a token wakes the other one.
+    /// Where `thread`, the calling one, sleeps for a ticket lock. If the wait may end this is not
+    /// where its queue locks put it to sleep: a token wakes the other parker.
     pub(crate) fn parker(&self, thread: &'static Thread<P>) -> &'static Parker<P> {
         if self.can_end() { &thread.parker } else { &thread.ticket_parker }
     }

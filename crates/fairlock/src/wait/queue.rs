@@ -33,9 +33,9 @@ pub(crate) struct Queue<P: Platform> {
 unsafe impl<P: Platform> Send for Queue<P> {}
 
 impl<P: Platform> Queue<P> {
-    /// How often a waiter is passed over by a later one of its kind.
+    /// How often a waiter may be passed over by a later one of its kind.
     pub(crate) const MAX_PASSES: u8 = 2;
-    /// How many waiters from the head are considered.
+    /// How many waiters are considered, from the head on.
     const MAX_LOOKS: usize = 4;
 
     pub(crate) const fn new() -> Self {
@@ -56,8 +56,8 @@ impl<P: Platform> Queue<P> {
         unsafe { self.lists[kind as usize].head.as_ref() }
     }
 
-    /// The waiter that comes first: the one of the highest priority; among equals
-    /// the one that arrived first, but of real-time threads a writer.
+    /// The waiter that comes first: the one of the highest priority. Among equals it is the one
+    /// that arrived first; among real-time threads of one priority a writer.
     pub(crate) fn head(&self) -> Option<&Waiter<P>> {
         match (self.first(Kind::Reader), self.first(Kind::Writer)) {
             (Some(r), Some(w)) => Some(match r.priority.cmp(&w.priority) {
@@ -91,7 +91,7 @@ impl<P: Platform> Queue<P> {
         self.head().is_some_and(|head| core::ptr::eq(head, waiter))
     }
 
-    /// Adds a waiter, behind those of its priority; if it returns, only behind those that came
+    /// Adds a waiter behind those of its priority; if it `returns`, only behind those that came
     /// before its first attempt.
     ///
     /// # Safety
@@ -162,10 +162,9 @@ impl<P: Platform> Queue<P> {
         Some(first)
     }
 
-    /// Moves one waiter of a kind that did not last run on `cpu` before those of
-    /// its priority that did, if it stands near the head. Nobody is passed over for ever: a
-    /// waiter that was passed over [`MAX_PASSES`](Self::MAX_PASSES) times stays
-    /// before those behind it.
+    /// Moves a waiter of this kind that did not last run on `cpu` before those of its priority that
+    /// did, if it stands near the head. Nobody is passed over for ever: a waiter that was passed
+    /// over [`MAX_PASSES`](Self::MAX_PASSES) times stays before those behind it.
     pub(crate) fn prefer_elsewhere(&mut self, kind: Kind, cpu: usize) {
         let Some(found) = self.find_elsewhere(kind, cpu) else { return };
         // SAFETY: queued, so alive (see the type), and it stays so: only a
@@ -227,7 +226,7 @@ mod tests {
         Waiter::new(access, thread, 0, priority)
     }
 
-    /// The CPUs of the writers in the queue, in order, checked both ways.
+    /// The CPUs of the writers in the queue, in order; checks the links both ways.
     fn order(queue: &Queue<Native>) -> Vec<usize> {
         let mut waiters = vec![];
         let mut next = queue.first(Kind::Writer);

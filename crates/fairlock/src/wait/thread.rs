@@ -16,20 +16,21 @@ use crate::platform::{Atomic, Platform, WaitOutcome};
 #[repr(align(128))]
 pub struct Thread<P: Platform> {
     pub(crate) parker: Parker<P>,
-    /// Where the thread sleeps for a ticket lock. Not `parker`: the queue lock
-    /// of a sleeping lock must not use up a notification meant for the waiter.
+    /// Where the thread sleeps for a ticket lock. This is not `parker`: the queue lock of a
+    /// sleeping lock must not use up a notification meant for the waiter.
     pub(crate) ticket_parker: Parker<P>,
     pub(crate) spinner: SpinnerNode<P>,
-    /// While it waits under a token that can end that.
+    /// Its place in the list of a token, while it waits under one.
     pub(crate) cancel: CancelLinks<P>,
     pub(crate) steals: StealClock,
-    /// The lock that it gives way at when it has left it: an address, for comparing; or zero.
+    /// The lock that it gives way at when it has left that lock: an address, for comparing; or
+    /// zero.
     pub(crate) gives_way: Cell<usize>,
-    /// For which end of a tenure it did so last.
+    /// The end of a tenure for which it gave way last.
     gave_way: Cell<u64>,
     /// When the thread last found a mutex held.
     pub(crate) contended: Cell<u64>,
-    /// Whether it stays awake for notifications.
+    /// Whether it stays awake when it waits for notifications.
     pub(crate) watch: crate::condvar::Watch,
     /// The wait that it gave up last.
     pub(crate) given_up: GivenUp,
@@ -77,28 +78,28 @@ impl<P: Platform> Thread<P> {
         }
     }
 
-    /// Notes that the calling thread, whose record this is, found a mutex held: whether it
-    /// did so less than `ns` ago, too.
+    /// Notes that the calling thread, whose record this is, found a mutex held. Returns whether it
+    /// also did so less than `ns` ago.
     pub(crate) fn meets_again_within(&self, ns: u64, now: u64) -> bool {
         now.wrapping_sub(self.contended.replace(now)) < ns
     }
 
     /// Notes that the calling thread, whose record this is, is to give way when it leaves the lock,
-    /// as the one who is next has not come for the `end` of a tenure: once for each.
+    /// as the waiter that is next has not come for the `end` of a tenure. Once for each end.
     pub(crate) fn is_to_give_way(&self, lock: usize, end: u64) {
         if self.gave_way.replace(end) != end {
             self.gives_way.set(lock);
         }
     }
 
-    /// For locks written against [`Platform`] elsewhere: the calling thread, whose record
-    /// this is, sleeps until [`unpark`](Self::unpark). An `unpark` before the call ends it
-    /// at once. May return early for no reason: whoever calls looks again.
+    /// For locks written against [`Platform`] elsewhere: the calling thread, whose record this is,
+    /// sleeps until [`unpark`](Self::unpark). An `unpark` before the call ends it at once. May
+    /// return early for no reason: the caller looks again.
     pub fn park(&self) {
         self.ticket_parker.park(None, false);
     }
 
-    /// The same, until `deadline` (nanoseconds of [`Platform::now`]) at most.
+    /// As [`park`](Self::park), until `deadline` (nanoseconds of [`Platform::now`]) at most.
     pub fn park_until(&self, deadline: u64) {
         self.ticket_parker.park(Some(deadline), false);
     }
@@ -142,8 +143,8 @@ impl<P: Platform> Thread<P> {
     }
 }
 
-/// A word that says who had better run, and nothing about who may. Not one of the
-/// platform's atomics: a model checker would try every order of its accesses.
+/// A word that influences who runs, and never who may have a lock. Not one of the platform's
+/// atomics: a model checker would try every order of its accesses.
 pub(crate) type Hint = core::sync::atomic::AtomicUsize;
 
 /// The CPU the caller runs on, plus one; zero if unknown.
@@ -165,8 +166,8 @@ impl<P: Platform> Parker<P> {
         Self { word: P::AtomicU32::new(EMPTY) }
     }
 
-    /// Drops a notification left over from an earlier wait, which would only
-    /// cost one turn of the caller's loop.
+    /// Drops a notification left over from an earlier wait. It would do no harm, but cost one turn
+    /// of the caller's loop.
     pub(crate) fn forget_notification(&self) {
         // Relaxed: nothing is read on the strength of it.
         if self.word.load(Ordering::Relaxed) == NOTIFIED {
@@ -183,8 +184,8 @@ impl<P: Platform> Parker<P> {
         if before.is_ok() {
             let outcome = P::wait(&self.word, PARKED, deadline, interruptible);
             let notified = self.word.swap(EMPTY, Ordering::Acquire) == NOTIFIED;
-            // A signal counts even if a notification came while its handler ran:
-            // it is not told again. (Who leaves looks at what it was granted.)
+            // A signal counts even if a notification came while its handler ran: it is not reported
+            // again. (The waiter looks, as it leaves, whether it was granted the lock.)
             if !notified || outcome == WaitOutcome::Interrupted {
                 return outcome;
             }
@@ -214,7 +215,7 @@ pub(crate) struct GivenUp {
     lock: Cell<usize>,
     /// When the first attempt began.
     since: Cell<u64>,
-    /// When the last one ended.
+    /// When the last attempt ended.
     ended: Cell<u64>,
 }
 
@@ -249,7 +250,7 @@ impl GivenUp {
 pub(crate) struct SpinnerNode<P: Platform> {
     /// The hint of the next node, or a mark of the queue.
     pub(crate) next: P::AtomicUsize,
-    /// Where the node is on its way through the queue; zero is in none.
+    /// Where the node is on its way through the queue; zero if it is in none.
     pub(crate) state: P::AtomicU32,
 }
 
@@ -306,9 +307,8 @@ impl StealClock {
         let now = P::now();
         let before = self.stride.get();
         let since = now.wrapping_sub(self.looked.replace(now)).max(1);
-        // As many steals as fit in the interval at the rate of the last ones;
-        // growing slowly, so that one short section after a long one does not
-        // blind the thread.
+        // As many steals as fit into the interval at the rate of the last ones. It grows slowly:
+        // with one short section after a long one the thread must not go without looks for long.
         let fit = (u64::from(before) * Self::INTERVAL_NS / since).min(u64::from(before) * 2);
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);

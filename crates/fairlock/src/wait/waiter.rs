@@ -1,4 +1,4 @@
-//! A waiter: a frame's place in a lock's queue.
+//! A waiter: a stack frame's place in a lock's queue.
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
@@ -37,7 +37,8 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// The side on which it waits: an upgradable reader excludes others as a writer does.
+    /// The side on which it waits: an upgradable reader excludes others of its sort, as a writer
+    /// does.
     pub(crate) fn kind(self) -> Kind {
         match self {
             Access::Shared => Kind::Reader,
@@ -66,9 +67,9 @@ pub(crate) struct Frame<P: Platform> {
     /// Its side.
     pub(crate) kind: Kind,
     pub(crate) thread: &'static Thread<P>,
-    /// When it arrived; of several attempts, the first.
+    /// When it arrived; if it made several attempts, when the first one began.
     pub(crate) arrived: u64,
-    /// It takes its place by when it arrived, not behind all others.
+    /// Whether its place depends on when it arrived; otherwise it is behind all others.
     pub(crate) returns: bool,
     /// Its real-time priority: goes before all that have a lower one.
     pub(crate) priority: u8,
@@ -76,9 +77,9 @@ pub(crate) struct Frame<P: Platform> {
     pub(super) ticket: Cell<u64>,
     pub(super) next: Cell<*const Waiter<P>>,
     pub(super) prev: Cell<*const Waiter<P>>,
-    /// How often a later one of its kind was put before it.
+    /// How often a later waiter of its kind was put before it.
     pub(super) passes: Cell<u8>,
-    /// How often a lock was kept for it, and it did not run in time.
+    /// How often a lock was kept for it and it did not run in time.
     pub(crate) missed: Cell<u8>,
     state: P::AtomicU32,
 }
@@ -132,7 +133,7 @@ impl<P: Platform> Waiter<P> {
         self.state.load(Ordering::Acquire)
     }
 
-    /// The word itself, for [`Platform::spin_until`].
+    /// The word of the state, for [`Platform::spin_until`].
     pub(crate) fn state_word(&self) -> &P::AtomicU32 {
         &self.state
     }
@@ -142,8 +143,8 @@ impl<P: Platform> Waiter<P> {
         self.state.store(state, Ordering::Release);
     }
 
-    /// The waiter, which is out of the queue, owns the lock. Rule 1: published
-    /// first, woken after. The thread's record outlives both (rule 12).
+    /// The waiter, which is out of the queue, owns the lock. Rule 1: the grant is published first,
+    /// and the waiter woken after it. The thread's record outlives both (rule 12).
     pub(crate) fn grant(&self, wakes: &mut WakeList<P>) {
         let thread = self.thread;
         if active(Fault::WakesBeforeGrant) {

@@ -11,7 +11,7 @@ pub(crate) struct WakeList<P: Platform> {
     threads: [MaybeUninit<&'static Thread<P>>; MAX_WAKES],
 }
 
-/// Waiters woken by one release at most.
+/// How many waiters one release wakes at most.
 pub(crate) const MAX_WAKES: usize = 256;
 
 impl<P: Platform> WakeList<P> {
@@ -27,7 +27,7 @@ impl<P: Platform> WakeList<P> {
         self.len == MAX_WAKES
     }
 
-    /// Lists a thread; one too many is woken at once.
+    /// Lists a thread; one for which there is no room is woken at once.
     pub(crate) fn push(&mut self, thread: &'static Thread<P>) {
         match self.threads.get_mut(self.len) {
             Some(place) => {

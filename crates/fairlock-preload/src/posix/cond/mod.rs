@@ -1,8 +1,8 @@
 //! A `pthread_cond_t`, and what POSIX and glibc say about it.
 //!
-//! In the program's bytes there is no more than how many wait; who they are is known by the
-//! address ([`table`]). So bytes that are copied, moved or overwritten lead nowhere. Shared ones
-//! are glibc's.
+//! The program's bytes say only how many wait; the waiters are found by the address ([`table`]). So
+//! bytes that are copied, moved or overwritten lead nowhere. Shared condition variables are
+//! glibc's.
 
 pub(super) mod shared;
 #[cfg(not(test))] // a test's own are libc's
@@ -71,8 +71,8 @@ impl Cond {
         ptr::from_ref(self) as usize
     }
 
-    /// Lets the mutex go, whosever it is, and takes it again once notified, or when it is time. A
-    /// thread that is cancelled takes it again, and then leaves by unwinding.
+    /// Lets the mutex go, whether it is ours or glibc's, and takes it again once notified, or when
+    /// the time is over. A thread that is cancelled takes it again, and then leaves by unwinding.
     ///
     /// # Safety
     /// The caller holds the mutex.
@@ -84,7 +84,7 @@ impl Cond {
         result
     }
 
-    /// The result, and whether the wait ended since the thread is to.
+    /// Returns the result, and whether the wait ended because the thread is cancelled.
     ///
     /// # Safety
     /// The caller holds the mutex.
@@ -112,7 +112,7 @@ impl Cond {
             _ => until.wait_for(|deadline| waiter.sleep(Some(deadline), cancelled)),
         };
         let ended = slept.err().filter(|_| self.gives_up(&waiter));
-        // SAFETY: it was the caller's.
+        // SAFETY: the caller had it, and let it go above.
         let errno = unsafe { mutex::lock(mutex) };
         waiter.pass_on();
         match ended {
@@ -133,7 +133,7 @@ impl Cond {
         false
     }
 
-    /// Wakes the one that waits longest. Nobody waits, mostly.
+    /// Wakes the waiter that has waited longest. Mostly nobody waits.
     #[inline(always)]
     fn signal(&self) {
         if self.waiting.any() {

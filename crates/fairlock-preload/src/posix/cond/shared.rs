@@ -1,9 +1,10 @@
 //! A condition variable that is glibc's, as it is shared, with a mutex that is not.
 //!
-//! glibc would unlock that as one of its own. So it is given another one in its place, by the
-//! address of the condition variable; whoever notifies holds it meanwhile, so nobody is between
-//! its own mutex and the queue then. Who notifies from another process cannot, but has no part in
-//! the program's mutex either. Such a wait is no cancellation point.
+//! glibc would unlock the mutex as one of its own. So glibc is given another mutex in its place,
+//! found by the address of the condition variable. A thread that notifies holds that mutex
+//! meanwhile, so no waiter is then between its own mutex and glibc's queue. A thread that notifies
+//! from another process cannot hold it, but has no part in the program's mutex either. Such a wait
+//! is no cancellation point.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -17,7 +18,7 @@ use crate::thread::cancel::Deferred;
 
 struct Stand(UnsafeCell<pthread_mutex_t>);
 
-// SAFETY: a mutex.
+// SAFETY: it is a mutex, for use by any thread.
 unsafe impl Sync for Stand {}
 
 static STANDS: [Stand; 16] =
@@ -28,7 +29,8 @@ fn stand(cond: *mut pthread_cond_t) -> *mut pthread_mutex_t {
 }
 
 /// # Safety
-/// A condition variable of glibc's, and a mutex of ours, which the caller holds; a time or none.
+/// `cond` is glibc's and `mutex` ours, and the caller holds the mutex; the time is valid, if there
+/// is one.
 pub(super) unsafe fn wait(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
@@ -57,7 +59,7 @@ pub(super) unsafe fn wait(
     result
 }
 
-/// Calls `notify` while nobody is on the way to the queue.
+/// Calls `notify` while no waiter is on the way to the queue.
 ///
 /// # Safety
 /// A condition variable of glibc's.

@@ -19,22 +19,23 @@ pub(crate) unsafe extern "C" fn pthread_cond_init(
     cond: *mut pthread_cond_t,
     attributes: *const pthread_condattr_t,
 ) -> c_int {
-    // SAFETY: the program's promise, here and in all of these functions: what it gives
-    // to glibc's, it gives to these.
+    // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's
+    // functions, it gives to these.
     unsafe { real::cond_init(cond, attributes) }
 }
 
-/// glibc's waits for those that were woken. They do not touch ours any more.
+/// glibc's waits for those that were woken. With ours, they do not touch the condition variable any
+/// more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int {
     // SAFETY: see above.
     unsafe { if Cond::at(cond).is_ours() { 0 } else { real::cond_destroy(cond) } }
 }
 
-/// What a wait is to do.
+/// Who makes a wait.
 enum Served {
     Here,
-    /// By glibc, but the mutex is ours.
+    /// glibc, with another mutex in the place of ours.
     ByStand,
     ByGlibc,
 }

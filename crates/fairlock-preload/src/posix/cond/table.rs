@@ -1,7 +1,7 @@
 //! Where waiters are found by the address of what they wait for.
 //!
-//! Nothing here has to be made or given back, and a program's condition variables may be any
-//! number: those that share a place just meet each other's waiters there. In the child of a fork
+//! Nothing here has to be made or given back, and a program may have any number of condition
+//! variables: those that share a place just meet each other's waiters there. In the child of a fork
 //! nobody waits.
 
 use core::cell::UnsafeCell;
@@ -19,7 +19,7 @@ struct Place {
     content: UnsafeCell<Content>,
 }
 
-/// Under the mutex.
+/// Used under the place's mutex.
 struct Content {
     /// The process whose threads are in the queue.
     process: u32,
@@ -47,7 +47,7 @@ fn locked<R>(cond: usize, f: impl FnOnce(&mut Queue<Preload>) -> R) -> R {
     f(&mut content.queue)
 }
 
-// What is `waiting` is counted under the mutex, too: whoever was notified may free it.
+// `waiting` is changed under the mutex, too: a thread that was notified may free it.
 
 /// # Safety
 /// As for [`Queue::push`].
@@ -59,7 +59,7 @@ pub(super) unsafe fn push(waiter: &Waiter<Preload>, waiting: &Count) {
     });
 }
 
-/// Takes it out: false if it was notified.
+/// Takes the waiter out: false if it was notified.
 pub(super) fn give_up(waiter: &Waiter<Preload>, waiting: &Count) -> bool {
     locked(waiter.cond(), |queue| {
         let gives_up = queue.give_up(waiter);
@@ -73,7 +73,7 @@ pub(super) fn give_up(waiter: &Waiter<Preload>, waiting: &Count) -> bool {
 pub(super) fn notify_one(cond: usize, waiting: &Count) {
     let notified = locked(cond, |queue| {
         let notified = queue.notify_one(cond);
-        // A count that was copied with its bytes counts nobody.
+        // If nobody was found, the count was copied with its bytes, and counts nobody.
         if notified.is_nobody() {
             waiting.clear()
         } else {

@@ -1,8 +1,8 @@
-//! A normal mutex that is glibc's, taken and let go in the steps in which glibc does it where nobody
-//! is in the way: for the profile, which would have to call glibc's `trylock` otherwise.
+//! A normal mutex of glibc's, taken and released in the steps in which glibc does it where nobody
+//! is in the way. This is for the profile, which would have to call glibc's `trylock` otherwise.
 //!
-//! These steps have been the same since there are such mutexes; [`is_known`] looks whether they still
-//! are. Other kinds, and whatever takes longer, are left to glibc.
+//! These steps are as old as such mutexes; [`is_known`] looks whether they are still the same.
+//! Other kinds, and whatever takes longer, are left to glibc.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,12 +14,12 @@ use crate::thread::State;
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// Whether glibc does it in this way: one, or two if it does; zero before somebody has looked.
+/// Whether glibc does it in this way: two if it does, one if not; zero before somebody has looked.
 static KNOWN: AtomicU8 = AtomicU8::new(0);
 
-/// Whether glibc does it in this way. For the thread of that number.
+/// Whether glibc does it in this way. `tid` is the calling thread's number.
 pub(crate) fn is_known(tid: u32) -> bool {
-    // Relaxed: it stands by itself, and anyone finds the same.
+    // Relaxed: no other memory is read on the strength of it, and any thread finds the same.
     if KNOWN.load(Ordering::Relaxed) == 0 {
         KNOWN.store(1 + u8::from(look(tid)), Ordering::Relaxed);
     }
@@ -40,13 +40,13 @@ fn look(tid: u32) -> bool {
     }
 }
 
-// Relaxed, all but `lock` itself: they are the holder's.
+// Relaxed, all but `lock` itself: these fields are the holder's.
 impl Mutex {
     fn words(&self) -> [u32; 3] {
         [&self.lock, &self.owner, &self.users].map(|word| word.load(Ordering::Relaxed))
     }
 
-    /// Not if somebody holds it, or it is of another kind.
+    /// Takes the mutex; false if somebody holds it, or it is of another kind.
     #[inline(always)]
     pub(super) fn lock_as_glibc(&self, me: &State) -> bool {
         if self.kind() != super::NORMAL || self.lock.load(Ordering::Relaxed) != FREE {
@@ -68,7 +68,8 @@ impl Mutex {
         taken
     }
 
-    /// Not if somebody waits for it, or it is of another kind. Only by the holder.
+    /// Releases the mutex; false if somebody waits for it, or it is of another kind. Only for the
+    /// holder.
     #[inline(always)]
     pub(super) fn unlock_as_glibc(&self, me: &State) -> bool {
         if self.kind() != super::NORMAL || self.lock.load(Ordering::Relaxed) != HELD {
@@ -83,7 +84,7 @@ impl Mutex {
         let left =
             self.lock.compare_exchange(HELD, FREE, Ordering::Release, Ordering::Relaxed).is_ok();
         if !left {
-            // Somebody has come to wait: glibc is to find it as it was.
+            // Somebody has come to wait: the mutex is left to glibc as it was.
             self.own(me.tid(), 1);
         }
         left
@@ -111,7 +112,7 @@ mod tests {
         // SAFETY: a mutex of this function.
         unsafe {
             let words = Mutex::at(mutex);
-            // Whichever of the two takes it, the other can let it go, and finds it held.
+            // Whichever of the two takes the mutex, the other finds it held, and can release it.
             assert!(words.lock_as_glibc(me) && !words.lock_as_glibc(me));
             assert_eq!(libc::pthread_mutex_trylock(mutex), libc::EBUSY);
             assert_eq!(libc::pthread_mutex_unlock(mutex), 0);

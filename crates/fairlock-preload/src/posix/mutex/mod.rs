@@ -1,7 +1,7 @@
 //! A `pthread_mutex_t`, and what POSIX and glibc say about it.
 //!
 //! It is a thin lock that is only ever written, in bytes that glibc uses for robust mutexes and
-//! those that inherit priorities. Those stay glibc's, and so do shared ones.
+//! those that inherit priorities. These mutexes stay glibc's, and so do shared ones.
 
 pub(crate) mod as_glibc;
 #[cfg(not(test))] // a test's own locks are libc's
@@ -25,23 +25,23 @@ use crate::slot::Slot;
 use crate::thread::platform::Preload;
 use crate::thread::{self, COUNTED, State, THIN};
 
-/// The program's mutex. Its holder and how often that has it are where debuggers look for them.
+/// The program's mutex. Its holder, and how often that has it, are where debuggers look for them.
 #[repr(C)]
 pub(super) struct Mutex {
     /// `__lock`: glibc's.
     lock: AtomicU32,
-    /// `__count`: how often the holder of a recursive mutex has it. The holder's.
+    /// `__count`: how often the holder of a recursive mutex has it. Belongs to the holder.
     count: AtomicU32,
-    /// `__owner`: the number of the holding thread. Only that stores or clears it.
+    /// `__owner`: the number of the holding thread, which alone stores or clears it.
     owner: AtomicU32,
     /// `__nusers`: glibc's.
     users: AtomicU32,
     /// `__kind`.
     kind: AtomicI32,
-    /// Not zero once the mutex is inflated: a hint not to write to the head in vain. The holder's.
-    /// (`__spins`)
+    /// Not zero once the mutex is inflated: a hint not to try to write to the head. Belongs to the
+    /// holder. (`__spins`)
     inflated: AtomicU32,
-    /// `__list`: of robust mutexes, and those that inherit priorities.
+    /// `__list`: in glibc, for robust mutexes and those that inherit priorities.
     head: Head,
     _next: usize,
 }
@@ -57,9 +57,10 @@ const TYPE: c_int = 0b11;
 const NORMAL: c_int = 0;
 const RECURSIVE: c_int = 1;
 const ADAPTIVE: c_int = 3;
-/// Robust, inheriting, protecting, shared: glibc's. And kinds that it does not know.
+/// The flags of robust, inheriting, protecting and shared mutexes, and unknown kinds: these are
+/// glibc's.
 const NOT_OURS: c_int = 0b1111_1100;
-/// After `destroy`. glibc refuses it.
+/// The kind after `destroy`, which glibc refuses.
 const DESTROYED: c_int = -1;
 
 impl Inflatable for Mutex {
@@ -72,8 +73,8 @@ impl Inflatable for Mutex {
     }
 }
 
-// Relaxed, all accesses to fields but the head: they belong to the holder, or it is the caller's
-// own number that they are compared with.
+// Relaxed, all accesses to fields but the head: they belong to the holder, or are only compared
+// with the caller's own number.
 impl Mutex {
     /// # Safety
     /// A mutex that is initialised, and stays so until the caller is done with it.
@@ -100,7 +101,7 @@ impl Mutex {
 
     // ---- uncontended: as few instructions as possible ----
 
-    /// For a thread that may use thin mutexes.
+    /// Takes a thin mutex. For a thread that may use these.
     #[inline(always)]
     fn lock_at_once(&self, me: &State) -> bool {
         let kind = self.kind();
@@ -117,7 +118,7 @@ impl Mutex {
         taken
     }
 
-    /// False if there is more to it. For a thread that may use thin mutexes.
+    /// Releases a thin mutex; false if more has to be done. For a thread that may use these.
     #[inline(always)]
     fn unlock_at_once(&self, me: &State) -> bool {
         let kind = self.kind();
@@ -140,7 +141,7 @@ impl Mutex {
         self.lock_until(None::<fn() -> _>)
     }
 
-    /// Until when is asked only if the caller has to wait.
+    /// As `lock`, until a time that is asked for only if the caller has to wait.
     fn lock_until(&self, until: Option<impl FnOnce() -> Result<Until, c_int>>) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
@@ -170,7 +171,7 @@ impl Mutex {
         }
     }
 
-    /// What `try_slot` comes to, if the mutex is inflated.
+    /// Takes the mutex without waiting: by `try_slot` if it is inflated.
     fn try_lock(&self, try_slot: fn(&Slot<Preload>) -> Result<(), c_int>) -> c_int {
         let me = thread::enter();
         let kind = self.kind();
@@ -184,7 +185,7 @@ impl Mutex {
         }
     }
 
-    /// By the holder of a recursive mutex.
+    /// The holder of a recursive mutex takes it once more.
     fn lock_again(&self) -> c_int {
         let Some(count) = self.count.load(Ordering::Relaxed).checked_add(1) else { return EAGAIN };
         self.count.store(count, Ordering::Relaxed);
@@ -202,7 +203,7 @@ impl Mutex {
         0
     }
 
-    /// The caller holds it.
+    /// The caller has taken the mutex, and notes that.
     #[inline(always)]
     fn note(&self, kind: c_int, me: &State) {
         self.owner.store(me.tid(), Ordering::Relaxed);
@@ -228,7 +229,7 @@ impl Mutex {
         0
     }
 
-    /// From here on the mutex may be gone as soon as it was given up.
+    /// Gives the mutex up. As soon as it is, it may be gone.
     #[inline(always)]
     fn give_up(&self, kind: c_int) {
         if kind & TYPE == RECURSIVE {
@@ -245,7 +246,7 @@ impl Mutex {
         }
     }
 
-    /// Nothing happens if nobody holds it.
+    /// Gives up an inflated mutex. Does nothing if nobody holds it.
     #[cold]
     #[inline(never)]
     fn give_up_slot(&self) {
@@ -253,13 +254,14 @@ impl Mutex {
             let slot = registry::here(slot);
             if slot.sem().is_write_locked() {
                 slot.stats.note_writer(0);
-                // SAFETY: held, so by the caller, or by whom the caller does it for.
+                // SAFETY: it is held: by the caller, or by the thread for which the caller releases
+                // it.
                 unsafe { slot.sem().unlock_write() };
             }
         }
     }
 
-    /// Fails if somebody holds it, as glibc's does.
+    /// Fails if somebody holds the mutex, as glibc's does.
     fn destroy(&self) -> c_int {
         let address = self.address();
         match self.head.slot(address) {
@@ -273,12 +275,12 @@ impl Mutex {
     }
 }
 
-/// What a `lock` tries first.
+/// The first attempt of a `lock`.
 fn take_at_once(slot: &Slot<Preload>) -> Result<(), c_int> {
     if slot.sem().take_write_at_once() { Ok(()) } else { Err(EBUSY) }
 }
 
-/// A `try` may go first if nobody holds the lock and it is not closed for who waits.
+/// A `try` may go before those that wait if nobody holds the lock and it is not closed.
 fn try_lock(slot: &Slot<Preload>) -> Result<(), c_int> {
     let over = 0;
     let sem = slot.sem();
@@ -288,7 +290,7 @@ fn try_lock(slot: &Slot<Preload>) -> Result<(), c_int> {
     })
 }
 
-// ---- whosever the mutex is; the program's promise is that it is one ----
+// ---- for any mutex, ours or glibc's; the program's promise is that it is one ----
 
 /// # Safety
 /// A mutex that is initialised, and stays so until the caller is done with it: here and below.

@@ -15,8 +15,8 @@ pub(crate) unsafe extern "C" fn pthread_mutex_init(
     attributes: *const pthread_mutexattr_t,
 ) -> c_int {
     // glibc's initialised mutex is a free thin lock.
-    // SAFETY: the program's promise, here and in all of these functions: what it gives
-    // to glibc's, it gives to these.
+    // SAFETY: the program's promise, here and in all of these functions: what it gives to glibc's
+    // functions, it gives to these.
     unsafe { real::mutex_init(mutex, attributes) }
 }
 
@@ -56,8 +56,8 @@ pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
     }
 }
 
-/// As glibc does: a clock that is none is refused before anything else, a time that is none only
-/// if the caller has to wait.
+/// As in glibc: an unknown clock is refused before anything else, an invalid time only if the
+/// caller has to wait.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
     mutex: *mut pthread_mutex_t,

@@ -11,7 +11,7 @@ use crate::process::real;
 use crate::profile::{self, Target};
 use crate::thread::{AS_GLIBC, State, THIN};
 
-/// Words of glibc's mutex, of which ours has two.
+/// Words of glibc's mutex; ours has the same in two of them.
 const COUNT: usize = 1;
 const KIND: usize = 4;
 
@@ -76,7 +76,7 @@ pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bo
     taken
 }
 
-/// Lets the mutex go, by `in_general` if that is to be. For a thread whose mutexes are counted.
+/// Releases the mutex, by `in_general` if it has to be. For a thread whose mutexes are counted.
 #[inline(never)]
 pub(super) unsafe fn unlock(
     mutex: *mut pthread_mutex_t,
@@ -111,7 +111,7 @@ unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t) {
     });
 }
 
-/// Waits for something else, without the mutex meanwhile.
+/// Waits for something else, with the mutex released meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn without(mutex: *mut pthread_mutex_t, wait: impl FnOnce() -> c_int) -> c_int {
     if !profile::is_on() {

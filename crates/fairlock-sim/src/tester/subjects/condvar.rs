@@ -46,7 +46,7 @@ struct Store<S: BatchSize> {
     items: Cell<usize>,
     /// Items that have not been put in yet.
     to_produce: Cell<usize>,
-    /// Waits that notifications were for, as they count them, and as the waits say.
+    /// Waits that were notified: as the notifications count them, and as the waits report them.
     notified: Cell<usize>,
     came: Cell<usize>,
 }
@@ -84,7 +84,7 @@ impl<S: BatchSize> Store<S> {
         self.notified.set(self.notified.get() + notified);
     }
 
-    /// Waits: whether for a notification.
+    /// Waits; returns whether it was notified.
     fn wait(&self, how: How) -> bool {
         if how == How::Try {
             return false;
@@ -123,7 +123,7 @@ impl<S: BatchSize> Subject for Store<S> {
         if crate::thread().is_multiple_of(2) {
             self.items.set(self.items.get() + 1);
             self.to_produce.set(self.to_produce.get() - 1);
-            // Those that wait for items that will not come.
+            // All are notified that wait for items that will not come.
             let all = self.to_produce.get() == 0 || how == How::Try;
             if then == Then::LeaveFair {
                 self.unlock();

@@ -1,5 +1,5 @@
-//! Locks under test: how to use them, what must hold of them at any time, and what
-//! may be left of them in the end.
+//! Locks under test: how to use them, what must hold of them at any time, and what may be left of
+//! them at the end.
 
 mod condvar;
 mod range;
@@ -13,9 +13,9 @@ use super::failure::Kind;
 use super::script::{Abilities, Action, Script, Section};
 use crate::{busy, sleep};
 
-/// A lock, and what is known of who is in it.
+/// A lock, and what is known of the threads in it.
 pub(super) trait Subject {
-    /// The calling simulated thread does this.
+    /// The calling simulated thread makes this action.
     fn act(&self, action: &Action);
 
     /// What is wrong after a step of thread `ran`, if something is.
@@ -24,8 +24,8 @@ pub(super) trait Subject {
     /// What is left when all threads have ended.
     fn check_idle(&self) -> Result<(), Complaint>;
 
-    /// Whether the lock may be freed, as nobody will ask for it any more, and its
-    /// last holder has let it go: then nobody may touch it.
+    /// Whether the lock may be freed, as nobody will ask for it any more, and its last holder has
+    /// released it: then nobody may touch it.
     fn is_gone(&self) -> bool {
         false
     }
@@ -63,7 +63,7 @@ pub(super) struct SubjectKind {
 pub(super) const ALL: &[&[SubjectKind]] =
     &[rwsem::KINDS, ticket::KINDS, condvar::KINDS, range::KINDS];
 
-/// Spends the time inside. Others can meet it there, however short it is.
+/// Spends the time inside. Others can be there at the same time, however short it is.
 fn stay(section: Section) {
     match section {
         Section::Busy(ns) => busy(ns),
@@ -71,14 +71,14 @@ fn stay(section: Section) {
     }
 }
 
-/// Who is inside: entered after the lock was taken, left before it is let go.
+/// Who is inside: entered after the lock was taken, left before it is released.
 #[derive(Default)]
 struct Room {
     readers: Cell<usize>,
     writers: Cell<usize>,
     /// Readers that may become the writer.
     upgradable: Cell<usize>,
-    /// One of them is about to: the lock counts it no longer, from some time on.
+    /// One of them is about to: at some time from then on the lock counts it no longer.
     upgrading: Cell<bool>,
     /// How often a writer has come.
     written: Cell<u64>,
@@ -114,7 +114,7 @@ impl Room {
         }
     }
 
-    /// One of the readers inside may become the writer, or may not any more.
+    /// One of the readers inside is upgradable from now on, or is not any more.
     fn upgradable(&self, may: bool) {
         self.upgradable.set(if may {
             self.upgradable.get() + 1
@@ -126,8 +126,8 @@ impl Room {
         }
     }
 
-    /// The upgradable reader inside becomes the writer by `upgrade`, which lets no other
-    /// writer in. Whether it could.
+    /// The upgradable reader inside becomes the writer by `upgrade`, which lets no other writer in.
+    /// Returns whether it could.
     fn upgrade(&self, upgrade: impl FnOnce() -> bool) -> bool {
         let before = self.written.get();
         self.upgrading.set(true);

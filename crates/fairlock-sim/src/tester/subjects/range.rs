@@ -115,8 +115,8 @@ impl Guard<'_> {
     }
 }
 
-/// Positions of a region in a striped lock, as a shift, in turns: some ranges have one,
-/// others up to five.
+/// Sizes of regions in a striped lock, as shifts, used in turn: some ranges have one region, others
+/// up to five.
 const SHIFTS: [u32; 3] = [2, 3, 1];
 
 struct Ranges {
@@ -125,7 +125,7 @@ struct Ranges {
     tokens: [CancelToken<Sim>; TOKENS],
     held: RefCell<Vec<Claim>>,
     asking: RefCell<Vec<Option<Asking>>>,
-    /// What the lock calls the threads.
+    /// The lock's names for the threads.
     hints: RefCell<Vec<usize>>,
     steps: Cell<u64>,
     /// Whether `asking` says who waits in the tree as of the last step.
@@ -166,18 +166,18 @@ impl Ranges {
         }
     }
 
-    /// The calling thread has what it asked for. Whoever waited in the tree before
-    /// it asked, for a range that overlaps, was to have it before.
+    /// The calling thread has what it asked for. A thread that waited in the tree before that, for
+    /// a range that overlaps, should have had its range first.
     fn arrive(&self, me: usize) {
         let mut asking = self.asking.borrow_mut();
         let Some(mine) = asking[me].take() else { return };
         let overtaken = |other: &Asking| {
-            // One that may give up may be doing so.
+            // A thread that may give up may be doing so.
             other.how == How::Wait
                 && other.queued.is_some_and(|queued| queued < mine.since)
                 && other.claim.conflicts(&mine.claim)
         };
-        // While somebody changes the queue, who waits there may just have left it.
+        // While somebody changes the queue, a thread that waited there may just have left it.
         if self.knows_queue.get() && asking.iter().flatten().any(overtaken) {
             self.complain(Kind::Order, "a range was had before one that waits in the tree for it");
         }
@@ -202,8 +202,8 @@ impl Ranges {
         })
     }
 
-    /// Reads again. In a part of the range, where nobody is whom one would have to
-    /// wait for; or beyond it, if that wait ends.
+    /// Reads again: in a part of the range, where nobody is in the way; or beyond it, if that wait
+    /// can end.
     fn read_again(
         &self,
         Claim { start, last, .. }: Claim,
@@ -231,7 +231,7 @@ impl Ranges {
         self.hints.borrow_mut()[me] = Sim::thread_hint();
         if self.striped {
             if how == How::Try {
-                // That ends it.
+                // Tracing ends striping.
                 self.lock.set_traced(true);
                 self.lock.set_traced(false);
             } else {
@@ -326,7 +326,7 @@ impl Subject for Ranges {
         if self.knows_queue.get() {
             for (asking, waits) in asking.iter_mut().zip(waits) {
                 if let Some(asking) = asking {
-                    // Who leaves the tree before it would sleep may be overtaken again.
+                    // A thread that leaves the tree before it would sleep may be overtaken again.
                     asking.queued = waits.then(|| asking.queued.unwrap_or(now));
                 }
             }

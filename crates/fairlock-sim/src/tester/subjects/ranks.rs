@@ -1,5 +1,4 @@
-//! Who waits with which priority, and whether somebody was let in before one that
-//! goes first.
+//! Who waits with which priority, and whether a thread was let in before one that goes first.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,9 +13,9 @@ use crate::tester::script::How;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Nowhere,
-    /// In the queue, first after this step.
+    /// In the queue, for the first time after this step.
     Queued(u64),
-    /// In the queue, and then no more.
+    /// In the queue, and then not any more.
     LetIn,
 }
 
@@ -26,7 +25,7 @@ struct Asking {
     priority: u8,
     writes: bool,
     how: How,
-    /// What the lock calls it.
+    /// The lock's name for it.
     hint: usize,
     /// When it began.
     since: u64,
@@ -34,7 +33,7 @@ struct Asking {
 }
 
 impl Asking {
-    /// Whether this one, if it is in the queue to stay, is owed the lock before `other`.
+    /// Whether this thread, if it stays in the queue, is owed the lock before `other`.
     fn goes_before(&self, other: &Self) -> bool {
         let by_kind = self.priority > 0 && self.writes && !other.writes;
         self.how == How::Wait
@@ -73,18 +72,18 @@ impl Ranks {
         });
     }
 
-    /// It has the lock, or has given up. If it was not seen to queue, it stole the
+    /// The calling thread has the lock, or has given up. If it was not seen to queue, it took the
     /// lock from those that were queued when it came.
     pub(super) fn answer(&self, had: bool) {
         let mut asking = self.asking.borrow_mut();
         let Some(mine) = asking[crate::thread()].take() else { return };
-        // While somebody changes the queue, who waits there may just have left it.
+        // While somebody changes the queue, a thread that waited there may just have left it.
         if had && mine.seen == Seen::Nowhere && self.knows_queue.get() {
             self.compare(&asking, &mine, mine.since);
         }
     }
 
-    /// After a step: `look` says who is queued, and whether it could.
+    /// After a step: `look` reports who is queued; false if it could not.
     pub(super) fn look(&self, look: impl FnOnce(&mut dyn FnMut(usize)) -> bool) {
         let now = self.steps.get() + 1;
         self.steps.set(now);
@@ -100,7 +99,7 @@ impl Ranks {
                 (Seen::Nowhere, true) => asking.seen = Seen::Queued(now),
                 (Seen::Queued(_), false) => {
                     asking.seen = Seen::LetIn;
-                    // Who may give up may have done so.
+                    // A thread that may give up may have done so.
                     if asking.how == How::Wait {
                         let_in.push(*asking);
                     }
@@ -113,8 +112,7 @@ impl Ranks {
         }
     }
 
-    /// `mine` was let in: nobody that was queued before `since`, and is still, may go
-    /// before it.
+    /// `mine` was let in: no thread that was queued before `since`, and is still, may go before it.
     fn compare(&self, asking: &[Option<Asking>], mine: &Asking, since: u64) {
         let passed = |other: &&Asking| {
             matches!(other.seen, Seen::Queued(when) if when < since) && other.goes_before(mine)

@@ -33,7 +33,7 @@ macro_rules! kind {
     };
 }
 
-/// Tenures as short as can be.
+/// Tenures that are as short as possible.
 const BRIEF: Policy = Policy::tenure(TenurePolicy {
     aim: Duration::ZERO,
     budget: Percent::new(100).unwrap(),
@@ -111,10 +111,10 @@ struct Sem {
     tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
     ranks: Ranks,
-    /// Visits that are not over, but for those that only have to return from letting the
-    /// lock go in a way that allows it to be freed meanwhile.
+    /// How many visits are not over. A visit does not count that only has to return from a release
+    /// after which the lock may be freed.
     to_return: Cell<usize>,
-    /// A call has returned in the step under way.
+    /// A call has returned in the current step.
     returned: Cell<bool>,
     gone: Cell<bool>,
 }
@@ -145,7 +145,7 @@ impl Sem {
 
     fn acquire(&self, writes: bool, how: How, then: Then) -> bool {
         let upgrades = then == Then::Upgrade;
-        // Which way it waits.
+        // An upgrade is waited for on the writers' side.
         self.ranks.ask(writes || upgrades, how);
         let had =
             if upgrades { self.acquire_upgradable(how) } else { self.try_acquire(writes, how) };
@@ -188,7 +188,7 @@ impl Sem {
         }
     }
 
-    /// The upgradable reader becomes the writer. Whether it could.
+    /// The upgradable reader becomes the writer. Returns whether it could.
     fn upgrade(&self, how: How) -> bool {
         let lock = &self.lock;
         // SAFETY: held upgradably.
@@ -218,7 +218,7 @@ impl Sem {
         unsafe { self.lock.unlock_upgradable() }
     }
 
-    /// Reads again, which takes no wait, however it would be waited.
+    /// Reads again, which needs no waiting, however it is asked for.
     fn read_again(&self, how: How) {
         let had = match how {
             How::Wait => {
@@ -236,7 +236,7 @@ impl Sem {
         }
     }
 
-    /// Leaves what was entered.
+    /// Releases what was entered.
     fn release(&self, writes: bool, fair: bool) {
         self.room.leave(writes);
         // SAFETY: entered after it was taken.

@@ -48,11 +48,11 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
 #[derive(Clone, Copy, Default)]
 struct Waiter {
     asks: bool,
-    /// Which ticket it has, counted from the first.
+    /// Its ticket, counted from the first.
     ticket: Option<u64>,
-    /// The one that it gave up last, and has again when it comes back in time.
+    /// The ticket that it gave up last, and has again if it comes back in time.
     given_up: Option<u64>,
-    /// By how many later ones it was overtaken.
+    /// By how many later tickets it was overtaken.
     overtaken: u32,
 }
 
@@ -65,7 +65,7 @@ struct Tickets<S: BatchSize> {
     /// Tickets taken as the word showed them last, and altogether.
     tail: Cell<u32>,
     taken: Cell<u64>,
-    /// Visits that have not come out of the room yet.
+    /// How many visits have not left the room yet.
     to_come: Cell<usize>,
     /// The last holder's release has returned: from here on the lock may be freed.
     gone: Cell<bool>,
@@ -90,12 +90,12 @@ impl<S: BatchSize> Tickets<S> {
     /// The calling thread has the lock: counts it against those with earlier tickets.
     fn count_overtaken(&self, me: usize) {
         let mut waiters = self.waiters.borrow_mut();
-        // One that takes ticket and lock in one step has the latest; one without a
-        // ticket met nobody who had one; one that has not taken a ticket since it gave one
-        // up may have that again.
+        // A thread that takes ticket and lock in one step has the latest ticket. One without a
+        // ticket met nobody who had one. One that has not taken a ticket since it gave one up may
+        // have that again.
         let mine = waiters[me].ticket.or(waiters[me].given_up).unwrap_or(u64::MAX);
         let (by, batch) = (waiters[me].overtaken, S::MAX);
-        // Only now: others may be known to have given up before they return.
+        // Judged only now: others may be known to have given up before they return.
         if by >= batch {
             let what = format!("thread {me} was overtaken {by} times, in a batch of {batch}");
             self.room.complain(Kind::Order, what);
@@ -165,7 +165,7 @@ impl<S: BatchSize> Subject for Tickets<S> {
             self.taken.set(self.taken.get() + 1);
             waiters[ran].ticket = Some(self.taken.get());
         }
-        // One to wait with, and one given up.
+        // A thread has one ticket to wait with, and one given up.
         if tail.wrapping_sub(head) as usize > 2 * waiters.len() {
             return Err(Complaint::new(Kind::Word, "there are more tickets than threads have"));
         }

@@ -14,8 +14,8 @@ use crate::workload::testbed::{Testbed, Wanted};
 /// Slots of a narrow range in `wide`.
 const NARROW: u64 = 16;
 
-/// Runs one cell. In `wide` the side `write` is the one writer of all slots, and
-/// `read` are the others, which read and write by turns.
+/// Runs one cell. In `wide` the side `write` is the one writer of all slots, and `read` are the
+/// other threads, which read and write by turns.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create(SLOTS)?);
     let section_ns = cell.range.section_ns.unwrap_or(0);
@@ -62,7 +62,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     Ok(report(cell, window, tallies, testbed.ns_per_tick()))
 }
 
-/// Not part of what is compiled for each lock.
+/// Not compiled for each lock.
 fn report(cell: &Cell, window: Duration, tallies: Vec<Both>, ns_per_tick: f64) -> CellReport {
     let (mut readers, mut writers) = (Vec::new(), Vec::new());
     for (index, both) in tallies.into_iter().enumerate() {
@@ -91,7 +91,8 @@ fn sides(cell: &Cell, index: usize) -> (bool, bool) {
     }
 }
 
-/// Readers and writers of `full_*` by turns, in the order they start.
+/// Whether a thread of `full_*` reads: readers and writers alternate, in the order in which they
+/// start.
 fn is_reader(cell: &Cell, index: usize) -> bool {
     let (readers, threads) = (cell.readers, cell.threads);
     (index + 1) * readers / threads > index * readers / threads

@@ -1,5 +1,5 @@
-//! `read` and `write`: what it costs one thread to take a range and give it back,
-//! beside ranges that are held, none of which is in the way.
+//! `read` and `write`: what it costs one thread to take a range and give it back, beside ranges
+//! that are held and not in its way.
 
 use crate::cell::{Case, Cell, CellReport};
 use crate::error::Error;

@@ -21,12 +21,12 @@ const RECORDS: u64 = 64;
 /// The longest range, in records.
 const MOST: u64 = 4;
 
-/// Who is inside at each record: readers, or -1 for a writer. Relaxed: it is the
-/// lock under test that is to order them.
+/// Who is inside at each record: how many readers, or -1 for a writer. Relaxed: the lock under test
+/// has to order these.
 struct Inside(Vec<AtomicI32>);
 
 impl Inside {
-    /// Whether nobody was there who must not be.
+    /// Enters; returns whether nobody was there who must not be.
     fn enter(&self, first: u64, records: u64, reads: bool) -> bool {
         self.at(first, records).all(|at| {
             let (now, alone) = if reads { (1, 0) } else { (-1, 1) };
@@ -46,7 +46,7 @@ impl Inside {
     }
 }
 
-/// Runs one cell; fails if a record was torn, or somebody was where they must not be.
+/// Runs one cell; fails if a record was torn, or a thread was where it must not be.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
     let file = tempfile::tempfile_in(dir).map_err(|error| failed("cannot make a file", &error))?;
@@ -131,7 +131,7 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
-/// Writes all of it where it has to be, whatever other threads do with the file.
+/// Writes the whole buffer to its place, whatever other threads do with the file.
 #[cfg(windows)]
 fn write_at(file: &File, mut buffer: &[u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {

@@ -1,5 +1,5 @@
-//! `range`: locks on ranges. As a plain lock, apart from each other, across each
-//! other, beside many that are held, and around the records of a file.
+//! `range`: locks on ranges. As a plain lock, for disjoint ranges, for ranges that overlap, beside
+//! many that are held, and around the records of a file.
 
 mod array;
 mod cost;
@@ -32,14 +32,14 @@ const MANY: [usize; 1] = [16];
 const ONE: [usize; 1] = [1];
 /// Sections of `array`, in nanoseconds.
 const SECTIONS: [u32; 3] = [100, 1_000, 10_000];
-/// The section of the others that have one.
+/// The section of the other cases that have one.
 const SECTION: [u32; 1] = [1_000];
 /// Reads of `array`, in percent.
 const READS: [u8; 3] = [0, 60, 100];
 /// Ranges that are held while one is taken and given back.
 const HELD: [usize; 5] = [0, 16, 256, 4_096, 50_000];
 
-/// The range that a thread, one of so many, takes of `slots` next.
+/// The next range of `slots` that a thread takes, which is one of `threads`.
 #[inline(always)]
 pub fn pick(shape: Shape, slots: u64, threads: usize, index: usize, random: &mut Random) -> Range {
     match shape {

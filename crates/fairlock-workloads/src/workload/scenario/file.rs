@@ -37,9 +37,9 @@ use crate::cell::Form;
 use crate::cell::scenario::{ALWAYS, Group, Scenario, Step, Taken};
 use crate::error::{Error, unknown};
 
-/// What the name of such a file ends with.
+/// How the name of such a file ends.
 const ENDING: &str = ".toml";
-/// More locks than this, or rounds longer, make no sense.
+/// More locks, or longer rounds, make no sense.
 const MOST_LOCKS: u64 = 1_000_000;
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -80,7 +80,7 @@ pub fn is_named(workload: &str) -> bool {
     workload.ends_with(ENDING)
 }
 
-/// The one scenario file among the names of workloads, if there is one, and the other names.
+/// The one scenario file among the names of workloads, if there is one, and all other names.
 pub fn among(workloads: &[String]) -> Result<(Option<Scenario>, Vec<String>), Error> {
     let (files, others): (Vec<&String>, Vec<&String>) =
         workloads.iter().partition(|name| is_named(name));
@@ -141,7 +141,7 @@ struct Locks {
     form: Form,
     /// The first of each name, and how many there are.
     places: BTreeMap<String, (u64, u64)>,
-    /// (outer, inner): the one is held while the other is taken.
+    /// (outer, inner): the outer one is held while the inner one is taken.
     inside: BTreeSet<(String, String)>,
 }
 
@@ -162,7 +162,7 @@ impl Locks {
         Ok(Group { name: group.name, threads: group.count, start_ns, every_ns, round })
     }
 
-    /// Steps while the locks of these names are held.
+    /// Reads steps that are made while the locks of these names are held.
     fn steps(&mut self, steps: &[WrittenStep], held: &mut Vec<String>) -> Result<Vec<Step>, Error> {
         steps.iter().map(|step| self.step(step, held)).collect()
     }
@@ -206,11 +206,13 @@ impl Locks {
         Ok(Taken { first, count, reads })
     }
 
-    /// Threads that take locks inside each other in a circle would wait for ever.
+    /// Checks that threads do not take locks inside each other in a circle: they would wait for
+    /// ever.
     fn check_order(&self) -> Result<(), Error> {
         let mut rest = self.inside.clone();
         loop {
-            // A lock that is inside of none is in no circle, nor is what it has inside of it.
+            // A lock that is taken inside of no other is in no circle; so it and what is taken
+            // inside of it alone are left out.
             let inner: BTreeSet<&String> = rest.iter().map(|(_, inner)| inner).collect();
             let free: Vec<_> =
                 rest.iter().filter(|(outer, _)| !inner.contains(outer)).cloned().collect();
@@ -312,7 +314,7 @@ mod tests {
             with("{ work = \"2us\" }", "{ write = \"log\", steps = [{ read = \"table\" }] }")
                 .contains("circle")
         );
-        // The folder's own examples are none of it.
+        // The folder's own examples are not affected.
         for file in ["cache", "request"] {
             let file =
                 format!("{}/../../examples/scenarios/{file}.toml", env!("CARGO_MANIFEST_DIR"));

@@ -17,7 +17,7 @@ use crate::locks::range::{BenchRange, Range, users};
 /// The section is what the file says.
 pub const CASES: [Case; 1] = [Case::Busy];
 
-/// What a thread works with.
+/// What the threads of a cell share.
 struct Place<'a, L: BenchRange, T: Testbed> {
     testbed: &'a T,
     gate: &'a T::Gate,
@@ -25,11 +25,11 @@ struct Place<'a, L: BenchRange, T: Testbed> {
     user: &'a L::User,
 }
 
-/// What it has for itself.
+/// What a thread has for itself.
 struct Own {
     random: Random,
     both: Both,
-    /// For how long it waited, by whether it reads.
+    /// For how long it waited: to write, and to read.
     waited: [u64; 2],
     rounds: u64,
     lengths: Durations,
@@ -78,15 +78,14 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
                 Phase::Stop => return,
             }
             if let Some(ns) = group.every_ns {
-                // Half to one and a half times as long as on average, or threads would fall into
-                // step.
+                // Half to one and a half times the average, or threads would fall into step.
                 due_ns += ns / 2 + own.random.below(ns + 1);
                 self.sleep_until(begin, due_ns);
             }
         }
     }
 
-    /// Until so long after `begin`, which may be over.
+    /// Sleeps until `due_ns` after `begin`, which may be over.
     fn sleep_until(&self, begin: u64, due_ns: u64) {
         let passed_ns = (self.testbed.now() - begin) as f64 * self.testbed.ns_per_tick();
         if due_ns as f64 > passed_ns {
@@ -111,7 +110,7 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
         }
     }
 
-    /// What a step does, its lock apart.
+    /// What a step does, apart from its lock.
     fn inside(&self, step: &Step, own: &mut Own) {
         if step.work_ns > 0 {
             self.testbed.work(step.work_ns);
@@ -122,12 +121,12 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
         self.steps(&step.steps, own);
     }
 
-    /// A step with its lock.
+    /// Makes a step with its lock held.
     fn locked(&self, taken: Taken, step: &Step, own: &mut Own) {
         let position = taken.first + own.random.below(taken.count);
         let range: Range = position..=position;
         let side = if taken.reads { Side::Read } else { Side::Write };
-        // Who is told for how long locks are free knows threads that hold one.
+        // Whatever measures how long locks are free knows only one lock of a thread: the first.
         let is_first = own.held == 0;
         let asked = if is_first {
             self.testbed.asks_for(side, Wanted::Lock(position as usize))
@@ -161,13 +160,13 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
     }
 }
 
-/// Whether a thread was starved. That it had locks once at most does not tell: it may have asked
-/// no more often. Then it did not spend most of the window waiting.
+/// Whether a thread was starved. It is not enough that it had locks at most once: it may have asked
+/// no more often. Then it did not wait for most of the window.
 fn is_starved(ops: u64, waited: u64, window: f64) -> bool {
     ops <= 1 && waited as f64 > window / 2.0
 }
 
-/// What the threads of a group did, and those of a side.
+/// The sums of what the threads of a group, or of a side, did.
 #[derive(Default)]
 struct Sums {
     rounds: Vec<u64>,
@@ -203,7 +202,7 @@ fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64
         group.rounds.push(own.rounds);
         group.waits.push(waits);
         group.lengths.push(own.lengths);
-        // Each side's threads are those that may be on it.
+        // The threads of a side are those whose rounds may be on it.
         for (side, reads, tally) in [(0, false, write), (1, true, read)] {
             if scenario.groups[number].takes(reads) {
                 let starved = is_starved(tally.ops, own.waited[side], window_ticks);
@@ -253,7 +252,7 @@ mod tests {
         };
         let groups = vec![group("seldom", 2), group("often", 3)];
         let scenario = Scenario { name: "x".into(), form: Form::Mutex, locks: 1, groups };
-        // In a round that never ends there may be many sections, and long waits.
+        // A round that never ends may have many sections, and long waits.
         let all = [thread(0, 0), thread(1, 400), thread(0, 1_000), thread(1, 900), thread(50, 900)];
         let report = report(&scenario, Duration::from_secs(1), all.into(), 1e6);
         let of_groups: Vec<_> = report.groups.iter().map(|group| group.report.starved()).collect();

@@ -17,10 +17,10 @@ use crate::wait::CancelToken;
 
 pub(super) const DEFAULT: RangePolicy = RangePolicy::DEFAULT;
 pub(super) const FIFO: RangePolicy = RangePolicy::FIFO;
-/// Queued as soon as the clock has gone on.
+/// A waiter is queued as soon as the clock has gone on.
 pub(super) const HASTY: RangePolicy = RangePolicy { overtaken_for: Duration::from_nanos(1) };
 
-/// Never queued, so that no timer ends a wait.
+/// A waiter is never queued, so no timer ends a wait.
 pub(super) const OVERTAKEN: RangePolicy = RangePolicy { overtaken_for: Duration::MAX };
 
 /// Two positions, A and B: `LOW` has A, `HIGH` has B, the others both.
@@ -28,17 +28,17 @@ pub(super) type Range = RangeInclusive<u64>;
 pub(super) const LOW: Range = 0..=9;
 pub(super) const HIGH: Range = 10..=19;
 pub(super) const BOTH: Range = 5..=15;
-/// Neither.
+/// A range that has neither A nor B.
 pub(super) const APART: Range = 30..=39;
 pub(super) const FULL: Range = 0..=u64::MAX;
-/// In stripes for regions of 2^SHIFT positions: `FIRST` has A and one region, `SECOND`
-/// has B and the next; `BOTH` has both, in two stripes; `MORE` has both and a third
-/// region, and goes to the tree.
+/// Ranges in a lock that is striped for regions of 2^SHIFT positions: `FIRST` has A and is one
+/// region, `SECOND` has B and is the next; `BOTH` has both, in two stripes; `MORE` has both and a
+/// third region, and goes to the tree.
 pub(super) const SHIFT: u32 = 3;
 pub(super) const FIRST: Range = 0..=7;
 pub(super) const SECOND: Range = 8..=15;
 pub(super) const MORE: Range = 5..=16;
-/// Both, and too odd to be packed: it goes to the tree.
+/// A range with both, too odd to be packed: it goes to the tree.
 pub(super) const ODD: Range = 1..=(1 << 40) + 2;
 
 /// In the middle of a wait, as the clock goes.
@@ -74,7 +74,7 @@ pub(super) enum Visit {
     Shrink(Range),
     Split(Range),
     Cancel,
-    /// Stripes the lock, for regions twice as large, and no longer.
+    /// Stripes the lock; the next two do so for regions twice as large, and end it.
     Stripe,
     StripeWider,
     EndStripes,
@@ -121,7 +121,7 @@ impl Guarded {
         guard.map_or(0, |guard| self.write_inside(&guard))
     }
 
-    /// Visits, and tells how many positions were written.
+    /// Makes the visit; returns how many positions were written.
     pub(super) fn visit(&self, visit: Visit) -> u32 {
         let lock = &self.lock;
         match visit {
@@ -217,7 +217,7 @@ pub(super) fn model_with<const N: usize>(
     check(Builder::new(), policy, fault, threads);
 }
 
-/// For a large model: with one preemption less than was asked for.
+/// As `model`, for a large model: with one preemption less than was asked for.
 pub(super) fn model_with_one_less<const N: usize>(
     policy: RangePolicy,
     threads: [&'static [Visit]; N],
@@ -247,8 +247,8 @@ pub(super) fn check<const N: usize>(
     with_fault(fault, || builder.check(model));
 }
 
-/// This thread writes `held` before the others come, and then leaves it: three
-/// threads at the price of two and a bit.
+/// This thread writes `held` before the others come, and then leaves it: three threads, at little
+/// more than the price of two.
 pub(super) fn model_held<const N: usize>(
     policy: RangePolicy,
     held: Range,
@@ -257,8 +257,8 @@ pub(super) fn model_held<const N: usize>(
     check_held(Builder::new(), policy, held, threads);
 }
 
-/// As [`model_held`], with one preemption less than was asked for: where all three wait for each
-/// other.
+/// As [`model_held`], with one preemption less than was asked for: for models in which all three
+/// threads wait for each other.
 pub(super) fn model_held_with_one_less<const N: usize>(
     policy: RangePolicy,
     held: Range,
@@ -282,7 +282,7 @@ fn check_held<const N: usize>(
     });
 }
 
-/// In a lock that is striped from the start.
+/// As `model_with`, in a lock that is striped from the start.
 pub(super) fn model_striped<const N: usize>(
     policy: RangePolicy,
     fault: Option<Fault>,

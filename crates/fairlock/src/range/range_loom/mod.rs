@@ -60,15 +60,14 @@ fn waits_that_are_cancelled() {
     model(FIFO, [&[ReadCancellable(BOTH), TryWrite(LOW)], &[Write(LOW), Cancel]]);
 }
 
-/// A slot is taken again between the moment its holder left it and the moment that
-/// one tells those who wait for it in the tree.
+/// A slot is taken again after its last holder left it, and before that one has told those who wait
+/// for it in the tree.
 #[test]
 fn a_slot_is_taken_again_before_its_last_holder_told_those_that_wait() {
     model_held(FIFO, LOW, [&[Write(BOTH)], &[TryWrite(APART)]]);
 }
 
-/// None of those that may be overtaken sleeps at a range that is free: it would sleep for
-/// ever.
+/// No waiter that may be overtaken sleeps at a range that is free: it would sleep for ever.
 #[test]
 fn those_that_may_be_overtaken_are_woken() {
     model(OVERTAKEN, [&[Write(LOW)], &[Write(BOTH)]]);

@@ -64,7 +64,7 @@ fn stripes_begin_and_end() {
     model_striped(FIFO, None, [&[TryWrite(FIRST)], &[EndStripes, Stripe, Write(FIRST)]]);
 }
 
-/// It leaves when they have begun again, with the same size of regions and with another.
+/// The holder leaves when stripes have begun again, with regions of the same size and of another.
 #[test]
 fn what_is_held_from_the_last_time_leaves() {
     for again in [&[EndStripes, Stripe], &[EndStripes, StripeWider]] {
@@ -81,14 +81,15 @@ fn what_is_held_from_the_last_time_leaves() {
     }
 }
 
-/// `SECOND` is in one stripe before and in the other one after that.
+/// `SECOND` is in one stripe before the change, and in the other one after it.
 #[test]
 fn regions_get_another_size() {
     let again = &[EndStripes, StripeWider, Write(SECOND)];
     model_striped(FIFO, None, [&[TryWrite(SECOND)], again]);
 }
 
-/// Its holder has not told the tree yet, where nobody counts it, when the next one comes.
+/// The slot's holder has left it, and not told the tree, which does not count it, when the next
+/// comes.
 #[test]
 fn a_slot_is_left_in_a_stripe_that_is_closed_for_others() {
     loom::model(move || {
@@ -106,7 +107,7 @@ fn a_slot_is_left_in_a_stripe_that_is_closed_for_others() {
     });
 }
 
-/// Somebody looks whether a range is held while one moves from its stripe to the tree.
+/// A thread looks whether a range is held while that moves from its stripe to the tree.
 #[test]
 fn what_moves_to_the_tree_is_held_all_the_time() {
     for shrinks in [true, false] {

@@ -1,14 +1,12 @@
 //! The fast way: ranges in slots.
 //!
-//! A range that meets nobody takes a slot by one compare-exchange of the state
-//! word, which also shows who was there before; writes its range into it; looks
-//! at the ranges of those that concern it; and leaves by one subtraction. Word and
-//! first slots share a cache line, so between two CPUs an acquisition moves one line,
-//! as that of a plain lock does.
+//! A range that meets nobody takes a slot by one compare-exchange of the state word, which also
+//! shows who was there before. Its thread then writes the range into the slot, looks at the ranges
+//! of those that concern it, and later leaves by one subtraction. Word and first slots share a
+//! cache line, so between two CPUs an acquisition moves one line, as that of a plain lock does.
 //!
-//! Of two that come at the same time the second sees the first (see `word`), so
-//! the first never has to look twice. The second takes its slot back, which is a
-//! release like any other.
+//! Of two ranges that come at the same time the second sees the first (see `word`), so the first
+//! never has to look twice. The second takes its slot back, which is a release like any other.
 
 pub(super) mod word;
 
@@ -22,8 +20,8 @@ use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
 
-/// Looks at a slot whose holder has not written its range yet, or has begun to
-/// leave: a matter of nanoseconds, unless the thread was interrupted right there.
+/// How often to look at a slot whose holder has not written its range yet, or has begun to leave:
+/// that takes nanoseconds, unless the thread was interrupted right there.
 const LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 
 /// Why a range was not had at once.
@@ -33,19 +31,19 @@ pub(super) enum Missed {
     Slot(u16),
     /// Somebody in the tree is in the way.
     Tree,
-    /// Slots alone do not tell: the tree must be asked.
+    /// Slots alone do not tell whether the range is free: the tree must be asked.
     Unknown,
-    /// The lock is taken as a whole: by the gate.
+    /// The lock is taken as a whole, by the gate.
     Gate,
 }
 
 /// A slot, of the lock itself or of a stripe.
 pub(super) struct Seat<'a, P: Platform> {
-    /// The word that says whether it is taken,
+    /// The word that says whether the seat is taken,
     pub(super) word: &'a AtomicWord<P>,
     /// as its slot of this number.
     pub(super) index: usize,
-    /// The range.
+    /// The range in it.
     pub(super) packed: &'a P::AtomicU64,
 }
 
@@ -71,11 +69,10 @@ impl<P: Platform> RangeRwLock<P> {
         }
         let Some(packed) = Packed::pack(span) else { return Err(Missed::Unknown) };
         let word = match kind {
-            // A guess that nobody is there: another one would have to be looked at.
+            // A guess that nobody is there: if somebody is, there is more to look at.
             Kind::Writer => Word::FREE,
-            // No branch on which readers are there: one that is guessed wrong costs
-            // more than the line's way from another CPU, which the section hides.
-            // Relaxed: a guess too.
+            // No branch on which readers are there: to predict it wrong costs more than the line's
+            // way from another CPU, which the section hides. Relaxed: a guess, too.
             Kind::Reader => self.word.load(Ordering::Relaxed),
         };
         let is_fast = !word.has_any(Flags::NOT_FAST) && !word.has_rivals(kind);
@@ -86,7 +83,7 @@ impl<P: Platform> RangeRwLock<P> {
         // Acquire: owns the range if nothing is in the way (rule 3).
         match self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
-                // Release: who reads the range comes after who took the slot.
+                // Release: a thread that reads the range comes after the one that took the slot.
                 self.slots[slot].store(packed.0, Ordering::Release);
                 Ok(Hold::slot(slot))
             }
@@ -94,8 +91,8 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Takes the slot that `choose` says for the word, which was `word`. Returns it, and the word
-    /// before.
+    /// Takes the slot that `choose` says for the word, which was last seen as `word`. Returns the
+    /// slot, and the word before.
     #[inline(always)]
     pub(super) fn enter_slot(
         &self,
@@ -111,7 +108,8 @@ impl<P: Platform> RangeRwLock<P> {
             match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => {
-                    // Release: who reads the range comes after who took the slot.
+                    // Release: a thread that reads the range comes after the one that took the
+                    // slot.
                     self.slots[slot].store(packed.0, Ordering::Release);
                     return Ok((slot, word));
                 }
@@ -138,8 +136,8 @@ impl<P: Platform> RangeRwLock<P> {
         if active(Fault::LooksTooEarly) {
             return Ok(Hold::slot(slot));
         }
-        // The hull again: it may have grown between the look and the exchange,
-        // and is as it was at the exchange, or later, from here on.
+        // The hull is looked at again: it may have grown between the first look and the exchange.
+        // From here on it is as it was at the exchange, or later.
         let free = self
             .may_skip_tree(word, span, kind)
             .and_then(|()| self.look_at_rivals(word, SlotBits::new(slot, kind), span, kind, false));
@@ -164,14 +162,14 @@ impl<P: Platform> RangeRwLock<P> {
         if word.has_any(Flags::NOT_ALONE) {
             return Err(Missed::Unknown);
         }
-        // What entered the tree before the word came to be `word` has extended the
-        // hull before; see `publish`.
+        // A range that entered the tree before the word came to be `word` has extended the hull
+        // before that; see `publish`.
         let outside = self.hull.is_outside(span);
         if !word.has_any(Flags::TREE) || outside { Ok(()) } else { Err(Missed::Unknown) }
     }
 
-    /// Looks at the slots that were taken in `word`, without `own`. The caller
-    /// says whether it has the tree lock, and has asked the tree.
+    /// Looks at the slots that were taken in `word`, without `own`. `has_tree` says that the caller
+    /// has the tree lock, and has asked the tree.
     pub(super) fn look_at_rivals(
         &self,
         mut word: Word,
@@ -194,11 +192,11 @@ impl<P: Platform> RangeRwLock<P> {
                         }
                         break;
                     }
-                    // Just being taken, or being left. Acquire: if it was left,
-                    // what was done under the range is seen.
+                    // The slot is just being taken, or being left. Acquire: if it was left, what
+                    // was done under the range is seen.
                     let now = self.word.load(Ordering::Acquire);
                     if !now.has_slot(slot) {
-                        // Left, perhaps for the tree: a new look at everything.
+                        // It was left, perhaps for the tree: look at everything anew.
                         word = now.without_slot(own);
                         if !has_tree {
                             self.may_skip_tree(word, span, kind)?;
@@ -225,11 +223,10 @@ impl<P: Platform> RangeRwLock<P> {
     /// Gives a slot back.
     #[inline(always)]
     pub(super) fn release_slot(&self, slot: usize, kind: Kind) {
-        // Relaxed: the release of the bits below makes it visible before.
+        // Relaxed: the Release of the bits below makes it visible first.
         self.slots[slot].store(0, Ordering::Relaxed);
-        // Release: what was done under the range is done before the next has it. Acquire:
-        // for `is_watched`. A subtraction, for it tells what the word was in one
-        // instruction.
+        // Release: what was done under the range is done before the next has it. Acquire: for
+        // `is_watched`. By a subtraction, which returns what the word was in one instruction.
         let before = self.word.leave(SlotBits::new(slot, kind), Ordering::AcqRel);
         if before.has_any(Flags::TELLS) && !active(Fault::LeavesQuietly) {
             self.tell_that_slot_was_left(slot);

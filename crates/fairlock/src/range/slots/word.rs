@@ -6,37 +6,35 @@
 //! | 0-23 | used | slot *i* is taken | whoever takes it | its holder |
 //! | 24-47 | writer | the holder of slot *i* writes | with bit *i* | with bit *i*, or by a downgrade |
 //! | 48 | `TREE` | the tree is not empty: look there too | under the tree lock | under the tree lock |
-//! | 49 | `QUEUED` | the tree has waiters: who releases a slot tells them | under the tree lock | under the tree lock |
+//! | 49 | `QUEUED` | the tree has waiters: whoever releases a slot tells them | under the tree lock | under the tree lock |
 //! | 50 | `WHOLE` | everybody takes everything: by the gate, and no slot or tree is used | whoever finds the word empty, under the tree lock | under the gate |
 //! | 51 | `DRAIN` | readers of everything may still be inside by the gate | with `WHOLE`'s end | under the gate |
 //! | 52 | `TRACED` | every range goes to the tree, with who and since when | anyone | anyone |
-//! | 53 | `STRIPED` | ranges go to the stripes, or to the tree; no slot here is taken, and who leaves one tells the tree | under the tree lock | under the tree lock |
+//! | 53 | `STRIPED` | ranges go to the stripes, or to the tree; no slot here is taken, and whoever leaves one tells the tree | under the tree lock | under the tree lock |
 //!
 //! `QUEUED` is never set without `TREE`, nor `WHOLE` or `TRACED` with `STRIPED`.
 //!
-//! A stripe (see `stripes`) has a word of its own, of which bits 0 to 47 mean the
-//! same; and beside them
+//! A stripe (see `stripes`) has a word of its own. Its bits 0 to 47 mean the same; beside them it
+//! has
 //!
 //! | bits | name | meaning | set and cleared by |
 //! |---|---|---|---|
 //! | 48 | `CLOSED` | the tree may have ranges of these regions: go there, and tell it on leaving | under the tree lock |
-//! | 49-54 | shift | regions have 2^shift positions | with `CLOSED`, when nobody is there |
-//! | 55 | `WATCHED` | somebody who may be overtaken sleeps for a range here: tell it on leaving | under the tree lock |
+//! | 49-54 | shift | regions have 2^shift positions | with `CLOSED`, when nobody can come |
+//! | 55 | `WATCHED` | a waiter that may be overtaken sleeps for a range here: tell it on leaving | under the tree lock |
 //!
-//! **One order.** A range comes to be held or waited for in one of two ways: by a
-//! read-modify-write of this word that takes a slot, or by one that follows its
-//! entry into the tree (under the tree lock). Either way it then looks at
-//! everything that the word showed before *it*. So of two conflicting ranges the
-//! one that comes second in the word's order sees the first, and no fence is
-//! needed between an announcement and a look.
+//! **One order.** A range comes to be held or waited for in one of two ways: by a read-modify-write
+//! of this word that takes a slot, or by one that follows its entry into the tree (under the tree
+//! lock). Either way its thread then looks at everything that the word showed before that. So of
+//! two conflicting ranges the one that comes second in the word's order sees the first, and no
+//! fence is needed between an announcement and a look.
 //!
-//! Orderings: the word is only ever changed by read-modify-writes, so each
-//! Acquire of it synchronizes with every earlier Release: the release of a range
-//! is a Release of the word (or of the tree lock, which whoever sees the entry in
-//! the tree takes), and every way to hold a range starts with an Acquire of it
-//! (rule 3). A slot's content is written after its bit is set and cleared before
-//! its bit is; so whoever sees the bit sees the content, or zero, never that of
-//! an earlier holder.
+//! Orderings: the word is only ever changed by read-modify-writes, so each Acquire of it
+//! synchronizes with every earlier Release. The release of a range is a Release of the word (or of
+//! the tree lock, which a thread that sees the entry in the tree takes), and every way to hold a
+//! range starts with an Acquire of it (rule 3). A slot's content is written after its bit is set
+//! and cleared before its bit is. So a thread that sees the bit sees the content, or zero, never
+//! that of an earlier holder.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -47,12 +45,12 @@ use crate::wait::Kind;
 
 /// Slots in a lock.
 pub(in crate::range) const SLOTS: usize = 24;
-/// Slots for writers that find the tree empty: each has to be looked at by whoever
-/// comes next.
+/// How many slots writers use that find the tree empty: each of these has to be looked at by
+/// whoever comes next.
 pub(in crate::range) const WRITER_SLOTS: usize = 8;
-/// Slots for readers that find it empty, which only writers look at: enough for
-/// those that lost their CPU inside. The rest is for short stays beside a tree full
-/// of long ones.
+/// How many slots readers use that find the tree empty; only writers look at these. They are enough
+/// for readers that lost their CPU inside. The rest is for short stays beside a tree full of long
+/// ones.
 const READER_SLOTS: usize = 20;
 
 /// A value of the state word, or of that of a stripe.
@@ -69,7 +67,7 @@ pub(in crate::range) struct SlotBits(u64);
 
 const USED: u64 = (1 << SLOTS) - 1;
 const WRITERS: u64 = USED << SLOTS;
-/// Of a stripe: what its ranges were shifted by to find it.
+/// Of a stripe's word: where it has the shift of its regions.
 const REGION_SHIFT: u32 = 49;
 
 impl Flags {
@@ -90,8 +88,8 @@ impl Flags {
     /// With one of these a slot cannot be had by looking at slots alone.
     pub(in crate::range) const NOT_FAST: Self =
         Self::TREE.with(Self::WHOLE).with(Self::DRAIN).with(Self::TRACED).with(Self::STRIPED);
-    /// With one of these a slot is taken under the tree lock only: the last holder may
-    /// not have told yet that it has left, or slots are not used at all.
+    /// With one of these a slot is taken under the tree lock only: its last holder may not have
+    /// told the tree yet that it has left, or slots are not used at all.
     pub(in crate::range) const NOT_ALONE: Self =
         Self::TRACED.with(Self::QUEUED).with(Self::STRIPED);
     /// With one of these somebody may have to be told when a slot is left.
@@ -102,7 +100,7 @@ impl Flags {
     /// Of a stripe: somebody sleeps for a range there.
     pub(in crate::range) const WATCHED: Self = Self(1 << 55);
 
-    /// Of a stripe in which ranges of regions of 2^`shift` positions can be held.
+    /// What the word of an open stripe says of its regions, which have 2^`shift` positions.
     #[inline(always)]
     pub(in crate::range) const fn open_for(shift: u32) -> Self {
         Self((shift as u64) << REGION_SHIFT)
@@ -124,7 +122,7 @@ impl Flags {
         if set { self } else { Self::NONE }
     }
 
-    /// Whether one of these is among them.
+    /// Whether one of `others` is among these flags.
     #[inline(always)]
     pub(in crate::range) const fn has_any(self, others: Self) -> bool {
         self.0 & others.0 != 0
@@ -132,10 +130,10 @@ impl Flags {
 }
 
 impl SlotBits {
-    /// Of one that has no slot.
+    /// The bits of a thread that has no slot.
     pub(in crate::range) const NONE: Self = Self(0);
 
-    /// Of the holder of slot `slot`.
+    /// The bits of the holder of slot `slot`.
     #[inline(always)]
     pub(in crate::range) const fn new(slot: usize, kind: Kind) -> Self {
         match kind {
@@ -152,9 +150,9 @@ const fn writer_bit(slot: usize) -> u64 {
 }
 
 impl Word {
-    /// Nobody is there, and nothing is known.
+    /// Nobody holds a slot, and no flag is set.
     pub(in crate::range) const FREE: Self = Self(0);
-    /// Everybody takes everything, and nobody was there before.
+    /// Everybody takes everything, and nobody else is there.
     pub(in crate::range) const WHOLE: Self = Self::FREE.with(Flags::WHOLE);
 
     // ---- what it says ----
@@ -165,8 +163,7 @@ impl Word {
         self.0 & flags.0 != 0
     }
 
-    /// Whether a range of this kind has to go by the gate, or to see to it that it
-    /// need not.
+    /// Whether a range of this kind has to go by the gate, or first to end that.
     #[inline(always)]
     pub(in crate::range) const fn is_gated(self, kind: Kind) -> bool {
         match kind {
@@ -199,7 +196,7 @@ impl Word {
         self.has_any(Flags::WATCHED)
     }
 
-    /// Of a stripe: which ranges can be held there.
+    /// Of a stripe: the bits that say which ranges can be held there.
     #[inline(always)]
     pub(in crate::range) const fn regions(self) -> Flags {
         Flags(self.0 & !(USED | WRITERS | Flags::WATCHED.0))
@@ -234,7 +231,7 @@ impl Word {
         self.0 & USED != 0
     }
 
-    /// Whether any slot is taken that concerns a range of this kind.
+    /// Whether a slot is taken whose holder concerns a range of this kind.
     #[inline(always)]
     pub(in crate::range) const fn has_rivals(self, kind: Kind) -> bool {
         self.rivals(kind).0 != 0
@@ -257,19 +254,19 @@ impl Word {
 
     // ---- what it becomes ----
 
-    /// The same with a holder more.
+    /// The same with one more holder.
     #[inline(always)]
     pub(in crate::range) const fn with_slot(self, bits: SlotBits) -> Self {
         Self(self.0 | bits.0)
     }
 
-    /// The same with a holder less.
+    /// The same with one holder less.
     #[inline(always)]
     pub(in crate::range) const fn without_slot(self, bits: SlotBits) -> Self {
         Self(self.0 & !bits.0)
     }
 
-    /// The writer in slot `slot` is a reader.
+    /// The word after the writer in slot `slot` has become a reader.
     #[inline(always)]
     pub(in crate::range) const fn downgraded(self, slot: usize) -> Self {
         Self(self.0 & !writer_bit(slot))
@@ -343,12 +340,12 @@ impl<P: Platform> AtomicWord<P> {
         Word(self.0.fetch_sub(bits.0, order))
     }
 
-    /// The same by and-not.
+    /// As [`leave`](Self::leave), by and-not.
     pub(in crate::range) fn clear_slot(&self, bits: SlotBits, order: Ordering) {
         self.0.fetch_and(!bits.0, order);
     }
 
-    /// The writer in slot `slot` is a reader from here on.
+    /// The writer in slot `slot` becomes a reader.
     pub(in crate::range) fn downgrade(&self, slot: usize, order: Ordering) {
         self.0.fetch_and(!writer_bit(slot), order);
     }
@@ -365,14 +362,14 @@ impl<P: Platform> AtomicWord<P> {
         Word(self.0.fetch_and(!flags.0, order))
     }
 
-    /// Of a stripe, where nobody can come: it is for these regions from here on. Who is there
-    /// may leave meanwhile, so by an addition.
+    /// Of a stripe that nobody can come to: it is for these regions from here on. By an addition,
+    /// as holders may leave meanwhile.
     pub(in crate::range) fn set_regions(&self, regions: Flags, order: Ordering) {
         let before = self.load(order).regions();
         self.0.fetch_add(regions.0.wrapping_sub(before.0), order);
     }
 
-    /// As if a slot had been taken.
+    /// Sets the bits as if a slot had been taken.
     #[cfg(all(test, not(fairlock_loom)))]
     pub(in crate::range) fn take_slot(&self, bits: SlotBits) {
         self.0.fetch_or(bits.0, Ordering::SeqCst);
@@ -413,10 +410,10 @@ const START_SHIFT: u32 = LENGTH_SHIFT + LENGTH_BITS;
 const TO_THE_END: u64 = (1 << LENGTH_BITS) - 1;
 
 impl Packed {
-    /// Ranges that start within the first 2^35 positions and are shorter than 2^22
-    /// can be packed (records of a file of 32 GiB); and others if start and length
-    /// are multiples of a power of two that makes up for it (pages of an address
-    /// space of 47 bits); and what reaches to the last position, likewise.
+    /// What can be packed: ranges that start within the first 2^35 positions and are shorter than
+    /// 2^22 (records of a file of 32 GiB); others if start and length are multiples of a power of
+    /// two that makes up for it (pages of an address space of 47 bits); and, likewise, ranges that
+    /// reach to the last position.
     #[inline(always)]
     pub(in crate::range) fn pack(span: Span) -> Option<Self> {
         let less_one = span.last() - span.start();
@@ -449,13 +446,14 @@ impl Packed {
         Self(1 | u64::from(unit) << 1 | length << LENGTH_SHIFT | (start >> unit) << START_SHIFT)
     }
 
-    /// Whether the range overlaps `other`: without a branch on what is in the slot.
+    /// Whether the range overlaps `other`; without a branch on what is in the slot.
     #[inline(always)]
     pub(in crate::range) fn overlaps(self, other: Span) -> bool {
         let unit = (self.0 >> 1) & 63;
         let start = (self.0 >> START_SHIFT) << unit;
         let less_one = (self.0 >> LENGTH_SHIFT) & TO_THE_END;
-        // How far into this range the other one starts, in units; far, if before it.
+        // How far into this range the other one starts, in units; far, if it starts before this
+        // one.
         let into = other.start().wrapping_sub(start) >> unit;
         let reaches = (into <= less_one) | (less_one == TO_THE_END);
         let starts_here = (other.start() >= start) & reaches;

@@ -1,36 +1,36 @@
-//! When a lock is worth striping (see `stripes`), and for which size of regions: when
-//! slots ran out again and again, and from the ranges of those that found none.
+//! Whether a lock is worth striping (see `stripes`), and for which size of regions. It is when
+//! slots ran out again and again; the size follows from the ranges that found none.
 
 use alloc::vec::Vec;
 
 use super::regions::least_shift;
 use crate::range::span::Span;
 
-/// Ranges that are looked at together.
+/// How many ranges are looked at together.
 const SAMPLE: usize = 16;
-/// So many of them must be no longer than a region.
+/// How many of them must be no longer than a region.
 const FIT: usize = SAMPLE * 7 / 8;
-/// Regions they must be in at least: fewer have room in the lock itself.
+/// How many regions they must be in, at least: fewer ranges have room in the lock itself.
 const SPREAD: usize = 8;
-/// Ranges before the next sample, after one was of no use or striping was: at first and
-/// at most.
+/// How many ranges to skip before the next sample, after a sample or striping was of no use: at
+/// first and at most.
 const SKIP: (u32, u32) = (64, 65_536);
-/// Striping that lasted so long was of use.
+/// Striping that lasted this long was of use.
 const LONG_NS: u64 = 10_000_000;
 
-/// Those that came when slots had run out.
+/// The ranges that came when slots had run out.
 #[derive(Default)]
 pub(in crate::range) struct Crowd {
     sample: Vec<Span>,
-    /// Ranges until the next one is looked at.
+    /// How many ranges to skip until the next one is looked at.
     skip: u32,
     /// What `skip` was last.
     skipped: u32,
 }
 
 impl Crowd {
-    /// Another one came. Returns the size of regions, as a shift, that would have kept
-    /// it and those before it apart.
+    /// Another range came. Returns the size of regions, as a shift, that would have kept it and
+    /// those before it apart.
     pub(in crate::range) fn arrive(&mut self, span: Span) -> Option<u32> {
         if self.skip > 0 {
             self.skip -= 1;
@@ -48,7 +48,7 @@ impl Crowd {
         shift
     }
 
-    /// Striping ended as it was of no use any more, after so long.
+    /// Striping has ended, as it was of no use any more. It lasted for `lasted_ns`.
     pub(in crate::range) fn count_end(&mut self, lasted_ns: u64) {
         if lasted_ns > LONG_NS {
             self.skipped = 0;
@@ -80,7 +80,7 @@ impl Crowd {
 mod tests {
     use super::*;
 
-    /// What becomes of so many ranges, the nth of which is `range(n)`.
+    /// What is learned from `count` ranges, of which the nth is `range(n)`.
     fn learn(crowd: &mut Crowd, count: u64, range: impl Fn(u64) -> (u64, u64)) -> Option<u32> {
         (0..count).find_map(|n| {
             let (start, len) = range(n);

@@ -1,33 +1,31 @@
-//! Stripes: slots by address, for ranges that have nothing to do with each other on
-//! CPUs that have nothing to do with each other.
+//! Stripes: slots by address, for disjoint ranges on many CPUs.
 //!
-//! Everybody who takes a slot changes the state word, and a word can be handed from
-//! CPU to CPU some million times a second, whatever is done under the ranges. So when
-//! that many ranges are held at the same time that slots run out (`crowd`), positions
-//! are divided into *regions* of equal size, and ranges that lie in one region take a
-//! slot of the region's *stripe*: a cache line with a word and slots of its own. No
-//! line is written by everybody then. Several regions share a stripe; their ranges
-//! look at each other there, and find that they do not overlap. A range in two regions
-//! that are neighbours, as those are that are no longer than a region and lie anywhere,
-//! takes a slot in each, for what it has there, as if it were two.
+//! Everybody who takes a slot changes the state word, and a word can be handed from CPU to CPU some
+//! million times a second, whatever is done under the ranges. So when so many ranges are held at
+//! the same time that slots run out (`crowd`), positions are divided into *regions* of equal size,
+//! and a range that lies in one region takes a slot of the region's *stripe*: a cache line with a
+//! word and slots of its own. Then no line is written by everybody. Several regions share a stripe;
+//! their ranges look at each other there, and find that they do not overlap. A range that lies in
+//! two neighbouring regions takes a slot in each, for its part there, as if it were two: any range
+//! that is no longer than a region lies in two at most.
 //!
-//! A range of more regions, one that cannot be packed, and one that has to wait
-//! enter the tree, as ever. Tree and stripes keep apart:
+//! A range of more regions, one that cannot be packed, and one that has to wait enter the tree, as
+//! without stripes. Tree and stripes are kept apart:
 //!
 //! > A stripe is `CLOSED` while the tree has a range that touches its regions. In a
 //! > closed stripe no slot is taken.
 //!
-//! Whoever enters the tree first closes the stripes it touches, and then looks at the
-//! slots that their words showed; and whoever takes a slot in a stripe sees in the
-//! same step whether it is closed. So one order holds as it does for the state word:
-//! of two conflicting ranges there is a word that both have changed, and the second
-//! sees the first. When the last range that touches a stripe has left the tree, the
-//! stripe opens again (`regions` counts).
+//! A thread that enters a range into the tree first closes the stripes it touches, and then looks
+//! at the slots that their words showed. A thread that takes a slot in a stripe sees in the same
+//! step whether the stripe is closed. So there is one order, as with the state word: of two
+//! conflicting ranges there is a word that both have changed, and the second sees the first. When
+//! the last range that touches a stripe has left the tree, the stripe opens again (`regions`
+//! counts).
 //!
-//! For a waiter the slots in its way are entered into the tree, as those of the lock
-//! itself are (`enter`), and `CLOSED` makes their holders come by when they leave. It is
-//! simpler here, as a bit in a stripe's word is never set before the slot says which
-//! range it is for, and the slot is emptied after the bit is cleared.
+//! For a waiter the slots in its way are entered into the tree, as those of the lock itself are
+//! (`enter`), and `CLOSED` makes their holders tell the tree when they leave. That is simpler here,
+//! as a bit in a stripe's word is never set before the slot says which range it is for, and the
+//! slot is emptied after the bit is cleared.
 //!
 //! When the lock is striped, and for how long, is in `striping`.
 
@@ -49,30 +47,30 @@ use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use regions::stripe_of;
 
-/// Slots in a stripe: with the word, what else is in a cache line.
+/// Slots in a stripe: as many as fit into a cache line beside the word and the count.
 pub(super) const STRIPE_SLOTS: usize = 6;
 /// More stripes than that would not fit the names of holds.
 pub(super) const MOST_STRIPES: usize = if cfg!(fairlock_loom) { 2 } else { 2048 };
 /// Slots in all stripes.
 pub(super) const MOST_STRIPED: usize = MOST_STRIPES * STRIPE_SLOTS;
-/// One line of slots.
+/// A cache line of slots.
 #[repr(C, align(64))]
 pub(super) struct Stripe<P: Platform> {
     pub(super) word: AtomicWord<P>,
     pub(super) slots: [P::AtomicU64; STRIPE_SLOTS],
-    /// Ranges that were had here; roughly.
+    /// How many ranges were had here; roughly.
     pub(super) uses: P::AtomicU64,
 }
 
-/// All of them, made when they are first needed.
+/// All stripes, made when they are first needed.
 pub(super) type Stripes<P> = Box<[Stripe<P>]>;
 
 impl<P: Platform> RangeRwLock<P> {
     // ---- ranges ----
 
-    /// Takes a slot in a stripe, or in two, if the range has so many regions and nothing
-    /// is in its way there. `Unknown` says that the tree must be asked. The caller says
-    /// whether it has the tree lock.
+    /// Takes a slot in a stripe, or in two if the range lies in two regions, if nothing is in its
+    /// way there. `Unknown` says that the tree must be asked. `has_tree` says that the caller has
+    /// the tree lock.
     #[inline(never)]
     pub(super) fn try_striped(
         &self,
@@ -123,8 +121,8 @@ impl<P: Platform> RangeRwLock<P> {
         if !is_open(word) {
             return Err(Missed::Unknown);
         }
-        // AcqRel: Acquire for what its last holder did, whom others will not see there
-        // any more; Release hands that on if the slot is given back at once.
+        // AcqRel: Acquire for what the slot's last holder did, which is not seen from the word any
+        // more; Release hands that on if the slot is given back at once.
         let claim = |&slot: &usize| {
             let slot = &stripe.slots[slot];
             slot.compare_exchange(0, packed.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -132,7 +130,7 @@ impl<P: Platform> RangeRwLock<P> {
         let mut free = word.free_slots().take_while(|&slot| slot < STRIPE_SLOTS);
         let Some(slot) = free.find(claim) else { return Err(Missed::Unknown) };
         loop {
-            // AcqRel: Acquire, as every way to hold a range (rule 3); Release: who sees
+            // AcqRel: Acquire, as every way to hold a range (rule 3); Release: a thread that sees
             // the bit sees the range in the slot.
             match stripe.word.compare_exchange_weak(
                 word,
@@ -151,7 +149,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         let name = SLOTS + number * STRIPE_SLOTS + slot;
         let mut missed = self.look_at_stripe(number, word, span, kind);
-        // Who left its slot for the tree before the look has closed the stripe before
+        // A holder that left its slot for the tree before the look has closed the stripe before
         // that. Acquire: as for the slot.
         if word.has_rivals(kind)
             && missed.is_ok()
@@ -169,7 +167,7 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(name)
     }
 
-    /// Gives back what was taken, but is of no use.
+    /// Gives back a slot that was taken in vain.
     #[cold]
     fn leave_striped(&self, slot: usize, kind: Kind, has_tree: bool) {
         if has_tree {
@@ -189,8 +187,8 @@ impl<P: Platform> RangeRwLock<P> {
     ) -> Result<(), Missed> {
         let stripe = &self.stripes()[number];
         for slot in word.rivals(kind) {
-            // Acquire: pairs with the Release of who left it, or of its word. Zero, or
-            // the range of a later one: it was left.
+            // Acquire: pairs with the Release of the holder that left it, or of the word. If it is
+            // zero, or the range of a later holder, it was left.
             let packed = stripe.slots[slot].load(Ordering::Acquire);
             if packed != 0 && Packed(packed).overlaps(span) {
                 return Err(Missed::Slot((SLOTS + number * STRIPE_SLOTS + slot) as u16));
@@ -217,27 +215,27 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Says what the word was.
+    /// Leaves a slot; returns what the word was.
     pub(super) fn leave_seat(&self, slot: usize, kind: Kind) -> Word {
         let seat = self.seat(slot);
-        // Release: what was done under the range is done before the next has it. Acquire:
-        // who is told of it is there.
+        // Release: what was done under the range is done before the next has it. Acquire: a thread
+        // that has to tell the tree finds the entry there.
         let before = seat.word.leave(SlotBits::new(seat.index, kind), Ordering::AcqRel);
-        // Release: who finds it empty need not look at the word.
+        // Release: a thread that finds it empty need not look at the word.
         seat.packed.store(0, Ordering::Release);
         before
     }
 
-    /// The stripes. They are there once `Striped::shift` has been seen to be set, or a hold has
-    /// the name of one of their slots.
+    /// The stripes. They exist once `Striped::shift` has been seen to be set, or a hold has the
+    /// name of one of their slots.
     pub(super) fn stripes(&self) -> &[Stripe<P>] {
         self.striped.stripes.get().expect("made before anybody is told of them")
     }
 
     // ---- the tree, under its lock ----
 
-    /// Before a range enters the tree: closes its stripes, and calls `f` with each and
-    /// with its word.
+    /// Before a range enters the tree: closes its stripes, and calls `f` with each of them and its
+    /// word.
     pub(super) fn close_stripes(
         &self,
         q: &mut Queue<P>,
@@ -255,7 +253,8 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(())
     }
 
-    /// The same for a range that is to be held at once: nobody may be in its way.
+    /// As [`close_stripes`](Self::close_stripes), for a range that is to be held at once: nobody
+    /// may be in its way.
     pub(super) fn close_stripes_for_holder(
         &self,
         q: &mut Queue<P>,
@@ -276,7 +275,7 @@ impl<P: Platform> RangeRwLock<P> {
                 // AcqRel: as for the state word, see `publish`.
                 stripe.word.set(Flags::CLOSED, Ordering::AcqRel)
             }
-            // Nobody takes a slot there, and who has left one has told, under the tree
+            // Nobody takes a slot there, and a holder that has left one has told so under the tree
             // lock, or will. Acquire: for the ranges in the slots.
             _ => stripe.word.load(Ordering::Acquire),
         }

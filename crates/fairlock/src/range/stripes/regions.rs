@@ -11,7 +11,7 @@ use crate::range::span::Span;
 #[inline(always)]
 pub(in crate::range) fn stripe_of(region: u64, stripes: usize) -> usize {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    // The high half of a product is the fraction of the number of stripes.
+    // The high half of the product with the hash, as a fraction, times the number of stripes.
     let hash = region.wrapping_mul(GOLDEN) >> 32;
     ((hash * stripes as u64) >> 32) as usize
 }
@@ -24,12 +24,12 @@ pub(in crate::range) fn least_shift(span: Span) -> u32 {
 /// What the tree has in the regions of each stripe.
 pub(in crate::range) struct Regions {
     shift: u32,
-    /// How many ranges, counted once for each of their regions, and slots whose holders
-    /// have an entry in the tree.
+    /// How many ranges of the tree touch each stripe, counted once for each of their regions, and
+    /// how many slots of it have holders with an entry in the tree.
     touching: Vec<u32>,
-    /// Whether the stripe is closed.
+    /// Whether each stripe is closed.
     closed: Vec<bool>,
-    /// Stripes that may be closed for nobody.
+    /// Stripes that are closed, perhaps for nobody.
     unsettled: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Regions {
         self.shift
     }
 
-    /// The stripes of a range. One that has several of its regions may come again.
+    /// The stripes of a range. A stripe that has several of its regions may come more than once.
     pub(in crate::range) fn stripes(&self, span: Span) -> impl Iterator<Item = usize> + use<> {
         let stripes = self.touching.len();
         let (first, last) = (span.start() >> self.shift, span.last() >> self.shift);
@@ -75,14 +75,14 @@ impl Regions {
         }
     }
 
-    /// The holder of a slot there has an entry in the tree, and has to tell when it
-    /// leaves. Most often that entry is in a region of this stripe; not if the regions had
-    /// another size when it came.
+    /// The holder of a slot in the stripe has an entry in the tree, and has to tell when it leaves.
+    /// That entry is most often in a region of this stripe; not if the regions had another size
+    /// when it came.
     pub(in crate::range) fn keep_closed(&mut self, stripe: usize) {
         self.touching[stripe] += 1;
     }
 
-    /// One less in the stripe.
+    /// There is one less in the tree that keeps the stripe closed.
     pub(in crate::range) fn let_open(&mut self, stripe: usize) {
         self.touching[stripe] -= 1;
         if self.touching[stripe] == 0 {
@@ -94,12 +94,12 @@ impl Regions {
         self.closed[stripe]
     }
 
-    /// Whether the tree has a range there.
+    /// Whether something in the tree keeps the stripe closed.
     pub(in crate::range) fn is_touched(&self, stripe: usize) -> bool {
         self.touching[stripe] > 0
     }
 
-    /// Notes that a stripe is closed, which lasts if a range enters the tree there.
+    /// Notes that a stripe is closed. It stays so only if a range enters the tree there.
     pub(in crate::range) fn note_closed(&mut self, stripe: usize) {
         self.closed[stripe] = true;
         self.unsettled.push(stripe);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever holds a position by a stripe is found by all that touch it.
+        /// A holder of a position by a stripe is found by all that touch the position.
         #[test]
         fn every_position_of_a_range_is_in_one_of_its_stripes(
             start: u64, len in 0_u64..1000, at in 0_u64..1000, up in 0_u32..64, shift in 0_u32..64,
@@ -146,7 +146,7 @@ mod tests {
             let stripe = stripe_of(position >> shift, 16);
             prop_assert!(regions.stripes(Span::closed(start, last)).any(|s| s == stripe));
             let span = Span::closed(start, last);
-            // No longer than a region, it has two at most.
+            // A range that is no longer than a region has two at most.
             let regions = (span.last() >> shift) - (span.start() >> shift);
             prop_assert!(regions <= 1 || least_shift(span) > shift);
         }

@@ -1,27 +1,27 @@
 //! What the tree lock guards of the stripes: whether they are made, and whether they are of use.
 //!
-//! Every so many ranges that met a closed stripe, or closed one, there must have been several
-//! times as many that met an open one.
+//! Striping is of use if, since the last look, several times as many ranges were had by stripes as
+//! met a closed stripe, or closed one. The look is due when there were enough of the latter.
 
-/// So many times as many ranges have to be had by stripes as are not.
+/// How many times as many ranges have to be had by stripes as are not.
 const USES: u64 = 4;
-/// Ranges that are not, for each stripe, before that is looked at: the look costs a
-/// transfer of each line.
+/// How many ranges that are not, for each stripe, make a look due: it costs a transfer of each
+/// line.
 const MISSES: u64 = 8;
 
-/// What has become of the stripes.
+/// What was done with the stripes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::range) enum Made {
     No,
-    /// They are made, or just being made, and are open for regions of that shift.
+    /// They are made, or just being made, and are open for regions of this shift.
     For(u32),
-    /// They have been in use, and are closed when they are not.
+    /// They have been in use, and are closed while the lock is not striped.
     Used,
 }
 
 /// What goes on for as long as the lock is striped.
 pub(in crate::range) struct Striping {
-    /// When it began.
+    /// When striping began.
     pub(super) since: u64,
     /// Ranges that met a closed stripe or closed one, since the last look.
     misses: u64,
@@ -30,22 +30,22 @@ pub(in crate::range) struct Striping {
 }
 
 impl Striping {
-    /// It begins, when so many ranges were had by stripes before.
+    /// Striping begins, after `uses` ranges had been had by stripes.
     pub(super) fn begin(now: u64, uses: u64) -> Self {
         Self { since: now, misses: 0, uses }
     }
 
-    /// A range goes to the tree that might have been had by a stripe.
+    /// A range goes to the tree that a stripe might have held.
     pub(in crate::range) fn count_miss(&mut self) {
         self.misses += 1;
     }
 
-    /// It is time to look whether so many stripes are of use.
+    /// Whether it is time to look whether the stripes, so many of them, are of use.
     pub(super) fn is_due(&self, stripes: usize) -> bool {
         self.misses >= MISSES * stripes as u64
     }
 
-    /// Whether they are, when so many ranges were had by them up to now.
+    /// Whether they are, where `uses` ranges were had by them up to now.
     pub(super) fn is_useful(&mut self, uses: u64) -> bool {
         let is_useful = uses.wrapping_sub(self.uses) >= USES * self.misses;
         (self.uses, self.misses) = (uses, 0);

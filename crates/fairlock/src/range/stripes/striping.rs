@@ -1,12 +1,11 @@
 //! When the lock is striped (see `stripes`), and when no longer.
 //!
-//! Both are done under the tree lock; only the stripes are made without it, or everybody
-//! would fall asleep at it meanwhile. With `STRIPED` set in the state word no slot of the
-//! lock itself is taken any more; those that are taken are entered into the tree. In the
-//! end all stripes are closed, and what is held there is entered into the tree. Which size
-//! the regions have is in each stripe's word as well: whoever comes with another one is
-//! late. Who still holds a slot when the next time begins keeps its stripe closed until it
-//! has left.
+//! Striping begins and ends under the tree lock; only the making of the stripes does not, or
+//! everybody would fall asleep at that lock meanwhile. With `STRIPED` set in the state word no slot
+//! of the lock itself is taken any more; those that are taken are entered into the tree. At the end
+//! all stripes are closed, and what is held there is entered into the tree. The size of regions is
+//! in each stripe's word as well: a thread that comes with another one is late. A holder that still
+//! has a slot when striping begins again keeps its stripe closed until it has left.
 //!
 //! Striping ends when it is of no use any more: see `state`.
 
@@ -25,13 +24,12 @@ use crate::range::tree::NIL;
 use crate::range::tree::queue::Queue;
 use crate::wait::Kind;
 
-/// A range that goes to the tree closes up to two stripes, and who meets one of these
-/// follows it there, and closes two. Were they few, that would go on until nobody is
-/// left in a stripe.
+/// A range that goes to the tree closes up to two stripes, and a range that meets one of these goes
+/// there too, and closes two. If stripes were few, that would go on until nobody is left in one.
 const STRIPES_A_CPU: usize = 6;
 /// How long those who find no slot wait for the lock to be striped.
 const CROWD_NS: u64 = 20_000;
-/// Within that a thread that has taken a slot says what for, if it has a CPU.
+/// How long a thread that has taken a slot may need to write its range there, if it has a CPU.
 const TAKING_NS: u64 = 10_000;
 
 /// The stripes as all see them.
@@ -61,15 +59,15 @@ impl<P: Platform> Striped<P> {
 impl<P: Platform> RangeRwLock<P> {
     // ---- crowds ----
 
-    /// Whether those that find no slot are many: they meet at the tree lock.
+    /// Whether many find no slot: they meet at the tree lock.
     pub(in crate::range) fn is_crowded(&self) -> bool {
-        // With fewer CPUs slots run out when their holders have lost theirs, and room
-        // for more of those helps nobody.
+        // With fewer CPUs slots run out when their holders have lost theirs, and more room helps
+        // nobody.
         P::cpus() > WRITER_SLOTS && self.tree_lock.is_contended()
     }
 
-    /// In a crowd: waits a little whether the lock is striped. Whoever queues for the
-    /// tree lock will find that done, but late: it is slow with all of them there.
+    /// In a crowd: waits a little for the lock to be striped. A thread that queues for the tree
+    /// lock finds it striped too, but later: the tree lock is slow with all of them there.
     pub(in crate::range) fn awaits_stripes(&self) -> bool {
         self.is_crowded()
             // Relaxed: a guess.
@@ -77,8 +75,8 @@ impl<P: Platform> RangeRwLock<P> {
             && P::spin_until(&self.striped.shift, CROWD_NS, |shift| shift != 0)
     }
 
-    /// In a crowd, of which `span` is one: stripes the lock if that keeps them apart. If
-    /// the stripes have to be made first, for regions of which size, as a shift.
+    /// In a crowd, to which `span` belongs: stripes the lock if that keeps the ranges apart. `Some`
+    /// if the stripes have to be made first: for regions of that size, as a shift.
     #[cold]
     pub(in crate::range) fn begin_stripes_if_useful(
         &self,
@@ -102,9 +100,10 @@ impl<P: Platform> RangeRwLock<P> {
         None
     }
 
-    /// Without the tree lock: with it, all the others would fall asleep meanwhile. Only for
-    /// who has set `made`, to this shift. They are open, but nobody comes: if they had to be
-    /// opened, each line would have to come from here under the tree lock.
+    /// Makes the stripes, without the tree lock: with it, all others would fall asleep meanwhile.
+    /// Only for the thread that has set `made`, to this shift. The stripes are open, but nobody
+    /// comes yet. If they had to be opened later, each line would have to be fetched under the tree
+    /// lock.
     pub(in crate::range) fn make_stripes(&self, shift: u32) {
         let count = (STRIPES_A_CPU * P::cpus()).min(MOST_STRIPES);
         let made = self.striped.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
@@ -115,8 +114,8 @@ impl<P: Platform> RangeRwLock<P> {
 
     // ---- under the tree lock ----
 
-    /// Begins to use the stripes, which have been made, for regions of 2^`shift` positions. False if that
-    /// cannot be now.
+    /// Begins to use the stripes, which have been made, for regions of 2^`shift` positions. False
+    /// if that is not possible now.
     pub(in crate::range) fn begin_stripes(&self, q: &mut Queue<P>, shift: u32) -> bool {
         if q.striping.is_some() {
             return false;
@@ -124,7 +123,7 @@ impl<P: Platform> RangeRwLock<P> {
         let Ok(word) = self.publish(q, Span::FULL, Flags::TREE.with(Flags::STRIPED)) else {
             return false;
         };
-        // Just being taken, or left, for longer than that takes.
+        // Whether a slot is just being taken, or left, for longer than that should take.
         let is_unknown = |slot: usize| {
             !P::spin_until(&self.slots[slot], TAKING_NS, |packed| packed != 0)
                 && self.word.load(Ordering::Relaxed).has_slot(slot)
@@ -141,15 +140,16 @@ impl<P: Platform> RangeRwLock<P> {
         };
         if !are_open {
             for stripe in stripes {
-                // Closed, but not empty if somebody is left from the last time, who may
-                // be just leaving. Only the shift changes. Relaxed: told when it opens.
+                // The stripe is closed, but not empty if somebody is left from the last time, who
+                // may be just leaving. Only the shift changes. Relaxed: whoever opens the stripe
+                // publishes it.
                 let regions = Flags::CLOSED.with(Flags::open_for(shift));
                 stripe.word.set_regions(regions, Ordering::Relaxed);
             }
         }
         q.striped_moved.resize(stripes.len() * STRIPE_SLOTS, NIL);
         q.ranges.set_regions(Some(Regions::new(shift, stripes.len(), are_open)));
-        // Who is left from the last time is in the tree, and has to tell when it leaves.
+        // A holder left from the last time is in the tree, and has to tell when it leaves.
         for slot in 0..q.striped_moved.len() {
             if q.is_moved(SLOTS + slot) {
                 q.ranges.keep_closed(slot / STRIPE_SLOTS);
@@ -169,14 +169,16 @@ impl<P: Platform> RangeRwLock<P> {
         true
     }
 
-    /// No range is had by a stripe any more; those that are go to the tree.
+    /// From here on no range is had by a stripe; those that are held there go to the tree.
     pub(in crate::range) fn end_stripes(&self, q: &mut Queue<P>) {
         if q.striping.take().is_none() {
             return; // else `settle` clears `STRIPED`
         }
-        // For what follows; cannot fail, as the lock is not taken as a whole.
+        // For the ranges that enter the tree below. Cannot fail, as the lock is not taken as a
+        // whole.
         let _ = self.publish(q, Span::FULL, Flags::TREE);
-        // Who still sees it set finds the stripes closed. Release: who does not, `TREE`.
+        // A thread that still sees `shift` finds the stripes closed. Release: one that does not
+        // sees `TREE`.
         self.striped.shift.store(0, Ordering::Release);
         let _ = self.close_stripes(q, Span::FULL, |q, stripe, word| {
             for slot in word.rivals(Kind::Writer) {
@@ -187,7 +189,7 @@ impl<P: Platform> RangeRwLock<P> {
         q.ranges.set_regions(None);
     }
 
-    /// Ends striping if too few had a range by it, every so often.
+    /// Every so often: ends striping if too few ranges were had by it.
     pub(in crate::range) fn judge_stripes(&self, q: &mut Queue<P>) {
         let Some(striping) = &mut q.striping else { return };
         if striping.is_due(self.stripes().len()) && !striping.is_useful(self.uses()) {
@@ -197,7 +199,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Ranges that were had by stripes; roughly.
+    /// How many ranges were had by stripes; roughly.
     pub(in crate::range) fn uses(&self) -> u64 {
         let uses = |stripe: &Stripe<P>| stripe.uses.load(Ordering::Relaxed);
         self.stripes().iter().map(uses).fold(0, u64::wrapping_add)

@@ -33,7 +33,7 @@ fn defect_1_readers_that_waited_share_and_a_downgrade_lets_them_in() {
         let readers = [0..5_u64, 3..8, 0..10].map(|range| {
             s.spawn(move || {
                 let guard = lock.read(range).unwrap();
-                // All three are inside at once, or this never ends.
+                // All three are inside at once; otherwise this never ends.
                 until(|| lock.ranges().iter().filter(|range| !range.waiting).count() == 4);
                 guard
             })
@@ -142,7 +142,7 @@ fn defect_6_granted_and_cancelled_at_once_is_held_or_not_but_never_half() {
 
 #[test]
 fn defect_7_downgrade_split_and_shrink_let_in_who_no_longer_conflicts() {
-    // In a slot, and in the tree.
+    // One held in a slot, and one in the tree.
     for others in [0, 40] {
         let lock = &fifo();
         let held: Vec<_> =
@@ -151,7 +151,7 @@ fn defect_7_downgrade_split_and_shrink_let_in_who_no_longer_conflicts() {
         scope(|s| {
             let low = s.spawn(|| drop(lock.write(0..10).unwrap()));
             until_queued(lock, 1);
-            // What it overlaps of the range is the released part only.
+            // Of its range the writer overlaps only the released part.
             writer.shrink(10..30).unwrap();
             join(low);
 
@@ -203,7 +203,7 @@ fn defect_9_a_forgotten_or_unwound_guard_aliases_nobody() {
         panic!("inside");
     }));
     assert!(unwound.is_err());
-    // Released by the panic; the forgotten one still is not.
+    // The panic has released this range; the forgotten one is still held.
     drop(moved.try_write(10..20).unwrap());
     assert!(moved.try_read(5..6).is_err());
 }
@@ -234,8 +234,8 @@ fn rereading_what_one_holds_needs_a_recursive_read_while_a_writer_waits() {
     }
 }
 
-/// Who waits for a part that this thread holds must not be in its way, even if
-/// it has to wait for another part.
+/// A thread that waits for a part that this one holds must not be in its way, even if it has to
+/// wait for another part.
 #[test]
 fn a_recursive_read_waits_for_holders_and_for_nobody_who_waits() {
     for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
@@ -282,8 +282,8 @@ fn a_recursive_read_that_gives_up_is_waited_for_by_nobody() {
     }
 }
 
-/// The first half of leaving a slot that somebody in the tree counts: the slot is
-/// free, and those who wait have not been told yet.
+/// The first half of leaving a slot that somebody in the tree counts: the slot is free, and those
+/// that wait have not been told yet.
 fn leave_slot(lock: &Lock, guard: WriteGuard<'_>) -> usize {
     let Place::Slot(slot) = guard.hold.place() else { panic!("not in a slot") };
     std::mem::forget(guard);
@@ -340,11 +340,11 @@ fn who_tells_late_that_it_left_a_slot_does_not_speak_for_the_next_holder() {
 #[test]
 fn the_full_range_shares_and_excludes_through_every_door() {
     let lock = &Lock::new();
-    // As a whole.
+    // The lock is taken as a whole.
     let full = lock.read(..).unwrap();
     let also = lock.try_read(..).unwrap();
     assert!(lock.try_write(0..1).is_err() && lock.try_write(..).is_err());
-    // Beside it, a part: the lock is taken in parts from here on.
+    // A part beside it: from here on the lock is taken in parts.
     let part = lock.read(3..5).unwrap();
     drop(full);
     assert!(lock.try_write(10..11).is_err(), "a reader of everything is inside");
@@ -354,7 +354,7 @@ fn the_full_range_shares_and_excludes_through_every_door() {
     drop((part, writer));
     assert_free(lock);
 
-    // A writer of everything becomes one of a part, by every way.
+    // A writer of everything becomes a writer of a part, in every way.
     let mut full = lock.write(..).unwrap();
     full.shrink(..10).unwrap();
     drop(lock.try_write(10..).unwrap());

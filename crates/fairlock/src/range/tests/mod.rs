@@ -1,4 +1,4 @@
-//! What only a look inside can tell, and the naive model beside the lock.
+//! Tests that have to look inside, and the naive model beside the lock.
 //!
 //! No test depends on how long anything takes. What must happen is waited for,
 //! and a test that waits in vain ends the process (`fairlock_testing`).
@@ -23,7 +23,7 @@ type Lock = RangeRwLock<Native>;
 type ReadGuard<'a> = RangeReadGuard<'a, Native>;
 type WriteGuard<'a> = RangeWriteGuard<'a, Native>;
 
-/// Nothing is left of anybody: not in the word, not in a slot, not in the tree.
+/// Nothing of anybody is left: not in the word, not in a slot, not in the tree.
 fn assert_free(lock: &Lock) {
     let word = lock.word.load(Ordering::SeqCst);
     let others = Flags::NOT_FAST.without(Flags::TREE);
@@ -35,7 +35,7 @@ fn assert_free(lock: &Lock) {
     drop(lock.try_write(..).unwrap());
 }
 
-/// Waits until so many threads are queued in the tree.
+/// Waits until `count` threads are queued in the tree.
 fn until_queued(lock: &Lock, count: usize) {
     until(|| lock.with_queue(|q| q.ranges.waiting()) == count);
 }

@@ -1,13 +1,13 @@
-//! The naive model: at every position a list of those that came for it, in order
-//! of arrival. Who may have a range is read off position by position.
+//! The naive model: at every position a list of those that came for it, in order of arrival.
+//! Whether a range may be had is decided position by position.
 
 use crate::range::span::Span;
 use crate::wait::Kind;
 
-/// Positions of the model, and the numbers they stand for: touching ends, and both
-/// ends of what there is.
+/// How many positions the model has. They stand for numbers that touch, and for both ends of what
+/// there is.
 pub(super) const POSITIONS: usize = 14;
-/// Those at the beginning.
+/// How many of these are at the beginning.
 pub(super) const NEAR: usize = POSITIONS - 4;
 
 pub(super) fn number(position: usize) -> u64 {
@@ -72,10 +72,10 @@ impl Model {
         self.next
     }
 
-    /// A reader arrives ahead of those that wait: only who holds is in its way.
+    /// A reader arrives ahead of those that wait: only holders are in its way.
     pub(super) fn ask_ahead(&mut self, places: Places) -> usize {
-        // Who holds conflicts with nobody else who holds, nor with those waiting
-        // before it: it might as well have come before them.
+        // A holder conflicts with no other holder, nor with those waiting before it: it might as
+        // well have come before them.
         self.requests.sort_by_key(|request| !request.held);
         let holders = self.requests.iter().filter(|request| request.held).count();
         let held = !self.is_blocked(places, Kind::Reader, holders);
@@ -103,7 +103,7 @@ impl Model {
         granted
     }
 
-    /// Leaves, held or waiting.
+    /// Removes a request, held or waiting; returns whom that grants.
     pub(super) fn leave(&mut self, name: usize) -> Vec<usize> {
         self.requests.retain(|request| request.name != name);
         self.grant()
@@ -119,7 +119,7 @@ impl Model {
         self.grant()
     }
 
-    /// Splits before `mid`; returns the name of the second part, which came when
+    /// Splits before `mid`; returns the name of the second part, which counts as having come when
     /// the first did.
     pub(super) fn split(&mut self, name: usize, mid: usize) -> usize {
         self.next += 1;

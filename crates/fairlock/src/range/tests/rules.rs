@@ -1,5 +1,5 @@
-//! The rules of the tree proper against the naive model, step by step; and that
-//! this finds the defects that it is to find.
+//! The rules of the tree proper against the naive model, step by step; and that this finds the
+//! defects it is there to find.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(super) enum Step {
     Try(Places, Kind),
     /// A recursive read.
     AskAhead(Places),
-    /// Numbers choose among those for whom the step makes sense.
+    /// The numbers choose among those for which the step makes sense.
     Leave(usize),
     GiveUp(usize),
     Downgrade(usize),
@@ -58,13 +58,13 @@ pub(super) fn part((first, last): Places, a: usize, b: usize) -> Places {
     (a.min(b), a.max(b))
 }
 
-/// Whom the numbers of a step choose.
+/// The request that the numbers of a step choose.
 pub(super) fn choose(model: &Model, held: bool, number: usize) -> Option<usize> {
     let names = model.names(held);
     (!names.is_empty()).then(|| names[number % names.len()])
 }
 
-/// The tree beside the model: names of the model by waiter, nodes by name.
+/// The tree beside the model: names in the model by waiter, nodes by name.
 #[derive(Default)]
 struct Beside {
     model: Model,
@@ -188,8 +188,8 @@ fn the_model_catches_trees_that_are_wrong() {
     is_caught(Fault::LeavesUncounted);
 }
 
-/// Many ranges: the tree stays a balanced search tree, and finds what overlaps,
-/// all of it or writers only, whatever becomes of the ranges.
+/// Many ranges: the tree stays a balanced search tree, and finds everything that overlaps (or only
+/// the writers), whatever happens to the ranges.
 #[test]
 fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
     let mut ranges = Ranges::<usize>::new();
@@ -243,7 +243,7 @@ fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
     assert!(ranges.is_empty());
 }
 
-/// The next one would be the name of a range in two stripes.
+/// The next number would be the name of a range in two stripes.
 #[test]
 fn the_last_node_that_has_a_name_is_a_node() {
     let last = name(Hold::MOST_NODES as usize - 1);
@@ -268,7 +268,7 @@ fn a_reader_that_gives_up_does_not_let_later_readers_in_beside_a_writer() {
     assert_eq!(granted, [2]);
 }
 
-/// Behind the writer it would wait for itself, as that waits for the first range.
+/// Behind the writer the reader would wait for itself, as the writer waits for the first range.
 #[test]
 fn recursive_reader_waits_for_holders_and_not_for_those_that_wait() {
     let mut ranges = Ranges::<u32>::new();

@@ -1,4 +1,4 @@
-//! What grows with the number of ranges held, by steps and not by time: blocks and ranges
+//! What grows with the number of ranges held, counted in steps and not in time: blocks and ranges
 //! of the tree that are looked at.
 
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::wait::Kind;
 /// A hundred times as many ranges: two levels more of a tree of sixteen a block.
 const FEW: u64 = 1_000;
 const MANY: u64 = 100 * FEW;
-/// So many times as many looks may that cost.
+/// By this factor the looks may grow with that.
 const GROWTH: usize = 2;
 
-/// So many ranges of five positions with gaps of five between them.
+/// Holds `count` ranges of five positions with gaps of five between them.
 fn hold(lock: &Lock, count: u64) -> Vec<WriteGuard<'_>> {
     (0..count).map(|i| lock.write(10 * i..10 * i + 5).unwrap()).collect()
 }
 
-/// The looks of this thread in `f`.
+/// How often this thread looks in `f`.
 fn looks(f: impl FnOnce()) -> usize {
     LOOKS.set(0);
     f();
@@ -32,7 +32,7 @@ fn assert_grows_little([few, many]: [usize; 2]) {
     assert!(few > 0 && many <= GROWTH * few, "{few} looks beside {FEW}, {many} beside {MANY}");
 }
 
-/// `visit` looks at about as much beside many ranges as beside few.
+/// `visit` needs about as many looks beside many ranges as beside few.
 fn assert_flat(policy: RangePolicy, visit: impl Fn(&Lock, u64)) {
     assert_grows_little([FEW, MANY].map(|count| {
         let lock = Lock::with_policy(policy);
@@ -67,7 +67,7 @@ fn a_range_held_in_the_tree_costs_the_same_beside_any_number() {
     });
 }
 
-/// Each of them was counted twice, under the tree lock, by a wait of a moment.
+/// Such a wait does not count each of the ranges under the tree lock.
 #[test]
 fn a_wide_wait_that_gives_up_costs_the_same_beside_any_number() {
     assert_flat(RangePolicy::DEFAULT, |lock, _| {
@@ -94,7 +94,7 @@ fn a_release_beside_a_wide_waiter_costs_the_same_beside_any_number() {
     });
 }
 
-/// In the tree too, who gives up and has nobody behind it.
+/// Also in the tree: a waiter that gives up and has nobody behind it.
 #[test]
 fn the_newest_waiter_leaves_without_a_walk() {
     assert_grows_little([FEW, MANY].map(|count| {

@@ -71,8 +71,8 @@ impl<'a> Guard<'a> {
     }
 }
 
-/// What a step does to what is held; the same with and without waiters.
-/// Returns whom the model grants.
+/// What a step does to a range that is held; the same with and without waiters. Returns whom the
+/// model grants.
 fn step_of_holder<'a>(
     step: &Step,
     model: &mut Model,
@@ -111,7 +111,7 @@ fn step_of_holder<'a>(
     }
 }
 
-/// A recursive read, which is to be had exactly if the model says so.
+/// A recursive read, which is to succeed exactly if the model says so.
 fn try_ahead<'a>(lock: &'a Lock, places: Places, model: &Model) -> Option<Guard<'a>> {
     let mut asked = model.clone();
     let name = asked.ask_ahead(places);
@@ -278,7 +278,7 @@ proptest! {
     }
 }
 
-/// Waits are not bounded by anything but the policy: the test's own.
+/// The policy alone bounds the waits: the test does not.
 #[test]
 fn a_range_that_waits_is_not_overtaken_for_longer_than_the_policy_says() {
     let lock = Lock::with_policy(RangePolicy { overtaken_for: Duration::from_millis(2) });
@@ -306,7 +306,7 @@ fn a_range_that_waits_is_not_overtaken_for_longer_than_the_policy_says() {
     });
 }
 
-/// It waits for two ranges, of which one comes and goes.
+/// The waiter waits for two ranges, of which one comes and goes.
 #[test]
 fn a_waiter_may_be_woken_in_vain_any_number_of_times() {
     let lock = &Lock::with_policy(RangePolicy { overtaken_for: Duration::MAX });
@@ -325,7 +325,7 @@ fn a_waiter_may_be_woken_in_vain_any_number_of_times() {
     super::assert_free(lock);
 }
 
-/// Ranges that fall idle do not stay so until the time of those that wait is over.
+/// A range that falls idle does not stay so until the time of those that wait for it is over.
 #[test]
 fn everybody_who_can_go_on_is_woken() {
     const PARTS: u64 = 12;

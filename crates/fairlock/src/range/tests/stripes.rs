@@ -73,7 +73,7 @@ fn wide_ranges_end_striping_and_narrow_ones_do_not() {
     assert_free(lock);
 }
 
-/// A range in two regions is held in both, and is one when it is changed.
+/// A range in two regions is held in both, and becomes one when it is changed.
 #[test]
 fn a_range_in_two_stripes_is_one() {
     let lock = &Lock::new();
@@ -102,7 +102,7 @@ fn a_range_in_two_stripes_is_one() {
     assert_free(lock);
 }
 
-/// A closed stripe takes nobody; it opens when the last that touches it has left.
+/// A closed stripe takes nobody; it opens when the last range that touches it has left the tree.
 #[test]
 fn a_stripe_opens_when_nobody_in_the_tree_touches_it() {
     let lock = &Lock::new();
@@ -123,7 +123,7 @@ fn a_stripe_opens_when_nobody_in_the_tree_touches_it() {
     assert_free(lock);
 }
 
-/// Who holds a slot for good, in a stripe or in two, has its range for good, and nothing
+/// A thread that never leaves a slot, in a stripe or in two, keeps its range for good, and nothing
 /// else: the lock is striped again beside it.
 #[test]
 fn what_is_held_from_the_last_time_stays_held() {

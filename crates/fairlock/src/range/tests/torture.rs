@@ -53,7 +53,7 @@ impl Random {
         (a.min(b) as usize, a.max(b) as usize)
     }
 
-    /// Most often in one region of two positions or more, or in two.
+    /// Mostly places in one region of two positions or more, or in two.
     fn narrow_places(&mut self) -> Places {
         if self.below(24) == 0 {
             return self.places();
@@ -193,7 +193,7 @@ fn threads_at_random_exclude_each_other_and_all_come_to_an_end() {
     torture(RangePolicy { overtaken_for: Duration::from_nanos(1) }, 6, 1_500);
 }
 
-/// Opened and closed as a whole all the time, beside threads that wait.
+/// The lock is taken as a whole and in parts all the time, beside threads that wait.
 #[test]
 fn the_whole_lock_opens_and_closes_beside_waiters() {
     for policy in [RangePolicy::DEFAULT, RangePolicy { overtaken_for: Duration::from_nanos(1) }] {
@@ -226,7 +226,7 @@ fn the_whole_lock_opens_and_closes_beside_waiters() {
     }
 }
 
-/// Striped again and again, beside threads that wait and those that hold.
+/// The lock is striped again and again, beside threads that wait and threads that hold.
 #[test]
 fn stripes_begin_and_end_beside_all_that() {
     for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {
@@ -245,8 +245,8 @@ fn stripes_begin_and_end_beside_all_that() {
     }
 }
 
-/// The same with ranges most of which lie in one region or two, in regions of one
-/// size after the other.
+/// The same with ranges that mostly lie in one region or two, with regions of one size after the
+/// other.
 #[test]
 fn ranges_in_stripes_exclude_each_other_and_those_across() {
     for policy in [RangePolicy::DEFAULT, RangePolicy::FIFO] {

@@ -1,5 +1,5 @@
-//! A block of the interval tree: up to sixteen ranges, or blocks below, side by
-//! side, each with how far it reaches.
+//! A block of the interval tree: up to sixteen ranges, or blocks below it, side by side, each with
+//! how far it reaches.
 
 use super::NIL;
 use crate::range::span::Span;
@@ -14,12 +14,12 @@ pub(in crate::range) const B: usize = 16;
 /// What a block has for each range, or for each block below it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(in crate::range) struct Item {
-    /// The (smallest) start.
+    /// The start of the range, or the smallest start in the block.
     pub(in crate::range) start: u64,
     /// The furthest end.
     pub(in crate::range) reach: u64,
-    /// The furthest end of a writer; zero if there is none, which for blocks below
-    /// only ever costs a useless look.
+    /// The furthest end of a writer; zero if there is none. That a writer may end at zero costs
+    /// blocks below no more than a useless look.
     pub(in crate::range) write_reach: u64,
     /// The range, or the block.
     pub(in crate::range) name: u32,
@@ -31,7 +31,7 @@ pub(in crate::range) struct Block {
     pub(in crate::range) reaches: [u64; B],
     pub(in crate::range) write_reaches: [u64; B],
     pub(in crate::range) names: [u32; B],
-    /// The block above; the next free one.
+    /// The block above; for a free block, the next free one.
     pub(in crate::range) parent: BlockId,
     pub(in crate::range) len: u8,
     pub(in crate::range) is_leaf: bool,
@@ -120,14 +120,14 @@ impl Block {
         item
     }
 
-    /// Where a name stands.
+    /// The place of a name in the block.
     #[inline]
     pub(in crate::range) fn find(&self, name: u32) -> usize {
         let at = self.names[..self.len()].iter().position(|&other| other == name);
         at.expect("the tree is consistent")
     }
 
-    /// The entries that start at `start` or before: the new one goes behind them.
+    /// How many entries start at `start` or before: a new one goes behind them.
     #[inline]
     pub(in crate::range) fn count_up_to(&self, start: u64) -> usize {
         self.starts[..self.len()].iter().filter(|&&other| other <= start).count()

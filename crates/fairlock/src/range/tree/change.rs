@@ -1,6 +1,6 @@
-//! What holders do under the tree lock: leave, and change what they hold. In the
-//! tree whoever that lets in is granted its range; a slot that somebody in the tree
-//! may count has an entry there that goes, or changes, with it (see `enter`).
+//! What holders do under the tree lock: leave, and change what they hold. In the tree, waiters that
+//! this lets in are granted their ranges. A slot that somebody in the tree may count has an entry
+//! there that goes, or changes, with it (see `enter`).
 
 use core::sync::atomic::Ordering;
 
@@ -23,9 +23,9 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(never)]
     pub(in crate::range) fn tell_that_slot_was_left(&self, slot: usize) {
         self.with_queue_and_wakes(|q, wakes| {
-            // If it was taken again since, and entered into the tree by somebody who
-            // saw that, this is seen here too. Acquire: that one may have left as
-            // well, and is spoken for here.
+            // If the slot was taken again since, and entered into the tree by a thread that saw
+            // that, it is seen here too. Acquire: that holder may have left as well, and then this
+            // takes its entry out.
             let seat = self.seat(slot);
             if seat.word.load(Ordering::Acquire).has_slot(seat.index) {
                 return;
@@ -104,7 +104,7 @@ impl<P: Platform> RangeRwLock<P> {
                 self.move_slot_to_tree(q, slot, span, kind, wakes)
             }
             Place::Pair(first, second) => {
-                // Relaxed: the caller's own.
+                // Relaxed: the slot is the caller's own.
                 let high = Packed(self.seat(second).packed.load(Ordering::Relaxed)).span();
                 let (low, high) = span.split_before(high.start());
                 let id = self.move_slot_to_tree(q, first, low, kind, wakes);
@@ -131,14 +131,14 @@ impl<P: Platform> RangeRwLock<P> {
                 let _ = self.close_stripes(q, span, |_, _, _| Ok(()));
                 q.ranges.insert_held(span, kind, 0, 0)
             }
-            // It may have been entered when its range could not be read.
+            // The slot may have been entered when its range could not be read.
             id => {
                 q.note_left(q.ranges.span(id));
                 q.ranges.shrink(id, span, |waiter, node| grant(waiter, node, wakes))
             }
         };
-        // Those that look at the slot from here on find it empty, then left, and
-        // then look at the tree, which they could not before it was left.
+        // A thread that looks at the slot from here on finds it empty, then left, and then looks at
+        // the tree, which it could not do before the slot was left.
         if slot < SLOTS {
             self.slots[slot].store(0, Ordering::Relaxed);
             self.word.clear_slot(SlotBits::new(slot, kind), Ordering::Release);

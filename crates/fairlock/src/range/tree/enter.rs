@@ -1,23 +1,21 @@
 //! How ranges enter the tree, to be held or to wait, under the tree lock; and how that
 //! fits together with the slots. How they leave it is in `change`.
 //!
-//! **Entering.** A range that enters the tree does three things in this order: it
-//! extends the hull, changes the word (`publish`), and looks at the slots that the
-//! word showed. Whoever takes a slot after that sees `TREE` and a hull that covers
-//! the range, and comes here to ask; whoever took one before is seen.
+//! **Entering.** A thread that enters a range into the tree does three things in this order: it
+//! extends the hull, changes the word (`publish`), and looks at the slots that the word showed. A
+//! thread that takes a slot after that sees `TREE` and a hull that covers the range, and comes here
+//! to ask; one that took a slot before is seen.
 //!
-//! **Slots that somebody waits for.** A waiter counts entries of the tree, so a
-//! slot in its way is entered into the tree too (`migrate`), on the holder's
-//! behalf and ahead of the waiter. `QUEUED` makes its holder come here after it has
-//! left the slot, to take the entry out. An entry whose slot is free is that of
-//! a holder on its way here, and the slot is not taken before it came: with
-//! `QUEUED` set slots are taken under the tree lock only. Once nobody waits any
-//! more such entries go: the slot is enough.
+//! **Slots that somebody waits for.** A waiter counts entries of the tree, so a slot in its way is
+//! entered into the tree too (`migrate`), on the holder's behalf and ahead of the waiter. `QUEUED`
+//! makes the holder come here after it has left the slot, to take the entry out. An entry whose
+//! slot is free belongs to a holder on its way here, and the slot is not taken before that has
+//! come: with `QUEUED` set slots are taken under the tree lock only. Once nobody waits any more
+//! such entries are removed: the slot is enough.
 //!
-//! The range of a slot that is just being taken or left cannot be read yet. Its
-//! entry covers everything then, which may make a waiter wait for a range that
-//! does not concern it, but only for as long as that is held; and it does not wait
-//! for somebody who would not tell.
+//! The range of a slot that is just being taken or left cannot be read yet. Its entry covers
+//! everything then. That may make a waiter wait for a range that does not concern it, but only for
+//! as long as that is held, and never for a holder that would not tell.
 
 use core::sync::atomic::Ordering;
 
@@ -99,8 +97,8 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(Hold::node(id))
     }
 
-    /// If the lock is striped: the range by a stripe that has opened meanwhile. `None` if
-    /// it has to be had otherwise.
+    /// If the lock is striped: takes the range by a stripe that has opened meanwhile. `None` if it
+    /// has to be had otherwise.
     fn try_striped_again(
         &self,
         q: &Queue<P>,
@@ -126,7 +124,7 @@ impl<P: Platform> RangeRwLock<P> {
     ) -> Result<Hold, Missed> {
         let (slot, word) = self.enter_slot(word, packed, kind, |word| {
             passes_gate(word, kind)?;
-            // Not one whose last holder has yet to tell that it has left.
+            // Not a slot whose last holder has yet to tell that it has left.
             word.free_slots().find(|&slot| !q.is_moved(slot)).ok_or(Missed::Unknown)
         })?;
         let bits = SlotBits::new(slot, kind);
@@ -136,7 +134,7 @@ impl<P: Platform> RangeRwLock<P> {
                 Ok(Hold::slot(slot))
             }
             Err(missed) => {
-                // Nobody can have counted it: that takes the tree lock.
+                // Nobody can have counted this slot: that takes the tree lock.
                 self.slots[slot].store(0, Ordering::Relaxed);
                 self.word.leave(bits, Ordering::Release);
                 Err(missed)
@@ -144,8 +142,8 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Whether ranges that are taken now can be expected to leave soon, so that
-    /// they are worth a slot: the last one has left already. A guess.
+    /// Whether ranges that are taken now can be expected to leave soon, so that they are worth a
+    /// slot: the one taken last has left already. A guess.
     fn stays_are_short(q: &Queue<P>, word: Word) -> bool {
         match q.last {
             Last::Gone => true,
@@ -154,7 +152,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Who and when, if that is to be noted.
+    /// Who takes the range and when, if that is to be noted; zeros otherwise.
     pub(in crate::range) fn trace(&self, word: Word) -> (usize, u64) {
         if word.has_any(Flags::TRACED) { (P::thread().hint(), P::now()) } else { (0, 0) }
     }
@@ -175,7 +173,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     // ---- waiting ----
 
-    /// Lists a waiter that may be overtaken: as awake if it may have its range already.
+    /// Lists a waiter that may be overtaken; as awake if it may be able to have its range already.
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
@@ -210,8 +208,8 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(())
     }
 
-    /// The same for a reader that goes ahead of those that wait: it waits for those
-    /// that hold a part of its range.
+    /// As [`enqueue`](Self::enqueue), for a reader that goes ahead of those that wait: it waits for
+    /// those that hold a part of its range.
     ///
     /// # Safety
     /// As [`enqueue`](Self::enqueue).
@@ -229,12 +227,12 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(())
     }
 
-    /// Before a range enters the tree that may have to wait there: so do those in
-    /// slots that it waits for.
+    /// Before a range that may have to wait enters the tree: enters those in slots that it waits
+    /// for.
     fn migrate_rivals(&self, q: &mut Queue<P>, span: Span, kind: Kind) -> Result<(), Missed> {
         let before = self.publish(q, span, Flags::TREE.with(Flags::QUEUED))?;
         passes_gate(before, kind)?;
-        // From here on whoever leaves a slot, or downgrades it, comes to the tree lock.
+        // From here on a thread that leaves a slot, or downgrades it, comes to the tree lock.
         for slot in before.rivals(kind) {
             self.migrate(q, slot, before, span);
         }
@@ -246,8 +244,8 @@ impl<P: Platform> RangeRwLock<P> {
         })
     }
 
-    /// Enters the range in a slot, which is taken in its `word`, into the tree, if it
-    /// overlaps `span` or cannot be read.
+    /// Enters the range of `slot`, which is taken in `word`, into the tree, if it overlaps `span`
+    /// or cannot be read.
     pub(in crate::range) fn migrate(&self, q: &mut Queue<P>, slot: usize, word: Word, span: Span) {
         if q.is_moved(slot) {
             return;
@@ -265,8 +263,8 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Nobody may overtake the listed waiter `last` any longer, nor those that came
-    /// before it. They may be granted by that, so `last` may be gone afterwards.
+    /// From here on nobody may overtake the listed waiter `last`, nor those that came before it.
+    /// They may be granted by that, so `last` may be gone afterwards.
     pub(in crate::range) fn enqueue_up_to(
         &self,
         q: &mut Queue<P>,
@@ -280,8 +278,8 @@ impl<P: Platform> RangeRwLock<P> {
                 q.patient.remove(&*first);
                 self.enqueue(q, &*first, wakes)
             };
-            // The gate is not opened while anybody is listed, and nobody is
-            // listed who would still have to pass it.
+            // The gate is not opened while anybody is listed, and nobody is listed who still has to
+            // pass it.
             debug_assert!(entered.is_ok());
             if core::ptr::eq(first, last) {
                 break;

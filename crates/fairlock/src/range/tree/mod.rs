@@ -1,20 +1,17 @@
 //! The interval tree: a B+ tree over the starts of ranges, in which every block
 //! also knows how far the ranges below each of its entries reach.
 //!
-//! Sixteen entries a block: 50,000 ranges are four levels deep, and a search that
-//! finds nothing touches one block, of seven cache lines, on each. What would be
-//! the left subtrees of a binary tree are entries side by side. The reach is kept
-//! twice, for all ranges and for writers only: a reader does not walk over the
-//! readers beside it.
+//! With sixteen entries a block, 50,000 ranges are four levels deep, and a search that finds
+//! nothing touches one block, of seven cache lines, on each. What would be the left subtrees of a
+//! binary tree are entries side by side. The reach is kept twice, for all ranges and for writers
+//! only: so a reader does not walk over the readers beside it.
 //!
-//! A block that is full is split, unevenly at its end, so that ranges in ascending
-//! order fill their blocks; a block that is empty is taken out. Blocks are not
-//! merged before: depth follows the largest number of ranges there has been since
-//! the tree was last near empty, in logarithm.
+//! A block that is full is split, unevenly at its end, so that ranges in ascending order fill their
+//! blocks. A block that is empty is taken out. Blocks are not merged: the depth is the logarithm of
+//! the largest number of ranges there has been since the tree was last near empty.
 //!
-//! Ranges are named by number, and blocks too, each in one growing array: there is
-//! no pointer to go stale, and nothing here is unsafe. Ranges with equal starts
-//! stand in order of insertion.
+//! Ranges and blocks are named by number, each in one growing array: so no pointer can go stale,
+//! and nothing here is unsafe. Ranges with equal starts stand in order of insertion.
 //!
 //! | beside it | |
 //! |---|---|
@@ -63,7 +60,7 @@ fn look() {
 /// The name of the range at `index`.
 ///
 /// # Panics
-/// There are as many ranges as holds can name: one more would be taken for something else.
+/// If there are as many ranges as holds can name: one more would be taken for something else.
 pub(super) fn name(index: usize) -> Id {
     assert!(index < Hold::MOST_NODES as usize, "too many ranges were forgotten");
     index as Id
@@ -72,7 +69,7 @@ pub(super) fn name(index: usize) -> Id {
 struct Range {
     span: Span,
     kind: Kind,
-    /// Its leaf; the next free name.
+    /// The leaf that the range is in; for a free name, the next free one.
     leaf: BlockId,
 }
 
@@ -84,7 +81,7 @@ pub(super) struct Tree {
     ranges: Vec<Range>,
     free_range: Id,
     len: usize,
-    /// From the smallest start to the furthest end; of use while there are ranges.
+    /// From the smallest start to the furthest end; valid while there are ranges.
     hull: (u64, u64),
 }
 
@@ -121,15 +118,15 @@ impl Tree {
         self.ranges[id as usize].kind
     }
 
-    /// From the smallest start to the furthest end: what is outside overlaps
-    /// nothing. What is inside may still be in a gap (defect 3).
+    /// From the smallest start to the furthest end: a range outside overlaps nothing. A range
+    /// inside may still be in a gap (defect 3).
     #[inline]
     pub(super) fn hull(&self) -> Option<Span> {
         (self.len > 0).then(|| Span::closed(self.hull.0, self.hull.1))
     }
 
-    /// Calls `visit` with the ranges that overlap `span`, in order of their starts,
-    /// until it breaks; with writers only if told so.
+    /// Calls `visit` with the ranges that overlap `span`, or only with the writers among them, in
+    /// order of their starts, until it breaks.
     #[inline]
     pub(super) fn overlapping(
         &self,
@@ -213,7 +210,7 @@ impl Tree {
         self.mend_hull(span);
     }
 
-    /// Makes a range that of a writer or of a reader.
+    /// Sets whether a range is a writer's or a reader's.
     pub(super) fn set_kind(&mut self, id: Id, kind: Kind) {
         self.ranges[id as usize].kind = kind;
         self.rewrite(id);
@@ -269,7 +266,7 @@ impl Tree {
         }
     }
 
-    /// Tells what `name`, an entry of `block`, that it is in there.
+    /// Tells `name`, an entry of `block`, that it is in there.
     fn adopt(&mut self, block: BlockId, name: u32) {
         if self.blocks[block as usize].is_leaf {
             self.ranges[name as usize].leaf = block;
@@ -286,7 +283,8 @@ impl Tree {
             self.grow_above(block, item);
             return;
         }
-        // Behind its end nothing moves: ascending starts fill their blocks.
+        // When the new entry is behind the block's end nothing moves: ascending starts fill their
+        // blocks.
         let keep = if at == B { B } else { B / 2 };
         let second = self.new_block(self.blocks[block as usize].is_leaf);
         for from in keep..B {
@@ -318,7 +316,7 @@ impl Tree {
                 let place = self.blocks[parent as usize].find(block);
                 self.blocks[parent as usize].set(place, low);
                 self.add(parent, place + 1, high, false);
-                // Those above know of the second part; the new entry may be in the first.
+                // The blocks above know of the second part; the new entry may be in the first.
                 self.shrink_above(self.blocks[block as usize].parent);
             }
         }
@@ -373,14 +371,14 @@ impl Tree {
             self.free_block = block;
             self.take(parent, place);
         } else if len == 1 && parent == NIL && !is_leaf {
-            // A root with one block below: that is the root.
+            // The root has one block below it, which becomes the root.
             self.root = self.blocks[block as usize].names[0];
             self.blocks[self.root as usize].parent = NIL;
             self.blocks[block as usize].parent = self.free_block;
             self.free_block = block;
             self.collapse();
         } else if parent != NIL {
-            // Most often it was neither the first nor the furthest.
+            // Most often the entry was neither the first nor the furthest.
             let above = &self.blocks[parent as usize];
             let known = above.item(above.find(block));
             if at == 0 || gone.reach == known.reach || gone.write_reach == known.write_reach {
@@ -389,7 +387,7 @@ impl Tree {
         }
     }
 
-    /// The same for the roots below, which may have had one block too.
+    /// Does the same for the roots below, which may have one block below them too.
     fn collapse(&mut self) {
         while let root = &self.blocks[self.root as usize]
             && !root.is_leaf
@@ -414,7 +412,7 @@ impl Tree {
         self.shrink_above(leaf);
     }
 
-    /// A range that was `gone` is no longer, or no longer the same.
+    /// The range `gone` was removed or changed: the hull may be smaller now.
     fn mend_hull(&mut self, gone: Span) {
         if gone.start() == self.hull.0 || gone.last() == self.hull.1 {
             let root = self.blocks[self.root as usize].summary(self.root);

@@ -21,10 +21,10 @@ use crate::range::wait::shown::NOBODY;
 use crate::range::wait::waiter::{self, PatientList, RangeWaiter};
 use crate::wait::{Thread, WakeList};
 
-/// What everything in the tree lies within: each end by itself is a bound. Changed under the
+/// The extent of everything in the tree, as two bounds that hold each by itself. Changed under the
 /// tree lock, looked at without.
 pub(in crate::range) struct Hull<P: Platform> {
-    /// Complement of the smallest start in the tree, so that zero is none.
+    /// Complement of the smallest start in the tree, so that zero says that there is none.
     not_start: P::AtomicU64,
     /// The furthest end in the tree.
     last: P::AtomicU64,
@@ -45,8 +45,7 @@ impl<P: Platform> Hull<P> {
     /// Whether a range touches nothing in the tree.
     #[inline(always)]
     pub(in crate::range) fn is_outside(&self, span: Span) -> bool {
-        // Acquire: what was done under the ranges that left, and so let the hull shrink, is
-        // seen.
+        // Acquire: what was done under the ranges that left, and so let the hull shrink, is seen.
         span.last() < !self.not_start.load(Ordering::Acquire)
             || span.start() > self.last.load(Ordering::Acquire)
     }
@@ -70,8 +69,8 @@ pub(in crate::range) struct Queue<P: Platform> {
     hull: (u64, u64),
     /// What the lock shows of those that may be overtaken: see `shown`.
     pub(in crate::range) shows_patient: u32,
-    /// The extent of what has left the tree, or is less in the way there, since the last
-    /// look for those that this lets go on.
+    /// The extent of what has left the tree, or conflicts with less there, since the last look for
+    /// waiters that can now go on.
     pub(in crate::range) left: (u64, u64),
     /// Which of `TREE`, `QUEUED` and `STRIPED` are set.
     flags: Flags,
@@ -79,10 +78,10 @@ pub(in crate::range) struct Queue<P: Platform> {
     pub(in crate::range) last: Last,
 }
 
-/// The hull of an empty tree: overlaps nothing.
+/// The hull of an empty tree, which overlaps nothing.
 pub(in crate::range) const NOTHING: (u64, u64) = (u64::MAX, 0);
 
-/// Where a range went that was held after a look at the tree, if it is still there.
+/// Where a range is that was held after a look at the tree, if it is still there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::range) enum Last {
     Gone,
@@ -90,8 +89,8 @@ pub(in crate::range) enum Last {
     Node(Id),
 }
 
-// SAFETY: the pointers in it are to waiters that are alive while they are in it,
-// and whose fields are atomics or used under the tree lock.
+// SAFETY: the pointers in the queue are to waiters that are alive while they are in it, and whose
+// fields are atomics or used under the tree lock.
 unsafe impl<P: Platform> Send for Queue<P> {}
 
 impl<P: Platform> Queue<P> {
@@ -136,7 +135,7 @@ impl<P: Platform> Queue<P> {
         }
     }
 
-    /// The same; from now on it has none.
+    /// As [`moved`](Self::moved); from now on the slot's holder has no entry.
     pub(in crate::range) fn take_moved(&mut self, slot: usize) -> Id {
         let node = self.moved(slot);
         match slot.checked_sub(SLOTS) {
@@ -150,8 +149,8 @@ impl<P: Platform> Queue<P> {
         node
     }
 
-    /// `span` has left the tree, or is less in the way there: those that wait for it and
-    /// may be overtaken are told at the end.
+    /// `span` has left the tree, or conflicts with less there: waiters for it that may be overtaken
+    /// are told at the end.
     pub(in crate::range) fn note_left(&mut self, span: Span) {
         if !self.patient.is_empty() && !active(Fault::LeavesTreeQuietly) {
             let (start, last) = self.left;
@@ -202,7 +201,8 @@ impl<P: Platform> RangeRwLock<P> {
         self.with_queue_and_wakes(|q, _| f(q))
     }
 
-    /// The same, with a list of threads to be woken when the lock is free again.
+    /// As [`with_queue`](Self::with_queue), with a list of threads to wake when the lock is free
+    /// again.
     pub(in crate::range) fn with_queue_and_wakes<R>(
         &self,
         f: impl FnOnce(&mut Queue<P>, &mut WakeList<P>) -> R,
@@ -221,7 +221,7 @@ impl<P: Platform> RangeRwLock<P> {
         result
     }
 
-    /// Makes hull, flags, and what is shown of those that may be overtaken, follow what is
+    /// Makes the hull, the flags, and what is shown of those that may be overtaken, follow what is
     /// in the queue.
     #[inline]
     fn settle(&self, q: &mut Queue<P>, wakes: &mut WakeList<P>) {
@@ -231,8 +231,8 @@ impl<P: Platform> RangeRwLock<P> {
         if q.any_moved && q.ranges.waiting() == 0 && q.striping.is_none() {
             self.forget_moved(q);
         }
-        // What grows here was covered by `publish` already, or is in a slot too;
-        // nothing depends on how soon others see what shrinks.
+        // What grows here was covered by `publish` already, or is in a slot too. What shrinks may
+        // be seen by others at any time.
         self.show_hull(q, q.ranges.hull().map_or(NOTHING, |hull| (hull.start(), hull.last())));
         let flags = Flags::TREE
             .only_if(!q.ranges.is_empty())
@@ -252,14 +252,14 @@ impl<P: Platform> RangeRwLock<P> {
     fn show_hull(&self, q: &mut Queue<P>, hull: (u64, u64)) {
         if q.hull != hull {
             q.hull = hull;
-            // Release: what was done under the ranges that let it shrink. When it
-            // has to be seen that it has grown, `publish` sees to.
+            // Release: what was done under the ranges that let it shrink. Where others have to see
+            // that the hull has grown, `publish` makes it visible.
             self.hull.not_start.store(!hull.0, Ordering::Release);
             self.hull.last.store(hull.1, Ordering::Release);
         }
     }
 
-    /// Nobody waits for slots any more: they need no entry in the tree.
+    /// Nobody waits for slots any more: they need no entries in the tree.
     #[cold]
     fn forget_moved(&self, q: &mut Queue<P>) {
         for slot in 0..SLOTS {
@@ -272,8 +272,8 @@ impl<P: Platform> RangeRwLock<P> {
         q.any_moved = false;
     }
 
-    /// Sets `flags` and says what the word was. If the lock is taken as a whole the
-    /// flags are taken back: nothing may enter the tree then.
+    /// Sets `flags` and returns the word before. If the lock is taken as a whole the flags are
+    /// taken back: nothing may enter the tree then.
     pub(in crate::range) fn publish(
         &self,
         q: &mut Queue<P>,
@@ -284,9 +284,9 @@ impl<P: Platform> RangeRwLock<P> {
             let (start, last) = q.hull;
             self.show_hull(q, (start.min(span.start()), last.max(span.last())));
         }
-        // AcqRel: Release for the hull, and Acquire for what was done under ranges
-        // that are gone. Even with the flags set already: it is this operation's
-        // place in the word's order that counts.
+        // AcqRel: Release for the hull, and Acquire for what was done under ranges that are gone.
+        // It is done even if the flags are set already: this operation's place in the word's order
+        // is what counts.
         let before = self.word.set(flags, Ordering::AcqRel);
         if before.is_whole() {
             self.word.clear(flags.without(q.flags), Ordering::Relaxed);

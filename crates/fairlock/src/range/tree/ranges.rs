@@ -1,25 +1,23 @@
 //! Who holds what, and who waits for whom: the rules of the published range
 //! lock, over the interval tree and under the tree lock.
 //!
-//! Held **and** waiting ranges are in the tree, each with a number that says when
-//! it came. A new range counts the conflicting ranges that are there before it
-//! (`blocking`): all that overlap, or only the writers among them if it reads.
-//! With none it is held. Otherwise it waits: each range that leaves takes one off
-//! the count of every waiter that had counted it, and who comes to zero is granted
-//! the range. So ranges that overlap are granted in the order in which they came,
-//! nobody overtakes, and ranges that do not overlap never meet.
+//! Held **and** waiting ranges are in the tree, each with a number that says when it came. A new
+//! range counts the conflicting ranges that are there before it (`blocking`): all that overlap, or
+//! only the writers among them if it reads. If there are none it is held. Otherwise it waits: each
+//! range that leaves takes one off the count of every waiter that had counted it, and a waiter
+//! whose count comes to zero is granted its range. So ranges that overlap are granted in the order
+//! in which they came, nobody overtakes, and ranges that do not overlap never meet.
 //!
-//! Who had counted a range follows from what both are, and nothing is remembered
-//! about it: a waiter with a higher number whose range conflicts. That makes every
-//! change to a range that is in the tree a matter of whom it concerned before and
-//! whom it concerns now (defect 7):
+//! Which waiters had counted a range follows from the ranges, and is not remembered: those with a
+//! higher number whose ranges conflict. So a change to a range in the tree only has to consider
+//! whom it concerned before and whom it concerns now (defect 7):
 //!
-//! * a *downgrade* no longer concerns the waiting readers;
-//! * what *shrinks* no longer concerns those that only overlapped what it gave up;
-//! * what is *split* concerns those that overlap both parts twice.
+//! * a range that is *downgraded* no longer concerns the waiting readers;
+//! * a range that *shrinks* no longer concerns those that overlapped only what it gave up;
+//! * a range that is *split* concerns those that overlap both parts twice.
 //!
-//! A range is what it was when it came, until it leaves: nobody clears its kind on
-//! the way out (defect 2), and there is nothing left of it afterwards (defect 4).
+//! A range stays what it was when it came, until it leaves: nobody clears its kind on the way out
+//! (defect 2), and nothing is left of it afterwards (defect 4).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,12 +31,12 @@ use crate::wait::Kind;
 
 /// What is known of a range beside what the search needs.
 pub(in crate::range) struct Entry<W> {
-    /// When it came, in relation to others. Those that came past the waiters, by
-    /// a recursive read, have zero: before everybody.
+    /// When it came, in relation to others. Ranges that came past the waiters, by a recursive read,
+    /// have zero: before everybody.
     seq: u64,
-    /// Conflicting ranges ahead of it.
+    /// How many conflicting ranges are ahead of it.
     blocking: u32,
-    /// Who waits. The kind is not in here, and is not touched with it (defect 1).
+    /// Who waits. The range's kind is not in here, and is not changed with it (defect 1).
     pub(in crate::range) waiter: Option<W>,
     /// Who asked for it; zero if that was not noted.
     pub(in crate::range) who: usize,
@@ -46,7 +44,7 @@ pub(in crate::range) struct Entry<W> {
     pub(in crate::range) since: u64,
 }
 
-/// What of a range says who waits for it.
+/// What says of a range who waits for it.
 #[derive(Clone, Copy)]
 struct Rank {
     seq: u64,
@@ -58,20 +56,19 @@ impl<W> Entry<W> {
         Rank { seq: self.seq, held: self.waiter.is_none() }
     }
 
-    /// Whether this one, waiting, counts a conflicting one of that rank: if that came
-    /// before it; or if it is ahead of those that wait, and that one holds its range.
+    /// Whether this range, which waits, counts a conflicting one of rank `other`: if that came
+    /// before it; or, if this one is ahead of those that wait, if that one is held.
     fn counts(&self, other: Rank) -> bool {
         self.seq > other.seq || (self.seq == 0 && other.held)
     }
 }
 
-/// The held and the waiting ranges. `W` is what it takes to tell a waiter that it
-/// has its range.
+/// The held and the waiting ranges. `W` is what is needed to tell a waiter that it has its range.
 pub(in crate::range) struct Ranges<W> {
     tree: Tree,
-    /// By the number of the node.
+    /// By the name of the range.
     entries: Vec<Entry<W>>,
-    /// How many are in which regions, while the lock is striped.
+    /// How many ranges are in which regions, while the lock is striped.
     pub(in crate::range) regions: Option<Box<Regions>>,
     next_seq: u64,
     waiting: usize,
@@ -109,7 +106,7 @@ impl<W: Copy> Ranges<W> {
         self.tree.span(id)
     }
 
-    /// From now on counts what is in which of these regions, or nothing.
+    /// From now on counts what is in which of these regions; with `None`, in none.
     pub(in crate::range) fn set_regions(&mut self, regions: Option<Regions>) {
         self.regions = regions.map(Box::new);
         if let Some(regions) = &mut self.regions {
@@ -119,7 +116,7 @@ impl<W: Copy> Ranges<W> {
         }
     }
 
-    /// From now on the stripe is closed, for the holder of one of its slots too.
+    /// From now on the holder of one of the stripe's slots keeps the stripe closed, too.
     pub(in crate::range) fn keep_closed(&mut self, stripe: usize) {
         if let Some(regions) = &mut self.regions
             && !active(Fault::OpensBesideHolder)
@@ -128,7 +125,7 @@ impl<W: Copy> Ranges<W> {
         }
     }
 
-    /// One less in the stripe.
+    /// There is one less that keeps the stripe closed.
     pub(in crate::range) fn let_open(&mut self, stripe: usize) {
         if let Some(regions) = &mut self.regions
             && !active(Fault::OpensBesideHolder)
@@ -137,7 +134,7 @@ impl<W: Copy> Ranges<W> {
         }
     }
 
-    /// Every range, by start.
+    /// Every range, in order of their starts.
     pub(in crate::range) fn iter(&self) -> impl Iterator<Item = (Id, Span, Kind, &Entry<W>)> {
         self.tree
             .in_order()
@@ -163,8 +160,8 @@ impl<W: Copy> Ranges<W> {
         found.is_break()
     }
 
-    /// Whether more than so many ranges are in the way of a new one. No more of them are
-    /// looked at than it takes to know.
+    /// Whether more than `most` ranges are in the way of a new one. No more of them are looked at
+    /// than it takes to know.
     pub(in crate::range) fn has_more_in_way(&self, span: Span, kind: Kind, most: usize) -> bool {
         let mut left = most;
         let found = self.tree.overlapping(span, kind == Kind::Reader, |_| {
@@ -200,7 +197,7 @@ impl<W: Copy> Ranges<W> {
         let seq = self.next_seq();
         let id = self.put(span, kind);
         self.set_entry(id, Entry { seq, blocking: 0, waiter: None, who, since });
-        // Who is ahead of those that wait counts all holders, this one too.
+        // A waiter that is ahead of those that wait counts all holders, this one too.
         self.for_waiters(id, span, kind, |entry, _| entry.blocking += 1);
         self.check();
         id
@@ -222,8 +219,8 @@ impl<W: Copy> Ranges<W> {
         id
     }
 
-    /// Adds a range to be read, ahead of those that wait for it: it counts only those
-    /// that hold a part of it, and is held if nobody does. Returns whether it is.
+    /// Adds a range to be read, ahead of those that wait for it: it counts only those that hold a
+    /// part of it, and is held if nobody does. Returns whether it is held.
     pub(in crate::range) fn insert_waiting_ahead(
         &mut self,
         span: Span,
@@ -274,8 +271,8 @@ impl<W: Copy> Ranges<W> {
         (id, !waits)
     }
 
-    /// Takes out a range, held or waiting: the only way out. `granted` is told
-    /// whom that lets in.
+    /// Takes out a range, held or waiting: the only way out. `granted` is told which waiters that
+    /// lets in.
     pub(in crate::range) fn remove(&mut self, id: Id, mut granted: impl FnMut(W, Id)) {
         let (span, mut kind) = (self.tree.span(id), self.tree.kind(id));
         let waited = self.entries[id as usize].waiter.is_some();
@@ -291,7 +288,7 @@ impl<W: Copy> Ranges<W> {
         self.check();
     }
 
-    /// Whether nobody can have counted `id`, a waiter: only those do that came after it.
+    /// Whether nobody can have counted `id`, a waiter: only ranges that came after it do.
     fn is_last_in_line(&self, id: Id) -> bool {
         self.waiting == 1
             || self.entries[id as usize].seq == self.newest
@@ -332,7 +329,7 @@ impl<W: Copy> Ranges<W> {
         let (span, kind) = (self.tree.span(id), self.tree.kind(id));
         debug_assert!(span.start() < mid && mid <= span.last());
         let (low, high) = span.split_before(mid);
-        // Two holders now: those in the way of both are in the way twice.
+        // There are two holders now: waiters in the way of both count both.
         if !active(Fault::ChangesQuietly) {
             self.for_waiters(id, high, kind, |entry, other| {
                 entry.blocking += u32::from(other.overlaps(&low));
@@ -346,26 +343,27 @@ impl<W: Copy> Ranges<W> {
         second
     }
 
-    /// Makes two held ranges one, of which the second starts where the first ends; it
-    /// has the name of the first.
+    /// Makes two held ranges one, which keeps the name of the first. The second starts where the
+    /// first ends.
     pub(in crate::range) fn join(&mut self, id: Id, second: Id) {
         let (low, high, kind) = (self.tree.span(id), self.tree.span(second), self.tree.kind(id));
         debug_assert!(low.last() + 1 == high.start() && kind == self.tree.kind(second));
-        // Who waited for both waits for one.
+        // A waiter that counted both counts one.
         self.for_waiters(second, high, kind, |entry, other| {
             entry.blocking -= u32::from(other.overlaps(&low));
         });
         self.take(second);
         self.set_last(id, high.last());
-        // As the one that came first: whoever counts either counts that.
+        // The range counts as the one of the two that came first: a waiter that counts either
+        // counts that.
         let came = self.entries[second as usize].seq;
         let seq = &mut self.entries[id as usize].seq;
         *seq = came.min(*seq);
         self.check();
     }
 
-    /// Takes `id`, a holder of `span` as `kind`, off the counts of the waiters that
-    /// counted it and are `concerned`.
+    /// Takes `id`, a holder of `span` as `kind`, off the counts of the waiters that counted it and
+    /// are `concerned`.
     fn let_go(
         &mut self,
         id: Id,
@@ -397,7 +395,7 @@ impl<W: Copy> Ranges<W> {
         });
     }
 
-    /// Calls `f` with every waiter that waits for `id` if that conflicts as `span`.
+    /// Calls `f` with every waiter that waits for `id` where it conflicts with `span`.
     fn for_waiters(
         &mut self,
         id: Id,
@@ -433,7 +431,7 @@ impl<W: Copy> Ranges<W> {
         moved
     }
 
-    /// Every way into the tree.
+    /// Adds a range to the tree: every way in comes here.
     fn put(&mut self, span: Span, kind: Kind) -> Id {
         if let Some(regions) = &mut self.regions {
             regions.add(span);
@@ -441,7 +439,7 @@ impl<W: Copy> Ranges<W> {
         self.tree.insert(span, kind)
     }
 
-    /// Every way out of the tree.
+    /// Takes a range out of the tree: every way out comes here.
     fn take(&mut self, id: Id) {
         if let Some(regions) = &mut self.regions {
             regions.remove(self.tree.span(id));
@@ -472,8 +470,8 @@ impl<W: Copy> Ranges<W> {
         debug_assert!((id as usize) < self.entries.len() && id != NIL);
     }
 
-    /// In debug builds, and under the concurrency tester: the tree, and that every
-    /// waiter counts exactly those that are in its way. Not for large trees, where it would take for ever.
+    /// In debug builds, and under the concurrency tester: checks the tree, and that every waiter
+    /// counts exactly those in its way. Not for large trees, where it would take for ever.
     #[inline]
     fn check(&self) {
         #[cfg(any(debug_assertions, fairlock_faults))]

@@ -1,22 +1,20 @@
 //! The wait for a range, and the ways to leave it.
 //!
-//! 1. *Awake.* While sections are short the thread tries again for a few
-//!    microseconds. If the one in its way is not, it queues as in 3, but leaves the
-//!    queue again before it would sleep: a thread that runs takes its turn at once,
-//!    so order costs nothing then, and lets others run beside each other. One that
-//!    sleeps there would make the others wait for its wake-up. Hence no more queue
-//!    this way than leave a CPU for those inside, and nobody behind more ranges than
-//!    such a wait could be over with.
-//! 2. *Patient.* Then it sleeps, and running threads may overtake it: a thread
-//!    that runs can use the range a thousand times while a sleeping one wakes up. Who
-//!    wakes it when its range falls free, and how that is no wake-up for each of those
-//!    thousand, is in `patient`.
-//! 3. *Queued.* After the time that the policy sets, its range enters the tree,
-//!    and so do those of all that came before it. From there on the published
-//!    rules hold: nobody whose range overlaps gets past it, and who is in its way
-//!    lets it in on leaving. It comes here awake, so the grant mostly finds it so.
+//! 1. *Awake.* While sections are short the thread tries again for a few microseconds. If the
+//!    section in its way is not short, it queues as in 3, but leaves the queue again before it
+//!    would sleep. A thread that runs takes its turn at once, so order costs nothing then, and lets
+//!    others run beside each other; a thread that sleeps in the queue would make the others wait
+//!    for its wake-up. Hence only as many queue in this way as leave a CPU for those inside, and
+//!    none behind more ranges than are likely to leave during such a wait.
+//! 2. *Patient.* Then the thread sleeps, and running threads may overtake it: they can use the
+//!    range a thousand times while a sleeping one wakes up. Who wakes it when its range falls free,
+//!    without a wake-up for each of those thousand times, is in `patient`.
+//! 3. *Queued.* After the time that the policy sets, its range enters the tree, and so do those of
+//!    all that came before it. From there on the published rules hold: nobody whose range overlaps
+//!    gets past it, and whoever is in its way lets it in on leaving. The thread queues while it is
+//!    awake, so the grant mostly finds it awake.
 //!
-//! With [`RangePolicy::FIFO`](super::RangePolicy::FIFO) there is only 3, and so for a
+//! With [`RangePolicy::FIFO`](super::RangePolicy::FIFO) there is only 3. The same goes for a
 //! recursive read, which is queued ahead of all others.
 
 pub(super) mod patient;
@@ -37,18 +35,17 @@ use waiter::RangeWaiter;
 
 /// How long a new waiter tries while sections are short: two or three times.
 const SPIN_NS: u64 = 10_000;
-/// How long it keeps away from short sections, at first and at most.
+/// How long a new waiter keeps away from short sections, at first and at most.
 const PAUSE_NS: (u64, u64) = (2_000, 8_000);
-/// A section that is over within this time is short: to be handed one from the
-/// queue would cost more than the section takes.
+/// A section that is over within this time is short: to be handed the range from the queue would
+/// cost more than the section takes.
 const SHORT_NS: u64 = 300;
-/// Looks at a tree that is in the way before that is taken for long, and the time
-/// between two: it does not say when it changes.
+/// How often to look at a tree that is in the way before its ranges count as long, and the time
+/// between two looks: the tree does not say when it changes.
 const TREE_LOOKS: u32 = 2;
 const TREE_LOOK_NS: u64 = 200;
-/// Ranges in the way, for each CPU, that can be expected to leave while the one behind
-/// them stays awake. Of more than that most holders do not run; and each is counted,
-/// under the tree lock.
+/// How many ranges in the way, for each CPU, can be expected to leave while the thread behind them
+/// stays awake. Of more ranges most holders do not run; and each is counted, under the tree lock.
 const IN_WAY_A_CPU: usize = 2;
 /// How long a queued waiter waits for its grant before it sleeps.
 const SPIN_QUEUED_NS: u64 = 50_000;
@@ -99,7 +96,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Tries for a while, as long as sections are short. It keeps away for ever
+    /// Tries for a while, as long as sections are short. The pauses between two attempts become
     /// longer: two CPUs that fight for a range use it less than one that has it.
     fn spin(&self, span: Span, kind: Kind, started: u64) -> Result<Hold, Missed> {
         let still = P::AtomicU32::new(0);
@@ -130,9 +127,9 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Queues while awake, unless so many do already that no CPU would be left for
-    /// those in the way, or these are too many to have left soon. Comes back without the
-    /// range before it would sleep.
+    /// Queues while awake, unless so many do already that no CPU would be left for those in the
+    /// way, or those are too many to leave soon. Comes back without the range before it would
+    /// sleep.
     fn queue_awake(
         &self,
         me: &'static Thread<P>,
@@ -188,8 +185,9 @@ impl<P: Platform> RangeRwLock<P> {
             let outcome = match waiter.state() {
                 waiter::GRANTED => return Ok(Some(Hold::node(waiter.node()))),
                 state @ (waiter::AWAKE | waiter::ASLEEP) => {
-                    // One that is shown to be asleep would wake itself by an attempt in
-                    // vain, which takes a slot for a moment; and again and again.
+                    // A waiter that is shown to be asleep does not try: an attempt in vain takes a
+                    // slot for a moment, and leaving that would wake the waiter itself, again and
+                    // again.
                     if state == waiter::AWAKE
                         && let Ok(hold) = self.attempt(waiter.span, waiter.kind)
                     {
@@ -247,8 +245,8 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// The waiter has its range by an attempt of its own: what it may have been
-    /// granted meanwhile it gives back.
+    /// The waiter has its range by an attempt of its own; a range that it was granted meanwhile it
+    /// gives back.
     fn leave_with(&self, waiter: &RangeWaiter<P>) {
         let granted = self.with_queue_and_wakes(|q, wakes| self.take_out(q, waiter, wakes));
         if let Some(hold) = granted {

@@ -1,37 +1,38 @@
-//! How those that may be overtaken learn that their range is free.
+//! How waiters that may be overtaken learn that their range is free.
 //!
-//! They sleep, and running threads use what they wait for. None of them is to sleep at a
-//! range that is free for longer than a wake-up takes; and a range that is used all the
-//! time is not to pay for a wake-up whenever it is left. Hence:
+//! They sleep, and running threads use what they wait for. None of them is to sleep at a range that
+//! is free for longer than a wake-up takes; and a range that is used all the time is not to pay for
+//! a wake-up whenever it is left. Hence:
 //!
-//! * While all of them sleep, whoever leaves a range that they wait for wakes those that
-//!   can go on now. If nobody can, and that was so a moment ago, ranges are in use, and the
-//!   first is woken instead.
-//! * While one of them is awake, leaving a range wakes nobody: that one looks around, and
-//!   wakes who can go on, before it sleeps again or goes its way.
-//! * If ranges were left again and again since it was woken, and it did not get its own,
-//!   they are in use: it looks again by itself a moment later. If not, it sleeps until it
-//!   is woken.
+//! * While all of them sleep, whoever leaves a range that they wait for wakes those that can go on
+//!   now. If none can, and the last look was only a moment ago, ranges are in use, and the first
+//!   one is woken instead.
+//! * While one of them is awake, leaving a range wakes nobody: the waiter that is awake looks
+//!   around, and wakes those that can go on, before it sleeps again or goes its way.
+//! * If ranges were left again and again since that waiter was woken, and it did not get its own,
+//!   they are in use: it looks again by itself a moment later. If not, it sleeps until it is woken.
 //!
-//! So a range in use pays for a wake-up each time one of them gets its range, and for a
-//! look of one of them now and then, and one that is out of use for a wake-up.
+//! So a range in use pays for a wake-up each time one of them gets its range, and for a look of one
+//! of them now and then; a range that is out of use pays for one wake-up.
 //!
 //! How things stand is shown to whoever leaves a range: see `shown`.
 //!
-//! Most of those who leave a range need not even look there. Who sleeps does so for one
-//! that is in its way, whoever that is: a range in the tree, a slot, or one in a stripe.
-//! Slots that somebody sleeps for are *watched*: their bits are set in
-//! `Shown::watched`, or `WATCHED` in the word of their stripe.
+//! Most of those who leave a range need not even look there. A waiter that sleeps does so for
+//! whatever is in its way: a range in the tree, a slot, or a slot in a stripe. Slots that somebody
+//! sleeps for are *watched*: their bits are set in `Shown::watched`, or `WATCHED` in the word of
+//! their stripe.
 //!
-//! **Why nobody sleeps at a free range.** Who leaves a slot first leaves it, then looks
-//! whether it is watched, and who is awake. Who goes to sleep for a slot, or lets others
-//! sleep for it, first shows that, then looks whether the slot is still in the way; all of
-//! it under the tree lock. One of the two sees the other: who leaves changes the word with
-//! Acquire, and between the showing and the look there is a change of that word, too, with
-//! Release. If that comes first, what is shown is seen; if it comes second, the look sees
-//! the slot left. What leaves the tree does so under its lock, and `settle` looks for it.
+//! **Why nobody sleeps at a free range.** A thread that leaves a slot first leaves it, then looks
+//! whether it is watched, and whether a waiter is awake. A waiter that goes to sleep for a slot, or
+//! lets others sleep for it, first shows that, then looks whether the slot is still in the way; all
+//! of it under the tree lock. One of the two sees the other. The thread that leaves changes the
+//! word with Acquire; between the showing and the look the waiter changes that word, too, with
+//! Release. If the waiter's change comes first, what it shows is seen; if it comes second, its look
+//! sees the slot left. A range leaves the tree under the tree lock, and `settle` then looks for
+//! waiters.
 //!
-//! What cannot be told, as a slot is just being taken or left, is looked at again soon.
+//! If it is unknown whether a slot is in the way, as it is just being taken or left, the waiter
+//! looks again soon.
 
 use core::sync::atomic::Ordering;
 
@@ -47,20 +48,19 @@ use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::tree::queue::{NOTHING, Queue};
 use crate::wait::WakeList;
 
-/// Ranges are in use if one is left so often: more often than it is worth to look, or to
+/// Ranges are in use if one is left at least this often: more often than it is worth to look, or to
 /// wake a thread.
 const IN_USE_NS: u64 = 25_000;
-/// How long the one that is awake sleeps while they are: about as long as it takes to wake
-/// a thread, which is what it saves others.
+/// How long the waiter that is awake sleeps while ranges are in use: about as long as it takes to
+/// wake a thread, which this saves others.
 const NAP_NS: u64 = 50_000;
-/// One that has not looked for so long has not got a CPU: others are woken beside it.
+/// A waiter that was awake and has not looked for this long has no CPU: others are woken beside it.
 const LATE_NS: u64 = 500_000;
-/// A waiter that should have queued this long ago is queued by whoever notices:
-/// it has not got a CPU.
+/// A waiter that should have queued this long ago has no CPU: it is queued by whoever notices.
 const OVERDUE_NS: u64 = 500_000;
-/// How many are woken at once, at most: the next ones by these.
+/// How many are woken at once, at most: these wake the next ones.
 const MOST_WOKEN: usize = 16;
-/// Looks at a slot that is just being taken, or left.
+/// How often to look at a slot that is just being taken, or left.
 const LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 
 /// Who is in a waiter's way.
@@ -77,15 +77,15 @@ pub(in crate::range) enum InWay {
     Stripe(usize),
 }
 
-/// Whom to look for.
+/// Which waiters to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
     All,
     /// Those that sleep for this.
     For(InWay),
-    /// Those that wait for a part of this, as somebody has left the tree.
+    /// Those that wait for a part of this span, which has left the tree.
     At(Span),
-    /// All, those who wait for others that are awake among them.
+    /// All, even those that wait for others that are awake.
     Late,
 }
 
@@ -99,7 +99,7 @@ pub(in crate::range) enum Rest {
 impl<P: Platform> RangeRwLock<P> {
     // ---- who leaves a range ----
 
-    /// Whether somebody sleeps for this slot of the lock itself. To be asked after it was
+    /// Whether somebody sleeps for this slot of the lock itself. To be asked after the slot was
     /// left.
     #[inline(always)]
     pub(in crate::range) fn is_watched(&self, slot: usize) -> bool {
@@ -110,7 +110,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[cold]
     pub(in crate::range) fn tell_patient(&self, slot: usize) {
         loop {
-            // Relaxed: see the module.
+            // Relaxed: see the module documentation.
             match self.shown.patient.load(Ordering::Relaxed) {
                 NOBODY => return self.stop_telling(slot),
                 ASLEEP => return self.wake_patient(slot),
@@ -121,7 +121,7 @@ impl<P: Platform> RangeRwLock<P> {
                     return;
                 }
                 shown => {
-                    // Release: who swaps it sees that the slot was left.
+                    // Release: the waiter that swaps the count sees that the slot was left.
                     let counted = self.shown.patient.compare_exchange(
                         shown,
                         shown + 1,
@@ -142,7 +142,7 @@ impl<P: Platform> RangeRwLock<P> {
             let left = self.unwatch(slot);
             let (_, blocked) = self.wake_free(q, Look::For(left), wakes);
             let in_use = self.note_look(P::now()) < IN_USE_NS;
-            // Somebody else may have been quicker.
+            // Another thread may have been quicker.
             if q.patient.awake() == 0
                 && in_use
                 && let Some(blocked) = blocked
@@ -152,14 +152,14 @@ impl<P: Platform> RangeRwLock<P> {
             if q.patient.awake() > 0
                 && let InWay::Slot(slot) = left
             {
-                // That it is in use is seen by how often it is left from now on.
+                // How often the slot is left from now on tells whether it is in use.
                 self.show_watched(self.watched() | 1 << slot);
             }
         });
     }
 
-    /// Nobody waits any more who may be overtaken: who leaves a slot of this stripe need not
-    /// come here.
+    /// Nobody that may be overtaken waits any more: threads that leave a slot of this stripe need
+    /// not come here.
     fn stop_telling(&self, slot: usize) {
         self.with_queue(|q| {
             if q.patient.is_empty() {
@@ -168,8 +168,8 @@ impl<P: Platform> RangeRwLock<P> {
         });
     }
 
-    /// Under the tree lock: nobody sleeps for this slot any more, or for any of its stripe.
-    /// What they did sleep for.
+    /// Under the tree lock: nobody sleeps for this slot any more, or for any of its stripe. Returns
+    /// what they slept for.
     fn unwatch(&self, slot: usize) -> InWay {
         match slot.checked_sub(SLOTS) {
             None => {
@@ -178,17 +178,17 @@ impl<P: Platform> RangeRwLock<P> {
             }
             Some(slot) => {
                 let stripe = slot / STRIPE_SLOTS;
-                // Relaxed: those who leave a slot too early for it look in vain.
+                // Relaxed: a thread that leaves a slot too early for it looks in vain.
                 self.stripes()[stripe].word.clear(Flags::WATCHED, Ordering::Relaxed);
                 InWay::Stripe(stripe)
             }
         }
     }
 
-    /// Ranges are left, and the one that is awake does not look: once in a while others
-    /// are woken, and queued, beside it.
+    /// Ranges are left, and the waiter that is awake does not look: once in a while others are
+    /// woken, and queued, beside it.
     fn wake_if_late(&self, now: u64) {
-        // Relaxed: how often is a matter of speed.
+        // Relaxed: how often this happens is a matter of speed.
         if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < LATE_NS {
             return;
         }
@@ -199,7 +199,8 @@ impl<P: Platform> RangeRwLock<P> {
         });
     }
 
-    /// Under the tree lock: a look at those that may be overtaken. How long after the last.
+    /// Under the tree lock: notes a look at those that may be overtaken. Returns how long after the
+    /// last.
     fn note_look(&self, now: u64) -> u64 {
         // Relaxed: guarded by the lock, or a guess.
         let before = self.shown.looked.load(Ordering::Relaxed);
@@ -207,7 +208,7 @@ impl<P: Platform> RangeRwLock<P> {
         now.saturating_sub(before)
     }
 
-    /// Queues those whose time is long over: they have not got a CPU.
+    /// Queues waiters whose time is long over: they have no CPU.
     fn enqueue_overdue(&self, q: &mut Queue<P>, now: u64, wakes: &mut WakeList<P>) {
         let is_overdue = |first: &RangeWaiter<P>, waiters| {
             let end = self.policy.patience_end(first.arrived, waiters);
@@ -223,7 +224,7 @@ impl<P: Platform> RangeRwLock<P> {
 
     // ---- who may be overtaken ----
 
-    /// Lists a waiter: as awake if it may have its range already.
+    /// Lists a waiter; as awake if it may be able to have its range already.
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
@@ -235,7 +236,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// A listed waiter did not get its range: until when it sleeps.
+    /// A listed waiter did not get its range. Returns until when it sleeps.
     pub(in crate::range) fn rest(&self, waiter: &RangeWaiter<P>) -> Rest {
         self.with_queue_and_wakes(|q, wakes| {
             let now = P::now();
@@ -249,7 +250,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
             if q.patient.awake() == 1 {
                 let since = self.note_look(now);
-                // Acquire: what was left is seen.
+                // Acquire: sees the slots that were left.
                 let shown = self.shown.patient.swap(AWAKE, Ordering::Acquire);
                 let in_use =
                     shown == BUSY || u64::from(shown.saturating_sub(AWAKE)) * IN_USE_NS > since;
@@ -261,7 +262,7 @@ impl<P: Platform> RangeRwLock<P> {
                     return Rest::Until(Some(end.map_or(nap, |end| end.min(nap))));
                 }
             }
-            // If no other one is awake, `settle` shows it, and looks.
+            // If no other waiter is awake, `settle` shows that, and looks.
             q.patient.note_asleep(waiter);
             Rest::Until(end)
         })
@@ -269,8 +270,8 @@ impl<P: Platform> RangeRwLock<P> {
 
     // ---- under the tree lock ----
 
-    /// Makes what is shown follow who is listed and awake, and wakes who can go on if
-    /// nobody else would.
+    /// Makes what is shown follow who is listed and awake, and wakes those that can go on if nobody
+    /// else would.
     #[inline]
     pub(in crate::range) fn settle_patient(&self, q: &mut Queue<P>, wakes: &mut WakeList<P>) {
         let left = core::mem::replace(&mut q.left, NOTHING);
@@ -303,32 +304,33 @@ impl<P: Platform> RangeRwLock<P> {
 
     fn show_patient(&self, q: &mut Queue<P>, shown: u32) {
         q.shows_patient = shown;
-        // Relaxed: see the module.
+        // Relaxed: see the module documentation.
         self.shown.patient.store(shown, Ordering::Relaxed);
     }
 
     /// The slots of the lock itself that are watched.
     fn watched(&self) -> u32 {
-        // Relaxed: changed under the tree lock; without it, see the module.
+        // Relaxed: changed under the tree lock; for looks without it, see the module documentation.
         self.shown.watched.load(Ordering::Relaxed)
     }
 
     fn show_watched(&self, watched: u32) {
         if self.watched() != watched {
-            // Relaxed: see the module.
+            // Relaxed: see the module documentation.
             self.shown.watched.store(watched, Ordering::Relaxed);
         }
     }
 
-    /// Between what is shown to those who leave slots and a look at these: see the module.
+    /// Orders what was shown to those who leave slots before a look at the slots: see the module
+    /// documentation.
     fn order_look(&self) {
         if !active(Fault::LooksUnordered) {
             self.word.set(Flags::NONE, Ordering::AcqRel);
         }
     }
 
-    /// Wakes those that can go on now and do not wait for each other, nor for one that is
-    /// awake. How many, and the first that cannot.
+    /// Wakes those that can go on now and do not wait for each other, nor for a waiter that is
+    /// awake. Returns how many it woke, and the first that cannot go on.
     fn wake_free<'q>(
         &self,
         q: &'q Queue<P>,
@@ -378,7 +380,8 @@ impl<P: Platform> RangeRwLock<P> {
             woken += 1;
         }
         if look == Look::All {
-            // Others sleep for somebody in the tree, or until one that is awake has looked.
+            // The others sleep for somebody in the tree, or until a waiter that is awake has
+            // looked.
             self.show_watched(watched);
         }
         (woken, first_blocked)
@@ -390,7 +393,7 @@ impl<P: Platform> RangeRwLock<P> {
         self.count(Event::wake(waiter.kind));
     }
 
-    /// Who is in the way of a waiter; from now on that one tells when it leaves.
+    /// Returns who is in the way of a waiter. From now on that holder tells when it leaves.
     fn watch(&self, q: &Queue<P>, waiter: &RangeWaiter<P>) -> InWay {
         loop {
             let in_way = self.in_way(q, waiter);
@@ -405,7 +408,7 @@ impl<P: Platform> RangeRwLock<P> {
                     is_watched
                 }
                 InWay::Stripe(stripe) => {
-                    // AcqRel: see the module.
+                    // AcqRel: see the module documentation.
                     let word = self.stripes()[stripe].word.set(Flags::WATCHED, Ordering::AcqRel);
                     self.look_at_stripe(stripe, word, waiter.span, waiter.kind).is_err()
                 }
@@ -418,7 +421,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Who is in the way of a waiter that is in no tree.
+    /// Who is in the way of a waiter that is not in the tree.
     fn in_way(&self, q: &Queue<P>, waiter: &RangeWaiter<P>) -> InWay {
         let (span, kind) = (waiter.span, waiter.kind);
         if q.ranges.conflicts(span, kind) {

@@ -1,13 +1,13 @@
-//! What a lock shows to whoever leaves a range, of those that may be overtaken.
+//! What a lock shows, of the waiters that may be overtaken, to whoever leaves a range.
 //!
-//! `Shown::patient` is how things stand with them:
+//! `Shown::patient` says how things stand with them:
 //!
 //! | shown | meaning | set by |
 //! |---|---|---|
 //! | `NOBODY` | nobody may be overtaken | a holder of the tree lock |
-//! | `ASLEEP` | all that may be are asleep, or about to be: who leaves a range wakes | a holder of the tree lock |
+//! | `ASLEEP` | all that may be are asleep, or about to be: whoever leaves a range wakes them | a holder of the tree lock |
 //! | `AWAKE` | some are awake | a holder of the tree lock |
-//! | more, to `BUSY` | the same, and so many ranges were left since the last look | whoever leaves a range, one more |
+//! | above, up to `BUSY` | the same, and that many ranges were left since the last look | whoever leaves a range adds one |
 //!
 //! How those values come about, and why nobody sleeps at a free range, is in `patient`.
 
@@ -18,17 +18,17 @@ use crate::platform::{Atomic, ConstZero, Platform};
 pub(in crate::range) const NOBODY: u32 = 0;
 pub(in crate::range) const ASLEEP: u32 = 1;
 pub(in crate::range) const AWAKE: u32 = 2;
-/// Ranges that were left since the last look are counted so far.
+/// Up to here ranges that were left since the last look are counted.
 pub(in crate::range) const BUSY: u32 = AWAKE + 8;
 
 /// What those that may be overtaken show to whoever leaves a range.
 pub(in crate::range) struct Shown<P: Platform> {
     /// When one of them last looked.
     pub(super) looked: P::AtomicU64,
-    /// How things stand with them,
+    /// How things stand with them: see the table above,
     pub(in crate::range) patient: P::AtomicU32,
-    /// and which slots they sleep for: whoever leaves a slot looks here, so it is not in
-    /// the word, which would never be what they guess.
+    /// and which slots they sleep for. Whoever leaves a slot looks here. It is not in the state
+    /// word, which threads guess: it would never be what they expect.
     pub(super) watched: P::AtomicU32,
 }
 

@@ -11,9 +11,8 @@ use crate::range::span::Span;
 use crate::range::tree::{Id, NIL};
 use crate::wait::{Kind, Thread};
 
-/// Lives in the acquiring thread's frame. Its parker, in the thread record,
-/// outlives it (rule 12), and whoever wakes it has copied the record's address
-/// before (defect 8).
+/// Lives in the acquiring thread's frame. Its parker, in the thread record, outlives it (rule 12),
+/// and a thread that wakes it has copied the record's address before (defect 8).
 ///
 /// | state | meaning | who leaves it |
 /// |---|---|---|
@@ -33,14 +32,14 @@ pub(in crate::range) struct Frame<P: Platform> {
     pub(in crate::range) kind: Kind,
     /// When it arrived.
     pub(in crate::range) arrived: u64,
-    /// Its range in the tree, once it has one.
+    /// The name of its range in the tree, once it has one.
     node: Cell<Id>,
     state: P::AtomicU32,
-    /// Who was in its way when it went to sleep, or others last looked.
+    /// Who was in its way when it went to sleep, or when others last looked.
     sleeps_for: Cell<InWay>,
     next: Cell<*const RangeWaiter<P>>,
     prev: Cell<*const RangeWaiter<P>>,
-    /// For the model checker: others read it when they touch the waiter, its frame
+    /// For the model checker: others read this when they touch the waiter; the waiter's frame
     /// writes it when it returns.
     #[cfg(all(test, fairlock_loom))]
     pub(in crate::range) frame: loom::sync::Arc<loom::cell::UnsafeCell<()>>,
@@ -95,7 +94,8 @@ impl<P: Platform> RangeWaiter<P> {
         !shared && self.span.overlaps(&other.span)
     }
 
-    /// Whether it waits for whatever `other` waits for: if that is in vain, so is this.
+    /// Whether this waits for all that `other` waits for: if the other's wait is in vain, so is
+    /// this one.
     pub(in crate::range) fn asks_for_more_than(&self, other: &Self) -> bool {
         (self.kind == other.kind || self.kind == Kind::Writer) && self.span.contains(&other.span)
     }
@@ -111,7 +111,7 @@ impl<P: Platform> RangeWaiter<P> {
         self.sleeps_for.get()
     }
 
-    /// Under the tree lock: who is in its way, as was just seen.
+    /// Under the tree lock: notes who is in its way, as was just seen.
     pub(in crate::range) fn sleep_for(&self, in_way: InWay) {
         self.sleeps_for.set(in_way);
     }
@@ -123,17 +123,17 @@ impl<P: Platform> RangeWaiter<P> {
         self.state.load(Ordering::Acquire)
     }
 
-    /// The word itself, for [`Platform::spin_until`].
+    /// The word of the state, for [`Platform::spin_until`].
     pub(in crate::range) fn state_word(&self) -> &P::AtomicU32 {
         &self.state
     }
 
-    /// The name of its range in the tree; of use from QUEUED on.
+    /// The name of its range in the tree; valid from QUEUED on.
     pub(in crate::range) fn node(&self) -> Id {
         self.node.get()
     }
 
-    /// Under the tree lock: its range is in the tree as `node`, held or not.
+    /// Under the tree lock: its range has entered the tree as `node`, held or not.
     /// Release: pairs with [`state`](Self::state). With GRANTED this is the last
     /// touch (rule 1, defect 8): the caller has copied what it still needs.
     pub(in crate::range) fn enter(&self, node: Id, state: u32) {
@@ -177,7 +177,7 @@ impl<P: Platform> PatientList<P> {
     /// A listed waiter is awake from now on.
     pub(in crate::range) fn note_awake(&self, waiter: &RangeWaiter<P>) {
         if !waiter.is_awake() {
-            // Relaxed: what it may do now is look.
+            // Relaxed: all that the waiter may do now is look.
             waiter.state.store(AWAKE, Ordering::Relaxed);
             self.awake.set(self.awake.get() + 1);
         }
@@ -198,7 +198,7 @@ impl<P: Platform> PatientList<P> {
         unsafe { self.head.as_ref() }
     }
 
-    /// In order of arrival.
+    /// The waiters in order of arrival.
     pub(in crate::range) fn iter(&self) -> impl Iterator<Item = &RangeWaiter<P>> {
         // SAFETY: a listed waiter is alive (see the type).
         core::iter::successors(self.first(), |waiter| unsafe { waiter.next.get().as_ref() })

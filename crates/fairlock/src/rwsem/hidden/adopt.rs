@@ -1,5 +1,5 @@
-//! For locks that begin as a word of somebody else's, and become an [`RwSem`] when
-//! they are contended, and have rules of their own then; and for the child of a fork. Not part of the interface.
+//! For locks that begin as a word of somebody else's, with rules of their own, and become an
+//! [`RwSem`] when they are contended; and for the child of a fork. Not part of the interface.
 
 use core::sync::atomic::Ordering;
 
@@ -11,12 +11,12 @@ use crate::rwsem::tenure::InTenure;
 use crate::rwsem::word::{Flags, MOST_READERS};
 use crate::wait::{Access, Kind, WaitContext, WaitError};
 
-/// The orderings are Relaxed: whoever publishes the lock afterwards does so with
-/// Release, and no holder is here before.
+/// The orderings are Relaxed: whoever publishes the lock afterwards does so with Release, and
+/// before that no holder uses it.
 impl<P: Platform> RwSem<P> {
     /// `count` readers hold this lock, which nobody else knows yet: each will
-    /// [`unlock_read`](Self::unlock_read) it. There are never more than the word has
-    /// room for: what says otherwise is no count.
+    /// [`unlock_read`](Self::unlock_read) it. No more than the word has room for are adopted: a
+    /// larger `count` is no count of readers.
     #[doc(hidden)]
     pub fn adopt_readers(&self, count: usize) {
         self.word.enter_readers(count.min(MOST_READERS), Ordering::Relaxed);
@@ -30,8 +30,8 @@ impl<P: Platform> RwSem<P> {
         self.owner.forget();
     }
 
-    /// Whoever holds this lock will never give it up. Somebody may still be busy in
-    /// the queue with the end of an earlier release, so its flags stay.
+    /// The holders of this lock will never give it up: the lock is free from here on. Somebody may still
+    /// be busy in the queue with the end of an earlier release, so the queue's flags stay.
     #[doc(hidden)]
     pub fn forget_holders(&self) {
         self.word.keep(Flags::QUEUE, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl<P: Platform> RwSem<P> {
         self.try_write() || self.in_tenure().is_some_and(steal)
     }
 
-    /// When the writer came that is the first of those queued.
+    /// When the first of the queued writers came.
     #[doc(hidden)]
     pub fn first_writer_since(&self) -> Option<u64> {
         self.with_queue(|q| q.waiters.first(Kind::Writer).map(|writer| writer.arrived))
@@ -75,7 +75,7 @@ impl<P: Platform> RwSem<P> {
         self.spinners = Spinners::new();
     }
 
-    /// Readers counted beside a writer that is in are about to take that back.
+    /// Readers counted beside a writer that is inside were about to take that count back.
     fn forget_passing_readers(&self) {
         let word = self.word.load(Ordering::Relaxed);
         if word.has_writer_inside() && word.readers() > 0 {

@@ -38,8 +38,8 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// What is wrong with the lock, of which so many readers, or a writer, are
-    /// known to be inside, and which `threads` threads use.
+    /// What is wrong with the lock, where `threads` threads use it, and the given number of
+    /// readers, or a writer, are known to be inside.
     ///
     /// # Safety
     /// No thread runs in a method of this lock meanwhile; any may be stopped in one.
@@ -116,7 +116,7 @@ impl<P: Platform> RwSem<P> {
         true
     }
 
-    /// What is left in the lock, which nobody uses.
+    /// Checks that nothing is left in a lock that nobody uses.
     ///
     /// # Safety
     /// As [`check`](Self::check).

@@ -1,4 +1,4 @@
-//! Who is granted, and the ways out.
+//! Who is granted the lock, and the ways out.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -15,9 +15,9 @@ use crate::wait::{Access, Kind, MAX_WAKES, Waiter, WakeList};
 /// Whose turn it is, as a queued writer finds it.
 #[derive(PartialEq)]
 pub(in crate::rwsem) enum Turn {
-    /// It took the lock.
+    /// The waiter took the lock.
     Taken,
-    /// The lock is handed to it as soon as it is free.
+    /// The lock is handed to the waiter as soon as it is free.
     Next,
     Later,
 }
@@ -37,7 +37,7 @@ impl<P: Platform> Published<'_, P> {
         }
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            // Rule 5: whoever set HANDOFF, it never keeps the head out.
+            // Rule 5: HANDOFF never keeps the head out, whoever set it.
             let refuses =
                 active(Fault::RefusesInherited) && word.is_closed() && !self.is_due(waiter);
             let (new, turn) = if word.may_take_next(waiter.access) && !refuses {
@@ -120,7 +120,7 @@ impl<P: Platform> Published<'_, P> {
             }
             let without = if counted { word.without_reader() } else { word };
             let new = without.with(Flags::HANDOFF.only_if(due));
-            // Relaxed on success: it owns nothing.
+            // Relaxed on success: this thread owns nothing.
             match self.word.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Acquire) {
                 Ok(_) => {
                     if due {
@@ -143,7 +143,7 @@ impl<P: Platform> Published<'_, P> {
     fn grant_counted_readers(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
         let mut count = 0;
         let mut reader = q.waiters.first(Kind::Reader);
-        // Past real-time writers only those that pass them.
+        // Past real-time writers, only readers that may pass them.
         let writers = q.waiters.priority(Kind::Writer);
         let passes = |reader: &Waiter<P>| writers == 0 || reader.priority > writers;
         while let Some(counted) = reader.filter(|reader| count < MAX_WAKES && passes(reader)) {
@@ -158,7 +158,7 @@ impl<P: Platform> Published<'_, P> {
         self.note_readers();
         self.count_reads(q, count);
         for told in 1..=count {
-            // SAFETY: used up to its grant only.
+            // SAFETY: the waiter is not used after it is told of its grant.
             let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
             self.events.count(Event::ReadLock);
             self.events.count(Event::WakeReader);
@@ -232,18 +232,18 @@ impl<P: Platform> Published<'_, P> {
         }
     }
 
-    /// An upgradable reader is none any more, and somebody is queued.
+    /// An upgradable reader is none any more, and somebody is queued: runs the wake check.
     pub(in crate::rwsem) fn upgradable_left(&self, _before: Word) {
         self.wake_after_release();
     }
 
-    /// Until the head of the queue has had the lock nobody else gets in.
+    /// Closes the lock: nobody else gets in before the head of the queue has had it.
     pub(in crate::rwsem) fn close_for_next(&self) {
         self.close();
     }
 
-    /// The lock was let go with somebody queued. The head is woken whether or
-    /// not a spinner was faster: it must see its deadline pass.
+    /// The lock was let go with somebody queued. The head is woken even if a spinner was faster: it
+    /// must see its deadline pass.
     pub(in crate::rwsem::published) fn wake_after_release(&self) {
         self.with_wakes(|q, wakes| self.wake_check(q, true, wakes));
     }
@@ -285,7 +285,7 @@ impl<P: Platform> Published<'_, P> {
 
     // ---- deadlines ----
 
-    /// Whether a waiter is past the time it may be passed over.
+    /// Whether a waiter is past the time for which it may be passed over.
     pub(in crate::rwsem::published) fn is_due(&self, waiter: &Waiter<P>) -> bool {
         self.rules.handoff_after.is_some_and(|after| {
             let now = P::now();

@@ -8,15 +8,15 @@
 //!          deadline, sets HANDOFF, after which only the head gets in
 //! ```
 //!
-//! The wake check is run by whoever lets the lock go (or takes back a count
-//! that made it look held), by every waiter that arrives and by every one that
-//! leaves (rules 2, 7, 8, 14 and 15). A release never leaves it to a spinner; to a
-//! stream of readers only if the head has asked for that, and has a timer.
+//! The wake check is run by whoever lets the lock go (or takes back a count that made it look
+//! held), by every waiter that arrives and by every one that leaves (rules 2, 7, 8, 14 and 15). A
+//! release never leaves the check to a spinner; it leaves it to a stream of readers only if the
+//! head has asked for that, and has a timer.
 //!
-//! Why no wake-up is lost: every change of the word is one atomic step, so all
-//! have one order. The lock becomes free with somebody queued either by a step
-//! that finds `WAITERS`, and who made it runs the check; or before the step
-//! that set `WAITERS`, and that waiter's own check comes after it.
+//! Why no wake-up is lost: every change of the word is one atomic step, so all changes have one
+//! order. The lock becomes free with somebody queued by a step that finds `WAITERS`, and whoever
+//! made it runs the check; or by a step before the one that set `WAITERS`, and the check of the
+//! waiter that set it comes afterwards.
 //!
 //! `WAITERS`, `HANDOFF` and `WRITER_PHASE` change under the queue lock only
 //! (rule 4), but for the fair unlocks, which set `HANDOFF` in one step with

@@ -11,10 +11,10 @@
 //!        whoever links finds that, takes the turn and frees the node
 //! ```
 //!
-//! So nobody ever waits for a neighbour to do its part (it may not be running):
-//! a spinner that gives up, and one that leaves, are done in a few steps. The
-//! price is that a node may still be in the queue after its thread has gone;
-//! until it is free again its thread does not spin, on this lock or another.
+//! So nobody ever waits for a neighbour to do its part (it may not be running): a spinner that
+//! gives up, and one that leaves, are done in a few steps. The price is that a node may still be in
+//! the queue after its thread has gone. Until the node is free again, its thread does not spin, on
+//! this lock or another.
 //! Nodes live in the thread records, which are never freed (rule 11).
 //!
 //! The queue holds no node once nobody is inside `enter`..`leave`: the last to
@@ -23,7 +23,7 @@
 //! | state | meaning | who leaves it |
 //! |---|---|---|
 //! | `FREE` | in no queue | its thread |
-//! | `WAITING` | behind somebody, or at the head of a queue it found empty | itself, or who gives the turn |
+//! | `WAITING` | behind somebody, or at the head of a queue it found empty | its thread, or whoever gives it the turn |
 //! | `TURN` | at the head | its thread |
 //! | `LEFT` | given up by its thread; still linked | whoever passes the turn over it |
 
@@ -59,8 +59,8 @@ impl<P: Platform> SpinnerQueue<P> {
         Self { tail: ConstZero::ZERO }
     }
 
-    /// Waits to be at the head, `bound_ns` at most; tells whether it is. If so
-    /// the caller must [`leave`](Self::leave).
+    /// Waits to be at the head, `bound_ns` at most; returns whether the caller is. If so it must
+    /// [`leave`](Self::leave).
     pub(in crate::rwsem) fn enter(&self, me: &'static Thread<P>, bound_ns: u64) -> bool {
         let node = &me.spinner;
         // Acquire: whoever freed the node is done with it.
@@ -89,7 +89,8 @@ impl<P: Platform> SpinnerQueue<P> {
             return true;
         }
         let left = if active(Fault::TakesNodeAlong) { FREE } else { LEFT };
-        // Release: the thread is done with its node. Acquire: as the turn's taker.
+        // Release: the thread is done with its node. Acquire: as for a spinner that is given the
+        // turn.
         node.state.compare_exchange(WAITING, left, Ordering::Release, Ordering::Acquire).is_err()
     }
 
@@ -111,13 +112,13 @@ impl<P: Platform> SpinnerQueue<P> {
             if given.is_ok() {
                 return;
             }
-            // Left by its thread: pass the turn on in its place.
+            // The thread of that node has left: pass the turn on in its place.
             hint = next;
         }
     }
 
-    /// Who is behind the head. `None`: nobody, or one that will see that the
-    /// head is gone; then the node is not the caller's any more.
+    /// The node behind the head. `None`: there is none, or its thread will see that the head is
+    /// gone; then the head's node is not the caller's any more.
     fn next_of(&self, hint: usize, node: &SpinnerNode<P>) -> Option<usize> {
         let mut next = node.next.load(Ordering::Acquire);
         if next == 0 {
@@ -127,8 +128,8 @@ impl<P: Platform> SpinnerQueue<P> {
                 Self::free(node);
                 return None;
             }
-            // Somebody is between its swap and its link. Release: it frees the
-            // node. Acquire: it may have linked meanwhile.
+            // Somebody is between its swap and its link. Release: that thread frees the node.
+            // Acquire: it may have linked meanwhile.
             match node.next.compare_exchange(0, GONE, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return None,
                 Err(now) => next = now,
@@ -141,7 +142,7 @@ impl<P: Platform> SpinnerQueue<P> {
         self.tail.load(Ordering::SeqCst) == 0
     }
 
-    /// Release: nobody but its thread touches the node after this.
+    /// Release: nobody but the node's thread touches it after this.
     fn free(node: &SpinnerNode<P>) {
         node.state.store(FREE, Ordering::Release);
     }
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn spinner_that_left_does_not_spin_until_its_node_is_free() {
         let queue = Queue::new();
-        // Whoever left stays alive, so that no thread is given its record.
+        // The thread that left stays alive, so that no other is given its record.
         let (left, freed) = (Barrier::new(2), Barrier::new(2));
         assert!(queue.enter(me(), 0));
         scope(|s| {

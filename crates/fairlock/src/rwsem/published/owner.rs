@@ -1,7 +1,7 @@
 //! Who is inside, as spinners guess it: the owner word, and what its flags tell.
 //!
-//! All of it hints: a wrong one costs a bounded spin, or a wait that need not have
-//! been. Hence Relaxed throughout.
+//! All of these are hints: a wrong one costs a bounded spin, or a wait that need not have been.
+//! Hence Relaxed throughout.
 
 use core::sync::atomic::Ordering;
 
@@ -13,11 +13,11 @@ use crate::wait::{Kind, Thread};
 
 /// In the owner word: readers took the lock by a slow path after that writer.
 pub(in crate::rwsem::published) const READER_OWNED: usize = 1 << 0;
-/// In the owner word: spinning for the readers inside is no use. Stands until a
-/// writer has the lock.
+/// In the owner word: spinning for the readers inside is no use. Stays set until a writer has the
+/// lock.
 const NONSPINNABLE: usize = 1 << 1;
-/// In the owner word, under [`ReaderSpin::Always`]: readers do not spin. Stands
-/// until a writer has the lock that does not know of a vain spin.
+/// In the owner word, under [`ReaderSpin::Always`]: readers do not spin. Stays set until a writer
+/// has the lock that does not know of a vain spin.
 const READERS_NONSPINNABLE: usize = 1 << 2;
 /// What the owner word has beside the hint.
 const FLAGS: usize = READER_OWNED | NONSPINNABLE | READERS_NONSPINNABLE;
@@ -37,7 +37,7 @@ impl<P: Platform> Owner<P> {
         Self(ConstZero::ZERO)
     }
 
-    /// Who has the lock, nobody knows; it is not the last owner.
+    /// Nobody knows who has the lock; it is not the last owner.
     pub(in crate::rwsem) fn forget(&self) {
         self.set(0);
     }
@@ -87,9 +87,9 @@ impl<P: Platform> Seen<P> {
         }
     }
 
-    /// Whether that writer may be running. One that was last seen on the CPU
-    /// the caller is on is not; of others nothing is known. The caller itself is
-    /// not inside: the writer that is has not said so yet.
+    /// Whether that writer may be running. A writer that was last seen on the CPU the caller is on
+    /// is not; of others nothing is known. The caller itself is not inside: then the writer that is
+    /// has not stored its hint yet.
     fn may_run(&self, owner: usize) -> bool {
         if owner == P::thread_hint() {
             return true;
@@ -108,8 +108,8 @@ fn cpu_tag(cpu: u32) -> usize {
 }
 
 impl<P: Platform> Published<'_, P> {
-    /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may
-    /// not have stored its hint yet; a wrong one costs a bounded spin.
+    /// The hint of the writer inside, or `READER_OWNED`. Rule 9: the writer may not have stored its
+    /// hint yet; a wrong hint costs a bounded spin.
     pub(in crate::rwsem::published) fn holder(&self, word: Word) -> usize {
         if !word.is_written() {
             return READER_OWNED;
@@ -117,7 +117,7 @@ impl<P: Platform> Published<'_, P> {
         self.owner.get() & !FLAGS
     }
 
-    /// Whether who holds the lock may let it go soon.
+    /// Whether the holder may let the lock go soon.
     pub(in crate::rwsem::published) fn holder_is_worth_it(&self, word: Word) -> bool {
         match self.holder(word) {
             READER_OWNED => self.owner.get() & NONSPINNABLE == 0,
@@ -135,9 +135,9 @@ impl<P: Platform> Published<'_, P> {
         let _ = self.owner.0.compare_exchange(owner, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Under [`ReaderSpin::Always`]: whether a thread of this side, which is about to
-    /// queue, knows of a vain spin: a writer of one for readers, a reader of one that
-    /// readers do not spin for.
+    /// Under [`ReaderSpin::Always`]: whether a thread of this side, which is about to queue, knows
+    /// of a vain spin. A writer knows that spinning for readers is no use, a reader that readers do
+    /// not spin.
     pub(in crate::rwsem::published) fn knows_of_vain_spin(&self, side: Kind) -> bool {
         let sign = match side {
             Kind::Reader => READERS_NONSPINNABLE,
@@ -146,9 +146,9 @@ impl<P: Platform> Published<'_, P> {
         self.rules.reader_spin == ReaderSpin::Always && self.owner.get() & sign != 0
     }
 
-    /// Such a thread has been given the lock.
+    /// A thread that knows of a vain spin has been given the lock.
     pub(in crate::rwsem::published) fn discourage_readers(&self) {
-        // Everybody looks at it: not written without need.
+        // Not written without need: everybody looks at the word.
         if !self.readers_are_discouraged() {
             self.owner.0.fetch_or(READERS_NONSPINNABLE, Ordering::Relaxed);
         }
@@ -180,7 +180,7 @@ impl<P: Platform> Published<'_, P> {
         self.note_writer(P::thread());
     }
 
-    /// As [`note_fast_write`](Self::note_fast_write), by a slow path.
+    /// As [`note_fast_write`](Self::note_fast_write), for a writer that came by a slow path.
     pub(in crate::rwsem::published) fn note_writer(&self, me: &'static Thread<P>) {
         self.note_change_to_writer();
         self.owner.set(me.hint());
@@ -196,8 +196,8 @@ mod tests {
 
     type Lock = RwSem<Native>;
 
-    /// Whether it pays to spin for a writer that was last seen on this CPU. Asked
-    /// until the answer is no, as the test may have moved to another one meanwhile.
+    /// Whether it pays to spin for a writer that was last seen on this CPU. Asked until the answer
+    /// is no, as the test may have moved to another CPU meanwhile.
     fn may_run(owner: &'static Thread<Native>) -> bool {
         let lock = &Lock::new(Policy::HANDOFF);
         (0..1000).all(|_| {
@@ -234,7 +234,7 @@ mod tests {
                 && lock.in_published().knows_of_vain_spin(Kind::Reader)
         );
         assert_eq!(lock.in_published().holder(Word::WRITTEN), me.hint());
-        // Readers pass it on, and one that came by the fast path does not.
+        // Readers keep that flag; a writer that came by the fast path does not.
         lock.in_published().note_readers();
         assert!(lock.in_published().readers_are_discouraged());
         lock.in_published().note_fast_write();

@@ -56,7 +56,7 @@ fn spinners_are_at_the_head_one_at_a_time_and_leave_an_empty_queue() {
             thread.join().unwrap();
         }
         assert!(spun.queue.is_empty());
-        // No node is in use any more: this thread's can be used again.
+        // No node is in use any more: this thread's node can be used again.
         assert!(spun.queue.enter(Loom::thread(), 0));
     });
 }
@@ -152,13 +152,13 @@ const SOON_ADAPTIVE: PublishedPolicy =
     PublishedPolicy { handoff_after: Some(Duration::from_micros(200)), ..ADAPTIVE };
 const IMMEDIATE_PHASE: PublishedPolicy = PublishedPolicy { writer_phase: true, ..IMMEDIATE };
 
-/// Each thread pays its visits; a lost wake-up is a deadlock, which loom
-/// reports. At the end nothing is left in the word.
+/// Each thread makes its visits; a lost wake-up is a deadlock, which loom reports. At the end
+/// nothing is left in the word.
 fn model(policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
     model_in_favour_of(Kind::Reader, policy, threads);
 }
 
-/// The same, where one side holds back at first if the policy is adaptive.
+/// As [`model`], where one side holds back at first if the policy is adaptive.
 fn model_in_favour_of(side: Kind, policy: PublishedPolicy, threads: &'static [&'static [Visit]]) {
     let guarded = move || {
         let lock = RwSem::new(Policy::published(policy));
@@ -237,7 +237,7 @@ fn writer_between_two_readers_handed_off() {
     model(IMMEDIATE, &[&[Read], &[Write], &[Read]]);
 }
 
-/// Who holds back from a free lock is not the only one that could have taken it.
+/// A reader that holds back from a free lock is not the only one that could have taken it.
 #[test]
 fn reader_that_holds_back_beside_writers() {
     model_in_favour_of(Kind::Writer, ADAPTIVE, &[&[Read], &[Write], &[Write]]);
@@ -248,7 +248,7 @@ fn reader_that_holds_back_beside_a_writer_that_times_out() {
     model_in_favour_of(Kind::Writer, ADAPTIVE, &[&[Read, Read], &[Write, WriteTimed]]);
 }
 
-/// The writer is asleep past the readers' last release but for its timer.
+/// After the readers' last release the writer is asleep, with nothing but its timer to wake it.
 #[test]
 fn stream_of_readers_beside_a_writer() {
     model_in_favour_of(Kind::Reader, SOON_ADAPTIVE, &[&[Read, Read, Read], &[Write]]);

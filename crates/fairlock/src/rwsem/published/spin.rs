@@ -7,9 +7,9 @@
 //! readers inside that an earlier spinner waited for in vain. Every spin is
 //! bounded in time (rule 9).
 //!
-//! A reader that spins joins readers inside, past the queue: it came before them,
-//! or while a writer was inside. While readers are inside none begins to spin, so
-//! that they leave in the end; [`ReaderSpin::Always`] is what it is without that.
+//! A reader that spins joins readers inside, past the queue: it came before them, or while a writer
+//! was inside. While readers are inside no reader begins to spin, so that they leave in the end.
+//! With [`ReaderSpin::Always`] readers begin to spin even then.
 
 use core::sync::atomic::Ordering;
 
@@ -24,14 +24,14 @@ use crate::wait::{Access, Kind, Thread, WaitContext};
 
 /// A spinner waits this long for one writer.
 const WRITER_NS: u64 = 50_000;
-/// A spinning writer waits this long while readers hold the lock, and longer for
-/// each of them, as far as those of [`MOST_READERS`]: 10 to 25 us.
+/// A spinning writer waits this long while readers hold the lock, and longer by [`READER_NS`] for
+/// each of up to [`MOST_READERS`] of them: 10 to 25 us.
 const READERS_NS: u64 = 10_000;
 const READER_NS: u64 = 500;
 const MOST_READERS: usize = 30;
 /// A spin lasts this long at most, and so does the wait to be at the head.
 const SPIN_NS: u64 = 500_000;
-/// Between two looks at the owner.
+/// The time between two looks at the owner.
 const LOOK_NS: u64 = 2_000;
 
 /// Who spins for a lock.
@@ -77,8 +77,8 @@ impl<P: Platform> Spinners<P> {
         self.queue.is_empty() && self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Runs `spin` at the head of the spinner queue, with the time; false if the
-    /// caller does not get there in time, `None` if there are enough spinners.
+    /// Runs `spin` at the head of the spinner queue, with the time; false if the caller does not
+    /// get there in time, `None` if there are enough spinners already.
     fn at_head(
         &self,
         me: &'static Thread<P>,
@@ -111,7 +111,7 @@ enum Look {
 }
 
 impl<P: Platform> Published<'_, P> {
-    /// Spins for the lock if the policy says so; whether it was stolen.
+    /// Spins for the lock if the policy says so; returns whether it stole the lock.
     pub(in crate::rwsem::published) fn spin_for_write(
         &self,
         me: &'static Thread<P>,
@@ -175,7 +175,7 @@ impl<P: Platform> Published<'_, P> {
         self.spinners.at_head(me, arrived, bound, |now| self.spin_at_head(kind, now, bound))
     }
 
-    /// The one spinner that looks at the lock; whether it steals it.
+    /// The one spinner that looks at the lock; returns whether it stole the lock.
     fn spin_at_head(&self, kind: Kind, started: u64, bound_ns: u64) -> bool {
         let (mut since, mut last) = (started, 0);
         loop {
@@ -238,14 +238,14 @@ impl<P: Platform> Published<'_, P> {
     fn readers_hold_back(&self, word: Word) -> bool {
         match self.rules.reader_spin {
             ReaderSpin::Always => self.readers_are_discouraged(),
-            // It has turns.
+            // Readers have turns under this policy.
             ReaderSpin::Adaptive => false,
             _ => !word.is_written() && word.readers() > 0,
         }
     }
 
-    /// Whether a reader may get in ahead of the queue without spinning: where readers
-    /// spin, those that do come first.
+    /// Whether a reader may get in ahead of the queue without spinning. Where readers spin, those
+    /// that do so come first.
     pub(in crate::rwsem::published) fn readers_steal(&self) -> bool {
         match self.rules.reader_spin {
             ReaderSpin::Off | ReaderSpin::Adaptive => true,
@@ -255,7 +255,7 @@ impl<P: Platform> Published<'_, P> {
     }
 }
 
-/// How long a spinner waits for whoever `word` says is inside.
+/// For how long to spin for whoever `word` says is inside.
 fn patience_ns(word: Word) -> u64 {
     if word.is_written() {
         return WRITER_NS;
@@ -275,7 +275,7 @@ mod tests {
         Lock::new(Policy::published(PublishedPolicy { reader_spin, ..PublishedPolicy::HANDOFF }))
     }
 
-    /// A lock with this word, and what a reader at the head of the spinners makes of it.
+    /// What a reader at the head of the spinners does with a lock that has this word.
     fn joins(word: Word) -> bool {
         let lock = lock(ReaderSpin::On);
         lock.word.store(word);

@@ -17,7 +17,7 @@ enum GiveUp {
     Signal,
 }
 
-/// How the wait ends that does not get the lock.
+/// The wait that ends without the lock, in this way.
 fn give_up(lock: &Lock, kind: Kind, how: GiveUp, token: &CancelToken<Native>) -> WaitError {
     let result = match (kind, how) {
         (Kind::Reader, GiveUp::Timeout) => lock.read_until(soon(10)),
@@ -32,8 +32,8 @@ fn give_up(lock: &Lock, kind: Kind, how: GiveUp, token: &CancelToken<Native>) ->
 
 extern "C" fn handler(_signal: libc::c_int) {}
 
-/// Three queue while the caller writes; the one at `position` gives up; then
-/// the others have their turns.
+/// Three threads queue while the caller writes; the one at `position` gives up; then the others
+/// have their turns.
 fn gives_up_at(lock: &Lock, position: usize, kinds: [Kind; 3], how: GiveUp) {
     let token = CancelToken::new();
     lock.write();
@@ -52,7 +52,7 @@ fn gives_up_at(lock: &Lock, position: usize, kinds: [Kind; 3], how: GiveUp) {
             } else {
                 others.push(s.spawn(move || visit(lock, kind)));
             }
-            // One that has timed out already has had its test.
+            // A waiter that has timed out already has had its test.
             until(|| {
                 let staying = leaver.as_ref().is_some_and(|leaver| !leaver.is_finished());
                 waiters(lock) == others.len() + usize::from(staying)
@@ -117,7 +117,7 @@ fn interrupted_waiter_leaves_no_trace_wherever_it_stands() {
     at_every_position(GiveUp::Signal);
 }
 
-/// All give up at once, in every order that comes up, and nothing is left.
+/// All waiters give up at once, in every order that comes up, and nothing is left.
 #[test]
 fn all_give_up_and_the_lock_is_only_held() {
     for_each_policy(|lock| {
@@ -199,8 +199,8 @@ extern "C" fn cancelling_handler(_signal: libc::c_int) {
     unsafe { &*HANDLED.load(Ordering::SeqCst) }.cancel();
 }
 
-/// Threads begin waits under a token and end them, and one of them is interrupted
-/// somewhere by a handler that cancels the token. All waits end by that.
+/// Threads begin waits under a token and end them. A signal handler interrupts one of them
+/// somewhere and cancels the token: all waits end by that.
 #[test]
 #[cfg(all(target_os = "linux", not(miri)))] // elsewhere a handler must not
 fn a_handler_cancels_whatever_its_thread_is_doing() {
@@ -213,7 +213,7 @@ fn a_handler_cancels_whatever_its_thread_is_doing() {
         action.sa_sigaction = cancelling_handler as *const () as usize;
         assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
     }
-    // Begins a wait and ends it, as fast as that goes, till one is cancelled.
+    // Begins a wait and ends it, again and again, until one is cancelled.
     let wait = |lock: &Lock, token: &'static CancelToken<Native>| loop {
         let context = WaitContext { deadline: Some(0), ..WaitContext::cancellable(token) };
         match lock.read_with(&context) {

@@ -7,7 +7,7 @@ use super::*;
 
 const FULL: Word = Word::FREE.with_readers(MOST_READERS);
 
-/// As if so many guards had been forgotten.
+/// Leaves the word as if so many guards had been forgotten.
 fn fill(lock: &Lock, word: Word) {
     lock.word.store(word);
 }
@@ -87,8 +87,8 @@ fn a_reader_that_finds_no_room_does_not_queue_behind_a_writer() {
     });
 }
 
-/// Three readers and, it may be, a writer are in the queue of a lock that is full once its
-/// writer has become a reader: what becomes of the readers, and of the word.
+/// Three readers and, if `writer_waits`, a writer are in the queue of a lock that is full once its
+/// writer has become a reader. Returns how the readers' waits ended.
 fn let_in_from_the_queue(lock: &Lock, writer_waits: bool) -> [Result<(), WaitError>; 3] {
     let token = &CancelToken::new();
     lock.write();
@@ -129,7 +129,7 @@ fn readers_that_are_let_in_beside_others_find_no_room_and_leave() {
     });
 }
 
-/// Each adds itself for a moment, and there is room for all of them beyond those inside.
+/// Each reader adds itself for a moment, and there is room for all of them beyond those inside.
 #[test]
 fn the_count_is_what_it_was_after_many_threads_have_failed() {
     for_each_policy(|lock| {

@@ -1,4 +1,4 @@
-//! What only a look inside can tell: who is queued, and what the word is.
+//! Tests that have to look inside: who is queued, and what the word is.
 //!
 //! No test depends on how long anything takes. What must happen is waited for,
 //! and a test that waits in vain ends the process (`fairlock_testing`).
@@ -70,7 +70,7 @@ pub(super) fn word(lock: &Lock) -> Word {
     lock.word.load(Ordering::SeqCst)
 }
 
-/// Only the queue gets in from here on, if anybody is queued; the word after that.
+/// Closes the lock if anybody is queued; returns the word after that.
 fn close(lock: &Lock) -> Word {
     lock.word.flag_queue(Flags::HANDOFF)
 }
@@ -105,7 +105,7 @@ pub(super) fn visit(lock: &Lock, kind: Kind) {
 #[test]
 fn planned_wait_grows_with_the_grants_ahead() {
     let lock = RwSem::<Native>::new(Policy::DEFAULT);
-    // Up to the aim of 4 ms the whole queue is served within it.
+    // As long as the aim of 4 ms allows it, the whole queue is served within it.
     let waits = [1, 10, 100].map(|ahead| lock.planned_wait_ns(ahead).unwrap());
     assert!(waits.is_sorted() && waits[0] >= 4_000_000, "{waits:?}");
     assert_eq!(lock.planned_wait_ns(0), Some(0));

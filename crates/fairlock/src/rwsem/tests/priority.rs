@@ -1,5 +1,5 @@
-//! Real-time threads, on a machine that lets us have some. (On any machine, and by
-//! every schedule it can think of: the concurrency tester, `rwsem:priorities`.)
+//! Real-time threads, on a machine that allows them. (The concurrency tester tries them on any
+//! machine, by every schedule it can think of: `rwsem:priorities`.)
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -12,18 +12,18 @@ const POLICIES: [Policy; 3] = [
     Policy::UNFAIR.with_priorities(),
 ];
 
-/// The calling thread under `SCHED_FIFO`. Whether the system allows it.
+/// Puts the calling thread under `SCHED_FIFO`; returns whether the system allows it.
 fn become_real_time(priority: u8) -> bool {
-    // SAFETY: all of it numbers, for which zero will do.
+    // SAFETY: the struct has numbers only, for which zero is valid.
     let mut param: libc::sched_param = unsafe { core::mem::zeroed() };
     param.sched_priority = priority.into();
     // SAFETY: `param` is what the call wants; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) == 0 }
 }
 
-/// The calling thread under `SCHED_DEADLINE`. Whether the system allows it.
+/// Puts the calling thread under `SCHED_DEADLINE`; returns whether the system allows it.
 fn become_deadline() -> bool {
-    /// As the kernel has it.
+    /// The kernel's `struct sched_attr`.
     #[repr(C)]
     struct Attributes {
         size: u32,
@@ -49,7 +49,7 @@ fn become_deadline() -> bool {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 
-/// Says so, past the test harness, if a test cannot be made here.
+/// Whether real-time threads are allowed here; if not, says so past the test harness.
 fn real_time_is_allowed() -> bool {
     is_allowed("SCHED_FIFO", || become_real_time(1))
 }

@@ -1,4 +1,4 @@
-//! The fifteen rules (`docs/rules.md`), as far as one needs to look inside.
+//! The fifteen rules (`docs/rules.md`), as far as a test has to look inside.
 //! `tests/rules.rs` tries them from outside, `loom_tests` in every interleaving.
 
 use std::cell::UnsafeCell;
@@ -36,7 +36,7 @@ fn rule_02_readers_granted_together_are_all_counted() {
     });
 }
 
-/// Set by many at once, and inherited, HANDOFF is one bit: it goes as it came.
+/// HANDOFF is one bit, even if many set it at once and waiters inherit it: it is cleared as one.
 #[test]
 fn rule_04_handoff_set_twice_leaves_no_other_bit() {
     for_each_policy(|lock| {
@@ -63,8 +63,8 @@ fn rule_04_handoff_set_twice_leaves_no_other_bit() {
     });
 }
 
-/// The head that was handed the lock holds it: those behind it are not past
-/// their deadlines, so running threads may steal again.
+/// The head has been handed the lock and holds it. Those behind it are not past their deadlines, so
+/// running threads may steal again.
 #[test]
 fn handoff_ends_when_the_head_takes_the_lock() {
     let policy =
@@ -230,7 +230,7 @@ fn rule_10_those_behind_the_head_sleep() {
             }
             let ids: Vec<_> = (0..6).map(|_| ids.recv().unwrap()).collect();
             until(|| waiters(lock) == 6);
-            // The one that is next may be awake.
+            // The waiter that is next may be awake.
             until(|| ids.iter().filter(|&&id| sleeps(id)).count() >= 5);
             // SAFETY: taken above.
             unsafe { lock.unlock_write() };
@@ -300,7 +300,7 @@ fn rule_12_late_wake_up_grants_nothing() {
             // SAFETY: taken above.
             unsafe { lock.unlock_write() };
             assert_eq!(join(waiter), rounds(100) as u32);
-            // And when the thread has gone.
+            // Also after the thread has gone.
             record.parker.unpark();
         });
     });
@@ -320,8 +320,8 @@ fn rule_14_timed_out_writer_wakes_the_readers_behind_it() {
                     close(lock);
                 }
                 let behind: Vec<_> = (0..3).map(|_| s.spawn(|| lock.read())).collect();
-                // This thread reads all the while: only the writer that leaves
-                // can let them in.
+                // This thread reads all the while: only the writer that leaves the queue can let
+                // them in.
                 behind.into_iter().for_each(|reader| join(reader));
                 assert_eq!(join(writer), Err(WaitError::TimedOut));
             });
@@ -346,7 +346,7 @@ fn rule_15_failed_try_read_leaves_no_count() {
         scope(|s| {
             let writer = s.spawn(|| visit(lock, Kind::Writer));
             until(|| waiters(lock) == 1);
-            // It neither gets in nor shows.
+            // A reader that tries neither gets in nor shows in the word.
             let seen: Vec<_> = (0..rounds(1_000))
                 .map(|_| {
                     assert!(!lock.try_read());

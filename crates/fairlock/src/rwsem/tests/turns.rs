@@ -31,8 +31,7 @@ fn more_readers_than_one_wake_takes_are_all_let_in() {
     });
 }
 
-/// Writers that turn into readers for a moment do not pass that for the
-/// readers' turn.
+/// Writers that become readers for a moment do not make that count as the readers' turn.
 #[test]
 fn reader_is_served_among_writers_that_downgrade() {
     for_each_policy(|lock| {
@@ -79,7 +78,7 @@ fn reader_is_served_among_writers_that_downgrade() {
 /// before the tenure would have ended.
 #[test]
 fn lock_that_readers_left_idle_is_taken_before_the_tenure_ends() {
-    // Not within the test's patience.
+    // So long that it is not over within the test's patience.
     const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
     let lock = &Lock::new(Policy::tenure(TenurePolicy { aim: LONG, ..TenurePolicy::DEFAULT }));
     for kind in [Kind::Writer, Kind::Reader] {

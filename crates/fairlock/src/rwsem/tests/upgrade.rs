@@ -39,7 +39,7 @@ fn an_upgrade_lets_nobody_in_and_ends_when_the_last_reader_leaves() {
                     lock.unlock_write();
                 }
             });
-            // It waits for this thread alone.
+            // The upgrader waits for this thread alone.
             until(|| lock.is_write_locked());
             assert!(!lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
             // A thread that reads may read again.
@@ -71,7 +71,7 @@ fn an_upgrade_that_gives_up_is_upgradable_as_before_and_lets_readers_in() {
     });
 }
 
-/// Whoever waits for the upgradable place has it although readers stay inside.
+/// A thread that waits for the upgradable place gets it although readers stay inside.
 #[test]
 fn an_upgradable_place_is_handed_on_beside_readers() {
     for_each_policy(|lock| {
@@ -104,7 +104,7 @@ fn an_upgradable_place_is_handed_on_beside_readers() {
     });
 }
 
-/// Streams of readers, writers and upgraders: each has its turn, and sees what it should.
+/// Readers, writers and upgraders keep coming: each has its turn, and sees what it should.
 #[test]
 fn nobody_starves_and_nothing_is_lost_between_read_and_upgrade() {
     for_each_policy(|lock| {
@@ -148,13 +148,14 @@ fn nobody_starves_and_nothing_is_lost_between_read_and_upgrade() {
     });
 }
 
-/// As a thin lock is while it is inflated: the upgradable reader is adopted, and the slot held.
+/// The state of a thin lock while it is inflated: the upgradable reader is adopted, the slot
+/// sealed.
 #[test]
 fn an_upgrade_leaves_a_sealed_slot_to_who_unseals_it() {
     let lock = Lock::sealed(Policy::DEFAULT);
     lock.adopt_readers(1);
     lock.adopt_upgradable();
-    // SAFETY: held upgradably, and in nobody's name for writing.
+    // SAFETY: held upgradably, and sealed for nobody in particular.
     unsafe {
         assert!(!lock.try_upgrade());
         lock.unseal();

@@ -10,13 +10,13 @@ use crate::rwsem::{RwSem, YIELDS, yield_to_others};
 use crate::thin::marks;
 use crate::wait::{WaitContext, WaitError};
 
-/// How often a thread looks again at a thin lock that is taken before it inflates it,
+/// How often a thread looks again at a thin lock that is taken before it inflates the lock,
 const LOOKS: u32 = 3;
-/// and how long for the first time; each look is twice as long as the one before. Then it gives
-/// its CPU to others, as at a full lock ([`YIELDS`]).
+/// and how long it looks the first time; each look is twice as long as the one before. Then the
+/// thread gives its CPU to others, as at a full lock ([`YIELDS`]).
 const LOOK_NS: u64 = 200;
-/// How often a thread tries before it takes the others for a crowd, which is better off with
-/// a full lock's `fetch_add`.
+/// How often a thread tries before it concludes that others crowd the word: then a full lock's
+/// `fetch_add` is better.
 const ATTEMPTS: u32 = 4;
 
 /// How a thread wants to be inside.
@@ -34,7 +34,7 @@ enum Entry {
     Entered,
     /// Somebody is in the way, in a thin lock.
     Taken,
-    /// The same, in an inflated one.
+    /// Somebody is in the way, in an inflated lock.
     TakenElsewhere,
     /// Others changed the word, time and again.
     Crowded,
@@ -69,7 +69,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 }
                 Entry::Taken if looks < LOOKS + YIELDS && yield_to_others(context) => looks += 1,
                 Entry::Taken | Entry::TakenElsewhere => break,
-                // More readers at once than a word of its own can take, or another policy.
+                // More readers come at once than one exchange at a time can take, or the lock has
+                // another policy.
                 Entry::Crowded | Entry::Nascent => _ = self.inflated(),
             }
         }
@@ -87,15 +88,15 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             match self.attempt(access, true, Access::at_once) {
                 Entry::Entered => return true,
                 Entry::Taken | Entry::TakenElsewhere | Entry::Full => return false,
-                // Lock-free: others were quicker.
+                // The other threads got on, so this is lock-free.
                 Entry::Crowded => {}
                 Entry::Nascent => self.on_full(|_| ()),
             }
         }
     }
 
-    /// Enters if that needs no waiting. `full` is the attempt at a full lock, and `is_calm`
-    /// whether that lock was free if it succeeds.
+    /// Enters if that needs no waiting. `full` is the attempt at a full lock; `is_calm` says
+    /// whether that lock was free where the attempt succeeds.
     #[inline(always)]
     fn attempt(
         &self,
@@ -153,12 +154,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.leave_full(word, access);
     }
 
-    /// The caller is inside, so the slot that `word` names is the lock's, and made: it has been
-    /// there before.
+    /// Leaves the full lock. The caller is inside, so the slot that `word` names is the lock's, and
+    /// exists.
     pub(super) fn leave_full(&self, word: u64, access: Access) {
         debug_assert!(word & INFLATED != 0);
         let slot = self.slot(word);
-        // SAFETY: the caller holds the lock in this way, and then, if it was alone, for writing.
+        // SAFETY: the caller holds the lock in this way; where `becomes_writer` is true, for
+        // writing.
         unsafe {
             if word & STICKY != 0
                 || !slot.is_calm(index(word))
@@ -172,7 +174,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 }
 
-/// Somebody is in the way in a thin lock.
+/// Whether somebody is in the way in a thin lock.
 fn is_taken(access: Access, word: u64) -> bool {
     word & ELSEWHERE == 0
         && match access {
@@ -183,7 +185,7 @@ fn is_taken(access: Access, word: u64) -> bool {
 }
 
 impl Access {
-    /// Takes the full lock without waiting, or a trace of it.
+    /// Takes the full lock if that needs no waiting; leaves no trace in it otherwise.
     fn at_once<P: Platform>(self, sem: &RwSem<P>) -> bool {
         match self {
             Self::Read => sem.try_read(),
@@ -203,10 +205,10 @@ impl Access {
         }
     }
 
-    /// From the only one inside to a writer, without a gap; not if anybody waits.
+    /// The only holder becomes a writer, without a gap; not if anybody waits.
     ///
     /// # Safety
-    /// The caller holds the lock in this way; where it is true, for writing then.
+    /// The caller holds the lock in this way; where the result is true, for writing from then on.
     unsafe fn becomes_writer<P: Platform>(self, sem: &RwSem<P>) -> bool {
         // SAFETY: the caller's promise.
         unsafe {

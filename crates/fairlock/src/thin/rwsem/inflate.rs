@@ -10,7 +10,7 @@ use crate::thin::slot::Slot;
 use crate::thin::{marks, nascent};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// Runs `f` on the full lock, which stays this one's meanwhile.
+    /// Runs `f` on the full lock, which stays this lock's meanwhile.
     pub(crate) fn on_full<R>(&self, f: impl FnOnce(&'static RwSem<P>) -> R) -> R {
         loop {
             let word = self.inflated();
@@ -19,7 +19,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 return f(&slot.full);
             }
             let Some(_pin) = slot.pin() else {
-                // Whoever is alone inside is on its way out.
+                // The slot is closed: its only holder is about to make the lock thin.
                 P::pause();
                 continue;
             };
@@ -33,7 +33,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// The word of the lock, which is inflated, if need be just now.
+    /// Inflates the lock if it is not inflated; returns its word.
     pub(super) fn inflated(&self) -> u64 {
         let word = self.load();
         if word & INFLATED != 0 { word } else { self.inflate(word) }
@@ -66,12 +66,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     fn install(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, flags: u64) -> Result<u64, u64> {
         let new = INFLATED | flags | u64::from(slot.index) << READER_SHIFT;
-        // Acquire and Release: between whoever was inside the thin lock, whom the slot has
-        // adopted, and whoever finds that the word names it.
+        // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
+        // adopted, before those of whoever finds that the word names the slot.
         self.exchange(word, new, Ordering::AcqRel).map(|()| new)
     }
 
-    /// In place of a release by who is alone inside: the lock is thin, and free. Not if somebody
+    /// The only holder, in place of a release, makes the lock thin, and free. Not if somebody
     /// waits. Nothing of the lock is touched after the exchange.
     #[cold]
     pub(super) fn deflate(&self, word: u64, slot: &'static Slot<P, RwSem<P>>) -> bool {
@@ -92,12 +92,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// Gives the full lock back to the pool, unless somebody holds it or waits, or the lock
-    /// [keeps](Self::keeps_full) it: whether the lock has none now. Others may use it meanwhile.
+    /// [keeps](Self::keeps_full) it. Returns whether the lock has none now. Others may use it
+    /// meanwhile.
     pub fn trim(&self) -> bool {
         let word = self.load();
         if word & INFLATED != 0 && word & STICKY == 0 && self.try_write() {
             let word = self.load();
-            // SAFETY: just taken; a holder's slot stays.
+            // SAFETY: just taken; the slot stays as long as there is a holder.
             unsafe {
                 if word & INFLATED == 0 || word & STICKY != 0 {
                     self.unlock_write();
@@ -121,7 +122,7 @@ impl<P: PooledPlatform> Drop for ThinRwSem<P> {
     }
 }
 
-/// The slot, which no word names, has the holders of a thin lock.
+/// The slot, which no word names yet, gets the holders of a thin lock.
 fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     if word & WRITER != 0 {
         slot.full.adopt_sealed_writer();
@@ -133,7 +134,7 @@ fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     }
 }
 
-/// The slot, which no word names, does not have them any more.
+/// Takes the adopted holders off the slot, which no word names.
 fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     if word & WRITER != 0 {
         slot.full.seal();

@@ -10,13 +10,13 @@
 //! | 5-7 | 0 | 0 | the same |
 //! | 8-63 | how many readers are inside; full at [`FULL`] | 8-39: index of the slot | the same |
 //!
-//! Zero is a free lock. Nascent is a lock that follows another policy than the default one and
-//! was not used yet: its first use inflates it for good. So does [`ThinRwSem::set_events`].
+//! Zero is a free lock. A nascent lock follows another policy than the default one and was not used
+//! yet: its first use inflates it for good, and so does [`ThinRwSem::set_events`] with any lock.
 //!
-//! Orderings: entering is an Acquire and leaving a Release, so one section happens before
-//! the next. A section inside the thin lock happens before those in the slot, as the
-//! installing exchange acquires what came before it, and whoever follows the index acquires
-//! that. Becoming thin is a release by whoever has acquired the full lock alone.
+//! Orderings: entering is an Acquire and leaving a Release, so one section happens before the next.
+//! A section inside the thin lock happens before those in the slot: the exchange that installs the
+//! slot acquires what came before it, and whoever follows the index acquires that. The lock becomes
+//! thin by a release, of a thread that has acquired the full lock alone.
 
 mod enter;
 mod inflate;
@@ -43,7 +43,7 @@ const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
 /// The count of readers is full: no more stay.
 const FULL: u64 = (MOST_READERS as u64) << READER_SHIFT;
-/// The lock is elsewhere.
+/// The word alone does not say who is inside.
 const ELSEWHERE: u64 = INFLATED | NASCENT;
 
 /// A sleeping reader/writer lock of eight bytes, without data. See [`RwLock`](crate::RwLock), the one
@@ -88,12 +88,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.on_full(RwSem::policy)
     }
 
-    /// Counts this lock's [events](crate::events::Event) in `counts` too, or no
-    /// longer. Several locks may share them. From then on the lock stays inflated.
+    /// Counts this lock's [events](crate::events::Event) in `counts` too; with `None`, no longer.
+    /// Several locks may share one `counts`. From then on the lock stays inflated.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.on_full(|sem| {
             sem.set_events(counts);
-            // Pinned, so the word names the slot now and later. Relaxed: not ownership.
+            // The slot is pinned, so the word names it now and later. Relaxed: no ownership depends
+            // on it.
             self.word.fetch_or(STICKY, Ordering::Relaxed);
         });
     }
@@ -281,7 +282,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.full_at_once(Access::Write, RwSem::write_past_queue)
     }
 
-    /// One attempt of `take` at the full lock: it says whether that was free.
+    /// One attempt of `take` at the full lock; `take` returns whether that lock was free.
     #[inline(always)]
     fn full_at_once(&self, access: Access, take: impl Fn(&RwSem<P>) -> Option<bool>) -> bool {
         let word = self.load();
@@ -292,8 +293,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         found_free.is_some_and(|found_free| self.verify(word, access, found_free))
     }
 
-    /// The caller has just taken the full lock that `word` named, which was free or not: whether
-    /// that is this lock's. If not, the caller does not have it any more.
+    /// The caller has just taken the full lock that `word` named, which it found free or not.
+    /// Returns whether that is this lock's. If not, the caller does not have it any more.
     #[inline(always)]
     fn verify(&self, word: u64, access: Access, found_free: bool) -> bool {
         let is_mine = self.names(word) || active(Fault::TakesAnySlot);
@@ -301,7 +302,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             self.slot(word).note(found_free);
             marks::mark::<P, _>(self);
         } else {
-            // SAFETY: just taken: another lock's.
+            // SAFETY: the caller has just taken it. It is another lock's.
             unsafe { access.leave(&self.slot(word).full) };
         }
         is_mine
@@ -441,8 +442,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         (self.load() ^ word) & !STICKY == 0
     }
 
-    /// The word, if the thread remembers that the lock is inflated: then all read it, and
-    /// nobody should take the line. Otherwise `thin`, without a look. Relaxed: only a guess.
+    /// If the thread remembers that the lock is inflated, the word: all read it then, and nobody
+    /// should take the line. Otherwise `thin`, without a look. Relaxed: only a guess.
     #[inline(always)]
     fn expected(&self, thin: u64) -> u64 {
         if !marks::is_marked::<P, _>(self) {
@@ -455,26 +456,26 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         word
     }
 
-    /// Acquire: whoever finds an index may follow it.
+    /// Acquire: a thread that finds an index may follow it.
     #[inline(always)]
     fn load(&self) -> u64 {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Acquire where it fails: the word may be an index.
+    /// Acquire where it fails: the word found may hold an index.
     #[inline(always)]
     fn exchange(&self, word: u64, next: u64, order: Ordering) -> Result<(), u64> {
         self.word.compare_exchange(word, next, order, Ordering::Acquire).map(|_| ())
     }
 }
 
-/// Of the slot that the word of an inflated lock names.
+/// The index of the slot that the word of an inflated lock names.
 #[inline(always)]
 fn index(word: u64) -> u32 {
     (word >> READER_SHIFT) as u32
 }
 
-/// A thin lock, and nothing is in a reader's way.
+/// Whether the lock is thin, and nothing is in a reader's way.
 #[inline(always)]
 fn may_count(word: u64) -> bool {
     word & (ELSEWHERE | WRITER) == 0 && word < FULL

@@ -48,7 +48,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters a free thin lock upgradably.
     #[inline(always)]
     fn upgradable_at_once(&self) -> bool {
-        // As `write_at_once`.
+        // Ordering: as in `write_at_once`.
         self.expected(0) == 0 && self.exchange(0, READER | UPGRADABLE, Ordering::Acquire).is_ok()
     }
 
@@ -130,7 +130,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // Acquire: owns what readers have left (rule 3).
         match self.exchange(READER | UPGRADABLE, WRITER, Ordering::Acquire) {
             Ok(()) => true,
-            // By way of a pin: the slot may be sealed still. SAFETY: the caller's promise.
+            // With a pin, as the slot may still be sealed. SAFETY: the caller's promise.
             Err(word) if word & INFLATED != 0 => self.on_full(|sem| unsafe { sem.try_upgrade() }),
             Err(_) => false,
         }
@@ -172,7 +172,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if self.try_upgrade() {
                 return Ok(());
             }
-            // Readers are inside: those that a thin lock counts, the full one adopts.
+            // Other readers are inside. If the lock is thin, the full one adopts them.
             self.on_full(|sem| sem.upgrade_with(context))
         }
     }
