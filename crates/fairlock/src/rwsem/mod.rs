@@ -339,12 +339,13 @@ impl<P: Platform> RwSem<P> {
 
     /// Whether anyone holds the lock at this instant.
     pub fn is_locked(&self) -> bool {
-        !self.word.load(Ordering::Relaxed).is_free()
+        self.word.load(Ordering::Relaxed).is_held()
     }
 
-    /// Whether a writer holds the lock at this instant.
+    /// Whether a writer holds the lock at this instant. A reader that upgrades is one when the other
+    /// readers have left.
     pub fn is_write_locked(&self) -> bool {
-        self.word.load(Ordering::Relaxed).is_written()
+        self.word.load(Ordering::Relaxed).is_held_by_writer()
     }
 
     /// Whether a thread is queued at this instant.

@@ -194,6 +194,18 @@ impl Word {
         self.0 & (WRITER_LOCKED | UPGRADABLE) == WRITER_LOCKED
     }
 
+    /// Somebody holds the lock, and is no seal.
+    #[inline(always)]
+    pub(crate) const fn is_held(self) -> bool {
+        if self.is_sealed() { self.readers() > 0 } else { !self.is_free() }
+    }
+
+    /// A writer holds the lock: no seal, and none that upgrades and waits for the readers to leave.
+    #[inline(always)]
+    pub(crate) const fn is_held_by_writer(self) -> bool {
+        self.has_writer_inside() && !self.is_sealed()
+    }
+
     /// A writer heads the queue: readers may not steal.
     #[inline(always)]
     pub(crate) const fn is_writer_phase(self) -> bool {

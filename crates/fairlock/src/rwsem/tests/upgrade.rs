@@ -40,7 +40,8 @@ fn an_upgrade_lets_nobody_in_and_ends_when_the_last_reader_leaves() {
                 }
             });
             // The upgrader waits for this thread alone.
-            until(|| lock.is_write_locked());
+            until(|| lock.word.load(Relaxed).is_written());
+            assert!(lock.is_locked() && !lock.is_write_locked());
             assert!(!lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
             // A thread that reads may read again.
             assert!(lock.try_read_recursive());

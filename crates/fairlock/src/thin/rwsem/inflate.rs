@@ -145,3 +145,28 @@ fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
         }
     }
 }
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+
+    /// A thread that comes to wait may be preempted between its two steps for as long as it likes.
+    #[test]
+    fn a_seal_is_no_holder() {
+        let lock = ThinRwSem::<Native>::new_const;
+        let free = lock();
+        free.inflated();
+        assert!(!free.is_locked() && !free.is_write_locked());
+
+        let read = lock();
+        read.read();
+        read.inflated();
+        assert!(read.is_locked() && !read.is_write_locked());
+
+        let written = lock();
+        written.write();
+        written.inflated();
+        assert!(written.is_locked() && written.is_write_locked());
+    }
+}
