@@ -6,17 +6,17 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::pool::{self, Full};
 use super::slot::Slot;
 use crate::platform::Platform;
-use crate::thin::pool::Full;
 
 /// A lock is calm that was found free this often, less [`CONFLICT`] for each time it was not: what
 /// it would save by being thin pays for becoming full again.
 const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
 /// A lock becomes thin if less than one in so many of its acquisitions finds it taken.
 const CONFLICT: u32 = 4;
-/// A lock whose slot has this index or a higher one is calm at once: slots should not be many.
-const MANY: u32 = 1 << 10;
+/// A lock whose slot has this name or a later one is calm at once: slots should not be many.
+const MANY: u32 = pool::name(1 << 10);
 
 /// How calm a full lock is. Whoever has the lock counts; readers may overwrite each other's counts.
 #[doc(hidden)]
@@ -40,12 +40,12 @@ impl<P: Platform, F: Full> Slot<P, F> {
     }
 
     /// Whether the thread that leaves the lock should make it thin; then counting begins anew.
-    /// `index` is the slot's: the caller has it at hand, and the slot's own is in a line that
+    /// `name` is the slot's: the caller has it at hand, and the slot's own is in a line that
     /// pinning writes.
     #[inline(always)]
-    pub(super) fn is_calm(&self, index: u32) -> bool {
+    pub(super) fn is_calm(&self, name: u32) -> bool {
         let Calm(count) = self.full.calm();
-        let is_calm = index >= MANY || count.load(Ordering::Relaxed) >= CALM;
+        let is_calm = name >= MANY || count.load(Ordering::Relaxed) >= CALM;
         if is_calm {
             count.store(0, Ordering::Relaxed);
         }

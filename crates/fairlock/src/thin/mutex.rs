@@ -19,8 +19,8 @@
 //! but its holder uses it: that one sets `place` back to zero in place of a release.
 //!
 //! *Freeing.* The last access of a release is to `solo`, to `place`, or to a slot or a thread
-//! record, which are never freed. What is in `solo` is the index of a slot, not an address: if that
-//! memory is somebody else's by now, its value cannot lead to a wrong address.
+//! record, which are never freed. The name of a slot that is in `solo` is read in the step that lets
+//! the lock go, while the memory is still the lock's.
 
 use core::cell::Cell;
 use core::fmt;
@@ -41,7 +41,7 @@ use crate::wait::{CancelToken, Parker, WaitContext, WaitError};
 /// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
 pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
-    /// Index of the slot, plus one; zero if there is none.
+    /// The name of the slot; zero if there is none.
     pub(super) place: P::AtomicU32,
 }
 
@@ -77,15 +77,6 @@ impl<P: PooledPlatform> Full for FullMutex<P> {
     fn calm(&self) -> &Calm {
         self.lock.calm()
     }
-}
-
-/// In `solo`: a thread waits for the thin lock's holder, and sleeps where the slot of `place` says.
-fn note(place: u32) -> u32 {
-    place + 1
-}
-
-fn noted(note: u32) -> u32 {
-    note - 1
 }
 
 impl<P: PooledPlatform> ThinMutex<P> {
@@ -370,7 +361,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             self.solo.wait_noted(until, |parker| {
                 // Relaxed: published with the note.
                 sleeper.store(core::ptr::from_ref(parker) as usize, Ordering::Relaxed);
-                note(slot.index + 1)
+                slot.name
             })
         };
         let waited = match until.cancel {
@@ -413,7 +404,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             self.leave_thin();
             return;
         }
-        if slot.is_calm(place - 1) && self.deflate(slot) {
+        if slot.is_calm(place) && self.deflate(slot) {
             return;
         }
         // SAFETY: the caller holds it.
@@ -423,9 +414,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// Leaves the thin lock, and wakes the thread that waits for that.
     #[cold]
     fn leave_thin(&self) {
-        let Some(note) = self.solo.leave_noted() else { return };
+        let Some(place) = self.solo.leave_noted() else { return };
         // Relaxed: published with the note; or by now it is another's, who is woken in vain.
-        let sleeper = self.slot(noted(note)).full.sleeper.load(Ordering::Relaxed);
+        let sleeper = self.slot(place).full.sleeper.load(Ordering::Relaxed);
         // SAFETY: the address of a parker in a thread record, which is never freed.
         unsafe { &*(sleeper as *const Parker<P>) }.unpark();
     }
@@ -457,8 +448,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         slot.full.follows.set(true);
         // Acquire and Release: orders the thread that made the lock thin before those that find the
         // place.
-        let made =
-            self.place.compare_exchange(0, slot.index + 1, Ordering::AcqRel, Ordering::Relaxed);
+        let made = self.place.compare_exchange(0, slot.name, Ordering::AcqRel, Ordering::Relaxed);
         if made.is_err() {
             slot.full.lock.seal();
             slots.give(slot);
@@ -469,7 +459,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// The slot of a place.
     #[inline(always)]
     fn slot(&self, place: u32) -> &'static Slot<P, FullMutex<P>> {
-        P::mutex_slots().get(place - 1)
+        P::mutex_slots().get(place)
     }
 
     /// Acquire: whoever finds a place may look into the slot; and what came before the lock became

@@ -5,11 +5,11 @@
 //! first one and a count of changes, so that a thread that is late does not take the list for what
 //! it was.
 
-use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::boxed::Box;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::calm::Calm;
@@ -20,9 +20,16 @@ use crate::rwsem::{Policy, RwSem};
 
 /// Slots in the first chunk.
 const FIRST: u32 = 16;
-/// Room for nearly 2^29 slots.
-const CHUNKS: usize = 25;
+/// Room for nearly 2^27 slots.
+const CHUNKS: u32 = 23;
 const MOST: u32 = FIRST * ((1 << CHUNKS) - 1);
+
+/// Where the slot is in its chunk is in the low bits of a name; in the others is the chunk, of which
+/// the first one is 1: zero names no slot.
+const CHUNK_SHIFT: u32 = 27;
+/// How many chunks a name could tell apart: so that no name leads out of the table.
+const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
+const _: () = assert!(FIRST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
 
 /// The first free slot, as its index plus one (zero if there is none), and how often that
 /// has changed.
@@ -30,13 +37,11 @@ const INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
 const CHANGES_SHIFT: u32 = 29;
 const _: () = assert!((MOST as u64) < INDEX);
 
-/// Room for slots. Those whose index was given out are initialised.
-type Chunk<P, F> = Box<[UnsafeCell<MaybeUninit<Slot<P, F>>>]>;
-
 /// The pool of the locks of type `F`. See [`thin`](super).
 #[doc(hidden)]
 pub struct Slots<P: Platform, F: 'static> {
-    chunks: [PerProcess<OnceLock<Chunk<P, F>>>; CHUNKS],
+    /// The first slot of each chunk, or null. Those slots are initialised whose index was given out.
+    chunks: [AtomicPtr<Slot<P, F>>; NAMED],
     /// How many indices have been given out.
     made: AtomicU32,
     free: P::AtomicU64,
@@ -64,7 +69,7 @@ impl<P: Platform, F> Slots<P, F> {
 
     const fn with_list(free: P::AtomicU64) -> Self {
         Self {
-            chunks: [const { PerProcess::new(OnceLock::new()) }; CHUNKS],
+            chunks: [const { AtomicPtr::new(ptr::null_mut()) }; NAMED],
             made: AtomicU32::new(0),
             free,
             aside: PerProcess::new(Mutex::new(Vec::new())),
@@ -79,10 +84,6 @@ impl<P: Platform, F> Slots<P, F> {
     pub(crate) unsafe fn enter_child(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.aside.renew(Mutex::new(Vec::new())) };
-        for chunk in self.chunks.iter().filter(|chunk| chunk.get().is_none()) {
-            // SAFETY: the caller's promise.
-            unsafe { chunk.renew(OnceLock::new()) };
-        }
         // Relaxed: there is nobody else.
         self.free.store(0, Ordering::Relaxed);
     }
@@ -110,14 +111,34 @@ impl<P: Platform, F> Slots<P, F> {
         // Relaxed: only a number. A thread that learns it from this one finds the slot made.
         let index = self.made.fetch_add(1, Ordering::Relaxed);
         assert!(index < MOST, "too many locks are waited for");
-        let (chunk, place) = place(index);
-        let chunk = self.chunks[chunk].get_or_init(|| {
-            let room = Box::new_uninit_slice((FIRST as usize) << chunk);
-            // SAFETY: an array of what need not be initialised.
-            unsafe { room.assume_init() }
-        });
-        // SAFETY: nobody else has this index.
-        unsafe { (*chunk[place].get()).write(slot(index)) }
+        let name = name(index);
+        let chunk = self.chunk(name);
+        // SAFETY: a name leads into its chunk (`name`), and nobody else has this one.
+        unsafe {
+            let place = chunk.add(place(name));
+            place.write(slot(index));
+            &*place
+        }
+    }
+
+    /// The chunk of the slot of this name; it is made if need be.
+    fn chunk(&self, name: u32) -> *mut Slot<P, F> {
+        let chunk = &self.chunks[chunk(name)];
+        // Acquire, here and below: whoever made it.
+        let made = chunk.load(Ordering::Acquire);
+        if !made.is_null() {
+            return made;
+        }
+        let new = Box::into_raw(Box::<[Slot<P, F>]>::new_uninit_slice(slots_of(name))).cast();
+        // Release: the memory is there before it is found.
+        match chunk.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => new,
+            Err(made) => {
+                // SAFETY: made above, and nobody else has seen it.
+                unsafe { free_chunk(new, name) };
+                made
+            }
+        }
     }
 
     /// The slot, which is sealed, goes into the list: nobody uses it any more.
@@ -135,7 +156,7 @@ impl<P: Platform, F> Slots<P, F> {
     }
 
     fn first(&self, free: u64) -> Option<&Slot<P, F>> {
-        ((free & INDEX) as u32).checked_sub(1).map(|index| self.get(index))
+        ((free & INDEX) as u32).checked_sub(1).map(|index| self.get(name(index)))
     }
 
     /// Makes this slot the first one of a list that nobody has changed.
@@ -147,15 +168,17 @@ impl<P: Platform, F> Slots<P, F> {
         self.free.compare_exchange(free, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
-    /// The slot of this index, which was given out.
+    /// The slot of this name, which was given out.
     #[inline(always)]
-    pub(super) fn get(&self, index: u32) -> &Slot<P, F> {
-        let (chunk, place) = place(index);
-        match self.chunks[chunk].get() {
-            // SAFETY: indices are in words and lists, all from slots that were made before.
-            Some(slots) => unsafe { (*slots[place].get()).assume_init_ref() },
-            None => unmade(),
+    pub(super) fn get(&self, name: u32) -> &Slot<P, F> {
+        // Relaxed: whoever learns a name acquires what came before it was given out.
+        let chunk = self.chunks[chunk(name)].load(Ordering::Relaxed);
+        if chunk.is_null() {
+            unmade();
         }
+        // SAFETY: names are in words and lists, all from slots that were made before; and a name
+        // leads into its chunk (`name`).
+        unsafe { &*chunk.add(place(name)) }
     }
 
     /// Keeps a slot that nobody uses any more, but that cannot go into the list: its lock follows
@@ -176,8 +199,8 @@ impl<P: Platform, F> Slots<P, F> {
             let first = aside.len().saturating_sub(LOOKS);
             aside.split_off(first)
         };
-        let at = looked_at.iter().rposition(|&index| fits(self.get(index)));
-        let found = at.map(|at| self.get(looked_at.swap_remove(at)));
+        let at = looked_at.iter().rposition(|&index| fits(self.get(name(index))));
+        let found = at.map(|at| self.get(name(looked_at.swap_remove(at))));
         if !looked_at.is_empty() {
             self.aside().append(&mut looked_at);
         }
@@ -256,12 +279,50 @@ impl<P: Platform> Slots<P, RwSem<P>> {
     }
 }
 
-/// The chunk of a slot, and its place in the chunk.
-#[inline(always)]
-fn place(index: u32) -> (usize, usize) {
+impl<P: Platform, F> Drop for Slots<P, F> {
+    fn drop(&mut self) {
+        for (number, chunk) in (0..).zip(&mut self.chunks) {
+            let chunk = *chunk.get_mut();
+            if !chunk.is_null() {
+                // SAFETY: made by `chunk`, and nobody uses the pool any more.
+                unsafe { free_chunk(chunk, number << CHUNK_SHIFT) };
+            }
+        }
+    }
+}
+
+/// The name of the slot of this index: an acquisition finds the slot by it in fewer steps than by
+/// the index. Names grow with indices.
+pub(super) const fn name(index: u32) -> u32 {
     let from_first = index + FIRST;
     let chunk = from_first.ilog2() - FIRST.ilog2();
-    (chunk as usize, (from_first - (FIRST << chunk)) as usize)
+    (chunk + 1) << CHUNK_SHIFT | (from_first - (FIRST << chunk))
+}
+
+/// Where the table has the chunk of the slot of this name.
+#[inline(always)]
+const fn chunk(name: u32) -> usize {
+    (name >> CHUNK_SHIFT) as usize
+}
+
+/// Where the slot of this name is in its chunk.
+#[inline(always)]
+const fn place(name: u32) -> usize {
+    (name & ((1 << CHUNK_SHIFT) - 1)) as usize
+}
+
+/// How many slots the chunk has of the slot of this name.
+fn slots_of(name: u32) -> usize {
+    (FIRST as usize) << (chunk(name) - 1)
+}
+
+/// # Safety
+/// The chunk was made for a slot of this name, and nobody uses it any more.
+unsafe fn free_chunk<P: Platform, F>(first: *mut Slot<P, F>, name: u32) {
+    let chunk =
+        ptr::slice_from_raw_parts_mut(first.cast::<MaybeUninit<Slot<P, F>>>(), slots_of(name));
+    // SAFETY: made in this way by `Slots::chunk`, and the caller's promise.
+    drop(unsafe { Box::from_raw(chunk) });
 }
 
 #[cold]
@@ -279,6 +340,22 @@ mod tests {
     use crate::platform::PooledPlatform;
     use crate::platform::linux::Linux;
     use crate::thin::ThinRwSem;
+
+    #[test]
+    fn each_index_has_a_name_of_its_own_that_leads_into_its_chunk() {
+        let mut last = 0;
+        let all = (0..1 << 12).chain((9..CHUNKS).flat_map(|chunk| {
+            let first = FIRST * ((1 << chunk) - 1);
+            [first - 1, first]
+        }));
+        for index in all.chain([MOST - 1]) {
+            let name = name(index);
+            assert!(last < name && place(name) < slots_of(name) && chunk(name) < NAMED);
+            let before = FIRST as usize * ((1 << (chunk(name) - 1)) - 1);
+            assert_eq!(before + place(name), index as usize);
+            last = name;
+        }
+    }
 
     /// Where threads are simulated, a thread that looks at a lock may be switched from, and the
     /// next one that wants the list is the same thread of the system.
@@ -315,12 +392,8 @@ mod tests {
             thread::scope(|s| {
                 s.spawn(|| {
                     let aside = slots.aside();
-                    // Another thread is about to make the second chunk.
-                    slots.chunks[1].get_or_init(|| {
-                        changes.wait();
-                        forked.wait();
-                        Box::new([])
-                    });
+                    changes.wait();
+                    forked.wait();
                     drop(aside);
                 });
                 changes.wait();

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
+use super::pool;
 use crate::platform::{Atomic, Platform};
 
 /// The only holder of the lock is about to make it thin: it is too late to pin the slot.
@@ -20,12 +21,15 @@ pub struct Slot<P: Platform, F> {
     /// The next slot in the list of free ones, which is the pool's.
     pub(super) next: P::AtomicU32,
     pub(super) index: u32,
+    /// What the words of locks call the slot: see `pool::name`.
+    pub(super) name: u32,
     pub(super) full: F,
 }
 
 impl<P: Platform, F> Slot<P, F> {
     pub(super) fn new(full: F, index: u32) -> Self {
-        Self { full, users: P::AtomicU32::new(0), next: P::AtomicU32::new(NONE), index }
+        let [users, next] = [0, NONE].map(P::AtomicU32::new);
+        Self { full, users, next, index, name: pool::name(index) }
     }
 
     /// Pins the slot: it stays with the lock whose word names it *after* this. `None` while it is

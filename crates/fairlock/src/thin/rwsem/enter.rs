@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::{
-    ELSEWHERE, FULL, INFLATED, NASCENT, READER, STICKY, ThinRwSem, UPGRADABLE, WRITER, index,
+    ELSEWHERE, FULL, INFLATED, NASCENT, READER, STICKY, ThinRwSem, UPGRADABLE, WRITER, name,
 };
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::{RwSem, YIELDS, yield_to_others};
@@ -162,9 +162,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         // SAFETY: the caller holds the lock in this way; where `becomes_writer` is true, for
         // writing.
         unsafe {
-            if word & STICKY != 0
-                || !slot.is_calm(index(word))
-                || !access.becomes_writer(&slot.full)
+            if word & STICKY != 0 || !slot.is_calm(name(word)) || !access.becomes_writer(&slot.full)
             {
                 access.leave(&slot.full);
             } else if !self.deflate(word, slot) {

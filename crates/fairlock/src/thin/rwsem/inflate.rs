@@ -65,7 +65,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     fn install(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, flags: u64) -> Result<u64, u64> {
-        let new = INFLATED | flags | u64::from(slot.index) << READER_SHIFT;
+        let new = INFLATED | flags | u64::from(slot.name) << READER_SHIFT;
         // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
         // adopted, before those of whoever finds that the word names the slot.
         self.exchange(word, new, Ordering::AcqRel).map(|()| new)

@@ -8,14 +8,14 @@
 //! | 3 | 0 | 0 | 1: `NASCENT` |
 //! | 4 | `UPGRADABLE`: one of the readers, counted, may become the writer | 0 | a policy: see [`nascent`] |
 //! | 5-7 | 0 | 0 | the same |
-//! | 8-63 | how many readers are inside; full at [`FULL`] | 8-39: index of the slot | the same |
+//! | 8-63 | how many readers are inside; full at [`FULL`] | 8-39: name of the slot | the same |
 //!
 //! Zero is a free lock. A nascent lock follows another policy than the default one and was not used
 //! yet: its first use inflates it for good, and so does [`ThinRwSem::set_events`] with any lock.
 //!
 //! Orderings: entering is an Acquire and leaving a Release, so one section happens before the next.
 //! A section inside the thin lock happens before those in the slot: the exchange that installs the
-//! slot acquires what came before it, and whoever follows the index acquires that. The lock becomes
+//! slot acquires what came before it, and whoever follows the name acquires that. The lock becomes
 //! thin by a release, of a thread that has acquired the full lock alone.
 
 mod enter;
@@ -433,7 +433,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The slot that the word of an inflated lock names.
     #[inline(always)]
     fn slot(&self, word: u64) -> &'static Slot<P, RwSem<P>> {
-        P::rwsem_slots().get(index(word))
+        P::rwsem_slots().get(name(word))
     }
 
     /// Whether the lock's slot is the one that `word` names.
@@ -443,35 +443,35 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// If the thread remembers that the lock is inflated, the word: all read it then, and nobody
-    /// should take the line. Otherwise `thin`, without a look. Relaxed: only a guess.
+    /// should take the line. Otherwise `thin`, without a look.
     #[inline(always)]
     fn expected(&self, thin: u64) -> u64 {
         if !marks::is_marked::<P, _>(self) {
             return thin;
         }
-        let word = self.word.load(Ordering::Relaxed);
+        let word = self.load();
         if word & INFLATED == 0 {
             marks::unmark::<P, _>(self);
         }
         word
     }
 
-    /// Acquire: a thread that finds an index may follow it.
+    /// Acquire: a thread that finds a name may follow it.
     #[inline(always)]
     fn load(&self) -> u64 {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Acquire where it fails: the word found may hold an index.
+    /// Acquire where it fails: the word found may hold a name.
     #[inline(always)]
     fn exchange(&self, word: u64, next: u64, order: Ordering) -> Result<(), u64> {
         self.word.compare_exchange(word, next, order, Ordering::Acquire).map(|_| ())
     }
 }
 
-/// The index of the slot that the word of an inflated lock names.
+/// The name of the slot of an inflated lock.
 #[inline(always)]
-fn index(word: u64) -> u32 {
+fn name(word: u64) -> u32 {
     (word >> READER_SHIFT) as u32
 }
 
