@@ -75,11 +75,12 @@ impl<P: Platform> RwSem<P> {
     /// As [`read_past_queue`](Self::read_past_queue), for writing.
     #[inline(always)]
     pub(crate) fn write_past_queue(&self) -> Option<bool> {
-        // Without looking first: that would fetch the line twice, to read it and to write it.
-        if self.try_write() {
+        // Without looking at the word first: that would fetch the line twice, to read it and to
+        // write it. Where somebody waits the exchange would fail, which costs more.
+        if !self.holder.is_awaited() && self.try_write() {
             return Some(true);
         }
-        self.in_tenure()?.steal_at_once(Access::Exclusive).then_some(false)
+        self.in_tenure()?.steal_in_turn(Access::Exclusive)
     }
 
     /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.

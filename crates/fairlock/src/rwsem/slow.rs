@@ -69,8 +69,16 @@ impl<P: Platform> RwSem<P> {
     // ---- out ----
 
     /// The writer's word was not just `WRITER_LOCKED`.
-    #[cold]
+    #[inline(never)]
     pub(super) fn write_release_slow(&self) {
+        if !self.in_tenure().is_some_and(|tenure| tenure.write_release_at_once()) {
+            self.write_release_to_others();
+        }
+    }
+
+    #[cold]
+    #[inline(never)] // its frame is large
+    fn write_release_to_others(&self) {
         with_view!(self, view => view.write_release());
     }
 

@@ -296,13 +296,14 @@ impl StealClock {
     }
 
     /// Counts one steal of the calling thread; a look at the clock, if it is due.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tick<P: Platform>(&self) -> Option<Look> {
         let left = self.left.get() - 1;
         self.left.set(left);
         if left > 0 { None } else { Some(self.look::<P>()) }
     }
 
+    #[cold]
     fn look<P: Platform>(&self) -> Look {
         let now = P::now();
         let before = self.stride.get();

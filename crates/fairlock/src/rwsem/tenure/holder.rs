@@ -49,6 +49,7 @@ impl<P: Platform> Holder<P> {
 
     /// The calling thread has taken the lock, in a tenure of its own side or not. A load and a
     /// store, not one step: a lost count does not matter.
+    #[inline(always)]
     pub(super) fn count(&self, own: bool) {
         let steals = self.steals.load(Ordering::Relaxed);
         self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
@@ -112,6 +113,7 @@ impl Holder<crate::platform::loom::Loom> {
 }
 
 /// Stores a hint only if it has changed: everybody reads the line.
+#[inline(always)]
 fn set(hint: &Hint, value: usize) {
     if hint.load(Ordering::Relaxed) != value {
         hint.store(value, Ordering::Relaxed);

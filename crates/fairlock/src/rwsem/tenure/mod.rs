@@ -138,8 +138,7 @@ pub(super) struct InTenure<'a, P: Platform> {
     holder: &'a Holder<P>,
     queue: &'a LockedQueue<P>,
     events: &'a Sink,
-    shape: TenureShape,
-    priorities: bool,
+    policy: TenurePolicy,
 }
 
 impl<'a, P: Platform> InTenure<'a, P> {
@@ -151,9 +150,13 @@ impl<'a, P: Platform> InTenure<'a, P> {
             holder: &lock.holder,
             queue: &lock.queue,
             events: &lock.events,
-            shape: policy.shape(),
-            priorities: policy.priorities,
+            policy,
         }
+    }
+
+    /// Asked for under the queue lock only: who steals does not pay for it.
+    fn shape(&self) -> TenureShape {
+        self.policy.shape()
     }
 }
 
@@ -209,7 +212,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Whether threads take turns at the lock, whose word is `word`, and it is another's turn.
-    #[inline]
+    #[inline(always)]
     fn takes_turns(&self, kind: Kind, word: Word) -> bool {
         word.has_waiters()
             && !(kind == Kind::Reader && word.is_readers_turn())
@@ -226,23 +229,40 @@ impl<P: Platform> InTenure<'_, P> {
     /// Takes the lock past the queue at once, if it is free and it is this thread's turn.
     #[inline]
     pub(in crate::rwsem) fn steal_at_once(&self, access: Access) -> bool {
+        self.steal_in_turn(access).is_some()
+    }
+
+    /// As [`steal_at_once`](Self::steal_at_once). `Some` if it did: whether the lock was free, and
+    /// nobody waited.
+    #[inline(always)]
+    pub(in crate::rwsem) fn steal_in_turn(&self, access: Access) -> Option<bool> {
         let word = self.word.load(Ordering::Relaxed);
-        !self.takes_turns(access.kind(), word) && self.steal(access)
+        if self.takes_turns(access.kind(), word) {
+            return None;
+        }
+        self.steal_from(word, access).map(|before| before == Word::FREE)
     }
 
     /// Takes the lock past the queue, if nothing is in the way.
     #[inline]
     fn steal(&self, access: Access) -> bool {
+        self.steal_from(self.word.load(Ordering::Relaxed), access).is_some()
+    }
+
+    /// As [`steal`](Self::steal), where `word` is the last that was seen. Returns the word before,
+    /// if it took the lock.
+    #[inline(always)]
+    fn steal_from(&self, word: Word, access: Access) -> Option<Word> {
         let is_stealable = |word: Word| match access {
             Access::Shared => word.is_read_stealable(),
             Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
             Access::Exclusive => word.is_write_stealable(),
         };
-        let taken = self.word.take_while(self.word.load(Ordering::Relaxed), access, is_stealable);
-        taken.inspect(|&before| self.note_steal(access.kind(), before)).is_some()
+        let taken = self.word.take_while(word, access, is_stealable);
+        taken.inspect(|&before| self.note_steal(access.kind(), before))
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_steal(&self, kind: Kind, before: Word) {
         if before.has_waiters() && before.is_free() {
             // A reader may use a moment of the writers' tenure, but that does not become its own.
@@ -260,17 +280,23 @@ impl<P: Platform> InTenure<'_, P> {
     /// A busy lock may take all CPUs, and then the waiter that is next cannot end the tenure. So
     /// whoever has the lock looks at the clock, and gives way to that waiter when it leaves. If
     /// that did not help either, it closes the lock in the waiter's place.
+    #[inline(always)]
     fn watch_clock(&self) {
-        let me = P::thread();
-        if let Some(look) = me.steals.tick::<P>() {
-            let end = self.holder.end();
-            let over = look.now.saturating_sub(end);
-            let late = if self.holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS };
-            if over >= LOST_NS {
-                self.close();
-            } else if over >= late {
-                me.is_to_give_way(self.id(), end);
-            }
+        if let Some(look) = P::thread().steals.tick::<P>() {
+            Self::looked_at_clock(self.word, self.holder, look.now);
+        }
+    }
+
+    // Of the lock it gets what it needs, so that those who do not look have it in registers only.
+    #[cold]
+    fn looked_at_clock(word: &AtomicWord<P>, holder: &Holder<P>, now: u64) {
+        let end = holder.end();
+        let over = now.saturating_sub(end);
+        let late = if holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS };
+        if over >= LOST_NS {
+            word.flag_queue(Flags::HANDOFF); // as `close`
+        } else if over >= late {
+            P::thread().is_to_give_way(word.address(), end);
         }
     }
 
@@ -294,7 +320,8 @@ impl<P: Platform> InTenure<'_, P> {
         let mut urgent = None;
         // A real-time thread does not give way to lower priorities, even to the holder's, but
         // sleeps.
-        let mut is_urgent = || *urgent.get_or_insert_with(|| self.priorities && P::priority() > 0);
+        let mut is_urgent =
+            || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
         let mut looks = 0;
         let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
         while looks < most {
@@ -385,9 +412,15 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
+    /// As [`write_release`](Self::write_release), if nobody is to be woken or given way to. Returns
+    /// whether it did: this is how a lock that is busy is released nearly always.
+    #[inline(always)]
+    pub(super) fn write_release_at_once(&self) -> bool {
+        !active(Fault::LooksAfterRelease) && !self.gives_way() && self.let_go()
+    }
+
     /// A writer lets the lock go, and somebody waits. Whoever has the lock next may free its
     /// memory: from then on only records of threads are touched.
-    #[inline]
     pub(super) fn write_release(&self) {
         if active(Fault::LooksAfterRelease) {
             let before = self.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
@@ -396,14 +429,12 @@ impl<P: Platform> InTenure<'_, P> {
             };
         }
         let gives_way = self.gives_way();
-        if !self.let_go() {
-            let mut wakes = WakeList::new();
-            // Once one waiter is listed, another may become next, and ask to be woken.
-            while !self.let_go() {
-                self.list_next(&mut wakes);
-            }
-            wake(&mut wakes);
+        let mut wakes = WakeList::new();
+        // Once one waiter is listed, another may become next, and ask to be woken.
+        while !self.let_go() {
+            self.list_next(&mut wakes);
         }
+        wake(&mut wakes);
         if gives_way {
             Self::give_way();
         }
@@ -411,7 +442,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Lets the lock go, unless somebody is to be woken then. By compare-exchange: a waiter that
     /// asks later finds the lock free.
-    #[inline]
+    #[inline(always)]
     fn let_go(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while !word.has_next_to_wake() || active(Fault::ReleasesQuietly) {
@@ -459,7 +490,7 @@ impl<P: Platform> InTenure<'_, P> {
         let passes = u64::from(Queue::<P>::MAX_PASSES);
         let missed = u64::from(MOST_MISSED) * RESERVED_NS;
         self.with_queue(|q| {
-            q.tenure.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape)
+            q.tenure.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape())
         })
     }
 }

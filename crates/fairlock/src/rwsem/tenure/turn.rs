@@ -107,10 +107,10 @@ impl<P: Platform> InTenure<'_, P> {
                 Kind::Reader
             };
             let now = P::now();
-            q.tenure.clock.first_comes(now, inside, waiting(&q.waiters), self.shape);
+            q.tenure.clock.first_comes(now, inside, waiting(&q.waiters), self.shape());
             q.tenure.modes.first_comes(now, self.holder.steals());
         } else {
-            q.tenure.clock.another_comes(waiting(&q.waiters), self.shape);
+            q.tenure.clock.another_comes(waiting(&q.waiters), self.shape());
         }
         self.recheck(q, Some(waiter), wakes);
         Arrival::Queued
@@ -204,7 +204,7 @@ impl<P: Platform> InTenure<'_, P> {
             Kind::Reader => q.tenure.modes.next_takes_from_readers(now, self.holder.steals()),
         }
         self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);
-        q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape);
+        q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape());
         q.tenure.holder_cpu = this_cpu::<P>();
         if q.waiters.is_empty() {
             return;

@@ -46,7 +46,7 @@ impl<P: Platform> InTenure<'_, P> {
     ) -> Result<(), WaitError> {
         let me = P::thread();
         me.parker.forget_notification();
-        let priority = if self.priorities { P::priority() } else { 0 };
+        let priority = if self.policy.priorities { P::priority() } else { 0 };
         let now = P::now();
         let since = me.given_up.since(self.id(), now);
         let mut waiter = Waiter::new(access, me, since.unwrap_or(now), priority);
