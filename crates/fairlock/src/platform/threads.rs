@@ -8,7 +8,6 @@
 //! that it takes then, and the pool notes where the thread has its variables: a thread that later
 //! has its variables in the same place comes after it, and takes the record over. So no more
 //! records are kept than there are such places: about as many as there have been threads at a time.
-//! been threads at a time.
 
 use std::boxed::Box;
 use std::collections::BTreeMap;
