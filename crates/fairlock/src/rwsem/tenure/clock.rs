@@ -85,6 +85,11 @@ impl TenureClock {
         waiting: Waiting,
         shape: TenureShape,
     ) {
+        // A waiting writer had the lock last, then nobody waited, and now readers have it: so writers
+        // gave it up.
+        if self.started != 0 && self.side == Kind::Writer && inside == Kind::Reader {
+            self.used[Kind::Writer as usize] = 0;
+        }
         self.begin(inside, self.unserved_since.unwrap_or(now));
         self.set_end(waiting, shape);
     }
@@ -312,6 +317,26 @@ mod tests {
         now += 500_000;
         clock.first_comes(now, Kind::Writer, waiting(0, 1), SHAPE);
         assert!(!clock.is_over(now), "whoever was served begins anew");
+    }
+
+    /// Threads that mostly read, and now and then write: one of them would wait as a writer for a
+    /// readers' tenure of two milliseconds, and only the other would run meanwhile.
+    #[test]
+    fn writers_that_left_the_lock_to_readers_before_anybody_waited_interrupt_them_soon() {
+        let mut clock = TenureClock::new();
+        let mut now = 1_000_000_000;
+        for _ in 0..3 {
+            clock.first_comes(now, Kind::Reader, waiting(0, 1), SHAPE);
+            now += 1_000;
+            clock.next_takes(now, Kind::Writer, waiting(0, 0), SHAPE);
+            now += 10_000_000;
+        }
+        clock.first_comes(now, Kind::Reader, waiting(0, 1), SHAPE);
+        assert!(clock.end() - now < 1_000, "{}", clock.end() - now);
+        // A thread that has the lock as a writer has its whole turn.
+        clock.next_takes(now, Kind::Writer, waiting(0, 0), SHAPE);
+        clock.first_comes(now + 1_000, Kind::Writer, waiting(0, 1), SHAPE);
+        assert!(clock.end() - now > SHAPE.aim_ns / 2 * 9 / 10);
     }
 
     /// What may happen to a lock, as its clock sees it.

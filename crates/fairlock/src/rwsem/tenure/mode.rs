@@ -14,6 +14,7 @@
 //! and with some milliseconds of the time between them.
 
 use crate::rwsem::yields::Yield;
+use crate::wait::Kind;
 
 /// How threads that are not queued share the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,22 +97,15 @@ impl Modes {
         self.counted = count;
     }
 
-    /// The last waiter gives up at `now`, and writers had the lock since counting began.
-    pub(in crate::rwsem) fn last_gives_up(&mut self, now: u64, count: usize) {
-        self.count_until(now, count);
+    /// The last waiter gives up at `now`, in a tenure of `side`.
+    pub(in crate::rwsem) fn last_gives_up(&mut self, now: u64, side: Kind, count: usize) {
+        self.count_until(now, side, count);
     }
 
-    /// One of the queue takes the lock at `now`, and readers had it since counting began: that says
-    /// nothing, and counting begins again.
-    pub(in crate::rwsem) fn next_takes_from_readers(&mut self, now: u64, count: usize) {
-        self.empty_ns = 0;
-        self.begin(now, count);
-    }
-
-    /// One of the queue takes the lock at `now`, and writers had it since counting began:
-    /// chooses the mode from here on.
-    pub(in crate::rwsem) fn next_takes(&mut self, now: u64, count: usize) {
-        self.count_until(now, count);
+    /// One of the queue takes the lock at `now`, in a tenure of `side`: chooses the mode from here
+    /// on.
+    pub(in crate::rwsem) fn next_takes(&mut self, now: u64, side: Kind, count: usize) {
+        self.count_until(now, side, count);
         if self.sample.ns() < SAMPLE_NS as f32 {
             return;
         }
@@ -122,10 +116,16 @@ impl Modes {
         }
     }
 
-    fn count_until(&mut self, now: u64, count: usize) {
-        // A thread that lost its CPU between loading and storing the count sets it back.
-        let acquisitions = (count.wrapping_sub(self.counted) as isize).max(0) as u64;
-        self.sample.add(Yield::new(acquisitions, now.saturating_sub(self.since)));
+    fn count_until(&mut self, now: u64, side: Kind, count: usize) {
+        match side {
+            // Nor does the time before it say anything.
+            Kind::Reader => self.empty_ns = 0,
+            Kind::Writer => {
+                // A thread that lost its CPU between loading and storing the count sets it back.
+                let acquisitions = (count.wrapping_sub(self.counted) as isize).max(0) as u64;
+                self.sample.add(Yield::new(acquisitions, now.saturating_sub(self.since)));
+            }
+        }
         self.begin(now, count);
     }
 
@@ -227,7 +227,7 @@ mod tests {
         /// Writers have the lock for `us`, and one of the queue takes it then.
         fn taken_after(&mut self, us: u64, per_us: usize) {
             self.passes(us, per_us);
-            self.modes.next_takes(self.now, self.count);
+            self.modes.next_takes(self.now, Kind::Writer, self.count);
         }
 
         /// The queue has ended, and another one begins after `us`.
@@ -295,13 +295,17 @@ mod tests {
     fn the_time_of_readers_is_no_part_of_a_sample() {
         let mut lock = Lock::new();
         lock.taken_after(250, 4);
-        for _ in 0..1_000 {
-            lock.empty_for(4_000);
-            lock.passes(1_000, 0);
-            lock.modes.next_takes_from_readers(lock.now, lock.count);
+        for ends in [Modes::next_takes, Modes::last_gives_up] {
+            for _ in 0..1_000 {
+                lock.empty_for(4_000);
+                lock.passes(1_000, 0);
+                ends(&mut lock.modes, lock.now, Kind::Reader, lock.count);
+            }
+            // The next one comes at once.
+            lock.empty_for(0);
+            lock.taken_after(250, 4);
+            assert!(lock.modes.yields[Mode::Shared as usize].ns() < 750e3);
         }
-        lock.taken_after(250, 4);
-        assert!(lock.modes.yields[Mode::Shared as usize].ns() < 500e3);
     }
 
     #[test]
@@ -309,7 +313,7 @@ mod tests {
         let mut lock = Lock::new();
         for _ in 0..100 {
             lock.passes(100, 1);
-            lock.modes.last_gives_up(lock.now, lock.count);
+            lock.modes.last_gives_up(lock.now, Kind::Writer, lock.count);
             lock.empty_for(1);
         }
         lock.taken_after(1, 1);

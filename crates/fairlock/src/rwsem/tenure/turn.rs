@@ -199,10 +199,8 @@ impl<P: Platform> InTenure<'_, P> {
         }
         q.tenure.clock.note_leaving(P::thread().wake_cost.get());
         self.holder.count(true);
-        match q.tenure.clock.side() {
-            Kind::Writer => q.tenure.modes.next_takes(now, self.holder.steals()),
-            Kind::Reader => q.tenure.modes.next_takes_from_readers(now, self.holder.steals()),
-        }
+        let side = q.tenure.clock.side();
+        q.tenure.modes.next_takes(now, side, self.holder.steals());
         self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);
         q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape());
         q.tenure.holder_cpu = this_cpu::<P>();
@@ -247,9 +245,8 @@ impl<P: Platform> InTenure<'_, P> {
         if q.waiters.is_empty() {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
             q.tenure.clock.last_gives_up(waiter.arrived);
-            if q.tenure.clock.side() == Kind::Writer {
-                q.tenure.modes.last_gives_up(P::now(), self.holder.steals());
-            }
+            let side = q.tenure.clock.side();
+            q.tenure.modes.last_gives_up(P::now(), side, self.holder.steals());
         } else if !active(Fault::leaves_quietly(waiter.kind)) {
             self.recheck(q, None, wakes); // rules 8 and 14
         }
