@@ -45,7 +45,7 @@ const RACE_NS: u64 = 500;
 const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
 /// A thread that finds the lock held twice within this gets nothing from running
 /// beside the holder: what the lock guards is on the way more than in use.
-const HURRIED_NS: u64 = 1_000;
+const HURRIED_NS: u64 = 500;
 /// How long it leaves the lock to the others then.
 const STAND_BACK_NS: u64 = 16_000;
 /// A thread whose wait has a deadline, and that finds the lock in use twice within this while more
