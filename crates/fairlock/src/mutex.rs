@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<RawMutex>() == 8);
 /// thread that waits in a loop of timed attempts, unless it stays away for longer than it has
 /// waited.
 ///
-/// A thread that met another one at a mutex within the last microsecond stands back for 16
+/// A thread that met another one at a mutex within the last half microsecond stands back for 16
 /// microseconds before it queues, if nobody is queued; it does so once in a wait. Meanwhile what
 /// the mutex guards stays in the caches of one CPU.
 ///

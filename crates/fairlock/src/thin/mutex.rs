@@ -94,7 +94,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     }
 
     /// Takes the lock; blocks until it has it. A thread that has met another at a lock within the
-    /// last microsecond leaves a lock that nobody is queued for to the other for 16 microseconds.
+    /// last half microsecond leaves a lock that nobody is queued for to the other for 16 microseconds.
     #[inline]
     pub fn lock(&self) {
         if !self.take_thin() {
