@@ -393,7 +393,8 @@ mod tests {
                 });
                 looks.wait();
                 fairlock_testing::in_child(|| {
-                    std::thread::scope(|s| _ = s.spawn(|| drop(crate::Mutex::new(()).lock())));
+                    // Joined: a scope does not wait until its threads have given back their records.
+                    std::thread::spawn(|| drop(crate::Mutex::new(()).lock())).join().unwrap();
                     assert!(check_deadlock().is_empty());
                     let records = locked(&RECORDS);
                     let ids = records.iter().map(|record| record.thread_id.load(Ordering::Relaxed));
