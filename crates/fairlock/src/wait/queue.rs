@@ -74,6 +74,16 @@ impl<P: Platform> Queue<P> {
         self.head().filter(|head| head.priority > 0)
     }
 
+    /// Whether a real-time thread waits beside `waiter`, which is queued.
+    pub(crate) fn is_urgent_beside(&self, waiter: &Waiter<P>) -> bool {
+        [Kind::Reader, Kind::Writer].into_iter().any(|kind| {
+            let first = self.first(kind);
+            let is_own = first.is_some_and(|first| core::ptr::eq(first, waiter));
+            let other = if is_own { self.after(waiter) } else { first };
+            other.is_some_and(|other| other.priority > 0)
+        })
+    }
+
     /// The highest priority of a kind; zero too if none of it waits.
     pub(crate) fn priority(&self, kind: Kind) -> u8 {
         self.first(kind).map_or(0, |first| first.priority)
@@ -238,6 +248,28 @@ mod tests {
         }
         assert_eq!(queue.len(), waiters.len());
         waiters.iter().map(|waiter| waiter.thread.cpu()).collect()
+    }
+
+    #[test]
+    fn a_real_time_thread_is_beside_all_others_and_not_beside_itself() {
+        let [urgent, reader, writer] = [(Kind::Writer, 2), (Kind::Reader, 0), (Kind::Writer, 0)]
+            .map(|(kind, priority)| with_priority(kind, 0, priority));
+        let mut queue = Queue::new();
+        for waiter in [&reader, &writer, &urgent] {
+            // SAFETY: they outlive the queue.
+            unsafe { queue.push(waiter) };
+        }
+        assert_eq!(
+            [&urgent, &reader, &writer].map(|w| queue.is_urgent_beside(w)),
+            [false, true, true]
+        );
+        let second = with_priority(Kind::Writer, 0, 1);
+        // SAFETY: it outlives the queue.
+        unsafe { queue.push(&second) };
+        assert!(queue.is_urgent_beside(&urgent));
+        for waiter in [&urgent, &reader, &writer, &second] {
+            queue.remove(waiter);
+        }
     }
 
     #[test]

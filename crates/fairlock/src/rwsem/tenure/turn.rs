@@ -135,6 +135,8 @@ impl<P: Platform> InTenure<'_, P> {
     ) -> bool {
         let is_next = q.tenure.is_next(waiter);
         let last = q.waiters.len() == 1;
+        // Closed without a gap: else threads of a lower priority would get in before `recheck`.
+        let stays_closed = q.waiters.is_urgent_beside(waiter) && !active(Fault::OpensTooEarly);
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let may = if is_next { word.may_take_next(waiter.access) } else { word.may_join() };
@@ -154,7 +156,7 @@ impl<P: Platform> InTenure<'_, P> {
                 if active(Fault::SubtractsHandoff) {
                     taken.with_handoff_subtracted()
                 } else {
-                    taken.without(Flags::HANDOFF)
+                    taken.without(Flags::HANDOFF.only_if(!stays_closed))
                 }
             };
             // Acquire: owns the lock on success (rule 3).
