@@ -58,7 +58,9 @@ fn every_lock_is_counted_until_the_process_exits() {
     let longest = lock["wait_max_ns"].as_u64().unwrap();
     assert!(longest >= 20_000_000, "it waited for {longest} ns");
     assert_eq!(lock["wait_total_ns"], longest);
-    assert_eq!(lock["events"]["rwsem_rlock"], 1);
+    // How it gets the lock depends on whether it looks at it again just as that comes free.
+    let slept = lock["events"]["rwsem_sleep_reader"].as_u64();
+    assert!(slept.is_some_and(|times| times >= 1), "{slept:?}");
     assert_eq!((&lock["policy"], &lock["destroyed"]), (&"default".into(), &false.into()));
     let other = locks.iter().find(|lock| lock["object"].is_null()).unwrap();
     assert_eq!((&other["writes"], &other["waits"]), (&1.into(), &0.into()));
