@@ -62,9 +62,10 @@ impl Format {
         let ending = ending.to_string_lossy();
         // A page by a name that is not one's would be found out when it is too late.
         Self::from_str(&ending, true).map_err(|_| {
+            let all = Self::value_variants().iter().filter_map(Self::to_possible_value);
+            let all = all.map(|format| format.get_name().to_owned()).collect::<Vec<_>>().join(", ");
             Error::usage(format!(
-                "-o: there is no format '{ending}': there are html, svg, png, md, csv; name one \
-                 with --format"
+                "-o: there is no format '{ending}': there are {all}; name one with --format"
             ))
         })
     }

@@ -45,7 +45,7 @@ pub struct Slots<P: Platform, F: 'static> {
     /// How many indices have been given out.
     made: AtomicU32,
     free: P::AtomicU64,
-    /// Slots that are not sealed: see [`set_aside`](Self::set_aside).
+    /// The names of slots that are not sealed: see [`set_aside`](Self::set_aside).
     aside: PerProcess<Mutex<Vec<u32>>>,
 }
 
@@ -184,7 +184,7 @@ impl<P: Platform, F> Slots<P, F> {
     /// Keeps a slot that nobody uses any more, but that cannot go into the list: its lock follows
     /// another policy, or was dropped while a forgotten guard held it.
     pub(super) fn set_aside(&self, slot: &Slot<P, F>) {
-        self.aside().push(slot.index);
+        self.aside().push(slot.name);
     }
 
     /// One of the slots set aside, if `fits` accepts one. Only some are looked at: forgotten guards
@@ -199,8 +199,8 @@ impl<P: Platform, F> Slots<P, F> {
             let first = aside.len().saturating_sub(LOOKS);
             aside.split_off(first)
         };
-        let at = looked_at.iter().rposition(|&index| fits(self.get(name(index))));
-        let found = at.map(|at| self.get(name(looked_at.swap_remove(at))));
+        let at = looked_at.iter().rposition(|&name| fits(self.get(name)));
+        let found = at.map(|at| self.get(looked_at.swap_remove(at)));
         if !looked_at.is_empty() {
             self.aside().append(&mut looked_at);
         }
