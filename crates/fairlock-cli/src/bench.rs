@@ -88,7 +88,6 @@ fn try_direct_io(plan: &Plan) -> Result<Option<String>, Error> {
     let Some(cell) = plan.cells.iter().find(|cell| cell.workload == Workload::DirectIo) else {
         return Ok(None);
     };
-    let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
-    let file = DirectFile::create(dir, workload::direct_io::blocks(cell))?;
+    let file = DirectFile::create(cell.folder(), workload::direct_io::blocks(cell))?;
     Ok(Some(file.file_system()))
 }

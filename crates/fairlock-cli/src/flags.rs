@@ -4,8 +4,35 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cell::Workload::{
+    self, Batch, Condvar, DirectIo, Handoff, Idle, Range, ReadMostly, ReaderSpin, Spread, Think,
+};
 use crate::compare::Check;
+use crate::error::Error;
 use crate::names;
+
+/// A flag that only some workloads have.
+pub struct OfSome {
+    flag: &'static str,
+    is_given: bool,
+    workloads: &'static [Workload],
+}
+
+impl OfSome {
+    pub fn new<T>(flag: &'static str, given: &[T], workloads: &'static [Workload]) -> Self {
+        Self { flag, is_given: !given.is_empty(), workloads }
+    }
+}
+
+/// Fails if a flag is given that none of these workloads has: it would be ignored without a word.
+pub fn check_are_had(flags: &[OfSome], workloads: &[Workload]) -> Result<(), Error> {
+    let is_idle = |flag: &&OfSome| {
+        flag.is_given && !flag.workloads.iter().any(|workload| workloads.contains(workload))
+    };
+    let Some(OfSome { flag, workloads, .. }) = flags.iter().find(is_idle) else { return Ok(()) };
+    let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
+    Err(Error::usage(format!("{flag} is only for {}: leave it out", names.join(", "))))
+}
 
 /// Which cells of the workloads that take locks as programs do.
 #[derive(Args, Clone, Default)]
@@ -24,6 +51,17 @@ pub struct ProgramFlags {
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = names::holder(),
           hide_possible_values = true)]
     pub holder: Vec<String>,
+}
+
+impl ProgramFlags {
+    pub fn of_some(&self) -> [OfSome; 4] {
+        [
+            OfSome::new("--form", &self.form, &[Think, Spread, Idle]),
+            OfSome::new("--outside", &self.outside, &[Think]),
+            OfSome::new("--among", &self.among, &[Spread]),
+            OfSome::new("--holder", &self.holder, &[Idle]),
+        ]
+    }
 }
 
 /// How to run workloads.
@@ -89,11 +127,30 @@ pub struct Flags {
     pub baseline: Option<PathBuf>,
     #[command(flatten)]
     pub check: Check,
-    /// Folder for the files of direct-io and range, on the disk to be measured
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
+    /// Folder for the files of direct-io and range, on the disk to be measured; default: this one
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
     /// Seconds a child may take beyond its window before it is killed
     #[arg(long, value_name = "S", default_value_t = 20, hide = true,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub patience: u64,
+}
+
+impl Flags {
+    /// A scenario has none of them, and says so of `--threads` itself.
+    pub fn of_some(&self) -> Vec<OfSome> {
+        const WITH_THREADS: &[Workload] =
+            &[Handoff, ReaderSpin, ReadMostly, Batch, Range, Think, Spread, Condvar];
+        let own = [
+            OfSome::new("--threads", &self.threads, WITH_THREADS),
+            OfSome::new("--overcommit", &self.overcommit, &[Batch]),
+            OfSome::new("--cs-load", &self.cs_load, &[ReaderSpin, ReadMostly, Batch]),
+            OfSome::new("--shape", &self.shape, &[Range]),
+            OfSome::new("--reads", &self.reads, &[Range, Think, Spread, Idle]),
+            OfSome::new("--section", &self.section, &[Range, Think, Spread, Idle]),
+            OfSome::new("--held", &self.held, &[Range]),
+            OfSome::new("--dir", self.dir.as_slice(), &[DirectIo, Range]),
+        ];
+        own.into_iter().chain(self.program.of_some()).collect()
+    }
 }

@@ -2,14 +2,13 @@
 
 mod given;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cell::scenario::Scenario;
 use crate::cell::{Case, Cell, Form, Kind, Setup, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
-use crate::flags::Flags;
+use crate::flags::{Flags, check_are_had};
 use crate::locks::custom;
 use crate::locks::entry::LockEntry;
 use crate::locks::registry;
@@ -169,8 +168,7 @@ fn build(
                             cs_load,
                             disturbance,
                             secs,
-                            dir: (part.workload == Workload::DirectIo)
-                                .then(|| PathBuf::from(&flags.dir)),
+                            dir: flags.dir.clone().filter(|_| part.workload == Workload::DirectIo),
                             ..plain(part.workload, case, lock, (threads, readers, writers), flags)
                         });
                     }
@@ -181,6 +179,7 @@ fn build(
     if !parts.iter().any(|part| part.cases.iter().any(|c| only.is_empty() || only.contains(c))) {
         return Err(Error::usage("no such case in these workloads: leave out --case to run all"));
     }
+    check_are_had(&flags.of_some(), &parts.iter().map(|part| part.workload).collect::<Vec<_>>())?;
     if !flags.locks.is_empty() {
         check_all_are_used(&locks, &cells)?;
     }
@@ -286,7 +285,7 @@ fn add_set_up_cells(
                     range: setup,
                     disturbance,
                     secs,
-                    dir: (case == Case::File).then(|| PathBuf::from(&flags.dir)),
+                    dir: flags.dir.clone().filter(|_| case == Case::File),
                     ..plain(part.workload, case, lock, (threads, readers, writers), flags)
                 });
             }

@@ -95,6 +95,29 @@ fn a_value_that_makes_no_sense_is_refused_with_one_that_does() {
     }
 }
 
+#[test]
+fn a_flag_that_no_chosen_workload_has_is_refused_with_those_that_do() {
+    for (args, mend) in [
+        (&["--among", "16"][..], "--among is only for spread: leave it out"),
+        (&["bench", "handoff", "--among", "16"], "--among is only for spread: leave it out"),
+        (&["bench", "handoff", "condvar", "--reads", "5"], "range, think, spread, idle: leave"),
+        (&["bench", "handoff", "--cs-load", "1"], "reader-spin, read-mostly, batch: leave"),
+        (&["bench", "idle", "--threads", "2"], "only for handoff, reader-spin, read-mostly,"),
+        (&["bench", "handoff", "--dir", "."], "--dir is only for direct-io, range: leave"),
+        (&["bench", CACHE, "--form", "mutex"], "--form is only for think, spread, idle: leave"),
+        (&["bench", CACHE, "--threads", "2"], "its file says how many"),
+        (&["sim", "think", "--among", "16"], "--among is only for spread: leave it out"),
+        (&["sim", "direct-io", "--threads", "2"], "only for handoff, reader-spin, batch, range"),
+        (&["sim", CACHE, "--overcommit", "2"], "--overcommit is only for batch: leave it out"),
+        (&["sim", "handoff", "--real", "x", "--threads", "2"], "cannot be used with '--threads"),
+    ] {
+        refused(args, 2, mend);
+    }
+    // One of several workloads is enough.
+    let both = ["sim", "handoff", "spread", "--among", "16", "--quick", "--duration", "1ms"];
+    assert!(fairlock(&both).status.success());
+}
+
 /// States of a file that should have a result in it.
 const STATES: [(&str, Option<&str>, &str); 6] = [
     ("missing", None, "there is no such file; make it with `fairlock"),

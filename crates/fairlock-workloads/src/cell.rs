@@ -4,7 +4,7 @@
 pub mod scenario;
 mod setup;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -365,7 +365,7 @@ pub struct Cell {
     /// Turns of [`crate::clock::busy`] that take one microsecond. Measured once by
     /// the parent, so that every lock is given the same work.
     pub busy_turns_per_us: u64,
-    /// Where `direct-io` and `range` put their files.
+    /// Where `direct-io` and `range` put their files, if not in the current folder.
     pub dir: Option<PathBuf>,
 }
 
@@ -373,6 +373,11 @@ impl Cell {
     /// What this cell needs of its lock.
     pub fn kind(&self) -> Kind {
         self.workload.kind(self.case, &self.range)
+    }
+
+    /// Where its file goes.
+    pub fn folder(&self) -> &Path {
+        self.dir.as_deref().unwrap_or(Path::new("."))
     }
 
     /// Unmeasured time before the window, in which the threads get going.

@@ -6,9 +6,26 @@ use std::time::Duration;
 use clap::Args;
 
 use super::shard::Shard;
-use crate::flags::ProgramFlags;
+use crate::cell::Workload::{self, Batch, Handoff, Idle, Range, ReaderSpin, Spread, Think};
+use crate::flags::{OfSome, ProgramFlags};
 use crate::locks::custom::Sweep;
 use crate::names;
+
+/// The flags that choose cells: a real run has its own.
+const CHOICES: [&str; 12] = [
+    "locks",
+    "sweep",
+    "threads",
+    "overcommit",
+    "cs_load",
+    "reads",
+    "section",
+    "form",
+    "outside",
+    "among",
+    "holder",
+    "case",
+];
 
 /// How to simulate workloads.
 #[derive(Args, Clone, Default)]
@@ -79,7 +96,7 @@ pub struct SimFlags {
     pub quick: bool,
     /// Compare with this real run instead of published figures, and simulate its cells, on
     /// the machine two_cpu: a file of `fairlock bench handoff batch --json FILE`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = CHOICES)]
     pub real: Option<PathBuf>,
     /// Simulate only part I of N of the cells; `fairlock merge` joins the parts
     #[arg(long, value_name = "I/N")]
@@ -92,4 +109,19 @@ pub struct SimFlags {
     /// Also write the results to this file, as JSON; `-` is stdout, and the table goes to stderr
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+impl SimFlags {
+    /// A scenario has none of them, and says so of `--threads` itself.
+    pub fn of_some(&self) -> Vec<OfSome> {
+        const WITH_THREADS: &[Workload] = &[Handoff, ReaderSpin, Batch, Range, Think, Spread];
+        let own = [
+            OfSome::new("--threads", &self.threads, WITH_THREADS),
+            OfSome::new("--overcommit", &self.overcommit, &[Batch]),
+            OfSome::new("--cs-load", &self.cs_load, &[Handoff, ReaderSpin, Batch]),
+            OfSome::new("--reads", &self.reads, &[Think, Spread, Idle]),
+            OfSome::new("--section", &self.section, &[Think, Spread, Idle]),
+        ];
+        own.into_iter().chain(self.program.of_some()).collect()
+    }
 }

@@ -16,6 +16,7 @@ use super::unknowns;
 use crate::cell::{Cell, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::{Error, unknown};
+use crate::flags::check_are_had;
 use crate::locks::custom;
 use crate::plan::{check_program, check_scenario, once, parse_cases};
 use crate::workload::scenario::file;
@@ -108,6 +109,8 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
             break;
         }
     }
+    let workloads: Vec<_> = grids.iter().map(|grid| grid.workload).collect();
+    check_are_had(&flags.of_some(), &workloads)?;
     check_all_are_used(&cells, flags)?;
     check_all_fit(&cells)?;
     if cells.is_empty() {

@@ -190,8 +190,7 @@ impl Testbed for Real {
     }
 
     fn file(&self, cell: &Cell, blocks: u64) -> Result<DirectFile, Error> {
-        let dir = cell.dir.as_deref().ok_or_else(|| Error::usage("direct-io needs --dir"))?;
-        DirectFile::create(dir, blocks)
+        DirectFile::create(cell.folder(), blocks)
     }
 }
 

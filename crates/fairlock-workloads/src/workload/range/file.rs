@@ -48,8 +48,8 @@ impl Inside {
 
 /// Runs one cell; fails if a record was torn, or a thread was where it must not be.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
-    let dir = cell.dir.as_deref().unwrap_or(".".as_ref());
-    let file = tempfile::tempfile_in(dir).map_err(|error| failed("cannot make a file", &error))?;
+    let file = tempfile::tempfile_in(cell.folder())
+        .map_err(|error| failed("cannot make a file", &error))?;
     for record in 0..RECORDS {
         write(&file, record, &vec![0; RECORD])?;
     }
