@@ -269,6 +269,19 @@ fn a_profile_of_several_processes_has_them_in_its_tables() {
 }
 
 #[test]
+fn numbers_of_a_damaged_profile_are_no_panic() {
+    let folder = Folder::new();
+    let most = |text: String, key: &str, value: u64| {
+        text.replace(&format!("\"{key}\":{value}"), &format!("\"{key}\":{}", u64::MAX))
+    };
+    let numbers = [("reads", 0), ("writes", 90), ("wait_total_ns", 9_000_000), ("lost", 4)];
+    let text = numbers.into_iter().fold(profile(2, 1), |text, (key, value)| most(text, key, value));
+    let page = folder.text(&[&folder.file("profile.json", &text)], "page.html", &[]);
+    let said = "18,446,744,073,709,551,615 acquisitions are not in the record";
+    assert!(page.contains(said), "{page}");
+}
+
+#[test]
 fn a_profile_of_a_large_program_is_a_page_of_less_than_a_megabyte() {
     let folder = Folder::new();
     let file = folder.file("profile.json", &profile(400, 200));

@@ -29,11 +29,12 @@ fn middle(bucket: usize) -> u64 {
 /// The time that so large a share of all does not exceed, as far as the buckets know; zero if
 /// there are none.
 pub fn percentile(counts: &[u64], share: f64) -> u64 {
-    let all: u64 = counts.iter().sum();
+    // Counts of a damaged record may be any.
+    let all = counts.iter().copied().fold(0, u64::saturating_add);
     let wanted = ((all as f64 * share).ceil() as u64).clamp(1, all.max(1));
-    let mut seen = 0;
+    let mut seen = 0_u64;
     for (bucket, count) in counts.iter().enumerate() {
-        seen += count;
+        seen = seen.saturating_add(*count);
         if seen >= wanted {
             return middle(bucket);
         }
@@ -63,5 +64,6 @@ mod tests {
             assert!((found / exact - 1.0).abs() <= 0.126, "{share}: {found}");
         }
         assert_eq!(percentile(&[0; COUNT], 0.5), 0);
+        assert_eq!(percentile(&[u64::MAX; COUNT], 1.0), 0, "the first has them all");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::place::file_name;
+use super::sum;
 
 /// A lock of a program, and what was counted of it. What an older library did not say is empty.
 #[derive(Serialize, Deserialize)]
@@ -46,6 +47,6 @@ impl Counted {
 
     /// How often the lock was taken.
     pub fn used(&self) -> u64 {
-        self.reads.saturating_add(self.writes)
+        sum([self.reads, self.writes])
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
+use super::sum;
 
 /// The schema's name.
 pub const SCHEMA: &str = "fairlock-profile/2";
@@ -63,6 +64,13 @@ pub struct OfLock {
     pub hold_longest_ns: u64,
     pub waiters: Vec<AtStack>,
     pub holders: Vec<AtStack>,
+}
+
+impl OfLock {
+    /// How often the lock was taken.
+    pub fn taken(&self) -> u64 {
+        sum([self.reads, self.writes])
+    }
 }
 
 #[derive(Serialize, Deserialize)]

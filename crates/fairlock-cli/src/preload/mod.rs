@@ -30,6 +30,11 @@ pub enum Charge {
     Waiter,
 }
 
+/// Numbers together. They may be any if a record is damaged: the sum is at most the largest number.
+pub fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
 /// What the program's locks are, and what is recorded of them.
 #[derive(Args)]
 pub struct LockFlags {

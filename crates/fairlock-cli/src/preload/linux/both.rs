@@ -11,7 +11,7 @@ use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
 use crate::layout::{Column, NOTHING, Table};
 use crate::output::{Page, complain};
-use crate::preload::RunFlags;
+use crate::preload::{RunFlags, sum};
 use crate::stats::median;
 use crate::units::{count, digits, time};
 use crate::workload::random::Random;
@@ -106,7 +106,8 @@ fn seconds(secs: f64) -> String {
 fn table(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
     let mut lost = BTreeMap::<&str, u64>::new();
     for (name, waited) in theirs.locks.iter().chain(&ours.locks).flatten() {
-        *lost.entry(name).or_default() += waited.lost_ns;
+        let lost = lost.entry(name).or_default();
+        *lost = sum([*lost, waited.lost_ns]);
     }
     if lost.is_empty() {
         return "fairlock: nobody waited for a lock, either way\n".to_owned();

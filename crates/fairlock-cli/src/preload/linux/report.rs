@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::layout::{Column, Table};
 use crate::output::print;
 use crate::preload::counted::Counted;
+use crate::preload::sum;
 use crate::units::{count, time};
 
 /// The file of the first process; the names of the others' files end with a number.
@@ -137,7 +138,8 @@ impl Report {
             others.iter().partition(|lock| lock.was_waited_for());
         for (others, what) in [(waited, "with shorter waits"), (idle, "that nobody waited for")] {
             if !others.is_empty() {
-                text += &format!("{} more {what}: {}\n", count(others.len() as u64), sum(&others));
+                text +=
+                    &format!("{} more {what}: {}\n", count(others.len() as u64), together(&others));
             }
         }
         if !others.is_empty() {
@@ -207,8 +209,8 @@ impl Report {
 }
 
 /// The waits of several locks together, in words.
-fn sum(locks: &[&Counted]) -> String {
-    let total = |what: fn(&Counted) -> u64| locks.iter().map(|lock| what(lock)).sum::<u64>();
+fn together(locks: &[&Counted]) -> String {
+    let total = |what: fn(&Counted) -> u64| sum(locks.iter().map(|lock| what(lock)));
     let (waits, ns) = (total(|lock| lock.waits), total(|lock| lock.wait_total_ns));
     let waited = match waits {
         0 => String::new(),
@@ -267,6 +269,18 @@ mod tests {
         assert_eq!((shown.len(), &shown[..3]), (20, &["often", "rare", "w0"][..]), "{text}");
         let others = "7 more with shorter waits: 7 waits of 6.15 us in all, 70 reads, 0 writes";
         assert!(text.contains(others) && text.contains("--stats FILE"), "{text}");
+    }
+
+    #[test]
+    fn numbers_of_a_damaged_report_are_no_panic() {
+        let busiest = line("busiest", 0, 0, u64::MAX, u64::MAX);
+        let others = [line("a", 0, 0, u64::MAX, 7), line("b", 0, 0, 1, u64::MAX)];
+        let text = text_of(&[&[busiest][..], &others].concat());
+        let most = crate::units::count(u64::MAX);
+        assert!(
+            text.contains(&format!("2 more that nobody waited for: {most} reads, {most} writes")),
+            "{text}"
+        );
     }
 
     #[test]

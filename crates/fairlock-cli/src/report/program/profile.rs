@@ -10,6 +10,7 @@ use super::{DRAWN, Program, ROWS, bars, named, shortened, value};
 use crate::error::Error;
 use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfWait, SCHEMA};
 use crate::preload::place::{Place, file_name};
+use crate::preload::sum;
 use crate::report::columns::{Table, is_asked_for};
 use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
 use crate::results::{Machine, origin};
@@ -29,7 +30,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     for process in &document.processes {
         locks.extend(process.locks.iter().map(|lock| (process, lock)));
     }
-    locks.sort_by_key(|(_, lock)| Reverse((lock.wait_total_ns, lock.reads + lock.writes)));
+    locks.sort_by_key(|(_, lock)| Reverse((lock.wait_total_ns, lock.taken())));
     let machine = document.machine.clone().unwrap_or_default();
     let made = document.made.as_deref();
     Ok(Program {
@@ -70,7 +71,7 @@ fn served(document: &Document<Machine>) -> String {
         });
         words.extend(first.ran_ns.map(|ns| format!("ran for {}", time(ns))));
     }
-    let lost: u64 = document.processes.iter().map(|process| process.lost).sum();
+    let lost = sum(document.processes.iter().map(|process| process.lost));
     if lost > 0 {
         words.push(format!("{} acquisitions are not in the record", count(lost)));
     }
@@ -136,7 +137,7 @@ fn of_locks(locks: &[Seen<'_>], many: bool) -> Table {
     heads.extend(["held longest", "first taken at"]);
     let or_nothing = |ns: Option<u64>| ns.map_or_else(String::new, time);
     let row = |(process, lock): &Seen<'_>| {
-        let taken = lock.reads + lock.writes;
+        let taken = lock.taken();
         let share = lock.waits as f64 / taken.max(lock.waits).max(1) as f64;
         let (waits, holds) = (lock.waits > 0, lock.holds_measured > 0);
         let cells = vec![

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Profile;
-use crate::preload::Charge;
+use crate::preload::{Charge, sum};
 
 pub fn stacks(profile: &Profile, charge: Charge) -> String {
     let mut times = BTreeMap::<String, u64>::new();
@@ -14,7 +14,8 @@ pub fn stacks(profile: &Profile, charge: Charge) -> String {
             // A semicolon or the end of the line would end the function's name.
             let name = |function: &str| function.replace([';', '\n'], ",");
             let stack: Vec<_> = places.iter().rev().map(|place| name(&place.function)).collect();
-            *times.entry(stack.join(";")).or_default() += place.waited_ns;
+            let time = times.entry(stack.join(";")).or_default();
+            *time = sum([*time, place.waited_ns]);
         }
     }
     times.iter().map(|(stack, ns)| format!("{stack} {}\n", ns / 1000)).collect()

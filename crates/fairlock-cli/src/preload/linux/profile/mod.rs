@@ -20,8 +20,8 @@ use self::names::{Files, Names};
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::complain;
-use crate::preload::Charge;
 use crate::preload::place::Place;
+use crate::preload::{Charge, sum};
 
 /// The folder for records while the program runs: in memory, where there is a file system with room
 /// for them. A disk writes changed pages out time and again, and threads wait for that.
@@ -93,8 +93,8 @@ impl Profile {
         let mut all = BTreeMap::<String, Waited>::new();
         for seen in self.locks().into_iter().filter(|seen| seen.waits() > 0) {
             let found = all.entry(seen.name()).or_default();
-            found.waits += seen.waits();
-            found.lost_ns += seen.lost();
+            found.waits = sum([found.waits, seen.waits()]);
+            found.lost_ns = sum([found.lost_ns, seen.lost()]);
             found.p999_ns = found.p999_ns.max(seen.wait(0.999).unwrap_or(0));
             let longest = seen.contention().map_or(0, |found| found.longest_ns);
             found.longest_ns = found.longest_ns.max(longest);
@@ -157,7 +157,8 @@ impl Process {
         }
         let mut known = HashMap::<usize, u64>::new();
         for place in holders {
-            *known.entry(place.lock).or_default() += place.waited_ns;
+            let known = known.entry(place.lock).or_default();
+            *known = sum([*known, place.waited_ns]);
         }
         let mut places = holders.clone();
         for (number, lock) in locks.iter().enumerate() {
@@ -198,7 +199,7 @@ impl<'a> Seen<'a> {
     }
 
     fn taken(&self) -> u64 {
-        self.lock.reads.saturating_add(self.lock.writes)
+        sum([self.lock.reads, self.lock.writes])
     }
 
     fn waits(&self) -> u64 {
@@ -236,7 +237,8 @@ impl<'a> Seen<'a> {
         let places = if charge == Charge::Holder { holders } else { waiters };
         for place in places.iter().filter(|place| place.lock == self.number) {
             if let Some(caller) = self.process.caller(place.stack) {
-                *times.entry(caller).or_default() += place.waited_ns;
+                let time = times.entry(caller).or_default();
+                *time = sum([*time, place.waited_ns]);
             }
         }
         times.into_iter().max_by_key(|(_, time)| *time).map(|(place, _)| place)
@@ -252,5 +254,60 @@ impl<'a> Seen<'a> {
         self.contention().filter(|found| found.holds > 0).map(|found| {
             buckets::percentile(&found.holds_by_time, share).min(found.longest_held_ns)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lock of whose numbers each is the largest.
+    fn damaged() -> Process {
+        const MOST: u64 = u64::MAX;
+        let waits_by_time = vec![MOST; buckets::COUNT];
+        let contention = Contention {
+            reads: MOST,
+            writes: MOST,
+            given_up: MOST,
+            waited_ns: MOST,
+            longest_ns: MOST,
+            passed: MOST,
+            most_passed: MOST,
+            holds: MOST,
+            held_ns: MOST,
+            longest_held_ns: MOST,
+            holds_by_time: waits_by_time.clone(),
+            waits_by_time,
+            worst: vec![Wait { began_ns: MOST, waited_ns: MOST, passed: MOST, ..Wait::default() }],
+        };
+        let lock = Lock { address: 8, reads: MOST, writes: MOST, ..Lock::default() };
+        let waited = Lock { contention: Some(Box::new(contention)), ..lock.clone() };
+        let place = AtPlace { count: MOST, waited_ns: MOST, ..AtPlace::default() };
+        let mut record = Record::default();
+        record.lost = MOST;
+        record.began_ns = 7;
+        record.locks = [vec![waited; 30], vec![lock; 2]].concat();
+        record.waiters = vec![place.clone(); 2];
+        record.holders = vec![place; 2];
+        record.waits = vec![Wait { lock: 1, began_ns: MOST, waited_ns: MOST, ..Wait::default() }];
+        Process { names: Names::of(&record, &mut Files::default()), record }
+    }
+
+    #[test]
+    fn numbers_of_a_damaged_record_are_no_panic_in_any_form() {
+        let profile = Profile { processes: vec![damaged(), damaged()] };
+        let most = crate::units::count(u64::MAX);
+        let text = profile.text(false, None);
+        assert!(text.contains(&format!("taken {most} times")), "{text}");
+        assert!(text.contains(&format!("{most} acquisitions are not in the record")), "{text}");
+        assert_eq!(profile.by_name()["0x8"].lost_ns, u64::MAX);
+        for charge in [Charge::Holder, Charge::Waiter] {
+            let folded = folded::stacks(&profile, charge);
+            assert_eq!(folded, format!("(not known) {}\n", u64::MAX / 1000));
+            assert!(!pprof::profile(&profile, charge).unwrap().is_empty());
+        }
+        assert!(!trace::document(&profile).is_empty());
+        let document = json::document(&profile, String::new());
+        assert!(document.processes.iter().all(|process| process.locks.len() == 32));
     }
 }

@@ -113,7 +113,8 @@ fn proto(profile: &Profile, charge: Charge) -> Proto {
             let lock = &process.record.locks[place.lock];
             let lock = Seen { process, number: place.lock, lock }.name();
             let label = vec![Label { key, str: out.text(&lock) }];
-            let value = vec![place.count as i64, place.waited_ns as i64];
+            let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+            let value = vec![number(place.count), number(place.waited_ns)];
             out.proto.sample.push(Sample { location_id, value, label });
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Profile, Seen};
 use crate::layout::{Column, NOTHING, Table};
-use crate::preload::Charge;
+use crate::preload::{Charge, sum};
 use crate::units::{count, digits, time};
 
 /// How many locks that were waited for are shown.
@@ -27,7 +27,7 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
     if !waited.is_empty() {
         text += &table(profile, &waited[..waited.len().min(LOCKS)], width);
         if let Some(more) = waited.get(LOCKS..).filter(|more| !more.is_empty()) {
-            let lost = more.iter().map(Seen::lost).sum();
+            let lost = sum(more.iter().map(Seen::lost));
             // Writing to a string does not fail, here and below.
             let _ = writeln!(
                 text,
@@ -38,7 +38,7 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
         }
     }
     if !idle.is_empty() {
-        let taken = idle.iter().map(Seen::taken).sum();
+        let taken = sum(idle.iter().map(Seen::taken));
         let busiest = idle.iter().max_by_key(|seen| seen.taken());
         let busiest = busiest.map(|seen| format!("{} ({})", seen.name(), count(seen.taken())));
         let _ = writeln!(
@@ -50,7 +50,7 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
         );
     }
     text += &waits(profile);
-    let lost: u64 = profile.processes.iter().map(|process| process.record.lost).sum();
+    let lost = sum(profile.processes.iter().map(|process| process.record.lost));
     if lost > 0 {
         let _ = writeln!(text, "{} acquisitions are not in the record", count(lost));
     }
