@@ -257,7 +257,12 @@ fn words_that_are_no_text_are_refused() {
 #[cfg(target_os = "linux")]
 #[test]
 fn what_is_no_library_is_not_preloaded() {
-    for (file, why) in [("Cargo.toml", "it is no library"), ("src", "it is no file")] {
+    let another = "it is another library than libfairlock_preload.so";
+    for (file, why) in [
+        ("Cargo.toml", "it is no library"),
+        ("src", "it is no file"),
+        (env!("CARGO_BIN_EXE_fairlock"), another),
+    ] {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let library = file.to_str().unwrap();
         refused(&["run", "--library", library, "true"], 1, why);

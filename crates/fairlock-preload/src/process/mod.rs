@@ -18,6 +18,11 @@ use fairlock::platform::Platform;
 use crate::profile;
 use crate::thread::{self, platform::Preload};
 
+/// Its name tells `fairlock run` what this library is, and which version.
+#[cfg(not(test))]
+#[unsafe(export_name = concat!("fairlock_preload_", env!("CARGO_PKG_VERSION")))]
+static NAME: u8 = 0;
+
 /// Runs when the library is loaded. Locks may be used before that: they work without what is done
 /// here, but it is best done while there is no other thread.
 #[cfg(not(test))]
