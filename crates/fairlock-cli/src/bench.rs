@@ -10,7 +10,7 @@ use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::flags::Flags;
 use crate::json::{Document, SCHEMA, Target, VERSION};
 use crate::machine::Machine;
-use crate::output::complain;
+use crate::output::{both, complain};
 use crate::results::Results;
 use crate::row::{Row, rows};
 use crate::runner::{self, Plan};
@@ -70,7 +70,7 @@ fn run(
     });
     let compared = baseline.map(|baseline| compare::show(&baseline.rows, &rows, flags.check, page));
     // What cannot be shown is kept all the same, and the other way round.
-    let compared = shown.and(kept).and(compared.transpose())?;
+    let compared = both(both(shown, kept), compared.transpose())?;
     Ok(if outcome.interrupted {
         complain("interrupted; what was finished is shown");
         ExitCode::from(INTERRUPTED)

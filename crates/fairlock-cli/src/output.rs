@@ -76,6 +76,17 @@ pub fn print(bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
+/// What came of two outputs of one run. The caller tells one error; if both failed, the first is told
+/// here, unless the second says the same.
+pub fn both<T>(first: Result<(), Error>, second: Result<T, Error>) -> Result<T, Error> {
+    if let (Err(first), Err(second)) = (&first, &second)
+        && first.to_string() != second.to_string()
+    {
+        complain(&first.to_string());
+    }
+    second.and_then(|value| first.map(|()| value))
+}
+
 /// Writes one line to stderr. If stderr is closed, there is nobody to tell.
 pub fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "fairlock: {message}");

@@ -614,15 +614,22 @@ fn json_that_cannot_be_written_is_exit_1() {
 fn results_are_kept_where_they_cannot_be_shown() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_fairlock"))
-        .args(["bench", "uncontended", "--locks", "std", "--secs", "0.02", "--runs", "1", "--json"])
-        .arg(&file)
-        .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("cannot write to stdout"), "{}", stderr(&output));
+    let refused = |json: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_fairlock"))
+            .args(["bench", "uncontended", "--locks", "std", "--secs", "0.02", "--runs", "1"])
+            .args(["--case", "read", "--json"])
+            .arg(json)
+            .stdout(fs::File::options().write(true).open("/dev/full").unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot write to stdout"), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert_eq!(refused(&file).lines().count(), 1);
     assert!(fs::read_to_string(file).unwrap().contains("fairlock/1"));
+    let both = refused(Path::new("/dev/full"));
+    assert!(both.contains("cannot write --json /dev/full") && both.lines().count() == 2, "{both}");
 }
 
 #[test]

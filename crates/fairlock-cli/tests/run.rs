@@ -396,6 +396,11 @@ fn a_full_disk_keeps_from_nobody_what_goes_elsewhere() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("cannot write --json /dev/full"), "{}", stderr(&output));
     assert!(!fs::read(file).unwrap().is_empty());
+    let full = ["--json", "/dev/full", "--folded", "/dev/full", "--trace", "/dev/full"];
+    let said = stderr(&run(&[&full[..], &["--", waits()]].concat()));
+    for flag in full.iter().step_by(2) {
+        assert!(said.contains(&format!("cannot write {flag} /dev/full")), "{said}");
+    }
 }
 
 #[test]

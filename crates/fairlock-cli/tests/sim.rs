@@ -513,7 +513,7 @@ fn results_are_kept_where_other_output_cannot_be_written() {
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let (mut traced, mut shown) = (sim(), sim());
     traced.args(["--trace", "/dev/full"]);
-    shown.stdout(full);
+    shown.stdout(full.try_clone().unwrap());
     for (command, told) in [(&mut traced, "cannot write --trace"), (&mut shown, "to stdout")] {
         let output = command.output().unwrap();
         let error = text(&output.stderr);
@@ -523,4 +523,7 @@ fn results_are_kept_where_other_output_cannot_be_written() {
         assert!(serde_json::from_slice::<Value>(&kept).is_ok());
         fs::remove_file(&file).unwrap();
     }
+    let nothing = traced.stdout(full).output().unwrap();
+    let error = text(&nothing.stderr);
+    assert!(error.contains("cannot write --trace") && error.contains("to stdout"), "{error}");
 }

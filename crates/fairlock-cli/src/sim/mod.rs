@@ -26,7 +26,7 @@ use fairlock_workloads::simulated::trace::Recorder;
 
 use crate::error::{Error, FAILED, INTERRUPTED};
 use crate::json::{SCHEMA, Target, VERSION};
-use crate::output::{Page, complain};
+use crate::output::{Page, both, complain};
 use crate::row::runs::rows_with_runs;
 use crate::row::{Row, relate};
 use crate::runner::Measured;
@@ -65,7 +65,7 @@ pub fn sim(workloads: &[String], flags: &SimFlags) -> Result<ExitCode, Error> {
     let page = Target::page_beside(&[&target, &trace]);
     let whole = Whole { command: document::command(), cells: count, shard: flags.shard };
     let code = finish(rows, whole, outcome.interrupted, page, target);
-    traced.and(code)
+    both(traced, code)
 }
 
 /// The recorder of a timeline, and the file that the timeline goes to.
@@ -112,7 +112,7 @@ fn finish(
         })
     });
     // What cannot be shown is kept all the same, and the other way round.
-    shown.and(kept)?;
+    both(shown, kept)?;
     Ok(if interrupted {
         complain("interrupted; what was finished is shown");
         ExitCode::from(INTERRUPTED)

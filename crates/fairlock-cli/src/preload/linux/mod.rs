@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use super::{LockFlags, RunFlags};
 use crate::error::Error;
 use crate::json::Target;
-use crate::output::{Page, complain};
+use crate::output::{Page, both, complain};
 use crate::sim::canonical;
 use profile::Profile;
 use report::Kept;
@@ -157,7 +157,7 @@ impl Wanted {
                     folded.map_or(Ok(()), |to| profile.folded(&to, charge)),
                     trace.map_or(Ok(()), |to| profile.trace(&to)),
                 ];
-                written.into_iter().collect()
+                written.into_iter().fold(Ok(()), both)
             }
         }
     }
