@@ -32,14 +32,15 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 /// in opposite orders. `None` with fewer than two pairs, or if one side is all equal.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     let ranks = |pick: fn(&(f64, f64)) -> f64| -> Vec<f64> {
-        let values: Vec<f64> = pairs.iter().map(pick).collect();
+        let mut sorted: Vec<f64> = pairs.iter().map(pick).collect();
+        sorted.sort_by(f64::total_cmp);
         let rank = |value: f64| {
-            let below = values.iter().filter(|&&other| other < value).count();
-            let equal = values.iter().filter(|&&other| other == value).count();
+            let below = sorted.partition_point(|&other| other < value);
+            let equal = sorted[below..].partition_point(|&other| other <= value);
             // Equal values share the mean of their places.
             below as f64 + (equal - 1) as f64 / 2.0
         };
-        values.iter().map(|&value| rank(value)).collect()
+        pairs.iter().map(|pair| rank(pick(pair))).collect()
     };
     let (a, b) = (ranks(|pair| pair.0), ranks(|pair| pair.1));
     let mean = (pairs.len() as f64 - 1.0) / 2.0;

@@ -67,7 +67,7 @@ pub mod growth {
     /// counted.
     pub fn is_linear(workload: Workload, work: impl FnOnce(&mut [Row])) {
         const ROWS: usize = 20_000;
-        const A_FEW: usize = 10;
+        const A_FEW: usize = 20;
         let of_lock = |threads: usize, lock, ops| {
             let mut mix = measured(lock, Case::Mixed, Some([ops; 2]), Some([ops; 2]));
             mix.cell.workload = workload;

@@ -69,15 +69,8 @@ pub fn is_relative(row: &Row) -> bool {
     matches!(row.workload, Workload::Handoff | Workload::Batch) && !is_real(row)
 }
 
-/// The baseline of a row: the row of another lock in the same configuration, or of the same lock's
-/// writer alone.
-pub fn baseline_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
-    let (lock, configuration) = baseline(row)?;
-    rows.iter().find(|other| other.lock == lock && other.configuration() == configuration)
-}
-
 /// The lock and the configuration of a row's baseline.
-fn baseline(row: &Row) -> Option<(&str, Configuration<'_>)> {
+pub fn baseline(row: &Row) -> Option<(&str, Configuration<'_>)> {
     let own = row.configuration();
     let lock = match row.workload {
         Workload::DirectIo => {
@@ -97,16 +90,6 @@ fn baseline(row: &Row) -> Option<(&str, Configuration<'_>)> {
         _ => "fairlock:unfair",
     };
     Some((lock, own))
-}
-
-/// The row of the lock named `lock` in the same configuration.
-pub fn of_lock<'a>(rows: &'a [Row], row: &Row, lock: &str) -> Option<&'a Row> {
-    rows.iter().find(|other| other.lock == lock && is_beside(other, row))
-}
-
-/// Whether two rows differ in nothing but the lock.
-pub fn is_beside(row: &Row, other: &Row) -> bool {
-    other.configuration() == row.configuration()
 }
 
 #[cfg(test)]

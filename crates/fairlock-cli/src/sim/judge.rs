@@ -1,7 +1,10 @@
 //! How well the simulation agrees with what was published or measured: as a whole, and cell by
 //! cell. All cells that disagree are listed.
 
-use super::compare::{baseline_of, is_beside, is_real, is_relative, of_lock};
+use std::collections::HashMap;
+
+use super::compare::{is_real, is_relative};
+use super::rows::Rows;
 use super::{order, published};
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
@@ -14,7 +17,7 @@ const WITHIN: f64 = 1.5;
 const WITHIN_REAL: f64 = 2.0;
 
 /// Lines that say how the rows of a workload agree.
-pub fn judgement(workload: Workload, rows: &[Row]) -> String {
+pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
     let mut out = String::new();
     if rows.iter().any(is_real) {
         order::of_locks(rows, &mut out);
@@ -49,11 +52,6 @@ pub fn locks<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
     locks
 }
 
-/// The number of seeds that every row has.
-pub fn seeds(rows: &[Row]) -> usize {
-    rows.iter().map(|row| row.by_seed.len()).min().unwrap_or(0)
-}
-
 /// The smallest and the largest of the values, one of each seed; one number if they are the same.
 pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
     let values: Vec<f64> = values.into_iter().collect();
@@ -86,8 +84,8 @@ fn to_base(row: &Row, base: Option<&Row>) -> Option<f64> {
 }
 
 /// Says the rank correlation with each published column over the cells, for each seed.
-fn correlation(rows: &[Row], out: &mut String) {
-    for lock in locks(rows) {
+fn correlation(rows: &Rows<'_>, out: &mut String) {
+    for lock in locks(rows.iter()) {
         let by_seed = correlations(rows, lock);
         let of_lock = || of_published(rows, lock);
         let column = of_lock().find_map(|row| row.comparison.published_as.as_deref());
@@ -101,15 +99,15 @@ fn correlation(rows: &[Row], out: &mut String) {
     }
 }
 
-fn of_published<'a>(rows: &'a [Row], lock: &str) -> impl Iterator<Item = &'a Row> {
+fn of_published<'a>(rows: &Rows<'a>, lock: &str) -> impl Iterator<Item = &'a Row> {
     rows.iter().filter(move |r| r.lock == lock && r.comparison.published.is_some())
 }
 
 /// A lock's rank correlation with its published column, for each seed; empty if it has no column.
-pub fn correlations(rows: &[Row], lock: &str) -> Vec<f64> {
+pub fn correlations(rows: &Rows<'_>, lock: &str) -> Vec<f64> {
     // Columns of relative figures are compared with relative rates.
     let ours = |row: &Row, seed| match is_relative(row) {
-        true => relation(row, baseline_of(rows, row), seed),
+        true => relation(row, rows.baseline_of(row), seed),
         false => row.rate_of(seed),
     };
     let of_seed = |seed| {
@@ -118,12 +116,12 @@ pub fn correlations(rows: &[Row], lock: &str) -> Vec<f64> {
             .collect();
         spearman(&pairs)
     };
-    (0..seeds(rows)).filter_map(of_seed).collect()
+    (0..rows.seeds).filter_map(of_seed).collect()
 }
 
 /// The rows that have a published relation to their baseline.
-pub fn related(rows: &[Row]) -> Vec<&Row> {
-    let is_base = |row: &Row| baseline_of(rows, row).is_some_and(|base| std::ptr::eq(base, row));
+pub fn related<'a>(rows: &Rows<'a>) -> Vec<&'a Row> {
+    let is_base = |row: &Row| rows.baseline_of(row).is_some_and(|base| std::ptr::eq(base, row));
     rows.iter()
         .filter(|row| row.comparison.published_ratio_to_baseline.is_some() && !is_base(row))
         .collect()
@@ -133,39 +131,38 @@ fn bound(row: &Row) -> f64 {
     if is_real(row) { WITHIN_REAL } else { WITHIN }
 }
 
-/// The share of cells whose relation to the baseline is within bounds of the published one, for
-/// each seed.
-pub fn shares(rows: &[Row]) -> Vec<f64> {
-    let cells = related(rows);
+/// The share of these cells whose relation to the baseline is within bounds of the published one,
+/// for each seed; empty if there are no cells.
+pub fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
     if cells.is_empty() {
         return Vec::new();
     }
     let of_seed = |seed| {
         let agrees = |row: &&&Row| {
-            relation(row, baseline_of(rows, row), seed)
+            relation(row, rows.baseline_of(row), seed)
                 .zip(row.comparison.published_ratio_to_baseline)
                 .is_some_and(|(ours, published)| is_within(bound(row), ours, published))
         };
         cells.iter().filter(agrees).count() as f64 / cells.len() as f64
     };
-    (0..seeds(rows)).map(of_seed).collect()
+    (0..rows.seeds).map(of_seed).collect()
 }
 
 /// Says that share, and lists the cells that do not agree.
-fn agreement(rows: &[Row], out: &mut String) {
+fn agreement(rows: &Rows<'_>, out: &mut String) {
     let cells = related(rows);
     let Some(first) = cells.first() else { return };
     let within = bound(first);
     out.push_str(&format!(
         "relation to the baseline within {within}x of the {}: {} of {} cells\n",
         if is_real(first) { "measured" } else { "published" },
-        range(shares(rows), percent),
+        range(shares(rows, &cells), percent),
         cells.len()
     ));
     for row in cells {
         let c = &row.comparison;
         let Some(published) = c.published_ratio_to_baseline else { continue };
-        let base = baseline_of(rows, row);
+        let base = rows.baseline_of(row);
         let ours = to_base(row, base);
         if !ours.is_some_and(|ours| is_within(within, ours, published)) {
             let ours = ours.map_or_else(|| "-".to_owned(), two_digits);
@@ -211,10 +208,10 @@ pub fn describe(row: &Row) -> String {
 
 /// `handoff`: who starved, the fastest thread in relation to the slowest, and what fairness cost,
 /// as ranges over the seeds; and what a handoff at each release costs.
-fn fairness(rows: &[Row], out: &mut String) {
+fn fairness(rows: &Rows<'_>, out: &mut String) {
     let has_run = |row: &&Row| row.case != Case::Mixed && !row.by_seed.is_empty();
     for row in rows.iter().filter(has_run) {
-        let base = of_lock(rows, row, "fairlock:unfair");
+        let base = rows.of_lock(row, "fairlock:unfair");
         let starved = row.by_seed.iter().filter_map(|f| Some(f.starved_threads? as f64));
         let spread: Vec<f64> = row
             .by_seed
@@ -249,7 +246,7 @@ fn fairness(rows: &[Row], out: &mut String) {
     }
     let is_mixed = |row: &&Row| row.case == Case::Mixed && row.side == Side::Write;
     for row in rows.iter().filter(is_mixed).filter(|row| row.lock == "fairlock:handoff") {
-        let Some(immediate) = of_lock(rows, row, "fairlock:handoff_immediate") else { continue };
+        let Some(immediate) = rows.of_lock(row, "fairlock:handoff_immediate") else { continue };
         let fewer = (0..row.by_seed.len()).filter_map(|seed| relation(row, Some(immediate), seed));
         let digits = |ratio: f64| if ratio < 10.0 { 1 } else { 0 };
         out.push_str(&format!(
@@ -265,17 +262,16 @@ fn fairness(rows: &[Row], out: &mut String) {
 }
 
 /// `reader-spin`: each lock that was not published in relation to the best of those that were.
-fn against_best(rows: &[Row], out: &mut String) {
+fn against_best(rows: &Rows<'_>, out: &mut String) {
     const FLOOR: f64 = 0.95;
     let is_published = |row: &Row| row.comparison.published.is_some();
     let published = locks(rows.iter().filter(|row| is_published(row)));
-    for lock in locks(rows) {
+    for lock in locks(rows.iter()) {
         if published.contains(&lock) || published.is_empty() {
             continue;
         }
         let beside_published = |row: &&Row| {
-            row.lock == lock
-                && rows.iter().any(|other| is_published(other) && is_beside(other, row))
+            row.lock == lock && rows.beside(row).iter().any(|other| is_published(other))
         };
         let of_lock: Vec<&Row> = rows.iter().filter(beside_published).collect();
         if of_lock.is_empty() {
@@ -283,13 +279,14 @@ fn against_best(rows: &[Row], out: &mut String) {
         }
         let ratio = |row: &Row, seed: usize| {
             let best = rows
+                .beside(row)
                 .iter()
-                .filter(|other| is_published(other) && is_beside(other, row))
+                .filter(|other| is_published(other))
                 .filter_map(|other| other.rate_of(seed))
                 .reduce(f64::max)?;
             Some(row.rate_of(seed)? / best)
         };
-        let lowest = (0..seeds(rows))
+        let lowest = (0..rows.seeds)
             .filter_map(|seed| of_lock.iter().filter_map(|r| ratio(r, seed)).reduce(f64::min));
         let starved = of_lock.iter().filter_map(|row| row.figures.starved_threads).max();
         out.push_str(&format!(
@@ -298,7 +295,7 @@ fn against_best(rows: &[Row], out: &mut String) {
             starved.unwrap_or(0)
         ));
         for row in of_lock {
-            let ratios: Vec<f64> = (0..seeds(rows)).filter_map(|seed| ratio(row, seed)).collect();
+            let ratios: Vec<f64> = (0..rows.seeds).filter_map(|seed| ratio(row, seed)).collect();
             if ratios.iter().any(|&ratio| ratio < FLOOR) {
                 let ratios = range(ratios, two_digits);
                 out.push_str(&format!("below {FLOOR}: {}, {lock}: {ratios}\n", describe(row)));
@@ -308,14 +305,14 @@ fn against_best(rows: &[Row], out: &mut String) {
 }
 
 /// `batch`: the adaptive batch in relation to batches of 8 and to the unfair queue.
-fn of_the_unfair(rows: &[Row], out: &mut String) {
+fn of_the_unfair(rows: &Rows<'_>, out: &mut String) {
     for row in rows.iter().filter(|row| row.lock == "fairlock:adaptive") {
         for (other, floor) in
             [("fairlock:batch8", 1.0), ("ref:queue_unfair", 0.97), ("ref:queue_unfair_park", 0.97)]
         {
-            let other_row = of_lock(rows, row, other);
+            let other_row = rows.of_lock(row, other);
             let ratios: Vec<f64> =
-                (0..seeds(rows)).filter_map(|seed| relation(row, other_row, seed)).collect();
+                (0..rows.seeds).filter_map(|seed| relation(row, other_row, seed)).collect();
             if !ratios.is_empty() {
                 let mark = if ratios.iter().any(|&r| r < floor) { "below" } else { "at least" };
                 let ratios = range(ratios, two_digits);
@@ -329,9 +326,9 @@ fn of_the_unfair(rows: &[Row], out: &mut String) {
 }
 
 /// Says for how much of the time each lock was free and waited for.
-pub fn free_while_waited(rows: &[Row], out: &mut String) {
+pub fn free_while_waited(rows: &Rows<'_>, out: &mut String) {
     const LITTLE: f64 = 0.01;
-    for lock in locks(rows) {
+    for lock in locks(rows.iter()) {
         let of_lock = rows.iter().filter(|row| row.lock == lock);
         let cells: Vec<(f64, &Row)> =
             of_lock.filter_map(|row| Some((row.figures.free_while_waited?, row))).collect();
@@ -351,13 +348,13 @@ pub fn free_while_waited(rows: &[Row], out: &mut String) {
 
 /// `range`: on which side of the baseline each published row is, and by rank which rows are further
 /// from it than others.
-fn signs(rows: &[Row], out: &mut String) {
+fn signs(rows: &Rows<'_>, out: &mut String) {
     let mut machines: Vec<_> = rows.iter().map(|row| &row.machine).collect();
     machines.dedup();
     for machine in machines {
         let pairs = |row: &Row| {
             let published = row.comparison.published_ratio_to_baseline?;
-            let base = baseline_of(rows, row).filter(|base| base.lock != row.lock)?;
+            let base = rows.baseline_of(row).filter(|base| base.lock != row.lock)?;
             Some((to_base(row, Some(base))?, published))
         };
         let of_machine = rows.iter().filter(|row| &row.machine == machine && !is_real(row));
@@ -399,16 +396,15 @@ fn side_of(ratio: f64) -> &'static str {
 
 /// `range`: the range lock in relation to the plain lock, and disjoint ranges in relation to one
 /// thread.
-fn scaling(rows: &[Row], out: &mut String) {
-    for row in rows {
+fn scaling(rows: &Rows<'_>, out: &mut String) {
+    let mut alone = HashMap::new();
+    for row in rows.iter().filter(|row| row.case == Case::Array && row.threads == 1) {
+        alone.entry((&row.lock, &row.machine)).or_insert(row);
+    }
+    for row in rows.iter() {
         if row.case == Case::Array && row.lock.starts_with("fairlock:range") {
-            let one = rows.iter().find(|other| {
-                other.lock == row.lock
-                    && other.machine == row.machine
-                    && other.case == Case::Array
-                    && other.threads == 1
-            });
-            let shares: Vec<f64> = (0..seeds(rows))
+            let one = alone.get(&(&row.lock, &row.machine)).copied();
+            let shares: Vec<f64> = (0..rows.seeds)
                 .filter_map(|s| Some(relation(row, one, s)? / row.threads as f64))
                 .collect();
             if row.threads > 1 && !shares.is_empty() {
@@ -420,8 +416,8 @@ fn scaling(rows: &[Row], out: &mut String) {
                 ));
             }
         } else if row.case != Case::Array && row.lock == "fairlock:range" {
-            let ratios: Vec<f64> = (0..seeds(rows))
-                .filter_map(|seed| relation(row, of_lock(rows, row, "fairlock:default"), seed))
+            let ratios: Vec<f64> = (0..rows.seeds)
+                .filter_map(|seed| relation(row, rows.of_lock(row, "fairlock:default"), seed))
                 .collect();
             if ratios.is_empty() {
                 continue;

@@ -14,6 +14,7 @@ mod plan;
 mod pool;
 mod published;
 mod real;
+mod rows;
 mod shard;
 mod table;
 mod unknowns;
@@ -36,6 +37,7 @@ use flags::SimFlags;
 use plan::Plan;
 pub use plan::workloads;
 use real::RealRun;
+use rows::Rows;
 use shard::Shard;
 
 /// Simulates the named workloads.
@@ -132,6 +134,6 @@ fn rows_of(number: usize, measured: &Measured) -> Vec<Row> {
 
 /// How rows of one workload agree with what was published; nothing if they were not simulated.
 pub fn judged<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
-    let rows: Vec<Row> = rows.filter(|row| row.machine.is_some()).cloned().collect();
-    rows.first().map_or_else(String::new, |row| judge::judgement(row.workload, &rows))
+    let rows = Rows::of(rows.filter(|row| row.machine.is_some()));
+    rows.all().first().map_or_else(String::new, |row| judge::judgement(row.workload, &rows))
 }

@@ -1,18 +1,23 @@
 //! Whether locks come in the order in which they were published or measured.
 
-use super::compare::{is_beside, is_real};
-use super::judge::{describe, related, seeds, two_digits};
+use std::collections::HashMap;
+
+use super::compare::is_real;
+use super::judge::{describe, related, two_digits};
+use super::rows::Rows;
 use crate::row::Row;
 use crate::stats::spearman;
 
 /// The rows, those of each configuration together.
 fn configurations<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
     let mut all: Vec<Vec<&Row>> = Vec::new();
+    let mut places = HashMap::new();
     for row in rows {
-        match all.iter_mut().find(|beside| is_beside(beside[0], row)) {
-            Some(beside) => beside.push(row),
-            None => all.push(vec![row]),
+        let place = *places.entry(row.configuration()).or_insert(all.len());
+        if place == all.len() {
+            all.push(Vec::new());
         }
+        all[place].push(row);
     }
     all
 }
@@ -26,19 +31,19 @@ fn order<'a>(rows: &[&'a Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<&'a st
 
 /// `batch`: says whether the locks of each configuration, other than the baseline, come in the
 /// published order.
-pub fn of_columns(rows: &[Row], out: &mut String) {
+pub fn of_columns(rows: &Rows<'_>, out: &mut String) {
     let columns = related(rows).into_iter().filter(|row| !is_real(row));
     for beside in configurations(columns).into_iter().filter(|beside| beside.len() > 1) {
         let published = order(&beside, |row| row.comparison.published);
         let ours = order(&beside, Row::rate);
-        let agreeing = (0..seeds(rows))
+        let agreeing = (0..rows.seeds)
             .filter(|&seed| order(&beside, |row| row.rate_of(seed)) == published)
             .count();
         let mark = if ours == published { "agrees" } else { "disagrees" };
         out.push_str(&format!(
             "order of the columns {mark}: {}; with {agreeing} of {} seeds by themselves\n",
             describe(beside[0]),
-            seeds(rows)
+            rows.seeds
         ));
         if ours != published {
             out.push_str(&format!("  simulated: {}\n", ours.join(" > ")));
@@ -48,7 +53,7 @@ pub fn of_columns(rows: &[Row], out: &mut String) {
 }
 
 /// Says whether the locks of each configuration come in the measured order.
-pub fn of_locks(rows: &[Row], out: &mut String) {
+pub fn of_locks(rows: &Rows<'_>, out: &mut String) {
     let measured = rows.iter().filter(|row| is_real(row));
     for beside in configurations(measured).into_iter().filter(|beside| beside.len() > 1) {
         let row = beside[0];

@@ -1,7 +1,10 @@
 //! Simulated results as tables for people.
 
-use super::compare::{is_real, is_relative, of_lock};
+use std::collections::HashSet;
+
+use super::compare::{is_real, is_relative};
 use super::judge::{free_while_waited, judgement, locks};
+use super::rows::Rows;
 use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
@@ -13,28 +16,26 @@ use crate::units::{count, digits, kops, percent, time};
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
     let mut out = String::new();
     for workload in Workload::ALL {
-        let all: Vec<Row> = rows.iter().filter(|r| r.workload == workload).cloned().collect();
-        let rows: Vec<Row> = all.iter().filter(|row| !is_varied(row)).cloned().collect();
-        if rows.is_empty() {
-            continue;
-        }
+        let all = Rows::of(rows.iter().filter(|row| row.workload == workload));
+        let rows = Rows::of(all.iter().filter(|row| !is_varied(row)));
+        let Some(first) = rows.all().first() else { continue };
         let mut machines: Vec<&str> = rows.iter().filter_map(|r| r.machine.as_deref()).collect();
         machines.dedup();
         let title = format!("{} on {}", workload.name(), machines.join(" and "));
         let by_column = workload == Workload::ReaderSpin && !rows.iter().any(is_real);
-        out.push_str(&rows[0].disturbance.caption());
+        out.push_str(&first.disturbance.caption());
         out.push_str(&match workload {
             Workload::Think | Workload::Spread | Workload::Idle => {
-                program::simulated(workload, &rows.iter().collect::<Vec<_>>(), width)
+                program::simulated(workload, rows.all(), width)
             }
-            Workload::Scenario => scenario::groups(&rows.iter().collect::<Vec<_>>(), width),
+            Workload::Scenario => scenario::groups(rows.all(), width),
             _ if by_column => both_sides(&title, &rows, width),
             _ => lines(&title, &rows, width),
         });
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
         free_while_waited(&rows, &mut out);
-        if rows.len() < all.len() {
+        if rows.all().len() < all.all().len() {
             out.push_str(&summary(&all));
         }
         for row in all.iter().filter(|row| row.error.is_some()) {
@@ -48,8 +49,8 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
 
 /// The table of rows that have both sides together: a line for each configuration, with the locks
 /// beside each other, or, if that is too wide, a line for each row.
-fn both_sides(title: &str, rows: &[Row], width: Option<usize>) -> String {
-    let rows: Vec<Row> = rows.iter().filter(|row| row.side == Side::All).cloned().collect();
+fn both_sides(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
+    let rows = Rows::of(rows.iter().filter(|row| row.side == Side::All));
     let columns = columns(&rows);
     if columns.fits(width) {
         let mut note = "kop/s of both sides, median over the seeds".to_owned();
@@ -63,7 +64,7 @@ fn both_sides(title: &str, rows: &[Row], width: Option<usize>) -> String {
 }
 
 /// The table with a line for each row.
-fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
+fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     let (whose, made) =
         if rows.iter().any(is_real) { ("real", "measured") } else { ("publ.", "published") };
     let is_beside_others = rows.iter().any(|row| row.comparison.published.is_some());
@@ -95,7 +96,7 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
         Column::figure("longest").rank(5),
         Column::figure("free").rank(4),
     ]);
-    for row in rows {
+    for row in rows.iter() {
         let (f, c) = (&row.figures, &row.comparison);
         let show = |rate: f64| match f.mb_per_s {
             Some(_) => format!("{} MB/s", digits(rate)),
@@ -173,31 +174,27 @@ fn lines(title: &str, rows: &[Row], width: Option<usize>) -> String {
 }
 
 /// The table with a line for each configuration, and the locks beside each other.
-fn columns(rows: &[Row]) -> Table {
-    let locks = locks(rows);
-    let column = |lock: &str| {
+fn columns(rows: &Rows<'_>) -> Table {
+    let column = |lock| {
         let mut of_lock = rows.iter().filter(|row| row.lock == lock);
-        of_lock.find_map(|row| row.comparison.published_as.as_deref())
+        (lock, of_lock.find_map(|row| row.comparison.published_as.as_deref()))
     };
+    let locks: Vec<_> = locks(rows.iter()).into_iter().map(column).collect();
     let mut heads = vec!["threads", "pauses"];
-    for lock in &locks {
-        match column(lock) {
+    for (lock, column) in &locks {
+        match column {
             Some(name) => heads.extend([name, "publ.", "x"]),
             None => heads.push(lock.split(':').next_back().unwrap_or(lock)),
         }
     }
     let mut table = Table::new(heads.into_iter().map(Column::figure));
-    let mut seen: Vec<(usize, Option<u32>)> = Vec::new();
-    for row in rows {
-        if seen.contains(&(row.threads, row.cs_load)) {
-            continue;
-        }
-        seen.push((row.threads, row.cs_load));
+    let mut seen = HashSet::new();
+    for row in rows.iter().filter(|row| seen.insert((row.threads, row.cs_load))) {
         let mut line = vec![row.threads.to_string(), or_dash(row.cs_load, |n| n.to_string())];
-        for lock in &locks {
-            let beside = of_lock(rows, row, lock);
+        for (lock, column) in &locks {
+            let beside = rows.of_lock(row, lock);
             line.push(or_dash(beside.and_then(|row| row.figures.ops_per_s), kops));
-            if column(lock).is_some() {
+            if column.is_some() {
                 let comparison = beside.map(|row| &row.comparison);
                 line.push(or_dash(comparison.and_then(|c| c.published), kops));
                 line.push(two_digits(comparison.and_then(|c| c.ratio_to_published)));
@@ -210,4 +207,36 @@ fn columns(rows: &[Row]) -> Table {
 
 fn two_digits(value: Option<f64>) -> String {
     or_dash(value, |value| format!("{value:.2}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::growth;
+    use crate::sim::compare::{REAL, baseline, relate};
+
+    #[test]
+    fn tables_and_judgements_grow_as_the_rows_do() {
+        for workload in [Workload::Handoff, Workload::ReaderSpin, Workload::Batch, Workload::Range]
+        {
+            for published_as in ["a column", REAL] {
+                growth::is_linear(workload, |rows| {
+                    for row in rows.iter_mut() {
+                        row.by_seed = vec![row.figures.clone()];
+                        row.comparison.published_as = Some(published_as.to_owned());
+                        row.comparison.published = Some(1.0);
+                        if row.lock == "std" {
+                            let (base, _) = baseline(row).unwrap();
+                            row.lock = base.to_owned();
+                            // All others disagree with it.
+                            row.comparison.published = Some(9.0);
+                        }
+                    }
+                    relate(rows);
+                    let lines = tables(rows, None).lines().count();
+                    assert!(lines > rows.len() / 3, "{lines} lines");
+                });
+            }
+        }
+    }
 }

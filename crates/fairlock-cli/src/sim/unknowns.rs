@@ -4,7 +4,8 @@
 use fairlock_sim::machine::Description;
 use fairlock_sim::{Machine, MachineError};
 
-use super::judge::{correlations, locks, percent, range, seeds, shares, two_digits};
+use super::judge::{correlations, locks, percent, range, related, shares, two_digits};
+use super::rows::Rows;
 use crate::row::Row;
 
 /// One unknown, set to another value than assumed.
@@ -53,34 +54,32 @@ pub fn is_varied(row: &Row) -> bool {
 }
 
 /// Lines that say how rows agree with the published figures for each unknown, and over all.
-pub fn summary(rows: &[Row]) -> String {
+pub fn summary(rows: &Rows<'_>) -> String {
     let mut machines: Vec<&str> = rows.iter().filter_map(|row| row.machine.as_deref()).collect();
     machines.dedup();
-    let of = |machine: &str| -> Vec<Row> {
-        rows.iter().filter(|row| row.machine.as_deref() == Some(machine)).cloned().collect()
-    };
-    let by_machine: Vec<(&str, Vec<Row>)> = machines.iter().map(|&m| (m, of(m))).collect();
+    let of = |machine| Rows::of(rows.iter().filter(|row| row.machine.as_deref() == Some(machine)));
+    let by_machine: Vec<(&str, Rows<'_>)> = machines.iter().map(|&m| (m, of(m))).collect();
     let mut out = String::new();
     for (machine, rows) in &by_machine {
-        let all = locks(rows).into_iter().flat_map(|lock| correlations(rows, lock));
+        let all = locks(rows.iter()).into_iter().flat_map(|lock| correlations(rows, lock));
         out.push_str(&format!(
             "{machine}: rank correlation {}, within 1.5x {}\n",
             range(all, two_digits),
-            range(shares(rows), percent)
+            range(shares(rows, &related(rows)), percent)
         ));
     }
-    for lock in locks(rows) {
+    for lock in locks(rows.iter()) {
         let all: Vec<f64> =
             by_machine.iter().flat_map(|(_, rows)| correlations(rows, lock)).collect();
         if !all.is_empty() {
-            let seeds = seeds(rows);
             out.push_str(&format!(
-                "over the unknowns and {seeds} seeds: {lock}: rank correlation {}\n",
+                "over the unknowns and {} seeds: {lock}: rank correlation {}\n",
+                rows.seeds,
                 range(all, two_digits)
             ));
         }
     }
-    let all = by_machine.iter().flat_map(|(_, rows)| shares(rows));
+    let all = by_machine.iter().flat_map(|(_, rows)| shares(rows, &related(rows)));
     out.push_str(&format!("over the unknowns: within 1.5x {} of cells\n", range(all, percent)));
     out
 }
