@@ -14,7 +14,7 @@ use crate::stats::{jain, median};
 #[cfg(test)]
 pub use configuration::growth;
 pub use configuration::{Configuration, Index};
-pub use relation::{relate, whole};
+pub use relation::{each, relate, whole};
 use runs::ByRun;
 
 /// The keys of a row in schema `fairlock/1`; those that do not apply are left out.

@@ -7,39 +7,50 @@ use crate::stats::balance_score;
 
 /// Fills in what relates rows to each other.
 pub fn relate(rows: &mut [Row]) {
-    each(rows, set_scores);
+    each(rows, scores, |row, [balance, share]| {
+        row.figures.balance_score = balance;
+        row.figures.share_of_alone = share;
+    });
     // Scores first: they say which peers do the whole job.
-    each(rows, set_ratios);
+    each(rows, ratios, |row, ratios| {
+        row.ratio_to_best_peer = ratios.best_peer;
+        row.ratio_to_fastest_peer = ratios.fastest_peer;
+        row.free_p50_ratio_to_best_peer = ratios.free_p50;
+        row.free_p99_ratio_to_best_peer = ratios.free_p99;
+    });
 }
 
-/// Fills in each row, by what all rows were before.
-fn each(rows: &mut [Row], relate: impl Fn(&mut Row, &Index<'_>)) {
-    let before = rows.to_vec();
-    let index = Index::of(&before);
-    rows.iter_mut().for_each(|row| relate(row, &index));
+/// Puts into each row what is found out about it among all rows as they were before.
+pub fn each<T>(rows: &mut [Row], find: impl Fn(&Row, &Index<'_>) -> T, put: impl Fn(&mut Row, T)) {
+    let index = Index::of(&*rows);
+    let found: Vec<T> = rows.iter().map(|row| find(row, &index)).collect();
+    rows.iter_mut().zip(found).for_each(|(row, found)| put(row, found));
 }
 
-/// Fills in the rates of each side of a mix in relation to those of the same threads alone.
-fn set_scores(row: &mut Row, index: &Index<'_>) {
+/// The balance score of a mix; the rate of one side of it in relation to that of the same threads
+/// alone.
+fn scores(row: &Row, index: &Index<'_>) -> [Option<f64>; 2] {
     const MIX: Case = Case::Mixed;
     if row.case != MIX {
-        return;
+        return [None; 2];
     }
     let own = row.configuration();
     let rate =
         |case, side| index.row(&row.lock, &Configuration { case, side, ..own })?.figures.ops_per_s;
     let (read, read_alone) = (rate(MIX, Side::Read), rate(Case::ReaderAlone, Side::Read));
     let (write, write_alone) = (rate(MIX, Side::Write), rate(Case::WriterAlone, Side::Write));
-    let (Some(mix), Some(alone)) = (read.zip(write), read_alone.zip(write_alone)) else { return };
-    let share = match row.side {
-        Side::All => {
-            row.figures.balance_score = balance_score(mix, alone);
-            return;
-        }
-        Side::Read => mix.0 / alone.0,
-        Side::Write => mix.1 / alone.1,
+    let (Some(mix), Some(alone)) = (read.zip(write), read_alone.zip(write_alone)) else {
+        return [None; 2];
     };
-    row.figures.share_of_alone = Some(share).filter(|share| share.is_finite());
+    match row.side {
+        Side::All => [balance_score(mix, alone), None],
+        Side::Read => [None, finite(mix.0 / alone.0)],
+        Side::Write => [None, finite(mix.1 / alone.1)],
+    }
+}
+
+fn finite(ratio: f64) -> Option<f64> {
+    Some(ratio).filter(|ratio| ratio.is_finite())
 }
 
 /// The rows that stand for a whole cell, not for one side of a mix.
@@ -54,31 +65,37 @@ fn is_mix(row: &Row, index: &Index<'_>) -> bool {
     row.case == Case::Mixed || index.row(&row.lock, &whole).is_some()
 }
 
-/// Fills in a row's speed in relation to the fastest peer of its configuration, and to the fastest
-/// that does the whole job. One side of a mix is no whole job.
-fn set_ratios(row: &mut Row, index: &Index<'_>) {
+/// A row in relation to the peers.
+#[derive(Default)]
+struct Ratios {
+    best_peer: Option<f64>,
+    fastest_peer: Option<f64>,
+    free_p50: Option<f64>,
+    free_p99: Option<f64>,
+}
+
+/// A row's speed in relation to the fastest peer of its configuration, and to the fastest that does
+/// the whole job. One side of a mix is no whole job.
+fn ratios(row: &Row, index: &Index<'_>) -> Ratios {
     if row.side != Side::All && is_mix(row, index) {
-        return;
+        return Ratios::default();
     }
-    let beside = index.rows(&row.configuration()).iter().copied();
-    let peers: Vec<&Row> = beside.filter(|other| is_peer(&other.lock)).collect();
-    let peers = || peers.iter().copied();
-    let finite = |ratio: f64| Some(ratio).filter(|ratio| ratio.is_finite());
+    let own = row.configuration();
+    let peers = || index.rows(&own).iter().copied().filter(|other| is_peer(&other.lock));
     if row.workload == Workload::Idle {
         // `idle` is not about speed, but about how long a free lock is waited for.
         let ratio = |pick: fn(&Figures) -> Option<u64>| {
             let least = peers().filter_map(|peer| pick(&peer.figures)).min()?;
             finite(pick(&row.figures)? as f64 / least as f64)
         };
-        row.free_p50_ratio_to_best_peer = ratio(|f| f.free_p50_ns);
-        row.free_p99_ratio_to_best_peer = ratio(|f| f.free_p99_ns);
-        return;
+        let (free_p50, free_p99) = (ratio(|f| f.free_p50_ns), ratio(|f| f.free_p99_ns));
+        return Ratios { free_p50, free_p99, ..Ratios::default() };
     }
     let fastest = peers().filter_map(Row::speed).reduce(f64::max);
     let best = peers().filter(|row| sets_the_mark(row)).filter_map(Row::speed).reduce(f64::max);
     // There is no ratio to a peer that did nothing.
     let ratio = |to: Option<f64>| finite(row.speed()? / to?);
-    (row.ratio_to_best_peer, row.ratio_to_fastest_peer) = (ratio(best), ratio(fastest));
+    Ratios { best_peer: ratio(best), fastest_peer: ratio(fastest), ..Ratios::default() }
 }
 
 /// Whether a row does the whole job, so that, if it is a peer's, others are measured by it.

@@ -3,7 +3,7 @@
 use super::real::RealRun;
 use super::{grid, published};
 use crate::cell::{Case, Side, Workload};
-use crate::row::{Comparison, Configuration, Index, Row};
+use crate::row::{Comparison, Configuration, Index, Row, each};
 
 /// Stands in the place of a published column's name if the row's figure was measured.
 pub const REAL: &str = "real";
@@ -34,23 +34,22 @@ pub fn attach(rows: &mut [Row], real: Option<&RealRun>) {
 
 /// Relates rows that have published figures to those, and to their baselines.
 pub fn relate(rows: &mut [Row]) {
-    let before = rows.to_vec();
-    let index = Index::of(&before);
-    for row in rows {
-        let base = baseline(row).and_then(|(lock, configuration)| index.row(lock, &configuration));
-        let to_baseline = ratio(row.rate(), base.and_then(Row::rate));
-        let published = row.comparison.published;
-        let own = if is_relative(row) { to_baseline } else { row.rate() };
-        row.comparison = Comparison {
-            ratio_to_published: ratio(own, published),
-            ratio_to_baseline: to_baseline,
-            published_ratio_to_baseline: ratio(
-                published,
-                base.and_then(|base| base.comparison.published),
-            ),
-            ..row.comparison.clone()
-        };
-    }
+    each(rows, ratios, |row, [to_published, to_baseline, published_to_baseline]| {
+        row.comparison.ratio_to_published = to_published;
+        row.comparison.ratio_to_baseline = to_baseline;
+        row.comparison.published_ratio_to_baseline = published_to_baseline;
+    });
+}
+
+/// A row in relation to its published figure and to its baseline; then the published figures of
+/// both.
+fn ratios(row: &Row, index: &Index<'_>) -> [Option<f64>; 3] {
+    let base = baseline(row).and_then(|(lock, configuration)| index.row(lock, &configuration));
+    let to_baseline = ratio(row.rate(), base.and_then(Row::rate));
+    let published = row.comparison.published;
+    let own = if is_relative(row) { to_baseline } else { row.rate() };
+    let of_base = base.and_then(|base| base.comparison.published);
+    [ratio(own, published), to_baseline, ratio(published, of_base)]
 }
 
 fn ratio(own: Option<f64>, other: Option<f64>) -> Option<f64> {
