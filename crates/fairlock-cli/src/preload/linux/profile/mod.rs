@@ -151,6 +151,8 @@ impl Process {
     /// What was lost at each lock, by the places that it is charged to. A holder that has not
     /// released the lock yet is not known: its part is charged to no stack.
     fn charged(&self, charge: Charge) -> Vec<AtPlace> {
+        #[cfg(test)]
+        tests::LOOKED_AT.set(tests::LOOKED_AT.get() + self.record.waiters.len());
         let Record { waiters, holders, locks, .. } = &self.record;
         if charge == Charge::Waiter {
             return waiters.clone();
@@ -259,7 +261,14 @@ impl<'a> Seen<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// How many places were gone through to charge them.
+        pub(super) static LOOKED_AT: Cell<usize> = const { Cell::new(0) };
+    }
 
     /// A lock of whose numbers each is the largest.
     fn damaged() -> Process {
