@@ -7,8 +7,8 @@ pub(super) struct Yield {
     ns: f32,
 }
 
-/// What a time counts beside the next one, and that beside its next.
-const FADES: f32 = 7.0 / 8.0;
+/// A time loses this part of itself with each later one.
+const FADES: u16 = 8;
 
 impl Yield {
     /// Of no time.
@@ -42,8 +42,9 @@ impl Yield {
     /// Both times together, the `later` one counting more. Long times weigh more than short ones,
     /// as they should: what is wanted is acquisitions for time.
     pub(super) fn add_later(&mut self, later: Self) {
-        self.acquisitions *= FADES;
-        self.ns *= FADES;
+        let rest = 1.0 - 1.0 / f32::from(FADES);
+        self.acquisitions *= rest;
+        self.ns *= rest;
         self.add(later);
     }
 
