@@ -12,8 +12,9 @@ use crate::json::{Document, SCHEMA, Target, VERSION};
 use crate::machine::Machine;
 use crate::output::{both, complain};
 use crate::results::Results;
-use crate::row::{Row, rows};
-use crate::runner::{self, Plan};
+use crate::row::{self, Row};
+use crate::runner::{self, Measured, Plan};
+use crate::units::time;
 use crate::{command_line, compare, plan, table, verdict, workload};
 
 /// Runs the named workloads.
@@ -44,19 +45,27 @@ fn run(
     target.iter().try_for_each(|target| target.check_spares(read()))?;
     let file_system = try_direct_io(&plan)?;
     let machine = Machine::this();
-    for cell in &mut plan.cells {
+    for cell in plan.tables.iter_mut().flatten() {
         cell.busy_turns_per_us = machine.busy_turns_per_us;
     }
 
-    let outcome = runner::run(plan)?;
-    let mut rows = rows(&outcome.measured);
-    for row in rows.iter_mut().filter(|row| row.workload == Workload::DirectIo) {
-        row.file_system.clone_from(&file_system);
-    }
-
     let page = Target::page_beside(&[&target]);
-    let tables = table::tables(&rows, page.width());
-    let shown = page.show(&format!("{}\n\n{tables}{}", machine.line(), closing(&rows)));
+    let mut shown = page.show(&format!("{}\n\n", machine.line()));
+    let mut rows: Vec<Row> = Vec::new();
+    let interrupted = runner::run(plan, |measured| {
+        let mut of_table = row::rows(measured);
+        for row in of_table.iter_mut().filter(|row| row.workload == Workload::DirectIo) {
+            row.file_system.clone_from(&file_system);
+        }
+        if shown.is_ok() {
+            let table = table::table(&of_table, page.width());
+            shown = page.show(&format!("{}{table}", lengths(measured)));
+        }
+        rows.append(&mut of_table);
+    })?;
+    // The document has the order of workloads, not that in which they were shown.
+    rows.sort_by_key(|row| row.workload);
+    let shown = shown.and_then(|()| page.show(&closing(&rows)));
     let kept = target.map_or(Ok(()), |target| {
         target.write(&Document {
             schema: SCHEMA,
@@ -64,14 +73,14 @@ fn run(
             made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             machine: &machine,
             command: command_line(),
-            interrupted: outcome.interrupted,
+            interrupted,
             rows: &rows,
         })
     });
     let compared = baseline.map(|baseline| compare::show(&baseline.rows, &rows, flags.check, page));
     // What cannot be shown is kept all the same, and the other way round.
     let compared = both(both(shown, kept), compared.transpose())?;
-    Ok(if outcome.interrupted {
+    Ok(if interrupted {
         complain("interrupted; what was finished is shown");
         ExitCode::from(INTERRUPTED)
     } else if rows.iter().any(|row| row.error.is_some()) {
@@ -82,10 +91,24 @@ fn run(
     })
 }
 
+/// What to say of the length of a table's measurements: a wait that is longer than one of them is
+/// not seen whole.
+fn lengths(measured: &[Measured]) -> String {
+    let ns = || measured.iter().map(|m| (m.cell.secs * 1e9).round() as u64);
+    match (ns().min(), ns().max()) {
+        (Some(least), Some(most)) if least < most => {
+            format!("(measurements of {} to {})\n", time(least), time(most))
+        }
+        (Some(all), _) => format!("(measurements of {})\n", time(all)),
+        _ => String::new(),
+    }
+}
+
 /// Tries direct I/O in the folder that the plan will use, before anything is run. Returns the type
 /// of the folder's file system.
 fn try_direct_io(plan: &Plan) -> Result<Option<String>, Error> {
-    let Some(cell) = plan.cells.iter().find(|cell| cell.workload == Workload::DirectIo) else {
+    let Some(cell) = plan.tables.iter().flatten().find(|cell| cell.workload == Workload::DirectIo)
+    else {
         return Ok(None);
     };
     let file = DirectFile::create(cell.folder(), workload::direct_io::blocks(cell))?;

@@ -58,7 +58,7 @@ fn is_in_use(lock: &str, form: Form) -> bool {
     of_form.contains(&lock) || of_all.contains(&lock)
 }
 
-/// A part of a plan: one workload with its defaults.
+/// A part of a plan, shown as one table: one workload with its defaults.
 struct Part<'a> {
     workload: Workload,
     cases: &'a [Case],
@@ -140,62 +140,74 @@ fn build(
     check(flags)?;
     let disturbance = Disturbance::background(flags.background)?;
     let only = parse_cases(&flags.case)?;
-    let mut cells: Vec<Cell> = Vec::new();
+    let mut tables: Vec<Vec<Cell>> = Vec::new();
     for part in parts {
         let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
+        let mut cells = Vec::new();
         if let (Workload::Scenario, Some(scenario)) = (part.workload, part.scenario) {
             add_scenario(&mut cells, scenario, &locks, flags, secs, disturbance)?;
-            continue;
-        }
-        if has_setups(part.workload) {
+        } else if has_setups(part.workload) {
             add_set_up_cells(&mut cells, part, &only, &locks, flags, secs, disturbance)?;
-            continue;
+        } else {
+            add_cells(&mut cells, part, &only, &locks, flags, secs, disturbance)?;
         }
-        for threads in threads_of(part, flags)? {
-            for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
-                if !has_threads(part.workload, case, threads, flags) {
-                    continue;
-                }
-                let (readers, writers) = sides(part.workload, case, threads);
-                let overcommit = threads as f64 / machine::cpus() as f64;
-                for cs_load in cs_loads_of(part, case, flags) {
-                    for lock in locks
-                        .iter()
-                        .filter(|lock| lock.is(part.workload.kind(case, &Setup::default())))
-                    {
-                        cells.push(Cell {
-                            overcommit: (part.workload == Workload::Batch).then_some(overcommit),
-                            cs_load,
-                            disturbance,
-                            secs,
-                            dir: flags.dir.clone().filter(|_| part.workload == Workload::DirectIo),
-                            ..plain(part.workload, case, lock, (threads, readers, writers), flags)
-                        });
-                    }
-                }
-            }
-        }
+        // In the order in which rows are shown: by case, but in `reader-spin` a row has all cases
+        // of a mix.
+        cells.sort_by_key(|cell| {
+            let by_case = cell.workload != Workload::ReaderSpin;
+            (by_case.then_some(cell.case), cell.range, cell.threads, cell.cs_load)
+        });
+        tables.push(cells);
     }
     if !parts.iter().any(|part| part.cases.iter().any(|c| only.is_empty() || only.contains(c))) {
         return Err(Error::usage("no such case in these workloads: leave out --case to run all"));
     }
     check_are_had(&flags.of_some(), &parts.iter().map(|part| part.workload).collect::<Vec<_>>())?;
     if !flags.locks.is_empty() {
-        check_all_are_used(&locks, &cells)?;
+        check_all_are_used(&locks, &tables)?;
     }
-    // In the order in which rows are shown: by case, but in `reader-spin` a row has all cases of a
-    // mix.
-    cells.sort_by_key(|cell| {
-        let by_case = cell.workload != Workload::ReaderSpin;
-        let case = by_case.then_some(cell.case);
-        (cell.workload, case, cell.range, cell.threads, cell.cs_load)
-    });
     Ok(runner::Plan {
-        cells,
+        tables,
         runs: flags.runs.unwrap_or(if flags.quick { 1 } else { runs }),
         seed: flags.seed,
         patience: Duration::from_secs(flags.patience),
     })
+}
+
+/// Adds the cells of a workload whose configurations differ in threads and pauses only.
+fn add_cells(
+    cells: &mut Vec<Cell>,
+    part: &Part<'_>,
+    only: &[Case],
+    locks: &[LockEntry],
+    flags: &Flags,
+    secs: f64,
+    disturbance: Disturbance,
+) -> Result<(), Error> {
+    for threads in threads_of(part, flags)? {
+        for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
+            if !has_threads(part.workload, case, threads, flags) {
+                continue;
+            }
+            let (readers, writers) = sides(part.workload, case, threads);
+            let overcommit = threads as f64 / machine::cpus() as f64;
+            for cs_load in cs_loads_of(part, case, flags) {
+                for lock in
+                    locks.iter().filter(|lock| lock.is(part.workload.kind(case, &Setup::default())))
+                {
+                    cells.push(Cell {
+                        overcommit: (part.workload == Workload::Batch).then_some(overcommit),
+                        cs_load,
+                        disturbance,
+                        secs,
+                        dir: flags.dir.clone().filter(|_| part.workload == Workload::DirectIo),
+                        ..plain(part.workload, case, lock, (threads, readers, writers), flags)
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A cell with these numbers of threads, readers and writers, and without anything special.
@@ -368,9 +380,9 @@ fn cs_loads_of(part: &Part<'_>, case: Case, flags: &Flags) -> Vec<u32> {
 }
 
 /// Fails if a lock that was named has no cell: such a lock would be missing without a word.
-fn check_all_are_used(locks: &[LockEntry], cells: &[Cell]) -> Result<(), Error> {
-    let Some(idle) = locks.iter().find(|lock| !cells.iter().any(|cell| cell.lock == lock.name))
-    else {
+fn check_all_are_used(locks: &[LockEntry], tables: &[Vec<Cell>]) -> Result<(), Error> {
+    let is_used = |lock: &&LockEntry| tables.iter().flatten().any(|cell| cell.lock == lock.name);
+    let Some(idle) = locks.iter().find(|lock| !is_used(lock)) else {
         return Ok(());
     };
     let any_range = Kind::Range { shared: false, held: 0 };
@@ -422,9 +434,10 @@ fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    fn plan(workloads: &[&str], flags: &Flags) -> Result<runner::Plan, Error> {
+    /// The cells of all tables.
+    fn cells_of(workloads: &[&str], flags: &Flags) -> Result<Vec<Cell>, Error> {
         let workloads: Vec<String> = workloads.iter().map(|&w| w.to_owned()).collect();
-        bench(&workloads, flags)
+        bench(&workloads, flags).map(|plan| plan.tables.concat())
     }
 
     fn flags() -> Flags {
@@ -433,12 +446,23 @@ mod tests {
 
     #[test]
     fn reader_spin_runs_the_published_grid_and_each_side_alone() {
-        let cells = plan(&["reader-spin"], &flags()).unwrap().cells;
+        let cells = cells_of(&["reader-spin"], &flags()).unwrap();
         assert_eq!(cells.len(), 21 * 3);
         let mix = cells.iter().find(|c| c.case == Case::Mixed && c.threads == 96).unwrap();
         assert_eq!((mix.readers, mix.writers), (48, 48));
         let alone = cells.iter().find(|c| c.case == Case::ReaderAlone && c.threads == 96).unwrap();
         assert_eq!((alone.readers, alone.writers), (48, 0));
+    }
+
+    #[test]
+    fn each_workload_is_a_table() {
+        let named = ["reader-spin", "handoff", "batch"].map(str::to_owned);
+        let tables = bench(&named, &flags()).unwrap().tables;
+        let workloads = tables.iter().map(|cells| cells[0].workload);
+        let is_one = |cells: &Vec<Cell>| cells.iter().all(|c| c.workload == cells[0].workload);
+        assert!(tables.iter().all(is_one));
+        let wanted = [Workload::Handoff, Workload::ReaderSpin, Workload::Batch];
+        assert!(workloads.eq(wanted));
     }
 
     #[test]
@@ -449,12 +473,12 @@ mod tests {
             case: vec!["busy".into()],
             ..Flags::default()
         };
-        assert_eq!(plan(&["handoff", "handoff"], &flags).unwrap().cells.len(), 1);
+        assert_eq!(cells_of(&["handoff", "handoff"], &flags).unwrap().len(), 1);
     }
 
     #[test]
     fn all_runs_every_workload() {
-        let cells = plan(&["all"], &flags()).unwrap().cells;
+        let cells = cells_of(&["all"], &flags()).unwrap();
         for workload in Workload::named() {
             let is_run = cells.iter().any(|cell| cell.workload == workload);
             assert_eq!(is_run, workload.runs_here(), "{}", workload.name());
@@ -464,7 +488,7 @@ mod tests {
     #[test]
     fn range_runs_each_lock_where_it_can_do_what_is_asked() {
         let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
-        let cells = |lock: &str| plan(&["range"], &flags(lock)).unwrap().cells;
+        let cells = |lock: &str| cells_of(&["range"], &flags(lock)).unwrap();
         let ours = cells("fairlock:range");
         assert!(range::CASES.iter().all(|&case| ours.iter().any(|cell| cell.case == case)));
         assert_eq!(ours.iter().filter(|cell| cell.case == Case::Array).count(), 3 * 3 * 3 * 5);
@@ -472,14 +496,14 @@ mod tests {
         assert!(cells("range-mutex").iter().all(|cell| cell.range.reads_percent.unwrap_or(0) == 0));
         // One lock around everything cannot be taken beside ranges that are held.
         assert!(cells("std").iter().all(|cell| cell.range.held.unwrap_or(0) == 0));
-        let error = plan(&["handoff"], &flags("range-mutex")).err().unwrap();
+        let error = cells_of(&["handoff"], &flags("range-mutex")).err().unwrap();
         assert!(error.to_string().contains("is a range lock"), "{error}");
     }
 
     #[test]
     fn think_runs_its_grid_for_each_form_with_the_locks_in_use() {
         let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
-        let cells = |lock: &str| plan(&["think"], &flags(lock)).unwrap().cells;
+        let cells = |lock: &str| cells_of(&["think"], &flags(lock)).unwrap();
         let of_form = |cells: &[Cell], form| {
             cells.iter().filter(|cell| cell.range.form == Some(form)).count()
         };
@@ -491,7 +515,7 @@ mod tests {
         assert!(std.iter().all(|cell| cell.writers == cell.threads));
         assert!(cells("ref:mcs").iter().all(|cell| cell.range.form == Some(Form::Mutex)));
         // Without names, only the locks that are in use run, not all there are.
-        let all = plan(&["think"], &Flags::default()).unwrap().cells;
+        let all = cells_of(&["think"], &Flags::default()).unwrap();
         let locks: Vec<&str> = all.iter().map(|cell| cell.lock.as_str()).collect();
         for lock in ["fairlock:default", "fairlock:adaptive", "fairlock:range", "std", "pthread"] {
             assert!(locks.contains(&lock), "{lock}");
@@ -501,7 +525,7 @@ mod tests {
 
     #[test]
     fn spread_runs_its_grid_for_each_form() {
-        let cells = plan(&["spread"], &flags()).unwrap().cells;
+        let cells = cells_of(&["spread"], &flags()).unwrap();
         let of_form = |form| cells.iter().filter(move |cell| cell.range.form == Some(form));
         // The dimensions: locks, threads, reads.
         assert_eq!(of_form(Form::RwLock).count(), 4 * 3 * 2);
@@ -513,21 +537,21 @@ mod tests {
     #[test]
     fn think_measures_longer_where_little_happens_unless_told() {
         let flags = Flags { threads: vec![2, 96], ..flags() };
-        let cells = plan(&["think"], &flags).unwrap().cells;
+        let cells = cells_of(&["think"], &flags).unwrap();
         let longest = |threads| {
             let of = cells.iter().filter(|cell| cell.threads == threads);
             of.map(|cell| cell.secs).fold(0.0, f64::max)
         };
         assert!(longest(2) < longest(96), "{} {}", longest(2), longest(96));
         let told = Flags { secs: Some(0.02), ..flags };
-        assert!(plan(&["think"], &told).unwrap().cells.iter().all(|cell| cell.secs == 0.02));
+        assert!(cells_of(&["think"], &told).unwrap().iter().all(|cell| cell.secs == 0.02));
     }
 
     #[test]
     fn batch_runs_threads_in_relation_to_cpus() {
         let cpus = machine::cpus();
         let flags = Flags { overcommit: vec![1.0, 4.0, 4.0], ..flags() };
-        let cells = plan(&["batch"], &flags).unwrap().cells;
+        let cells = cells_of(&["batch"], &flags).unwrap();
         let configurations: Vec<_> =
             cells.iter().map(|cell| (cell.case, cell.threads, cell.overcommit)).collect();
         assert_eq!(
@@ -544,7 +568,7 @@ mod tests {
     #[test]
     fn a_section_has_no_pauses_where_it_is_not_made_of_them() {
         let flags = Flags { overcommit: vec![1.0], cs_load: vec![5, 6], ..flags() };
-        let cells = plan(&["batch"], &flags).unwrap().cells;
+        let cells = cells_of(&["batch"], &flags).unwrap();
         let loads: Vec<_> = cells.iter().map(|cell| (cell.case, cell.cs_load)).collect();
         assert_eq!(loads, [(Case::Tiny, 5), (Case::Tiny, 6), (Case::Chunks, 0)]);
     }
@@ -552,20 +576,20 @@ mod tests {
     #[test]
     fn a_lock_runs_where_its_kind_is_needed_and_nowhere_else() {
         let flags = |lock: &str| Flags { locks: vec![lock.into()], ..Flags::default() };
-        let cells = plan(&["all"], &flags("ref:mcs")).unwrap().cells;
+        let cells = cells_of(&["all"], &flags("ref:mcs")).unwrap();
         assert!(cells.iter().all(|cell| cell.kind() == Kind::Mutex));
-        let cells = plan(&["all"], &flags("fairlock:default")).unwrap().cells;
+        let cells = cells_of(&["all"], &flags("fairlock:default")).unwrap();
         assert!(cells.iter().all(|cell| cell.kind() != Kind::Mutex));
-        let error = plan(&["handoff"], &flags("ref:mcs")).err().unwrap();
+        let error = cells_of(&["handoff"], &flags("ref:mcs")).err().unwrap();
         assert!(error.to_string().contains("is a mutex"), "{error}");
-        let error = plan(&["batch"], &flags("fairlock:default")).err().unwrap();
+        let error = cells_of(&["batch"], &flags("fairlock:default")).err().unwrap();
         assert!(error.to_string().contains("is a reader/writer lock"), "{error}");
     }
 
     #[test]
     fn one_thread_cannot_be_a_reader_and_a_writer() {
         let flags = Flags { threads: vec![1], ..flags() };
-        assert!(plan(&["reader-spin"], &flags).is_err());
-        assert!(plan(&["handoff"], &flags).is_ok());
+        assert!(cells_of(&["reader-spin"], &flags).is_err());
+        assert!(cells_of(&["handoff"], &flags).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Results as tables for people, one a workload.
+//! Results as a table for people; each workload has a form of its own.
 
 pub mod program;
 pub mod scenario;
@@ -22,43 +22,37 @@ const MARK_AND_SCORE: &str = "score: 2 x the smaller of the two shares of what t
      1 = each does half\nx best: total in relation to the fastest peer of this run that starves \
      nobody and scores 0.5 or more";
 
-/// The tables of all workloads in `rows`, at most `width` wide.
-pub fn tables(rows: &[Row], width: Option<usize>) -> String {
-    let mut out = String::new();
-    for workload in Workload::ALL {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.workload == workload).collect();
-        if rows.is_empty() {
-            continue;
+/// The table of one workload's rows, at most `width` wide; empty if there are none.
+pub fn table(rows: &[Row], width: Option<usize>) -> String {
+    let Some(&Row { workload, disturbance, .. }) = rows.first() else { return String::new() };
+    let rows: Vec<&Row> = rows.iter().collect();
+    let mut out = disturbance.caption();
+    out.push_str(&match workload {
+        Workload::Handoff => handoff(&rows, width),
+        Workload::ReaderSpin => reader_spin(&rows, width),
+        Workload::DirectIo => direct_io(&rows, width),
+        Workload::Uncontended => uncontended(&rows, width),
+        Workload::ReadMostly => read_mostly(&rows, width),
+        Workload::Batch => batch(&rows, width),
+        Workload::Range => range(&rows, width),
+        Workload::Condvar => condvar(&rows, width),
+        Workload::Scenario => scenario::groups(&rows, width),
+        Workload::Think | Workload::Spread | Workload::Idle => {
+            program::measured(workload, &rows, width)
         }
-        let text = match workload {
-            Workload::Handoff => handoff(&rows, width),
-            Workload::ReaderSpin => reader_spin(&rows, width),
-            Workload::DirectIo => direct_io(&rows, width),
-            Workload::Uncontended => uncontended(&rows, width),
-            Workload::ReadMostly => read_mostly(&rows, width),
-            Workload::Batch => batch(&rows, width),
-            Workload::Range => range(&rows, width),
-            Workload::Condvar => condvar(&rows, width),
-            Workload::Scenario => scenario::groups(&rows, width),
-            Workload::Think | Workload::Spread | Workload::Idle => {
-                program::measured(workload, &rows, width)
-            }
-        };
-        out.push_str(&rows[0].disturbance.caption());
-        out.push_str(&text);
-        out.push_str(&disturbed(&rows));
-        for row in rows.iter().filter(|row| row.error.is_some()) {
-            let why = row.error.as_deref().unwrap_or_default();
-            out.push_str(&format!(
-                "failed: {} {} {} ({} threads): {why}\n",
-                workload.name(),
-                row.case.name(),
-                row.lock,
-                row.threads
-            ));
-        }
-        out.push('\n');
+    });
+    out.push_str(&disturbed(&rows));
+    for row in rows.iter().filter(|row| row.error.is_some()) {
+        let why = row.error.as_deref().unwrap_or_default();
+        out.push_str(&format!(
+            "failed: {} {} {} ({} threads): {why}\n",
+            workload.name(),
+            row.case.name(),
+            row.lock,
+            row.threads
+        ));
     }
+    out.push('\n');
     out
 }
 
@@ -407,7 +401,7 @@ mod tests {
             growth::is_linear(workload, |rows| {
                 // All fall behind: who does is looked at once more.
                 rows.iter_mut().for_each(|row| row.ratio_to_best_peer = Some(0.5));
-                let lines = tables(rows, None).lines().count();
+                let lines = table(rows, None).lines().count();
                 assert!(lines > rows.len() / 3, "{lines} lines");
             });
         }

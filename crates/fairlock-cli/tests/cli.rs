@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")] // signals, terminals, /proc
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -733,6 +733,37 @@ fn ctrl_c_ends_the_children_and_exits_130() {
     assert_eq!(output.status.code(), Some(130));
     assert!(stderr(&output).contains("interrupted"));
     until_gone(child);
+}
+
+#[test]
+fn a_table_is_shown_before_the_cells_of_the_next_are_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (scenario, json) = (path("sleeper.toml"), path("out.json"));
+    // The second table takes a minute.
+    let sleeper = "[locks]\nheld = 1\n[[threads]]\nname = \"sleeper\"\ncount = 1\n\
+                   round = [{ write = \"held\", sleep = \"60s\" }]\n";
+    fs::write(&scenario, sleeper).unwrap();
+    let args = ["bench", "uncontended", &scenario, "--case", "read", "--locks", "std"];
+    let short = ["--secs", "0.02", "--patience", "600", "--json", &json];
+    let mut child = command(&[&args[..], &short].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let table: Vec<String> =
+        lines.by_ref().take_while(|line| !line.starts_with("x best")).collect();
+    let count = |what: &str| table.iter().filter(|line| line.contains(what)).count();
+    assert_eq!((count("uncontended:"), count("(measurements of 20.0 ms)")), (1, 1), "{table:?}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let rest: Vec<String> = lines.collect();
+    let is_title = |line: &String| line.contains("uncontended:") || line.contains("scenario");
+    assert!(!rest.iter().any(is_title), "{rest:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let document: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(document["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(document["interrupted"], true);
 }
 
 /// Runs until it has taken over Ctrl-C, for which it has a thread, and then presses that.

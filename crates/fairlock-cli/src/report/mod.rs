@@ -320,7 +320,7 @@ mod tests {
         let Some(Command::Bench { workloads, flags }) = cli.command else { unreachable!() };
         let plan = plan::bench(&workloads, &flags).unwrap();
         let mut random = Random::new(1, 0);
-        let measured = plan.cells.into_iter().map(|cell| {
+        let measured = plan.tables.into_iter().flatten().map(|cell| {
             let reports = (0..plan.runs).map(|_| report(&cell, &mut random)).collect();
             Measured { cell, reports, failure: None }
         });

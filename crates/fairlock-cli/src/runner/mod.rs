@@ -1,4 +1,4 @@
-//! Runs cells: each in a child process of its own, in shuffled order, several times.
+//! Runs cells, table by table: each in a child process of its own, in shuffled order, several times.
 
 mod background;
 mod child;
@@ -30,55 +30,58 @@ pub struct Measured {
 
 /// How to run cells.
 pub struct Plan {
-    pub cells: Vec<Cell>,
+    /// The cells of each table, in the order in which the tables are shown.
+    pub tables: Vec<Vec<Cell>>,
     pub runs: u32,
     pub seed: u64,
     /// How long a child may take beyond its window before it is killed.
     pub patience: Duration,
 }
 
-/// The results of a plan.
-pub struct Outcome {
-    /// The cells that were run at least once, in the order of the plan.
-    pub measured: Vec<Measured>,
-    /// Whether Ctrl-C ended the plan before all was run.
-    pub interrupted: bool,
-}
-
-/// Runs the plan. Ctrl-C ends it early: what was finished is returned.
-pub fn run(plan: Plan) -> Result<Outcome, Error> {
+/// Runs the plan, one table after the other. As soon as a table's cells have run, `done` gets them,
+/// in the order of the plan. Ctrl-C ends the plan early: then `done` gets the cells of that table
+/// that were run at least once, and no further table.
+///
+/// Returns whether Ctrl-C ended it.
+pub fn run(plan: Plan, mut done: impl FnMut(&[Measured])) -> Result<bool, Error> {
     let events = Events::install()?;
-    let mut measured: Vec<Measured> = plan
-        .cells
-        .into_iter()
-        .map(|cell| Measured { cell, reports: Vec::new(), failure: None })
-        .collect();
-    let mut order: Vec<usize> = (0..measured.len()).collect();
     let mut rng = StdRng::seed_from_u64(plan.seed);
-    let bar = progress::bar(measured.len() as u64 * u64::from(plan.runs));
+    let cells: usize = plan.tables.iter().map(Vec::len).sum();
+    let bar = progress::bar(cells as u64 * u64::from(plan.runs));
     let mut interrupted = false;
 
-    // The cells are run in whole rounds, so that what changes on the machine over time meets all
-    // locks.
-    'rounds: for _ in 0..plan.runs {
-        order.shuffle(&mut rng);
-        for &index in &order {
-            let m = &mut measured[index];
-            bar.set_message(progress::label(&m.cell));
-            if m.failure.is_none() {
-                match child::run(&m.cell, &events, plan.patience)? {
-                    End::Report(report) => m.reports.push(report),
-                    End::Failed(why) => m.failure = Some(why),
-                    End::Interrupted => {
-                        interrupted = true;
-                        break 'rounds;
+    for cells in plan.tables {
+        let mut measured: Vec<Measured> = cells
+            .into_iter()
+            .map(|cell| Measured { cell, reports: Vec::new(), failure: None })
+            .collect();
+        let mut order: Vec<usize> = (0..measured.len()).collect();
+        // The cells are run in whole rounds, so that what changes on the machine over time meets
+        // all locks of the table.
+        'rounds: for _ in 0..plan.runs {
+            order.shuffle(&mut rng);
+            for &index in &order {
+                let m = &mut measured[index];
+                bar.set_message(progress::label(&m.cell));
+                if m.failure.is_none() {
+                    match child::run(&m.cell, &events, plan.patience)? {
+                        End::Report(report) => m.reports.push(report),
+                        End::Failed(why) => m.failure = Some(why),
+                        End::Interrupted => {
+                            interrupted = true;
+                            break 'rounds;
+                        }
                     }
                 }
+                bar.inc(1);
             }
-            bar.inc(1);
+        }
+        measured.retain(|m| !m.reports.is_empty() || m.failure.is_some());
+        bar.suspend(|| done(&measured));
+        if interrupted {
+            break;
         }
     }
     bar.finish_and_clear();
-    measured.retain(|m| !m.reports.is_empty() || m.failure.is_some());
-    Ok(Outcome { measured, interrupted })
+    Ok(interrupted)
 }
