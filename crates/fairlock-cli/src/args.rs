@@ -16,7 +16,8 @@ use crate::{json, names};
 
 /// Measures and compares locks.
 ///
-/// Without a subcommand: who starves whom on this machine, in about a minute.
+/// Without a subcommand: who starves whom on this machine. The first table is there after seven
+/// seconds, all are within a minute.
 #[derive(Parser)]
 #[command(name = "fairlock", version, args_conflicts_with_subcommands = true)]
 pub struct Cli {

@@ -91,18 +91,25 @@ pub fn bench(workloads: &[String], flags: &Flags) -> Result<runner::Plan, Error>
     build(&parts, &locks, flags, 3)
 }
 
-/// The plan of the main job: the starvation table of this machine.
+/// The plan of the main job: the starvation table of this machine. First comes what shows in a few
+/// seconds who starves whom.
 pub fn main_job(flags: &Flags) -> Result<runner::Plan, Error> {
     let locks = if flags.locks.is_empty() {
         MAIN_LOCKS.iter().map(|&name| name.to_owned()).collect()
     } else {
         flags.locks.clone()
     };
-    let parts = [
-        Part { cases: &[Case::Busy], secs: 1.5, ..defaults(Workload::Handoff) },
-        Part { threads: &[8, 96], cs_loads: &[20], secs: 0.4, ..defaults(Workload::ReaderSpin) },
-    ];
-    build(&parts, &locks, flags, 1)
+    // 96 threads need longer than 8 until each has had a CPU several times.
+    let mixes: &[(&[usize], f64)] =
+        if flags.threads.is_empty() { &[(&[8], 0.15), (&[96], 0.4)] } else { &[(&[], 0.4)] };
+    let mixes = mixes.iter().map(|&(threads, secs)| Part {
+        threads,
+        cs_loads: &[20],
+        secs,
+        ..defaults(Workload::ReaderSpin)
+    });
+    let handoff = Part { cases: &[Case::Busy], secs: 1.5, ..defaults(Workload::Handoff) };
+    build(&mixes.chain([handoff]).collect::<Vec<_>>(), &locks, flags, 1)
 }
 
 fn defaults(workload: Workload) -> Part<'static> {
@@ -452,6 +459,27 @@ mod tests {
         assert_eq!((mix.readers, mix.writers), (48, 48));
         let alone = cells.iter().find(|c| c.case == Case::ReaderAlone && c.threads == 96).unwrap();
         assert_eq!((alone.readers, alone.writers), (48, 0));
+    }
+
+    #[test]
+    fn the_main_job_shows_within_eight_seconds_who_starves_whom() {
+        let tables = main_job(&Flags::default()).unwrap().tables;
+        let first = &tables[0];
+        assert!(first.iter().all(|cell| cell.workload == Workload::ReaderSpin));
+        let sides_alone = first.iter().filter(|cell| cell.case != Case::Mixed).count();
+        assert_eq!((first.len(), sides_alone), (3 * MAIN_LOCKS.len(), 2 * MAIN_LOCKS.len()));
+        let secs: f64 = first.iter().map(|cell| cell.secs + cell.warm_up_secs()).sum();
+        assert!(secs < 8.0, "{secs} s");
+    }
+
+    #[test]
+    fn the_main_job_runs_a_cell_once_whatever_the_threads() {
+        let flags = Flags { threads: vec![4, 8], ..flags() };
+        let mut cells = main_job(&flags).unwrap().tables.concat();
+        let all = cells.len();
+        cells.sort_by_key(|cell| (cell.workload, cell.case, cell.threads));
+        cells.dedup_by_key(|cell| (cell.workload, cell.case, cell.threads));
+        assert_eq!((all, cells.len()), (2 * 3 + 2, 2 * 3 + 2));
     }
 
     #[test]

@@ -766,6 +766,26 @@ fn a_table_is_shown_before_the_cells_of_the_next_are_run() {
     assert_eq!(document["interrupted"], true);
 }
 
+#[test]
+fn the_main_job_shows_first_who_starves_whom_and_documents_workloads_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out.json");
+    let tiny = ["--locks", "std", "--secs", "0.02", "--json", file.to_str().unwrap()];
+    let shown = stdout(&run(&tiny));
+    let titles = shown.lines().filter_map(|line| Some(line.split_once(':')?.0));
+    let titles = titles.filter(|title| ["reader-spin", "handoff"].contains(title));
+    assert_eq!(titles.collect::<Vec<_>>(), ["reader-spin", "reader-spin", "handoff"], "{shown}");
+    assert!(shown.find("In short") > shown.find("handoff:"), "{shown}");
+
+    let document: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let rows = document["rows"].as_array().unwrap().iter();
+    let mut run: Vec<_> = rows
+        .map(|row| (row["workload"].as_str().unwrap(), row["threads"].as_u64().unwrap()))
+        .collect();
+    run.dedup();
+    assert_eq!(run, [("handoff", 60), ("reader-spin", 8), ("reader-spin", 96)]);
+}
+
 /// Runs until it has taken over Ctrl-C, for which it has a thread, and then presses that.
 fn interrupted(args: &[&str]) -> Output {
     let child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
