@@ -211,8 +211,9 @@ unsafe impl Platform for Sim {
         ask(|engine| engine.thread()).unwrap_or_else(|| OUTSIDE.with(|thread| *thread))
     }
 
+    // Zero outside of a simulation: a record must not be used with one pool after the other.
     fn thread_hint() -> usize {
-        std::ptr::from_ref(Self::thread()) as usize
+        ask(|engine| std::ptr::from_ref(engine.thread()) as usize).unwrap_or(0)
     }
 
     fn cpu() -> Option<u32> {

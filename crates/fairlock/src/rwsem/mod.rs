@@ -38,6 +38,8 @@ use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use pooled::PastQueue;
 use queued::{LockedQueue, Queued};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{YIELDS, yield_to_others};

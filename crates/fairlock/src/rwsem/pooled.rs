@@ -3,11 +3,28 @@
 
 use core::sync::atomic::Ordering;
 
+use super::policy::TenurePolicy;
+use super::tenure::InTenure;
 use super::word::{Flags, Word};
 use super::{Policy, RwSem};
 use crate::platform::Platform;
 use crate::thin::Calm;
-use crate::wait::{Access, WaitContext, WaitError};
+use crate::wait::{Access, Kind, Thread, WaitContext, WaitError};
+
+/// How a thread has taken a lock past its queue, or found it without one.
+pub(crate) struct PastQueue {
+    kind: Kind,
+    /// The word before.
+    before: Word,
+}
+
+impl PastQueue {
+    /// Whether the lock was free, and nobody waited.
+    #[inline(always)]
+    pub(crate) fn found_free(&self) -> bool {
+        self.before == Word::FREE
+    }
+}
 
 impl<P: Platform> RwSem<P> {
     /// A sealed lock: held for writing, by nobody in particular.
@@ -47,50 +64,101 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// Takes the lock for reading if nothing is in the way but those that wait. `Some` if it did:
-    /// whether the lock was free.
+    /// The calling thread, `me`, takes the lock for reading if nothing is in the way but those that
+    /// wait. Where it does, [`note`](Self::note) is to follow.
     #[inline(always)]
-    pub(crate) fn read_past_queue(&self) -> Option<bool> {
+    pub(crate) fn read_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
-        if before.is_open_to_readers() {
-            return Some(before == Word::FREE);
+        let stays = before.is_open_to_readers()
+            || before.has_room() && self.in_tenure().is_some_and(|t| t.may_stay(me, before));
+        if stays {
+            return Some(PastQueue { kind: Kind::Reader, before });
         }
-        if before.has_room()
-            && let Some(tenure) = self.in_tenure()
-        {
-            if !tenure.keeps_count(before) {
-                return None;
-            }
-            // As in `read_slow`.
-            if self.word.load(Ordering::Relaxed).has_room() {
-                return Some(false);
-            }
+        self.leave_at_once(before)
+    }
+
+    /// A reader, counted already, that found `before`, may not stay.
+    #[cold]
+    #[inline(never)]
+    fn leave_at_once(&self, before: Word) -> Option<PastQueue> {
+        match self.in_tenure() {
+            Some(tenure) if before.has_room() => tenure.take_count_back(before),
+            // SAFETY: the thread gives up a count as a reader inside does, and it may be the last
+            // one.
+            _ => unsafe { self.unlock_read() },
         }
-        // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
-        unsafe { self.unlock_read() };
         None
     }
 
     /// As [`read_past_queue`](Self::read_past_queue), for writing.
     #[inline(always)]
-    pub(crate) fn write_past_queue(&self) -> Option<bool> {
+    pub(crate) fn write_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
         // Without looking at the word first: that would fetch the line twice, to read it and to
         // write it. Where somebody waits the exchange would fail, which costs more.
-        if !self.holder.is_awaited() && self.try_write() {
-            return Some(true);
-        }
-        self.in_tenure()?.steal_in_turn(Access::Exclusive)
+        let before = if !self.holder.is_awaited() && self.try_write() {
+            Word::FREE
+        } else {
+            self.in_tenure()?.steal_in_turn(me, Access::Exclusive)?
+        };
+        Some(PastQueue { kind: Kind::Writer, before })
+    }
+
+    /// As [`write_past_queue`](Self::write_past_queue), with the note. Returns whether the lock was
+    /// free, if it did.
+    pub(crate) fn take_past_queue(&self) -> Option<bool> {
+        let me = P::thread();
+        let taken = self.write_past_queue(me)?;
+        let found_free = taken.found_free();
+        self.note(me, taken);
+        Some(found_free)
     }
 
     /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.
     #[inline(always)]
-    pub(crate) fn upgradable_past_queue(&self) -> Option<bool> {
-        if self.upgradable_fast() {
-            return Some(true);
-        }
-        self.try_upgradable_read().then_some(false)
+    pub(crate) fn upgradable_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
+        let before = self.in_tenure()?.steal_in_turn(me, Access::Upgradable)?;
+        Some(PastQueue { kind: Kind::Reader, before })
     }
+
+    /// The calling thread, `me`, has taken the lock in this way.
+    #[inline(always)]
+    pub(crate) fn note(&self, me: &Thread<P>, PastQueue { kind, before }: PastQueue) {
+        if let Some(tenure) = self.in_tenure() {
+            tenure.note_steal(me, kind, before);
+        }
+    }
+
+    // ---- a lock with the default policy, and a thread that had it last ----
+
+    /// The calling thread, `me`, takes the lock in this way, if it had it last, somebody waits, and
+    /// nothing else is in the way. Then [`note_again`](Self::note_again) is to follow.
+    #[inline(always)]
+    pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> bool {
+        InTenure::of(self, TenurePolicy::DEFAULT).take_again(me, access)
+    }
+
+    /// The calling thread, `me`, has taken the lock [again](Self::take_again).
+    #[inline(always)]
+    pub(crate) fn note_again(&self, me: &Thread<P>) {
+        InTenure::of(self, TenurePolicy::DEFAULT).note_again(me);
+    }
+
+    /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be
+    /// woken or given way to. Returns whether it did.
+    #[inline(always)]
+    pub(crate) fn leave_again(&self, me: &Thread<P>) -> bool {
+        InTenure::of(self, TenurePolicy::DEFAULT).write_release_at_once(me)
+    }
+
+    /// As if somebody slept in the queue, and the calling thread had the lock last.
+    #[cfg(all(test, feature = "std", not(fairlock_loom)))]
+    pub(crate) fn seem_busy(&self) {
+        self.word.set(Flags::WAITERS, Ordering::Relaxed);
+        self.holder.set(P::thread());
+    }
+
+    // ---- awake, and asleep ----
 
     /// Takes the lock for reading without going to sleep for it.
     #[cold]

@@ -71,7 +71,7 @@ impl<P: Platform> RwSem<P> {
     /// The writer's word was not just `WRITER_LOCKED`.
     #[inline(never)]
     pub(super) fn write_release_slow(&self) {
-        if !self.in_tenure().is_some_and(|tenure| tenure.write_release_at_once()) {
+        if !self.in_tenure().is_some_and(|tenure| tenure.write_release_at_once(P::thread())) {
             self.write_release_to_others();
         }
     }

@@ -260,6 +260,19 @@ impl Word {
         self.is_free() && !self.is_closed()
     }
 
+    /// Under tenure, somebody waits, and nothing else is in the way of a thread that comes.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    #[inline(always)]
+    pub(crate) const fn is_left_free(self) -> bool {
+        self.0 & (READ_STEAL_BLOCKED | COUNT | WAITERS) == WAITERS
+    }
+
+    /// Under tenure, somebody waits, and nobody wants to be woken.
+    #[inline(always)]
+    pub(crate) const fn is_left_to_sleepers(self) -> bool {
+        self.0 & (WAITERS | Flags::WAKE_NEXT.0) == WAITERS
+    }
+
     /// Under tenure, a reader may take the lock past the queue: nobody waits, or the lock is
     /// open, and free or the readers'.
     #[inline(always)]

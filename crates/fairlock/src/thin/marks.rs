@@ -1,51 +1,93 @@
-//! What a thread remembers of the locks that it took: which are inflated.
+//! What a thread remembers of the locks that it took: which are inflated, and their slots.
 //!
 //! Right after the exchange that released a lock, a look at its word costs a third of an
 //! uncontended acquisition on some CPUs (7 of 20 ns on an Intel Xeon). Without the look, an
 //! exchange is tried at once; that costs more where the lock is inflated, as it fails, and takes
-//! the line from all others that read it. So a thread remembers which locks it found inflated, by
-//! their addresses, in the bits of a word. To be wrong costs time, nothing else.
+//! the line from all others that read it. So a thread remembers locks that it found inflated, by
+//! their addresses. To be wrong costs time, nothing else: before a slot is used, the lock's word
+//! tells whether it is still the lock's.
 
 use core::cell::Cell;
+use core::ptr;
 
-use crate::platform::PooledPlatform;
+use super::slot::Slot;
+use crate::platform::{Platform, PooledPlatform};
+use crate::rwsem::RwSem;
+use crate::wait::Thread;
 
-/// What a thread remembers. Used by that thread only.
-pub(crate) struct Marks {
-    inflated: Cell<u64>,
+/// How many locks a thread remembers. A power of two.
+const MARKS: usize = 16;
+
+/// The locks that a thread found inflated. Used by that thread only.
+pub(crate) struct Marks<P: Platform>([Mark<P>; MARKS]);
+
+// SAFETY: a slot is only used by reference, as by any thread: its pool is shared.
+unsafe impl<P: Platform> Send for Marks<P> {}
+
+/// A lock that a thread found inflated.
+// Aligned, so that where it is takes no multiplication.
+#[repr(align(32))]
+pub(super) struct Mark<P: Platform> {
+    /// The lock's address; zero if there is none.
+    lock: Cell<usize>,
+    /// Its word, which names the slot.
+    pub(super) word: Cell<u64>,
+    pub(super) slot: Cell<*const Slot<P, RwSem<P>>>,
 }
 
-impl Marks {
+impl<P: Platform> Marks<P> {
     pub(crate) const fn new() -> Self {
-        Self { inflated: Cell::new(0) }
+        Self([const { Mark::none() }; MARKS])
+    }
+
+    /// Where the lock of this address has its mark. Neighbouring locks have different places.
+    #[inline(always)]
+    fn of(&self, address: usize) -> &Mark<P> {
+        &self.0[(address >> 3 ^ address >> 7) % MARKS]
     }
 }
 
-/// The bit of a lock. Neighbouring locks have different bits.
-#[inline(always)]
-fn bit<L>(lock: &L) -> u64 {
-    let address = core::ptr::from_ref(lock).addr();
-    1 << ((address >> 3 ^ address >> 9) & 63)
+impl<P: Platform> Mark<P> {
+    const fn none() -> Self {
+        Self { lock: Cell::new(0), word: Cell::new(0), slot: Cell::new(ptr::null()) }
+    }
 }
 
-/// Whether the calling thread found the lock inflated when it last looked.
+/// If the calling thread found the lock inflated when it last looked: the thread's record, and the
+/// mark.
 #[inline(always)]
-pub(super) fn is_marked<P: PooledPlatform, L>(lock: &L) -> bool {
-    let record = P::thread_hint() as *const crate::wait::Thread<P>;
+pub(super) fn find<P: PooledPlatform, L>(
+    lock: &L,
+) -> Option<(&'static Thread<P>, &'static Mark<P>)> {
+    let me = known::<P>()?;
+    let address = ptr::from_ref(lock).addr();
+    let mark = me.marks.of(address);
+    (mark.lock.get() == address).then_some((me, mark))
+}
+
+/// The calling thread's record, if it has one already. Threads that have waited, or have found a
+/// lock inflated, have one.
+#[inline(always)]
+pub(super) fn known<P: PooledPlatform>() -> Option<&'static Thread<P>> {
+    let record = P::thread_hint() as *const Thread<P>;
     // SAFETY: zero, or the address of the calling thread's record (`PooledPlatform`).
-    !record.is_null() && unsafe { &*record }.marks.inflated.get() & bit(lock) != 0
+    unsafe { record.as_ref() }
 }
 
-/// The calling thread has found the lock inflated.
+/// The calling thread, `me`, has found the lock inflated; `word` is its word.
 #[inline]
-pub(super) fn mark<P: PooledPlatform, L>(lock: &L) {
-    let marks = &P::thread().marks.inflated;
-    marks.set(marks.get() | bit(lock));
+pub(super) fn mark<P: Platform, L>(me: &Thread<P>, lock: &L, word: u64, slot: &Slot<P, RwSem<P>>) {
+    let address = ptr::from_ref(lock).addr();
+    let mark = me.marks.of(address);
+    mark.lock.set(address);
+    mark.word.set(word);
+    mark.slot.set(slot);
 }
 
 /// The calling thread has found the lock thin.
 #[inline]
 pub(super) fn unmark<P: PooledPlatform, L>(lock: &L) {
-    let marks = &P::thread().marks.inflated;
-    marks.set(marks.get() & !bit(lock));
+    if let Some((_, mark)) = find::<P, L>(lock) {
+        mark.lock.set(0);
+    }
 }

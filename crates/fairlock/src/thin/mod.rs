@@ -55,3 +55,8 @@ pub use mutex::{FullMutex, ThinMutex};
 pub use pool::Slots;
 pub use rwsem::ThinRwSem;
 pub use slot::Slot;
+
+/// How often a thread looks again at a thin lock that is taken before it inflates the lock,
+const LOOKS: u32 = 3;
+/// and how long it looks the first time; each look is twice as long as the one before.
+const LOOK_NS: u64 = 200;

@@ -27,13 +27,15 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 
 use super::calm::Calm;
+use super::{LOOK_NS, LOOKS, marks};
+
 use super::pool::Full;
 use super::slot::Slot;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::rwsem::{Policy, RwSem};
-use crate::ticket::{Solo, stand_back};
-use crate::wait::{CancelToken, Parker, WaitContext, WaitError};
+use crate::ticket::Solo;
+use crate::wait::{Access, CancelToken, Meeting, Parker, WaitContext, WaitError};
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
@@ -97,7 +99,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// last half microsecond leaves a lock that nobody is queued for to the other for 16 microseconds.
     #[inline]
     pub fn lock(&self) {
-        if !self.take_thin() {
+        if !self.take_thin() && !self.lock_again() {
             self.lock_for_ever();
         }
     }
@@ -152,7 +154,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             self.solo.leave();
         } else {
             // SAFETY: the caller's promise.
-            unsafe { self.unlock_elsewhere(place, false) }
+            unsafe { self.unlock_again(place) }
         }
     }
 
@@ -251,6 +253,28 @@ impl<P: PooledPlatform> ThinMutex<P> {
         true
     }
 
+    /// The calling thread takes the full lock, if it had it last, others wait, and nothing else is
+    /// in the way: this is how a busy lock is taken nearly always. It needs no frame on the stack:
+    /// all calls are its last step.
+    #[inline(never)] // or it would be in every caller's loop
+    fn lock_again(&self) -> bool {
+        let Some(me) = marks::known::<P>() else { return false };
+        let place = self.place();
+        if place == 0 {
+            return false;
+        }
+        let slot = self.slot(place);
+        if !slot.full.lock.take_again(me, Access::Exclusive) {
+            return false;
+        }
+        if !self.is_verified(place) {
+            return self.leave_other(place);
+        }
+        slot.note(false);
+        slot.full.lock.note_again(me);
+        !slot.full.follows.get() || self.follow_for_ever(slot)
+    }
+
     #[inline(never)]
     fn lock_for_ever(&self) {
         let taken = self.enter(&WaitContext::FOREVER);
@@ -259,14 +283,25 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// The way in where one exchange does not do.
     fn enter(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let mut looks = 0;
+        let mut meeting = Meeting::none();
         loop {
             let place = self.place();
             if place == 0 {
                 if self.take_thin() {
+                    meeting.end::<P>();
                     return Ok(());
                 }
                 if let Some(why) = until.expired(P::now) {
                     return Err(why);
+                }
+                if meeting.begin(self.address(), until) {
+                    continue;
+                }
+                if looks < LOOKS {
+                    self.solo.spin(LOOK_NS << looks);
+                    looks += 1;
+                    continue;
                 }
                 match self.inflate() {
                     Some(slot) => return self.follow(slot, until),
@@ -275,9 +310,10 @@ impl<P: PooledPlatform> ThinMutex<P> {
             }
             let slot = self.slot(place);
             let full = &slot.full.lock;
-            if let Some(found_free) = full.write_past_queue().or_else(|| self.awake(full, until)) {
+            if let Some(found_free) = self.awake(full, &mut meeting, until) {
                 if self.verify(place) {
                     slot.note(found_free);
+                    meeting.end::<P>();
                     return self.follow(slot, until);
                 }
                 continue;
@@ -297,11 +333,22 @@ impl<P: PooledPlatform> ThinMutex<P> {
         }
     }
 
-    /// Takes the full lock, which was not free, without going to sleep for it. `Some(false)` if it
-    /// did: the lock was not found free.
-    fn awake(&self, full: &RwSem<P>, until: &WaitContext<'_, P>) -> Option<bool> {
-        let stands_back = !full.has_waiters() && stand_back(until) && full.try_write();
-        (stands_back || full.write_awake(until)).then_some(false)
+    /// Takes the full lock without going to sleep for it. `Some` if it did: whether the lock was
+    /// free, and nobody waited.
+    fn awake(
+        &self,
+        full: &RwSem<P>,
+        meeting: &mut Meeting,
+        until: &WaitContext<'_, P>,
+    ) -> Option<bool> {
+        full.take_past_queue().or_else(|| {
+            let met = !full.has_waiters() && meeting.begin(self.address(), until);
+            (met && full.try_write() || full.write_awake(until)).then_some(false)
+        })
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
     }
 
     /// Takes the full lock if there is one, and it is free.
@@ -313,7 +360,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 return false;
             }
             let slot = self.slot(place);
-            match slot.full.lock.write_past_queue() {
+            match slot.full.lock.take_past_queue() {
                 Some(found_free) if self.verify(place) => {
                     slot.note(found_free);
                     return self.try_follow(slot);
@@ -328,12 +375,22 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// not, the caller does not have it any more.
     #[inline(always)]
     fn verify(&self, place: u32) -> bool {
-        let is_mine = self.place() == place || active(Fault::TakesAnySlot);
-        if !is_mine {
-            // SAFETY: the caller has just taken it. It is another lock's.
-            unsafe { self.slot(place).full.lock.unlock_write() };
-        }
-        is_mine
+        self.is_verified(place) || self.leave_other(place)
+    }
+
+    /// The caller has just taken the full lock of `place`: whether that is this lock's.
+    #[inline(always)]
+    fn is_verified(&self, place: u32) -> bool {
+        self.place() == place || active(Fault::TakesAnySlot)
+    }
+
+    /// The caller has just taken another lock's slot: not any more. False.
+    #[cold]
+    #[inline(never)]
+    fn leave_other(&self, place: u32) -> bool {
+        // SAFETY: the caller has just taken it.
+        unsafe { self.slot(place).full.lock.unlock_write() };
+        false
     }
 
     /// The caller has the full lock, and waits for the thread that is inside the thin one.
@@ -348,6 +405,12 @@ impl<P: PooledPlatform> ThinMutex<P> {
         } else {
             self.wait_for_thin(slot, until)
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn follow_for_ever(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
+        self.follow(slot, &WaitContext::FOREVER).is_ok()
     }
 
     #[cold]
@@ -392,6 +455,21 @@ impl<P: PooledPlatform> ThinMutex<P> {
     }
 
     // ---- the ways out ----
+
+    /// # Safety
+    /// The caller holds the lock, so `place` is its slot's.
+    #[inline(never)]
+    unsafe fn unlock_again(&self, place: u32) {
+        let FullMutex { lock, follows, .. } = &self.slot(place).full;
+        if let Some(me) = marks::known::<P>()
+            && !follows.get()
+            && lock.leave_again(me)
+        {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.unlock_elsewhere(place, false) }
+    }
 
     /// # Safety
     /// The caller holds the lock, so `place` is its slot's.

@@ -261,6 +261,9 @@ models! {
     a_writer_whose_wait_times_out: [&[Write, Read], &[WriteUntil, Read]];
     a_reader_that_is_cancelled: [&[Write], &[ReadCancellable, Write], &[Cancel]];
     a_writer_that_is_cancelled: [&[Read], &[WriteCancellable, Read], &[Cancel]];
+    // A thread comes back while the other waits.
+    a_writer_that_comes_again: [&[Inflate, Write, Write, Write], &[Write]];
+    a_reader_that_comes_again: [&[Inflate, Read, Read, Read], &[Write]];
     // The slot goes from one lock to the other, and back.
     a_slot_that_changes_hands: [&[Inflate, Write, InflateOther, WriteOther], &[Write]];
     a_slot_that_changes_hands_beside_a_reader: [&[Inflate, Write, InflateOther, WriteOther], &[Read]];

@@ -45,8 +45,6 @@ pub(crate) use give_up::Places;
 pub use lock::TicketLock;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use solo::Solo;
-#[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use wait::stand_back;
 
 /// A ticket lock with batches of `BATCH` tickets, a power of two up to 65,536.
 pub type BatchedTicketLock<P, const BATCH: u32 = 8> = TicketLock<P, Fixed<BATCH>>;

@@ -11,7 +11,7 @@ use super::word::Word;
 use crate::events::{self, Event};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{WaitContext, WaitError};
+use crate::wait::{Meeting, WaitContext, WaitError};
 
 /// How long a waiter spins before it parks, and after each kick: about what a
 /// wake-up costs.
@@ -43,11 +43,6 @@ const RACE_NS: u64 = 500;
 /// The time between two looks at the lock once others have gone first time and again: at least and
 /// at most.
 const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
-/// A thread that finds the lock held twice within this gets nothing from running
-/// beside the holder: what the lock guards is on the way more than in use.
-const HURRIED_NS: u64 = 500;
-/// How long it leaves the lock to the others then.
-const STAND_BACK_NS: u64 = 16_000;
 /// A thread whose wait has a deadline, and that finds the lock in use twice within this while more
 /// threads want it than there are CPUs, sleeps at once. Otherwise a thread that tries again and
 /// again with short waits would each time compete with the threads that work.
@@ -106,16 +101,21 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
     }
 
-    /// As `wait_for_lock`, but stands back first if the thread has met another at a lock just
-    /// before.
+    /// As `wait_for_lock`, but stands back first if the thread has met others here time and again.
     pub(super) fn wait_for_lock_with_backoff(
         &self,
         until: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
-        if self.may_stand_back(until) && stand_back(until) && self.take_solo() {
-            return Ok(());
+        if !self.may_stand_back(until) {
+            return self.wait_for_lock(until);
         }
-        self.wait_for_lock(until)
+        let mut meeting = Meeting::none();
+        meeting.begin(core::ptr::from_ref(self).addr(), until);
+        if !self.take_solo() {
+            self.wait_for_lock(until)?;
+        }
+        meeting.end::<P>();
+        Ok(())
     }
 
     /// Whether the caller may stand back: somebody has the lock, and its batch is open. Not in a
@@ -414,18 +414,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             own.lot.remove(entry);
         }
     }
-}
-
-/// The calling thread has met another at a lock. If it has just done this before, it leaves the
-/// lock to the other for a while: whether it did.
-pub(crate) fn stand_back<P: Platform>(until: &WaitContext<'_, P>) -> bool {
-    let now = P::now();
-    let is_hurried = P::thread().meets_again_within(HURRIED_NS, now);
-    if is_hurried {
-        let pause = STAND_BACK_NS.min(until.left(now));
-        P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);
-    }
-    is_hurried
 }
 
 /// How long to spin for a lock that others may take first, and, if it is `hot`,

@@ -6,6 +6,7 @@ mod cancel;
 #[cfg(all(test, fairlock_loom))]
 mod cancel_loom;
 mod context;
+mod meetings;
 mod queue;
 mod thread;
 mod waiter;
@@ -14,6 +15,7 @@ mod wakes;
 pub use cancel::CancelToken;
 pub(crate) use context::WaitContext;
 pub use context::WaitError;
+pub(crate) use meetings::Meeting;
 pub(crate) use queue::Queue;
 pub use thread::Thread;
 pub(crate) use thread::{Hint, Parker, SpinnerNode, this_cpu};

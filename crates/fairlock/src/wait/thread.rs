@@ -6,6 +6,7 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::cancel::CancelLinks;
+use super::meetings::Meetings;
 use crate::fault::{Fault, active};
 use crate::inspect;
 use crate::platform::{Atomic, Platform, WaitOutcome};
@@ -29,7 +30,9 @@ pub struct Thread<P: Platform> {
     /// The end of a tenure for which it gave way last.
     gave_way: Cell<u64>,
     /// When the thread last found a mutex held.
-    pub(crate) contended: Cell<u64>,
+    contended: Cell<u64>,
+    /// Its last meetings with others at a mutex.
+    pub(crate) meetings: Meetings,
     /// Whether it stays awake when it waits for notifications.
     pub(crate) watch: crate::condvar::Watch,
     /// The wait that it gave up last.
@@ -39,7 +42,7 @@ pub struct Thread<P: Platform> {
     pub(crate) places: crate::ticket::Places<P>,
     /// Which thin locks it found inflated.
     #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) marks: crate::thin::Marks,
+    pub(crate) marks: crate::thin::Marks<P>,
     /// What it cost the thread to wake others the last time, in nanoseconds.
     pub(crate) wake_cost: Cell<u64>,
     /// Reads past a queue that no lock was told of.
@@ -49,7 +52,7 @@ pub struct Thread<P: Platform> {
 }
 
 // SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`, `gave_way`,
-// `contended`, `watch`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the
+// `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the
 // record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
@@ -66,6 +69,7 @@ impl<P: Platform> Thread<P> {
             gives_way: Cell::new(0),
             gave_way: Cell::new(0),
             contended: Cell::new(0),
+            meetings: Meetings::new(),
             watch: crate::condvar::Watch::new(),
             given_up: GivenUp::new(),
             #[cfg(feature = "alloc")]
@@ -298,13 +302,23 @@ impl StealClock {
     /// Counts one steal of the calling thread; a look at the clock, if it is due.
     #[inline(always)]
     pub(crate) fn tick<P: Platform>(&self) -> Option<Look> {
-        let left = self.left.get() - 1;
-        self.left.set(left);
-        if left > 0 { None } else { Some(self.look::<P>()) }
+        if self.count() { self.look::<P>() } else { None }
     }
 
+    /// Counts one steal of the calling thread: whether a [`look`](Self::look) at the clock is due.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> bool {
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        left == 0
+    }
+
+    /// A look at the clock, if one is due.
     #[cold]
-    fn look<P: Platform>(&self) -> Look {
+    pub(crate) fn look<P: Platform>(&self) -> Option<Look> {
+        if self.left.get() > 0 {
+            return None;
+        }
         let now = P::now();
         let before = self.stride.get();
         let since = now.wrapping_sub(self.looked.replace(now)).max(1);
@@ -314,7 +328,7 @@ impl StealClock {
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);
         self.left.set(stride);
-        Look { now, since }
+        Some(Look { now, since })
     }
 }
 

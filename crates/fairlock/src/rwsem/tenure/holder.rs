@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Hint, this_cpu};
+use crate::wait::{Hint, Thread, this_cpu};
 
 /// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
 /// time, never exclusion.
@@ -47,21 +47,24 @@ impl<P: Platform> Holder<P> {
         }
     }
 
-    /// The calling thread has taken the lock, in a tenure of its own side or not. A load and a
-    /// store, not one step: a lost count does not matter.
+    /// A thread has taken the free lock. A load and a store, not one step: a lost count does not
+    /// matter.
     #[inline(always)]
-    pub(super) fn count(&self, own: bool) {
+    pub(super) fn count(&self) {
         let steals = self.steals.load(Ordering::Relaxed);
         self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
-        set(&self.cpu, this_cpu::<P>());
-        if own {
-            set(&self.thread, P::thread_hint());
-        }
     }
 
-    /// Whether the calling thread took the lock last.
-    pub(super) fn is_me(&self) -> bool {
-        self.thread.load(Ordering::Relaxed) == P::thread_hint()
+    /// The calling thread, `me`, has taken the lock.
+    pub(in crate::rwsem) fn set(&self, me: &Thread<P>) {
+        set(&self.cpu, this_cpu::<P>());
+        set(&self.thread, core::ptr::from_ref(me).addr());
+    }
+
+    /// Whether `thread` took the lock last.
+    #[inline(always)]
+    pub(super) fn is(&self, thread: &Thread<P>) -> bool {
+        self.thread.load(Ordering::Relaxed) == core::ptr::from_ref(thread).addr()
     }
 
     pub(super) fn is_in_turns(&self) -> bool {

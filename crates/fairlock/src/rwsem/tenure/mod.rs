@@ -28,6 +28,7 @@
 //! | what | where |
 //! |---|---|
 //! | the ways in and out past the queue | here |
+//! | the short way in for whoever had the lock last | `again` |
 //! | what is known of whoever took the lock past the queue | `holder` |
 //! | how long a tenure is | [`clock`] |
 //! | whether threads share the lock or take turns | [`mode`] |
@@ -42,6 +43,8 @@
 //! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal
 //! 1; that a grant is for a while is ours.
 
+#[cfg(any(feature = "std", fairlock_loom))]
+mod again;
 mod clock;
 mod holder;
 mod mode;
@@ -62,7 +65,7 @@ use super::word::{AtomicWord, Flags, Word};
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::Platform;
-use crate::wait::{Access, Kind, Queue, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{Access, Kind, Queue, Thread, WaitContext, WaitError, Waiter, WakeList};
 
 /// For how long a closed lock that is free is kept for the waiter that is next: about what a
 /// wake-up takes.
@@ -198,26 +201,33 @@ impl<P: Platform> InTenure<'_, P> {
     /// A reader, counted already, that found `before`: may it stay? If not, it is no longer counted
     /// afterwards.
     #[inline]
-    pub(super) fn keeps_count(&self, before: Word) -> bool {
-        let gives_way = before.has_waiters() && self.gives_way();
-        if !gives_way && before.is_read_stealable() && !self.takes_turns(Kind::Reader, before) {
-            self.note_steal(Kind::Reader, before);
-            return true;
+    fn keeps_count(&self, before: Word) -> bool {
+        let me = P::thread();
+        let stays = self.may_stay(me, before);
+        if stays {
+            self.note_steal(me, Kind::Reader, before);
+        } else {
+            self.take_count_back(before);
         }
-        self.take_count_back();
-        if gives_way {
-            Self::give_way();
-        }
-        false
+        stays
     }
 
-    /// Whether threads take turns at the lock, whose word is `word`, and it is another's turn.
+    /// Whether the calling thread, `me`, a reader that found `before`, may stay.
     #[inline(always)]
-    fn takes_turns(&self, kind: Kind, word: Word) -> bool {
+    pub(in crate::rwsem) fn may_stay(&self, me: &Thread<P>, before: Word) -> bool {
+        before.is_read_stealable()
+            && !(before.has_waiters() && self.gives_way(me))
+            && !self.takes_turns(me, Kind::Reader, before)
+    }
+
+    /// Whether threads take turns at the lock, whose word is `word`, and it is not the turn of the
+    /// calling thread, `me`.
+    #[inline(always)]
+    fn takes_turns(&self, me: &Thread<P>, kind: Kind, word: Word) -> bool {
         word.has_waiters()
             && !(kind == Kind::Reader && word.is_readers_turn())
             && self.holder.is_in_turns()
-            && !self.holder.is_me()
+            && !self.holder.is(me)
     }
 
     /// Whether the lock stays free for a moment, and nobody takes it meanwhile.
@@ -229,28 +239,30 @@ impl<P: Platform> InTenure<'_, P> {
     /// Takes the lock past the queue at once, if it is free and it is this thread's turn.
     #[inline]
     pub(in crate::rwsem) fn steal_at_once(&self, access: Access) -> bool {
-        self.steal_in_turn(access).is_some()
+        let me = P::thread();
+        let before = self.steal_in_turn(me, access);
+        before.inspect(|&before| self.note_steal(me, access.kind(), before)).is_some()
     }
 
-    /// As [`steal_at_once`](Self::steal_at_once). `Some` if it did: whether the lock was free, and
-    /// nobody waited.
+    /// The calling thread, `me`, takes the lock past the queue, if it is free and it is its turn.
+    /// Returns the word before, if it did; then [`note_steal`](Self::note_steal) is to follow.
     #[inline(always)]
-    pub(in crate::rwsem) fn steal_in_turn(&self, access: Access) -> Option<bool> {
+    pub(in crate::rwsem) fn steal_in_turn(&self, me: &Thread<P>, access: Access) -> Option<Word> {
         let word = self.word.load(Ordering::Relaxed);
-        if self.takes_turns(access.kind(), word) {
+        if self.takes_turns(me, access.kind(), word) {
             return None;
         }
-        self.steal_from(word, access).map(|before| before == Word::FREE)
+        self.steal_from(word, access)
     }
 
     /// Takes the lock past the queue, if nothing is in the way.
-    #[inline]
     fn steal(&self, access: Access) -> bool {
-        self.steal_from(self.word.load(Ordering::Relaxed), access).is_some()
+        let before = self.steal_from(self.word.load(Ordering::Relaxed), access);
+        before.inspect(|&before| self.note_steal(P::thread(), access.kind(), before)).is_some()
     }
 
-    /// As [`steal`](Self::steal), where `word` is the last that was seen. Returns the word before,
-    /// if it took the lock.
+    /// Takes the lock past the queue, if nothing is in the way; `word` is the last that was seen.
+    /// Returns the word before, if it did; then [`note_steal`](Self::note_steal) is to follow.
     #[inline(always)]
     fn steal_from(&self, word: Word, access: Access) -> Option<Word> {
         let is_stealable = |word: Word| match access {
@@ -258,58 +270,71 @@ impl<P: Platform> InTenure<'_, P> {
             Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
             Access::Exclusive => word.is_write_stealable(),
         };
-        let taken = self.word.take_while(word, access, is_stealable);
-        taken.inspect(|&before| self.note_steal(access.kind(), before))
+        self.word.take_while(word, access, is_stealable)
     }
 
+    /// The calling thread, `me`, has taken the lock past the queue; the word was `before`.
+    ///
+    /// What is seldom to be done is one call, the last step, with what it needs of the lock: so that
+    /// whoever takes a busy lock needs no frame on the stack.
     #[inline(always)]
-    fn note_steal(&self, kind: Kind, before: Word) {
-        if before.has_waiters() && before.is_free() {
-            // A reader may use a moment of the writers' tenure, but that does not become its own.
-            let own = kind == Kind::Writer || before.is_readers_turn();
-            self.holder.count(own);
-        }
-        if before.has_waiters() {
-            self.watch_clock();
-        }
+    pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, kind: Kind, before: Word) {
         if kind == Kind::Reader {
             self.events.count(Event::ReadSteal);
+        }
+        if !before.has_waiters() {
+            return;
+        }
+        // A reader may use a moment of the writers' tenure, but that does not become its own.
+        let own = kind == Kind::Writer || before.is_readers_turn();
+        let was_free = before.is_free();
+        if was_free {
+            self.holder.count();
+        }
+        let comes = was_free && own && !self.holder.is(me);
+        if me.steals.count() || comes {
+            Self::look_around(self.word, self.holder, me, comes);
+        }
+    }
+
+    /// The calling thread, `me`, which has the lock, `comes` to it after another thread, or should
+    /// look at the clock.
+    #[cold]
+    #[inline(never)]
+    fn look_around(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, comes: bool) {
+        if comes || holder.is(me) {
+            holder.set(me);
+        }
+        if let Some(look) = me.steals.look::<P>() {
+            Self::watch_clock(word, holder, me, look.now);
         }
     }
 
     /// A busy lock may take all CPUs, and then the waiter that is next cannot end the tenure. So
     /// whoever has the lock looks at the clock, and gives way to that waiter when it leaves. If
     /// that did not help either, it closes the lock in the waiter's place.
-    #[inline(always)]
-    fn watch_clock(&self) {
-        if let Some(look) = P::thread().steals.tick::<P>() {
-            Self::looked_at_clock(self.word, self.holder, look.now);
-        }
-    }
-
-    // Of the lock it gets what it needs, so that those who do not look have it in registers only.
-    #[cold]
-    fn looked_at_clock(word: &AtomicWord<P>, holder: &Holder<P>, now: u64) {
+    fn watch_clock(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, now: u64) {
         let end = holder.end();
         let over = now.saturating_sub(end);
         let late = if holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS };
         if over >= LOST_NS {
             word.flag_queue(Flags::HANDOFF); // as `close`
         } else if over >= late {
-            P::thread().is_to_give_way(word.address(), end);
+            me.is_to_give_way(word.address(), end);
         }
     }
 
     /// Whether the calling thread has seen that the waiter that is next is late.
-    fn gives_way(&self) -> bool {
-        P::thread().gives_way.get() == self.id()
+    #[inline(always)]
+    fn gives_way(&self, me: &Thread<P>) -> bool {
+        me.gives_way.get() == self.id()
     }
 
     /// The calling thread has left the lock, and gives up its CPU: that may be what the waiter that
     /// is next is late for. The lock stays open, as it would not if it were closed. Once for each
     /// end of a tenure: a waiter that does not come for that waits for another CPU.
-    fn give_way() {
-        P::thread().gives_way.set(0);
+    fn give_way(me: &Thread<P>) {
+        me.gives_way.set(0);
         P::yield_now();
     }
 
@@ -322,11 +347,12 @@ impl<P: Platform> InTenure<'_, P> {
         // sleeps.
         let mut is_urgent =
             || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
+        let me = P::thread();
         let mut looks = 0;
         let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
-            if self.takes_turns(access.kind(), word) {
+            if self.takes_turns(me, access.kind(), word) {
                 let may = word.is_free() && !word.is_reserved() && self.is_idle();
                 return may && self.steal(access);
             }
@@ -368,14 +394,18 @@ impl<P: Platform> InTenure<'_, P> {
 
     // ---- out ----
 
-    /// A reader that could not stay takes its count back.
-    pub(super) fn take_count_back(&self) {
+    /// A reader that found `found`, and may not stay, takes its count back.
+    pub(super) fn take_count_back(&self, found: Word) {
         let before = self.word.leave(Access::Shared, Ordering::Release);
         // The count may have hidden a free lock from a waiter (rule 15).
         if before.without_reader().is_free() && before.has_next_to_wake() {
             self.wake_next();
         } else if before.without_reader().is_drained() {
             wake_upgrader(self.queue);
+        }
+        let me = P::thread();
+        if found.has_waiters() && self.gives_way(me) {
+            Self::give_way(me);
         }
     }
 
@@ -412,11 +442,15 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// As [`write_release`](Self::write_release), if nobody is to be woken or given way to. Returns
-    /// whether it did: this is how a lock that is busy is released nearly always.
+    /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be
+    /// woken or given way to. Returns whether it did: this is how a busy lock is left nearly always.
     #[inline(always)]
-    pub(super) fn write_release_at_once(&self) -> bool {
-        !active(Fault::LooksAfterRelease) && !self.gives_way() && self.let_go()
+    pub(in crate::rwsem) fn write_release_at_once(&self, me: &Thread<P>) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word.is_left_to_sleepers()
+            && !self.gives_way(me)
+            && !active(Fault::LooksAfterRelease)
+            && self.let_go_from(word).is_ok()
     }
 
     /// A writer lets the lock go, and somebody waits. Whoever has the lock next may free its
@@ -428,7 +462,8 @@ impl<P: Platform> InTenure<'_, P> {
                 self.wake_next()
             };
         }
-        let gives_way = self.gives_way();
+        let me = P::thread();
+        let gives_way = self.gives_way(me);
         let mut wakes = WakeList::new();
         // Once one waiter is listed, another may become next, and ask to be woken.
         while !self.let_go() {
@@ -436,7 +471,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         wake(&mut wakes);
         if gives_way {
-            Self::give_way();
+            Self::give_way(me);
         }
     }
 
@@ -446,18 +481,19 @@ impl<P: Platform> InTenure<'_, P> {
     fn let_go(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while !word.has_next_to_wake() || active(Fault::ReleasesQuietly) {
-            // Release: as on the fast path.
-            match self.word.compare_exchange_weak(
-                word,
-                word.without(Flags::WRITER_LOCKED),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
+            match self.let_go_from(word) {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
         }
         false
+    }
+
+    #[inline(always)]
+    fn let_go_from(&self, word: Word) -> Result<Word, Word> {
+        let free = word.without(Flags::WRITER_LOCKED);
+        // Release: as on the fast path.
+        self.word.compare_exchange_weak(word, free, Ordering::Release, Ordering::Relaxed)
     }
 
     /// The last reader has left, and the waiter that is next asked to be woken then.

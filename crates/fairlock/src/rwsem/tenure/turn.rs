@@ -200,7 +200,8 @@ impl<P: Platform> InTenure<'_, P> {
             });
         }
         q.tenure.clock.note_leaving(P::thread().wake_cost.get());
-        self.holder.count(true);
+        self.holder.count();
+        self.holder.set(P::thread());
         let side = q.tenure.clock.side();
         q.tenure.modes.next_takes(now, side, self.holder.steals());
         self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);

@@ -7,14 +7,9 @@ use super::{
 };
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::{RwSem, YIELDS, yield_to_others};
-use crate::thin::marks;
+use crate::thin::{LOOK_NS, LOOKS, marks};
 use crate::wait::{WaitContext, WaitError};
 
-/// How often a thread looks again at a thin lock that is taken before it inflates the lock,
-const LOOKS: u32 = 3;
-/// and how long it looks the first time; each look is twice as long as the one before. Then the
-/// thread gives its CPU to others, as at a full lock ([`YIELDS`]).
-const LOOK_NS: u64 = 200;
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
 /// `fetch_add` is better.
 const ATTEMPTS: u32 = 4;
@@ -156,6 +151,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// Leaves the full lock. The caller is inside, so the slot that `word` names is the lock's, and
     /// exists.
+    #[inline(never)]
     pub(super) fn leave_full(&self, word: u64, access: Access) {
         debug_assert!(word & INFLATED != 0);
         let slot = self.slot(word);

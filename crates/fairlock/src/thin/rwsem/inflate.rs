@@ -28,7 +28,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
             slot.full.unseal();
             slot.note(false);
-            marks::mark::<P, _>(self);
+            self.mark(P::thread(), word, slot);
             return f(&slot.full);
         }
     }

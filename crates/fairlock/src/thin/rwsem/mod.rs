@@ -18,6 +18,7 @@
 //! slot acquires what came before it, and whoever follows the name acquires that. The lock becomes
 //! thin by a release, of a thread that has acquired the full lock alone.
 
+mod again;
 mod enter;
 mod inflate;
 mod upgrade;
@@ -30,8 +31,8 @@ use super::{marks, nascent};
 use crate::events::EventCounts;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::rwsem::{MOST_READERS, Policy, RwSem};
-use crate::wait::{CancelToken, WaitContext, WaitError};
+use crate::rwsem::{MOST_READERS, PastQueue, Policy, RwSem};
+use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
 use enter::Access;
 
 const INFLATED: u64 = 1 << 0;
@@ -107,7 +108,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Where [`checked_read`](Self::checked_read) fails.
     #[inline]
     pub fn read(&self) {
-        if !self.read_at_once() && !self.read_full_at_once() {
+        let at_once = match marks::find::<P, _>(self) {
+            None => self.read_thin(0),
+            Some((me, mark)) => self.read_again(me, mark),
+        };
+        if !at_once && !self.read_full_at_once() {
             self.enter_for_ever(Access::Read);
         }
     }
@@ -150,9 +155,14 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// same time.
     #[inline(always)]
     fn read_at_once(&self) -> bool {
+        self.read_thin(self.expected(0))
+    }
+
+    /// As [`read_at_once`](Self::read_at_once); the word is expected to be `word`.
+    #[inline(always)]
+    fn read_thin(&self, word: u64) -> bool {
         // Acquire: owns the lock on success (rule 3).
         let count = |word| self.exchange(word, word + READER, Ordering::Acquire);
-        let word = self.expected(0);
         may_count(word)
             && match count(word) {
                 Ok(()) => true,
@@ -172,11 +182,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for reading.
     #[inline]
     pub unsafe fn unlock_read(&self) {
-        let word = self.expected(READER);
-        if word & INFLATED != 0 {
-            self.leave_full(word, Access::Read);
-        } else if self.exchange(word, word - READER, Ordering::Release).is_err() {
+        if let Some((_, mark)) = marks::find::<P, _>(self) {
+            self.leave_marked_as_reader(mark);
             // Release: what was read under the lock stays before the next writer.
+        } else if self.exchange(READER, 0, Ordering::Release).is_err() {
             self.leave(READER, Access::Read);
         }
     }
@@ -237,7 +246,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Takes the lock for writing; blocks until it has it.
     #[inline]
     pub fn write(&self) {
-        if !self.write_at_once() && !self.write_full_at_once() {
+        let at_once = match marks::find::<P, _>(self) {
+            None => self.write_thin(),
+            Some((me, mark)) => self.write_again(me, mark),
+        };
+        if !at_once && !self.write_full_at_once() {
             self.enter_for_ever(Access::Write);
         }
     }
@@ -273,7 +286,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Enters a free thin lock as a writer.
     #[inline(always)]
     fn write_at_once(&self) -> bool {
-        self.expected(0) == 0 && self.exchange(0, WRITER, Ordering::Acquire).is_ok()
+        self.expected(0) == 0 && self.write_thin()
+    }
+
+    /// As [`write_at_once`](Self::write_at_once), if the lock is expected to be thin.
+    #[inline(always)]
+    fn write_thin(&self) -> bool {
+        self.exchange(0, WRITER, Ordering::Acquire).is_ok()
     }
 
     /// Enters an inflated lock as a writer, if nobody is inside.
@@ -282,30 +301,58 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.full_at_once(Access::Write, RwSem::write_past_queue)
     }
 
-    /// One attempt of `take` at the full lock; `take` returns whether that lock was free.
+    /// One attempt of `take` at the full lock.
+    ///
+    /// This is how a busy lock is taken nearly always. So that this has no frame on the stack, all
+    /// calls in it are its last step.
     #[inline(always)]
-    fn full_at_once(&self, access: Access, take: impl Fn(&RwSem<P>) -> Option<bool>) -> bool {
+    fn full_at_once(
+        &self,
+        access: Access,
+        take: impl Fn(&RwSem<P>, &Thread<P>) -> Option<PastQueue>,
+    ) -> bool {
+        let Some(me) = marks::known::<P>() else { return false };
         let word = self.load();
         if word & INFLATED == 0 {
             return false;
         }
-        let found_free = take(&self.slot(word).full);
-        found_free.is_some_and(|found_free| self.verify(word, access, found_free))
+        let slot = self.slot(word);
+        let Some(taken) = take(&slot.full, me) else { return false };
+        if !self.is_verified(word) {
+            return Self::leave_other(slot, access);
+        }
+        slot.note(taken.found_free());
+        self.mark(me, word, slot);
+        slot.full.note(me, taken);
+        true
     }
 
     /// The caller has just taken the full lock that `word` named, which it found free or not.
     /// Returns whether that is this lock's. If not, the caller does not have it any more.
     #[inline(always)]
     fn verify(&self, word: u64, access: Access, found_free: bool) -> bool {
-        let is_mine = self.names(word) || active(Fault::TakesAnySlot);
-        if is_mine {
-            self.slot(word).note(found_free);
-            marks::mark::<P, _>(self);
-        } else {
-            // SAFETY: the caller has just taken it. It is another lock's.
-            unsafe { access.leave(&self.slot(word).full) };
+        let slot = self.slot(word);
+        if !self.is_verified(word) {
+            return Self::leave_other(slot, access);
         }
-        is_mine
+        slot.note(found_free);
+        self.mark(P::thread(), word, slot);
+        true
+    }
+
+    /// The caller has just taken the full lock that `word` named: whether that is this lock's.
+    #[inline(always)]
+    fn is_verified(&self, word: u64) -> bool {
+        self.names(word) || active(Fault::TakesAnySlot)
+    }
+
+    /// The caller has just taken another lock's slot: not any more. False.
+    #[cold]
+    #[inline(never)]
+    fn leave_other(slot: &Slot<P, RwSem<P>>, access: Access) -> bool {
+        // SAFETY: the caller has just taken it.
+        unsafe { access.leave(&slot.full) };
+        false
     }
 
     /// Gives up the lock held for writing. It does not touch the lock any more once another thread can
@@ -315,10 +362,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// The caller holds the lock for writing.
     #[inline]
     pub unsafe fn unlock_write(&self) {
-        // Release: what was written is seen by whoever takes the lock next.
-        let word = self.expected(WRITER);
-        if word & INFLATED != 0 {
-            self.leave_full(word, Access::Write);
+        if let Some((me, mark)) = marks::find::<P, _>(self) {
+            self.leave_marked(me, mark);
+            // Release: what was written is seen by whoever takes the lock next.
         } else if let Err(word) = self.exchange(WRITER, 0, Ordering::Release) {
             self.leave_full(word, Access::Write);
         }
@@ -446,7 +492,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// should take the line. Otherwise `thin`, without a look.
     #[inline(always)]
     fn expected(&self, thin: u64) -> u64 {
-        if !marks::is_marked::<P, _>(self) {
+        if marks::find::<P, _>(self).is_none() {
             return thin;
         }
         let word = self.load();

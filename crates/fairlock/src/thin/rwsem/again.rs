@@ -1,0 +1,171 @@
+//! A thread that comes back to an inflated lock: it had that lock last, and others wait.
+//!
+//! A lock that many threads want is taken many times in a row by one of them, past the queue. So
+//! this is the way in and out of a busy lock nearly always, and it is short: the thread
+//! [remembers](marks) the lock's slot, and looks for a reason not to go on in a few places only. It
+//! needs no frame on the stack: all calls are its last step.
+
+use super::enter::Access;
+use super::{ELSEWHERE, INFLATED, READER, STICKY, ThinRwSem, WRITER};
+use crate::platform::PooledPlatform;
+use crate::rwsem::RwSem;
+use crate::thin::marks::{self, Mark};
+use crate::thin::slot::Slot;
+use crate::wait::{self, Thread};
+
+/// No lock has this word.
+const NO_WORD: u64 = ELSEWHERE;
+
+impl<P: PooledPlatform> ThinRwSem<P> {
+    /// The calling thread, `me`, has found the lock inflated; `word` is its word.
+    #[inline]
+    pub(super) fn mark(&self, me: &Thread<P>, word: u64, slot: &'static Slot<P, RwSem<P>>) {
+        // A lock with another policy, or with events, always takes the long way.
+        marks::mark(me, self, if word & STICKY == 0 { word } else { NO_WORD }, slot);
+    }
+
+    /// The slot that the thread remembers, if the lock still has it, and not for good.
+    #[inline(always)]
+    fn marked_slot(&self, mark: &Mark<P>) -> Option<&'static Slot<P, RwSem<P>>> {
+        // Acquire: as where the name is followed.
+        let word = self.load();
+        debug_assert!(word != mark.word.get() || word & INFLATED != 0);
+        // SAFETY: not `NO_WORD`, so the slot of this word. Words of all locks that the
+        // thread uses name slots of one pool, which is there for ever (`PooledPlatform`).
+        (word == mark.word.get()).then(|| unsafe { &*mark.slot.get() })
+    }
+
+    /// The calling thread, `me`, takes the lock for writing past the queue, if it had it last. Or
+    /// it takes the thin lock.
+    #[inline(never)] // or it would be in every caller's loop
+    pub(super) fn write_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
+        match self.marked_slot(mark) {
+            Some(slot) => {
+                slot.full.take_again(me, wait::Access::Exclusive)
+                    && self.entered_again(me, mark, slot, Access::Write)
+            }
+            None => self.write_at_once(),
+        }
+    }
+
+    /// As [`write_again`](Self::write_again), for reading.
+    #[inline(never)]
+    pub(super) fn read_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
+        match self.marked_slot(mark) {
+            Some(slot) => {
+                slot.full.take_again(me, wait::Access::Shared)
+                    && self.entered_again(me, mark, slot, Access::Read)
+            }
+            None => self.read_at_once(),
+        }
+    }
+
+    #[inline(always)]
+    fn entered_again(
+        &self,
+        me: &Thread<P>,
+        mark: &Mark<P>,
+        slot: &'static Slot<P, RwSem<P>>,
+        access: Access,
+    ) -> bool {
+        if !self.is_verified(mark.word.get()) {
+            return Self::leave_other(slot, access);
+        }
+        slot.note(false);
+        slot.full.note_again(me);
+        true
+    }
+
+    /// The calling thread, `me`, leaves the lock as a writer.
+    #[inline(never)]
+    pub(super) fn leave_marked(&self, me: &Thread<P>, mark: &Mark<P>) {
+        match self.marked_slot(mark) {
+            Some(slot) if slot.full.leave_again(me) => {}
+            _ => self.leave(WRITER, Access::Write),
+        }
+    }
+
+    /// The calling thread leaves the lock as a reader.
+    #[inline(never)]
+    pub(super) fn leave_marked_as_reader(&self, mark: &Mark<P>) {
+        match self.marked_slot(mark) {
+            // SAFETY: the caller is a reader inside.
+            Some(slot) if slot.full.has_waiters() => unsafe { slot.full.unlock_read() },
+            _ => self.leave(READER, Access::Read),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::platform::Native;
+    use crate::rwsem::Policy;
+
+    type Lock = ThinRwSem<Native>;
+
+    /// The calling thread takes the lock twice, each time while it is inflated.
+    fn use_inflated(lock: &Lock) {
+        lock.inflated();
+        for _ in 0..2 {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        }
+        assert!(marks::find::<Native, _>(lock).is_some(), "the thread remembers it");
+    }
+
+    /// A thread remembers a lock by its address. Another lock may be there by now, and the slot
+    /// another lock's, which somebody holds.
+    #[test]
+    fn what_a_thread_remembers_of_a_lock_that_is_no_more_leads_to_no_other() {
+        for policy in [Policy::DEFAULT, Policy::UNFAIR] {
+            let mut place = Lock::new(policy);
+            use_inflated(&place);
+            place = Lock::new_const();
+            let others = [(); 40].map(|()| Lock::new(policy));
+            // On another thread: this one would remember what it finds.
+            thread::scope(|s| {
+                s.spawn(|| {
+                    others.iter().for_each(Lock::write);
+                    place.write();
+                });
+            });
+            for other in &others {
+                other.slot(other.inflated()).full.seem_busy();
+            }
+            // SAFETY: taken for this.
+            unsafe { place.unlock_write() };
+            assert!(!place.is_locked());
+            place.write();
+            assert!(place.is_write_locked());
+            assert!(others.iter().all(|other| other.is_write_locked() && !other.try_write()));
+            // Their queues are empty: nobody may wait for them, or trim them.
+            core::mem::forget(others);
+        }
+    }
+
+    /// A thread that takes the lock again and again leaves it inflated only while somebody waits.
+    #[test]
+    fn a_lock_that_nobody_waits_for_becomes_thin() {
+        let lock = Lock::new_const();
+        let write = || {
+            lock.write();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_write() };
+        };
+        let read = || {
+            lock.read();
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+        };
+        for visit in [&write as &dyn Fn(), &read] {
+            use_inflated(&lock);
+            assert!(lock.is_inflated());
+            (0..100).for_each(|_| visit());
+            assert!(!lock.is_inflated());
+        }
+    }
+}
