@@ -162,9 +162,9 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
 ///
 /// # Safety
 ///
-/// Each function returns the same pool at every call of a thread whose
-/// [`thread_hint`](Platform::thread_hint) is not zero, and the hint is the address of the thread's
-/// record.
+/// The [`thread_hint`](Platform::thread_hint) is zero, or the address of the calling thread's record;
+/// and each function always returns the same pool to the threads that have a record, one after the
+/// other.
 #[cfg(any(feature = "std", fairlock_loom))]
 pub unsafe trait PooledPlatform: Platform {
     /// The pool of [`ThinRwSem`](crate::thin::ThinRwSem).

@@ -158,6 +158,13 @@ impl<P: Platform> RwSem<P> {
         self.holder.set(P::thread());
     }
 
+    /// As [`seem_busy`](Self::seem_busy), and the calling thread has seen that the waiter is late.
+    #[cfg(all(test, feature = "std", not(fairlock_loom)))]
+    pub(crate) fn seem_late(&self) {
+        self.seem_busy();
+        P::thread().gives_way.set(self.word.address());
+    }
+
     // ---- awake, and asleep ----
 
     /// Takes the lock for reading without going to sleep for it.

@@ -5,7 +5,8 @@
 //! exchange is tried at once; that costs more where the lock is inflated, as it fails, and takes
 //! the line from all others that read it. So a thread remembers locks that it found inflated, by
 //! their addresses. To be wrong costs time, nothing else: before a slot is used, the lock's word
-//! tells whether it is still the lock's.
+//! tells whether it is still the lock's. So a mark may also be half of one and half of another, as
+//! a signal handler leaves it that comes in between.
 
 use core::cell::Cell;
 use core::ptr;
@@ -26,13 +27,11 @@ unsafe impl<P: Platform> Send for Marks<P> {}
 
 /// A lock that a thread found inflated.
 // Aligned, so that where it is takes no multiplication.
-#[repr(align(32))]
+#[repr(align(16))]
 pub(super) struct Mark<P: Platform> {
     /// The lock's address; zero if there is none.
     lock: Cell<usize>,
-    /// Its word, which names the slot.
-    pub(super) word: Cell<u64>,
-    pub(super) slot: Cell<*const Slot<P, RwSem<P>>>,
+    slot: Cell<*const Slot<P, RwSem<P>>>,
 }
 
 impl<P: Platform> Marks<P> {
@@ -49,7 +48,17 @@ impl<P: Platform> Marks<P> {
 
 impl<P: Platform> Mark<P> {
     const fn none() -> Self {
-        Self { lock: Cell::new(0), word: Cell::new(0), slot: Cell::new(ptr::null()) }
+        Self { lock: Cell::new(0), slot: Cell::new(ptr::null()) }
+    }
+
+    /// The slot that the lock had then.
+    #[inline(always)]
+    pub(super) fn slot(&self) -> Option<&'static Slot<P, RwSem<P>>>
+    where
+        P: PooledPlatform,
+    {
+        // SAFETY: null, or a slot of the platform's pool, which is there for ever.
+        unsafe { self.slot.get().as_ref() }
     }
 }
 
@@ -74,13 +83,16 @@ pub(super) fn known<P: PooledPlatform>() -> Option<&'static Thread<P>> {
     unsafe { record.as_ref() }
 }
 
-/// The calling thread, `me`, has found the lock inflated; `word` is its word.
+/// The calling thread, `me`, has found the lock inflated, with this slot.
 #[inline]
-pub(super) fn mark<P: Platform, L>(me: &Thread<P>, lock: &L, word: u64, slot: &Slot<P, RwSem<P>>) {
+pub(super) fn mark<P: PooledPlatform, L>(
+    me: &Thread<P>,
+    lock: &L,
+    slot: &'static Slot<P, RwSem<P>>,
+) {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     mark.lock.set(address);
-    mark.word.set(word);
     mark.slot.set(slot);
 }
 

@@ -27,10 +27,9 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 
 use super::calm::Calm;
-use super::{LOOK_NS, LOOKS, marks};
-
 use super::pool::Full;
 use super::slot::Slot;
+use super::{LOOK_NS, LOOKS, marks};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::rwsem::{Policy, RwSem};
@@ -95,8 +94,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         Self { solo: Solo::new_const(), place: ConstZero::ZERO }
     }
 
-    /// Takes the lock; blocks until it has it. A thread that has met another at a lock within the
-    /// last half microsecond leaves a lock that nobody is queued for to the other for 16 microseconds.
+    /// Takes the lock; blocks until it has it. A thread that has met others at it several times in a
+    /// row, as soon as it had left it, leaves it to them for 16 microseconds, if nobody is queued.
     #[inline]
     pub fn lock(&self) {
         if !self.take_thin() && !self.lock_again() {

@@ -37,20 +37,24 @@ impl Meetings {
 
     /// The thread finds the mutex at this address held, at `now`: whether to stand back.
     fn begin(&self, mutex: usize, now: u64) -> bool {
-        let same = self.mutex.replace(mutex) == mutex;
-        let close = same && now.wrapping_sub(self.ended.get()) < CLOSE * self.waited.get();
-        self.row.set(if close { self.row.get() + 1 } else { 0 });
+        if self.mutex.replace(mutex) != mutex {
+            self.waited.set(0);
+        }
+        let close = now.saturating_sub(self.ended.get()) < CLOSE * self.waited.get();
+        self.row.set(if close { self.row.get().saturating_add(1) } else { 0 });
         self.row.get() >= IN_A_ROW
     }
 
-    /// The thread has the mutex at `now`, for which it waited since then.
+    /// The thread has the mutex at `now`, for which it waited since then. A longer wait than the time
+    /// to stand back was a sleep, or for a long section: it says nothing.
     fn end(&self, since: u64, now: u64) {
-        self.waited.set(now.saturating_sub(since));
+        let waited = now.saturating_sub(since);
+        self.waited.set(if waited <= STAND_BACK_NS { waited } else { 0 });
         self.ended.set(now);
     }
 }
 
-/// A wait of the calling thread for a mutex, if it has to wait, until it has the mutex or sleeps.
+/// A wait of the calling thread for a mutex, if it has to wait.
 pub(crate) struct Meeting {
     since: Option<u64>,
 }
@@ -76,7 +80,7 @@ impl Meeting {
         true
     }
 
-    /// The thread has the mutex, and did not sleep for it.
+    /// The thread has the mutex.
     pub(crate) fn end<P: Platform>(&self) {
         if let Some(since) = self.since {
             P::thread().meetings.end(since, P::now());
@@ -113,5 +117,14 @@ mod tests {
     #[test]
     fn meetings_at_several_mutexes_are_none_in_a_row() {
         assert_eq!(too_many(0, 2), 0);
+    }
+
+    #[test]
+    fn waits_asleep_are_no_reason_to_stand_back() {
+        let meetings = Meetings::new();
+        for now in (0..10).map(|i| 1_000_000 + i * 6_000_000) {
+            assert!(!meetings.begin(1, now));
+            meetings.end(now, now + 5_000_000);
+        }
     }
 }

@@ -29,7 +29,7 @@ pub struct Thread<P: Platform> {
     pub(crate) gives_way: Cell<usize>,
     /// The end of a tenure for which it gave way last.
     gave_way: Cell<u64>,
-    /// When the thread last found a mutex held.
+    /// When the thread last came to a ticket lock that more threads wanted than there are CPUs.
     contended: Cell<u64>,
     /// Its last meetings with others at a mutex.
     pub(crate) meetings: Meetings,
@@ -308,7 +308,7 @@ impl StealClock {
     /// Counts one steal of the calling thread: whether a [`look`](Self::look) at the clock is due.
     #[inline(always)]
     pub(crate) fn count(&self) -> bool {
-        let left = self.left.get() - 1;
+        let left = self.left.get().saturating_sub(1);
         self.left.set(left);
         left == 0
     }

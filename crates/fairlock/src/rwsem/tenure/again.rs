@@ -1,7 +1,7 @@
 //! The short way in for the thread that had the lock last, while others wait.
 //!
-//! It is that thread's turn, if threads take turns, and nothing is to be noted of it: what is known
-//! of the last holder is true of it already.
+//! It is that thread's turn, if threads take turns, and nothing new is to be noted of it: what is
+//! known of the last holder is true of it already.
 
 use core::sync::atomic::Ordering;
 
@@ -14,8 +14,13 @@ impl<P: Platform> InTenure<'_, P> {
     /// is in the way but those that wait. Then [`note_again`](Self::note_again) is to follow.
     #[inline(always)]
     pub(in crate::rwsem) fn take_again(&self, me: &Thread<P>, access: Access) -> bool {
+        // First, and on another line than the word, which others should not fetch for that. A reader
+        // gives way as it comes, a writer as it leaves.
+        if !self.holder.is(me) || access == Access::Shared && self.gives_way(me) {
+            return false;
+        }
         let word = self.word.load(Ordering::Relaxed);
-        if !word.is_left_free() || !self.holder.is(me) {
+        if !word.is_left_free() {
             return false;
         }
         let taken = word.taken(access);
@@ -28,7 +33,7 @@ impl<P: Platform> InTenure<'_, P> {
     pub(in crate::rwsem) fn note_again(&self, me: &Thread<P>) {
         self.holder.count();
         if me.steals.count() {
-            Self::look_around(self.word, self.holder, me, false);
+            Self::look_around(self.word, self.holder, me, None);
         }
     }
 }

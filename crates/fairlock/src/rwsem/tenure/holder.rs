@@ -55,9 +55,13 @@ impl<P: Platform> Holder<P> {
         self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// Whoever has the lock runs on this CPU.
+    pub(super) fn note_cpu(&self) {
+        set(&self.cpu, this_cpu::<P>());
+    }
+
     /// The calling thread, `me`, has taken the lock.
     pub(in crate::rwsem) fn set(&self, me: &Thread<P>) {
-        set(&self.cpu, this_cpu::<P>());
         set(&self.thread, core::ptr::from_ref(me).addr());
     }
 

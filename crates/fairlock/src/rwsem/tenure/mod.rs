@@ -279,11 +279,11 @@ impl<P: Platform> InTenure<'_, P> {
     /// whoever takes a busy lock needs no frame on the stack.
     #[inline(always)]
     pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, kind: Kind, before: Word) {
-        if kind == Kind::Reader {
-            self.events.count(Event::ReadSteal);
-        }
         if !before.has_waiters() {
             return;
+        }
+        if kind == Kind::Reader {
+            self.events.count(Event::ReadSteal);
         }
         // A reader may use a moment of the writers' tenure, but that does not become its own.
         let own = kind == Kind::Writer || before.is_readers_turn();
@@ -291,18 +291,21 @@ impl<P: Platform> InTenure<'_, P> {
         if was_free {
             self.holder.count();
         }
-        let comes = was_free && own && !self.holder.is(me);
+        let comes = was_free && !self.holder.is(me);
         if me.steals.count() || comes {
-            Self::look_around(self.word, self.holder, me, comes);
+            Self::look_around(self.word, self.holder, me, comes.then_some(own));
         }
     }
 
-    /// The calling thread, `me`, which has the lock, `comes` to it after another thread, or should
-    /// look at the clock.
+    /// The calling thread, `me`, which has the lock, comes to it after another thread, in a tenure
+    /// of its own side or not, or should look at the clock.
     #[cold]
     #[inline(never)]
-    fn look_around(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, comes: bool) {
-        if comes || holder.is(me) {
+    fn look_around(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, comes: Option<bool>) {
+        if comes.is_some() || holder.is(me) {
+            holder.note_cpu();
+        }
+        if comes == Some(true) {
             holder.set(me);
         }
         if let Some(look) = me.steals.look::<P>() {

@@ -201,6 +201,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         q.tenure.clock.note_leaving(P::thread().wake_cost.get());
         self.holder.count();
+        self.holder.note_cpu();
         self.holder.set(P::thread());
         let side = q.tenure.clock.side();
         q.tenure.modes.next_takes(now, side, self.holder.steals());

@@ -6,33 +6,19 @@
 //! needs no frame on the stack: all calls are its last step.
 
 use super::enter::Access;
-use super::{ELSEWHERE, INFLATED, READER, STICKY, ThinRwSem, WRITER};
+use super::{READER, ThinRwSem, WRITER, inflated};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
-use crate::thin::marks::{self, Mark};
+use crate::thin::marks::Mark;
 use crate::thin::slot::Slot;
 use crate::wait::{self, Thread};
 
-/// No lock has this word.
-const NO_WORD: u64 = ELSEWHERE;
-
 impl<P: PooledPlatform> ThinRwSem<P> {
-    /// The calling thread, `me`, has found the lock inflated; `word` is its word.
-    #[inline]
-    pub(super) fn mark(&self, me: &Thread<P>, word: u64, slot: &'static Slot<P, RwSem<P>>) {
-        // A lock with another policy, or with events, always takes the long way.
-        marks::mark(me, self, if word & STICKY == 0 { word } else { NO_WORD }, slot);
-    }
-
-    /// The slot that the thread remembers, if the lock still has it, and not for good.
+    /// The slot that the thread remembers, if the lock still has it, and not for good: a lock with
+    /// another policy, or with events, always takes the long way.
     #[inline(always)]
     fn marked_slot(&self, mark: &Mark<P>) -> Option<&'static Slot<P, RwSem<P>>> {
-        // Acquire: as where the name is followed.
-        let word = self.load();
-        debug_assert!(word != mark.word.get() || word & INFLATED != 0);
-        // SAFETY: not `NO_WORD`, so the slot of this word. Words of all locks that the
-        // thread uses name slots of one pool, which is there for ever (`PooledPlatform`).
-        (word == mark.word.get()).then(|| unsafe { &*mark.slot.get() })
+        mark.slot().filter(|slot| self.load() == inflated(slot.name))
     }
 
     /// The calling thread, `me`, takes the lock for writing past the queue, if it had it last. Or
@@ -42,7 +28,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         match self.marked_slot(mark) {
             Some(slot) => {
                 slot.full.take_again(me, wait::Access::Exclusive)
-                    && self.entered_again(me, mark, slot, Access::Write)
+                    && self.entered_again(me, slot, Access::Write)
             }
             None => self.write_at_once(),
         }
@@ -54,7 +40,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         match self.marked_slot(mark) {
             Some(slot) => {
                 slot.full.take_again(me, wait::Access::Shared)
-                    && self.entered_again(me, mark, slot, Access::Read)
+                    && self.entered_again(me, slot, Access::Read)
             }
             None => self.read_at_once(),
         }
@@ -64,11 +50,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn entered_again(
         &self,
         me: &Thread<P>,
-        mark: &Mark<P>,
         slot: &'static Slot<P, RwSem<P>>,
         access: Access,
     ) -> bool {
-        if !self.is_verified(mark.word.get()) {
+        if !self.is_verified(inflated(slot.name)) {
             return Self::leave_other(slot, access);
         }
         slot.note(false);
@@ -101,8 +86,9 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, Platform};
     use crate::rwsem::Policy;
+    use crate::thin::marks;
 
     type Lock = ThinRwSem<Native>;
 
@@ -145,6 +131,22 @@ mod tests {
             // Their queues are empty: nobody may wait for them, or trim them.
             core::mem::forget(others);
         }
+    }
+
+    /// The waiter that is next is late, as it gets no CPU: a reader that comes again gives its own up.
+    #[test]
+    fn a_reader_that_comes_again_gives_way() {
+        let lock = Lock::new_const();
+        use_inflated(&lock);
+        let me = Native::thread();
+        lock.slot(lock.inflated()).full.seem_late();
+        assert_ne!(me.gives_way.get(), 0);
+        lock.read();
+        assert_eq!(me.gives_way.get(), 0, "it has given way");
+        // SAFETY: just taken.
+        unsafe { lock.unlock_read() };
+        // Its queue is empty: nobody may trim it.
+        core::mem::forget(lock);
     }
 
     /// A thread that takes the lock again and again leaves it inflated only while somebody waits.

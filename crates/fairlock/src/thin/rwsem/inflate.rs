@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{INFLATED, NASCENT, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER};
+use super::{INFLATED, NASCENT, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER, inflated};
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::RwSem;
@@ -28,7 +28,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
             slot.full.unseal();
             slot.note(false);
-            self.mark(P::thread(), word, slot);
+            marks::mark(P::thread(), self, slot);
             return f(&slot.full);
         }
     }
@@ -65,7 +65,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     fn install(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, flags: u64) -> Result<u64, u64> {
-        let new = INFLATED | flags | u64::from(slot.name) << READER_SHIFT;
+        let new = inflated(slot.name) | flags;
         // Acquire and Release: orders the sections inside the thin lock, whose holders the slot has
         // adopted, before those of whoever finds that the word names the slot.
         self.exchange(word, new, Ordering::AcqRel).map(|()| new)

@@ -183,9 +183,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub unsafe fn unlock_read(&self) {
         if let Some((_, mark)) = marks::find::<P, _>(self) {
-            self.leave_marked_as_reader(mark);
-            // Release: what was read under the lock stays before the next writer.
-        } else if self.exchange(READER, 0, Ordering::Release).is_err() {
+            return self.leave_marked_as_reader(mark);
+        }
+        // Release: what was read under the lock stays before the next writer.
+        if self.exchange(READER, 0, Ordering::Release).is_err() {
             self.leave(READER, Access::Read);
         }
     }
@@ -303,8 +304,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
 
     /// One attempt of `take` at the full lock.
     ///
-    /// This is how a busy lock is taken nearly always. So that this has no frame on the stack, all
-    /// calls in it are its last step.
+    /// It needs no frame on the stack: all calls are its last step.
     #[inline(always)]
     fn full_at_once(
         &self,
@@ -322,7 +322,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return Self::leave_other(slot, access);
         }
         slot.note(taken.found_free());
-        self.mark(me, word, slot);
+        marks::mark(me, self, slot);
         slot.full.note(me, taken);
         true
     }
@@ -336,7 +336,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return Self::leave_other(slot, access);
         }
         slot.note(found_free);
-        self.mark(P::thread(), word, slot);
+        marks::mark(P::thread(), self, slot);
         true
     }
 
@@ -363,9 +363,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub unsafe fn unlock_write(&self) {
         if let Some((me, mark)) = marks::find::<P, _>(self) {
-            self.leave_marked(me, mark);
-            // Release: what was written is seen by whoever takes the lock next.
-        } else if let Err(word) = self.exchange(WRITER, 0, Ordering::Release) {
+            return self.leave_marked(me, mark);
+        }
+        // Release: what was written is seen by whoever takes the lock next.
+        if let Err(word) = self.exchange(WRITER, 0, Ordering::Release) {
             self.leave_full(word, Access::Write);
         }
     }
@@ -513,6 +514,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn exchange(&self, word: u64, next: u64, order: Ordering) -> Result<(), u64> {
         self.word.compare_exchange(word, next, order, Ordering::Acquire).map(|_| ())
     }
+}
+
+/// The word of an inflated lock that has the slot of this name.
+#[inline(always)]
+fn inflated(name: u32) -> u64 {
+    INFLATED | u64::from(name) << READER_SHIFT
 }
 
 /// The name of the slot of an inflated lock.
