@@ -27,8 +27,9 @@ pub struct Thread<P: Platform> {
     /// The lock that it gives way at when it has left that lock: an address, for comparing; or
     /// zero.
     pub(crate) gives_way: Cell<usize>,
-    /// The end of a tenure for which it gave way last.
+    /// The end of a tenure for which it gave way last, and when it may do so again for that end.
     gave_way: Cell<u64>,
+    gives_way_again: Cell<u64>,
     /// When the thread last came to a ticket lock that more threads wanted than there are CPUs.
     contended: Cell<u64>,
     /// Its last meetings with others at a mutex.
@@ -51,7 +52,7 @@ pub struct Thread<P: Platform> {
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`, `gave_way`,
+// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`, `gave_way`, `gives_way_again`,
 // `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the
 // record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
@@ -68,6 +69,7 @@ impl<P: Platform> Thread<P> {
             steals: StealClock::new(),
             gives_way: Cell::new(0),
             gave_way: Cell::new(0),
+            gives_way_again: Cell::new(0),
             contended: Cell::new(0),
             meetings: Meetings::new(),
             watch: crate::condvar::Watch::new(),
@@ -89,11 +91,24 @@ impl<P: Platform> Thread<P> {
     }
 
     /// Notes that the calling thread, whose record this is, is to give way when it leaves the lock,
-    /// as the waiter that is next has not come for the `end` of a tenure. Once for each end.
-    pub(crate) fn is_to_give_way(&self, lock: usize, end: u64) {
-        if self.gave_way.replace(end) != end {
+    /// as the waiter that is next has not come for the `end` of a tenure; unless it has done so for
+    /// that end, and it is too early to do so again.
+    pub(crate) fn is_to_give_way(&self, lock: usize, end: u64, now: u64) {
+        if self.gave_way.replace(end) != end || now >= self.gives_way_again.get() {
             self.gives_way.set(lock);
         }
+    }
+
+    /// The calling thread, whose record this is, gives up its CPU, as it was [to
+    /// do](Self::is_to_give_way). After the next `pause` it may do so again for the same end, but
+    /// not if it got its CPU back only after `long`: then others than that waiter want the CPU.
+    pub(crate) fn give_way(&self, pause: u64, long: u64) {
+        self.gives_way.set(0);
+        let before = P::now();
+        P::yield_now();
+        let now = P::now();
+        let was_long = now.saturating_sub(before) > long;
+        self.gives_way_again.set(if was_long { u64::MAX } else { now.saturating_add(pause) });
     }
 
     /// For locks written against [`Platform`] elsewhere: the calling thread, whose record this is,
@@ -338,12 +353,22 @@ mod tests {
     use crate::platform::Native;
 
     #[test]
-    fn a_thread_gives_way_once_for_each_end_of_a_tenure() {
+    fn a_thread_gives_way_for_an_end_again_after_a_pause_unless_its_cpu_was_long_gone() {
         let thread = Thread::<Native>::new();
-        let gives_way = |end| {
-            thread.is_to_give_way(1, end);
-            thread.gives_way.replace(0)
+        let gives_way = |end, now, long| {
+            thread.is_to_give_way(1, end, now);
+            let gives_way = thread.gives_way.get() != 0;
+            if gives_way {
+                thread.give_way(1_000_000_000_000, long);
+            }
+            gives_way
         };
-        assert_eq!([10, 10, 10, 20, 20].map(gives_way), [1, 0, 0, 1, 0]);
+        assert!(gives_way(10, 0, u64::MAX));
+        let again = thread.gives_way_again.get();
+        assert!(!gives_way(10, again - 1, u64::MAX), "too early");
+        assert!(gives_way(10, again, u64::MAX));
+        assert!(gives_way(20, 0, 0), "another end");
+        assert!(!gives_way(20, u64::MAX - 1, 0), "others want the CPU");
+        assert!(gives_way(30, 0, 0));
     }
 }

@@ -78,9 +78,9 @@ const IDLE_NS: u64 = 300;
 /// and has not come: about what it takes to be woken, where there is a CPU.
 const LATE_NS: u64 = 50_000;
 /// The same where threads share the lock: it is free now and then, and the waiter that is next
-/// takes it as soon as it runs. With less, programs that have CPUs to themselves would lose
-/// nothing, but those beside busy ones would lose their share of the CPUs.
-const SHARED_LATE_NS: u64 = 1_000_000;
+/// takes it as soon as it runs. With less, those beside busy ones would lose their share of the
+/// CPUs; with more, a waiter that was put behind the holder on one CPU waits for that long.
+const SHARED_LATE_NS: u64 = 200_000;
 /// How long after the end of a tenure whoever has the lock closes it, as giving way has not helped.
 const LOST_NS: u64 = 4_000_000;
 /// How often a thread that finds the lock taken looks again before it queues: awake,
@@ -323,7 +323,7 @@ impl<P: Platform> InTenure<'_, P> {
         if over >= LOST_NS {
             word.flag_queue(Flags::HANDOFF); // as `close`
         } else if over >= late {
-            me.is_to_give_way(word.address(), end);
+            me.is_to_give_way(word.address(), end, now);
         }
     }
 
@@ -334,11 +334,11 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// The calling thread has left the lock, and gives up its CPU: that may be what the waiter that
-    /// is next is late for. The lock stays open, as it would not if it were closed. Once for each
-    /// end of a tenure: a waiter that does not come for that waits for another CPU.
+    /// is next is late for. The lock stays open, as it would not if it were closed. Again after a
+    /// while if that was not it, and no other program had the CPU meanwhile: a waiter may be queued
+    /// behind this thread, and the system lets this one go on all the same.
     fn give_way(me: &Thread<P>) {
-        me.gives_way.set(0);
-        P::yield_now();
+        me.give_way(LATE_NS, LONG_YIELD_NS);
     }
 
     /// A thread that has just come tries for a while, awake: most sections are over sooner than a
