@@ -455,6 +455,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     // ---- the ways out ----
 
+    /// The short way out where others wait, as [`lock_again`](Self::lock_again) is the way in; or the
+    /// long one.
+    ///
     /// # Safety
     /// The caller holds the lock, so `place` is its slot's.
     #[inline(never)]

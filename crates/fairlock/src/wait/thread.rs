@@ -28,7 +28,7 @@ pub struct Thread<P: Platform> {
     /// zero.
     pub(crate) gives_way: Cell<usize>,
     /// The end of a tenure for which it gave way last, and when it may do so again for that end.
-    gave_way: Cell<u64>,
+    gave_way_for: Cell<u64>,
     gives_way_again: Cell<u64>,
     /// When the thread last came to a ticket lock that more threads wanted than there are CPUs.
     contended: Cell<u64>,
@@ -52,9 +52,9 @@ pub struct Thread<P: Platform> {
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`, `gave_way`, `gives_way_again`,
-// `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`, `wake_cost` and `past_queue` are used by the
-// record's own thread only.
+// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
+// `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`,
+// `wake_cost` and `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -68,7 +68,7 @@ impl<P: Platform> Thread<P> {
             cancel: CancelLinks::new(),
             steals: StealClock::new(),
             gives_way: Cell::new(0),
-            gave_way: Cell::new(0),
+            gave_way_for: Cell::new(0),
             gives_way_again: Cell::new(0),
             contended: Cell::new(0),
             meetings: Meetings::new(),
@@ -94,21 +94,16 @@ impl<P: Platform> Thread<P> {
     /// as the waiter that is next has not come for the `end` of a tenure; unless it has done so for
     /// that end, and it is too early to do so again.
     pub(crate) fn is_to_give_way(&self, lock: usize, end: u64, now: u64) {
-        if self.gave_way.replace(end) != end || now >= self.gives_way_again.get() {
+        if self.gave_way_for.replace(end) != end || now >= self.gives_way_again.get() {
             self.gives_way.set(lock);
         }
     }
 
-    /// The calling thread, whose record this is, gives up its CPU, as it was [to
-    /// do](Self::is_to_give_way). After the next `pause` it may do so again for the same end, but
-    /// not if it got its CPU back only after `long`: then others than that waiter want the CPU.
-    pub(crate) fn give_way(&self, pause: u64, long: u64) {
+    /// The calling thread, whose record this is, has given way, as it was [to
+    /// do](Self::is_to_give_way). It may do so for the same end from `again` on.
+    pub(crate) fn gave_way(&self, again: u64) {
         self.gives_way.set(0);
-        let before = P::now();
-        P::yield_now();
-        let now = P::now();
-        let was_long = now.saturating_sub(before) > long;
-        self.gives_way_again.set(if was_long { u64::MAX } else { now.saturating_add(pause) });
+        self.gives_way_again.set(again);
     }
 
     /// For locks written against [`Platform`] elsewhere: the calling thread, whose record this is,
@@ -355,20 +350,20 @@ mod tests {
     #[test]
     fn a_thread_gives_way_for_an_end_again_after_a_pause_unless_its_cpu_was_long_gone() {
         let thread = Thread::<Native>::new();
-        let gives_way = |end, now, long| {
+        let again = 1_000;
+        let gives_way = |end, now, again| {
             thread.is_to_give_way(1, end, now);
             let gives_way = thread.gives_way.get() != 0;
             if gives_way {
-                thread.give_way(1_000_000_000_000, long);
+                thread.gave_way(again);
             }
             gives_way
         };
-        assert!(gives_way(10, 0, u64::MAX));
-        let again = thread.gives_way_again.get();
-        assert!(!gives_way(10, again - 1, u64::MAX), "too early");
-        assert!(gives_way(10, again, u64::MAX));
-        assert!(gives_way(20, 0, 0), "another end");
-        assert!(!gives_way(20, u64::MAX - 1, 0), "others want the CPU");
-        assert!(gives_way(30, 0, 0));
+        assert!(gives_way(10, 0, again));
+        assert!(!gives_way(10, again - 1, again), "too early");
+        assert!(gives_way(10, again, again));
+        assert!(gives_way(20, 0, u64::MAX), "another end");
+        assert!(!gives_way(20, u64::MAX - 1, u64::MAX), "others want the CPU");
+        assert!(gives_way(30, 0, u64::MAX));
     }
 }

@@ -338,7 +338,9 @@ impl<P: Platform> InTenure<'_, P> {
     /// while if that was not it, and no other program had the CPU meanwhile: a waiter may be queued
     /// behind this thread, and the system lets this one go on all the same.
     fn give_way(me: &Thread<P>) {
-        me.give_way(LATE_NS, LONG_YIELD_NS);
+        let is_worth_while = yield_to_others::<P>(&WaitContext::FOREVER);
+        let pause = if is_worth_while { LATE_NS } else { u64::MAX };
+        me.gave_way(P::now().saturating_add(pause));
     }
 
     /// A thread that has just come tries for a while, awake: most sections are over sooner than a

@@ -2,8 +2,8 @@
 //!
 //! A lock that many threads want is taken many times in a row by one of them, past the queue. So
 //! this is the way in and out of a busy lock nearly always, and it is short: the thread
-//! [remembers](crate::thin::marks) the lock's slot, and looks for a reason not to go on in a few places only. It
-//! needs no frame on the stack: all calls are its last step.
+//! [remembers](crate::thin::marks) the lock's slot, and looks for a reason not to go on in a few
+//! places only. It needs no frame on the stack: all calls are its last step.
 
 use super::enter::Access;
 use super::{READER, ThinRwSem, WRITER, inflated};
