@@ -1,31 +1,30 @@
-//! From the command line to the cells to run; [`given`] checks what the command line gives.
+//! From the command line to the cells to run; [`given`] checks what the command line gives, and
+//! [`cells`] makes the cells of a table.
 
+mod cells;
 mod given;
 
 use std::time::Duration;
 
 use crate::cell::scenario::Scenario;
-use crate::cell::{Case, Cell, Form, Kind, Setup, Workload};
+use crate::cell::{Case, Cell, Kind, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::Error;
 use crate::flags::{Flags, check_are_had};
 use crate::locks::custom;
 use crate::locks::entry::LockEntry;
 use crate::locks::registry;
+use crate::runner;
 use crate::workload::scenario::file;
-use crate::workload::setup::{Chosen, Configuration};
 use crate::workload::{
-    batch, condvar, direct_io, handoff, idle, program, range, read_mostly, reader_spin, scenario,
-    spread, think, uncontended,
+    batch, condvar, direct_io, handoff, idle, range, read_mostly, reader_spin, scenario, spread,
+    think, uncontended,
 };
-use crate::{machine, runner};
-use given::{MOST_THREADS, check, parse_shapes, parse_workloads};
+use cells::Makings;
+use given::{check, parse_workloads};
 pub use given::{
     check_program, check_scenario, once, or_default, parse_cases, parse_forms, parse_holders,
 };
-
-/// The length of a measurement with `--quick`.
-const QUICK_SECS: f64 = 0.2;
 
 /// The locks of the main job: ours, and peers that need no system package.
 const MAIN_LOCKS: &[&str] = &[
@@ -43,20 +42,6 @@ const MAIN_LOCKS: &[&str] = &[
     #[cfg(target_os = "linux")]
     "pthread:writer",
 ];
-
-/// Whether a lock is among those that workloads with many cells run unless told otherwise: ours as
-/// they come, and what programs use today, as far as this build has it.
-fn is_in_use(lock: &str, form: Form) -> bool {
-    let of_form: &[&str] = match form {
-        Form::RwLock => {
-            &["fairlock:default", "fairlock:unfair", "pthread", "tbb:rw_mutex", "tbb:spin_rw_mutex"]
-        }
-        Form::Mutex => &["fairlock:adaptive", "pthread", "tbb:spin_mutex"],
-        Form::Range => &["fairlock:range", "range-lock", "range-mutex"],
-    };
-    let of_all = ["std", "parking_lot", "parking_lot_0.12", "abseil", "nsync"];
-    of_form.contains(&lock) || of_all.contains(&lock)
-}
 
 /// A part of a plan, shown as one table: one workload with its defaults.
 struct Part<'a> {
@@ -149,22 +134,8 @@ fn build(
     let only = parse_cases(&flags.case)?;
     let mut tables: Vec<Vec<Cell>> = Vec::new();
     for part in parts {
-        let secs = flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs });
-        let mut cells = Vec::new();
-        if let (Workload::Scenario, Some(scenario)) = (part.workload, part.scenario) {
-            add_scenario(&mut cells, scenario, &locks, flags, secs, disturbance)?;
-        } else if has_setups(part.workload) {
-            add_set_up_cells(&mut cells, part, &only, &locks, flags, secs, disturbance)?;
-        } else {
-            add_cells(&mut cells, part, &only, &locks, flags, secs, disturbance)?;
-        }
-        // In the order in which rows are shown: by case, but in `reader-spin` a row has all cases
-        // of a mix.
-        cells.sort_by_key(|cell| {
-            let by_case = cell.workload != Workload::ReaderSpin;
-            (by_case.then_some(cell.case), cell.range, cell.threads, cell.cs_load)
-        });
-        tables.push(cells);
+        let makings = Makings { part, only: &only, locks: &locks, flags, disturbance };
+        tables.push(makings.cells()?);
     }
     if !parts.iter().any(|part| part.cases.iter().any(|c| only.is_empty() || only.contains(c))) {
         return Err(Error::usage("no such case in these workloads: leave out --case to run all"));
@@ -179,211 +150,6 @@ fn build(
         seed: flags.seed,
         patience: Duration::from_secs(flags.patience),
     })
-}
-
-/// Adds the cells of a workload whose configurations differ in threads and pauses only.
-fn add_cells(
-    cells: &mut Vec<Cell>,
-    part: &Part<'_>,
-    only: &[Case],
-    locks: &[LockEntry],
-    flags: &Flags,
-    secs: f64,
-    disturbance: Disturbance,
-) -> Result<(), Error> {
-    for threads in threads_of(part, flags)? {
-        for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
-            if !has_threads(part.workload, case, threads, flags) {
-                continue;
-            }
-            let (readers, writers) = sides(part.workload, case, threads);
-            let overcommit = threads as f64 / machine::cpus() as f64;
-            for cs_load in cs_loads_of(part, case, flags) {
-                for lock in
-                    locks.iter().filter(|lock| lock.is(part.workload.kind(case, &Setup::default())))
-                {
-                    cells.push(Cell {
-                        overcommit: (part.workload == Workload::Batch).then_some(overcommit),
-                        cs_load,
-                        disturbance,
-                        secs,
-                        dir: flags.dir.clone().filter(|_| part.workload == Workload::DirectIo),
-                        ..plain(part.workload, case, lock, (threads, readers, writers), flags)
-                    });
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A cell with these numbers of threads, readers and writers, and without anything special.
-fn plain(
-    workload: Workload,
-    case: Case,
-    lock: &LockEntry,
-    (threads, readers, writers): (usize, usize, usize),
-    flags: &Flags,
-) -> Cell {
-    Cell {
-        workload,
-        case,
-        lock: lock.name.to_owned(),
-        machine: None,
-        threads,
-        readers,
-        writers,
-        overcommit: None,
-        cs_load: 0,
-        outside_ns: 0,
-        range: Setup::default(),
-        scenario: None,
-        disturbance: Disturbance::default(),
-        secs: 0.0,
-        seed: flags.seed,
-        busy_turns_per_us: 0,
-        dir: None,
-    }
-}
-
-/// Whether a case is run with this number of threads: the cases of `condvar` have numbers of their
-/// own.
-fn has_threads(workload: Workload, case: Case, threads: usize, flags: &Flags) -> bool {
-    match workload {
-        Workload::Condvar if flags.threads.is_empty() => condvar::is_default(case, threads),
-        Workload::Condvar => condvar::can_have(case, threads),
-        _ => true,
-    }
-}
-
-/// Whether the configurations of a workload differ in more than threads and pauses.
-fn has_setups(workload: Workload) -> bool {
-    matches!(workload, Workload::Range | Workload::Think | Workload::Spread | Workload::Idle)
-}
-
-/// Adds the cells of a workload whose configurations differ in more than threads and pauses.
-fn add_set_up_cells(
-    cells: &mut Vec<Cell>,
-    part: &Part<'_>,
-    only: &[Case],
-    locks: &[LockEntry],
-    flags: &Flags,
-    secs: f64,
-    disturbance: Disturbance,
-) -> Result<(), Error> {
-    let shapes = parse_shapes(&flags.shape)?;
-    let chosen = Chosen {
-        threads: &once(&flags.threads),
-        shapes: &shapes,
-        reads: &once(&flags.reads),
-        sections: &once(&flags.section),
-        held: &once(&flags.held),
-        forms: &parse_forms(&flags.program)?,
-        outside: &once(&flags.program.outside),
-        among: &once(&flags.program.among),
-        holders: &parse_holders(&flags.program)?,
-    };
-    for &case in part.cases.iter().filter(|c| only.is_empty() || only.contains(c)) {
-        let configurations = match part.workload {
-            Workload::Think => think::configurations(&chosen, flags.quick),
-            Workload::Spread => spread::configurations(&chosen, flags.quick),
-            Workload::Idle => idle::configurations(&chosen, flags.quick),
-            _ => range::configurations(case, &chosen),
-        };
-        for configuration in configurations {
-            let setup = configuration.setup;
-            let is_wanted = |lock: &&LockEntry| {
-                let is_asked_for = !flags.locks.is_empty();
-                lock.is(part.workload.kind(case, &setup))
-                    && setup.form.is_none_or(|form| is_asked_for || is_in_use(lock.name, form))
-            };
-            let secs = length(&configuration, part.workload, flags, secs);
-            for lock in locks.iter().filter(is_wanted) {
-                let Configuration { threads, readers, writers, .. } = configuration;
-                cells.push(Cell {
-                    range: setup,
-                    disturbance,
-                    secs,
-                    dir: flags.dir.clone().filter(|_| case == Case::File),
-                    ..plain(part.workload, case, lock, (threads, readers, writers), flags)
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The cells of a scenario.
-fn add_scenario(
-    cells: &mut Vec<Cell>,
-    scenario: &Scenario,
-    locks: &[LockEntry],
-    flags: &Flags,
-    secs: f64,
-    disturbance: Disturbance,
-) -> Result<(), Error> {
-    check_scenario(scenario, &flags.threads, MOST_THREADS)?;
-    let setup = scenario.setup();
-    let is_wanted = |lock: &&LockEntry| {
-        lock.is(Workload::Scenario.kind(Case::Busy, &setup))
-            && (!flags.locks.is_empty() || is_in_use(lock.name, scenario.form))
-    };
-    for lock in locks.iter().filter(is_wanted) {
-        cells.push(Cell {
-            range: setup,
-            scenario: Some(scenario.clone()),
-            disturbance,
-            secs,
-            ..plain(Workload::Scenario, Case::Busy, lock, scenario.threads(), flags)
-        });
-    }
-    Ok(())
-}
-
-/// How long to measure a configuration: as long as told, or longer if too little would happen.
-fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
-    match workload {
-        _ if flags.secs.is_some() => secs,
-        Workload::Range => secs,
-        Workload::Idle => secs.max(idle::enough_secs(&configuration.setup)),
-        _ => secs.max(program::enough_secs(configuration, machine::cpus(), flags.background)),
-    }
-}
-
-/// The thread counts of a workload.
-fn threads_of(part: &Part<'_>, flags: &Flags) -> Result<Vec<usize>, Error> {
-    let threads = match part.workload {
-        // The number of threads is a part of what these workloads are.
-        Workload::DirectIo | Workload::Uncontended => part.threads.to_vec(),
-        Workload::Batch if flags.overcommit.is_empty() && !flags.threads.is_empty() => {
-            once(&flags.threads)
-        }
-        Workload::Batch => {
-            let cpus = machine::cpus() as f64;
-            let threads = |overcommit: f64| ((overcommit * cpus).round() as usize).max(1);
-            let threads =
-                or_default(&flags.overcommit, &batch::OVERCOMMIT).into_iter().map(threads);
-            once(&threads.collect::<Vec<_>>())
-        }
-        _ => or_default(&flags.threads, part.threads),
-    };
-    if part.workload == Workload::ReaderSpin && threads.iter().any(|&threads| threads < 2) {
-        return Err(Error::usage(
-            "reader-spin needs a reader and a writer: use --threads 2 or more",
-        ));
-    }
-    Ok(threads)
-}
-
-/// The lengths of sections in a case, in pauses; only 0 if the case is about something else.
-fn cs_loads_of(part: &Part<'_>, case: Case, flags: &Flags) -> Vec<u32> {
-    match (part.workload, case) {
-        (_, Case::Chunks) => vec![0],
-        (Workload::ReaderSpin | Workload::ReadMostly | Workload::Batch, _) => {
-            or_default(&flags.cs_load, part.cs_loads)
-        }
-        _ => part.cs_loads.to_vec(),
-    }
 }
 
 /// Fails if a lock that was named has no cell: such a lock would be missing without a word.
@@ -407,39 +173,11 @@ fn check_all_are_used(locks: &[LockEntry], tables: &[Vec<Cell>]) -> Result<(), E
     )))
 }
 
-/// How many of a configuration's threads read and how many write in this case.
-fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
-    let (readers, writers) = match workload {
-        Workload::Handoff | Workload::Batch | Workload::Condvar => (0, threads),
-        Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
-        // Every thread both reads and writes; in `uncontended` the only thread does one of the two.
-        Workload::Uncontended | Workload::ReadMostly => (threads, threads),
-        Workload::Range
-        | Workload::Think
-        | Workload::Spread
-        | Workload::Idle
-        | Workload::Scenario => {
-            unreachable!("its configurations say it")
-        }
-    };
-    match case {
-        Case::ReaderAlone | Case::Read => (readers, 0),
-        Case::WriterAlone
-        | Case::Write
-        | Case::Mutex
-        | Case::Upgradable
-        | Case::Upgrade
-        | Case::Reentrant
-        | Case::Nested
-        | Case::EachWrite
-        | Case::EachMutex => (0, writers),
-        _ => (readers, writers),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::Form;
+    use crate::machine;
 
     /// The cells of all tables.
     fn cells_of(workloads: &[&str], flags: &Flags) -> Result<Vec<Cell>, Error> {

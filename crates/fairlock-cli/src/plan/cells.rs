@@ -1,0 +1,278 @@
+//! The cells of one part of a plan: each configuration of its workload with each lock.
+
+use super::Part;
+use super::given::{
+    MOST_THREADS, check_scenario, once, or_default, parse_forms, parse_holders, parse_shapes,
+};
+use crate::cell::scenario::Scenario;
+use crate::cell::{Case, Cell, Form, Setup, Workload};
+use crate::disturbance::Disturbance;
+use crate::error::Error;
+use crate::flags::Flags;
+use crate::locks::entry::LockEntry;
+use crate::machine;
+use crate::workload::setup::{Chosen, Configuration};
+use crate::workload::{batch, condvar, idle, program, range, spread, think};
+
+/// The length of a measurement with `--quick`.
+const QUICK_SECS: f64 = 0.2;
+
+/// What the cells of a part are made of.
+pub struct Makings<'a> {
+    pub part: &'a Part<'a>,
+    /// The cases; all if empty.
+    pub only: &'a [Case],
+    pub locks: &'a [LockEntry],
+    pub flags: &'a Flags,
+    pub disturbance: Disturbance,
+}
+
+impl Makings<'_> {
+    /// The cells, in the order in which rows are shown: by case, but in `reader-spin` a row has all
+    /// cases of a mix.
+    pub fn cells(&self) -> Result<Vec<Cell>, Error> {
+        let mut cells = match (self.part.workload, self.part.scenario) {
+            (Workload::Scenario, Some(scenario)) => self.of_scenario(scenario)?,
+            (Workload::Range | Workload::Think | Workload::Spread | Workload::Idle, _) => {
+                self.of_setups()?
+            }
+            _ => self.of_threads_and_loads()?,
+        };
+        cells.sort_by_key(|cell| {
+            let by_case = cell.workload != Workload::ReaderSpin;
+            (by_case.then_some(cell.case), cell.range, cell.threads, cell.cs_load)
+        });
+        Ok(cells)
+    }
+
+    /// Where configurations differ in threads and pauses only.
+    fn of_threads_and_loads(&self) -> Result<Vec<Cell>, Error> {
+        let &Self { part, locks, flags, .. } = self;
+        let mut cells = Vec::new();
+        for threads in threads_of(part, flags)? {
+            for case in self.cases() {
+                if !has_threads(part.workload, case, threads, flags) {
+                    continue;
+                }
+                let (readers, writers) = sides(part.workload, case, threads);
+                let overcommit = threads as f64 / machine::cpus() as f64;
+                for cs_load in cs_loads_of(part, case, flags) {
+                    let kind = part.workload.kind(case, &Setup::default());
+                    for lock in locks.iter().filter(|lock| lock.is(kind)) {
+                        cells.push(Cell {
+                            overcommit: (part.workload == Workload::Batch).then_some(overcommit),
+                            cs_load,
+                            dir: flags.dir.clone().filter(|_| part.workload == Workload::DirectIo),
+                            ..self.cell(case, lock, (threads, readers, writers))
+                        });
+                    }
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Where configurations differ in more than that.
+    fn of_setups(&self) -> Result<Vec<Cell>, Error> {
+        let &Self { part, locks, flags, .. } = self;
+        let shapes = parse_shapes(&flags.shape)?;
+        let chosen = Chosen {
+            threads: &once(&flags.threads),
+            shapes: &shapes,
+            reads: &once(&flags.reads),
+            sections: &once(&flags.section),
+            held: &once(&flags.held),
+            forms: &parse_forms(&flags.program)?,
+            outside: &once(&flags.program.outside),
+            among: &once(&flags.program.among),
+            holders: &parse_holders(&flags.program)?,
+        };
+        let mut cells = Vec::new();
+        for case in self.cases() {
+            let configurations = match part.workload {
+                Workload::Think => think::configurations(&chosen, flags.quick),
+                Workload::Spread => spread::configurations(&chosen, flags.quick),
+                Workload::Idle => idle::configurations(&chosen, flags.quick),
+                _ => range::configurations(case, &chosen),
+            };
+            for configuration in configurations {
+                let setup = configuration.setup;
+                let is_wanted = |lock: &&LockEntry| {
+                    lock.is(part.workload.kind(case, &setup))
+                        && setup.form.is_none_or(|form| self.is_wanted(lock, form))
+                };
+                let secs = length(&configuration, part.workload, flags, self.secs());
+                for lock in locks.iter().filter(is_wanted) {
+                    let Configuration { threads, readers, writers, .. } = configuration;
+                    cells.push(Cell {
+                        range: setup,
+                        secs,
+                        dir: flags.dir.clone().filter(|_| case == Case::File),
+                        ..self.cell(case, lock, (threads, readers, writers))
+                    });
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn of_scenario(&self, scenario: &Scenario) -> Result<Vec<Cell>, Error> {
+        check_scenario(scenario, &self.flags.threads, MOST_THREADS)?;
+        let setup = scenario.setup();
+        let is_wanted = |lock: &&LockEntry| {
+            lock.is(Workload::Scenario.kind(Case::Busy, &setup))
+                && self.is_wanted(lock, scenario.form)
+        };
+        let cell = |lock| Cell {
+            range: setup,
+            scenario: Some(scenario.clone()),
+            ..self.cell(Case::Busy, lock, scenario.threads())
+        };
+        Ok(self.locks.iter().filter(is_wanted).map(cell).collect())
+    }
+
+    fn cases(&self) -> impl Iterator<Item = Case> {
+        let cases = self.part.cases.iter().copied();
+        cases.filter(|case| self.only.is_empty() || self.only.contains(case))
+    }
+
+    /// The length of a measurement.
+    fn secs(&self) -> f64 {
+        let Self { part, flags, .. } = self;
+        flags.secs.unwrap_or(if flags.quick { QUICK_SECS } else { part.secs })
+    }
+
+    /// Whether a lock of this form is asked for by its name, or is among those that workloads with
+    /// many cells run unless told otherwise.
+    fn is_wanted(&self, lock: &LockEntry, form: Form) -> bool {
+        !self.flags.locks.is_empty() || is_in_use(lock.name, form)
+    }
+
+    /// A cell with these numbers of threads, readers and writers, and without anything special.
+    fn cell(
+        &self,
+        case: Case,
+        lock: &LockEntry,
+        (threads, readers, writers): (usize, usize, usize),
+    ) -> Cell {
+        Cell {
+            workload: self.part.workload,
+            case,
+            lock: lock.name.to_owned(),
+            machine: None,
+            threads,
+            readers,
+            writers,
+            overcommit: None,
+            cs_load: 0,
+            outside_ns: 0,
+            range: Setup::default(),
+            scenario: None,
+            disturbance: self.disturbance,
+            secs: self.secs(),
+            seed: self.flags.seed,
+            busy_turns_per_us: 0,
+            dir: None,
+        }
+    }
+}
+
+/// Whether a lock is among those that workloads with many cells run unless told otherwise: ours as
+/// they come, and what programs use today, as far as this build has it.
+fn is_in_use(lock: &str, form: Form) -> bool {
+    let of_form: &[&str] = match form {
+        Form::RwLock => {
+            &["fairlock:default", "fairlock:unfair", "pthread", "tbb:rw_mutex", "tbb:spin_rw_mutex"]
+        }
+        Form::Mutex => &["fairlock:adaptive", "pthread", "tbb:spin_mutex"],
+        Form::Range => &["fairlock:range", "range-lock", "range-mutex"],
+    };
+    let of_all = ["std", "parking_lot", "parking_lot_0.12", "abseil", "nsync"];
+    of_form.contains(&lock) || of_all.contains(&lock)
+}
+
+/// Whether a case is run with this number of threads: the cases of `condvar` have numbers of their
+/// own.
+fn has_threads(workload: Workload, case: Case, threads: usize, flags: &Flags) -> bool {
+    match workload {
+        Workload::Condvar if flags.threads.is_empty() => condvar::is_default(case, threads),
+        Workload::Condvar => condvar::can_have(case, threads),
+        _ => true,
+    }
+}
+
+/// How long to measure a configuration: as long as told, or longer if too little would happen.
+fn length(configuration: &Configuration, workload: Workload, flags: &Flags, secs: f64) -> f64 {
+    match workload {
+        _ if flags.secs.is_some() => secs,
+        Workload::Range => secs,
+        Workload::Idle => secs.max(idle::enough_secs(&configuration.setup)),
+        _ => secs.max(program::enough_secs(configuration, machine::cpus(), flags.background)),
+    }
+}
+
+/// The thread counts of a workload.
+fn threads_of(part: &Part<'_>, flags: &Flags) -> Result<Vec<usize>, Error> {
+    let threads = match part.workload {
+        // The number of threads is a part of what these workloads are.
+        Workload::DirectIo | Workload::Uncontended => part.threads.to_vec(),
+        Workload::Batch if flags.overcommit.is_empty() && !flags.threads.is_empty() => {
+            once(&flags.threads)
+        }
+        Workload::Batch => {
+            let cpus = machine::cpus() as f64;
+            let threads = |overcommit: f64| ((overcommit * cpus).round() as usize).max(1);
+            let threads =
+                or_default(&flags.overcommit, &batch::OVERCOMMIT).into_iter().map(threads);
+            once(&threads.collect::<Vec<_>>())
+        }
+        _ => or_default(&flags.threads, part.threads),
+    };
+    if part.workload == Workload::ReaderSpin && threads.iter().any(|&threads| threads < 2) {
+        return Err(Error::usage(
+            "reader-spin needs a reader and a writer: use --threads 2 or more",
+        ));
+    }
+    Ok(threads)
+}
+
+/// The lengths of sections in a case, in pauses; only 0 if the case is about something else.
+fn cs_loads_of(part: &Part<'_>, case: Case, flags: &Flags) -> Vec<u32> {
+    match (part.workload, case) {
+        (_, Case::Chunks) => vec![0],
+        (Workload::ReaderSpin | Workload::ReadMostly | Workload::Batch, _) => {
+            or_default(&flags.cs_load, part.cs_loads)
+        }
+        _ => part.cs_loads.to_vec(),
+    }
+}
+
+/// How many of a configuration's threads read and how many write in this case.
+fn sides(workload: Workload, case: Case, threads: usize) -> (usize, usize) {
+    let (readers, writers) = match workload {
+        Workload::Handoff | Workload::Batch | Workload::Condvar => (0, threads),
+        Workload::ReaderSpin | Workload::DirectIo => (threads / 2, threads - threads / 2),
+        // Every thread both reads and writes; in `uncontended` the only thread does one of the two.
+        Workload::Uncontended | Workload::ReadMostly => (threads, threads),
+        Workload::Range
+        | Workload::Think
+        | Workload::Spread
+        | Workload::Idle
+        | Workload::Scenario => {
+            unreachable!("its configurations say it")
+        }
+    };
+    match case {
+        Case::ReaderAlone | Case::Read => (readers, 0),
+        Case::WriterAlone
+        | Case::Write
+        | Case::Mutex
+        | Case::Upgradable
+        | Case::Upgrade
+        | Case::Reentrant
+        | Case::Nested
+        | Case::EachWrite
+        | Case::EachMutex => (0, writers),
+        _ => (readers, writers),
+    }
+}
