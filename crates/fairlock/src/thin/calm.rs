@@ -36,7 +36,9 @@ impl<P: Platform, F: Full> Slot<P, F> {
         let Calm(count) = self.full.calm();
         let before = count.load(Ordering::Relaxed);
         let now = if found_free { CALM.min(before + 1) } else { before.saturating_sub(CONFLICT) };
-        count.store(now, Ordering::Relaxed);
+        if now != before {
+            count.store(now, Ordering::Relaxed);
+        }
     }
 
     /// Whether the thread that leaves the lock should make it thin; then counting begins anew.

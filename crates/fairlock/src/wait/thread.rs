@@ -46,6 +46,8 @@ pub struct Thread<P: Platform> {
     pub(crate) marks: crate::thin::Marks<P>,
     /// What it cost the thread to wake others the last time, in nanoseconds.
     pub(crate) wake_cost: Cell<u64>,
+    /// Steals that no lock was told of, where threads share the lock.
+    pub(crate) untold_steals: Cell<u32>,
     /// Reads past a queue that no lock was told of.
     pub(crate) past_queue: Cell<usize>,
     /// The CPU it was last seen on, plus one; zero if unknown. A hint.
@@ -54,7 +56,8 @@ pub struct Thread<P: Platform> {
 
 // SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
 // `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`,
-// `wake_cost` and `past_queue` are used by the record's own thread only.
+// `wake_cost`, `untold_steals` and
+// `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {
@@ -79,6 +82,7 @@ impl<P: Platform> Thread<P> {
             #[cfg(any(feature = "std", fairlock_loom))]
             marks: crate::thin::Marks::new(),
             wake_cost: Cell::new(0),
+            untold_steals: Cell::new(0),
             past_queue: Cell::new(0),
             cpu: Hint::new(0),
         }
@@ -291,6 +295,8 @@ pub(crate) struct Look {
     pub(crate) now: u64,
     /// Nanoseconds since its last look.
     since: u64,
+    /// Steals since then.
+    pub(crate) steals: u32,
 }
 
 impl Look {
@@ -338,7 +344,7 @@ impl StealClock {
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);
         self.left.set(stride);
-        Some(Look { now, since })
+        Some(Look { now, since, steals: before })
     }
 }
 

@@ -31,7 +31,9 @@ impl<P: Platform> InTenure<'_, P> {
     /// As `note_steal`, after [`take_again`](Self::take_again).
     #[inline(always)]
     pub(in crate::rwsem) fn note_again(&self, me: &Thread<P>) {
-        self.holder.count();
+        if self.holder.is_in_turns() {
+            self.holder.count(1);
+        }
         if me.steals.count() {
             Self::look_around(self.word, self.holder, me, None);
         }

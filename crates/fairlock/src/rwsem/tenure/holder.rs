@@ -50,9 +50,10 @@ impl<P: Platform> Holder<P> {
     /// A thread has taken the free lock. A load and a store, not one step: a lost count does not
     /// matter.
     #[inline(always)]
-    pub(super) fn count(&self) {
+    pub(super) fn count(&self, steals: u32) {
+        let more = steals as usize;
         let steals = self.steals.load(Ordering::Relaxed);
-        self.steals.store(steals.wrapping_add(1), Ordering::Relaxed);
+        self.steals.store(steals.wrapping_add(more), Ordering::Relaxed);
     }
 
     /// Whoever has the lock runs on this CPU.

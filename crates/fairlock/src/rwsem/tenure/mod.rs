@@ -90,6 +90,9 @@ const SPINS: u32 = 3;
 pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
 /// The first pause between two such looks; each is twice as long as the one before.
 const PAUSE_NS: u64 = 200;
+/// Where threads share the lock, each tells the others so often that it took it: with each store a
+/// line goes from CPU to CPU. A power of two.
+const TELLS_NS: u64 = 16_384;
 /// A thread that got its CPU back only after so long does not give it away again: the thread that
 /// wants the CPU is not about to leave the lock.
 const LONG_YIELD_NS: u64 = 50_000;
@@ -287,28 +290,40 @@ impl<P: Platform> InTenure<'_, P> {
         }
         // A reader may use a moment of the writers' tenure, but that does not become its own.
         let own = kind == Kind::Writer || before.is_readers_turn();
-        let was_free = before.is_free();
-        if was_free {
-            self.holder.count();
+        let comes = before.is_free().then_some(own);
+        // Where threads share the lock, a store each time would send the line from CPU to CPU.
+        let in_turns = self.holder.is_in_turns();
+        if in_turns {
+            self.holder.count(1);
         }
-        let comes = was_free && !self.holder.is(me);
-        if me.steals.count() || comes {
-            Self::look_around(self.word, self.holder, me, comes.then_some(own));
+        if me.steals.count() || in_turns && comes.is_some() && !self.holder.is(me) {
+            Self::look_around(self.word, self.holder, me, comes);
         }
     }
 
-    /// The calling thread, `me`, which has the lock, comes to it after another thread, in a tenure
-    /// of its own side or not, or should look at the clock.
+    /// The calling thread, `me`, which has the lock, comes to it after another thread, or should look
+    /// at the clock. `comes`: it found the lock free, in a tenure of its own side or not.
     #[cold]
     #[inline(never)]
     fn look_around(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, comes: Option<bool>) {
-        if comes.is_some() || holder.is(me) {
-            holder.note_cpu();
+        let look = me.steals.look::<P>();
+        let is_shared = !holder.is_in_turns();
+        // Most steals of a shared lock are told of late, and a few as another lock's.
+        let untold = me.untold_steals.take() + look.as_ref().map_or(0, |look| look.steals);
+        if is_shared && !look.as_ref().is_some_and(|look| look.passed_multiple_of(TELLS_NS)) {
+            me.untold_steals.set(untold);
+        } else {
+            if is_shared {
+                holder.count(untold);
+            }
+            if comes == Some(true) {
+                holder.set(me);
+            }
+            if comes.is_some() || holder.is(me) {
+                holder.note_cpu();
+            }
         }
-        if comes == Some(true) {
-            holder.set(me);
-        }
-        if let Some(look) = me.steals.look::<P>() {
+        if let Some(look) = look {
             Self::watch_clock(word, holder, me, look.now);
         }
     }
@@ -553,5 +568,40 @@ fn wake<P: Platform>(wakes: &mut WakeList<P>) {
         let began = P::now();
         wakes.wake_all();
         P::thread().wake_cost.set(P::now().saturating_sub(began));
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use crate::rwsem::Policy;
+
+    /// Steals of a lock in turns are counted at once; those of a shared one late, and no more than
+    /// there were.
+    #[test]
+    fn a_lock_is_told_of_its_steals_once() {
+        let lock = RwSem::<Native>::new(Policy::DEFAULT);
+        let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+        let me = Native::thread();
+        lock.word.set(Flags::WAITERS, Ordering::Relaxed);
+        lock.holder.set(me);
+        lock.holder.set_end(u64::MAX);
+        for in_turns in [false, true, false] {
+            lock.holder.set_in_turns(in_turns);
+            let before = lock.holder.steals();
+            let told = || lock.holder.steals() - before;
+            let mut steals = 0;
+            let least = if in_turns { 100_000 } else { 1_000 };
+            while steals < least || told() == 0 {
+                assert!(tenure.steal_at_once(Access::Exclusive));
+                assert!(tenure.write_release_at_once(me));
+                steals += 1;
+            }
+            // Between two looks at the clock there are 32 at most.
+            let late = if in_turns { 0 } else { 32 };
+            assert!((1..=steals + late).contains(&told()), "{} of {steals}", told());
+            assert!(!in_turns || told() == steals);
+        }
     }
 }

@@ -200,7 +200,7 @@ impl<P: Platform> InTenure<'_, P> {
             });
         }
         q.tenure.clock.note_leaving(P::thread().wake_cost.get());
-        self.holder.count();
+        self.holder.count(1);
         self.holder.note_cpu();
         self.holder.set(P::thread());
         let side = q.tenure.clock.side();
