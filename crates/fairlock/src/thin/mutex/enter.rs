@@ -1,0 +1,230 @@
+//! The ways in.
+
+use core::sync::atomic::Ordering;
+
+use super::{FullMutex, ThinMutex};
+use crate::fault::{Fault, active};
+use crate::platform::{Atomic, PooledPlatform};
+use crate::rwsem::RwSem;
+use crate::thin::slot::Slot;
+use crate::thin::{LOOK_NS, LOOKS, marks};
+use crate::wait::{Access, Meeting, WaitContext, WaitError};
+
+impl<P: PooledPlatform> ThinMutex<P> {
+    /// Takes the lock if it is thin and free.
+    #[inline(always)]
+    pub(crate) fn take_thin(&self) -> bool {
+        // Relaxed: `place` is looked at again below.
+        if self.place.load(Ordering::Relaxed) != 0 || !self.solo.enter() {
+            return false;
+        }
+        // Acquire: the section of whoever made the lock thin.
+        if self.place() != 0 && !active(Fault::EntersBlindly) {
+            // Somebody inflated the lock first, and may wait for this thread to leave.
+            self.leave_thin();
+            return false;
+        }
+        true
+    }
+
+    /// The calling thread takes the full lock, if it had it last, others wait, and nothing else is
+    /// in the way: this is how a busy lock is taken nearly always. It needs no frame on the stack:
+    /// all calls are its last step.
+    #[inline(never)] // or it would be in every caller's loop
+    pub(super) fn lock_again(&self) -> bool {
+        let Some(me) = marks::known::<P>() else { return false };
+        let place = self.place();
+        if place == 0 {
+            return false;
+        }
+        let slot = self.slot(place);
+        if !slot.full.lock.take_again(me, Access::Exclusive) {
+            return false;
+        }
+        if !self.is_verified(place) {
+            return self.leave_other(place);
+        }
+        slot.note(false);
+        slot.full.lock.note_again(me);
+        !slot.full.follows.get() || self.follow_for_ever(slot)
+    }
+
+    #[inline(never)]
+    pub(super) fn lock_for_ever(&self) {
+        let taken = self.enter(&WaitContext::FOREVER);
+        debug_assert!(taken.is_ok(), "a wait for ever has ended");
+    }
+
+    /// The way in where one exchange does not do.
+    pub(super) fn enter(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        let mut looks = 0;
+        let mut meeting = Meeting::none();
+        loop {
+            let place = self.place();
+            if place == 0 {
+                if self.take_thin() {
+                    meeting.end::<P>();
+                    return Ok(());
+                }
+                if let Some(why) = until.expired(P::now) {
+                    return Err(why);
+                }
+                if meeting.begin(self.address(), until) {
+                    continue;
+                }
+                if looks < LOOKS {
+                    self.solo.spin(LOOK_NS << looks);
+                    looks += 1;
+                    continue;
+                }
+                match self.inflate() {
+                    Some(slot) => return self.follow(slot, until),
+                    None => continue,
+                }
+            }
+            let slot = self.slot(place);
+            let full = &slot.full.lock;
+            if let Some(found_free) = self.awake(full, &mut meeting, until) {
+                if self.verify(place) {
+                    slot.note(found_free);
+                    meeting.end::<P>();
+                    return self.follow(slot, until);
+                }
+                continue;
+            }
+            let Some(pin) = slot.pin() else {
+                // The holder is about to make it thin.
+                P::yield_now();
+                continue;
+            };
+            if self.place() != place && !active(Fault::PinsAnySlot) {
+                continue;
+            }
+            slot.note(false);
+            full.write_asleep(until)?;
+            drop(pin);
+            return self.follow(slot, until);
+        }
+    }
+
+    /// Takes the full lock without going to sleep for it. `Some` if it did: whether the lock was
+    /// free, and nobody waited.
+    fn awake(
+        &self,
+        full: &RwSem<P>,
+        meeting: &mut Meeting,
+        until: &WaitContext<'_, P>,
+    ) -> Option<bool> {
+        full.take_past_queue().or_else(|| {
+            let met = !full.has_waiters() && meeting.begin(self.address(), until);
+            (met && full.try_write() || full.write_awake(until)).then_some(false)
+        })
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    /// Takes the full lock if there is one, and it is free.
+    #[inline(never)]
+    pub(super) fn try_full(&self) -> bool {
+        loop {
+            let place = self.place();
+            if place == 0 {
+                return false;
+            }
+            let slot = self.slot(place);
+            match slot.full.lock.take_past_queue() {
+                Some(found_free) if self.verify(place) => {
+                    slot.note(found_free);
+                    return self.try_follow(slot);
+                }
+                None if self.place() == place => return false,
+                _ => {}
+            }
+        }
+    }
+
+    /// The caller has just taken the full lock of `place`: returns whether that is this lock's. If
+    /// not, the caller does not have it any more.
+    #[inline(always)]
+    fn verify(&self, place: u32) -> bool {
+        self.is_verified(place) || self.leave_other(place)
+    }
+
+    /// The caller has just taken the full lock of `place`: whether that is this lock's.
+    #[inline(always)]
+    fn is_verified(&self, place: u32) -> bool {
+        self.place() == place || active(Fault::TakesAnySlot)
+    }
+
+    /// The caller has just taken another lock's slot: not any more. False.
+    #[cold]
+    #[inline(never)]
+    fn leave_other(&self, place: u32) -> bool {
+        // SAFETY: the caller has just taken it.
+        unsafe { self.slot(place).full.lock.unlock_write() };
+        false
+    }
+
+    /// The caller has the full lock, and waits for the thread that is inside the thin one.
+    #[inline(always)]
+    pub(super) fn follow(
+        &self,
+        slot: &'static Slot<P, FullMutex<P>>,
+        until: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        if !slot.full.follows.get() || active(Fault::OvertakesSolo) {
+            Ok(())
+        } else {
+            self.wait_for_thin(slot, until)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn follow_for_ever(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
+        self.follow(slot, &WaitContext::FOREVER).is_ok()
+    }
+
+    #[cold]
+    fn wait_for_thin(
+        &self,
+        slot: &'static Slot<P, FullMutex<P>>,
+        until: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        let FullMutex { lock, sleeper, follows } = &slot.full;
+        let wait = || {
+            self.solo.wait_noted(until, |parker| {
+                // Relaxed: published with the note.
+                sleeper.store(core::ptr::from_ref(parker) as usize, Ordering::Relaxed);
+                slot.name
+            })
+        };
+        let waited = match until.cancel {
+            Some(token) => token.with_registered(P::thread(), wait),
+            None => wait(),
+        };
+        match waited {
+            Ok(()) => follows.set(false),
+            // SAFETY: the caller has it. Whoever has it next does the waiting.
+            Err(_) => unsafe { lock.unlock_write() },
+        }
+        waited
+    }
+
+    /// As [`follow`](Self::follow), without waiting.
+    #[inline]
+    fn try_follow(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
+        let FullMutex { lock, follows, .. } = &slot.full;
+        if follows.get() {
+            if !self.solo.is_left() {
+                // SAFETY: the caller has it.
+                unsafe { lock.unlock_write() };
+                return false;
+            }
+            follows.set(false);
+        }
+        true
+    }
+}

@@ -1,0 +1,283 @@
+//! The mutex of eight bytes.
+//!
+//! Two words of four bytes: `solo` says who holds the thin lock, as in a ticket lock
+//! (`ticket::solo`); `place` is zero while the lock is thin, and otherwise says which full lock it
+//! has: an [`RwSem`] that is only written. An uncontended acquisition is one read-modify-write of
+//! `solo`, and its release a plain store.
+//!
+//! ```text
+//! thin holder                          who has the full lock
+//!   solo: FREE -> HELD   (RMW)           place: 0 -> slot   (RMW)
+//!   place is 0? else leave               solo is FREE?      (RMW) else wait for it
+//! ```
+//!
+//! So *Exclusion*, *Order* and *Wake-up* are as there, with `place` for the ticket lock's word: the
+//! thread that inflates the lock has the full one, which it took out of the pool as its holder, and
+//! waits for the thread that is still inside the thin one. The slot says that there may be such a
+//! thread (`follows`). While the slot says so, whoever has the full lock waits for it: the first
+//! holder or, if that gave up, the next. From then on the full lock is all there is, until nobody
+//! but its holder uses it: that one sets `place` back to zero in place of a release.
+//!
+//! *Freeing.* The last access of a release is to `solo`, to `place`, or to a slot or a thread
+//! record, which are never freed. The name of a slot that is in `solo` is read in the step that lets
+//! the lock go, while the memory is still the lock's.
+
+mod enter;
+mod inflate;
+mod leave;
+
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use super::calm::Calm;
+use super::pool::Full;
+use super::slot::Slot;
+use crate::platform::{Atomic, ConstZero, PooledPlatform};
+use crate::rwsem::{Policy, RwSem};
+use crate::ticket::Solo;
+use crate::wait::{CancelToken, WaitContext, WaitError};
+
+/// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
+///
+/// It is an [`RwSem`] of the default policy that is only written while somebody waits, which it
+/// has of a pool. A lock that is dropped while a forgotten guard holds it keeps it for good.
+pub struct ThinMutex<P: PooledPlatform> {
+    solo: Solo<P, u32>,
+    /// The name of the slot; zero if there is none.
+    pub(super) place: P::AtomicU32,
+}
+
+/// What a [`ThinMutex`] has while somebody waits.
+#[doc(hidden)]
+pub struct FullMutex<P: PooledPlatform> {
+    /// Only written.
+    lock: RwSem<P>,
+    /// Somebody may still be inside the thin lock. Belongs to the holder of `lock`, who does not
+    /// change it while there is somebody.
+    follows: Cell<bool>,
+    /// Where the thread sleeps that waits for the thin lock's holder.
+    sleeper: P::AtomicUsize,
+}
+
+// SAFETY: `follows` is touched by the holder of `lock`, who is the only one to change it, and
+// by holders of the thin lock, each of whom is gone before it is changed (acquired from `solo`).
+unsafe impl<P: PooledPlatform> Sync for FullMutex<P> {}
+
+impl<P: PooledPlatform> Full for FullMutex<P> {
+    fn sealed() -> Self {
+        Self {
+            lock: RwSem::sealed(Policy::DEFAULT),
+            follows: Cell::new(false),
+            sleeper: P::AtomicUsize::new(0),
+        }
+    }
+
+    fn try_seal(&self) -> bool {
+        self.lock.try_seal()
+    }
+
+    fn calm(&self) -> &Calm {
+        self.lock.calm()
+    }
+}
+
+impl<P: PooledPlatform> ThinMutex<P> {
+    /// A free lock.
+    pub fn new() -> Self {
+        Self { solo: Solo::new(), place: P::AtomicU32::new(0) }
+    }
+
+    /// A free lock, for statics.
+    pub const fn new_const() -> Self
+    where
+        P::AtomicU32: ConstZero,
+    {
+        Self { solo: Solo::new_const(), place: ConstZero::ZERO }
+    }
+
+    /// Takes the lock; blocks until it has it. A thread that has met others at it several times in a
+    /// row, as soon as it had left it, leaves it to them for 16 microseconds, if nobody is queued.
+    #[inline]
+    pub fn lock(&self) {
+        if !self.take_thin() && !self.lock_again() {
+            self.lock_for_ever();
+        }
+    }
+
+    /// Takes the lock if that needs no waiting. It may fail while another thread begins to wait.
+    #[inline]
+    #[must_use = "where it is true, the caller holds the lock and has to give it up"]
+    pub fn try_lock(&self) -> bool {
+        self.take_thin() || self.try_full()
+    }
+
+    /// As [`lock`](Self::lock), or gives up at `deadline` (nanoseconds of
+    /// [`Platform::now`](crate::platform::Platform::now)).
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
+    pub fn lock_until(&self, deadline: u64) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::until(deadline))
+    }
+
+    /// As [`lock`](Self::lock), or gives up when a signal handler ran.
+    ///
+    /// # Errors
+    /// [`Interrupted`](WaitError::Interrupted).
+    pub fn lock_interruptible(&self) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::interruptible())
+    }
+
+    /// As [`lock`](Self::lock), or gives up when `token` is cancelled.
+    ///
+    /// # Errors
+    /// [`Cancelled`](WaitError::Cancelled).
+    pub fn lock_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
+        self.lock_within(&WaitContext::cancellable(token))
+    }
+
+    /// Takes the lock, or gives up when `until` says so.
+    pub(crate) fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
+        if self.take_thin() { Ok(()) } else { self.enter(until) }
+    }
+
+    /// Releases the lock. Nothing touches it after another thread can have it, so the next owner
+    /// may free it even before this returns.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    #[inline]
+    pub unsafe fn unlock(&self) {
+        // Whoever inflates the lock from now on waits for `solo`.
+        let place = self.place();
+        if place == 0 {
+            self.solo.leave();
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.unlock_again(place) }
+        }
+    }
+
+    /// Releases the lock, to the queue if anyone waits: nobody gets in before the waiter whose turn
+    /// it is.
+    ///
+    /// # Safety
+    /// The caller holds the lock.
+    pub unsafe fn unlock_fair(&self) {
+        let place = self.place();
+        if place == 0 {
+            self.solo.leave();
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.unlock_elsewhere(place, true) }
+        }
+    }
+
+    /// Gives the full lock back to the pool, unless somebody holds it or waits. Returns whether the
+    /// lock has none now. Others may use it meanwhile.
+    pub fn trim(&self) -> bool {
+        if self.is_inflated() && self.try_full() {
+            // Taken, so it stays.
+            let slot = self.slot(self.place());
+            if !self.deflate(slot) {
+                // SAFETY: just taken.
+                unsafe { slot.full.lock.unlock_write() };
+            }
+        }
+        !self.is_inflated()
+    }
+
+    // ---- looking ----
+
+    /// Whether somebody holds the lock.
+    pub fn is_locked(&self) -> bool {
+        self.solo.is_held() || self.look(RwSem::is_locked)
+    }
+
+    /// Whether somebody waits for the lock.
+    pub fn is_contended(&self) -> bool {
+        // A thread that waits for the thin lock's holder has the full lock.
+        let has_first = self.solo.is_held();
+        self.look(|full| full.has_waiters() || (has_first && full.is_locked()))
+    }
+
+    /// As [`RwSem::planned_wait_ns`]; that of a thin lock is that of a new full one.
+    pub fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
+        loop {
+            let place = self.place();
+            let planned = match place {
+                0 => RwSem::<P>::new(Policy::DEFAULT).planned_wait_ns(waiters_ahead),
+                _ => self.slot(place).full.lock.planned_wait_ns(waiters_ahead),
+            };
+            if self.place() == place {
+                return planned.unwrap_or(u64::MAX);
+            }
+        }
+    }
+
+    /// Whether the lock has a full one of the pool at this instant.
+    #[doc(hidden)]
+    pub fn is_inflated(&self) -> bool {
+        self.place() != 0
+    }
+
+    /// What `full` finds in the full lock; false if there is none.
+    fn look(&self, full: impl Fn(&RwSem<P>) -> bool) -> bool {
+        loop {
+            let place = self.place();
+            if place == 0 {
+                return false;
+            }
+            let seen = full(&self.slot(place).full.lock);
+            if self.place() == place {
+                return seen;
+            }
+        }
+    }
+
+    /// The slot of a place.
+    #[inline(always)]
+    fn slot(&self, place: u32) -> &'static Slot<P, FullMutex<P>> {
+        P::mutex_slots().get(place)
+    }
+
+    /// Acquire: whoever finds a place may look into the slot; and what came before the lock became
+    /// thin is seen.
+    #[inline(always)]
+    fn place(&self) -> u32 {
+        self.place.load(Ordering::Acquire)
+    }
+}
+
+impl<P: PooledPlatform> Drop for ThinMutex<P> {
+    fn drop(&mut self) {
+        let place = self.place();
+        if place != 0 {
+            P::mutex_slots().give_up(self.slot(place));
+        }
+    }
+}
+
+impl<P: PooledPlatform> ConstZero for ThinMutex<P>
+where
+    P::AtomicU32: ConstZero,
+{
+    const ZERO: Self = Self::new_const();
+}
+
+impl<P: PooledPlatform> Default for ThinMutex<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: PooledPlatform> fmt::Debug for ThinMutex<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThinMutex")
+            .field("locked", &self.is_locked())
+            .field("waiting", &self.is_contended())
+            .field("inflated", &self.is_inflated())
+            .finish()
+    }
+}
