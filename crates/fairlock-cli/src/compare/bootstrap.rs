@@ -102,6 +102,13 @@ impl Sum {
     }
 }
 
+/// The variance of the mean of these values; zero if there is one, or they are equal.
+pub fn variance_of_mean(values: &[f64]) -> f64 {
+    // Near zero, so that nothing is lost in the sums.
+    let first = values.first().copied().unwrap_or(0.0);
+    moments(values.len().max(1), values.iter().map(|each| each - first)).variance
+}
+
 /// Mean and variance of the mean, summed as values come. Nearly all the time of the command goes
 /// into this.
 fn moments(count: usize, values: impl Iterator<Item = f64>) -> Draw {

@@ -1,6 +1,6 @@
 //! What changed between two results: by lock, and by cell.
 
-use super::bootstrap::{Estimate, Sum};
+use super::bootstrap::{Estimate, Sum, variance_of_mean};
 use crate::cell::Workload;
 use crate::locks::is_peer;
 use crate::row::{Index, Row, whole};
@@ -35,7 +35,7 @@ pub struct LockChange {
     /// The fewest runs that any of its cells has in either result.
     pub runs: usize,
     /// The logarithm of the factor by which the lock is faster, less what the machine did; the
-    /// change of a peer is given whole.
+    /// change of a peer is given whole. A mean over the cells, of which the steadier ones count more.
     pub speed: Estimate,
     /// The logarithm of the factor by which its p99.9 waits are longer.
     pub wait: Option<Estimate>,
@@ -64,9 +64,9 @@ impl Comparison {
             let own: Vec<&Pair<'_>> = pairs.of_lock(lock).collect();
             let share = 1.0 / own.len() as f64;
             let (mut speed, mut wait) = (Sum::zero(), Some(Sum::zero()));
-            for pair in &own {
+            for (pair, weight) in own.iter().zip(weights(&own)) {
                 let of_pair = pair.speed(&machine, &mut random);
-                speed.add(share, &of_pair);
+                speed.add(weight, &of_pair);
                 wait = wait.zip(pair.wait(&mut random)).map(|(mut wait, of_pair)| {
                     wait.add(share, &of_pair);
                     wait
@@ -134,20 +134,21 @@ struct Machine {
 
 impl Machine {
     fn of(pairs: &Pairs<'_>, random: &mut Random) -> Self {
-        let peers = || pairs.all.iter().filter(|pair| is_peer(&pair.before.lock));
-        let share = 1.0 / peers().count() as f64;
+        let peers: Vec<_> = pairs.all.iter().filter(|pair| is_peer(&pair.before.lock)).collect();
         let (mut by_workload, mut all) = (Vec::new(), None);
         for workload in Workload::ALL {
-            let own: Vec<_> = peers().filter(|pair| pair.before.workload == workload).collect();
+            let is_of = |pair: &&&Pair<'_>| pair.before.workload == workload;
+            let own: Vec<_> = peers.iter().filter(is_of).copied().collect();
+            if own.is_empty() {
+                continue;
+            }
             let mut sum = Sum::zero();
-            for pair in &own {
-                let change = pair.raw_speed(random);
-                sum.add(1.0 / own.len() as f64, &change);
-                all.get_or_insert_with(Sum::zero).add(share, &change);
+            for (pair, weight) in own.iter().zip(weights(&own)) {
+                sum.add(weight, &pair.raw_speed(random));
             }
-            if !own.is_empty() {
-                by_workload.push((workload, sum));
-            }
+            let share = own.len() as f64 / peers.len() as f64;
+            all.get_or_insert_with(Sum::zero).add(share, &sum);
+            by_workload.push((workload, sum));
         }
         Self { by_workload, all }
     }
@@ -165,6 +166,11 @@ impl Pair<'_> {
     /// The runs of the cell in the result that has fewer.
     fn runs(&self) -> usize {
         self.speeds.iter().map(Vec::len).min().unwrap_or(0)
+    }
+
+    /// The variance of the change of speed, as far as the runs tell.
+    fn variance(&self) -> f64 {
+        self.speeds.iter().map(|speeds| variance_of_mean(speeds)).sum()
     }
 
     /// By how much the speed changed.
@@ -195,6 +201,19 @@ impl Pair<'_> {
         let is_known = !before.is_empty() && !after.is_empty();
         is_known.then(|| difference(&before, &after, random))
     }
+}
+
+/// What each of these cells counts in their mean; together one. The less its runs vary, the more: a
+/// cell whose speed is twice or half as high from run to run would hide what all others say. But
+/// runs may agree by chance, so none counts more than twice as much as the usual one.
+fn weights(pairs: &[&Pair<'_>]) -> Vec<f64> {
+    let variances: Vec<f64> = pairs.iter().map(|pair| pair.variance()).collect();
+    let mut sorted = variances.clone();
+    sorted.sort_by(f64::total_cmp);
+    let usual = sorted[sorted.len() / 2];
+    let weight = |variance: f64| if usual > 0.0 { 1.0 / (variance + usual) } else { 1.0 };
+    let sum: f64 = variances.iter().copied().map(weight).sum();
+    variances.iter().map(|&variance| weight(variance) / sum).collect()
 }
 
 fn difference(before: &[f64], after: &[f64], random: &mut Random) -> Sum {

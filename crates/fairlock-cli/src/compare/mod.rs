@@ -45,9 +45,9 @@ const LOOKED_FOR: f64 = 5.0;
 /// How many cells are listed at most.
 const LISTED: usize = 12;
 
-const NOTE: &str = "speed: mean over the cells, less what the peers did (for locks that are none); \
-     interval: where the real change is\n(with all intervals of this table, 99 % of the time); \
-     wait p99.9: by how many times it is as long";
+const NOTE: &str = "speed: mean over the cells, of which the steadier ones count more, less what the peers did \
+     (for locks that are none);\ninterval: where the real change is (with all intervals of this \
+     table, 99 % of the time); wait p99.9: by how many times it is as long";
 
 fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().map_err(|_| "use a number, such as 5".to_owned())?;
