@@ -43,9 +43,10 @@ pub(crate) use pooled::PastQueue;
 use queued::{LockedQueue, Queued};
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{YIELDS, yield_to_others};
+use word::AtomicWord;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::MOST_READERS;
-use word::{AtomicWord, Word};
+pub(crate) use word::Word;
 
 use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};

@@ -68,6 +68,10 @@ impl<P: Platform> RwSem<P> {
     /// wait. Where it does, [`note`](Self::note) is to follow.
     #[inline(always)]
     pub(crate) fn read_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
+        // Before it is counted: else the writer would not find the lock free.
+        if self.holder.has_awake_writer() {
+            return None;
+        }
         // Acquire: owns the lock if nothing was in the way (rule 3).
         let before = self.word.enter(Access::Shared, Ordering::Acquire);
         let stays = before.is_open_to_readers()
@@ -134,14 +138,14 @@ impl<P: Platform> RwSem<P> {
     /// The calling thread, `me`, takes the lock in this way, if it had it last, somebody waits, and
     /// nothing else is in the way. Then [`note_again`](Self::note_again) is to follow.
     #[inline(always)]
-    pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> bool {
+    pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Word> {
         InTenure::of(self, TenurePolicy::DEFAULT).take_again(me, access)
     }
 
     /// The calling thread, `me`, has taken the lock [again](Self::take_again).
     #[inline(always)]
-    pub(crate) fn note_again(&self, me: &Thread<P>) {
-        InTenure::of(self, TenurePolicy::DEFAULT).note_again(me);
+    pub(crate) fn note_again(&self, me: &Thread<P>, before: Word) {
+        InTenure::of(self, TenurePolicy::DEFAULT).note_again(me, before);
     }
 
     /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be

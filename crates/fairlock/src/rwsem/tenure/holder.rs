@@ -22,6 +22,19 @@ pub(in crate::rwsem) struct Holder<P: Platform> {
     in_turns: Hint,
     /// Whether anybody is queued (1).
     awaited: Hint,
+    /// Whether a writer waits, awake, for the reader inside to leave (1).
+    writer: Hint,
+}
+
+/// Readers that come hold off for a moment, as a writer waits, awake, for the one inside to leave.
+///
+/// If several writers do, the first that stops takes the hint away from all: it costs them time.
+pub(super) struct AwakeWriter<'a, P: Platform>(&'a Holder<P>);
+
+impl<P: Platform> Drop for AwakeWriter<'_, P> {
+    fn drop(&mut self) {
+        set(&self.0.writer, 0);
+    }
 }
 
 impl<P: Platform> Holder<P> {
@@ -44,6 +57,7 @@ impl<P: Platform> Holder<P> {
             cpu: Hint::new(0),
             in_turns: Hint::new(0),
             awaited: Hint::new(0),
+            writer: Hint::new(0),
         }
     }
 
@@ -80,6 +94,18 @@ impl<P: Platform> Holder<P> {
     #[inline(always)]
     pub(in crate::rwsem) fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a writer waits, awake, for the reader inside to leave.
+    #[inline(always)]
+    pub(in crate::rwsem) fn has_awake_writer(&self) -> bool {
+        self.writer.load(Ordering::Relaxed) != 0
+    }
+
+    /// The calling thread waits, awake, for the reader inside to leave.
+    pub(super) fn writer_waits(&self) -> AwakeWriter<'_, P> {
+        set(&self.writer, 1);
+        AwakeWriter(self)
     }
 
     pub(super) fn set_awaited(&self, awaited: bool) {

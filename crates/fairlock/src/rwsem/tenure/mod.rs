@@ -22,6 +22,10 @@
 //! ([`RESERVED_NS`]). If that thread does not run by then, the others go on, and it keeps its
 //! place. After it was passed over [`MOST_MISSED`] times, the lock is kept until it comes.
 //!
+//! *A writer that is awake need not find a gap between reads*, which may be shorter than it takes to
+//! see it. While one reader is inside, it has others hold off, for 1.5 µs at most, and takes the lock
+//! when that one has left. So where threads share the lock, those that mostly read run side by side.
+//!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
 //! inside past the queue; in a writers' one only if nobody is inside.
 //!
@@ -219,7 +223,7 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline(always)]
     pub(in crate::rwsem) fn may_stay(&self, me: &Thread<P>, before: Word) -> bool {
         before.is_read_stealable()
-            && !(before.has_waiters() && self.gives_way(me))
+            && !(before.has_waiters() && self.holds_off(me))
             && !self.takes_turns(me, Kind::Reader, before)
     }
 
@@ -291,29 +295,41 @@ impl<P: Platform> InTenure<'_, P> {
         // A reader may use a moment of the writers' tenure, but that does not become its own.
         let own = kind == Kind::Writer || before.is_readers_turn();
         let comes = before.is_free().then_some(own);
-        // Where threads share the lock, a store each time would send the line from CPU to CPU.
-        let in_turns = self.holder.is_in_turns();
-        if in_turns {
+        let alone = self.is_ones_own(before);
+        if alone {
             self.holder.count(1);
         }
-        if me.steals.count() || in_turns && comes.is_some() && !self.holder.is(me) {
-            Self::look_around(self.word, self.holder, me, comes);
+        if me.steals.count() || alone && comes.is_some() && !self.holder.is(me) {
+            Self::look_around(self.word, self.holder, me, comes, alone);
         }
     }
 
+    /// Whether the tenure of the lock, whose word is `word`, is one thread's. Where threads share it,
+    /// a store each time that one takes it would send a line from CPU to CPU.
+    #[inline(always)]
+    fn is_ones_own(&self, word: Word) -> bool {
+        self.holder.is_in_turns() && !word.is_readers_turn()
+    }
+
     /// The calling thread, `me`, which has the lock, comes to it after another thread, or should look
-    /// at the clock. `comes`: it found the lock free, in a tenure of its own side or not.
+    /// at the clock. `comes`: it found the lock free, in a tenure of its own side or not. `alone`: the
+    /// tenure is one thread's, which has counted already.
     #[cold]
     #[inline(never)]
-    fn look_around(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, comes: Option<bool>) {
+    fn look_around(
+        word: &AtomicWord<P>,
+        holder: &Holder<P>,
+        me: &Thread<P>,
+        comes: Option<bool>,
+        alone: bool,
+    ) {
         let look = me.steals.look::<P>();
-        let is_shared = !holder.is_in_turns();
         // Most steals of a shared lock are told of late, and a few as another lock's.
         let untold = me.untold_steals.take() + look.as_ref().map_or(0, |look| look.steals);
-        if is_shared && !look.as_ref().is_some_and(|look| look.passed_multiple_of(TELLS_NS)) {
+        if !alone && !look.as_ref().is_some_and(|look| look.passed_multiple_of(TELLS_NS)) {
             me.untold_steals.set(untold);
         } else {
-            if is_shared {
+            if !alone {
                 holder.count(untold);
             }
             if comes == Some(true) {
@@ -348,6 +364,13 @@ impl<P: Platform> InTenure<'_, P> {
         me.gives_way.get() == self.id()
     }
 
+    /// Whether the calling thread, a reader, lets others go first: the waiter that is next, which is
+    /// late, or a writer that waits for the readers inside.
+    #[inline(always)]
+    fn holds_off(&self, me: &Thread<P>) -> bool {
+        self.gives_way(me) || self.holder.has_awake_writer()
+    }
+
     /// The calling thread has left the lock, and gives up its CPU: that may be what the waiter that
     /// is next is late for. The lock stays open, as it would not if it were closed. Again after a
     /// while if that was not it, and no other program had the CPU meanwhile: a waiter may be queued
@@ -368,6 +391,7 @@ impl<P: Platform> InTenure<'_, P> {
         let mut is_urgent =
             || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
         let me = P::thread();
+        let mut outwaits = None;
         let mut looks = 0;
         let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
         while looks < most {
@@ -376,7 +400,11 @@ impl<P: Platform> InTenure<'_, P> {
                 let may = word.is_free() && !word.is_reserved() && self.is_idle();
                 return may && self.steal(access);
             }
-            if self.steal(access) {
+            let holds_off = access == Access::Shared
+                && looks < SPINS
+                && !word.is_written()
+                && self.holder.has_awake_writer();
+            if !holds_off && self.steal(access) {
                 return true;
             }
             if word.is_reserved() {
@@ -399,10 +427,15 @@ impl<P: Platform> InTenure<'_, P> {
             }
             reserved = None;
             if looks < SPINS {
-                self.word.spin_until(PAUSE_NS << looks, Word::is_free);
+                if access == Access::Exclusive && word.readers() == 1 {
+                    outwaits.get_or_insert_with(|| self.holder.writer_waits());
+                }
+                let done = |word: Word| if holds_off { word.is_written() } else { word.is_free() };
+                self.word.spin_until(PAUSE_NS << looks, done);
             } else if is_urgent() {
                 break;
             } else {
+                outwaits = None;
                 if !yield_to_others(context) {
                     break;
                 }
@@ -603,5 +636,27 @@ mod tests {
             assert!((1..=steals + late).contains(&told()), "{} of {steals}", told());
             assert!(!in_turns || told() == steals);
         }
+    }
+
+    /// While a writer waits for the reader inside, others hold off, but go in after a moment if it
+    /// does not come: it may have lost its CPU.
+    #[test]
+    fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
+        let lock = RwSem::<Native>::new(Policy::DEFAULT);
+        let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+        let me = Native::thread();
+        lock.word.set(Flags::WAITERS, Ordering::Relaxed);
+        lock.holder.set(me);
+        lock.holder.set_end(u64::MAX);
+        let readers = || lock.word.load(Ordering::Relaxed).readers();
+        {
+            let _waits = lock.holder.writer_waits();
+            assert!(tenure.take_again(me, Access::Shared).is_none());
+            assert!(lock.read_past_queue(me).is_none() && readers() == 0);
+            assert!(tenure.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
+        }
+        // A writer that tries in vain tells nobody to hold off when it has done so.
+        assert!(!tenure.compete(Access::Exclusive, &WaitContext::FOREVER));
+        assert!(!lock.holder.has_awake_writer() && readers() == 1);
     }
 }

@@ -7,14 +7,14 @@
 //! yields more depends on what threads do and on the machine, so the lock measures both, a
 //! sample at a time. Pure, and changed under the queue lock only.
 //!
-//! Acquisitions are counted while somebody waits. A shared lock often has waiters only because its
+//! Acquisitions are counted while somebody waits, in tenures of both sides: where each thread reads and
+//! writes, much of what sharing yields is in the readers'. A shared lock often has waiters only because its
 //! holder has lost its CPU, so these times alone would speak against sharing. Therefore the time
 //! without waiters is part of a sample, too: the lock is assumed to have been taken as often as in
 //! the best sample of late. A lock of a pool begins with what the one before it in its slot yielded,
 //! and with some milliseconds of the time between them.
 
 use crate::rwsem::yields::Yield;
-use crate::wait::Kind;
 
 /// How threads that are not queued share the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +97,14 @@ impl Modes {
         self.counted = count;
     }
 
-    /// The last waiter gives up at `now`, in a tenure of `side`.
-    pub(in crate::rwsem) fn last_gives_up(&mut self, now: u64, side: Kind, count: usize) {
-        self.count_until(now, side, count);
+    /// The last waiter gives up at `now`.
+    pub(in crate::rwsem) fn last_gives_up(&mut self, now: u64, count: usize) {
+        self.count_until(now, count);
     }
 
-    /// One of the queue takes the lock at `now`, in a tenure of `side`: chooses the mode from here
-    /// on.
-    pub(in crate::rwsem) fn next_takes(&mut self, now: u64, side: Kind, count: usize) {
-        self.count_until(now, side, count);
+    /// One of the queue takes the lock at `now`: chooses the mode from here on.
+    pub(in crate::rwsem) fn next_takes(&mut self, now: u64, count: usize) {
+        self.count_until(now, count);
         if self.sample.ns() < SAMPLE_NS as f32 {
             return;
         }
@@ -116,16 +115,10 @@ impl Modes {
         }
     }
 
-    fn count_until(&mut self, now: u64, side: Kind, count: usize) {
-        match side {
-            // Nor does the time before it say anything.
-            Kind::Reader => self.empty_ns = 0,
-            Kind::Writer => {
-                // A thread that lost its CPU between loading and storing the count sets it back.
-                let acquisitions = (count.wrapping_sub(self.counted) as isize).max(0) as u64;
-                self.sample.add(Yield::new(acquisitions, now.saturating_sub(self.since)));
-            }
-        }
+    fn count_until(&mut self, now: u64, count: usize) {
+        // A thread that lost its CPU between loading and storing the count sets it back.
+        let acquisitions = (count.wrapping_sub(self.counted) as isize).max(0) as u64;
+        self.sample.add(Yield::new(acquisitions, now.saturating_sub(self.since)));
         self.begin(now, count);
     }
 
@@ -227,7 +220,7 @@ mod tests {
         /// Writers have the lock for `us`, and one of the queue takes it then.
         fn taken_after(&mut self, us: u64, per_us: usize) {
             self.passes(us, per_us);
-            self.modes.next_takes(self.now, Kind::Writer, self.count);
+            self.modes.next_takes(self.now, self.count);
         }
 
         /// The queue has ended, and another one begins after `us`.
@@ -292,28 +285,11 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_readers_is_no_part_of_a_sample() {
-        let mut lock = Lock::new();
-        lock.taken_after(250, 4);
-        for ends in [Modes::next_takes, Modes::last_gives_up] {
-            for _ in 0..1_000 {
-                lock.empty_for(4_000);
-                lock.passes(1_000, 0);
-                ends(&mut lock.modes, lock.now, Kind::Reader, lock.count);
-            }
-            // The next one comes at once.
-            lock.empty_for(0);
-            lock.taken_after(250, 4);
-            assert!(lock.modes.yields[Mode::Shared as usize].ns() < 750e3);
-        }
-    }
-
-    #[test]
     fn what_was_counted_until_a_waiter_gave_up_is_part_of_the_sample() {
         let mut lock = Lock::new();
         for _ in 0..100 {
             lock.passes(100, 1);
-            lock.modes.last_gives_up(lock.now, Kind::Writer, lock.count);
+            lock.modes.last_gives_up(lock.now, lock.count);
             lock.empty_for(1);
         }
         lock.taken_after(1, 1);

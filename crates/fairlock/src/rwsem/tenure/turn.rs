@@ -203,8 +203,7 @@ impl<P: Platform> InTenure<'_, P> {
         self.holder.count(1);
         self.holder.note_cpu();
         self.holder.set(P::thread());
-        let side = q.tenure.clock.side();
-        q.tenure.modes.next_takes(now, side, self.holder.steals());
+        q.tenure.modes.next_takes(now, self.holder.steals());
         self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);
         q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape());
         q.tenure.holder_cpu = this_cpu::<P>();
@@ -249,8 +248,7 @@ impl<P: Platform> InTenure<'_, P> {
         if q.waiters.is_empty() {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
             q.tenure.clock.last_gives_up(waiter.arrived);
-            let side = q.tenure.clock.side();
-            q.tenure.modes.last_gives_up(P::now(), side, self.holder.steals());
+            q.tenure.modes.last_gives_up(P::now(), self.holder.steals());
         } else if !active(Fault::leaves_quietly(waiter.kind)) {
             self.recheck(q, None, wakes); // rules 8 and 14
         }

@@ -21,6 +21,9 @@ const SPIN_THROUGH_NS: u64 = 250_000;
 const CALL_AHEAD_NS: u64 = 20_000;
 /// How much earlier than its lateness says a timer is set: it must not be late.
 const EARLY_NS: u64 = 25_000;
+/// How long a writer that is next waits for the reader inside to leave, while others hold off: about
+/// as long as those do at most (`SPINS`).
+const OUTWAIT_NS: u64 = 1_500;
 /// How long a waiter that closed the lock waits awake for those inside to leave.
 const DRAIN_NS: u64 = 100_000;
 /// A waiter that was woken in vain looks again after this time, then after twice as long,
@@ -134,6 +137,11 @@ impl<P: Platform> InTenure<'_, P> {
         }
         if over {
             watch.drains_until.get_or_insert(now + DRAIN_NS);
+        } else if now < watch.until
+            && self.outwaits_reader(waiter, word)
+            && self.outwait_reader(waiter)
+        {
+            return Waited::Taken;
         }
         let left = watch.end.saturating_sub(now);
         let awake_until = if over {
@@ -166,6 +174,24 @@ impl<P: Platform> InTenure<'_, P> {
             return Waited::Not(WaitOutcome::Woken);
         }
         Waited::Not(self.sleep_as_next(waiter, watch, context, now, over))
+    }
+
+    /// Whether `waiter`, which is next, and awake, is a writer that has readers hold off: if threads
+    /// share the lock, and one reader is inside, on another CPU. With more of them inside, more
+    /// threads would wait for this one than it waits for.
+    fn outwaits_reader(&self, waiter: &Waiter<P>, word: Word) -> bool {
+        waiter.access == Access::Exclusive
+            && word.readers() == 1
+            && !self.holder.is_in_turns()
+            && !self.holder.was_here()
+    }
+
+    /// The writer that is next waits for the reader inside to leave, for a moment, and takes the lock,
+    /// if nobody was faster.
+    fn outwait_reader(&self, waiter: &Waiter<P>) -> bool {
+        let _holding_off = self.holder.writer_waits();
+        let done = |word: Word| word.may_take_next(waiter.access);
+        self.word.spin_until(OUTWAIT_NS, done) && self.take_as_next(waiter)
     }
 
     /// Takes the lock, if nobody was faster.

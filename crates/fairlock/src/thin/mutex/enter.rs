@@ -38,14 +38,12 @@ impl<P: PooledPlatform> ThinMutex<P> {
             return false;
         }
         let slot = self.slot(place);
-        if !slot.full.lock.take_again(me, Access::Exclusive) {
-            return false;
-        }
+        let Some(before) = slot.full.lock.take_again(me, Access::Exclusive) else { return false };
         if !self.is_verified(place) {
             return self.leave_other(place);
         }
         slot.note(false);
-        slot.full.lock.note_again(me);
+        slot.full.lock.note_again(me, before);
         !slot.full.follows.get() || self.follow_for_ever(slot)
     }
 

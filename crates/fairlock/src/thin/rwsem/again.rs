@@ -8,7 +8,7 @@
 use super::enter::Access;
 use super::{READER, ThinRwSem, WRITER, inflated};
 use crate::platform::PooledPlatform;
-use crate::rwsem::RwSem;
+use crate::rwsem::{RwSem, Word};
 use crate::thin::marks::Mark;
 use crate::thin::slot::Slot;
 use crate::wait::{self, Thread};
@@ -27,8 +27,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn write_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
             Some(slot) => {
-                slot.full.take_again(me, wait::Access::Exclusive)
-                    && self.entered_again(me, slot, Access::Write)
+                let taken = slot.full.take_again(me, wait::Access::Exclusive);
+                taken.is_some_and(|before| self.entered_again(me, slot, Access::Write, before))
             }
             None => self.write_at_once(),
         }
@@ -39,8 +39,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn read_again(&self, me: &Thread<P>, mark: &Mark<P>) -> bool {
         match self.marked_slot(mark) {
             Some(slot) => {
-                slot.full.take_again(me, wait::Access::Shared)
-                    && self.entered_again(me, slot, Access::Read)
+                let taken = slot.full.take_again(me, wait::Access::Shared);
+                taken.is_some_and(|before| self.entered_again(me, slot, Access::Read, before))
             }
             None => self.read_at_once(),
         }
@@ -52,12 +52,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         me: &Thread<P>,
         slot: &'static Slot<P, RwSem<P>>,
         access: Access,
+        before: Word,
     ) -> bool {
         if !self.is_verified(inflated(slot.name)) {
             return Self::leave_other(slot, access);
         }
         slot.note(false);
-        slot.full.note_again(me);
+        slot.full.note_again(me, before);
         true
     }
 
