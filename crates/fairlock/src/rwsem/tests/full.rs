@@ -88,12 +88,16 @@ fn a_reader_that_finds_no_room_does_not_queue_behind_a_writer() {
 }
 
 /// Three readers and, if `writer_waits`, a writer are in the queue of a lock that is full once its
-/// writer has become a reader. Returns how the readers' waits ended.
+/// writer has become a reader. A reader is first: in a writers' phase nobody behind a writer is let
+/// in. Returns how the readers' waits ended.
 fn let_in_from_the_queue(lock: &Lock, writer_waits: bool) -> [Result<(), WaitError>; 3] {
     let token = &CancelToken::new();
     lock.write();
     let results = scope(|s| {
-        let readers = [(); 3].map(|()| s.spawn(|| lock.read_cancellable(token)));
+        let reader = || lock.read_cancellable(token);
+        let first = s.spawn(reader);
+        until(|| waiters(lock) == 1);
+        let readers = [first, s.spawn(reader), s.spawn(reader)];
         let writer = writer_waits.then(|| s.spawn(|| lock.write_cancellable(token)));
         until(|| waiters(lock) == 3 + usize::from(writer_waits));
         lock.word.enter_readers(MOST_READERS - 1, Ordering::SeqCst);
