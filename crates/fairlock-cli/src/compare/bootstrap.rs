@@ -58,7 +58,7 @@ impl Sum {
     pub fn mean(values: &[f64], random: &mut Random) -> Self {
         let count = values.len();
         let value = values.iter().sum::<f64>() / count as f64;
-        let centred: Vec<f64> = values.iter().map(|each| each - value).collect();
+        let centred = centred(values);
         let again = |_| {
             let pick = (0..count).map(|_| centred[random.below(count as u64) as usize]);
             moments(count, pick)
@@ -102,11 +102,15 @@ impl Sum {
     }
 }
 
-/// The variance of the mean of these values; zero if there is one, or they are equal.
+/// The variance of the mean of these values, of which there must be at least one; zero of one alone.
 pub fn variance_of_mean(values: &[f64]) -> f64 {
-    // Near zero, so that nothing is lost in the sums.
-    let first = values.first().copied().unwrap_or(0.0);
-    moments(values.len().max(1), values.iter().map(|each| each - first)).variance
+    moments(values.len(), centred(values).into_iter()).variance
+}
+
+/// How far each is from their mean.
+fn centred(values: &[f64]) -> Vec<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values.iter().map(|each| each - mean).collect()
 }
 
 /// Mean and variance of the mean, summed as values come. Nearly all the time of the command goes

@@ -6,6 +6,13 @@ use serde_json::Value;
 
 use super::{TINY, entries, rows, run, run_json, stderr, stdout};
 
+/// The row has a number for each of these.
+fn assert_numbers(row: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(row[key].is_number(), "{key}: {row}");
+    }
+}
+
 #[test]
 fn every_listed_lock_runs() {
     let listed = stdout(&run(&["locks"]));
@@ -88,21 +95,22 @@ fn json_has_the_documented_schema() {
             (&row["side"], &row["threads"], &row["runs"]),
             (&"write".into(), &4.into(), &1.into())
         );
-        for key in [
-            "ops_per_s",
-            "ops_per_s_min",
-            "ops_per_s_max",
-            "min_ops",
-            "max_ops",
-            "starved_threads",
-            "jain",
-            "wait_p50_ns",
-            "wait_p99_ns",
-            "wait_p999_ns",
-            "wait_max_ns",
-        ] {
-            assert!(row[key].is_number(), "{key}: {row}");
-        }
+        assert_numbers(
+            row,
+            &[
+                "ops_per_s",
+                "ops_per_s_min",
+                "ops_per_s_max",
+                "min_ops",
+                "max_ops",
+                "starved_threads",
+                "jain",
+                "wait_p50_ns",
+                "wait_p99_ns",
+                "wait_p999_ns",
+                "wait_max_ns",
+            ],
+        );
         assert!(row.get("cs_load").is_none() && row.get("error").is_none(), "{row}");
     }
 
@@ -134,19 +142,20 @@ fn batch_has_the_documented_rows_for_every_mutex() {
         assert_eq!(cases, ["tiny", "chunks"], "{lock}");
         for row in &rows {
             assert_eq!((&row["overcommit"], &row["side"]), (&1.0.into(), &"write".into()));
-            for key in [
-                "ops_per_s",
-                "min_ops",
-                "max_ops",
-                "starved_threads",
-                "jain",
-                "wait_p50_ns",
-                "wait_p99_ns",
-                "wait_p999_ns",
-                "wait_max_ns",
-            ] {
-                assert!(row[key].is_number(), "{key}: {row}");
-            }
+            assert_numbers(
+                row,
+                &[
+                    "ops_per_s",
+                    "min_ops",
+                    "max_ops",
+                    "starved_threads",
+                    "jain",
+                    "wait_p50_ns",
+                    "wait_p99_ns",
+                    "wait_p999_ns",
+                    "wait_max_ns",
+                ],
+            );
         }
         assert_eq!(rows[0]["cs_load"], 50);
         assert_eq!(rows[1]["records_per_s"], rows[1]["ops_per_s"]);
@@ -165,9 +174,7 @@ fn range_has_the_documented_rows_for_every_range_lock() {
             let of_case: Vec<_> = rows.iter().filter(|row| row["case"] == case).collect();
             assert!(!of_case.is_empty(), "{lock} {case}");
             for row in of_case {
-                for key in ["ops_per_s", "starved_threads", "wait_max_ns"] {
-                    assert!(row[key].is_number(), "{key}: {row}");
-                }
+                assert_numbers(row, &["ops_per_s", "starved_threads", "wait_max_ns"]);
                 let is_array = case == "array";
                 assert_eq!(row["shape"].is_string() && row["reads_percent"].is_number(), is_array);
             }
@@ -194,19 +201,20 @@ fn drawn_rows<'a>(document: &'a Value, form: &str, lock: &str, cells: usize) -> 
     assert_eq!(whole.len(), cells, "{form} {lock}");
     for row in &whole {
         assert_eq!(row["case"], "busy");
-        for key in [
-            "ops_per_s",
-            "starved_threads",
-            "jain",
-            "section_ns",
-            "wait_p50_ns",
-            "wait_p99_ns",
-            "wait_p999_ns",
-            "wait_max_ns",
-            "ratio_to_fastest_peer",
-        ] {
-            assert!(row[key].is_number(), "{key}: {row}");
-        }
+        assert_numbers(
+            row,
+            &[
+                "ops_per_s",
+                "starved_threads",
+                "jain",
+                "section_ns",
+                "wait_p50_ns",
+                "wait_p99_ns",
+                "wait_p999_ns",
+                "wait_max_ns",
+                "ratio_to_fastest_peer",
+            ],
+        );
     }
     whole
 }

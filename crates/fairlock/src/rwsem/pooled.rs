@@ -136,7 +136,8 @@ impl<P: Platform> RwSem<P> {
     // ---- a lock with the default policy, and a thread that had it last ----
 
     /// The calling thread, `me`, takes the lock in this way, if it had it last, somebody waits, and
-    /// nothing else is in the way. Then [`note_again`](Self::note_again) is to follow.
+    /// nothing else is in the way. Returns the word before, if it did; then
+    /// [`note_again`](Self::note_again) is to follow.
     #[inline(always)]
     pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Word> {
         InTenure::of(self, TenurePolicy::DEFAULT).take_again(me, access)

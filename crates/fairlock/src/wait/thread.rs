@@ -56,8 +56,7 @@ pub struct Thread<P: Platform> {
 
 // SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
 // `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`,
-// `wake_cost`, `untold_steals` and
-// `past_queue` are used by the record's own thread only.
+// `wake_cost`, `untold_steals` and `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {

@@ -12,7 +12,8 @@ use crate::wait::{Access, Thread};
 
 impl<P: Platform> InTenure<'_, P> {
     /// The calling thread, `me`, takes the lock past the queue, if it had the lock last, and nothing
-    /// is in the way but those that wait. Returns the word before, if it did; then [`note_again`](Self::note_again) is to follow.
+    /// is in the way but those that wait. Returns the word before, if it did; then
+    /// [`note_again`](Self::note_again) is to follow.
     #[inline(always)]
     pub(in crate::rwsem) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Word> {
         // First, and on another line than the word, which others should not fetch for that. A reader

@@ -11,8 +11,8 @@ use crate::wait::{Hint, Thread, this_cpu};
 pub(in crate::rwsem) struct Holder<P: Platform> {
     /// When the tenure ends.
     end: P::AtomicU64,
-    /// Counts acquisitions past the queue of a lock that was free, to tell a lock that is
-    /// idle from one that is busy with short sections.
+    /// Counts acquisitions past the queue, to tell a lock that is idle from one that is busy with
+    /// short sections, and what sharing and turns yield.
     steals: Hint,
     /// Who took the lock last while somebody waited: a thread hint.
     thread: Hint,
@@ -61,13 +61,12 @@ impl<P: Platform> Holder<P> {
         }
     }
 
-    /// A thread has taken the free lock. A load and a store, not one step: a lost count does not
+    /// A thread has taken the lock so often. A load and a store, not one step: a lost count does not
     /// matter.
     #[inline(always)]
     pub(super) fn count(&self, steals: u32) {
-        let more = steals as usize;
-        let steals = self.steals.load(Ordering::Relaxed);
-        self.steals.store(steals.wrapping_add(more), Ordering::Relaxed);
+        let before = self.steals.load(Ordering::Relaxed);
+        self.steals.store(before.wrapping_add(steals as usize), Ordering::Relaxed);
     }
 
     /// Whoever has the lock runs on this CPU.

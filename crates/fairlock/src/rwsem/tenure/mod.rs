@@ -52,6 +52,8 @@ mod again;
 mod clock;
 mod holder;
 mod mode;
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests;
 mod turn;
 mod wait;
 
@@ -365,7 +367,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Whether the calling thread, a reader, lets others go first: the waiter that is next, which is
-    /// late, or a writer that waits for the readers inside.
+    /// late, or a writer that waits for the reader inside.
     #[inline(always)]
     fn holds_off(&self, me: &Thread<P>) -> bool {
         self.gives_way(me) || self.holder.has_awake_writer()
@@ -601,62 +603,5 @@ fn wake<P: Platform>(wakes: &mut WakeList<P>) {
         let began = P::now();
         wakes.wake_all();
         P::thread().wake_cost.set(P::now().saturating_sub(began));
-    }
-}
-
-#[cfg(all(test, feature = "std", not(fairlock_loom)))]
-mod tests {
-    use super::*;
-    use crate::platform::Native;
-    use crate::rwsem::Policy;
-
-    /// Steals of a lock in turns are counted at once; those of a shared one late, and no more than
-    /// there were.
-    #[test]
-    fn a_lock_is_told_of_its_steals_once() {
-        let lock = RwSem::<Native>::new(Policy::DEFAULT);
-        let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
-        let me = Native::thread();
-        lock.word.set(Flags::WAITERS, Ordering::Relaxed);
-        lock.holder.set(me);
-        lock.holder.set_end(u64::MAX);
-        for in_turns in [false, true, false] {
-            lock.holder.set_in_turns(in_turns);
-            let before = lock.holder.steals();
-            let told = || lock.holder.steals() - before;
-            let mut steals = 0;
-            let least = if in_turns { 100_000 } else { 1_000 };
-            while steals < least || told() == 0 {
-                assert!(tenure.steal_at_once(Access::Exclusive));
-                assert!(tenure.write_release_at_once(me));
-                steals += 1;
-            }
-            // Between two looks at the clock there are 32 at most.
-            let late = if in_turns { 0 } else { 32 };
-            assert!((1..=steals + late).contains(&told()), "{} of {steals}", told());
-            assert!(!in_turns || told() == steals);
-        }
-    }
-
-    /// While a writer waits for the reader inside, others hold off, but go in after a moment if it
-    /// does not come: it may have lost its CPU.
-    #[test]
-    fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
-        let lock = RwSem::<Native>::new(Policy::DEFAULT);
-        let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
-        let me = Native::thread();
-        lock.word.set(Flags::WAITERS, Ordering::Relaxed);
-        lock.holder.set(me);
-        lock.holder.set_end(u64::MAX);
-        let readers = || lock.word.load(Ordering::Relaxed).readers();
-        {
-            let _waits = lock.holder.writer_waits();
-            assert!(tenure.take_again(me, Access::Shared).is_none());
-            assert!(lock.read_past_queue(me).is_none() && readers() == 0);
-            assert!(tenure.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
-        }
-        // A writer that tries in vain tells nobody to hold off when it has done so.
-        assert!(!tenure.compete(Access::Exclusive, &WaitContext::FOREVER));
-        assert!(!lock.holder.has_awake_writer() && readers() == 1);
     }
 }
