@@ -410,6 +410,7 @@ impl<P: Platform> InTenure<'_, P> {
                 return true;
             }
             if word.is_reserved() {
+                outwaits = None;
                 if is_urgent() {
                     return false;
                 }
