@@ -17,9 +17,10 @@
 //! mutex, and no CPU is idle for the length of a wake-up each time.
 //!
 //! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
-//! could pay. So a waiter gives way for a moment before it sleeps, as long as that has lately been
-//! worth it (`watch`). No more waiters do so than there are CPUs, and none behind one that sleeps:
-//! a waiter that stays awake comes sooner each time, and would take what the other was notified of.
+//! could pay. So a waiter spins for a moment, for the thread on another CPU that is about to notify
+//! it; then it gives way, for one that wants this CPU. Each as long as that has lately been worth it
+//! (`watch`). No more waiters give way than there are CPUs, and none behind one that sleeps: a
+//! waiter that stays awake comes sooner each time, and would take what the other was notified of.
 //!
 //! *No notification is lost.* A waiter queues before it lets the mutex go. A waiter that gives up
 //! takes itself out under the queue lock. If it is not in the queue any more it was notified, and
@@ -37,7 +38,7 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::Mutex;
-use super::watch::WATCH_NS;
+use super::watch::{SPIN_NS, YIELD_NS};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::ticket::TicketLock;
@@ -334,11 +335,26 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// Stays awake for a moment, if the waiter is to. Not where a signal is to end the wait: that
     /// would not be noticed.
     fn watch(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
-        if waiter.awake.load(Ordering::Relaxed) > 0 && !until.interruptible {
-            let bound = WATCH_NS.min(until.left(P::now()));
-            P::thread().watch.ended(give_way::<P>(bound, || waiter.state() == WOKEN));
+        let row = waiter.awake.load(Ordering::Relaxed);
+        if !until.interruptible && !Self::spin(waiter, until) && row > 0 {
+            let bound = YIELD_NS.min(until.left(P::now()));
+            P::thread().watch.yields.ended(give_way::<P>(bound, || waiter.state() == WOKEN));
         }
         waiter.awake.store(0, Ordering::Relaxed);
+    }
+
+    /// Keeps the CPU for a moment, if that has lately been worth it; returns whether the waiter was
+    /// woken.
+    fn spin(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> bool {
+        let habit = &P::thread().watch.spins;
+        // Loom's clock stands still.
+        if cfg!(fairlock_loom) || P::cpus() == 1 || !habit.begins() {
+            return false;
+        }
+        let bound = SPIN_NS.min(until.left(P::now()));
+        let came = P::spin_until(&waiter.state, bound, |state| state == WOKEN);
+        habit.ended(came);
+        came
     }
 
     /// Notifies the thread that has waited longest; returns whether there was one.
@@ -441,7 +457,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             Some(0) => return 0,
             before => before.unwrap_or(0) + 1,
         };
-        if awake <= P::cpus() && P::thread().watch.begins() { awake } else { 0 }
+        if awake <= P::cpus() && P::thread().watch.yields.begins() { awake } else { 0 }
     }
 
     /// The waiter takes itself out of the queue: false if it was notified.

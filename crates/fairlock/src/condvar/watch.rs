@@ -2,35 +2,28 @@
 
 use core::cell::Cell;
 
-/// How long a thread stays awake: a few times what a wake-up costs.
-pub(super) const WATCH_NS: u64 = 30_000;
+/// How long a thread spins: about what it costs to sleep and be woken.
+pub(super) const SPIN_NS: u64 = 4_000;
+/// How long it then yields: a few times what a wake-up costs.
+pub(super) const YIELD_NS: u64 = 30_000;
 /// A thread that gets its CPU back only after so long gave it to one that is not about to notify.
 const LONG_YIELD_NS: u64 = 1_000_000;
 /// How often it then does not give its CPU away.
 const KEEPS: u32 = 15;
-/// How large [`Watch::skips`] becomes at most.
+/// How large [`Habit::skips`] becomes at most.
 const MOST_SKIPPED: u32 = 63;
 
 /// What a thread remembers of its last waits, for whichever condition variables.
 pub(crate) struct Watch {
-    /// Grows with each wait that is watched in vain; half as many waits are then not watched.
-    skips: Cell<u32>,
-    /// How many are left of those.
-    left: Cell<u32>,
+    pub(super) spins: Habit,
+    pub(super) yields: Habit,
     /// How many times more the thread keeps its CPU, as others have kept it for long.
     keeps: Cell<u32>,
 }
 
 impl Watch {
     pub(crate) const fn new() -> Self {
-        Self { skips: Cell::new(0), left: Cell::new(0), keeps: Cell::new(0) }
-    }
-
-    /// A wait begins: whether to stay awake at first.
-    pub(super) fn begins(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left == 0
+        Self { spins: Habit::new(), yields: Habit::new(), keeps: Cell::new(0) }
     }
 
     /// Whether to give the CPU away: not for [`KEEPS`] times after it came back late.
@@ -45,6 +38,28 @@ impl Watch {
         if ns >= LONG_YIELD_NS {
             self.keeps.set(KEEPS);
         }
+    }
+}
+
+/// A way to stay awake, and whether it has lately been worth it.
+pub(super) struct Habit {
+    /// Grows with each wait in which the thread stayed awake in vain; in half as many it then does
+    /// not.
+    skips: Cell<u32>,
+    /// How many are left of those.
+    left: Cell<u32>,
+}
+
+impl Habit {
+    const fn new() -> Self {
+        Self { skips: Cell::new(0), left: Cell::new(0) }
+    }
+
+    /// A wait begins: whether to stay awake at first.
+    pub(super) fn begins(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left == 0
     }
 
     /// The thread stayed awake; `came` says whether the notification came.
@@ -70,12 +85,12 @@ mod tests {
         assert!(watch.may_give_way());
     }
 
-    fn watched(watch: &Watch, waits: usize, came: bool) -> usize {
+    fn watched(habit: &Habit, waits: usize, came: bool) -> usize {
         (0..waits)
             .filter(|_| {
-                let watched = watch.begins();
+                let watched = habit.begins();
                 if watched {
-                    watch.ended(came);
+                    habit.ended(came);
                 }
                 watched
             })
@@ -84,18 +99,18 @@ mod tests {
 
     #[test]
     fn waits_are_watched_as_long_as_that_pays() {
-        let watch = Watch::new();
-        assert_eq!(watched(&watch, 100, true), 100);
-        assert!(watched(&watch, 1_000, false) < 50);
+        let habit = Habit::new();
+        assert_eq!(watched(&habit, 100, true), 100);
+        assert!(watched(&habit, 1_000, false) < 50);
         // Staying awake pays again: this is noticed within so many waits.
-        watched(&watch, MOST_SKIPPED as usize, true);
-        assert_eq!(watched(&watch, 100, true), 100);
+        watched(&habit, MOST_SKIPPED as usize, true);
+        assert_eq!(watched(&habit, 100, true), 100);
     }
 
     #[test]
     fn one_in_vain_is_no_reason_to_stop() {
-        let watch = Watch::new();
-        watched(&watch, 1, false);
-        assert!(watch.begins());
+        let habit = Habit::new();
+        watched(&habit, 1, false);
+        assert!(habit.begins());
     }
 }
