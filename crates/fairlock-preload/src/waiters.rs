@@ -10,6 +10,11 @@
 //! others sleep on, in a chain: each wakes the next when it has the mutex, which is when the next
 //! can use a CPU. So there is no herd at the mutex.
 //!
+//! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
+//! could pay. So a waiter spins for a moment first; and if nobody was in the queue before it, gives
+//! way for a moment more. Each as long as that has lately been worth it. A waiter with a real-time
+//! priority does not give way: nobody below it would get the CPU.
+//!
 //! *No notification is lost.* A waiter queues before it lets the mutex go. A waiter that gives up
 //! takes itself out, under the queue's lock. If it is not in the queue any more it was notified:
 //! what ended its wait came too late.
@@ -39,6 +44,8 @@ pub(crate) struct Waiter<P: Platform> {
     mutex: usize,
     priority: u8,
     thread: &'static Thread<P>,
+    /// It gives way before it sleeps. Set in the queue, under its lock.
+    yields: Cell<bool>,
     /// Used in the queue, under its lock.
     prev: Cell<*const Waiter<P>>,
     /// Used in the queue, or in the chain.
@@ -65,6 +72,7 @@ impl<P: Platform> Waiter<P> {
             mutex,
             priority,
             thread: P::thread(),
+            yields: Cell::new(false),
             prev: Cell::new(ptr::null()),
             next: Cell::new(ptr::null()),
             followers: Cell::new(ptr::null()),
@@ -79,6 +87,8 @@ impl<P: Platform> Waiter<P> {
         deadline: Option<u64>,
         gives_up: impl Fn() -> bool,
     ) -> Result<(), WaitError> {
+        let left_ns = deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(P::now()));
+        self.thread.stay_awake(&self.state, WOKEN, left_ns, self.yields.get());
         loop {
             // Acquire: sees its followers, and what came before the notification.
             let state = self.state.load(Ordering::Acquire);
@@ -190,6 +200,7 @@ impl<P: Platform> Queue<P> {
         let next = unsafe { prev.as_ref() }.map_or(self.first, |prev| prev.next.get());
         waiter.prev.set(prev);
         waiter.next.set(next);
+        waiter.yields.set(prev.is_null() && waiter.priority == 0);
         self.link(prev, waiter, next, waiter);
     }
 

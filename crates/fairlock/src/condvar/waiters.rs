@@ -38,7 +38,6 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::Mutex;
-use super::watch::{SPIN_NS, YIELD_NS};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::ticket::TicketLock;
@@ -128,26 +127,6 @@ unsafe fn wake<P: Platform, M: Mutex<P>>(mut next: *const Waiter<P, M>) {
         // Release: the follower is seen. The frame may be gone from here on.
         waiter.state.store(WOKEN, Ordering::Release);
         parker.unpark();
-    }
-}
-
-/// Gives way again and again until `done`, for `bound_ns` at most; returns whether it is done. Ends
-/// early where others want the CPU for longer than a notification takes.
-fn give_way<P: Platform>(bound_ns: u64, mut done: impl FnMut() -> bool) -> bool {
-    let watch = &P::thread().watch;
-    let began = P::now();
-    let mut now = began;
-    loop {
-        if done() {
-            return true;
-        }
-        // Loom takes a yield for a promise that somebody else must run, and its clock stands still.
-        if cfg!(fairlock_loom) || now.wrapping_sub(began) >= bound_ns || !watch.may_give_way() {
-            return false;
-        }
-        P::yield_now();
-        let before = core::mem::replace(&mut now, P::now());
-        watch.gave_way(now.wrapping_sub(before));
     }
 }
 
@@ -297,7 +276,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             // SAFETY: they follow this one only.
             unsafe { wake(follower) };
         }
-        if !give_way::<P>(COMPETE_NS, || mutex.try_lock()) {
+        if !P::thread().watch.give_way::<P>(COMPETE_NS, || mutex.try_lock()) {
             mutex.lock();
         }
         if !at_once {
@@ -335,26 +314,13 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// Stays awake for a moment, if the waiter is to. Not where a signal is to end the wait: that
     /// would not be noticed.
     fn watch(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
+        let watch = &P::thread().watch;
         let row = waiter.awake.load(Ordering::Relaxed);
-        if !until.interruptible && !Self::spin(waiter, until) && row > 0 {
-            let bound = YIELD_NS.min(until.left(P::now()));
-            P::thread().watch.yields.ended(give_way::<P>(bound, || waiter.state() == WOKEN));
+        let left_ns = until.left(P::now());
+        if !until.interruptible && !watch.spin::<P>(&waiter.state, WOKEN, left_ns) && row > 0 {
+            watch.yield_until::<P>(left_ns, || waiter.state() == WOKEN);
         }
         waiter.awake.store(0, Ordering::Relaxed);
-    }
-
-    /// Keeps the CPU for a moment, if that has lately been worth it; returns whether the waiter was
-    /// woken.
-    fn spin(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> bool {
-        let habit = &P::thread().watch.spins;
-        // Loom's clock stands still.
-        if cfg!(fairlock_loom) || P::cpus() == 1 || !habit.begins() {
-            return false;
-        }
-        let bound = SPIN_NS.min(until.left(P::now()));
-        let came = P::spin_until(&waiter.state, bound, |state| state == WOKEN);
-        habit.ended(came);
-        came
     }
 
     /// Notifies the thread that has waited longest; returns whether there was one.

@@ -2,10 +2,12 @@
 
 use core::cell::Cell;
 
+use crate::platform::Platform;
+
 /// How long a thread spins: about what it costs to sleep and be woken.
-pub(super) const SPIN_NS: u64 = 4_000;
+const SPIN_NS: u64 = 4_000;
 /// How long it then yields: a few times what a wake-up costs.
-pub(super) const YIELD_NS: u64 = 30_000;
+const YIELD_NS: u64 = 30_000;
 /// A thread that gets its CPU back only after so long gave it to one that is not about to notify.
 const LONG_YIELD_NS: u64 = 1_000_000;
 /// How often it then does not give its CPU away.
@@ -15,8 +17,8 @@ const MOST_SKIPPED: u32 = 63;
 
 /// What a thread remembers of its last waits, for whichever condition variables.
 pub(crate) struct Watch {
-    pub(super) spins: Habit,
-    pub(super) yields: Habit,
+    spins: Habit,
+    pub(crate) yields: Habit,
     /// How many times more the thread keeps its CPU, as others have kept it for long.
     keeps: Cell<u32>,
 }
@@ -26,15 +28,56 @@ impl Watch {
         Self { spins: Habit::new(), yields: Habit::new(), keeps: Cell::new(0) }
     }
 
+    /// Keeps the CPU until `word` is `woken`, for [`SPIN_NS`] or `left_ns` at most, if that has lately
+    /// been worth it. Returns whether it is.
+    pub(crate) fn spin<P: Platform>(&self, word: &P::AtomicU32, woken: u32, left_ns: u64) -> bool {
+        // Loom's clock stands still.
+        if cfg!(fairlock_loom) || P::cpus() == 1 || !self.spins.begins() {
+            return false;
+        }
+        let came = P::spin_until(word, SPIN_NS.min(left_ns), |now| now == woken);
+        self.spins.ended(came);
+        came
+    }
+
+    /// Yields until `done`, for [`YIELD_NS`] or `left_ns` at most; notes whether that was worth it.
+    pub(crate) fn yield_until<P: Platform>(&self, left_ns: u64, done: impl FnMut() -> bool) {
+        self.yields.ended(self.give_way::<P>(YIELD_NS.min(left_ns), done));
+    }
+
+    /// Gives way again and again until `done`, for `bound_ns` at most; returns whether it is done.
+    /// Ends early where others want the CPU for longer than a notification takes.
+    pub(super) fn give_way<P: Platform>(
+        &self,
+        bound_ns: u64,
+        mut done: impl FnMut() -> bool,
+    ) -> bool {
+        let began = P::now();
+        let mut now = began;
+        loop {
+            if done() {
+                return true;
+            }
+            // Loom takes a yield for a promise that somebody else must run, and its clock stands
+            // still.
+            if cfg!(fairlock_loom) || now.wrapping_sub(began) >= bound_ns || !self.may_give_way() {
+                return false;
+            }
+            P::yield_now();
+            let before = core::mem::replace(&mut now, P::now());
+            self.gave_way(now.wrapping_sub(before));
+        }
+    }
+
     /// Whether to give the CPU away: not for [`KEEPS`] times after it came back late.
-    pub(super) fn may_give_way(&self) -> bool {
+    fn may_give_way(&self) -> bool {
         let keeps = self.keeps.get();
         self.keeps.set(keeps.saturating_sub(1));
         keeps == 0
     }
 
     /// The thread gave its CPU away, and had it back after `ns`.
-    pub(super) fn gave_way(&self, ns: u64) {
+    fn gave_way(&self, ns: u64) {
         if ns >= LONG_YIELD_NS {
             self.keeps.set(KEEPS);
         }
@@ -42,7 +85,7 @@ impl Watch {
 }
 
 /// A way to stay awake, and whether it has lately been worth it.
-pub(super) struct Habit {
+pub(crate) struct Habit {
     /// Grows with each wait in which the thread stayed awake in vain; in half as many it then does
     /// not.
     skips: Cell<u32>,
@@ -56,14 +99,14 @@ impl Habit {
     }
 
     /// A wait begins: whether to stay awake at first.
-    pub(super) fn begins(&self) -> bool {
+    pub(crate) fn begins(&self) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
         left == 0
     }
 
     /// The thread stayed awake; `came` says whether the notification came.
-    pub(super) fn ended(&self, came: bool) {
+    fn ended(&self, came: bool) {
         let skips = if came { 0 } else { (2 * self.skips.get() + 1).min(MOST_SKIPPED) };
         self.skips.set(skips);
         // The first time in vain may be chance.

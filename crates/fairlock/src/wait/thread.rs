@@ -109,6 +109,17 @@ impl<P: Platform> Thread<P> {
         self.gives_way_again.set(again);
     }
 
+    /// Before the calling thread, whose record this is, [parks](Self::park): it stays awake for a moment,
+    /// if that has lately been worth it, until `word` is `woken`. It keeps its CPU for 4 µs; if `yields`,
+    /// it then gives way to others for 30 µs. `left_ns` is the most for either.
+    pub fn stay_awake(&self, word: &P::AtomicU32, woken: u32, left_ns: u64, yields: bool) {
+        let watch = &self.watch;
+        if !watch.spin::<P>(word, woken, left_ns) && yields && watch.yields.begins() {
+            // Relaxed: the caller looks again.
+            watch.yield_until::<P>(left_ns, || word.load(Ordering::Relaxed) == woken);
+        }
+    }
+
     /// For locks written against [`Platform`] elsewhere: the calling thread, whose record this is,
     /// sleeps until [`unpark`](Self::unpark). An `unpark` before the call ends it at once. May
     /// return early for no reason: the caller looks again.
