@@ -55,6 +55,31 @@ impl<P: Platform> RwSem<P> {
         self.try_write() || self.in_tenure().is_some_and(steal)
     }
 
+    /// Takes the lock for writing past those that wait, if the calling thread had it last. This is how
+    /// a busy lock is taken nearly always. Counts no event.
+    #[doc(hidden)]
+    #[inline]
+    pub fn write_again(&self) -> bool {
+        let me = P::thread();
+        self.in_tenure().is_some_and(|tenure| {
+            let before = tenure.take_again(me, Access::Exclusive);
+            before.inspect(|&before| tenure.note_again(me, before)).is_some()
+        })
+    }
+
+    /// As [`unlock_write`](Self::unlock_write), for a lock that is probably busy.
+    ///
+    /// # Safety
+    /// As for `unlock_write`.
+    #[doc(hidden)]
+    #[inline]
+    pub unsafe fn unlock_write_busy(&self) {
+        if !self.in_tenure().is_some_and(|tenure| tenure.write_release_at_once(P::thread())) {
+            // SAFETY: the caller's promise.
+            unsafe { self.unlock_write() }
+        }
+    }
+
     /// When the first of the queued writers came.
     #[doc(hidden)]
     pub fn first_writer_since(&self) -> Option<u64> {
