@@ -29,7 +29,7 @@ pub struct Thread<P: Platform> {
     pub(crate) gives_way: Cell<usize>,
     /// The end of a tenure for which it gave way last, and when it may do so again for that end.
     gave_way_for: Cell<u64>,
-    gives_way_again: Cell<u64>,
+    pub(crate) gives_way_again: Cell<u64>,
     /// When the thread last came to a ticket lock that more threads wanted than there are CPUs.
     contended: Cell<u64>,
     /// Its last meetings with others at a mutex.
