@@ -41,7 +41,8 @@ pub enum Command {
         flags: Flags,
     },
     /// Simulate published runs, on the machines they were published for: handoff,
-    /// reader-spin, direct-io, batch, range; and think, spread, idle; all. Or a scenario, FILE.toml
+    /// reader-spin, direct-io, batch, range; and think, spread, idle, condvar; all. Or a scenario,
+    /// FILE.toml
     Sim {
         /// Which workloads
         #[arg(value_name = "WORKLOAD", value_parser = names::simulated_workload(),

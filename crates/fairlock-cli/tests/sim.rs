@@ -199,6 +199,28 @@ fn think_is_simulated_in_every_form() {
     assert!(printed.starts_with("think: ") && printed.contains("fairlock:adaptive"), "{printed}");
 }
 
+/// Nobody waits for ever: a run ends once the last thread is notified that all is over.
+#[test]
+fn condition_variables_are_simulated_on_small_and_large_machines() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["sim", "condvar", "--duration", "2ms"];
+    let (printed, document) = run_json(&args, &dir.path().join("out.json"));
+    let rows = document["rows"].as_array().unwrap();
+    // A thousand threads may need longer than that.
+    let mut few = rows.iter().filter(|row| row["threads"].as_u64() < Some(1000));
+    assert!(few.all(|row| row["ops_per_s"].as_f64().unwrap() > 0.0), "{printed}");
+    for machine in ["two_cpu", "nvme_8", "cascade_lake_96"] {
+        assert!(printed.contains(machine), "{printed}");
+        for case in ["ping_pong", "one_to_many", "queue", "timed_queue", "notify_all", "untimed"] {
+            let mut cell = rows.iter().filter(|row| row["machine"] == machine);
+            let ours = |row: &&Value| row["case"] == case && row["lock"] == "fairlock:thin";
+            assert!(cell.any(|row| ours(&row)), "{machine} {case}");
+        }
+    }
+    let again = run_json(&args, &dir.path().join("again.json")).1;
+    assert_eq!(rows, again["rows"].as_array().unwrap());
+}
+
 #[test]
 fn many_locks_let_many_threads_work() {
     let dir = tempfile::tempdir().unwrap();

@@ -85,6 +85,7 @@ pub fn baseline(row: &Row) -> Option<(&str, Configuration<'_>)> {
         Workload::Think | Workload::Spread | Workload::Idle | Workload::Scenario => {
             grid::program_base(row.range.form)
         }
+        Workload::Condvar => "ref:futex",
         Workload::ReaderSpin => "fairlock:reader_spin_always",
         _ => "fairlock:unfair",
     };

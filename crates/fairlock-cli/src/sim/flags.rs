@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::shard::Shard;
-use crate::cell::Workload::{self, Batch, Handoff, Idle, Range, ReaderSpin, Spread, Think};
+use crate::cell::Workload::{
+    self, Batch, Condvar, Handoff, Idle, Range, ReaderSpin, Spread, Think,
+};
 use crate::flags::{OfSome, ProgramFlags};
 use crate::locks::custom::Sweep;
 use crate::names;
@@ -114,7 +116,8 @@ pub struct SimFlags {
 impl SimFlags {
     /// A scenario has none of them, and says so of `--threads` itself.
     pub fn of_some(&self) -> Vec<OfSome> {
-        const WITH_THREADS: &[Workload] = &[Handoff, ReaderSpin, Batch, Range, Think, Spread];
+        const WITH_THREADS: &[Workload] =
+            &[Handoff, ReaderSpin, Batch, Range, Think, Spread, Condvar];
         let own = [
             OfSome::new("--threads", &self.threads, WITH_THREADS),
             OfSome::new("--overcommit", &self.overcommit, &[Batch]),

@@ -8,7 +8,9 @@ use crate::cell::{Case, Form, Setup, Shape, Workload};
 use crate::error::Error;
 use crate::plan::{once, or_default, parse_forms, parse_holders};
 use crate::workload::setup::{self, Chosen};
-use crate::workload::{batch, direct_io, handoff, idle, program, reader_spin, spread, think};
+use crate::workload::{
+    batch, condvar, direct_io, handoff, idle, program, reader_spin, spread, think,
+};
 
 /// The machine that stands for those of real runs.
 pub const REAL_MACHINE: &str = "two_cpu";
@@ -21,7 +23,7 @@ pub struct Grid {
 }
 
 /// All grids, in the order in which they are shown.
-pub const ALL: [Grid; 15] = [
+pub const ALL: [Grid; 18] = [
     Grid {
         workload: Workload::Handoff,
         machine: "skylake_80",
@@ -81,6 +83,9 @@ pub const ALL: [Grid; 15] = [
     Grid { workload: Workload::Idle, machine: "opteron_4", locks: PROGRAM_LOCKS },
     Grid { workload: Workload::Idle, machine: "nvme_8", locks: PROGRAM_LOCKS },
     Grid { workload: Workload::Idle, machine: "cascade_lake_96", locks: PROGRAM_LOCKS },
+    Grid { workload: Workload::Condvar, machine: "two_cpu", locks: CONDVAR_LOCKS },
+    Grid { workload: Workload::Condvar, machine: "nvme_8", locks: CONDVAR_LOCKS },
+    Grid { workload: Workload::Condvar, machine: "cascade_lake_96", locks: CONDVAR_LOCKS },
 ];
 
 /// The grid of the user's scenario, on a machine of middling size unless told otherwise.
@@ -98,6 +103,9 @@ const PROGRAM_LOCKS: &[&str] = &[
     "ref:queue_unfair_park",
     "fairlock:range",
 ];
+
+/// Ours, and one that is made as those of most systems are.
+const CONDVAR_LOCKS: &[&str] = &["ref:futex", "fairlock:thin"];
 
 /// The lock that others of its form are related to: one that keeps no order, or, of range locks,
 /// one lock around all ranges.
@@ -210,6 +218,7 @@ impl Grid {
             Workload::DirectIo => direct_ios(),
             Workload::Batch => batches(machine, flags),
             Workload::Think | Workload::Spread | Workload::Idle => self.programs(machine, flags)?,
+            Workload::Condvar => condvars(flags),
             _ => ranges(machine, flags),
         };
         let lonely =
@@ -260,6 +269,18 @@ impl Grid {
                 .collect(),
         })
     }
+}
+
+fn condvars(flags: &SimFlags) -> Vec<Configuration> {
+    let threads = or_default(&flags.threads, &condvar::THREADS);
+    let all = condvar::CASES.into_iter().flat_map(|case| threads.iter().map(move |&n| (case, n)));
+    all.filter(|&(case, n)| {
+        let is_wanted =
+            if flags.threads.is_empty() { condvar::is_default } else { condvar::can_have };
+        is_wanted(case, n)
+    })
+    .map(|(case, n)| Configuration::new(case, (0, n), 0.1))
+    .collect()
 }
 
 fn handoffs(flags: &SimFlags) -> Vec<Configuration> {

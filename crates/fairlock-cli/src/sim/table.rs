@@ -138,7 +138,7 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
         ]);
     }
     // A column that is the same in all rows, or empty, says nothing.
-    if !rows.iter().all(|row| row.workload == Workload::Range) {
+    if rows.iter().all(|row| row.machine == rows.all()[0].machine) {
         table.leave_out("machine");
     }
     if rows.iter().all(|row| row.side == Side::Write) {

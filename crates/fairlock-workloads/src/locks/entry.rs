@@ -126,6 +126,11 @@ impl<T: Runs> LockEntry<T> {
         self
     }
 
+    /// Adds the condition variable of the same name.
+    pub fn add_condvar<C: BenchCondvar>(&mut self) {
+        self.condvar = Some((workload::condvar::run::<C, T>, C::TIMED));
+    }
+
     /// Adds the lock itself, around everything, in place of a range lock.
     pub fn around_everything<L: BenchLock>(self) -> Self {
         self.with_range::<OneLock<L>>()
@@ -167,11 +172,6 @@ impl<T: Runs> LockEntry<T> {
 }
 
 impl LockEntry<Real> {
-    /// Adds the condition variable of the same name.
-    pub fn add_condvar<C: BenchCondvar>(&mut self) {
-        self.condvar = Some((workload::condvar::run::<C, Real>, C::TIMED));
-    }
-
     /// Adds the upgradable reads of the same name.
     pub fn add_upgradable<L: BenchUpgradable>(&mut self) {
         self.upgradable = Some(workload::uncontended::run_upgradable::<L, Real>);

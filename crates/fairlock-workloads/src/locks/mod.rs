@@ -18,6 +18,7 @@ pub mod entry;
 pub mod erased;
 pub mod fairlock;
 pub mod many;
+pub mod monitor;
 pub mod range;
 pub mod registry;
 pub mod uses;

@@ -1,10 +1,11 @@
 //! Textbook spinlocks, to compare with: what a lock does that is only fair, or only fast. None of
-//! them ever yields; the queue locks have a form whose waiters park. And one sleeping lock,
-//! `rwsem_2017`.
+//! them ever yields; the queue locks have a form whose waiters park. And two sleeping locks,
+//! `rwsem_2017` and `futex`.
 //!
 //! Written once against [`Platform`], like the locks of this project, so that
 //! they run on any machine these run on.
 
+mod futex;
 mod mcs;
 mod queue_unfair;
 mod rwsem_2017;
@@ -15,6 +16,8 @@ use fairlock::platform::{Atomic, Platform};
 use fairlock::wait::Thread;
 
 use crate::locks::entry::{LockEntry, Runs};
+use crate::locks::monitor::Monitor;
+use futex::{FutexMutex, Futexes};
 use mcs::Mcs;
 use queue_unfair::UnfairQueue;
 use rwsem_2017::Rwsem2017;
@@ -42,7 +45,13 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 
 /// The locks of this family on a platform.
 pub fn entries<P: Platform, T: Runs>() -> Vec<LockEntry<T>> {
+    let mut futex = LockEntry::mutex::<FutexMutex<P>>(
+        "ref:futex",
+        "a word of three states; condition variables that count notifications",
+    );
+    futex.add_condvar::<Monitor<P, Futexes<P>>>();
     vec![
+        futex,
         LockEntry::mutex::<Ticket<P>>("ref:ticket", "ticket lock: in order of arrival"),
         LockEntry::mutex::<Mcs<P, false>>(
             "ref:mcs",
@@ -114,12 +123,14 @@ mod tests {
         excludes::<UnfairQueue<Native, false>>();
         excludes::<UnfairQueue<Native, true>>();
         excludes::<TestAndSet<Native>>();
+        excludes::<FutexMutex<Native>>();
         excludes::<Ticket<Portable>>();
         excludes::<Mcs<Portable, false>>();
         excludes::<Mcs<Portable, true>>();
         excludes::<UnfairQueue<Portable, false>>();
         excludes::<UnfairQueue<Portable, true>>();
         excludes::<TestAndSet<Portable>>();
+        excludes::<FutexMutex<Portable>>();
     }
 
     /// As above, with readers. There are fewer turns: spinners collapse with more threads than

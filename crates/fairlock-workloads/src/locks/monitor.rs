@@ -1,0 +1,182 @@
+//! Mutexes with condition variables that are written against the platform, beside a [`Stage`].
+
+use core::marker::PhantomData;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use fairlock::condvar::ThinCondvar;
+use fairlock::platform::{Platform, PooledPlatform};
+use fairlock::thin::ThinMutex;
+
+use super::condvar::{BenchCondvar, Stage, Which};
+
+/// A mutex and two condition variables, without what the mutex guards. Deadlines are times of the
+/// platform's clock.
+///
+/// # Safety
+/// One thread at a time holds the mutex.
+pub unsafe trait RawMonitor<P: Platform>: Send + Sync + 'static {
+    fn new() -> Self;
+
+    /// Takes the mutex; false if the deadline passed first.
+    fn lock_until(&self, deadline: Option<u64>) -> bool;
+
+    /// # Safety
+    /// The caller holds the mutex.
+    unsafe fn unlock(&self);
+
+    /// Lets the mutex go, and takes it again once notified or when the deadline has passed.
+    ///
+    /// # Safety
+    /// The caller holds the mutex.
+    unsafe fn wait_until(&self, which: Which, deadline: Option<u64>);
+
+    fn notify_one(&self, which: Which);
+    fn notify_all(&self, which: Which);
+}
+
+/// What a mutex guards, with the mutex.
+pub struct Monitor<P, R> {
+    raw: R,
+    stage: UnsafeCell<Stage>,
+    platform: PhantomData<P>,
+}
+
+// SAFETY: the stage is touched by whoever holds the mutex, one thread at a time (`RawMonitor`).
+unsafe impl<P: Platform, R: RawMonitor<P>> Sync for Monitor<P, R> {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl<P: Platform, R: RawMonitor<P>> Send for Monitor<P, R> {}
+
+/// Holds the mutex.
+pub struct Guard<'a, P: Platform, R: RawMonitor<P>>(&'a Monitor<P, R>);
+
+impl<P: Platform, R: RawMonitor<P>> Deref for Guard<'_, P, R> {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        // SAFETY: this thread holds the mutex.
+        unsafe { &*self.0.stage.get() }
+    }
+}
+
+impl<P: Platform, R: RawMonitor<P>> DerefMut for Guard<'_, P, R> {
+    fn deref_mut(&mut self) -> &mut Stage {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.stage.get() }
+    }
+}
+
+impl<P: Platform, R: RawMonitor<P>> Drop for Guard<'_, P, R> {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { self.0.raw.unlock() }
+    }
+}
+
+fn after<P: Platform>(timeout: Duration) -> Option<u64> {
+    Some(P::now() + timeout.as_nanos() as u64)
+}
+
+impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
+    type Guard<'a> = Guard<'a, P, R>;
+    const TIMED: bool = true;
+
+    fn create() -> Self {
+        Self { raw: R::new(), stage: UnsafeCell::default(), platform: PhantomData }
+    }
+
+    fn lock(&self) -> Self::Guard<'_> {
+        let taken = self.raw.lock_until(None);
+        debug_assert!(taken, "a wait for ever has ended");
+        Guard(self)
+    }
+
+    fn lock_for(&self, timeout: Duration) -> Option<Self::Guard<'_>> {
+        self.raw.lock_until(after::<P>(timeout)).then_some(Guard(self))
+    }
+
+    fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a> {
+        // SAFETY: the guard holds the mutex.
+        unsafe { self.raw.wait_until(which, None) };
+        guard
+    }
+
+    fn wait_for<'a>(
+        &'a self,
+        which: Which,
+        guard: Self::Guard<'a>,
+        timeout: Duration,
+    ) -> Self::Guard<'a> {
+        // SAFETY: as above.
+        unsafe { self.raw.wait_until(which, after::<P>(timeout)) };
+        guard
+    }
+
+    fn notify_one(&self, which: Which) {
+        self.raw.notify_one(which);
+    }
+
+    fn notify_all(&self, which: Which) {
+        self.raw.notify_all(which);
+    }
+}
+
+/// Ours: what a `Mutex` and a `Condvar` are, on any platform.
+pub struct Thin<P: PooledPlatform> {
+    mutex: ThinMutex<P>,
+    first: ThinCondvar<P>,
+    second: ThinCondvar<P>,
+}
+
+impl<P: PooledPlatform> Thin<P> {
+    fn changed(&self, which: Which) -> &ThinCondvar<P> {
+        match which {
+            Which::First => &self.first,
+            Which::Second => &self.second,
+        }
+    }
+}
+
+// SAFETY: it is a mutex.
+unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
+    fn new() -> Self {
+        let changed = ThinCondvar::new;
+        Self { mutex: ThinMutex::new(), first: changed(), second: changed() }
+    }
+
+    fn lock_until(&self, deadline: Option<u64>) -> bool {
+        match deadline {
+            Some(deadline) => self.mutex.lock_until(deadline).is_ok(),
+            None => {
+                self.mutex.lock();
+                true
+            }
+        }
+    }
+
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.mutex.unlock() }
+    }
+
+    unsafe fn wait_until(&self, which: Which, deadline: Option<u64>) {
+        let changed = self.changed(which);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match deadline {
+                // Whether the time was over does not matter: the caller looks again.
+                Some(deadline) => _ = changed.wait_until(&self.mutex, deadline),
+                None => changed.wait(&self.mutex),
+            }
+        }
+    }
+
+    fn notify_one(&self, which: Which) {
+        self.changed(which).notify_one();
+    }
+
+    fn notify_all(&self, which: Which) {
+        self.changed(which).notify_all();
+    }
+}

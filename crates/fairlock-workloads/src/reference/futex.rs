@@ -1,0 +1,166 @@
+//! A mutex and condition variables as most systems' libraries have them: a word of three states,
+//! and a counter of notifications, on which threads sleep. No order at all.
+
+use core::sync::atomic::Ordering;
+
+use fairlock::platform::{Atomic, Platform, WaitOutcome};
+
+use crate::locks::BenchMutex;
+use crate::locks::condvar::Which;
+use crate::locks::monitor::RawMonitor;
+
+/// How often a thread looks at a mutex that is held before it sleeps.
+const LOOKS: u32 = 100;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and a thread may sleep.
+const AWAITED: u32 = 2;
+
+/// On a cache line of its own: simulations do not depend on where the allocator puts it.
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// A word on which threads sleep. Never freed: a wake-up may come after its last use.
+fn word<P: Platform>() -> &'static P::AtomicU32 {
+    &Box::leak(Box::new(Line(P::AtomicU32::new(0)))).0
+}
+
+pub struct FutexMutex<P: Platform> {
+    state: &'static P::AtomicU32,
+}
+
+impl<P: Platform> FutexMutex<P> {
+    fn acquire(&self, deadline: Option<u64>) -> bool {
+        if self.take(HELD) {
+            return true;
+        }
+        let mut state = self.look();
+        if state == FREE {
+            if self.take(HELD) {
+                return true;
+            }
+            state = AWAITED;
+        }
+        loop {
+            // Acquire: what was done under the mutex before.
+            if state != AWAITED && self.state.swap(AWAITED, Ordering::Acquire) == FREE {
+                return true;
+            }
+            if P::wait(self.state, AWAITED, deadline, false) == WaitOutcome::TimedOut {
+                return false;
+            }
+            state = self.look();
+        }
+    }
+
+    /// Takes the mutex if it is free. Acquire: as above.
+    fn take(&self, state: u32) -> bool {
+        let order = (Ordering::Acquire, Ordering::Relaxed);
+        self.state.compare_exchange(FREE, state, order.0, order.1).is_ok()
+    }
+
+    /// Looks for a while whether the mutex is free; returns what was seen last.
+    fn look(&self) -> u32 {
+        let mut state = HELD;
+        for _ in 0..LOOKS {
+            state = self.state.load(Ordering::Relaxed);
+            // If others sleep already, this thread had better do so, too.
+            if state != HELD {
+                break;
+            }
+            P::pause();
+        }
+        state
+    }
+
+    fn release(&self) {
+        // Release: what was done under the mutex is seen by whoever takes it.
+        if self.state.swap(FREE, Ordering::Release) == AWAITED {
+            P::wake_one(self.state);
+        }
+    }
+}
+
+impl<P: Platform> BenchMutex for FutexMutex<P> {
+    fn create() -> Self {
+        Self { state: word::<P>() }
+    }
+
+    #[inline(always)]
+    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.acquire(None);
+        let result = section();
+        self.release();
+        result
+    }
+}
+
+/// A condition variable. Relaxed throughout: the mutex orders what notifications are about.
+struct Changed<P: Platform> {
+    /// Grows with each notification.
+    count: &'static P::AtomicU32,
+    /// How many may sleep. Changed under the mutex.
+    waiting: P::AtomicU32,
+}
+
+impl<P: Platform> Changed<P> {
+    fn new() -> Self {
+        Self { count: word::<P>(), waiting: P::AtomicU32::new(0) }
+    }
+
+    fn notify(&self, most: u32) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        (0..waiting.min(most)).for_each(|_| P::wake_one(self.count));
+    }
+}
+
+/// The mutex with two condition variables.
+pub struct Futexes<P: Platform> {
+    mutex: FutexMutex<P>,
+    first: Changed<P>,
+    second: Changed<P>,
+}
+
+impl<P: Platform> Futexes<P> {
+    fn changed(&self, which: Which) -> &Changed<P> {
+        match which {
+            Which::First => &self.first,
+            Which::Second => &self.second,
+        }
+    }
+}
+
+// SAFETY: it is a mutex.
+unsafe impl<P: Platform> RawMonitor<P> for Futexes<P> {
+    fn new() -> Self {
+        Self { mutex: FutexMutex::create(), first: Changed::new(), second: Changed::new() }
+    }
+
+    fn lock_until(&self, deadline: Option<u64>) -> bool {
+        self.mutex.acquire(deadline)
+    }
+
+    unsafe fn unlock(&self) {
+        self.mutex.release();
+    }
+
+    unsafe fn wait_until(&self, which: Which, deadline: Option<u64>) {
+        let Changed { count, waiting } = self.changed(which);
+        let before = count.load(Ordering::Relaxed);
+        waiting.fetch_add(1, Ordering::Relaxed);
+        self.mutex.release();
+        P::wait(count, before, deadline, false);
+        self.mutex.acquire(None);
+        waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn notify_one(&self, which: Which) {
+        self.changed(which).notify(1);
+    }
+
+    fn notify_all(&self, which: Which) {
+        self.changed(which).notify(u32::MAX);
+    }
+}
