@@ -57,6 +57,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Takes the lock for writing past those that wait, if the calling thread had it last. This is how
     /// a busy lock is taken nearly always. Counts no event.
+    #[cfg(any(feature = "std", fairlock_loom))]
     #[doc(hidden)]
     #[inline]
     pub fn write_again(&self) -> bool {
@@ -71,6 +72,7 @@ impl<P: Platform> RwSem<P> {
     ///
     /// # Safety
     /// As for `unlock_write`.
+    #[cfg(any(feature = "std", fairlock_loom))]
     #[doc(hidden)]
     #[inline]
     pub unsafe fn unlock_write_busy(&self) {
