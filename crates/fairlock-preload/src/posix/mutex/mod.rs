@@ -256,7 +256,7 @@ impl Mutex {
                 slot.stats.note_writer(0);
                 // SAFETY: it is held: by the caller, or by the thread for which the caller releases
                 // it.
-                unsafe { slot.sem().unlock_write_busy() };
+                unsafe { slot.sem().unlock_write() };
             }
         }
     }

@@ -68,20 +68,6 @@ impl<P: Platform> RwSem<P> {
         })
     }
 
-    /// As [`unlock_write`](Self::unlock_write), for a lock that is probably busy.
-    ///
-    /// # Safety
-    /// As for `unlock_write`.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    #[doc(hidden)]
-    #[inline]
-    pub unsafe fn unlock_write_busy(&self) {
-        if !self.in_tenure().is_some_and(|tenure| tenure.write_release_at_once(P::thread())) {
-            // SAFETY: the caller's promise.
-            unsafe { self.unlock_write() }
-        }
-    }
-
     /// When the first of the queued writers came.
     #[doc(hidden)]
     pub fn first_writer_since(&self) -> Option<u64> {
