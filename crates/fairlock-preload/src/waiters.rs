@@ -87,8 +87,7 @@ impl<P: Platform> Waiter<P> {
         deadline: Option<u64>,
         gives_up: impl Fn() -> bool,
     ) -> Result<(), WaitError> {
-        let left_ns = deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(P::now()));
-        self.thread.stay_awake(&self.state, WOKEN, left_ns, self.yields.get());
+        self.thread.stay_awake(&self.state, WOKEN, deadline, self.yields.get());
         loop {
             // Acquire: sees its followers, and what came before the notification.
             let state = self.state.load(Ordering::Acquire);

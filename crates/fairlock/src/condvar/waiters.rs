@@ -289,7 +289,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     fn sleep(&self, waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut until = until;
         let mut interrupted = None;
-        Self::watch(waiter, until);
+        Self::stay_awake(waiter, until);
         loop {
             match waiter.state() {
                 WAITING => {
@@ -313,12 +313,10 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
 
     /// Stays awake for a moment, if the waiter is to. Not where a signal is to end the wait: that
     /// would not be noticed.
-    fn watch(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
-        let watch = &P::thread().watch;
-        let row = waiter.awake.load(Ordering::Relaxed);
-        let left_ns = until.left(P::now());
-        if !until.interruptible && !watch.spin::<P>(&waiter.state, WOKEN, left_ns) && row > 0 {
-            watch.yield_until::<P>(left_ns, || waiter.state() == WOKEN);
+    fn stay_awake(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
+        let yields = || waiter.awake.load(Ordering::Relaxed) > 0;
+        if !until.interruptible {
+            P::thread().watch.stay_awake::<P>(&waiter.state, WOKEN, until.deadline, yields);
         }
         waiter.awake.store(0, Ordering::Relaxed);
     }
@@ -406,7 +404,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         waiter.prev.set(last);
         // SAFETY: as in `first`.
         let last = unsafe { last.as_ref() };
-        waiter.awake.store(Self::stays_awake(last), Ordering::Relaxed);
+        waiter.awake.store(Self::row_behind(last), Ordering::Relaxed);
         match last {
             Some(last) => last.next.set(waiter),
             // Relaxed: see `has_waiters`.
@@ -417,7 +415,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// The calling thread's number in the row of those that stay awake, behind `last`; zero if it is
     /// to sleep.
     /// See *Awake*.
-    fn stays_awake(last: Option<&Waiter<P, M>>) -> usize {
+    fn row_behind(last: Option<&Waiter<P, M>>) -> usize {
         let before = last.map(|last| last.awake.load(Ordering::Relaxed));
         let awake = match before {
             Some(0) => return 0,

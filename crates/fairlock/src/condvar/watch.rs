@@ -1,8 +1,9 @@
 //! Whether a thread that waits for a notification should stay awake for a moment.
 
 use core::cell::Cell;
+use core::sync::atomic::Ordering;
 
-use crate::platform::Platform;
+use crate::platform::{Atomic, Platform};
 
 /// How long a thread spins: about what it costs to sleep and be woken.
 const SPIN_NS: u64 = 4_000;
@@ -28,21 +29,33 @@ impl Watch {
         Self { spins: Habit::new(), yields: Habit::new(), keeps: Cell::new(0) }
     }
 
-    /// Keeps the CPU until `word` is `woken`, for [`SPIN_NS`] or `left_ns` at most, if that has lately
-    /// been worth it. Returns whether it is.
-    pub(crate) fn spin<P: Platform>(&self, word: &P::AtomicU32, woken: u32, left_ns: u64) -> bool {
+    /// Stays awake until `word` is `woken`, or the deadline has passed, for a moment at most: keeps
+    /// the CPU for [`SPIN_NS`], if that has lately been worth it, then gives way for [`YIELD_NS`], if
+    /// the thread `yields`.
+    pub(crate) fn stay_awake<P: Platform>(
+        &self,
+        word: &P::AtomicU32,
+        woken: u32,
+        deadline: Option<u64>,
+        yields: impl FnOnce() -> bool,
+    ) {
+        let at_most = |bound_ns: u64| match deadline {
+            Some(deadline) => bound_ns.min(deadline.saturating_sub(P::now())),
+            None => bound_ns,
+        };
         // Loom's clock stands still.
-        if cfg!(fairlock_loom) || P::cpus() == 1 || !self.spins.begins() {
-            return false;
+        if !cfg!(fairlock_loom) && P::cpus() > 1 && self.spins.begins() {
+            let came = P::spin_until(word, at_most(SPIN_NS), |now| now == woken);
+            self.spins.ended(came);
+            if came {
+                return;
+            }
         }
-        let came = P::spin_until(word, SPIN_NS.min(left_ns), |now| now == woken);
-        self.spins.ended(came);
-        came
-    }
-
-    /// Yields until `done`, for [`YIELD_NS`] or `left_ns` at most; notes whether that was worth it.
-    pub(crate) fn yield_until<P: Platform>(&self, left_ns: u64, done: impl FnMut() -> bool) {
-        self.yields.ended(self.give_way::<P>(YIELD_NS.min(left_ns), done));
+        if yields() {
+            // Relaxed: the caller looks again.
+            let is_woken = || word.load(Ordering::Relaxed) == woken;
+            self.yields.ended(self.give_way::<P>(at_most(YIELD_NS), is_woken));
+        }
     }
 
     /// Gives way again and again until `done`, for `bound_ns` at most; returns whether it is done.

@@ -111,13 +111,11 @@ impl<P: Platform> Thread<P> {
 
     /// Before the calling thread, whose record this is, [parks](Self::park): it stays awake for a moment,
     /// if that has lately been worth it, until `word` is `woken`. It keeps its CPU for 4 µs; if `yields`,
-    /// it then gives way to others for 30 µs. `left_ns` is the most for either.
-    pub fn stay_awake(&self, word: &P::AtomicU32, woken: u32, left_ns: u64, yields: bool) {
+    /// it then gives way to others for 30 µs. Neither goes on past `deadline` (nanoseconds of
+    /// [`Platform::now`]).
+    pub fn stay_awake(&self, word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {
         let watch = &self.watch;
-        if !watch.spin::<P>(word, woken, left_ns) && yields && watch.yields.begins() {
-            // Relaxed: the caller looks again.
-            watch.yield_until::<P>(left_ns, || word.load(Ordering::Relaxed) == woken);
-        }
+        watch.stay_awake::<P>(word, woken, deadline, || yields && watch.yields.begins());
     }
 
     /// For locks written against [`Platform`] elsewhere: the calling thread, whose record this is,
