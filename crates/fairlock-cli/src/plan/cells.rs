@@ -51,7 +51,9 @@ impl Makings<'_> {
         let mut cells = Vec::new();
         for threads in threads_of(part, flags)? {
             for case in self.cases() {
-                if !has_threads(part.workload, case, threads, flags) {
+                let chosen = !flags.threads.is_empty();
+                if part.workload == Workload::Condvar && !condvar::runs_with(case, threads, chosen)
+                {
                     continue;
                 }
                 let (readers, writers) = sides(part.workload, case, threads);
@@ -189,16 +191,6 @@ fn is_in_use(lock: &str, form: Form) -> bool {
     };
     let of_all = ["std", "parking_lot", "parking_lot_0.12", "abseil", "nsync"];
     of_form.contains(&lock) || of_all.contains(&lock)
-}
-
-/// Whether a case is run with this number of threads: the cases of `condvar` have numbers of their
-/// own.
-fn has_threads(workload: Workload, case: Case, threads: usize, flags: &Flags) -> bool {
-    match workload {
-        Workload::Condvar if flags.threads.is_empty() => condvar::is_default(case, threads),
-        Workload::Condvar => condvar::can_have(case, threads),
-        _ => true,
-    }
 }
 
 /// How long to measure a configuration: as long as told, or longer if too little would happen.

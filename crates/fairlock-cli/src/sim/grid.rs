@@ -272,15 +272,12 @@ impl Grid {
 }
 
 fn condvars(flags: &SimFlags) -> Vec<Configuration> {
+    let chosen = !flags.threads.is_empty();
     let threads = or_default(&flags.threads, &condvar::THREADS);
     let all = condvar::CASES.into_iter().flat_map(|case| threads.iter().map(move |&n| (case, n)));
-    all.filter(|&(case, n)| {
-        let is_wanted =
-            if flags.threads.is_empty() { condvar::is_default } else { condvar::can_have };
-        is_wanted(case, n)
-    })
-    .map(|(case, n)| Configuration::new(case, (0, n), 0.1))
-    .collect()
+    all.filter(|&(case, n)| condvar::runs_with(case, n, chosen))
+        .map(|(case, n)| Configuration::new(case, (0, n), 0.1))
+        .collect()
 }
 
 fn handoffs(flags: &SimFlags) -> Vec<Configuration> {

@@ -47,14 +47,14 @@ pub trait BenchCondvar: Send + Sync + 'static {
 }
 
 /// Mutex and condition variables on the same cache lines, as programs have them.
-struct Set<M, C> {
-    mutex: M,
-    first: C,
-    second: C,
+pub struct Set<M, C> {
+    pub(crate) mutex: M,
+    pub(crate) first: C,
+    pub(crate) second: C,
 }
 
 impl<M, C> Set<M, C> {
-    fn get(&self, which: Which) -> &C {
+    pub(crate) fn get(&self, which: Which) -> &C {
         match which {
             Which::First => &self.first,
             Which::Second => &self.second,

@@ -12,6 +12,7 @@ use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
 use fairlock::{Mutex, Policy, PublishedPolicy, ReaderSpin, RwLock};
 
 use super::entry::{LockEntry, Runs};
+use super::monitor::{Monitor, Thin};
 use super::{BenchLock, BenchMutex, RwBench};
 
 thread_local! {
@@ -195,11 +196,15 @@ impl<P: PooledPlatform> BenchMutex for ThinMutex<P> {
     }
 }
 
-/// The thin locks that an [`RwLock`] and a [`Mutex`] are, for platforms that have neither.
+/// What an [`RwLock`], a [`Mutex`] and a [`Condvar`](fairlock::Condvar) are, for platforms that have
+/// none of them.
 pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T> {
-    LockEntry::rw::<ThinRwSem<P>>("fairlock:thin", "the default, thin while nobody waits")
+    let about = "the default, thin while nobody waits";
+    let mut thin = LockEntry::rw::<ThinRwSem<P>>("fairlock:thin", about)
         .with_mutex::<ThinMutex<P>>()
-        .around_everything::<ThinRwSem<P>>()
+        .around_everything::<ThinRwSem<P>>();
+    thin.add_condvar::<Monitor<P, Thin<P>>>();
+    thin
 }
 
 /// The locks of this family on a platform; `L` and `M` are what takes the place of an [`RwLock`]

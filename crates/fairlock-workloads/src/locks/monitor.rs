@@ -9,7 +9,7 @@ use fairlock::condvar::ThinCondvar;
 use fairlock::platform::{Platform, PooledPlatform};
 use fairlock::thin::ThinMutex;
 
-use super::condvar::{BenchCondvar, Stage, Which};
+use super::condvar::{BenchCondvar, Set, Stage, Which};
 
 /// A mutex and two condition variables, without what the mutex guards. Deadlines are times of the
 /// platform's clock.
@@ -123,20 +123,7 @@ impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
 }
 
 /// Ours: what a `Mutex` and a `Condvar` are, on any platform.
-pub struct Thin<P: PooledPlatform> {
-    mutex: ThinMutex<P>,
-    first: ThinCondvar<P>,
-    second: ThinCondvar<P>,
-}
-
-impl<P: PooledPlatform> Thin<P> {
-    fn changed(&self, which: Which) -> &ThinCondvar<P> {
-        match which {
-            Which::First => &self.first,
-            Which::Second => &self.second,
-        }
-    }
-}
+pub type Thin<P> = Set<ThinMutex<P>, ThinCondvar<P>>;
 
 // SAFETY: it is a mutex.
 unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
@@ -161,7 +148,7 @@ unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
     }
 
     unsafe fn wait_until(&self, which: Which, deadline: Option<u64>) {
-        let changed = self.changed(which);
+        let changed = self.get(which);
         // SAFETY: the caller's promise.
         unsafe {
             match deadline {
@@ -173,10 +160,10 @@ unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
     }
 
     fn notify_one(&self, which: Which) {
-        self.changed(which).notify_one();
+        self.get(which).notify_one();
     }
 
     fn notify_all(&self, which: Which) {
-        self.changed(which).notify_all();
+        self.get(which).notify_all();
     }
 }

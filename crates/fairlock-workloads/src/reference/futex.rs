@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use fairlock::platform::{Atomic, Platform, WaitOutcome};
 
 use crate::locks::BenchMutex;
-use crate::locks::condvar::Which;
+use crate::locks::condvar::{Set, Which};
 use crate::locks::monitor::RawMonitor;
 
 /// How often a thread looks at a mutex that is held before it sleeps.
@@ -32,15 +32,12 @@ pub struct FutexMutex<P: Platform> {
 
 impl<P: Platform> FutexMutex<P> {
     fn acquire(&self, deadline: Option<u64>) -> bool {
-        if self.take(HELD) {
+        if self.take() {
             return true;
         }
         let mut state = self.look();
-        if state == FREE {
-            if self.take(HELD) {
-                return true;
-            }
-            state = AWAITED;
+        if state == FREE && self.take() {
+            return true;
         }
         loop {
             // Acquire: what was done under the mutex before.
@@ -55,9 +52,8 @@ impl<P: Platform> FutexMutex<P> {
     }
 
     /// Takes the mutex if it is free. Acquire: as above.
-    fn take(&self, state: u32) -> bool {
-        let order = (Ordering::Acquire, Ordering::Relaxed);
-        self.state.compare_exchange(FREE, state, order.0, order.1).is_ok()
+    fn take(&self) -> bool {
+        self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Looks for a while whether the mutex is free; returns what was seen last.
@@ -97,7 +93,7 @@ impl<P: Platform> BenchMutex for FutexMutex<P> {
 }
 
 /// A condition variable. Relaxed throughout: the mutex orders what notifications are about.
-struct Changed<P: Platform> {
+pub struct Changed<P: Platform> {
     /// Grows with each notification.
     count: &'static P::AtomicU32,
     /// How many may sleep. Changed under the mutex.
@@ -117,20 +113,7 @@ impl<P: Platform> Changed<P> {
 }
 
 /// The mutex with two condition variables.
-pub struct Futexes<P: Platform> {
-    mutex: FutexMutex<P>,
-    first: Changed<P>,
-    second: Changed<P>,
-}
-
-impl<P: Platform> Futexes<P> {
-    fn changed(&self, which: Which) -> &Changed<P> {
-        match which {
-            Which::First => &self.first,
-            Which::Second => &self.second,
-        }
-    }
-}
+pub type Futexes<P> = Set<FutexMutex<P>, Changed<P>>;
 
 // SAFETY: it is a mutex.
 unsafe impl<P: Platform> RawMonitor<P> for Futexes<P> {
@@ -147,7 +130,7 @@ unsafe impl<P: Platform> RawMonitor<P> for Futexes<P> {
     }
 
     unsafe fn wait_until(&self, which: Which, deadline: Option<u64>) {
-        let Changed { count, waiting } = self.changed(which);
+        let Changed { count, waiting } = self.get(which);
         let before = count.load(Ordering::Relaxed);
         waiting.fetch_add(1, Ordering::Relaxed);
         self.mutex.release();
@@ -157,10 +140,10 @@ unsafe impl<P: Platform> RawMonitor<P> for Futexes<P> {
     }
 
     fn notify_one(&self, which: Which) {
-        self.changed(which).notify(1);
+        self.get(which).notify(1);
     }
 
     fn notify_all(&self, which: Which) {
-        self.changed(which).notify(u32::MAX);
+        self.get(which).notify(u32::MAX);
     }
 }

@@ -10,7 +10,6 @@ use crate::error::{Error, nearest};
 use crate::locks::entry::{LockEntry, Runs};
 use crate::locks::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
 use crate::locks::fairlock::WithPolicy;
-use crate::locks::monitor::{Monitor, Thin};
 use crate::locks::range::BenchRange;
 use crate::locks::{BenchLock, BenchMutex, custom, fairlock, range};
 use crate::{reference, workload};
@@ -38,9 +37,7 @@ impl Runs for Simulated {
 /// Every lock of this build that can be simulated.
 pub fn all() -> Vec<LockEntry<Simulated>> {
     let mut locks = fairlock::entries::<Sim, Simulated, WithPolicy<Sim>, AdaptiveTicketLock<Sim>>();
-    let mut thin = fairlock::thin::<Sim, Simulated>();
-    thin.add_condvar::<Monitor<Sim, Thin<Sim>>>();
-    locks.push(thin);
+    locks.push(fairlock::thin::<Sim, Simulated>());
     locks.extend(range::entries::<Sim, Simulated>());
     locks.extend(reference::entries::<Sim, Simulated>());
     locks.push(reference::plain_for_ranges::<Sim, Simulated>());

@@ -32,8 +32,11 @@ const PATIENCE: Duration = Duration::from_micros(100);
 /// How long a section of the mutex alone is, and the work outside it.
 const SECTION_NS: u64 = 1_000;
 
-/// Whether the case runs with this many threads, unless told otherwise.
-pub fn is_default(case: Case, threads: usize) -> bool {
+/// Whether the case runs with this many threads: wherever it can, if the numbers were `chosen`.
+pub fn runs_with(case: Case, threads: usize, chosen: bool) -> bool {
+    if chosen {
+        return threads >= 2 && (case != Case::PingPong || threads == 2);
+    }
     let of_case: &[usize] = match case {
         Case::PingPong => &[2],
         Case::OneToMany => &[5, 17],
@@ -42,11 +45,6 @@ pub fn is_default(case: Case, threads: usize) -> bool {
         _ => &[32],
     };
     of_case.contains(&threads)
-}
-
-/// Whether the case can run with this many threads.
-pub fn can_have(case: Case, threads: usize) -> bool {
-    threads >= 2 && (case != Case::PingPong || threads == 2)
 }
 
 /// Runs one cell.
