@@ -57,8 +57,7 @@ impl Sum {
     /// The mean of these values, of which there must be at least one.
     pub fn mean(values: &[f64], random: &mut Random) -> Self {
         let count = values.len();
-        let value = values.iter().sum::<f64>() / count as f64;
-        let centred = centred(values);
+        let (value, centred) = centred(values);
         let again = |_| {
             let pick = (0..count).map(|_| centred[random.below(count as u64) as usize]);
             moments(count, pick)
@@ -104,13 +103,13 @@ impl Sum {
 
 /// The variance of the mean of these values, of which there must be at least one; zero of one alone.
 pub fn variance_of_mean(values: &[f64]) -> f64 {
-    moments(values.len(), centred(values).into_iter()).variance
+    moments(values.len(), centred(values).1.into_iter()).variance
 }
 
-/// How far each is from their mean.
-fn centred(values: &[f64]) -> Vec<f64> {
+/// Their mean, and how far each is from it.
+fn centred(values: &[f64]) -> (f64, Vec<f64>) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    values.iter().map(|each| each - mean).collect()
+    (mean, values.iter().map(|each| each - mean).collect())
 }
 
 /// Mean and variance of the mean, summed as values come. Nearly all the time of the command goes
