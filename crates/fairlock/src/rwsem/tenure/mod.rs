@@ -3,7 +3,7 @@
 //! *Whoever runs may take a lock that is free*, also past the queue, until the queue closes it
 //! (`HANDOFF`). That is what makes an unfair lock fast; here it goes on for a bounded time, the
 //! *tenure*. A thread that finds the lock taken tries for a few microseconds, then queues
-//! ([`compete`](InTenure::compete)).
+//! (`compete`).
 //!
 //! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side waits.
 //! It alone watches the lock for all of the queue; the others sleep until they are next. The waiter
@@ -32,6 +32,7 @@
 //! | what | where |
 //! |---|---|
 //! | the ways in and out past the queue | here |
+//! | trying for a while, awake | `compete` |
 //! | the short way in for whoever had the lock last | `again` |
 //! | what is known of whoever took the lock past the queue | `holder` |
 //! | how long a tenure is | [`clock`] |
@@ -50,6 +51,7 @@
 #[cfg(any(feature = "std", fairlock_loom))]
 mod again;
 mod clock;
+mod compete;
 mod holder;
 mod mode;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
@@ -60,6 +62,7 @@ mod wait;
 use core::sync::atomic::Ordering;
 
 use clock::TenureClock;
+pub(crate) use compete::{YIELDS, yield_to_others};
 pub(super) use holder::Holder;
 use mode::Modes;
 
@@ -89,20 +92,9 @@ const LATE_NS: u64 = 50_000;
 const SHARED_LATE_NS: u64 = 200_000;
 /// How long after the end of a tenure whoever has the lock closes it, as giving way has not helped.
 const LOST_NS: u64 = 4_000_000;
-/// How often a thread that finds the lock taken looks again before it queues: awake,
-const SPINS: u32 = 3;
-/// and giving its CPU to others that want it. Under a model checker, where every look
-/// multiplies what there is to try, not at all.
-pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
-/// The first pause between two such looks; each is twice as long as the one before.
-const PAUSE_NS: u64 = 200;
 /// Where threads share the lock, each tells the others so often that it took it: with each store a
 /// line goes from CPU to CPU. A power of two.
 const TELLS_NS: u64 = 16_384;
-/// A thread that got its CPU back only after so long does not give it away again: the thread that
-/// wants the CPU is not about to leave the lock.
-const LONG_YIELD_NS: u64 = 50_000;
-
 /// What the queue lock guards for the discipline.
 pub(super) struct Tenure<P: Platform> {
     /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
@@ -383,71 +375,6 @@ impl<P: Platform> InTenure<'_, P> {
         me.gave_way(P::now().saturating_add(pause));
     }
 
-    /// A thread that has just come tries for a while, awake: most sections are over sooner than a
-    /// sleep, and a holder that has lost its CPU gets one. Returns whether it has the lock.
-    pub(in crate::rwsem) fn compete(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
-        let mut reserved = None;
-        let mut urgent = None;
-        // A real-time thread does not give way to lower priorities, even to the holder's, but
-        // sleeps.
-        let mut is_urgent =
-            || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
-        let me = P::thread();
-        let mut outwaits = None;
-        let mut looks = 0;
-        let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
-        while looks < most {
-            let word = self.word.load(Ordering::Relaxed);
-            if self.takes_turns(me, access.kind(), word) {
-                let may = word.is_free() && !word.is_reserved() && self.is_idle();
-                return may && self.steal(access);
-            }
-            let holds_off = access == Access::Shared
-                && looks < SPINS
-                && !word.is_written()
-                && self.holder.has_awake_writer();
-            if !holds_off && self.steal(access) {
-                return true;
-            }
-            if word.is_reserved() {
-                outwaits = None;
-                if is_urgent() {
-                    return false;
-                }
-                // Nobody is inside; the waiter that the lock is kept for should be on its way.
-                let now = P::now();
-                if context.deadline.is_some_and(|deadline| now >= deadline) {
-                    return false;
-                }
-                if now.saturating_sub(*reserved.get_or_insert(now)) >= RESERVED_NS {
-                    if !self.reopen() {
-                        return false;
-                    }
-                    reserved = None;
-                }
-                P::yield_now();
-                continue;
-            }
-            reserved = None;
-            if looks < SPINS {
-                if access == Access::Exclusive && word.readers() == 1 {
-                    outwaits.get_or_insert_with(|| self.holder.writer_waits());
-                }
-                let done = |word: Word| if holds_off { word.is_written() } else { word.is_free() };
-                self.word.spin_until(PAUSE_NS << looks, done);
-            } else if is_urgent() {
-                break;
-            } else {
-                outwaits = None;
-                if !yield_to_others(context) {
-                    break;
-                }
-            }
-            looks += 1;
-        }
-        self.steal_at_once(access)
-    }
-
     // ---- out ----
 
     /// A reader that found `found`, and may not stay, takes its count back.
@@ -585,16 +512,6 @@ impl<P: Platform> InTenure<'_, P> {
             q.tenure.clock.planned_wait_ns(grants_ahead, passes, missed, self.shape())
         })
     }
-}
-
-/// The calling thread lets others have its CPU, which may let the holder leave. Returns whether it
-/// is worth while to do so again.
-pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
-    let before = P::now();
-    P::yield_now();
-    let now = P::now();
-    let late = context.deadline.is_some_and(|deadline| now >= deadline);
-    !late && now.saturating_sub(before) <= LONG_YIELD_NS
 }
 
 /// Wakes those listed, and notes what that cost the calling thread.
