@@ -31,10 +31,15 @@ impl<P: Platform> InTenure<'_, P> {
         let me = P::thread();
         let mut outwaits = None;
         let mut looks = 0;
-        let most = if self.holder.is_in_turns() { SPINS } else { SPINS + YIELDS };
+        let in_turns = self.holder.is_in_turns();
+        let most = if in_turns { SPINS } else { SPINS + YIELDS };
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
-            if self.takes_turns(me, access.kind(), word) {
+            // Also before anybody waits: a thread that has just waited for its turn would hardly get
+            // one if whoever comes took the lock in the gaps between its sections.
+            if self.is_others_turn(me, access.kind(), word)
+                && (word.has_waiters() || P::now() < self.holder.end())
+            {
                 let may = word.is_free() && !word.is_reserved() && self.is_idle();
                 return may && self.steal(access);
             }
@@ -66,7 +71,7 @@ impl<P: Platform> InTenure<'_, P> {
             }
             reserved = None;
             if looks < SPINS {
-                if access == Access::Exclusive && word.readers() == 1 {
+                if !in_turns && access == Access::Exclusive && word.readers() == 1 {
                     outwaits.get_or_insert_with(|| self.holder.writer_waits());
                 }
                 let done = |word: Word| if holds_off { word.is_written() } else { word.is_free() };

@@ -221,12 +221,18 @@ impl<P: Platform> InTenure<'_, P> {
             && !self.takes_turns(me, Kind::Reader, before)
     }
 
-    /// Whether threads take turns at the lock, whose word is `word`, and it is not the turn of the
-    /// calling thread, `me`.
+    /// Whether others wait for the lock, whose word is `word`, and it is not the turn of the calling
+    /// thread, `me`.
     #[inline(always)]
     fn takes_turns(&self, me: &Thread<P>, kind: Kind, word: Word) -> bool {
-        word.has_waiters()
-            && !(kind == Kind::Reader && word.is_readers_turn())
+        word.has_waiters() && self.is_others_turn(me, kind, word)
+    }
+
+    /// Whether threads take turns at the lock, and the last was not the turn of the calling thread,
+    /// `me`.
+    #[inline(always)]
+    fn is_others_turn(&self, me: &Thread<P>, kind: Kind, word: Word) -> bool {
+        !(kind == Kind::Reader && word.is_readers_turn())
             && self.holder.is_in_turns()
             && !self.holder.is(me)
     }
