@@ -17,6 +17,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (WakesBeforeGrant, "rwsem:handoff", &[Deadlock]),
     (SleepsBlindly, "rwsem:default", &[Deadlock]),
     (ReleasesQuietly, "rwsem:default", &[Deadlock]),
+    (ForgetsNext, "rwsem:default", &[Deadlock]),
     (CountsOneByOne, "rwsem:writer-phase", &[Exclusion, Word]),
     (SubtractsHandoff, "rwsem:default", &[Word, Exclusion]),
     (RefusesInherited, "rwsem:soon", &[Deadlock, Livelock]),

@@ -55,6 +55,9 @@ pub enum Fault {
     SleepsBlindly,
     /// Under tenure, a thread that lets the lock go wakes nobody.
     ReleasesQuietly,
+    /// Under tenure, a thread that queues takes it upon itself to wake the waiter that is next, and
+    /// does not.
+    ForgetsNext,
     /// Waiters are served as they came, whatever their priorities.
     IgnoresPriority,
     /// A lock that was closed for a real-time thread is opened by a grant to another.

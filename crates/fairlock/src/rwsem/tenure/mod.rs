@@ -43,7 +43,9 @@
 //! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
 //! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
 //! in the same step in which it saw the lock taken: then whoever leaves the lock free sees the flag
-//! as it does so.
+//! as it does so. Or the writer inside set the flag, when it took the lock as the one that was next:
+//! then a thread that queues sooner clears it, and wakes that waiter. It has nothing else to do,
+//! unlike the writer.
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal
 //! 1; that a grant is for a while is ours.
@@ -107,6 +109,8 @@ pub(super) struct Tenure<P: Platform> {
     holder_cpu: usize,
     /// When somebody left the closed lock free; zero if nobody did.
     freed: u64,
+    /// The waiter that is next was not woken yet, and the writer inside set `WAKE_NEXT` for it.
+    unwoken: bool,
 }
 
 // SAFETY: `next` is used as an address, or under the queue lock while the waiter is queued.
@@ -120,6 +124,7 @@ impl<P: Platform> Tenure<P> {
             modes: Modes::new(),
             holder_cpu: 0,
             freed: 0,
+            unwoken: false,
         }
     }
 
@@ -501,10 +506,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         let now = P::now();
         self.with_queue(|q| {
-            if let Some(next) = q.tenure.next() {
-                wakes.push(next.thread);
-                self.events.count(Event::wake(next.kind));
-            }
+            self.wake_appointed(q, wakes);
             let closed = self.word.load(Ordering::Relaxed).is_closed();
             q.tenure.freed = if closed { now } else { 0 };
         });

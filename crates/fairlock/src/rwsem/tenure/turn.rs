@@ -113,6 +113,12 @@ impl<P: Platform> InTenure<'_, P> {
             q.tenure.clock.another_comes(waiting(&q.waiters), self.shape());
         }
         self.recheck(q, Some(waiter), wakes);
+        if core::mem::take(&mut q.tenure.unwoken) {
+            self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
+            if !q.tenure.is_next(waiter) && !active(Fault::ForgetsNext) {
+                self.wake_appointed(q, wakes);
+            }
+        }
         Arrival::Queued
     }
 
@@ -210,6 +216,15 @@ impl<P: Platform> InTenure<'_, P> {
         if q.waiters.is_empty() {
             return;
         }
+        if waiter.kind == Kind::Writer && q.waiters.urgent().is_none() {
+            // A wake-up takes longer than a short section. Whoever had the lock before is about to
+            // queue, most likely.
+            if self.appoint(q, None) {
+                self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+                q.tenure.unwoken = true;
+            }
+            return;
+        }
         // This comes first: waking a crowd takes longer than a short tenure.
         self.recheck(q, None, wakes);
         if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
@@ -285,7 +300,14 @@ impl<P: Platform> InTenure<'_, P> {
         caller: Option<&Waiter<P>>,
         wakes: &mut WakeList<P>,
     ) {
-        let Some(kind) = next_kind(q) else { return };
+        if self.appoint(q, caller) {
+            self.wake_appointed(q, wakes);
+        }
+    }
+
+    /// Tells the waiter that is next that it is. Returns whether it is to be woken for that.
+    fn appoint(&self, q: &mut Queued<P>, caller: Option<&Waiter<P>>) -> bool {
+        let Some(kind) = next_kind(q) else { return false };
         let opens = caller.is_none() && active(Fault::OpensTooEarly);
         if q.waiters.urgent().is_some() && !opens {
             self.close(); // before whoever has the lock can let go
@@ -294,21 +316,27 @@ impl<P: Platform> InTenure<'_, P> {
             // On the holder's CPU a waiter would not run before the holder sleeps.
             q.waiters.prefer_elsewhere(kind, q.tenure.holder_cpu);
         }
-        let Some(next) = q.waiters.first(kind) else { return };
+        let Some(next) = q.waiters.first(kind) else { return false };
         let next = core::ptr::from_ref(next);
         if q.tenure.is_next(next) {
-            return;
+            return false;
         }
         if let Some(dismissed) = q.tenure.next() {
             dismissed.set_state(WAITING);
         }
         q.tenure.next = next;
-        let Some(next) = q.tenure.next() else { return };
+        let Some(next) = q.tenure.next() else { return false };
         next.set_state(NEXT);
         // The `caller` sets its own timer, and asks to be woken if it has to.
-        if !caller.is_some_and(|caller| core::ptr::eq(caller, next)) {
+        !caller.is_some_and(|caller| core::ptr::eq(caller, next))
+    }
+
+    /// Wakes the waiter that is next.
+    pub(super) fn wake_appointed(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
+        q.tenure.unwoken = false;
+        if let Some(next) = q.tenure.next() {
             wakes.push(next.thread);
-            self.events.count(Event::wake(kind));
+            self.events.count(Event::wake(next.kind));
         }
     }
 }
