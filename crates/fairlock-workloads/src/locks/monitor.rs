@@ -93,7 +93,8 @@ impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
     }
 
     fn lock_for(&self, timeout: Duration) -> Option<Self::Guard<'_>> {
-        self.raw.lock_until(after::<P>(timeout)).then_some(Guard(self))
+        // Not `then_some`: a guard that is made is dropped.
+        self.raw.lock_until(after::<P>(timeout)).then(|| Guard(self))
     }
 
     fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a> {
@@ -165,5 +166,30 @@ unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
 
     fn notify_all(&self, which: Which) {
         self.get(which).notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fairlock::platform::Native;
+
+    use super::*;
+    use crate::reference::Futexes;
+
+    /// A timed attempt that failed let the mutex go, which somebody else held.
+    fn a_failed_attempt_leaves_the_mutex_held<R: RawMonitor<Native>>() {
+        let monitor = Monitor::<Native, R>::create();
+        let held = monitor.lock();
+        for _ in 0..2 {
+            assert!(monitor.lock_for(Duration::ZERO).is_none());
+        }
+        drop(held);
+        assert!(monitor.lock_for(Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_failed_attempt_leaves_every_mutex_held() {
+        a_failed_attempt_leaves_the_mutex_held::<Thin<Native>>();
+        a_failed_attempt_leaves_the_mutex_held::<Futexes<Native>>();
     }
 }

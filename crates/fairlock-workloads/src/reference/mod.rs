@@ -17,7 +17,8 @@ use fairlock::wait::Thread;
 
 use crate::locks::entry::{LockEntry, Runs};
 use crate::locks::monitor::Monitor;
-use futex::{FutexMutex, Futexes};
+use futex::FutexMutex;
+pub(crate) use futex::Futexes;
 use mcs::Mcs;
 use queue_unfair::UnfairQueue;
 use rwsem_2017::Rwsem2017;
