@@ -115,7 +115,8 @@ impl Busy {
         let mine = thread::enter().profile();
         // SAFETY: this thread's own.
         let errno = unsafe { *libc::__errno_location() };
-        (!mine.busy.replace(true)).then_some(Self { mine, errno })
+        // Not `then_some`: what is made is dropped, and then the thread would seem not to be busy.
+        (!mine.busy.replace(true)).then(|| Self { mine, errno })
     }
 
     /// The thread's variables for this, if there is a record.
@@ -396,5 +397,21 @@ impl Local {
         let timed = &thread::state().profile().timed;
         timed.set(timed.get() - 1);
         Some(hold.replace(NO_HOLD).since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a signal handler does in the middle of recording, whose first attempt made the thread seem
+    /// idle.
+    #[test]
+    fn a_thread_stays_busy_however_often_it_is_asked() {
+        let busy = Busy::begin();
+        assert!(busy.is_some());
+        assert!((0..3).all(|_| Busy::begin().is_none()));
+        drop(busy);
+        assert!(Busy::begin().is_some());
     }
 }
