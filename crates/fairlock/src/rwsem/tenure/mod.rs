@@ -64,7 +64,9 @@ mod wait;
 use core::sync::atomic::Ordering;
 
 use clock::TenureClock;
-pub(crate) use compete::{YIELDS, yield_to_others};
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use compete::YIELDS;
+pub(crate) use compete::yield_to_others;
 pub(super) use holder::Holder;
 use mode::Modes;
 
@@ -106,7 +108,7 @@ pub(super) struct Tenure<P: Platform> {
     /// How threads that are not queued share the lock.
     modes: Modes,
     /// The CPU that whoever took the lock last from the queue ran on, plus one; zero if unknown.
-    holder_cpu: usize,
+    holder_cpu: u32,
     /// When somebody left the closed lock free; zero if nobody did.
     freed: u64,
     /// The waiter that is next was not woken yet, and the writer inside set `WAKE_NEXT` for it.

@@ -212,7 +212,7 @@ impl<P: Platform> InTenure<'_, P> {
         q.tenure.modes.next_takes(now, self.holder.steals());
         self.holder.set_in_turns(q.tenure.modes.mode() == Mode::InTurns);
         q.tenure.clock.next_takes(now, waiter.kind, waiting(&q.waiters), self.shape());
-        q.tenure.holder_cpu = this_cpu::<P>();
+        q.tenure.holder_cpu = this_cpu::<P>() as u32;
         if q.waiters.is_empty() {
             return;
         }
@@ -228,7 +228,7 @@ impl<P: Platform> InTenure<'_, P> {
         // This comes first: waking a crowd takes longer than a short tenure.
         self.recheck(q, None, wakes);
         if waiter.kind == Kind::Reader && q.waiters.urgent().is_none() {
-            q.waiters.prefer_elsewhere(Kind::Reader, q.tenure.holder_cpu);
+            q.waiters.prefer_elsewhere(Kind::Reader, q.tenure.holder_cpu as usize);
             self.invite_readers(q, INVITES, wakes);
         }
     }
@@ -314,7 +314,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         if q.tenure.next().is_none() {
             // On the holder's CPU a waiter would not run before the holder sleeps.
-            q.waiters.prefer_elsewhere(kind, q.tenure.holder_cpu);
+            q.waiters.prefer_elsewhere(kind, q.tenure.holder_cpu as usize);
         }
         let Some(next) = q.waiters.first(kind) else { return false };
         let next = core::ptr::from_ref(next);
