@@ -11,13 +11,15 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// So many locks a thread counts by itself,
 pub const CELLS: usize = 256;
 /// each in one of so many cells, which follow each other.
 pub const WAYS: usize = 4;
+/// So much a thread notes before it counts it where all threads count.
+pub const NOTES: usize = 64;
 /// So many of the longest waits are kept for each lock.
 pub const WORST: usize = 4;
 /// A stack has no more frames.
@@ -254,6 +256,27 @@ pub struct ThreadEntry {
     pub tid: AtomicU32,
     /// What it has taken, of each lock.
     pub cells: [Cell; CELLS],
+    /// What it knows of waits, and has not counted elsewhere yet.
+    pub notes: [NoteEntry; NOTES],
+}
+
+/// A short wait that has ended, or a release: not yet counted in the [`ContentionEntry`] and the
+/// [`PlaceEntry`].
+#[repr(C)]
+#[derive(Debug)]
+pub struct NoteEntry {
+    /// The number of the lock and one; zero: no note.
+    pub lock: AtomicU32,
+    /// Where.
+    pub stack: AtomicU32,
+    /// See [`side`].
+    pub side: AtomicU32,
+    /// Of a wait: how often others took the lock meanwhile.
+    pub passed: AtomicU32,
+    /// How long the wait was, or what others have waited. Zero, of a release: nobody waited.
+    pub waited_ns: AtomicU64,
+    /// Of a release: how long the lock had been held, and one; zero: not known.
+    pub held_ns: AtomicU64,
 }
 
 /// How often a thread has taken a lock, not yet counted in the [`LockEntry`].

@@ -1,5 +1,6 @@
 //! Reads a file, whatever is in it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,8 +9,8 @@ use std::path::Path;
 
 use crate::buckets;
 use crate::layout::{
-    CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LockEntry, MAGIC, PAGE,
-    PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
+    CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LockEntry, MAGIC, NOTES,
+    NoteEntry, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
 };
 use crate::record::{AtPlace, Contention, Lock, Module, Record, Thread, Wait};
 
@@ -122,12 +123,12 @@ impl Record {
         let used = usize::try_from(field!(bytes, 0, Header, used: u64)).unwrap_or(usize::MAX);
         let bytes = bytes.get(..used).ok_or(Error::Truncated)?;
         let chunks = chunks(bytes)?;
-        // Locks first: the others say which.
+        // Locks first: the others say which. Threads after what they add to.
         let order = [
             ChunkKind::Locks,
             ChunkKind::Contention,
-            ChunkKind::Threads,
             ChunkKind::Places,
+            ChunkKind::Threads,
             ChunkKind::Waits,
             ChunkKind::Modules,
         ];
@@ -137,6 +138,8 @@ impl Record {
             }
         }
         record.waits.sort_by_key(|wait| wait.number);
+        record.waiters = merged(record.waiters);
+        record.holders = merged(record.holders);
         record.find_stacks(bytes);
         Ok(record)
     }
@@ -167,6 +170,7 @@ impl Record {
             ChunkKind::Threads => {
                 for at in chunk.entries::<ThreadEntry>()? {
                     self.take_thread(bytes, at);
+                    self.take_notes(bytes, at);
                 }
             }
             ChunkKind::Places => {
@@ -207,16 +211,50 @@ impl Record {
     }
 
     fn take_place(&mut self, bytes: &[u8], at: usize) {
-        let lock = (field!(bytes, at, PlaceEntry, lock: u32) as usize).checked_sub(1);
-        let Some(found) = lock.and_then(|lock| self.locks.get_mut(lock)) else { return };
-        let side = field!(bytes, at, PlaceEntry, side: u32);
-        let place = AtPlace {
-            lock: lock.unwrap_or_default(),
-            reads: side & side::READ != 0,
-            stack: field!(bytes, at, PlaceEntry, stack: u32),
-            count: field!(bytes, at, PlaceEntry, count: u64),
-            waited_ns: field!(bytes, at, PlaceEntry, waited_ns: u64),
+        let Some(lock) = (field!(bytes, at, PlaceEntry, lock: u32) as usize).checked_sub(1) else {
+            return;
         };
+        let side = field!(bytes, at, PlaceEntry, side: u32);
+        self.add_place(
+            side,
+            AtPlace {
+                lock,
+                reads: side & side::READ != 0,
+                stack: field!(bytes, at, PlaceEntry, stack: u32),
+                count: field!(bytes, at, PlaceEntry, count: u64),
+                waited_ns: field!(bytes, at, PlaceEntry, waited_ns: u64),
+            },
+        );
+    }
+
+    /// What a thread has seen of waits and not counted elsewhere.
+    fn take_notes(&mut self, bytes: &[u8], at: usize) {
+        for index in 0..NOTES {
+            let at = at + offset_of!(ThreadEntry, notes) + index * size_of::<NoteEntry>();
+            let lock = field!(bytes, at, NoteEntry, lock: u32) as usize;
+            let Some(found) = lock.checked_sub(1).and_then(|lock| self.locks.get_mut(lock)) else {
+                continue;
+            };
+            let side = field!(bytes, at, NoteEntry, side: u32);
+            let waited_ns = field!(bytes, at, NoteEntry, waited_ns: u64);
+            let contention = found.contention.get_or_insert_default();
+            if side & side::HELD == 0 {
+                let passed = field!(bytes, at, NoteEntry, passed: u32).into();
+                contention.add_wait(waited_ns, passed);
+            }
+            let held = field!(bytes, at, NoteEntry, held_ns: u64).checked_sub(1);
+            held.into_iter().for_each(|held| contention.add_hold(held));
+            if side & side::HELD == 0 || waited_ns > 0 {
+                let stack = field!(bytes, at, NoteEntry, stack: u32);
+                let reads = side & side::READ != 0;
+                let count = 1;
+                self.add_place(side, AtPlace { lock: lock - 1, reads, stack, count, waited_ns });
+            }
+        }
+    }
+
+    fn add_place(&mut self, side: u32, place: AtPlace) {
+        let Some(found) = self.locks.get_mut(place.lock) else { return };
         if side & side::HELD != 0 {
             return self.holders.push(place);
         }
@@ -243,6 +281,20 @@ impl Record {
         let found = |number: u32| Some((number, stack(bytes, number)?));
         self.stacks = numbers.into_iter().filter_map(found).collect();
     }
+}
+
+/// The places, each once: several threads have notes of the same.
+fn merged(places: Vec<AtPlace>) -> Vec<AtPlace> {
+    let mut merged = BTreeMap::<_, AtPlace>::new();
+    for place in places {
+        let found = merged.entry((place.lock, place.stack, place.reads)).or_default();
+        *found = AtPlace {
+            count: found.count.saturating_add(place.count),
+            waited_ns: found.waited_ns.saturating_add(place.waited_ns),
+            ..place
+        };
+    }
+    merged.into_values().collect()
 }
 
 /// A chunk in the file.
@@ -420,6 +472,14 @@ mod tests {
         put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000);
         put64(&mut bytes, cell + offset_of!(Cell, reads), 4);
         put32(&mut bytes, cell + offset_of!(Cell, lock), 1);
+        for (index, side, held) in [(3, side::WRITE, 0), (4, side::HELD, 31)] {
+            let at = threads + offset_of!(ThreadEntry, notes) + index * size_of::<NoteEntry>();
+            put32(&mut bytes, at + offset_of!(NoteEntry, lock), 2);
+            put32(&mut bytes, at + offset_of!(NoteEntry, side), side);
+            put32(&mut bytes, at + offset_of!(NoteEntry, passed), 9);
+            put64(&mut bytes, at + offset_of!(NoteEntry, waited_ns), 5);
+            put64(&mut bytes, at + offset_of!(NoteEntry, held_ns), held);
+        }
         let stacks = chunk(&mut bytes, ChunkKind::Stacks, 8, 0);
         put32(&mut bytes, stacks, 2);
         put32(&mut bytes, stacks + 4, STACK);
@@ -462,9 +522,15 @@ mod tests {
         assert_eq!((record.locks[0].reads, record.locks[0].writes), (0, 10));
         assert_eq!((record.locks[1].reads, record.locks[1].writes), (4, 10));
         let found = record.locks[1].contention.as_ref().unwrap();
-        assert_eq!((found.waits(), found.worst.len(), found.worst[0].passed), (3, 1, 7));
-        assert_eq!((found.writes, found.waited_ns, record.waiters[0].lock), (3, 55, 1));
-        assert_eq!((record.holders.len(), record.holders[0].waited_ns), (1, 55));
+        assert_eq!((found.waits(), found.worst.len(), found.worst[0].passed), (4, 1, 7));
+        assert_eq!((found.longest_ns, found.passed, found.most_passed), (5, 9, 9));
+        assert_eq!((found.holds, found.held_ns, found.longest_held_ns), (1, 30, 30));
+        let by_time = |counts: &[u64]| counts.iter().position(|&count| count == 1);
+        assert_eq!(by_time(&found.waits_by_time), Some(buckets::of(5)));
+        assert_eq!(by_time(&found.holds_by_time), Some(buckets::of(30)));
+        let places = [&record.waiters, &record.holders];
+        assert!(places.iter().all(|places| places.len() == 1 && places[0].lock == 1));
+        assert_eq!((found.writes, found.waited_ns, record.holders[0].waited_ns), (4, 60, 60));
         assert_eq!(record.stack(found.worst[0].stack), [0xaaaa, 0xbbbb]);
         let module = &record.modules[0];
         assert_eq!((module.start, module.offset, module.inode), (0x1000, 0x2000, 99));

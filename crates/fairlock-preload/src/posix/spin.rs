@@ -40,7 +40,7 @@ unsafe extern "C" fn pthread_spin_unlock(lock: *mut pthread_spinlock_t) -> c_int
     if !profile::is_on() {
         return unlock();
     }
-    profile::release(lock.addr(), || false);
+    profile::release(lock.addr(), || true, || false);
     let result = unlock();
     profile::released();
     result

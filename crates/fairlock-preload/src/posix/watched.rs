@@ -48,7 +48,7 @@ pub(super) fn unlock(lock: *mut pthread_rwlock_t, unlock: impl FnOnce() -> c_int
     if !profile::is_on() {
         return unlock();
     }
-    profile::release(lock.addr(), || false);
+    profile::release(lock.addr(), || true, || false);
     let result = unlock();
     profile::released();
     result

@@ -11,9 +11,12 @@
 //! what all have waited since the release before. For that it is enough to know how many wait and
 //! since when, in one word. As releases may be many, not each of them is looked at ([`wait`]).
 //!
-//! How long locks are held is measured where it says something: from the end of a wait; for every
-//! 64th other acquisition of a lock that was waited for; and otherwise at least from when the first
-//! waiter came.
+//! How long locks are held is measured where it says something: from the end of a long wait, and of
+//! every eighth short one; for every 64th other acquisition of a lock that was waited for; and
+//! otherwise at least from when the first waiter came.
+//!
+//! What is counted of short waits and of releases is noted first, where only this thread writes
+//! (`note`).
 //!
 //! A signal handler that comes in the middle of this finds the thread busy: what it does is counted
 //! only as lost.
@@ -22,6 +25,7 @@ mod file;
 mod index;
 mod locks;
 mod modules;
+mod note;
 mod records;
 mod stack;
 mod thread;
@@ -129,11 +133,15 @@ pub(crate) fn counted(target: Target, result: c_int) -> c_int {
     result
 }
 
-/// The calling thread is about to release a lock; `stays_held` says whether it has the lock more
-/// than once.
+/// The calling thread is about to release a lock. `wakes` says whether that may wake somebody, and
+/// `stays_held` whether the thread has the lock more than once.
 #[inline(always)]
-pub(crate) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
-    if thread::looks_at_releases() {
+pub(crate) fn release(
+    address: usize,
+    wakes: impl FnOnce() -> bool,
+    stays_held: impl FnOnce() -> bool,
+) {
+    if thread::looks_at_releases() && (thread::looks_at_this_release() || wakes()) {
         wait::release(address, stays_held);
     }
 }
@@ -141,7 +149,7 @@ pub(crate) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
 /// The calling thread has released a lock.
 #[inline(always)]
 pub(crate) fn released() {
-    if thread::is_unsettled() {
+    if thread::has_many_notes() {
         wait::released();
     }
 }

@@ -5,20 +5,22 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock_profile::layout::{
-    self, CELLS, ChunkKind, ContentionEntry, PlaceEntry, ThreadEntry, WAYS, side,
+    self, CELLS, ChunkKind, ContentionEntry, NOTES, PlaceEntry, ThreadEntry, WAYS, side,
 };
 
 use super::index::mix;
+use super::note::Note;
 use super::records::Records;
 use super::stack::Memory;
-use super::wait::{Ended, Released};
 use super::{Target, enter_process, file, locks, wait};
 use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
 use crate::thread::{self, State};
 
 /// One of this many acquisitions of a lock that was waited for is timed.
-pub(super) const SAMPLED: u64 = 64;
+const SAMPLED: u64 = 64;
+/// After one of this many short waits the hold is timed.
+const SAMPLED_WAITS: u64 = 8;
 
 /// The thread's own variables for this. All zero at first.
 pub(crate) struct Mine {
@@ -30,8 +32,8 @@ pub(crate) struct Mine {
     contends: Cell<bool>,
     /// How many of the locks that were waited for the thread knows.
     seen: Cell<u32>,
-    /// `Local` has something [unsettled](Local::settle).
-    unsettled: Cell<bool>,
+    /// The thread has so many notes that they are to be counted.
+    many_notes: Cell<bool>,
     /// The thread is in the middle of recording.
     busy: Cell<bool>,
 }
@@ -44,7 +46,7 @@ impl Mine {
         self.timed.set(0);
         self.contends.set(false);
         self.seen.set(0);
-        self.unsettled.set(false);
+        self.many_notes.set(false);
         self.busy.set(false);
     }
 }
@@ -56,10 +58,10 @@ pub(super) struct Local {
     process: Cell<u32>,
     memory: Memory,
     holds: [Cell<Hold>; HOLDS],
-    /// A wait that has ended, and a release: what is to be written down once the lock is released,
-    /// as others may want it.
-    ended: Cell<Option<Ended>>,
-    released: Cell<Option<Released>>,
+    /// How many notes the thread has in its entry.
+    notes: Cell<usize>,
+    /// How many short waits have ended.
+    waits: Cell<u64>,
     /// Places at which the thread has counted waits, its own and others'.
     places: [Cell<Option<Known>>; PLACES],
     /// Which of a set's cells is given to another lock next.
@@ -136,8 +138,8 @@ impl Busy {
             process: Cell::new(0),
             memory: Memory::new(),
             holds: [const { Cell::new(NO_HOLD) }; HOLDS],
-            ended: Cell::new(None),
-            released: Cell::new(None),
+            notes: Cell::new(0),
+            waits: Cell::new(0),
             places: [const { Cell::new(None) }; PLACES],
             way: Cell::new(0),
             number,
@@ -153,8 +155,7 @@ impl Busy {
         }
         local.memory.forget();
         local.holds.iter().for_each(|hold| hold.set(NO_HOLD));
-        local.ended.set(None);
-        local.released.set(None);
+        local.notes.set(0);
         local.places.iter().for_each(|place| place.set(None));
         local.entry().tid.store(thread::state().tid(), Ordering::Relaxed);
         self.mine.entry.set(local.entry.get());
@@ -178,7 +179,7 @@ pub(crate) fn thread_ends(state: &State) {
     // SAFETY: null, or from the pool.
     let Some(local) = (unsafe { mine.local.get().as_ref() }) else { return };
     let Some(_busy) = Busy::begin() else { return };
-    local.settle();
+    local.count_notes();
     mine.local.set(ptr::null());
     mine.entry.set(ptr::null());
     mine.timed.set(0);
@@ -223,14 +224,14 @@ pub(super) fn looks_at_releases() -> bool {
 
 /// Whether locks have been waited for that the thread does not know of.
 #[inline(always)]
-pub(super) fn knows_less_than_all() -> bool {
+fn knows_less_than_all() -> bool {
     thread::state().profile().seen.get() != locks::contended()
 }
 
-/// Whether something is to be written down after a release.
+/// Whether there are notes to be counted after a release.
 #[inline(always)]
-pub(super) fn is_unsettled() -> bool {
-    thread::state().profile().unsettled.get()
+pub(super) fn has_many_notes() -> bool {
+    thread::state().profile().many_notes.get()
 }
 
 #[inline(always)]
@@ -262,10 +263,11 @@ fn count_elsewhere(target: Target) {
     }
 }
 
-/// Whether the calling thread times one of its holds.
+/// Whether the calling thread has to look at a release that is of no interest to others: it times
+/// one of its holds, or does not know of all locks that have been waited for.
 #[inline(always)]
-pub(super) fn times_a_hold() -> bool {
-    thread::state().profile().timed.get() != 0
+pub(super) fn looks_at_this_release() -> bool {
+    thread::state().profile().timed.get() != 0 || knows_less_than_all()
 }
 
 /// Notes in a cell whether its lock has been waited for.
@@ -339,18 +341,32 @@ impl Local {
         Some((number, locks::contention(locks::get(number)?)?))
     }
 
-    /// Keeps these, to be written down after the release.
-    pub(super) fn put_off(&self, ended: Option<Ended>, released: Option<Released>) {
-        if ended.is_some() {
-            self.settle();
-            self.ended.set(ended);
+    /// Whether the hold after the short wait that has just ended is to be timed.
+    pub(super) fn is_sampled(&self) -> bool {
+        self.waits.replace(self.waits.get() + 1).is_multiple_of(SAMPLED_WAITS)
+    }
+
+    /// Keeps a note, to be counted later.
+    pub(super) fn note(&self, note: Note) {
+        if self.notes.get() == NOTES {
+            self.count_notes();
         }
-        if released.is_some()
-            && let Some(earlier) = self.released.replace(released)
-        {
-            earlier.write_down(self);
+        let at = self.notes.replace(self.notes.get() + 1);
+        note.write(&self.entry().notes[at]);
+        if at == NOTES / 2 {
+            thread::state().profile().many_notes.set(true);
         }
-        thread::state().profile().unsettled.set(true);
+    }
+
+    /// Counts what was noted.
+    pub(super) fn count_notes(&self) {
+        thread::state().profile().many_notes.set(false);
+        for entry in &self.entry().notes[..self.notes.take()] {
+            let Some(note) = Note::take(entry) else { continue };
+            if let Some(contention) = locks::get(note.lock).and_then(locks::contention) {
+                note.count(contention, self);
+            }
+        }
     }
 
     /// Counts that `count` threads waited `waited` nanoseconds in all, at a place: see
@@ -368,17 +384,6 @@ impl Local {
         };
         entry.count.fetch_add(count, Ordering::Relaxed);
         entry.waited_ns.fetch_add(waited, Ordering::Relaxed);
-    }
-
-    /// Writes down what was put off.
-    pub(super) fn settle(&self) {
-        thread::state().profile().unsettled.set(false);
-        if let Some(released) = self.released.take() {
-            released.write_down(self);
-        }
-        if let Some(ended) = self.ended.take() {
-            ended.write_down(self);
-        }
     }
 
     /// Notes that the thread holds the lock, since `since`.

@@ -5,13 +5,13 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use fairlock::platform::Platform;
-use fairlock_profile::buckets;
 use fairlock_profile::layout::{
     Chunk, ChunkKind, ContentionEntry, Now, PlaceEntry, WaitEntry, side,
 };
 use libc::{EOWNERDEAD, ETIMEDOUT};
 
 use super::index::{Entries, Index, mix};
+use super::note::Note;
 use super::records::Records;
 use super::thread::{self, Busy, Local};
 use super::{Target, file, locks, threshold};
@@ -64,7 +64,6 @@ struct Begun {
 
 impl Begun {
     fn now(local: &'static Local, target: Target) -> Option<Self> {
-        local.settle();
         let cell = local.cell(target)?;
         let number = cell.lock.load(RELAXED);
         let lock = locks::get(number)?;
@@ -92,39 +91,50 @@ impl Begun {
             _ => return self.leave(),
         };
         let waited = at - self.at;
+        let passed = now.passed.load(RELAXED).wrapping_sub(self.passed);
+        let how = if given_up { side::GIVEN_UP } else { 0 };
+        let note = Note {
+            lock: self.number,
+            stack: self.stack,
+            side: self.target.side | how,
+            waited,
+            passed,
+            held: None,
+        };
+        let is_short = waited < SHORT_NS.min(threshold());
+        if given_up {
+            self.leave();
+        } else if !is_short || self.local.is_sampled() {
+            self.local.time(self.target.address, at);
+        }
+        if is_short {
+            return self.local.note(note);
+        }
+        note.count(self.contention, self.local);
         let released = now.released_ns.load(RELAXED);
         let known = !given_up && released >= self.at;
         let unless = |count: &AtomicU64| if known { count.load(RELAXED) } else { 0 };
         let holder_stack = if known { now.holder_stack.load(RELAXED) } else { 0 };
-        let is_long = waited >= LATER_NS;
-        // What has passed since the release is charged to it, too. For short waits this is not done
-        // here, and the next release is charged.
-        let gap = if is_long && holder_stack != 0 { charge_until(at, now) } else { 0 };
-        let ended = Ended {
-            contention: self.contention,
-            gap,
-            wait: Wait {
+        // What has passed since the release is charged to it, too. For short waits this is not done,
+        // and the next release is charged.
+        let gap = if holder_stack != 0 { charge_until(at, now) } else { 0 };
+        if gap > 0 {
+            self.local.count_at([self.number + 1, holder_stack, side::HELD], 0, gap);
+        }
+        if waited >= threshold() {
+            let wait = Wait {
                 began: self.at,
                 waited,
                 released: if known { released } else { 0 },
                 held_since: unless(&now.held_since_ns),
-                passed: now.passed.load(RELAXED).wrapping_sub(self.passed),
+                passed,
                 lock: self.number,
-                side: self.target.side | if given_up { side::GIVEN_UP } else { 0 },
+                side: note.side,
                 stack: self.stack,
                 holder: if known { now.holder.load(RELAXED) } else { 0 },
                 holder_stack,
-            },
-        };
-        if given_up {
-            self.leave();
-        } else {
-            self.local.time(self.target.address, at);
-        }
-        if given_up || is_long {
-            ended.write_down(self.local);
-        } else {
-            self.local.put_off(Some(ended), None);
+            };
+            keep(self.contention, &wait, self.local.tid());
         }
     }
 
@@ -135,44 +145,8 @@ impl Begun {
     }
 }
 
-/// A wait shorter than this is written down after the release; so it is lost if the thread is
-/// killed before that.
-const LATER_NS: u64 = 100_000;
-
-/// A wait that is over.
-#[derive(Clone, Copy)]
-pub(super) struct Ended {
-    contention: &'static ContentionEntry,
-    /// What is charged to whoever released the lock, beside what was at the release.
-    gap: u64,
-    wait: Wait,
-}
-
-impl Ended {
-    pub(super) fn write_down(&self, local: &Local) {
-        let Self { contention, gap, wait } = self;
-        raise(&contention.longest_ns, wait.waited);
-        contention.waits_by_time[buckets::of(wait.waited)].fetch_add(1, RELAXED);
-        if wait.passed > 0 {
-            contention.passed.fetch_add(wait.passed, RELAXED);
-            raise(&contention.most_passed, wait.passed);
-        }
-        local.count_at([wait.lock + 1, wait.stack, wait.side], 1, wait.waited);
-        if *gap > 0 {
-            local.count_at([wait.lock + 1, wait.holder_stack, side::HELD], 0, *gap);
-        }
-        if wait.waited >= threshold() {
-            keep(contention, wait, local.tid());
-        }
-    }
-}
-
-/// Raises a maximum. A load first: the line is shared.
-fn raise(count: &AtomicU64, to: u64) {
-    if count.load(RELAXED) < to {
-        count.fetch_max(to, RELAXED);
-    }
-}
+/// A wait shorter than this is noted; a longer one, or one that is kept by itself, is counted at once.
+const SHORT_NS: u64 = 100_000;
 
 /// The calling thread has taken a lock that was waited for; `sampled`: its hold is to be timed.
 #[cold]
@@ -212,7 +186,7 @@ pub(super) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
 #[inline(always)]
 fn is_of_no_interest(address: usize) -> bool {
     let Some(cell) = thread::find(address) else { return false };
-    if thread::times_a_hold() || thread::knows_less_than_all() {
+    if thread::looks_at_this_release() {
         return false;
     }
     let contended = cell.contended.load(RELAXED);
@@ -268,31 +242,8 @@ fn charge(address: usize) {
         now.released_ns.store(at, RELAXED);
     }
     let held = since.map(|since| at.saturating_sub(since));
-    local.put_off(None, Some(Released { contention, lock, stack, delay, held }));
-}
-
-/// A release that others waited for, or of a hold that was timed.
-#[derive(Clone, Copy)]
-pub(super) struct Released {
-    contention: &'static ContentionEntry,
-    lock: u32,
-    stack: u32,
-    delay: u64,
-    held: Option<u64>,
-}
-
-impl Released {
-    pub(super) fn write_down(&self, local: &Local) {
-        let contention = self.contention;
-        if let Some(held) = self.held {
-            contention.holds.fetch_add(1, RELAXED);
-            contention.held_ns.fetch_add(held, RELAXED);
-            raise(&contention.longest_held_ns, held);
-            contention.holds_by_time[buckets::of(held)].fetch_add(1, RELAXED);
-        }
-        if self.delay > 0 {
-            local.count_at([self.lock + 1, self.stack, side::HELD], 1, self.delay);
-        }
+    if held.is_some() || delay > 0 {
+        local.note(Note { lock, stack, side: side::HELD, waited: delay, passed: 0, held });
     }
 }
 
@@ -301,7 +252,7 @@ impl Released {
 #[inline(never)]
 pub(super) fn released() {
     if let Some(local) = Busy::begin().and_then(|busy| busy.local()) {
-        local.settle();
+        local.count_notes();
     }
 }
 

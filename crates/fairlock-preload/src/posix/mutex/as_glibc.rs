@@ -90,6 +90,13 @@ impl Mutex {
         left
     }
 
+    /// Whether the release of a mutex that is held has to wake somebody. Of a mutex of another kind
+    /// it may say so for no reason.
+    #[inline(always)]
+    pub(super) fn is_wanted_as_glibc(&self) -> bool {
+        self.lock.load(Ordering::Relaxed) != HELD
+    }
+
     #[inline(always)]
     fn own(&self, tid: u32, more_users: u32) {
         self.owner.store(tid, Ordering::Relaxed);

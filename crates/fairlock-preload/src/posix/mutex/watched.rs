@@ -9,7 +9,7 @@ use libc::{ETIMEDOUT, pthread_mutex_t};
 use super::{Mutex, NORMAL, NOT_OURS, attempt, take_at_once};
 use crate::process::real;
 use crate::profile::{self, Target};
-use crate::thread::{AS_GLIBC, State, THIN};
+use crate::thread::{self, AS_GLIBC, State, THIN};
 
 /// Words of glibc's mutex; ours has the same in two of them.
 const COUNT: usize = 1;
@@ -85,7 +85,7 @@ pub(super) unsafe fn unlock(
 ) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe {
-        about_to_unlock(mutex);
+        about_to_unlock(mutex, me);
         if me.mutexes() & THIN == 0 {
             if me.mutexes() & AS_GLIBC != 0 && Mutex::at(mutex).unlock_as_glibc(me) {
                 0
@@ -103,12 +103,15 @@ pub(super) unsafe fn unlock(
 }
 
 #[inline(always)]
-unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t) {
+unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t, me: &State) {
     let address = mutex.expose_provenance();
-    profile::release(address, || {
+    profile::release(
+        address,
         // SAFETY: the caller's promise.
-        unsafe { word(address, KIND) & 3 == 1 && word(address, COUNT) > 1 }
-    });
+        || me.mutexes() & AS_GLIBC == 0 || unsafe { Mutex::at(mutex) }.is_wanted_as_glibc(),
+        // SAFETY: as above.
+        || unsafe { word(address, KIND) & 3 == 1 && word(address, COUNT) > 1 },
+    );
 }
 
 /// Waits for something else, with the mutex released meanwhile.
@@ -118,7 +121,7 @@ pub(crate) unsafe fn without(mutex: *mut pthread_mutex_t, wait: impl FnOnce() ->
         return wait();
     }
     // SAFETY: the caller's promise.
-    unsafe { about_to_unlock(mutex) };
+    unsafe { about_to_unlock(mutex, thread::state()) };
     profile::released();
     let result = wait();
     if result == ETIMEDOUT {
