@@ -15,7 +15,7 @@ pub const VERSION: u32 = 3;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// So many locks a thread counts by itself,
-pub const CELLS: usize = 256;
+pub const CELLS: usize = 1024;
 /// each in one of so many cells, which follow each other.
 pub const WAYS: usize = 4;
 /// So much a thread notes before it counts it where all threads count.

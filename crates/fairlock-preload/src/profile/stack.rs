@@ -1,11 +1,10 @@
 //! From where a thread called: its stack.
 //!
-//! To unwind a stack takes microseconds; to look whether it is still a known one takes some
-//! nanoseconds. For each of the last stacks a thread remembers where its stack pointer was, where
-//! the return addresses were, and what they were. If all of them are still there, it is the same
-//! stack.
+//! To unwind a stack takes microseconds; to look whether it is a known one takes some tens of
+//! nanoseconds. A thread remembers for its stacks where the stack pointer was, where the return
+//! addresses were, and what they were. If all of them are there again, it is the same stack.
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
 use core::ptr;
@@ -17,6 +16,7 @@ use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry};
 use super::file;
 use super::index::{Entries, Index, mix};
 use super::modules;
+use crate::process::memory;
 use crate::process::mutex::Mutex;
 
 /// How many frames of this library there may be above the caller's.
@@ -94,41 +94,60 @@ impl Found {
     }
 }
 
-/// What a thread remembers.
+/// The stacks that a thread remembers, as a tree: after the stack pointer, and after each return
+/// address, comes whatever has been the next return address there. Where that is depends on what was
+/// passed on the way, and on nothing else as long as frames have a fixed size.
 pub(super) struct Memory {
-    /// The stack pointers of the stacks; zero: none.
-    pointers: [Cell<usize>; REMEMBERED],
-    stacks: [UnsafeCell<Remembered>; REMEMBERED],
-    /// Which stack is forgotten next.
-    oldest: Cell<usize>,
+    /// A table with open addressing; null at first.
+    nodes: Cell<*const Cell<Node>>,
+    len: Cell<usize>,
 }
 
-const REMEMBERED: usize = 16;
-
-struct Remembered {
-    number: u32,
-    len: usize,
-    frames: [MaybeUninit<Frame>; MOST],
+/// A return address, or the stack pointer at the root.
+#[derive(Clone, Copy)]
+struct Node {
+    /// Zero: there is no node at this place of the table.
+    address: usize,
+    /// Where in the table the node before it is, and one; zero: this is a root.
+    before: u32,
+    /// The number of the stack that ends here; zero: it goes on.
+    stack: u32,
+    /// Where the next return address is.
+    next: usize,
 }
+
+/// How many nodes there is room for. When they are too many, all are forgotten.
+const NODES: usize = 2048;
+const FULL: usize = NODES / 4 * 3;
 
 impl Memory {
     pub(super) const fn new() -> Self {
-        Self {
-            pointers: [const { Cell::new(0) }; REMEMBERED],
-            stacks: [const {
-                UnsafeCell::new(Remembered {
-                    number: 0,
-                    len: 0,
-                    frames: [MaybeUninit::uninit(); MOST],
-                })
-            }; REMEMBERED],
-            oldest: Cell::new(0),
-        }
+        Self { nodes: Cell::new(ptr::null()), len: Cell::new(0) }
     }
 
     /// Forgets all stacks: for a new process, or another thread.
     pub(super) fn forget(&self) {
-        self.pointers.iter().for_each(|pointer| pointer.set(0));
+        if self.len.replace(0) > 0 {
+            self.nodes().iter().for_each(|node| node.set(FREE));
+        }
+    }
+
+    /// No nodes if there is no memory yet.
+    fn nodes(&self) -> &[Cell<Node>] {
+        let nodes = self.nodes.get();
+        // SAFETY: mapped by `make_room` for so many nodes, and never given back; zeros are free nodes.
+        if nodes.is_null() { &[] } else { unsafe { core::slice::from_raw_parts(nodes, NODES) } }
+    }
+
+    fn make_room(&self, frames: usize) -> bool {
+        if self.nodes.get().is_null() {
+            let Some(memory) = memory::map(size_of::<[Node; NODES]>()) else { return false };
+            self.nodes.set(memory.as_ptr().cast());
+        }
+        if self.len.get() + frames > FULL {
+            self.forget();
+        }
+        true
     }
 
     /// The number of the stack that leads here; zero if there is none.
@@ -154,25 +173,57 @@ impl Memory {
 
     /// The number of the stack that leads to a caller with this stack pointer, if it is remembered.
     fn recall(&self, pointer: usize) -> Option<u32> {
-        self.pointers.iter().zip(&self.stacks).find_map(|(known, stack)| {
-            // SAFETY: only the thread that has the memory uses it, and never in the middle of this.
-            let is_here = known.get() == pointer && unsafe { (*stack.get()).is_here() };
-            // SAFETY: as above.
-            is_here.then(|| unsafe { (*stack.get()).number })
-        })
+        let nodes = self.nodes();
+        let mut at = place(nodes, 0, pointer)?;
+        loop {
+            let node = nodes[at].get();
+            if node.address == 0 || node.stack != 0 {
+                return (node.address != 0).then_some(node.stack);
+            }
+            // SAFETY: above the stack pointer there is a stack, as far as what was on it is still
+            // there: the walk ends at the first return address that is not.
+            let address = unsafe { (node.next as *const usize).read_volatile() };
+            at = place(nodes, at + 1, address)?;
+        }
     }
 
     fn remember(&self, pointer: usize, found: &Found, number: u32) {
-        let at = self.oldest.replace((self.oldest.get() + 1) % REMEMBERED);
-        self.pointers[at].set(pointer);
-        // SAFETY: only the thread that has the memory uses it, and never in the middle of this.
-        let remembered = unsafe { &mut *self.stacks[at].get() };
-        remembered.number = number;
+        if !self.make_room(1 + found.len) {
+            return;
+        }
+        let mut at = self.node(0, pointer);
         // The call of the unwinder is below the stack pointer, where anything may be later.
-        let callers = found.frames().iter().filter(|frame| frame.place >= pointer);
-        remembered.len = callers.clone().count();
-        remembered.frames.iter_mut().zip(callers).for_each(|(to, frame)| _ = to.write(*frame));
+        for frame in found.frames().iter().filter(|frame| frame.place >= pointer) {
+            let node = &self.nodes()[at];
+            node.set(Node { next: frame.place, stack: 0, ..node.get() });
+            at = self.node(at + 1, frame.address);
+        }
+        let node = &self.nodes()[at];
+        node.set(Node { stack: number, ..node.get() });
     }
+
+    /// Where the node is, which is made if it is not there. There has to be room.
+    fn node(&self, before: usize, address: usize) -> usize {
+        let nodes = self.nodes();
+        let at = place(nodes, before, address).unwrap_or_default();
+        if nodes[at].get().address == 0 {
+            self.len.set(self.len.get() + 1);
+            nodes[at].set(Node { address, before: before as u32, ..FREE });
+        }
+        at
+    }
+}
+
+const FREE: Node = Node { address: 0, before: 0, stack: 0, next: 0 };
+
+/// Where in the table a node is, or a free place for it; `None` if there is no table.
+fn place(nodes: &[Cell<Node>], before: usize, address: usize) -> Option<usize> {
+    let first = mix(before as u64, address as u64) as usize;
+    let places = (0..nodes.len()).map(|step| (first + step) % NODES);
+    places.into_iter().find(|&at| {
+        let node = nodes[at].get();
+        node.address == 0 || (node.address, node.before) == (address, before as u32)
+    })
 }
 
 fn unwind(unwinder: &'static Unwinder) -> Found {
@@ -181,21 +232,6 @@ fn unwind(unwinder: &'static Unwinder) -> Found {
     // SAFETY: `note` is called with what it takes.
     unsafe { (unwinder.backtrace)(note, (&raw mut found).cast()) };
     found
-}
-
-impl Remembered {
-    /// Whether the stack is still this one; the stack pointer is the same.
-    #[inline]
-    fn is_here(&self) -> bool {
-        // SAFETY: that many frames have been written.
-        let frames: &[Frame] =
-            unsafe { core::slice::from_raw_parts(self.frames.as_ptr().cast(), self.len) };
-        frames.iter().all(|frame| {
-            // SAFETY: above the stack pointer there is a stack, as far as what was on it is still
-            // there: the walk ends at the first frame that is not.
-            unsafe { (frame.place as *const usize).read_volatile() == frame.address }
-        })
-    }
 }
 
 extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
@@ -342,13 +378,52 @@ mod tests {
         core::hint::black_box(is_known(memory))
     }
 
+    /// Whether the stack is known, each time from the same place, with `between` done after each.
+    #[inline(never)]
+    fn again_and_again(memory: &Memory, times: usize, mut between: impl FnMut(usize)) -> Vec<bool> {
+        let mut known = Vec::with_capacity(times);
+        while known.len() < times {
+            known.push(is_known(memory));
+            between(known.len());
+        }
+        known
+    }
+
     #[test]
     fn a_stack_is_unwound_once() {
         start();
         let memory = Memory::new();
-        for turn in 0..4 {
-            assert_eq!(is_known(&memory), turn > 0);
-        }
+        assert_eq!(again_and_again(&memory, 4, |_| ()), [false, true, true, true]);
         assert!(!from_elsewhere(&memory));
+    }
+
+    /// Many calls of one function have the same stack pointer.
+    #[inline(never)]
+    fn from_many_places(memory: &Memory) -> [bool; 8] {
+        let known = || is_known(memory);
+        [known(), known(), known(), known(), known(), known(), known(), known()]
+    }
+
+    #[test]
+    fn stacks_that_begin_at_the_same_place_are_all_remembered() {
+        start();
+        let memory = Memory::new();
+        let mut known = Vec::new();
+        let many = again_and_again(&memory, 3, |_| known.push(from_many_places(&memory)));
+        assert_eq!(many, [false, true, true]);
+        assert_eq!(known, [[false; 8], [true; 8], [true; 8]]);
+    }
+
+    #[test]
+    fn stacks_that_are_too_many_are_forgotten() {
+        start();
+        let memory = Memory::new();
+        let known = again_and_again(&memory, 4, |times| {
+            for pointer in (1..NODES).filter(|_| times == 2) {
+                memory.remember(pointer, &unwind(UNWINDER.get().unwrap()), 7);
+                assert!(memory.len.get() <= FULL);
+            }
+        });
+        assert_eq!(known, [false, true, false, true]);
     }
 }

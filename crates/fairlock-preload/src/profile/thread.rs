@@ -99,7 +99,7 @@ impl Pooled for Local {
 }
 
 static LOCALS: Pool<Local> = Pool::new();
-static THREADS: Records<ThreadEntry> = Records::new(ChunkKind::Threads, 16);
+static THREADS: Records<ThreadEntry> = Records::new(ChunkKind::Threads, 4);
 
 pub(super) fn forget() {
     THREADS.forget();
