@@ -46,11 +46,18 @@ impl<P: Platform, F: Full> Slot<P, F> {
     /// pinning writes.
     #[inline(always)]
     pub(super) fn is_calm(&self, name: u32) -> bool {
-        let Calm(count) = self.full.calm();
-        let is_calm = name >= MANY || count.load(Ordering::Relaxed) >= CALM;
+        let is_calm = self.seems_calm(name);
         if is_calm {
+            let Calm(count) = self.full.calm();
             count.store(0, Ordering::Relaxed);
         }
         is_calm
+    }
+
+    /// As [`is_calm`](Self::is_calm), and nothing begins anew.
+    #[inline(always)]
+    pub(super) fn seems_calm(&self, name: u32) -> bool {
+        let Calm(count) = self.full.calm();
+        name >= MANY || count.load(Ordering::Relaxed) >= CALM
     }
 }

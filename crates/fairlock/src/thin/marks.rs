@@ -27,11 +27,14 @@ unsafe impl<P: Platform> Send for Marks<P> {}
 
 /// A lock that a thread found inflated.
 // Aligned, so that where it is takes no multiplication.
-#[repr(align(16))]
+#[repr(align(32))]
 pub(super) struct Mark<P: Platform> {
     /// The lock's address; zero if there is none.
     lock: Cell<usize>,
     slot: Cell<*const Slot<P, RwSem<P>>>,
+    /// The lock seemed calm when the thread took it. The thread should not look at that again as it
+    /// leaves: another reader may have come meanwhile, and have fetched the line.
+    calm: Cell<bool>,
 }
 
 impl<P: Platform> Marks<P> {
@@ -48,7 +51,7 @@ impl<P: Platform> Marks<P> {
 
 impl<P: Platform> Mark<P> {
     const fn none() -> Self {
-        Self { lock: Cell::new(0), slot: Cell::new(ptr::null()) }
+        Self { lock: Cell::new(0), slot: Cell::new(ptr::null()), calm: Cell::new(false) }
     }
 
     /// The slot that the lock had then.
@@ -59,6 +62,18 @@ impl<P: Platform> Mark<P> {
     {
         // SAFETY: null, or a slot of the platform's pool, which is there for ever.
         unsafe { self.slot.get().as_ref() }
+    }
+
+    /// Whether the lock seemed calm when the thread took it.
+    #[inline(always)]
+    pub(super) fn is_calm(&self) -> bool {
+        self.calm.get()
+    }
+
+    /// The thread takes the lock again, and now it seems calm, or not.
+    #[inline(always)]
+    pub(super) fn set_calm(&self, calm: bool) {
+        self.calm.set(calm);
     }
 }
 
@@ -83,17 +98,19 @@ pub(super) fn known<P: PooledPlatform>() -> Option<&'static Thread<P>> {
     unsafe { record.as_ref() }
 }
 
-/// The calling thread, `me`, has found the lock inflated, with this slot.
+/// The calling thread, `me`, has found the lock inflated, with this slot; `calm`: it seems calm.
 #[inline]
 pub(super) fn mark<P: PooledPlatform, L>(
     me: &Thread<P>,
     lock: &L,
     slot: &'static Slot<P, RwSem<P>>,
+    calm: bool,
 ) {
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     mark.lock.set(address);
     mark.slot.set(slot);
+    mark.calm.set(calm);
 }
 
 /// The calling thread has found the lock thin.

@@ -40,6 +40,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         match self.marked_slot(mark) {
             Some(slot) => {
                 let taken = slot.full.take_again(me, wait::Access::Shared);
+                // Somebody waits, and decides when it leaves.
+                mark.set_calm(false);
                 taken.is_some_and(|before| self.entered_again(me, slot, Access::Read, before))
             }
             None => self.read_at_once(),
@@ -75,8 +77,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline(never)]
     pub(super) fn leave_marked_as_reader(&self, mark: &Mark<P>) {
         match self.marked_slot(mark) {
+            // Without looking at the lock first: that would fetch its line twice, to read it and to
+            // write it.
             // SAFETY: the caller is a reader inside.
-            Some(slot) if slot.full.has_waiters() => unsafe { slot.full.unlock_read() },
+            Some(slot) if !mark.is_calm() => unsafe { slot.full.unlock_read() },
             _ => self.leave(READER, Access::Read),
         }
     }

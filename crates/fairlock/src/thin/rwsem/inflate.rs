@@ -2,7 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{INFLATED, NASCENT, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER, inflated};
+use super::{
+    INFLATED, NASCENT, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER, inflated, name,
+};
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::RwSem;
@@ -28,7 +30,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
             slot.full.unseal();
             slot.note(false);
-            marks::mark(P::thread(), self, slot);
+            marks::mark(P::thread(), self, slot, slot.seems_calm(name(word)));
             return f(&slot.full);
         }
     }

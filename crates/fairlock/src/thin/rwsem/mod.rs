@@ -322,7 +322,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return Self::leave_other(slot, access);
         }
         slot.note(taken.found_free());
-        marks::mark(me, self, slot);
+        marks::mark(me, self, slot, slot.seems_calm(name(word)));
         slot.full.note(me, taken);
         true
     }
@@ -336,7 +336,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return Self::leave_other(slot, access);
         }
         slot.note(found_free);
-        marks::mark(P::thread(), self, slot);
+        marks::mark(P::thread(), self, slot, slot.seems_calm(name(word)));
         true
     }
 
