@@ -37,10 +37,11 @@ impl<P: Platform> InTenure<'_, P> {
             let word = self.word.load(Ordering::Relaxed);
             // Also before anybody waits: a thread that has just waited for its turn would hardly get
             // one if whoever comes took the lock in the gaps between its sections.
-            if self.is_others_turn(me, access.kind(), word)
+            if !word.is_reserved()
+                && self.is_others_turn(me, access.kind(), word)
                 && (word.has_waiters() || P::now() < self.holder.end())
             {
-                let may = word.is_free() && !word.is_reserved() && self.is_idle();
+                let may = word.is_free() && self.is_idle();
                 return may && self.steal(access);
             }
             let holds_off = access == Access::Shared
