@@ -110,6 +110,37 @@ fn a_free_lock_is_waited_for_no_longer_than_a_wake_up_takes() {
     }
 }
 
+/// One thread holds the lock as an upgradable reader, until a reader has been in beside it. Both
+/// queued while another was inside, which closed the lock for the former. (The reader was
+/// appointed, and not woken until the release: the two waited for each other.)
+#[test]
+fn a_reader_gets_in_beside_an_upgradable_reader_that_waited() {
+    let machine = Machine::builtin("two_cpu").unwrap();
+    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let has_read = Cell::new(false);
+    let upgradable = |came: u64, until: &dyn Fn() -> bool| {
+        sleep(came);
+        lock.upgradable_read();
+        while !until() && !stopped() {
+            sleep(100_000);
+        }
+        // SAFETY: taken above.
+        unsafe { lock.unlock_upgradable() };
+    };
+    let mut simulation = Simulation::new(&machine, 1);
+    simulation.spawn(|| upgradable(0, &|| now() > 50_000_000));
+    simulation.spawn(|| upgradable(1_000_000, &|| has_read.get()));
+    simulation.spawn(|| {
+        sleep(40_000_000);
+        lock.read();
+        has_read.set(true);
+        // SAFETY: taken above.
+        unsafe { lock.unlock_read() };
+    });
+    simulation.run_for(1_000_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+    assert!(has_read.get());
+}
+
 /// A thousand runs with threads, sections, pauses and sides drawn at random, a CPU for each
 /// thread, retry loops among them: nobody waits longer than `planned_wait_ns` says for the
 /// threads there are, beyond the longest section for each that goes before.

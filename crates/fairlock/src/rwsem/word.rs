@@ -7,15 +7,15 @@
 //! | 2 | 2 | `HANDOFF` | no stealing: the next grant goes to the queue | anyone, with `WAITERS` in the same step | a grant, or whoever takes out the last waiter |
 //! | 3 | 3 | `WRITER_PHASE` | a writer heads the queue: readers may not steal | under the queue lock | under the queue lock |
 //! | 4 | 4 | `READERS_TURN` | tenure: readers may join readers inside past the queue | under the queue lock | under the queue lock |
-//! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; whoever leaves the lock free wakes it | that waiter, or the thread that makes it next | whoever wakes it |
+//! | 5 | 5 | `WAKE_NEXT` | tenure: the waiter that is next sleeps; whoever leaves the lock free wakes it | that waiter, or the thread that makes it next | whoever wakes it, or sees it awake |
 //! | 6 | 6 | `UPGRADABLE` | one of the readers, counted, may become the writer; with `WRITER_LOCKED`, it is about to, and waits, not counted, for those inside to leave | that reader | that reader |
 //! | 7 | 7 | `SEALED` | with `WRITER_LOCKED`: nobody holds the lock for writing, it is kept (see `pooled`) | whoever keeps the lock in a pool | whoever may use it |
 //! | 8-62 | 8-30 | count | readers in, plus readers that added themselves and will back out | | |
 //! | 63 | 31 | `READFAIL` | the count's own top bit: it is full, no further reader stays | | |
 //!
 //! `WAITERS`, `HANDOFF`, `WRITER_PHASE` and `READERS_TURN` are cleared by and-not only, and
-//! only under the queue lock (rule 4); `WAKE_NEXT` by and-not, and whoever clears it owes the
-//! wake-up. None of the others is ever set while `WAITERS` is clear (rule 6).
+//! only under the queue lock (rule 4); `WAKE_NEXT` by and-not, by whoever wakes the waiter that is
+//! next then, or under the queue lock, by a thread that sees that waiter awake. None of the others is ever set while `WAITERS` is clear (rule 6).
 //!
 //! What each combination means (L = `WRITER_LOCKED`, W = `WAITERS`, H = `HANDOFF`):
 //!

@@ -3,6 +3,7 @@
 use super::*;
 use crate::platform::Native;
 use crate::rwsem::Policy;
+use crate::wait::{INVITED, WAITING};
 
 /// A lock that the calling thread had last, with a queue, in a tenure without end.
 fn busy() -> RwSem<Native> {
@@ -54,4 +55,69 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     // A writer that tries in vain tells nobody to hold off when it has done so.
     assert!(!tenure.compete(Access::Exclusive, &WaitContext::FOREVER));
     assert!(!lock.holder.has_awake_writer() && readers() == 1);
+}
+
+/// A waiter that was next finds the lock free, and takes back that it wants to be woken. Meanwhile
+/// another has become next, found the lock taken again, and gone to sleep: its wish stays.
+/// (It was lost, and the lock was free for ever, with all waiters asleep.)
+#[test]
+fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
+    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
+    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    lock.write();
+    let [writer, reader] =
+        [Access::Exclusive, Access::Shared].map(|access| Waiter::new(access, me, 0, 0));
+    let asks = || lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+    let asked = || lock.word.load(Ordering::Relaxed).has_next_to_wake();
+    let mut wakes = WakeList::new();
+    tenure.with_queue(|q| {
+        // SAFETY: both waiters leave below, in this frame.
+        unsafe { tenure.arrive(q, &writer, &mut wakes) };
+        asks();
+        tenure.ask_no_more(q, &writer);
+        assert!(!asked(), "it is next");
+        // SAFETY: as above.
+        unsafe { tenure.arrive(q, &reader, &mut wakes) };
+        assert!(q.tenure.is_next(&reader));
+        asks();
+        tenure.ask_no_more(q, &writer);
+        assert!(asked(), "the reader is next, and sleeps");
+        tenure.leave(q, &writer, &mut wakes);
+        tenure.leave(q, &reader, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
+/// An invited reader that gives up passes the invitation on: those behind it could join the reader
+/// inside, and nobody else would tell them.
+#[test]
+fn an_invited_reader_that_gives_up_has_others_invited() {
+    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
+    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    lock.write();
+    let waiter = |access| Waiter::new(access, me, 0, 0);
+    let (writer, readers) = (waiter(Access::Exclusive), [(); 3].map(|()| waiter(Access::Shared)));
+    let mut wakes = WakeList::new();
+    tenure.with_queue(|q| {
+        for waiter in readers.iter().chain([&writer]) {
+            // SAFETY: all leave below, in this frame.
+            unsafe { tenure.arrive(q, waiter, &mut wakes) };
+        }
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        let [first, second, third] = &readers;
+        assert!(tenure.take(q, first, Native::now(), &mut wakes), "it is next");
+        second.set_state(INVITED);
+        third.set_state(WAITING);
+        tenure.leave(q, second, &mut wakes);
+        assert_eq!(third.state(), INVITED);
+        tenure.leave(q, third, &mut wakes);
+        tenure.leave(q, &writer, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: the first reader is inside.
+    unsafe { lock.unlock_read() };
 }

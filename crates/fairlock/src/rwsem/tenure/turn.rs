@@ -97,6 +97,9 @@ impl<P: Platform> InTenure<'_, P> {
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
         if first {
+            // Whoever steals from here on asks whether the tenure is over: not that of an earlier
+            // queue.
+            self.holder.set_end(u64::MAX);
             // Whoever leaves from here on looks at the flags. If somebody left before, the waiter,
             // which is next, sees that when it looks at the lock (rule 7).
             let word = self.word.set(Flags::WAITERS, Ordering::Relaxed);
@@ -216,7 +219,8 @@ impl<P: Platform> InTenure<'_, P> {
         if q.waiters.is_empty() {
             return;
         }
-        if waiter.kind == Kind::Writer && q.waiters.urgent().is_none() {
+        // Beside an upgradable reader others may get in: they are not to wait for its release.
+        if waiter.access == Access::Exclusive && q.waiters.urgent().is_none() {
             // A wake-up takes longer than a short section. Whoever had the lock before is about to
             // queue, most likely.
             if self.appoint(q, None) {
@@ -266,6 +270,17 @@ impl<P: Platform> InTenure<'_, P> {
             q.tenure.modes.last_gives_up(P::now(), self.holder.steals());
         } else if !active(Fault::leaves_quietly(waiter.kind)) {
             self.recheck(q, None, wakes); // rules 8 and 14
+            if waiter.state() == INVITED && self.word.load(Ordering::Relaxed).may_join() {
+                self.invite_readers(q, INVITES, wakes);
+            }
+        }
+    }
+
+    /// The waiter that asked to be woken when the lock is left free is awake, and asks no more;
+    /// unless another is next by now, which may have asked as well (the flag is the same).
+    pub(super) fn ask_no_more(&self, q: &Queued<P>, waiter: &Waiter<P>) {
+        if q.tenure.is_next(waiter) {
+            self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
         }
     }
 

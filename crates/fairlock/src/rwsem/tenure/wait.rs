@@ -91,7 +91,11 @@ impl<P: Platform> InTenure<'_, P> {
                     Waited::Taken => return Ok(()),
                     Waited::Not(outcome) => outcome,
                 },
-                _ => self.sleep(waiter, context.deadline, context),
+                _ => {
+                    // When it is next again, it will be in another tenure.
+                    watch.end_of_watch();
+                    self.sleep(waiter, context.deadline, context)
+                }
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
                 return self.give_up(waiter, WaitError::Interrupted);
@@ -241,7 +245,7 @@ impl<P: Platform> InTenure<'_, P> {
             if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {
                 // The lock is free, but not for long enough to be idle: it is busy with short
                 // sections.
-                self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
+                self.with_queue(|q| self.ask_no_more(q, waiter));
                 watch.in_vain = true;
                 watch.begin(now);
                 return WaitOutcome::Woken;
