@@ -142,6 +142,23 @@ fn each_holder_is_charged_for_the_waits_during_its_own_hold() {
     }
 }
 
+/// Waits that are too short to be kept by themselves are all counted, also those that are only noted
+/// when the program is killed.
+#[test]
+fn short_waits_are_all_counted() {
+    let folder = folder("profile_short_waits");
+    let mut command = observed("crowd_and_kill", &folder);
+    assert!(!command.env_remove("FAIRLOCK_PROFILE_THRESHOLD").status().unwrap().success());
+    let record = the_record(&folder);
+    let mutex = record.locks.iter().max_by_key(|lock| lock.writes).unwrap();
+    assert_eq!((mutex.writes, record.lost), (900_000, 0));
+    // None of them if there is one CPU only, perhaps.
+    let waits = mutex.contention.as_ref().map_or(0, |found| found.waits());
+    let by_time = mutex.contention.iter().flat_map(|found| &found.waits_by_time).sum::<u64>();
+    let by_place = record.waiters.iter().map(|place| place.count).sum::<u64>();
+    assert_eq!((by_time, by_place), (waits, waits));
+}
+
 #[test]
 fn spin_locks_are_recorded_too() {
     for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
@@ -158,10 +175,12 @@ fn spin_locks_are_recorded_too() {
 #[test]
 fn what_is_killed_or_leaves_without_exit_has_its_record() {
     let folder = folder("profile_killed");
-    assert!(!observed("killed", &folder).status().unwrap().success());
+    for test in ["killed", "killed_later"] {
+        assert!(!observed(test, &folder).status().unwrap().success());
+    }
     succeeds(&mut observed("leaves", &folder));
     let records = records(&folder);
-    assert_eq!(records.len(), 2);
+    assert_eq!(records.len(), 3);
     for record in &records {
         assert_eq!(record.ended_ns, None);
         has_one_of_each(record);
@@ -210,6 +229,23 @@ fn a_million_locks_are_counted_one_by_one() {
         // All from one place.
         assert!(record.stacks().count() < 50);
     }
+}
+
+/// What finds no room is counted as lost, and the rest can be read.
+#[test]
+fn a_file_that_may_not_grow_has_what_fits() {
+    let folder = folder("profile_full");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 65536 && exec \"$@\"", "sh"]);
+    let whole = observed("million", &folder);
+    limited.arg(whole.get_program()).args(whole.get_args());
+    for (name, value) in whole.get_envs() {
+        limited.env(name, value.unwrap());
+    }
+    succeeds(&mut limited);
+    let record = the_record(&folder);
+    let twice = record.locks.iter().filter(|lock| lock.writes == 2).count();
+    assert!(twice > 1000 && record.lost > 100_000, "{twice}, {} lost", record.lost);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// So many locks a thread counts by itself,
@@ -92,7 +92,7 @@ pub struct Chunk {
     pub first: u32,
     /// There is room for so many.
     pub capacity: u32,
-    /// So many are there; of stacks, and of text, bytes.
+    /// So many are there; of stacks so many numbers of eight bytes, and of text bytes.
     pub used: AtomicU32,
 }
 

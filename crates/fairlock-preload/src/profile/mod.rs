@@ -12,7 +12,7 @@
 //! since when, in one word. As releases may be many, not each of them is looked at ([`wait`]).
 //!
 //! How long locks are held is measured where it says something: from the end of a long wait, and of
-//! every eighth short one; for every 64th other acquisition of a lock that was waited for; and
+//! one in eight short ones; for every 64th other acquisition of a lock that was waited for; and
 //! otherwise at least from when the first waiter came.
 //!
 //! What is counted of short waits and of releases is noted first, where only this thread writes
@@ -68,7 +68,10 @@ pub(crate) fn start() {
 
 /// Called when the process exits.
 pub(crate) fn end() {
-    if let Some(header) = file::header() {
+    // A child that took no lock still has its parent's file.
+    if PROCESS.load(Ordering::Acquire) == fork::number()
+        && let Some(header) = file::header()
+    {
         header.ended_ns.store(Preload::now(), Ordering::Relaxed);
     }
 }

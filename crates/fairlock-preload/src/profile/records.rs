@@ -55,24 +55,39 @@ impl<T> Records<T> {
 
     /// Adds an entry, all zeros; `None` if there is no room.
     pub(super) fn add(&self) -> Option<(u32, &'static T)> {
-        let number = self.len.fetch_add(1, Ordering::Relaxed);
-        let (index, place) = self.locate(number);
-        let link = self.chunks.get(index)?;
-        let mut chunk = link.load(Ordering::Acquire);
-        if chunk.is_null() {
-            let _guard = self.making.lock();
-            chunk = link.load(Ordering::Acquire);
-            if chunk.is_null() {
-                let capacity = self.capacity(index);
-                let new = file::add_chunk(self.kind, size_of::<T>(), number - place, capacity)?;
-                chunk = ptr::from_ref(new).cast_mut();
-                // Release: a thread that finds the chunk finds its header.
-                link.store(chunk, Ordering::Release);
+        loop {
+            let number = self.len.load(Ordering::Relaxed);
+            let (index, place) = self.locate(number);
+            // Before the number is given: chunks follow each other without a gap, also in a file
+            // that had no room for a while.
+            let chunk = self.chunk(index, number - place)?;
+            let next = number.checked_add(1)?;
+            // Relaxed: the number orders nothing but numbers.
+            if self.len.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                chunk.used.fetch_max(place + 1, Ordering::Relaxed);
+                return Some((number, self.get(number)?));
             }
         }
-        // SAFETY: a chunk, which stays.
-        unsafe { &*chunk }.used.fetch_max(place + 1, Ordering::Relaxed);
-        Some((number, self.get(number)?))
+    }
+
+    /// The chunk of this index, whose first entry has the number `first`. Makes it if there is none.
+    fn chunk(&self, index: usize, first: u32) -> Option<&'static Chunk> {
+        let link = self.chunks.get(index)?;
+        let find = || {
+            // SAFETY: null, or a chunk, which stays. Acquire: its header is written.
+            unsafe { link.load(Ordering::Acquire).as_ref() }
+        };
+        find().or_else(|| {
+            let _guard = self.making.lock();
+            find().or_else(|| {
+                let capacity = self.capacity(index);
+                let new = file::add_chunk(self.kind, size_of::<T>(), first, capacity)?;
+                // Release: a thread that finds the chunk finds its header.
+                link.store(ptr::from_ref(new).cast_mut(), Ordering::Release);
+                Some(new)
+            })
+        })
     }
 
     /// The entry of this number.
@@ -116,5 +131,14 @@ mod tests {
                 (chunk, place) = (chunk + 1, 0);
             }
         }
+    }
+
+    /// It would leave a gap, which a reader takes for damage; and after 2^32 of them the numbers would
+    /// begin anew.
+    #[test]
+    fn an_attempt_without_room_takes_no_number() {
+        let records = Records::<u64>::new(ChunkKind::Locks, 8);
+        assert!((0..3).all(|_| records.add().is_none()), "this process has no file");
+        assert_eq!(records.len(), 0);
     }
 }

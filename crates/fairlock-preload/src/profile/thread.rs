@@ -121,8 +121,9 @@ impl Busy {
         (!mine.busy.replace(true)).then(|| Self { mine, errno })
     }
 
-    /// The thread's variables for this, if there is a record.
-    pub(super) fn local(&self) -> Option<&'static Local> {
+    /// The thread's variables for this, if there is a record. They are used only while the thread is
+    /// busy: a signal handler would find them half changed.
+    pub(super) fn local(&self) -> Option<&Local> {
         // SAFETY: null, or from the pool.
         unsafe { self.mine.local.get().as_ref() }.or_else(|| self.first())
     }
@@ -343,7 +344,9 @@ impl Local {
 
     /// Whether the hold after the short wait that has just ended is to be timed.
     pub(super) fn is_sampled(&self) -> bool {
-        self.waits.replace(self.waits.get() + 1).is_multiple_of(SAMPLED_WAITS)
+        // Drawn: at two locks by turns, the waits for one of them would be all that is sampled.
+        let drawn = mix(self.waits.replace(self.waits.get() + 1), 0);
+        drawn >> (u64::BITS - SAMPLED_WAITS.ilog2()) == 0
     }
 
     /// Keeps a note, to be counted later.

@@ -28,14 +28,14 @@ pub(super) fn wait(target: Target, wait: impl FnOnce() -> c_int) -> c_int {
     let begun = Busy::begin().and_then(|busy| Begun::now(busy.local()?, target));
     let result = wait();
     let ended = Busy::begin().and_then(|busy| {
+        let local = busy.local()?;
         // Not if the record has ended meanwhile, in a child.
-        begun.filter(|begun| busy.local().is_some_and(|now| core::ptr::eq(now, begun.local)))
+        let begun = begun.filter(|begun| core::ptr::eq(local, begun.local))?;
+        begun.end(local, result);
+        Some(())
     });
     match ended {
-        Some(begun) => {
-            begun.end(result);
-            super::counted(target, result)
-        }
+        Some(()) => super::counted(target, result),
         None => {
             file::lose();
             result
@@ -52,8 +52,33 @@ fn waited_until(now: u64, waiting: u64) -> u64 {
     (waiting & !WAITERS).wrapping_add((waiting & WAITERS).wrapping_mul(now << TIME_SHIFT))
 }
 
+/// A thread begins to wait, at this time.
+fn begins(now: &Now, at: u64) {
+    now.waiting.fetch_add((at << TIME_SHIFT).wrapping_neg().wrapping_add(1), RELAXED);
+    if now.waited_since_ns.load(RELAXED) == 0 {
+        let _ = now.waited_since_ns.compare_exchange(0, at, RELAXED, RELAXED);
+    }
+}
+
+/// A thread that has waited since `began` does not any more. `alone`: nobody else has the lock now.
+///
+/// [`Now::waited_since_ns`] is a time at which the lock was held, by whoever holds it now: if that is
+/// another thread by now, or nobody may hold it, it says nothing any more.
+fn ends(now: &Now, began: u64, at: u64, alone: bool) {
+    let before = now.waiting.fetch_add((at << TIME_SHIFT).wrapping_sub(1), RELAXED);
+    let since = &now.waited_since_ns;
+    if before & WAITERS == 1 {
+        since.store(0, RELAXED);
+    } else if alone {
+        since.store(at, RELAXED);
+    } else {
+        let _ = since.compare_exchange(began, 0, RELAXED, RELAXED);
+    }
+}
+
 struct Begun {
-    local: &'static Local,
+    /// The thread's variables, as an address.
+    local: *const Local,
     target: Target,
     number: u32,
     contention: &'static ContentionEntry,
@@ -63,7 +88,7 @@ struct Begun {
 }
 
 impl Begun {
-    fn now(local: &'static Local, target: Target) -> Option<Self> {
+    fn now(local: &Local, target: Target) -> Option<Self> {
         let cell = local.cell(target)?;
         let number = cell.lock.load(RELAXED);
         let lock = locks::get(number)?;
@@ -73,22 +98,20 @@ impl Begun {
         let now = &contention.now;
         let passed = now.passed.load(RELAXED);
         let at = Preload::now();
-        now.waiting.fetch_add((at << TIME_SHIFT).wrapping_neg().wrapping_add(1), RELAXED);
-        if now.waited_since_ns.load(RELAXED) == 0 {
-            let _ = now.waited_since_ns.compare_exchange(0, at, RELAXED, RELAXED);
-        }
+        begins(now, at);
         Some(Self { local, target, number, contention, stack, at, passed })
     }
 
-    fn end(&self, result: c_int) {
+    fn end(&self, local: &Local, result: c_int) {
         let at = Preload::now();
         let now = &self.contention.now;
-        now.waiting.fetch_add((at << TIME_SHIFT).wrapping_sub(1), RELAXED);
+        let taken = matches!(result, 0 | EOWNERDEAD);
+        ends(now, self.at, at, taken && self.target.side & side::READ == 0);
         let given_up = match result {
-            0 | EOWNERDEAD => false,
+            _ if taken => false,
             ETIMEDOUT => true,
             // The thread did not wait.
-            _ => return self.leave(),
+            _ => return,
         };
         let waited = at - self.at;
         let passed = now.passed.load(RELAXED).wrapping_sub(self.passed);
@@ -102,15 +125,13 @@ impl Begun {
             held: None,
         };
         let is_short = waited < SHORT_NS.min(threshold());
-        if given_up {
-            self.leave();
-        } else if !is_short || self.local.is_sampled() {
-            self.local.time(self.target.address, at);
+        if taken && (!is_short || local.is_sampled()) {
+            local.time(self.target.address, at);
         }
         if is_short {
-            return self.local.note(note);
+            return local.note(note);
         }
-        note.count(self.contention, self.local);
+        note.count(self.contention, local);
         let released = now.released_ns.load(RELAXED);
         let known = !given_up && released >= self.at;
         let unless = |count: &AtomicU64| if known { count.load(RELAXED) } else { 0 };
@@ -119,7 +140,7 @@ impl Begun {
         // and the next release is charged.
         let gap = if holder_stack != 0 { charge_until(at, now) } else { 0 };
         if gap > 0 {
-            self.local.count_at([self.number + 1, holder_stack, side::HELD], 0, gap);
+            local.count_at([self.number + 1, holder_stack, side::HELD], 0, gap);
         }
         if waited >= threshold() {
             let wait = Wait {
@@ -134,14 +155,8 @@ impl Begun {
                 holder: if known { now.holder.load(RELAXED) } else { 0 },
                 holder_stack,
             };
-            keep(self.contention, &wait, self.local.tid());
+            keep(self.contention, &wait, local.tid());
         }
-    }
-
-    /// The thread does not wait any more; others may.
-    fn leave(&self) {
-        let since = &self.contention.now.waited_since_ns;
-        let _ = since.compare_exchange(self.at, 0, RELAXED, RELAXED);
     }
 }
 
@@ -161,7 +176,10 @@ pub(super) fn taken(target: Target, contention: u32, sampled: bool) {
             now.passed.store(now.passed.load(RELAXED).wrapping_add(1), RELAXED);
         }
     }
-    if sampled && let Some(local) = Busy::begin().and_then(|busy| busy.local()) {
+    if sampled
+        && let Some(busy) = Busy::begin()
+        && let Some(local) = busy.local()
+    {
         local.time(target.address, Preload::now());
     }
 }
@@ -251,7 +269,9 @@ fn charge(address: usize) {
 #[cold]
 #[inline(never)]
 pub(super) fn released() {
-    if let Some(local) = Busy::begin().and_then(|busy| busy.local()) {
+    if let Some(busy) = Busy::begin()
+        && let Some(local) = busy.local()
+    {
         local.count_notes();
     }
 }
@@ -379,4 +399,33 @@ pub(super) fn place(place: [u32; 3]) -> Option<&'static PlaceEntry> {
         Some(number)
     });
     found.and_then(|(number, _)| PLACES.get(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was known of an earlier holder is not said of a later one: that seemed to have held the
+    /// lock since the wait for the earlier one began.
+    #[test]
+    fn nobody_holds_a_lock_since_a_wait_that_is_over() {
+        // SAFETY: atomic numbers.
+        let now: Now = unsafe { core::mem::zeroed() };
+        let since = || now.waited_since_ns.load(RELAXED);
+        begins(&now, 100);
+        begins(&now, 200);
+        assert_eq!(since(), 100);
+        ends(&now, 200, 300, false);
+        assert_eq!(since(), 100, "the other one still waits, for the same holder");
+        begins(&now, 400);
+        ends(&now, 100, 500, true);
+        assert_eq!(since(), 500, "another holder, for whom somebody waits");
+        ends(&now, 400, 600, false);
+        assert_eq!((since(), now.waiting.load(RELAXED) & WAITERS), (0, 0));
+        begins(&now, 700);
+        ends(&now, 700, 800, true);
+        assert_eq!(since(), 0);
+        // 100 + 400 + 200 + 100.
+        assert_eq!(waited_until(9000, now.waiting.load(RELAXED)) >> TIME_SHIFT, 800);
+    }
 }

@@ -98,6 +98,17 @@ static void forks(void) {
     CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* The parent is killed after its child, which took no lock, has come to its end. */
+static void killed_later(void) {
+    one_of_each();
+    pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    kill(getpid(), SIGKILL);
+}
+
 static void execs(void) {
     one_of_each();
     execl("/proc/self/exe", "profile", "waits", (char *)NULL);
@@ -242,6 +253,27 @@ static void spins(void) {
     CHECK(pthread_spin_destroy(&the_spin) == 0);
 }
 
-TESTS({"waits", waits}, {"spins", spins}, {"shares", shares}, {"killed", killed}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
+/* Short waits for short sections. */
+static void *hurries(void *unused) {
+    for (int i = 0; i < 300000; i++) {
+        CHECK(pthread_mutex_lock(&the_mutex) == 0);
+        for (volatile int step = 0; step < 20; step++) {
+        }
+        CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    }
+    return unused;
+}
+
+static void crowd_and_kill(void) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads[i], NULL, hurries, NULL) == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    kill(getpid(), SIGKILL);
+}
+
+TESTS({"waits", waits}, {"crowd_and_kill", crowd_and_kill},
+      {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
       {"in_vain", in_vain})
