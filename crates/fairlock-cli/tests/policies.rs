@@ -1,6 +1,5 @@
 //! Locks that are given by their parameters, sweeps of these, and the published schema.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output};
 
@@ -56,16 +55,17 @@ fn a_policy_is_simulated_by_its_parameters() {
 #[test]
 fn another_policy_does_something_else() {
     let sweep = ["--policy", "tenure:budget=20", "--sweep", "handoff_after=0.5ms..2ms"];
-    let document = document(&[&SHORT[..], &sweep].concat());
+    // With many threads a tenure is as short as the budget allows, whatever its aim.
+    let document = document(&[&SHORT[..], &["--threads", "4"], &sweep].concat());
     let with = |time: &str| format!("tenure:budget=20,handoff_after={time}");
     assert_eq!(locks(&document), ["0.5ms", "1ms", "2ms"].map(with));
-    let waits: BTreeSet<u64> = document["rows"]
+    let waits: Vec<u64> = document["rows"]
         .as_array()
         .unwrap()
         .iter()
         .map(|row| row["wait_max_ns"].as_u64().unwrap())
         .collect();
-    assert_eq!(waits.len(), 3, "{waits:?}");
+    assert!(waits.is_sorted_by(|one, next| one < next), "{waits:?}");
 }
 
 #[test]
