@@ -2,6 +2,7 @@
 //! `name value` each. Which locks they run on was decided when this was built, by what stands for
 //! `parking_lot`: see `scripts/open-programs`.
 
+use std::any::type_name;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -14,7 +15,11 @@ use parking_lot::{Mutex, RwLock};
 const THREADS: usize = 32;
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments = std::env::args().skip(1);
+    let locks = arguments.next().expect("which locks these are: parking_lot or fairlock");
+    let found = type_name::<parking_lot::RawRwLock>();
+    assert!(found.starts_with(&format!("{locks}::")), "built with {found}, not with {locks}");
+    let wanted: Vec<String> = arguments.collect();
     for (name, program) in PROGRAMS {
         if wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
             println!("{name} {:.0}", program());
