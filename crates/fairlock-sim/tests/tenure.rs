@@ -240,6 +240,47 @@ fn readers_and_writers_have_the_lock_for_equally_long() {
     }
 }
 
+/// Threads that read nine times out of ten: how many sections of `SECTION` fit into the time in
+/// which one thread alone would have had a hundred.
+fn sections_of_mostly_readers(threads: u64) -> u64 {
+    const SECTION: u64 = 1_000;
+    const RUN: u64 = 50_000_000;
+    let machine = Machine::builtin("nvme_8").unwrap();
+    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let sections = Cell::new(0);
+    let mut simulation = Simulation::new(&machine, 1);
+    for thread in 0..threads {
+        let (lock, sections) = (&lock, &sections);
+        simulation.spawn(move || {
+            let mut below = fastrand(thread + 1);
+            while !stopped() {
+                let reads = below(10) > 0;
+                if reads {
+                    lock.read();
+                } else {
+                    lock.write();
+                }
+                busy(SECTION);
+                // SAFETY: taken above, in this way.
+                unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+                sections.set(sections.get() + 1);
+            }
+        });
+    }
+    simulation.run_for(RUN).unwrap_or_else(|stuck| panic!("{stuck}"));
+    sections.get() * SECTION * 100 / RUN
+}
+
+/// A writer found no gap between the sections of several readers, and slept; and in its tenure
+/// those that read waited for one another. So threads with CPUs enough hardly ran side by side.
+#[test]
+fn threads_that_mostly_read_run_side_by_side() {
+    for threads in [8, 32] {
+        let sections = sections_of_mostly_readers(threads);
+        assert!(sections > 200, "{threads} threads: {sections} sections for one thread's hundred");
+    }
+}
+
 /// A test build simulates at a twentieth of the speed.
 const RUNS: u64 = if cfg!(debug_assertions) { 60 } else { 1_000 };
 

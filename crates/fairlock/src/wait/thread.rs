@@ -27,6 +27,8 @@ pub struct Thread<P: Platform> {
     /// The lock that it gives way at when it has left that lock: an address, for comparing; or
     /// zero.
     pub(crate) gives_way: Cell<usize>,
+    /// The lock that the thread last took for writing while others waited: its address.
+    pub(crate) wrote: Cell<usize>,
     /// The end of a tenure for which it gave way last, and when it may do so again for that end.
     gave_way_for: Cell<u64>,
     pub(crate) gives_way_again: Cell<u64>,
@@ -70,6 +72,7 @@ impl<P: Platform> Thread<P> {
             cancel: CancelLinks::new(),
             steals: StealClock::new(),
             gives_way: Cell::new(0),
+            wrote: Cell::new(0),
             gave_way_for: Cell::new(0),
             gives_way_again: Cell::new(0),
             contended: Cell::new(0),

@@ -72,10 +72,15 @@ impl<P: Platform> InTenure<'_, P> {
             }
             reserved = None;
             if looks < SPINS {
-                if !in_turns && access == Access::Exclusive && word.readers() == 1 {
+                if !in_turns && access == Access::Exclusive && word.readers() > 0 {
                     outwaits.get_or_insert_with(|| self.holder.writer_waits());
                 }
-                let done = |word: Word| if holds_off { word.is_written() } else { word.is_free() };
+                let done = |word: Word| match access {
+                    _ if holds_off => word.is_written(),
+                    // Readers, who do not see a gap between two sections of others either.
+                    Access::Shared => self.may_read(me, word),
+                    _ => word.is_free(),
+                };
                 self.word.spin_until(PAUSE_NS << looks, done);
             } else if is_urgent() {
                 break;

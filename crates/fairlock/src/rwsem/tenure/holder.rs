@@ -22,11 +22,11 @@ pub(in crate::rwsem) struct Holder<P: Platform> {
     in_turns: Hint,
     /// Whether anybody is queued (1).
     awaited: Hint,
-    /// Whether a writer waits, awake, for the reader inside to leave (1).
+    /// Whether a writer waits, awake, for the readers inside to leave (1).
     writer: Hint,
 }
 
-/// Readers that come hold off for a moment, as a writer waits, awake, for the one inside to leave.
+/// Readers that come hold off for a moment, as a writer waits, awake, for those inside to leave.
 ///
 /// If several writers do, the first that stops takes the hint away from all: it costs them time.
 pub(super) struct AwakeWriter<'a, P: Platform>(&'a Holder<P>);
@@ -95,13 +95,13 @@ impl<P: Platform> Holder<P> {
         self.awaited.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether a writer waits, awake, for the reader inside to leave.
+    /// Whether a writer waits, awake, for the readers inside to leave.
     #[inline(always)]
     pub(in crate::rwsem) fn has_awake_writer(&self) -> bool {
         self.writer.load(Ordering::Relaxed) != 0
     }
 
-    /// The calling thread waits, awake, for the reader inside to leave.
+    /// The calling thread waits, awake, for the readers inside to leave.
     pub(super) fn writer_waits(&self) -> AwakeWriter<'_, P> {
         set(&self.writer, 1);
         AwakeWriter(self)

@@ -23,11 +23,13 @@
 //! place. After it was passed over [`MOST_MISSED`] times, the lock is kept until it comes.
 //!
 //! *A writer that is awake need not find a gap between reads*, which may be shorter than it takes to
-//! see it. While one reader is inside, it has others hold off, for 1.5 µs at most, and takes the lock
-//! when that one has left. So where threads share the lock, those that mostly read run side by side.
+//! see it. While readers are inside, it has others hold off, for 1.5 µs at most, and takes the lock
+//! when those inside have left. So where threads share the lock, those that mostly read run side by
+//! side.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
-//! inside past the queue; in a writers' one only if nobody is inside.
+//! inside past the queue. In a writers' one they do so only if they write as well and threads share
+//! the lock; others come in only if nobody is inside.
 //!
 //! | what | where |
 //! |---|---|
@@ -223,9 +225,21 @@ impl<P: Platform> InTenure<'_, P> {
     /// Whether the calling thread, `me`, a reader that found `before`, may stay.
     #[inline(always)]
     pub(in crate::rwsem) fn may_stay(&self, me: &Thread<P>, before: Word) -> bool {
-        before.is_read_stealable()
+        self.may_read(me, before)
             && !(before.has_waiters() && self.holds_off(me))
             && !self.takes_turns(me, Kind::Reader, before)
+    }
+
+    /// Whether the calling thread, `me`, may read past the queue; the word is `word`. A thread that
+    /// writes as well may join readers in a writers' tenure, too, if threads share the lock: as it
+    /// reads, it gets on to what it writes.
+    #[inline(always)]
+    pub(super) fn may_read(&self, me: &Thread<P>, word: Word) -> bool {
+        word.is_read_stealable()
+            || word.is_open_past_queue()
+                && me.wrote.get() == self.id()
+                && word.readers() < P::cpus()
+                && !self.holder.is_in_turns()
     }
 
     /// Whether others wait for the lock, whose word is `word`, and it is not the turn of the calling
@@ -266,21 +280,22 @@ impl<P: Platform> InTenure<'_, P> {
         if self.takes_turns(me, access.kind(), word) {
             return None;
         }
-        self.steal_from(word, access)
+        self.steal_from(me, word, access)
     }
 
     /// Takes the lock past the queue, if nothing is in the way.
     fn steal(&self, access: Access) -> bool {
-        let before = self.steal_from(self.word.load(Ordering::Relaxed), access);
-        before.inspect(|&before| self.note_steal(P::thread(), access.kind(), before)).is_some()
+        let me = P::thread();
+        let before = self.steal_from(me, self.word.load(Ordering::Relaxed), access);
+        before.inspect(|&before| self.note_steal(me, access.kind(), before)).is_some()
     }
 
     /// Takes the lock past the queue, if nothing is in the way; `word` is the last that was seen.
     /// Returns the word before, if it did; then [`note_steal`](Self::note_steal) is to follow.
     #[inline(always)]
-    fn steal_from(&self, word: Word, access: Access) -> Option<Word> {
+    fn steal_from(&self, me: &Thread<P>, word: Word, access: Access) -> Option<Word> {
         let is_stealable = |word: Word| match access {
-            Access::Shared => word.is_read_stealable(),
+            Access::Shared => self.may_read(me, word),
             Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
             Access::Exclusive => word.is_write_stealable(),
         };
@@ -296,8 +311,9 @@ impl<P: Platform> InTenure<'_, P> {
         if !before.has_waiters() {
             return;
         }
-        if kind == Kind::Reader {
-            self.events.count(Event::ReadSteal);
+        match kind {
+            Kind::Reader => self.events.count(Event::ReadSteal),
+            Kind::Writer => me.wrote.set(self.id()),
         }
         // A reader may use a moment of the writers' tenure, but that does not become its own.
         let own = kind == Kind::Writer || before.is_readers_turn();

@@ -38,7 +38,7 @@ fn a_lock_is_told_of_its_steals_once() {
     }
 }
 
-/// While a writer waits for the reader inside, others hold off, but go in after a moment if it
+/// While a writer waits for the readers inside, others hold off, but go in after a moment if it
 /// does not come: it may have lost its CPU.
 #[test]
 fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
@@ -55,6 +55,34 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
     // A writer that tries in vain tells nobody to hold off when it has done so.
     assert!(!tenure.compete(Access::Exclusive, &WaitContext::FOREVER));
     assert!(!lock.holder.has_awake_writer() && readers() == 1);
+}
+
+/// In a writers' tenure readers would be inside all the time if whoever comes joined them. Threads
+/// that write as well may: they are whom the tenure is for.
+#[test]
+fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
+    let lock = busy();
+    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    let read = || lock.read_past_queue(me).map(|taken| lock.note(me, taken)).is_some();
+    assert!(read() && !read(), "it comes in if nobody is inside");
+    // SAFETY: taken above.
+    unsafe { lock.unlock_read() };
+    assert!(tenure.steal_at_once(Access::Exclusive) && tenure.write_release_at_once(me));
+    lock.holder.set_in_turns(false);
+    assert!((0..Native::cpus()).all(|_| read()), "it writes");
+    assert!(!read(), "no more than there are CPUs");
+    // SAFETY: taken above.
+    unsafe { lock.unlock_read() };
+    lock.holder.set_in_turns(true);
+    assert!(!read(), "writers take turns");
+    lock.holder.set_in_turns(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let me = Native::thread();
+            assert!(lock.read_past_queue(me).is_none(), "another thread has not written");
+        });
+    });
 }
 
 /// A waiter that was next finds the lock free, and takes back that it wants to be woken. Meanwhile

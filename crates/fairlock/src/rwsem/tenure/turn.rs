@@ -174,6 +174,9 @@ impl<P: Platform> InTenure<'_, P> {
                 Err(now) => word = now,
             }
         }
+        if waiter.kind == Kind::Writer {
+            waiter.thread.wrote.set(self.id());
+        }
         q.waiters.remove(waiter);
         self.events.count(match waiter.kind {
             Kind::Reader => Event::ReadLock,

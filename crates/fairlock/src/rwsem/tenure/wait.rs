@@ -142,8 +142,8 @@ impl<P: Platform> InTenure<'_, P> {
         if over {
             watch.drains_until.get_or_insert(now + DRAIN_NS);
         } else if now < watch.until
-            && self.outwaits_reader(waiter, word)
-            && self.outwait_reader(waiter)
+            && self.outwaits_readers(waiter, word)
+            && self.outwait_readers(waiter)
         {
             return Waited::Taken;
         }
@@ -181,18 +181,17 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Whether `waiter`, which is next, and awake, is a writer that has readers hold off: if threads
-    /// share the lock, and one reader is inside, on another CPU. With more of them inside, more
-    /// threads would wait for this one than it waits for.
-    fn outwaits_reader(&self, waiter: &Waiter<P>, word: Word) -> bool {
+    /// share the lock, and readers are inside, on other CPUs.
+    fn outwaits_readers(&self, waiter: &Waiter<P>, word: Word) -> bool {
         waiter.access == Access::Exclusive
-            && word.readers() == 1
+            && word.readers() > 0
             && !self.holder.is_in_turns()
             && !self.holder.was_here()
     }
 
-    /// The writer that is next waits for the reader inside to leave, for a moment, and takes the lock,
+    /// The writer that is next waits for the readers inside to leave, for a moment, and takes the lock,
     /// if nobody was faster.
-    fn outwait_reader(&self, waiter: &Waiter<P>) -> bool {
+    fn outwait_readers(&self, waiter: &Waiter<P>) -> bool {
         let _holding_off = self.holder.writer_waits();
         let done = |word: Word| word.may_take_next(waiter.access);
         self.word.spin_until(OUTWAIT_NS, done) && self.take_as_next(waiter)
