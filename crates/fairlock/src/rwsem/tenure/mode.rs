@@ -11,7 +11,7 @@
 //! writes, much of what sharing yields is in the readers'. A shared lock often has waiters only because its
 //! holder has lost its CPU, so these times alone would speak against sharing. Therefore the time
 //! without waiters is part of a sample, too: the lock is assumed to have been taken as often as in
-//! the best sample of late. A lock of a pool begins with what the one before it in its slot yielded,
+//! the best sample of late, or more often where it was shared. A lock of a pool begins with what the one before it in its slot yielded,
 //! and with some milliseconds of the time between them.
 
 use crate::rwsem::yields::Yield;
@@ -62,6 +62,10 @@ const BEST_LASTS: u16 = 64;
 const LONGEST_EMPTY_NS: u32 = 4_000_000;
 /// What turns yield counts for this many eighths: waits are shorter, and CPUs are left to others.
 const WORTH_IN_EIGHTHS: u16 = 9;
+/// While nobody waits for a shared lock, it counts as taken this many eighths as often as in the best
+/// sample: more than turns are worth, so turns are for locks that are waited for, for more than a tenth
+/// of the time.
+const EMPTY_WORTH_IN_EIGHTHS: u16 = 10;
 
 impl Modes {
     pub(in crate::rwsem) const fn new() -> Self {
@@ -124,7 +128,9 @@ impl Modes {
 
     fn sampled(&mut self, mut sample: Yield, empty_ns: u32) {
         self.best = sample.rate().max(self.best * (1.0 - 1.0 / f32::from(BEST_LASTS)));
-        sample.add(Yield::at(self.best, empty_ns.into()));
+        let worth = if self.mode == Mode::Shared { EMPTY_WORTH_IN_EIGHTHS } else { 8 };
+        let rate = self.best * f32::from(worth) / 8.0;
+        sample.add(Yield::at(rate, empty_ns.into()));
         self.yields[self.mode as usize].add_later(sample);
         let better = self.better();
         if better != self.mode {
@@ -256,6 +262,26 @@ mod tests {
         assert!(in_turns < 100, "{in_turns}");
     }
 
+    /// A thread sleeps now and then; meanwhile another gets as much done as it would in its turn. Of the
+    /// time in which both run nothing is known.
+    #[test]
+    fn a_lock_that_is_seldom_waited_for_is_shared() {
+        for (waited_us, per_us, is_shared) in [(40, 1, true), (300, 0, false)] {
+            let mut lock = Lock::new();
+            let mut in_turns = 0;
+            for _ in 0..10_000 {
+                if lock.is_in_turns() {
+                    lock.taken_after(1_000, 1);
+                    in_turns += 1;
+                } else {
+                    lock.taken_after(waited_us, per_us);
+                    lock.empty_for(1_000 - waited_us);
+                }
+            }
+            assert_eq!(in_turns < 1_000, is_shared, "{waited_us} us of 1,000: {in_turns}");
+        }
+    }
+
     /// The queues of one sample are an eighth as long as what was before them.
     #[test]
     fn time_without_waiters_counts_for_four_milliseconds_a_sample() {
@@ -290,7 +316,7 @@ mod tests {
         for _ in 0..100 {
             lock.passes(100, 1);
             lock.modes.last_gives_up(lock.now, lock.count);
-            lock.empty_for(1);
+            lock.empty_for(0);
         }
         lock.taken_after(1, 1);
         let rate = lock.rate(Mode::Shared);
