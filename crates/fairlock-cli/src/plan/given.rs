@@ -30,7 +30,7 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     if let Some(n) = flags.section.iter().find(|&&n| n > 1_000_000_000) {
         return Err(Error::usage(format!("--section {n} is too long: use 1000000000 at most")));
     }
-    check_program(&flags.program, &flags.section)?;
+    check_program(&flags.program, &flags.section, &flags.reads)?;
     if let Some(n) = flags.held.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--held {n} is too many: use 1000000 at most")));
     }
@@ -47,7 +47,7 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
 }
 
 /// Checks the flags of workloads that take locks as programs do, for `bench` and `sim`.
-pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error> {
+pub fn check_program(flags: &ProgramFlags, sections: &[u32], reads: &[u8]) -> Result<(), Error> {
     let longest = u64::from(sections.iter().copied().max().unwrap_or(think::LONGEST_SECTION));
     if let Some(x) = flags.outside.iter().find(|&&x| u64::from(x) * longest > 1_000_000_000) {
         return Err(Error::usage(format!(
@@ -59,6 +59,15 @@ pub fn check_program(flags: &ProgramFlags, sections: &[u32]) -> Result<(), Error
     }
     if let Some(n) = flags.among.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--among {n} is too many: use 1000000 at most")));
+    }
+    let never_writes = !reads.is_empty() && !reads.contains(&0);
+    if let Some(form) = parse_forms(flags)?.iter().find(|form| !form.can_read())
+        && never_writes
+    {
+        return Err(Error::usage(format!(
+            "--form {} is never read: give --reads 0, too",
+            form.name()
+        )));
     }
     Ok(())
 }

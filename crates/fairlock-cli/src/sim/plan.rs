@@ -279,7 +279,7 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
     if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
         return Err(Error::usage(format!("--reads {n} is more than all: use 0 to 100")));
     }
-    check_program(&flags.program, &flags.section)?;
+    check_program(&flags.program, &flags.section, &flags.reads)?;
     Disturbance::background(flags.background)?;
     if let Some(percent) = flags.stolen.filter(|percent| !(0.0..=95.0).contains(percent)) {
         return Err(Error::usage(format!("--stolen {percent} makes no sense: use 0 to 95")));

@@ -19,6 +19,8 @@ fn bad_usage_is_one_line_and_exit_2() {
         (&["bench", "range", "--reads", "200"], "--reads"),
         (&["bench", "think", "--form", "rwlok"], "'rwlock'"),
         (&["bench", "think", "--outside", "4000000"], "--section"),
+        (&["bench", "think", "--form", "rwlock,mutex", "--reads", "90"], "--reads 0"),
+        (&["sim", "think", "--form", "mutex", "--reads", "90,99"], "--reads 0"),
         (&["bench", "spread", "--among", "0"], "1 or more"),
         (&["bench", "idle", "--holder", "awya"], "'away'"),
         (&["bench", "range", "--locks", "ref:mcs"], "is a mutex"),
