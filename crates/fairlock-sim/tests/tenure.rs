@@ -60,6 +60,37 @@ fn a_loop_of_timed_waits_is_served_as_one_wait_is() {
     }
 }
 
+/// Each attempt gave the CPU away before it failed: beside busy threads that took milliseconds.
+#[test]
+fn an_attempt_whose_deadline_has_passed_keeps_its_cpu() {
+    let machine = Machine::builtin("two_cpu").unwrap();
+    for reads in [false, true] {
+        let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+        let took = Cell::new(0);
+        let mut simulation = Simulation::new(&machine, 1);
+        simulation.spawn(|| {
+            lock.write();
+            sleep(100_000_000);
+            // SAFETY: taken above.
+            unsafe { lock.unlock_write() };
+        });
+        for _ in 0..4 {
+            simulation.spawn(|| busy(100_000_000));
+        }
+        simulation.spawn(|| {
+            sleep(10_000_000);
+            let began = now();
+            for _ in 0..100 {
+                let had = if reads { lock.read_until(began) } else { lock.write_until(began) };
+                assert!(had.is_err());
+            }
+            took.set(now() - began);
+        });
+        simulation.run_for(200_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+        assert!((1..10_000_000).contains(&took.get()), "{} ns for 100 attempts", took.get());
+    }
+}
+
 /// The holder is inside for a while, releases, and goes away for 6 ms: from the release until
 /// the waiter has the lock passes a wake-up, whatever the section's length. (It was up to a
 /// millisecond.)

@@ -96,12 +96,15 @@ impl<P: Platform> InTenure<'_, P> {
     }
 }
 
-/// The calling thread lets others have its CPU, which may let the holder leave. Returns whether it
-/// is worth while to do so again.
+/// The calling thread lets others have its CPU, which may let the holder leave; not once its deadline
+/// has passed, as the CPU may come back late. Returns whether it is worth while to do so again.
 pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
+    let is_late = |now| context.deadline.is_some_and(|deadline| now >= deadline);
     let before = P::now();
+    if is_late(before) {
+        return false;
+    }
     P::yield_now();
     let now = P::now();
-    let late = context.deadline.is_some_and(|deadline| now >= deadline);
-    !late && now.saturating_sub(before) <= LONG_YIELD_NS
+    !is_late(now) && now.saturating_sub(before) <= LONG_YIELD_NS
 }
