@@ -11,6 +11,10 @@ use crate::fault::{Fault, active};
 use crate::inspect;
 use crate::platform::{Atomic, Platform, WaitOutcome};
 
+/// A thread that has joined readers so often in a tenure of writers, and has not written since, is a
+/// reader like others.
+const MOST_JOINS: u16 = 256;
+
 /// A thread as the locks know it. One per live thread, never freed while the
 /// process lives, so that a late wake-up or a neighbour in the spinner queue
 /// may touch it at any time (rules 11 and 12).
@@ -27,8 +31,11 @@ pub struct Thread<P: Platform> {
     /// The lock that it gives way at when it has left that lock: an address, for comparing; or
     /// zero.
     pub(crate) gives_way: Cell<usize>,
-    /// The lock that the thread last took for writing while others waited: its address.
-    pub(crate) wrote: Cell<usize>,
+    /// The lock that the thread last took for writing, or upgradably, from the queue or past it: its
+    /// address; zero if it has joined readers there many times since.
+    wrote: Cell<usize>,
+    /// How often it has.
+    joins: Cell<u16>,
     /// The end of a tenure for which it gave way last, and when it may do so again for that end.
     gave_way_for: Cell<u64>,
     pub(crate) gives_way_again: Cell<u64>,
@@ -56,7 +63,7 @@ pub struct Thread<P: Platform> {
     cpu: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`,
+// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`, `wrote`, `joins`,
 // `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`,
 // `wake_cost`, `untold_steals` and `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
@@ -73,6 +80,7 @@ impl<P: Platform> Thread<P> {
             steals: StealClock::new(),
             gives_way: Cell::new(0),
             wrote: Cell::new(0),
+            joins: Cell::new(0),
             gave_way_for: Cell::new(0),
             gives_way_again: Cell::new(0),
             contended: Cell::new(0),
@@ -110,6 +118,29 @@ impl<P: Platform> Thread<P> {
     pub(crate) fn gave_way(&self, again: u64) {
         self.gives_way.set(0);
         self.gives_way_again.set(again);
+    }
+
+    /// The calling thread, whose record this is, takes the lock at `address` for writing while others
+    /// wait.
+    #[inline(always)]
+    pub(crate) fn writes(&self, address: usize) {
+        self.wrote.set(address);
+        self.joins.set(0);
+    }
+
+    /// It joins readers of the lock that it wrote last, in a tenure of writers.
+    pub(crate) fn joins_as_writer(&self) {
+        let joins = self.joins.get() + 1;
+        self.joins.set(joins);
+        if joins >= MOST_JOINS {
+            self.writes(0);
+        }
+    }
+
+    /// Whether it has lately written the lock at `address`, as far as that is known.
+    #[inline(always)]
+    pub(crate) fn wrote(&self, address: usize) -> bool {
+        self.wrote.get() == address
     }
 
     /// Before the calling thread, whose record this is, [parks](Self::park): it stays awake for a moment,

@@ -28,8 +28,8 @@
 //! side.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
-//! inside past the queue. In a writers' one they do so only if they write as well and threads share
-//! the lock; others come in only if nobody is inside.
+//! inside past the queue. In a writers' one they do so only if they have written lately and threads
+//! share the lock; others come in only if nobody is inside.
 //!
 //! | what | where |
 //! |---|---|
@@ -47,7 +47,8 @@
 //! in the same step in which it saw the lock taken: then whoever leaves the lock free sees the flag
 //! as it does so. Or the writer inside set the flag, when it took the lock as the one that was next:
 //! then a thread that queues sooner clears it, and wakes that waiter. It has nothing else to do,
-//! unlike the writer.
+//! unlike the writer. A writer that becomes a reader wakes it, too: readers may then follow each
+//! other without a gap.
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal
 //! 1; that a grant is for a while is ours.
@@ -230,14 +231,14 @@ impl<P: Platform> InTenure<'_, P> {
             && !self.takes_turns(me, Kind::Reader, before)
     }
 
-    /// Whether the calling thread, `me`, may read past the queue; the word is `word`. A thread that
-    /// writes as well may join readers in a writers' tenure, too, if threads share the lock: as it
+    /// Whether the calling thread, `me`, may read past the queue; the word is `word`. A thread that has
+    /// written lately may join readers in a writers' tenure, too, if threads share the lock: as it
     /// reads, it gets on to what it writes.
     #[inline(always)]
     pub(super) fn may_read(&self, me: &Thread<P>, word: Word) -> bool {
         word.is_read_stealable()
             || word.is_open_past_queue()
-                && me.wrote.get() == self.id()
+                && me.wrote(self.id())
                 && word.readers() < P::cpus()
                 && !self.holder.is_in_turns()
     }
@@ -312,8 +313,13 @@ impl<P: Platform> InTenure<'_, P> {
             return;
         }
         match kind {
-            Kind::Reader => self.events.count(Event::ReadSteal),
-            Kind::Writer => me.wrote.set(self.id()),
+            Kind::Reader => {
+                self.events.count(Event::ReadSteal);
+                if !before.is_read_stealable() {
+                    me.joins_as_writer();
+                }
+            }
+            Kind::Writer => me.writes(self.id()),
         }
         // A reader may use a moment of the writers' tenure, but that does not become its own.
         let own = kind == Kind::Writer || before.is_readers_turn();
@@ -388,7 +394,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Whether the calling thread, a reader, lets others go first: the waiter that is next, which is
-    /// late, or a writer that waits for the reader inside.
+    /// late, or a writer that waits for the readers inside.
     #[inline(always)]
     fn holds_off(&self, me: &Thread<P>) -> bool {
         self.gives_way(me) || self.holder.has_awake_writer()

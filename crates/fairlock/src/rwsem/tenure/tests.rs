@@ -64,6 +64,7 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     let lock = busy();
     let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
+    me.writes(0);
     let read = || lock.read_past_queue(me).map(|taken| lock.note(me, taken)).is_some();
     assert!(read() && !read(), "it comes in if nobody is inside");
     // SAFETY: taken above.
@@ -77,6 +78,11 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     lock.holder.set_in_turns(true);
     assert!(!read(), "writers take turns");
     lock.holder.set_in_turns(false);
+    let joins = core::iter::from_fn(|| {
+        // SAFETY: taken here.
+        read().then(|| unsafe { lock.unlock_read() })
+    });
+    assert!((1..1_000).contains(&joins.take(1_000).count()), "it has not written for long");
     std::thread::scope(|s| {
         s.spawn(|| {
             let me = Native::thread();
@@ -117,6 +123,37 @@ fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
     wakes.wake_all();
     // SAFETY: taken above.
     unsafe { lock.unlock_write() };
+}
+
+/// A writer that takes the lock as the one that was next leaves it to others to wake the one after it.
+/// If it becomes a reader, others may join it without a gap: then neither a release nor anybody who
+/// queues would wake that one. (In simulated time 60 such writers waited for 136 ms.)
+#[test]
+fn a_writer_that_becomes_a_reader_has_the_next_one_woken() {
+    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
+    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    lock.write();
+    let [first, second] = [(); 2].map(|()| Waiter::new(Access::Exclusive, me, 0, 0));
+    let mut wakes = WakeList::new();
+    tenure.with_queue(|q| {
+        for waiter in [&first, &second] {
+            // SAFETY: both leave below, in this frame.
+            unsafe { tenure.arrive(q, waiter, &mut wakes) };
+        }
+        lock.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
+        assert!(tenure.take(q, &first, Native::now(), &mut wakes));
+        assert!(q.tenure.is_next(&second) && q.tenure.unwoken);
+    });
+    // SAFETY: taken above.
+    unsafe { lock.downgrade() };
+    tenure.with_queue(|q| {
+        assert!(q.tenure.is_next(&second) && !q.tenure.unwoken);
+        tenure.leave(q, &second, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: a reader by now.
+    unsafe { lock.unlock_read() };
 }
 
 /// An invited reader that gives up passes the invitation on: those behind it could join the reader

@@ -175,7 +175,7 @@ impl<P: Platform> InTenure<'_, P> {
             }
         }
         if waiter.kind == Kind::Writer {
-            waiter.thread.wrote.set(self.id());
+            waiter.thread.writes(self.id());
         }
         q.waiters.remove(waiter);
         self.events.count(match waiter.kind {
@@ -244,11 +244,14 @@ impl<P: Platform> InTenure<'_, P> {
     pub(in crate::rwsem) fn let_readers_join(&self) {
         let mut wakes = WakeList::new();
         self.with_queue(|q| {
-            if let Some(next) = q.tenure.next()
-                && self.word.load(Ordering::Relaxed).may_take_next(next.access)
-            {
-                wakes.push(next.thread);
-                self.events.count(Event::wake(next.kind));
+            let word = self.word.load(Ordering::Relaxed);
+            let may_take = |next: &Waiter<P>| word.may_take_next(next.access);
+            if q.tenure.unwoken {
+                // Readers may come and go without a gap, and then no release would wake it.
+                self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
+                self.wake_appointed(q, &mut wakes);
+            } else if q.tenure.next().is_some_and(may_take) {
+                self.wake_appointed(q, &mut wakes);
             }
             self.invite_readers(q, P::cpus(), &mut wakes);
         });

@@ -21,7 +21,7 @@ const SPIN_THROUGH_NS: u64 = 250_000;
 const CALL_AHEAD_NS: u64 = 20_000;
 /// How much earlier than its lateness says a timer is set: it must not be late.
 const EARLY_NS: u64 = 25_000;
-/// How long a writer that is next waits for the reader inside to leave, while others hold off: about
+/// How long a writer that is next waits for the readers inside to leave, while others hold off: about
 /// as long as those do at most (`SPINS`).
 const OUTWAIT_NS: u64 = 1_500;
 /// How long a waiter that closed the lock waits awake for those inside to leave.
@@ -181,7 +181,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Whether `waiter`, which is next, and awake, is a writer that has readers hold off: if threads
-    /// share the lock, and readers are inside, on other CPUs.
+    /// share the lock, and readers are inside, the last holder not on this CPU.
     fn outwaits_readers(&self, waiter: &Waiter<P>, word: Word) -> bool {
         waiter.access == Access::Exclusive
             && word.readers() > 0
