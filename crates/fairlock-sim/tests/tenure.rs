@@ -229,6 +229,18 @@ fn no_wait_is_longer_than_planned() {
     }
 }
 
+/// Reads or writes for so many nanoseconds.
+fn section(lock: &RwSem<Sim>, reads: bool, ns: u64) {
+    if reads {
+        lock.read();
+    } else {
+        lock.write();
+    }
+    busy(ns);
+    // SAFETY: taken above, in this way.
+    unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+}
+
 /// Half readers, half writers, that always want the lock: in how much of the time each side had
 /// it, in thousandths, if two readers are inside at a time.
 fn shares(threads: usize) -> [u64; 2] {
@@ -243,14 +255,7 @@ fn shares(threads: usize) -> [u64; 2] {
         simulation.spawn(move || {
             let reads = thread % 2 == 0;
             while !stopped() {
-                if reads {
-                    lock.read();
-                } else {
-                    lock.write();
-                }
-                busy(SECTION);
-                // SAFETY: taken above, in this way.
-                unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+                section(lock, reads, SECTION);
                 let sections = &sections[usize::from(!reads)];
                 sections.set(sections.get() + 1);
             }
@@ -286,14 +291,7 @@ fn sections_of_mostly_readers(threads: u64) -> u64 {
             let mut below = fastrand(thread + 1);
             while !stopped() {
                 let reads = below(10) > 0;
-                if reads {
-                    lock.read();
-                } else {
-                    lock.write();
-                }
-                busy(SECTION);
-                // SAFETY: taken above, in this way.
-                unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+                section(lock, reads, SECTION);
                 sections.set(sections.get() + 1);
             }
         });
