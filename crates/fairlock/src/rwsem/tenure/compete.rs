@@ -76,7 +76,7 @@ impl<P: Platform> InTenure<'_, P> {
                     outwaits.get_or_insert_with(|| self.holder.writer_waits());
                 }
                 let done = |word: Word| match access {
-                    _ if holds_off => word.is_written(),
+                    _ if holds_off => word.is_written() || !self.holder.has_awake_writer(),
                     // Readers, who do not see a gap between two sections of others either.
                     Access::Shared => self.may_read(me, word),
                     _ => word.is_free(),
