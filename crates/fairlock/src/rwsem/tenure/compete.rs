@@ -30,6 +30,7 @@ impl<P: Platform> InTenure<'_, P> {
             || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
         let me = P::thread();
         let mut outwaits = None;
+        let mut held_off = 0;
         let mut looks = 0;
         let in_turns = self.holder.is_in_turns();
         let most = if in_turns { SPINS } else { SPINS + YIELDS };
@@ -81,7 +82,12 @@ impl<P: Platform> InTenure<'_, P> {
                     Access::Shared => self.may_read(me, word),
                     _ => word.is_free(),
                 };
-                self.word.spin_until(PAUSE_NS << looks, done);
+                let ended = self.word.spin_until(PAUSE_NS << looks, done);
+                held_off += u32::from(holds_off && !ended);
+                if held_off == SPINS {
+                    // All the time, and in vain: readers that come after this one need not.
+                    self.holder.forget_writer();
+                }
             } else if is_urgent() {
                 break;
             } else {

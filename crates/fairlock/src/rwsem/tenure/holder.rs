@@ -33,7 +33,7 @@ pub(super) struct AwakeWriter<'a, P: Platform>(&'a Holder<P>);
 
 impl<P: Platform> Drop for AwakeWriter<'_, P> {
     fn drop(&mut self) {
-        set(&self.0.writer, 0);
+        self.0.forget_writer();
     }
 }
 
@@ -99,6 +99,12 @@ impl<P: Platform> Holder<P> {
     #[inline(always)]
     pub(in crate::rwsem) fn has_awake_writer(&self) -> bool {
         self.writer.load(Ordering::Relaxed) != 0
+    }
+
+    /// The writer that was to come has not: it has lost its CPU, most likely, and cannot take the hint
+    /// away itself. If it has one, and still waits, readers go in before it.
+    pub(super) fn forget_writer(&self) {
+        set(&self.writer, 0);
     }
 
     /// The calling thread waits, awake, for the readers inside to leave.

@@ -51,6 +51,8 @@ fn readers_hold_off_for_a_writer_that_is_awake_and_not_for_ever() {
         assert!(tenure.take_again(me, Access::Shared).is_none());
         assert!(lock.read_past_queue(me).is_none() && readers() == 0);
         assert!(tenure.compete(Access::Shared, &WaitContext::FOREVER) && readers() == 1);
+        // The next ones need not hold off, too, until that writer runs again and stops waiting.
+        assert!(!lock.holder.has_awake_writer());
     }
     // A writer that tries in vain tells nobody to hold off when it has done so.
     assert!(!tenure.compete(Access::Exclusive, &WaitContext::FOREVER));
