@@ -87,7 +87,7 @@ impl<P: Platform> RwSem<P> {
     #[inline(never)]
     fn leave_at_once(&self, before: Word) -> Option<PastQueue> {
         match self.in_tenure() {
-            Some(tenure) if before.has_room() => tenure.take_count_back(before),
+            Some(tenure) if before.has_room() => tenure.take_count_back(),
             // SAFETY: the thread gives up a count as a reader inside does, and it may be the last
             // one.
             _ => unsafe { self.unlock_read() },

@@ -73,6 +73,11 @@ impl<'a, P: Platform> WaitContext<'a, P> {
         self.deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(now))
     }
 
+    /// Whether the deadline has passed at `now`.
+    pub(crate) fn is_late(&self, now: u64) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
     /// The reason to give up now, if there is one.
     pub(crate) fn expired(&self, now: impl FnOnce() -> u64) -> Option<WaitError> {
         if self.cancel.is_some_and(CancelToken::is_cancelled) {

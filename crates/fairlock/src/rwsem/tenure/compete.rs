@@ -29,6 +29,9 @@ impl<P: Platform> InTenure<'_, P> {
         let mut is_urgent =
             || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
         let me = P::thread();
+        if access == Access::Shared {
+            self.give_way_before(me, context);
+        }
         let mut outwaits = None;
         let mut held_off = 0;
         let mut looks = 0;
@@ -59,7 +62,7 @@ impl<P: Platform> InTenure<'_, P> {
                 }
                 // Nobody is inside; the waiter that the lock is kept for should be on its way.
                 let now = P::now();
-                if context.deadline.is_some_and(|deadline| now >= deadline) {
+                if context.is_late(now) {
                     return false;
                 }
                 if now.saturating_sub(*reserved.get_or_insert(now)) >= RESERVED_NS {
@@ -105,12 +108,11 @@ impl<P: Platform> InTenure<'_, P> {
 /// The calling thread lets others have its CPU, which may let the holder leave; not once its deadline
 /// has passed, as the CPU may come back late. Returns whether it is worth while to do so again.
 pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
-    let is_late = |now| context.deadline.is_some_and(|deadline| now >= deadline);
     let before = P::now();
-    if is_late(before) {
+    if context.is_late(before) {
         return false;
     }
     P::yield_now();
     let now = P::now();
-    !is_late(now) && now.saturating_sub(before) <= LONG_YIELD_NS
+    !context.is_late(now) && now.saturating_sub(before) <= LONG_YIELD_NS
 }

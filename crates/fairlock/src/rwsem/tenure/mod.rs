@@ -218,7 +218,7 @@ impl<P: Platform> InTenure<'_, P> {
         if stays {
             self.note_steal(me, Kind::Reader, before);
         } else {
-            self.take_count_back(before);
+            self.take_count_back();
         }
         stays
     }
@@ -400,7 +400,18 @@ impl<P: Platform> InTenure<'_, P> {
         self.gives_way(me) || self.holder.has_awake_writer()
     }
 
-    /// The calling thread has left the lock, and gives up its CPU: that may be what the waiter that
+    /// The calling thread, `me`, a reader that has come, gives way if it has seen that the waiter that
+    /// is next is late; not once its deadline has passed, as the CPU may come back late.
+    fn give_way_before(&self, me: &Thread<P>, context: &WaitContext<'_, P>) {
+        if self.gives_way(me)
+            && self.word.load(Ordering::Relaxed).has_waiters()
+            && !context.is_late(P::now())
+        {
+            Self::give_way(me);
+        }
+    }
+
+    /// The calling thread, which is not inside, gives up its CPU: that may be what the waiter that
     /// is next is late for. The lock stays open, as it would not if it were closed. Again after a
     /// while if that was not it, and no other program had the CPU meanwhile: a waiter may be queued
     /// behind this thread, and the system lets this one go on all the same.
@@ -412,18 +423,14 @@ impl<P: Platform> InTenure<'_, P> {
 
     // ---- out ----
 
-    /// A reader that found `found`, and may not stay, takes its count back.
-    pub(super) fn take_count_back(&self, found: Word) {
+    /// A reader that may not stay takes its count back. It gives way, if it is to, as it competes.
+    pub(super) fn take_count_back(&self) {
         let before = self.word.leave(Access::Shared, Ordering::Release);
         // The count may have hidden a free lock from a waiter (rule 15).
         if before.without_reader().is_free() && before.has_next_to_wake() {
             self.wake_next();
         } else if before.without_reader().is_drained() {
             wake_upgrader(self.queue);
-        }
-        let me = P::thread();
-        if found.has_waiters() && self.gives_way(me) {
-            Self::give_way(me);
         }
     }
 

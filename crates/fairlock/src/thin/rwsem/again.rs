@@ -138,21 +138,31 @@ mod tests {
         }
     }
 
-    /// The waiter that is next is late, as it gets no CPU: a reader that comes again gives its own up.
+    /// The waiter that is next is late, as it gets no CPU: a reader that comes again gives its own up,
+    /// also one that would not wait for ever.
     #[test]
     fn a_reader_that_comes_again_gives_way() {
-        let lock = Lock::new_const();
-        use_inflated(&lock);
+        type Way = (fn(&Lock), bool);
+        let ways: [Way; 4] = [
+            (Lock::read, true),
+            (|lock| lock.checked_read().expect("it is free"), true),
+            (|lock| lock.read_until(u64::MAX).expect("it is free"), true),
+            (|lock| lock.read_until(0).expect("it is free"), false), // its CPU may come back late
+        ];
         let me = Native::thread();
-        lock.slot(lock.inflated()).full.seem_late();
-        me.gives_way_again.set(0);
-        lock.read();
-        // Only this is left: if the thread was away for long, the waiter is late once more.
-        assert_ne!(me.gives_way_again.get(), 0, "it has given way");
-        // SAFETY: just taken.
-        unsafe { lock.unlock_read() };
-        // Its queue is empty: nobody may trim it.
-        core::mem::forget(lock);
+        for (number, (read, gives_way)) in ways.into_iter().enumerate() {
+            let lock = Lock::new_const();
+            use_inflated(&lock);
+            lock.slot(lock.inflated()).full.seem_late();
+            me.gives_way_again.set(0);
+            read(&lock);
+            // Only this is left: if the thread was away for long, the waiter is late once more.
+            assert_eq!(me.gives_way_again.get() != 0, gives_way, "way {number}");
+            // SAFETY: just taken.
+            unsafe { lock.unlock_read() };
+            // Its queue is empty: nobody may trim it, or come to it once more.
+            core::mem::forget(lock);
+        }
     }
 
     /// A thread that takes the lock again and again leaves it inflated only while somebody waits.
