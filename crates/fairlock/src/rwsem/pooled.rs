@@ -149,6 +149,12 @@ impl<P: Platform> RwSem<P> {
         InTenure::of(self, TenurePolicy::DEFAULT).note_again(me, before);
     }
 
+    /// As [`note_again`](Self::note_again), of a writer of a lock that is also read.
+    #[inline(always)]
+    pub(crate) fn note_write_again(&self, me: &Thread<P>, before: Word) {
+        InTenure::of(self, TenurePolicy::DEFAULT).note_write_again(me, before);
+    }
+
     /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be
     /// woken or given way to. Returns whether it did.
     #[inline(always)]

@@ -64,7 +64,7 @@ impl<P: Platform> RwSem<P> {
         let me = P::thread();
         self.in_tenure().is_some_and(|tenure| {
             let before = tenure.take_again(me, Access::Exclusive);
-            before.inspect(|&before| tenure.note_again(me, before)).is_some()
+            before.inspect(|&before| tenure.note_write_again(me, before)).is_some()
         })
     }
 

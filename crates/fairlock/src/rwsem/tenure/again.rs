@@ -30,6 +30,14 @@ impl<P: Platform> InTenure<'_, P> {
         self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).ok()
     }
 
+    /// As [`note_again`](Self::note_again), of a writer: where there are readers, it counts for it as
+    /// a reader that it has written.
+    #[inline(always)]
+    pub(in crate::rwsem) fn note_write_again(&self, me: &Thread<P>, before: Word) {
+        me.writes(self.id());
+        self.note_again(me, before);
+    }
+
     /// As `note_steal`, after [`take_again`](Self::take_again), which returned `before`.
     #[inline(always)]
     pub(in crate::rwsem) fn note_again(&self, me: &Thread<P>, before: Word) {

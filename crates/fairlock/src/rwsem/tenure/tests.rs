@@ -93,6 +93,26 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     });
 }
 
+/// Who takes the lock for writing has written, whichever way it came in. (The
+/// short way of a thread that had the lock last did not say so: after 256 reads that joined others,
+/// such a thread was a reader like others, however often it wrote.)
+#[test]
+fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
+    let lock = busy();
+    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    let write = |way: &dyn Fn() -> bool| {
+        me.writes(0);
+        assert!(way());
+        // SAFETY: just taken.
+        unsafe { lock.unlock_write() };
+        me.wrote(tenure.id())
+    };
+    assert!(write(&|| tenure.steal_at_once(Access::Exclusive)));
+    assert!(write(&|| lock.write_again()));
+    assert!(write(&|| lock.take_past_queue().is_some()));
+}
+
 /// A waiter that was next finds the lock free, and takes back that it wants to be woken. Meanwhile
 /// another has become next, found the lock taken again, and gone to sleep: its wish stays.
 /// (It was lost, and the lock was free for ever, with all waiters asleep.)

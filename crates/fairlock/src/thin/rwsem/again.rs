@@ -60,7 +60,10 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             return Self::leave_other(slot, access);
         }
         slot.note(false);
-        slot.full.note_again(me, before);
+        match access {
+            Access::Write => slot.full.note_write_again(me, before),
+            _ => slot.full.note_again(me, before),
+        }
         true
     }
 
@@ -163,6 +166,22 @@ mod tests {
             // Its queue is empty: nobody may trim it, or come to it once more.
             core::mem::forget(lock);
         }
+    }
+
+    /// A thread that takes the lock again for writing counts as one that writes.
+    #[test]
+    fn a_writer_that_comes_again_has_written() {
+        let lock = Lock::new_const();
+        use_inflated(&lock);
+        lock.slot(lock.inflated()).full.seem_busy();
+        let me = Native::thread();
+        me.writes(0);
+        lock.write();
+        assert!(!me.wrote(0));
+        // SAFETY: just taken.
+        unsafe { lock.unlock_write() };
+        // Its queue is empty: nobody may trim it.
+        core::mem::forget(lock);
     }
 
     /// A thread that takes the lock again and again leaves it inflated only while somebody waits.
