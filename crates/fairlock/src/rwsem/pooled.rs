@@ -122,7 +122,7 @@ impl<P: Platform> RwSem<P> {
     #[inline(always)]
     pub(crate) fn upgradable_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
         let before = self.in_tenure()?.steal_in_turn(me, Access::Upgradable)?;
-        Some(PastQueue { kind: Kind::Reader, before })
+        Some(PastQueue { kind: Access::Upgradable.kind(), before })
     }
 
     /// The calling thread, `me`, has taken the lock in this way.

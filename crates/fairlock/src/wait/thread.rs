@@ -31,8 +31,9 @@ pub struct Thread<P: Platform> {
     /// The lock that it gives way at when it has left that lock: an address, for comparing; or
     /// zero.
     pub(crate) gives_way: Cell<usize>,
-    /// The lock that the thread last took for writing, or upgradably, from the queue or past it: its
-    /// address; zero if it has joined readers there many times since.
+    /// The lock that the thread last took for writing, or upgradably, while others waited: its
+    /// address; zero if it has joined readers there many times since. An upgrade sets nothing: it follows
+    /// on such an acquisition.
     wrote: Cell<usize>,
     /// How often it has.
     joins: Cell<u16>,
@@ -120,8 +121,8 @@ impl<P: Platform> Thread<P> {
         self.gives_way_again.set(again);
     }
 
-    /// The calling thread, whose record this is, takes the lock at `address` for writing while others
-    /// wait.
+    /// The calling thread, whose record this is, takes the lock at `address` for writing, or
+    /// upgradably, while others wait.
     #[inline(always)]
     pub(crate) fn writes(&self, address: usize) {
         self.wrote.set(address);

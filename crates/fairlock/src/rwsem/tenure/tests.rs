@@ -93,7 +93,7 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     });
 }
 
-/// Who takes the lock for writing has written, whichever way it came in. (The
+/// Who takes the lock for writing, or may write in it, has written, whichever way it came in. (The
 /// short way of a thread that had the lock last did not say so: after 256 reads that joined others,
 /// such a thread was a reader like others, however often it wrote.)
 #[test]
@@ -111,6 +111,11 @@ fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
     assert!(write(&|| tenure.steal_at_once(Access::Exclusive)));
     assert!(write(&|| lock.write_again()));
     assert!(write(&|| lock.take_past_queue().is_some()));
+    me.writes(0);
+    assert!(lock.upgradable_past_queue(me).map(|taken| lock.note(me, taken)).is_some());
+    assert!(me.wrote(tenure.id()));
+    // SAFETY: taken above.
+    unsafe { lock.unlock_upgradable() };
 }
 
 /// A waiter that was next finds the lock free, and takes back that it wants to be woken. Meanwhile
