@@ -4,6 +4,7 @@
 //! looked at afterwards; but nothing can wait there.
 
 use std::cell::Cell;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use fairlock::platform::{Atomic, ConstZero, Platform, PooledPlatform, WaitOutcome};
@@ -246,42 +247,45 @@ unsafe impl Platform for Sim {
 
 /// The full locks of thin ones. They belong to an OS thread, as a simulation does: what other OS
 /// threads simulate at the same time makes no difference to it.
-#[derive(Clone, Copy)]
 struct Pools {
-    rwsem: &'static Slots<Sim, RwSem<Sim>>,
-    mutex: &'static Slots<Sim, FullMutex<Sim>>,
+    rwsem: Slots<Sim, RwSem<Sim>>,
+    mutex: Slots<Sim, FullMutex<Sim>>,
 }
 
 std::thread_local! {
-    static POOLS: Cell<Option<Pools>> = const { Cell::new(None) };
+    /// From a box, or null.
+    static POOLS: Cell<*const Pools> = const { Cell::new(ptr::null()) };
 }
 
 /// From here on there are thin locks (`ThinRwSem<Sim>`, `ThinMutex<Sim>`) in simulations of the
 /// calling OS thread, and none of them has been waited for: so the result of a simulation does not
-/// depend on those before it. What earlier thin locks had is leaked.
+/// depend on those before it. What earlier thin locks had is freed.
 ///
 /// # Safety
 /// A thin lock that is used on this OS thread before the next call is used and dropped on no other
 /// one, and not after that call.
 pub unsafe fn begin_thin_locks() {
-    fn leaked<T>(value: T) -> &'static T {
-        Box::leak(Box::new(value))
+    let pools = Box::new(Pools { rwsem: Slots::new(), mutex: Slots::new() });
+    let before = POOLS.replace(Box::into_raw(pools));
+    if !before.is_null() {
+        // SAFETY: from a box, here; no lock of that time is used any more.
+        drop(unsafe { Box::from_raw(before.cast_mut()) });
     }
-    POOLS.set(Some(Pools { rwsem: leaked(Slots::new()), mutex: leaked(Slots::new()) }));
 }
 
-fn pools() -> Pools {
-    POOLS.get().expect("thin locks are simulated after `begin_thin_locks`")
+fn pools() -> &'static Pools {
+    // SAFETY: there for as long as locks are used that have slots of them (`begin_thin_locks`).
+    unsafe { POOLS.get().as_ref() }.expect("thin locks are simulated after `begin_thin_locks`")
 }
 
 // SAFETY: a lock finds the pools of the time when it was first used (`begin_thin_locks`); the hint
 // is the address of the thread's record.
 unsafe impl PooledPlatform for Sim {
     fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>> {
-        pools().rwsem
+        &pools().rwsem
     }
 
     fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>> {
-        pools().mutex
+        &pools().mutex
     }
 }

@@ -111,6 +111,8 @@ pub enum Fault {
     ForgetsFollowers,
     /// A waiter lets the mutex go and then queues.
     QueuesTooLate,
+    /// A sleeper is in the mutex's queue before it can know.
+    QueuesUntold,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.
     /// Defect 2: a waiter that gives up is taken off the counts as the other kind.

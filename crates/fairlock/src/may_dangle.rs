@@ -11,7 +11,6 @@ use core::ops::{Deref, DerefMut};
 /// except for what lies in an [`UnsafeCell`]; so all of it lies in one, padding too. That does not
 /// cover a reference to one of its fields: a function that is given such a reference returns before
 /// the memory may go, unless the field is an atomic.
-/// before the memory may go, unless the field is an atomic.
 #[repr(transparent)]
 pub(crate) struct MayDangle<T>(UnsafeCell<T>);
 

@@ -1,7 +1,10 @@
 //! The locks that condition variables are for.
 
+use core::convert::Infallible;
+
 use crate::platform::Platform;
 use crate::ticket::{BatchSize, BatchedTicketLock, TicketLock};
+use crate::wait::Thread;
 
 /// A lock that a [`LockCondvar`](super::LockCondvar) can wait with.
 ///
@@ -10,6 +13,21 @@ use crate::ticket::{BatchSize, BatchedTicketLock, TicketLock};
 pub trait Mutex<P: Platform>: Send + Sync + 'static {
     /// The queue lock of a condition variable.
     type Queue: Mutex<P> + Default;
+    /// A place in the lock's own queue for a thread that sleeps elsewhere.
+    type Seat;
+
+    /// A seat for `thread`, which sleeps; `None` if nobody has the lock, or it has no queue for it.
+    fn seat(&self, thread: &'static Thread<P>) -> Option<Self::Seat>;
+
+    /// Queues the thread that has the seat.
+    ///
+    /// # Safety
+    /// This is done once, and the seat stays where it is until the thread has the lock.
+    unsafe fn queue(seat: &Self::Seat);
+
+    /// The calling thread was given the seat, and queued or is just being: waits until it has the
+    /// lock.
+    fn lock_seated(&self, seat: &Self::Seat);
 
     fn lock(&self);
 
@@ -48,9 +66,37 @@ macro_rules! mutex {
 
 impl<P: Platform, S: BatchSize> Mutex<P> for TicketLock<P, S> {
     mutex!(TicketLock<P, S>, BatchedTicketLock<P>);
+    /// It has none: a ticket cannot be taken for another thread.
+    type Seat = Infallible;
+
+    fn seat(&self, _: &'static Thread<P>) -> Option<Infallible> {
+        None
+    }
+
+    unsafe fn queue(seat: &Infallible) {
+        match *seat {}
+    }
+
+    fn lock_seated(&self, seat: &Infallible) {
+        match *seat {}
+    }
 }
 
 #[cfg(any(feature = "std", fairlock_loom))]
 impl<P: crate::platform::PooledPlatform> Mutex<P> for crate::thin::ThinMutex<P> {
     mutex!(crate::thin::ThinMutex<P>, Self);
+    type Seat = crate::thin::Seat<P>;
+
+    fn seat(&self, thread: &'static Thread<P>) -> Option<Self::Seat> {
+        self.seat(thread)
+    }
+
+    unsafe fn queue(seat: &Self::Seat) {
+        // SAFETY: the caller's promise.
+        unsafe { seat.queue() }
+    }
+
+    fn lock_seated(&self, seat: &Self::Seat) {
+        self.lock_seated(seat);
+    }
 }

@@ -5,11 +5,16 @@
 //! use the mutex until it is awake. Before it waits in the mutex's queue it gives way for a moment,
 //! as notifications are often sent under the mutex.
 //!
+//! Where somebody has the mutex when a sleeper is notified, and the mutex has a queue, the sleeper
+//! goes to sleep there instead, without being woken (`Seat`): it could not go on, and a wake-up
+//! under the mutex would keep others from it for as long. The release wakes it. A thin mutex has no
+//! queue, and does not become full for this: it would not become thin again while one sleeps.
+//!
 //! | state | meaning | who leaves it |
 //! |---|---|---|
 //! | WAITING | in the queue | a holder of the queue lock |
 //! | NOTIFIED | taken out, and not woken yet | whoever notified it, or the waiter that it follows |
-//! | WOKEN | takes the mutex by itself | nobody: final |
+//! | WOKEN | takes the mutex by itself, from its seat in the mutex's queue if it has one | nobody: final |
 //!
 //! Of several waiters that are notified at once, and wait with the same mutex, one is woken. The
 //! others *follow*: the first wakes [`LINES`] more, each of these wakes one more, and so on. Each
@@ -30,10 +35,11 @@
 //! for no reason, and notifications are counted exactly.
 //!
 //! *Frames.* A waiter is in the stack frame of its wait, which is not left before the waiter is
-//! WOKEN, or has taken itself out. So WOKEN is the last thing that is stored there. A thread that
+//! WOKEN, or has taken itself out. So WOKEN is the last thing that is stored there; a seat in it is
+//! used until the waiter is queued for the mutex, without which it does not leave. A thread that
 //! notifies does not touch the condition variable after that: the thread that it woke may free it.
 
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 use core::ptr;
 use core::sync::atomic::Ordering;
 
@@ -41,7 +47,7 @@ use super::Mutex;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::ticket::TicketLock;
-use crate::wait::{CancelToken, Hint, Parker, WaitContext, WaitError};
+use crate::wait::{CancelToken, Hint, Thread, WaitContext, WaitError};
 
 const WAITING: u32 = 0;
 const NOTIFIED: u32 = 1;
@@ -79,8 +85,8 @@ unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
 unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
 struct Waiter<P: Platform, M: Mutex<P>> {
-    parker: &'static Parker<P>,
-    /// The mutex it waits with, for comparing.
+    thread: &'static Thread<P>,
+    /// The mutex it waits with.
     mutex: *const M,
     prev: Cell<*const Waiter<P, M>>,
     next: Cell<*const Waiter<P, M>>,
@@ -88,6 +94,8 @@ struct Waiter<P: Platform, M: Mutex<P>> {
     /// it.
     follower: Cell<*const Waiter<P, M>>,
     beside: Cell<*const Waiter<P, M>>,
+    /// Its place in the queue of the mutex, if it was given one: by whoever makes it WOKEN, before.
+    seat: OnceCell<M::Seat>,
     /// Its number in the row of waiters that stay awake; zero if it sleeps.
     awake: Hint,
     state: P::AtomicU32,
@@ -97,16 +105,26 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     fn new(mutex: &M) -> Self {
         let nobody = || Cell::new(ptr::null());
         Self {
-            // A token wakes this parker; the locks use the other one of the record.
-            parker: &P::thread().parker,
+            thread: P::thread(),
             mutex,
             prev: nobody(),
             next: nobody(),
             follower: nobody(),
             beside: nobody(),
+            seat: OnceCell::new(),
             awake: Hint::new(0),
             state: P::AtomicU32::new(WAITING),
         }
+    }
+
+    /// For whoever is to wake it: if it sleeps, and somebody has the mutex, a place in its queue.
+    fn take_seat(&self) -> Option<&M::Seat> {
+        if !self.thread.parker.is_parked() {
+            return None;
+        }
+        // SAFETY: it takes the mutex before its wait is over, so that is there.
+        let seat = unsafe { (*self.mutex).seat(self.thread)? };
+        Some(self.seat.get_or_init(|| seat))
     }
 
     /// Acquire: the follower is seen, and what came before the notification.
@@ -115,7 +133,7 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     }
 }
 
-/// Wakes a waiter that is in no queue, and those beside it.
+/// Wakes a waiter that is in no queue, or queues it at its mutex, and those beside it.
 ///
 /// # Safety
 /// They were notified, and nobody else wakes them.
@@ -123,10 +141,23 @@ unsafe fn wake<P: Platform, M: Mutex<P>>(mut next: *const Waiter<P, M>) {
     // SAFETY: they stay in their frames until they are WOKEN, here.
     while let Some(waiter) = unsafe { next.as_ref() } {
         next = waiter.beside.get();
-        let parker = waiter.parker;
-        // Release: the follower is seen. The frame may be gone from here on.
-        waiter.state.store(WOKEN, Ordering::Release);
-        parker.unpark();
+        let thread = waiter.thread;
+        let Some(seat) = waiter.take_seat() else {
+            // Release: the follower is seen. The frame may be gone from here on.
+            waiter.state.store(WOKEN, Ordering::Release);
+            thread.parker.unpark();
+            continue;
+        };
+        let tells_late = active(Fault::QueuesUntold);
+        if !tells_late {
+            // Before it can be woken. Release: as above, and the seat.
+            waiter.state.store(WOKEN, Ordering::Release);
+        }
+        // SAFETY: the seat is new, and in the frame, which is not left without the mutex.
+        unsafe { M::queue(seat) };
+        if tells_late {
+            waiter.state.store(WOKEN, Ordering::Release);
+        }
     }
 }
 
@@ -276,8 +307,10 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             // SAFETY: they follow this one only.
             unsafe { wake(follower) };
         }
-        if !P::thread().watch.give_way::<P>(COMPETE_NS, || mutex.try_lock()) {
-            mutex.lock();
+        match waiter.seat.get() {
+            Some(seat) => mutex.lock_seated(seat),
+            _ if P::thread().watch.give_way::<P>(COMPETE_NS, || mutex.try_lock()) => {}
+            _ => mutex.lock(),
         }
         if !at_once {
             // SAFETY: as above.
@@ -304,7 +337,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                 NOTIFIED => until = &WaitContext::FOREVER,
                 _ => return Ok(()),
             }
-            let outcome = waiter.parker.park(until.deadline, until.interruptible);
+            let outcome = waiter.thread.parker.park(until.deadline, until.interruptible);
             if outcome == WaitOutcome::Interrupted {
                 interrupted = Some(WaitError::Interrupted);
             }
@@ -465,6 +498,8 @@ impl<P: Platform, M: Mutex<P>> core::fmt::Debug for LockCondvar<P, M> {
 mod tests {
     use std::vec::Vec;
 
+    use fairlock_testing::{join, scope, until};
+
     use super::*;
     use crate::platform::Native;
     use crate::thin::ThinMutex;
@@ -500,6 +535,35 @@ mod tests {
             let came: Vec<_> = woken().into_iter().filter(|n| n % 10 != 5).collect();
             let expected = (passed + 1 + LINES).min(mine.len());
             assert_eq!(came, mine[..expected]);
+        }
+    }
+
+    #[test]
+    fn a_sleeper_that_is_notified_under_a_full_mutex_is_queued_there() {
+        let (condvar, mutex) = (&Condvar::new(), &ThinMutex::<Native>::new());
+        let sleeps = || {
+            condvar.locked(|| condvar.first().is_some_and(|first| first.thread.parker.is_parked()))
+        };
+        for is_full in [true, false] {
+            scope(|s| {
+                let waiter = s.spawn(|| {
+                    mutex.lock();
+                    // SAFETY: just taken; and taken again.
+                    unsafe { (condvar.wait(mutex), mutex.unlock()) };
+                });
+                until(sleeps);
+                if is_full {
+                    mutex.lock_inflating();
+                } else {
+                    assert!(mutex.trim());
+                    mutex.lock();
+                }
+                assert!(condvar.notify_one());
+                assert!(!is_full || mutex.is_contended());
+                // SAFETY: taken above.
+                unsafe { mutex.unlock() };
+                join(waiter);
+            });
         }
     }
 

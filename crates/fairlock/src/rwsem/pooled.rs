@@ -9,7 +9,7 @@ use super::word::{Flags, Word};
 use super::{Policy, RwSem};
 use crate::platform::Platform;
 use crate::thin::Calm;
-use crate::wait::{Access, Kind, Thread, WaitContext, WaitError};
+use crate::wait::{Access, Kind, Thread, WaitContext, WaitError, Waiter};
 
 /// How a thread has taken a lock past its queue, or found it without one.
 pub(crate) struct PastQueue {
@@ -213,6 +213,22 @@ impl<P: Platform> RwSem<P> {
     pub(crate) fn upgradable_awake(&self, context: &WaitContext<'_, P>) -> bool {
         self.try_upgradable_read()
             || self.in_tenure().is_some_and(|tenure| tenure.compete(Access::Upgradable, context))
+    }
+
+    /// Queues a writer that sleeps, at a lock with the default policy. It is woken once it is next and
+    /// the lock is left free; then [`write_queued`](Self::write_queued) is to follow.
+    ///
+    /// # Safety
+    /// The waiter is in no queue, and stays where it is until its thread has the lock.
+    pub(crate) unsafe fn queue_sleeping_writer(&self, waiter: &Waiter<P>) {
+        // SAFETY: the caller's promise.
+        unsafe { InTenure::of(self, TenurePolicy::DEFAULT).queue_sleeping(waiter) };
+    }
+
+    /// The calling thread, whose waiter this is, was [queued](Self::queue_sleeping_writer) or is just
+    /// being: waits until it has the lock.
+    pub(crate) fn write_queued(&self, waiter: &Waiter<P>) {
+        InTenure::of(self, TenurePolicy::DEFAULT).wait_for_ever(waiter);
     }
 
     /// The rest of `write`: sleeps.

@@ -51,7 +51,7 @@ mod thin_loom;
 
 pub use calm::Calm;
 pub(crate) use marks::Marks;
-pub use mutex::{FullMutex, ThinMutex};
+pub use mutex::{FullMutex, Seat, ThinMutex};
 pub use pool::Slots;
 pub use rwsem::ThinRwSem;
 pub use slot::Slot;

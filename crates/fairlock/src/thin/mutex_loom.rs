@@ -57,6 +57,9 @@ enum Visit {
     WaitUntil,
     SetAndNotify,
     SetThenNotify,
+    /// Under an inflated lock.
+    InflateSetAndNotify,
+    InflateSetAndNotifyAll,
 }
 use Visit::*;
 
@@ -153,6 +156,16 @@ impl Scene for Both {
                 self.changed.notify_one();
                 guarded.section(true)
             }
+            InflateSetAndNotify | InflateSetAndNotifyAll => {
+                lock.lock_inflating();
+                self.set();
+                if matches!(visit, InflateSetAndNotifyAll) {
+                    self.changed.notify_all();
+                } else {
+                    self.changed.notify_one();
+                }
+                guarded.section(true)
+            }
             SetThenNotify => {
                 lock.lock();
                 self.set();
@@ -218,6 +231,13 @@ models! {
     notify_beside_another_holder: [&[SetThenNotify], &[Wait], &[Lock]];
     notify_beside_another_inflation: [&[SetAndNotify], &[Wait], &[Inflate]];
     notify_beside_a_timeout: [&[SetAndNotify], &[WaitUntil, Lock]];
+    // A sleeper is moved to the queue of the mutex.
+    notify_under_the_inflated_mutex: [&[InflateSetAndNotify, Lock], &[Wait, Lock]];
+    notify_under_the_inflated_mutex_beside_a_holder: [&[InflateSetAndNotify], &[Wait], &[Lock]];
+    notify_under_the_inflated_mutex_beside_a_timeout: [&[InflateSetAndNotify], &[WaitUntil, Lock]];
+    notify_two_under_the_inflated_mutex: [&[InflateSetAndNotifyAll], &[Wait], &[Wait]];
+    notify_while_another_holds_the_inflated_mutex: [&[SetThenNotify], &[Wait], &[Inflate]];
+    notify_while_the_slot_changes_hands: [&[SetThenNotify], &[Wait], &[Inflate, InflateOther]];
 }
 
 /// Both thin and inflated.

@@ -60,6 +60,12 @@ impl<P: Platform, F> Slot<P, F> {
 /// Keeps a slot with its lock.
 pub(super) struct Pin<'a, P: Platform, F>(&'a Slot<P, F>);
 
+impl<'a, P: Platform, F> Pin<'a, P, F> {
+    pub(super) fn slot(&self) -> &'a Slot<P, F> {
+        self.0
+    }
+}
+
 impl<P: Platform, F> Drop for Pin<'_, P, F> {
     fn drop(&mut self) {
         // Release: what the thread did comes before whatever is done to the slot next.

@@ -236,6 +236,12 @@ impl<P: Platform> Parker<P> {
         }
     }
 
+    /// Whether the thread sleeps, or is about to.
+    pub(crate) fn is_parked(&self) -> bool {
+        // Relaxed: nothing is read on the strength of it.
+        self.word.load(Ordering::Relaxed) == PARKED
+    }
+
     /// Sleeps until [`unpark`](Self::unpark), the deadline or a signal. A
     /// notification sent before the call ends it at once. May return early.
     pub(crate) fn park(&self, deadline: Option<u64>, interruptible: bool) -> WaitOutcome {

@@ -2,13 +2,14 @@
 
 use std::cell::Cell;
 
-use fairlock::condvar::TicketCondvar;
+use fairlock::condvar::{ThinCondvar, TicketCondvar};
 use fairlock::platform::Platform;
+use fairlock::thin::ThinMutex;
 use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
 use fairlock::wait::CancelToken;
 
 use super::{Complaint, Room, Subject, SubjectKind, stay};
-use crate::platform::Sim;
+use crate::platform::{Sim, begin_thin_locks};
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
@@ -22,25 +23,161 @@ const CAN: Abilities = Abilities {
 };
 
 macro_rules! kind {
-    ($name:literal, $about:literal, $lock:expr) => {
+    ($name:literal, $about:literal, $monitor:expr) => {
         SubjectKind {
             name: $name,
             about: $about,
             can: CAN,
-            make: |script| Box::new(Store::new($lock, script)),
+            make: |script| Box::new(Store::new($monitor, script)),
         }
     };
 }
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
-    kind!("condvar:1", "Condvar of a ticket lock", BatchedTicketLock::<Sim, 1>::new()),
-    kind!("condvar:2", "Condvar, batches of two", BatchedTicketLock::<Sim, 2>::new()),
-    kind!("condvar", "Condvar of Mutex", AdaptiveTicketLock::<Sim>::new()),
+    kind!(
+        "condvar:1",
+        "Condvar of a ticket lock",
+        Tickets::new(BatchedTicketLock::<Sim, 1>::new())
+    ),
+    kind!("condvar:2", "Condvar, batches of two", Tickets::new(BatchedTicketLock::<Sim, 2>::new())),
+    kind!("condvar", "Condvar of adaptive batches", Tickets::new(AdaptiveTicketLock::<Sim>::new())),
+    kind!("condvar:thin", "Condvar of Mutex", Thin::new()),
 ];
 
-struct Store<S: BatchSize> {
+/// A mutex and its condition variable.
+trait Monitor: 'static {
+    fn lock(&self);
+
+    /// # Safety
+    /// The caller has the mutex: here and below.
+    unsafe fn unlock(&self);
+
+    fn is_locked(&self) -> bool;
+
+    /// Lets the mutex go, and takes it again; returns whether the thread was notified.
+    unsafe fn wait(&self, how: How, tokens: &[CancelToken<Sim>; TOKENS]) -> bool;
+
+    fn notify_one(&self) -> bool;
+
+    fn notify_all(&self) -> usize;
+
+    /// Whether nothing is left behind.
+    fn check_idle(&self) -> Result<(), String>;
+
+    fn state(&self) -> String;
+
+    fn field_at(&self, address: usize) -> Option<&'static str>;
+}
+
+/// What all do in the same way.
+macro_rules! monitor {
+    () => {
+        fn lock(&self) {
+            self.mutex.lock();
+        }
+
+        unsafe fn unlock(&self) {
+            // SAFETY: the caller's promise.
+            unsafe { self.mutex.unlock() }
+        }
+
+        fn is_locked(&self) -> bool {
+            self.mutex.is_locked()
+        }
+
+        unsafe fn wait(&self, how: How, tokens: &[CancelToken<Sim>; TOKENS]) -> bool {
+            let (changed, mutex) = (&self.changed, &self.mutex);
+            // SAFETY: the caller's promise.
+            unsafe {
+                match how {
+                    How::For(ns) => changed.wait_until(mutex, Sim::now() + ns).is_ok(),
+                    How::Cancellable(token) => {
+                        changed.wait_cancellable(mutex, &tokens[token]).is_ok()
+                    }
+                    How::Wait | How::Try => {
+                        changed.wait(mutex);
+                        true
+                    }
+                }
+            }
+        }
+
+        fn notify_one(&self) -> bool {
+            self.changed.notify_one()
+        }
+
+        fn notify_all(&self) -> usize {
+            self.changed.notify_all()
+        }
+    };
+}
+
+struct Tickets<S: BatchSize> {
     mutex: TicketLock<Sim, S>,
     changed: TicketCondvar<Sim, S>,
+}
+
+impl<S: BatchSize> Tickets<S> {
+    fn new(mutex: TicketLock<Sim, S>) -> Self {
+        Self { mutex, changed: TicketCondvar::new() }
+    }
+}
+
+impl<S: BatchSize> Monitor for Tickets<S> {
+    monitor!();
+
+    fn check_idle(&self) -> Result<(), String> {
+        self.mutex.check_idle().map_err(Into::into)
+    }
+
+    fn state(&self) -> String {
+        let (tail, head) = self.mutex.tickets();
+        let locked = if self.mutex.is_locked() { "locked" } else { "free" };
+        format!("{locked}, {head} of {tail} tickets served")
+    }
+
+    fn field_at(&self, address: usize) -> Option<&'static str> {
+        self.mutex.field_at(address)
+    }
+}
+
+/// A mutex of eight bytes, whose condition variable has one for its queue.
+struct Thin {
+    mutex: ThinMutex<Sim>,
+    changed: ThinCondvar<Sim>,
+}
+
+impl Thin {
+    fn new() -> Self {
+        // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
+        unsafe { begin_thin_locks() };
+        Self { mutex: ThinMutex::new(), changed: ThinCondvar::new() }
+    }
+}
+
+impl Monitor for Thin {
+    monitor!();
+
+    fn check_idle(&self) -> Result<(), String> {
+        let left =
+            self.mutex.is_locked() || self.mutex.is_contended() || self.changed.has_waiters();
+        if left { Err(format!("{:?}, {:?}", self.mutex, self.changed)) } else { Ok(()) }
+    }
+
+    fn state(&self) -> String {
+        let locked = if self.mutex.is_locked() { "locked" } else { "free" };
+        let size = if self.mutex.is_inflated() { "full" } else { "thin" };
+        let waited = if self.mutex.is_contended() { ", waited for" } else { "" };
+        format!("{locked}, {size}{waited}")
+    }
+
+    fn field_at(&self, _: usize) -> Option<&'static str> {
+        None
+    }
+}
+
+struct Store<M> {
+    monitor: M,
     tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
     items: Cell<usize>,
@@ -51,13 +188,12 @@ struct Store<S: BatchSize> {
     came: Cell<usize>,
 }
 
-impl<S: BatchSize> Store<S> {
-    fn new(mutex: TicketLock<Sim, S>, script: &Script) -> Self {
+impl<M: Monitor> Store<M> {
+    fn new(monitor: M, script: &Script) -> Self {
         let of_producers = script.iter().step_by(2).flatten();
         let visits = of_producers.filter(|(_, action)| matches!(action, Action::Visit { .. }));
         Self {
-            mutex,
-            changed: TicketCondvar::new(),
+            monitor,
             tokens: std::array::from_fn(|_| CancelToken::new()),
             room: Room::default(),
             items: Cell::new(0),
@@ -68,19 +204,19 @@ impl<S: BatchSize> Store<S> {
     }
 
     fn lock(&self) {
-        self.mutex.lock();
+        self.monitor.lock();
         self.room.enter(true);
     }
 
     fn unlock(&self) {
         self.room.leave(true);
         // SAFETY: taken by the caller.
-        unsafe { self.mutex.unlock() };
+        unsafe { self.monitor.unlock() };
     }
 
     fn notify(&self, all: bool) {
-        let changed = &self.changed;
-        let notified = if all { changed.notify_all() } else { changed.notify_one().into() };
+        let monitor = &self.monitor;
+        let notified = if all { monitor.notify_all() } else { monitor.notify_one().into() };
         self.notified.set(self.notified.get() + notified);
     }
 
@@ -90,27 +226,15 @@ impl<S: BatchSize> Store<S> {
             return false;
         }
         self.room.leave(true);
-        let (changed, mutex) = (&self.changed, &self.mutex);
         // SAFETY: taken by the caller.
-        let notified = unsafe {
-            match how {
-                How::For(ns) => changed.wait_until(mutex, Sim::now() + ns).is_ok(),
-                How::Cancellable(token) => {
-                    changed.wait_cancellable(mutex, &self.tokens[token]).is_ok()
-                }
-                How::Wait | How::Try => {
-                    changed.wait(mutex);
-                    true
-                }
-            }
-        };
+        let notified = unsafe { self.monitor.wait(how, &self.tokens) };
         self.room.enter(true);
         self.came.set(self.came.get() + usize::from(notified));
         notified
     }
 }
 
-impl<S: BatchSize> Subject for Store<S> {
+impl<M: Monitor> Subject for Store<M> {
     fn act(&self, action: &Action) {
         let (how, section, then) = match *action {
             Action::Visit { how, section, then, .. } => (how, section, then),
@@ -141,14 +265,14 @@ impl<S: BatchSize> Subject for Store<S> {
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
-        if self.room.writers.get() > 0 && !self.mutex.is_locked() {
+        if self.room.writers.get() > 0 && !self.monitor.is_locked() {
             return Err(Complaint::new(Kind::Word, "the lock does not know of its holder"));
         }
         Ok(())
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
-        self.mutex.check_idle().map_err(|what| Complaint::new(Kind::Remains, what))?;
+        self.monitor.check_idle().map_err(|what| Complaint::new(Kind::Remains, what))?;
         let (notified, came) = (self.notified.get(), self.came.get());
         if notified != came {
             let what = format!("{notified} waits were notified, and {came} say so");
@@ -158,12 +282,10 @@ impl<S: BatchSize> Subject for Store<S> {
     }
 
     fn state(&self) -> String {
-        let (tail, head) = self.mutex.tickets();
-        let locked = if self.mutex.is_locked() { "locked" } else { "free" };
-        format!("{locked}, {head} of {tail} tickets served, {} items", self.items.get())
+        format!("{}, {} items", self.monitor.state(), self.items.get())
     }
 
     fn field_at(&self, address: usize) -> Option<&'static str> {
-        self.mutex.field_at(address)
+        self.monitor.field_at(address)
     }
 }

@@ -36,6 +36,7 @@
 //! | the ways in and out past the queue | here |
 //! | trying for a while, awake | `compete` |
 //! | the short way in for whoever had the lock last | `again` |
+//! | queueing a thread that sleeps elsewhere | `asleep` |
 //! | what is known of whoever took the lock past the queue | `holder` |
 //! | how long a tenure is | [`clock`] |
 //! | whether threads share the lock or take turns | [`mode`] |
@@ -45,8 +46,8 @@
 //! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
 //! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
 //! in the same step in which it saw the lock taken: then whoever leaves the lock free sees the flag
-//! as it does so. Or the writer inside set the flag, when it took the lock as the one that was next:
-//! then a thread that queues sooner clears it, and wakes that waiter. It has nothing else to do,
+//! as it does so. Or the flag was set for it, in the same step, by whoever queued it (`asleep`), or by
+//! the writer inside when it took the lock as the one that was next: then a thread that queues sooner clears it, and wakes that waiter. It has nothing else to do,
 //! unlike the writer. A writer that becomes a reader wakes it, too: readers may then follow each
 //! other without a gap.
 //!
@@ -55,6 +56,8 @@
 
 #[cfg(any(feature = "std", fairlock_loom))]
 mod again;
+#[cfg(any(feature = "std", fairlock_loom))]
+mod asleep;
 mod clock;
 mod compete;
 mod holder;
@@ -114,7 +117,7 @@ pub(super) struct Tenure<P: Platform> {
     holder_cpu: u32,
     /// When somebody left the closed lock free; zero if nobody did.
     freed: u64,
-    /// The waiter that is next was not woken yet, and the writer inside set `WAKE_NEXT` for it.
+    /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
     unwoken: bool,
 }
 

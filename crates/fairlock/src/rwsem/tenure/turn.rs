@@ -93,6 +93,27 @@ impl<P: Platform> InTenure<'_, P> {
             self.events.count(Event::ReadFast);
             return Arrival::Acquired;
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.queue_up(q, waiter, wakes) };
+        if core::mem::take(&mut q.tenure.unwoken) {
+            self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
+            if !q.tenure.is_next(waiter) && !active(Fault::ForgetsNext) {
+                self.wake_appointed(q, wakes);
+            }
+        }
+        Arrival::Queued
+    }
+
+    /// Queues `waiter`. If it is next, it is not woken.
+    ///
+    /// # Safety
+    /// As [`arrive`](Self::arrive).
+    pub(super) unsafe fn queue_up(
+        &self,
+        q: &mut Queued<P>,
+        waiter: &Waiter<P>,
+        wakes: &mut WakeList<P>,
+    ) {
         let first = q.waiters.is_empty();
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
@@ -116,13 +137,6 @@ impl<P: Platform> InTenure<'_, P> {
             q.tenure.clock.another_comes(waiting(&q.waiters), self.shape());
         }
         self.recheck(q, Some(waiter), wakes);
-        if core::mem::take(&mut q.tenure.unwoken) {
-            self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
-            if !q.tenure.is_next(waiter) && !active(Fault::ForgetsNext) {
-                self.wake_appointed(q, wakes);
-            }
-        }
-        Arrival::Queued
     }
 
     /// A reader that comes gets in if nothing is in the way any more, or only waiters of a lower

@@ -73,7 +73,7 @@ impl<P: Platform> InTenure<'_, P> {
         result
     }
 
-    fn wait_queued(
+    pub(super) fn wait_queued(
         &self,
         waiter: &Waiter<P>,
         context: &WaitContext<'_, P>,

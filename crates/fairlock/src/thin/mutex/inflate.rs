@@ -6,7 +6,7 @@ use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, PooledPlatform};
 use crate::thin::slot::Slot;
-#[cfg(all(test, fairlock_loom))]
+#[cfg(test)]
 use crate::wait::WaitContext;
 
 impl<P: PooledPlatform> ThinMutex<P> {
@@ -44,10 +44,10 @@ impl<P: PooledPlatform> ThinMutex<P> {
     }
 }
 
-#[cfg(all(test, fairlock_loom))]
+#[cfg(test)]
 impl<P: PooledPlatform> ThinMutex<P> {
     /// Takes the lock as a thread does that inflates it.
-    pub(in crate::thin) fn lock_inflating(&self) {
+    pub(crate) fn lock_inflating(&self) {
         match self.inflate() {
             Some(slot) => self.follow(slot, &WaitContext::FOREVER).unwrap(),
             None => self.lock(),

@@ -25,10 +25,13 @@
 mod enter;
 mod inflate;
 mod leave;
+mod seat;
 
 use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::Ordering;
+
+pub use seat::Seat;
 
 use super::calm::Calm;
 use super::pool::Full;
