@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use common::{compile, library, succeeds, with_ours};
+use common::{compile, compile_library, library, succeeds, with_ours};
 
 /// Runs a test of a program, both ways.
 fn both(program: &Path, test: &str) {
@@ -44,7 +44,7 @@ programs! {
     mutex: only results kinds left_to_glibc exclusion new_mutexes many freed_after_unlock reused forked
         fork_handlers nobody_starves c11;
     cond: results order both_clocks producers mixed shared_with_ours cancelled cancelled_or_notified
-        freed_after_broadcast copied forked exits_with_waiters c11;
+        waits_when_cancelled cancelled_at_any_time freed_after_broadcast copied forked exits_with_waiters c11;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
         priorities real_time_threads_sleep sandboxed process_shared;
 }
@@ -118,6 +118,16 @@ fn only_what_is_asked_for_is_ours() {
     let output = succeeds(with_ours(mutex::program()).env("FAIRLOCK_ONLY", "spin").arg("results"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.lines().count() == 1 && said.contains("FAIRLOCK_ONLY"), "{said}");
+}
+
+/// Whatever the cancelled thread does before glibc knows, or before its canceller has told it.
+#[test]
+fn a_slow_cancellation_is_not_lost() {
+    let slow = compile_library("slow_cancel.c");
+    for test in ["cancelled", "waits_when_cancelled", "cancelled_at_any_time"] {
+        let both = format!("{}:{}", library().display(), slow.display());
+        succeeds(Command::new(cond::program()).env("LD_PRELOAD", both).arg(test));
+    }
 }
 
 #[test]

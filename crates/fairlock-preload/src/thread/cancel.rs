@@ -5,18 +5,35 @@
 //! library's, wakes the thread: it gives the wait up, takes the mutex back, and only then lets
 //! glibc unwind it.
 //!
-//! Neither misses the other: the canceller marks the thread, then looks for its record in order to
-//! wake it; the waiter has its record, then looks for the mark before each sleep. All of this is
-//! SeqCst, so at least one sees the other. A waiter that finds the mark before glibc knows of the
-//! cancellation returns for no reason, as waits may; and so again, until glibc knows.
+//! *What a wait looks at.* A thread's record [counts](Cancels) its cancellations, each after glibc
+//! knows of it. A wait remembers the count, then acts on what glibc knows, and gives up once the
+//! count has changed. So a cancellation that was counted before the wait is acted on as the wait
+//! begins; one that is counted later ends the wait, and glibc acts on it. Each ends a wait once at
+//! most. That matters where glibc does not act: in the cleanup handlers and destructors of a thread
+//! that is on its way out, cancellation is still on, and they may wait.
+//!
+//! *How the count is found.* Once glibc knows, the thread may be gone, and its variables with it.
+//! Records stay. So the canceller looks for the record before it calls glibc. A thread that has
+//! none then may still make one, and wait, before glibc knows. Hence a *question*, which is in the
+//! canceller's record. The canceller leaves word of it in the thread's variables, then looks for
+//! the thread's record, calls glibc, and closes the question. A thread that makes a record shows it
+//! in its variables, then looks for word of a question, and answers that with its record's number.
+//! All of this is SeqCst. So either the canceller sees the record; or the thread sees the question.
+//! Then it answers in time, and its cancellation is counted; or it finds the question closed, and
+//! glibc knows before the thread begins to wait.
+//!
+//! *Who else may be meant.* If several cancel a thread at once, the thread answers the last of them
+//! only. That one is enough: the count is late for the others, but comes. The record that a canceller
+//! has found may be another thread's by now. That thread's wait then ends for no reason, as waits may. So
+//! it is with a question that has the number of a later one, after 2^32 of the same canceller.
 
 use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::pthread_t;
 
-use super::{State, record, state};
+use super::{RECORDS, Record, State, enter, state, whole_record};
 
 unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
@@ -26,22 +43,85 @@ unsafe extern "C-unwind" {
 const ENABLE: c_int = 0;
 const DISABLE: c_int = 1;
 
+/// What a thread's record has for this.
+pub(super) struct Cancels {
+    /// How often a thread was cancelled whose record this was.
+    count: AtomicU32,
+    /// The last question of a thread that cancels another: its number, in the upper half; below it
+    /// the answer, or zero.
+    question: AtomicU64,
+}
+
+const NUMBER_SHIFT: u32 = 32;
+
+impl Cancels {
+    pub(super) const fn new() -> Self {
+        Self { count: AtomicU32::new(0), question: AtomicU64::new(0) }
+    }
+
+    /// Asks a new question, and returns its number. One that has been closed has another number.
+    fn ask(&self) -> u64 {
+        let number = (self.question.load(Ordering::Relaxed) >> NUMBER_SHIFT) as u32;
+        let number = u64::from(number.wrapping_add(1));
+        self.question.store(number << NUMBER_SHIFT, Ordering::SeqCst);
+        number
+    }
+
+    /// Answers the question of this number, unless that is closed.
+    fn answer(&self, number: u64, answer: u32) {
+        let open = number << NUMBER_SHIFT;
+        let answered = open | u64::from(answer);
+        // SeqCst, if it fails, too: then glibc knows of the cancellation.
+        let order = (Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.question.compare_exchange(open, answered, order.0, order.1);
+    }
+
+    /// Closes the question of this number, and returns the answer, or zero.
+    fn close(&self, number: u64) -> u32 {
+        let next = (number as u32).wrapping_add(1);
+        self.question.swap(u64::from(next) << NUMBER_SHIFT, Ordering::SeqCst) as u32
+    }
+}
+
 /// Calls `cancel`, which has glibc cancel the thread, and makes the thread notice.
 ///
 /// # Safety
 /// `thread` is a thread, and stays one at least until it is cancelled.
 pub(crate) unsafe fn cancel(thread: pthread_t, cancel: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: no arguments.
+    if thread == unsafe { libc::pthread_self() } {
+        return cancel(); // which is in no wait
+    }
     // SAFETY: the caller's promise.
     let state = unsafe { state_of(thread) };
-    state.cancelled.store(true, Ordering::SeqCst);
-    let record = state.record.load(Ordering::SeqCst);
+    enter();
+    let me = whole_record();
+    let question = me.cancels.ask();
+    state.asked.store(question << NUMBER_SHIFT | u64::from(me.number + 1), Ordering::SeqCst);
+    let found = state.record.load(Ordering::SeqCst);
     let result = cancel();
-    // The thread may be gone now, but its record is not.
+    // The thread may be gone now, but records are not.
+    let answer = me.cancels.close(question);
     // SAFETY: null, or from the pool.
-    if let Some(record) = unsafe { record.as_ref() } {
+    let found = unsafe { found.as_ref() };
+    for record in [found, by_number(answer)].into_iter().flatten() {
+        record.cancels.count.fetch_add(1, Ordering::SeqCst);
         record.thread.unpark();
     }
     result
+}
+
+/// The record of this number, which is one more than the pool's; `None` for zero.
+fn by_number(number: u32) -> Option<&'static Record> {
+    RECORDS.get(number.checked_sub(1)?)
+}
+
+/// Called by a thread that has made the record of this number its own.
+pub(super) fn answer(state: &State, number: u32) {
+    let asked = state.asked.load(Ordering::SeqCst);
+    if let Some(canceller) = by_number(asked as u32) {
+        canceller.cancels.answer(asked >> NUMBER_SHIFT, number + 1);
+    }
 }
 
 /// Another thread's variables. They are as far from its thread pointer, by which glibc names it, as
@@ -60,7 +140,9 @@ unsafe fn state_of<'a>(thread: pthread_t) -> &'a State {
 
 /// Cancellation is off, for the time of a wait.
 pub(crate) struct Deferred {
-    state: &'static State,
+    record: &'static Record,
+    /// How often the thread had been cancelled.
+    count: u32,
     before: c_int,
 }
 
@@ -68,23 +150,25 @@ impl Deferred {
     /// Before that, acts on a cancellation that was asked for earlier, by unwinding, if
     /// cancellation is on.
     pub(crate) fn begin() -> Self {
-        record();
+        let record = whole_record();
+        // SeqCst: what was counted is known to glibc, which acts on it below.
+        let count = record.cancels.count.load(Ordering::SeqCst);
         let mut before = DISABLE;
         // SAFETY: `before` is written. Nothing is in the caller's frames that must not be left.
         unsafe {
             pthread_testcancel();
             pthread_setcancelstate(DISABLE, &mut before);
         }
-        Self { state: state(), before }
+        Self { record, count, before }
     }
 
     /// Whether the wait is to end because of a cancellation.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.before == ENABLE && self.state.cancelled.load(Ordering::SeqCst)
+        self.before == ENABLE && self.record.cancels.count.load(Ordering::SeqCst) != self.count
     }
 
     /// The thread has its mutex again. If it `gave_up` because of a cancellation it is cancelled
-    /// now, by unwinding.
+    /// now, by unwinding; unless it is on its way out already.
     pub(crate) fn end(self, gave_up: bool) {
         // SAFETY: as above.
         unsafe {

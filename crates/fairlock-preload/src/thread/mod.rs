@@ -9,7 +9,7 @@ mod spilled;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use fairlock::wait::Thread;
 
@@ -36,8 +36,10 @@ pub(crate) struct State {
     mutexes: Cell<u8>,
     /// Whether statistics are counted.
     observes: Cell<bool>,
-    /// Some thread has cancelled this one, or is about to: see `cancel`.
-    cancelled: AtomicBool,
+    /// The question of the thread that cancels this one, or did so last: its number in the upper
+    /// half; below it the number of that thread's record, plus one. Other threads write this: see
+    /// `cancel`.
+    asked: AtomicU64,
     /// The thread's number in the kernel, as glibc stores it in a lock; zero before it has
     /// [entered](enter).
     tid: Cell<u32>,
@@ -209,6 +211,7 @@ pub(crate) struct Record {
     /// For each slot that the thread is about to use, in a call or in signal handlers within it,
     /// the slot's number plus one.
     uses: [AtomicU32; USES],
+    cancels: cancel::Cancels,
     number: u32,
     next: AtomicU32,
 }
@@ -232,10 +235,7 @@ pub(crate) struct Use(Option<&'static AtomicU32>);
 
 impl Use {
     pub(crate) fn of(number: u32) -> Self {
-        record();
-        // SAFETY: the thread has a record by now, from the pool.
-        let record: &'static Record = unsafe { &*state().record.load(Ordering::Relaxed) };
-        for place in &record.uses {
+        for place in &whole_record().uses {
             // SeqCst: an exchange, so a full barrier on this target. What is looked at after it is
             // not older than what `is_used` finds.
             let order = (Ordering::SeqCst, Ordering::Relaxed);
@@ -266,9 +266,14 @@ pub(crate) fn is_used(number: u32) -> bool {
         })
 }
 
-/// The calling thread's record.
+/// The calling thread's record, as the locks know it.
 #[inline]
 pub(crate) fn record() -> &'static Thread<Preload> {
+    &whole_record().thread
+}
+
+#[inline]
+fn whole_record() -> &'static Record {
     let state = state();
     // Relaxed, here and below: the thread's own.
     let record = state.record.load(Ordering::Relaxed);
@@ -276,7 +281,7 @@ pub(crate) fn record() -> &'static Thread<Preload> {
         return new_record(state);
     }
     // SAFETY: null, or from the pool.
-    unsafe { &(*record).thread }
+    unsafe { &*record }
 }
 
 /// The address of the record, or zero before there is one.
@@ -286,17 +291,19 @@ fn record_hint() -> usize {
 }
 
 #[cold]
-fn new_record(state: &State) -> &'static Thread<Preload> {
+fn new_record(state: &State) -> &'static Record {
     let record = RECORDS.take(|number| Record {
         thread: Thread::new(),
         uses: [const { AtomicU32::new(0) }; USES],
+        cancels: cancel::Cancels::new(),
         number,
         next: AtomicU32::new(0),
     });
     // SeqCst: see `cancel`.
     state.record.store(ptr::from_ref(record).cast_mut(), Ordering::SeqCst);
+    cancel::answer(state, record.number);
     tidy_up_at_exit(state);
-    &record.thread
+    record
 }
 
 /// The key whose destructor runs when a thread ends, plus one; zero before there is one.

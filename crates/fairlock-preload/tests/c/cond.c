@@ -271,6 +271,119 @@ static void cancelled(void) {
     CHECK(cleaned == 40);
 }
 
+/* Who was cancelled may wait while it cleans up, for as long as others do. */
+static bool went_on;
+
+static void wait_and_clean_up(void *unused) {
+    (void)unused;
+    int returned = 0, result;
+    struct timespec soon = in_ms(CLOCK_REALTIME, 50);
+    do
+        result = pthread_cond_timedwait(&cond, &mutex, &soon);
+    while (!result && ++returned < 5);
+    EXPECT(result, ETIMEDOUT);
+    CHECK(has_passed(CLOCK_REALTIME, soon));
+    waiting = 2;
+    while (!went_on && ++returned < 5)
+        EXPECT(pthread_cond_wait(&cond, &mutex), 0);
+    CHECK(went_on);
+    waiting--;
+    unlock();
+}
+
+static bool pauses;
+
+static void *clean_up_at_leisure(void *unused) {
+    lock();
+    pthread_cleanup_push(wait_and_clean_up, NULL);
+    waiting = 1;
+    while (pauses)
+        pause();
+    for (;;)
+        EXPECT(pthread_cond_wait(&cond, &mutex), 0);
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+static void waits_when_cancelled(void) {
+    for (int i = 0; i < 8; i++) {
+        pauses = i % 2;
+        went_on = false;
+        pthread_t thread = start_thread(clean_up_at_leisure, NULL);
+        if (pauses)
+            usleep(2000); /* it holds the mutex */
+        else if (i % 4)
+            until_waiting(1);
+        EXPECT(pthread_cancel(thread), 0);
+        until_waiting(2);
+        usleep(10000);
+        lock();
+        went_on = true;
+        EXPECT(pthread_cond_signal(&cond), 0);
+        unlock();
+        void *result;
+        pthread_join(thread, &result);
+        CHECK(result == PTHREAD_CANCELED && waiting == 1);
+        waiting = 0;
+    }
+}
+
+/* Whenever it is cancelled, a thread ends. */
+static _Atomic int started;
+
+static void spin(unsigned steps) {
+    for (volatile unsigned i = 0; i < steps; i++)
+        ;
+}
+
+static void wait_and_unlock(void *seed) {
+    struct timespec soon = in_ms(CLOCK_REALTIME, 1);
+    if (rand_r(seed) % 8 == 0)
+        while (!pthread_cond_timedwait(&cond, &mutex, &soon))
+            ;
+    unlock();
+}
+
+static void *wait_at_any_time(void *argument) {
+    unsigned seed = (size_t)argument;
+    lock();
+    pthread_cleanup_push(wait_and_unlock, &seed);
+    struct timespec past = {0};
+    if (rand_r(&seed) % 2) /* it is no new thread for the library then */
+        pthread_cond_timedwait(&cond, &mutex, &past);
+    started++;
+    spin(rand_r(&seed) % 4000);
+    for (;;)
+        EXPECT(pthread_cond_wait(&cond, &mutex), 0);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void *cancel_it(void *thread) {
+    EXPECT(pthread_cancel(*(pthread_t *)thread), 0);
+    return NULL;
+}
+
+static void cancelled_at_any_time(void) {
+    unsigned seed = 1;
+    for (size_t i = 0; i < 2000; i++) {
+        started = 0;
+        pthread_t thread = start_thread(wait_at_any_time, (void *)i), other;
+        while (i % 4 && !started)
+            ;
+        spin(rand_r(&seed) % 4000);
+        bool both = i % 16 == 0;
+        if (both)
+            other = start_thread(cancel_it, &thread);
+        EXPECT(pthread_cancel(thread), 0);
+        if (both)
+            pthread_join(other, NULL);
+        void *result;
+        pthread_join(thread, &result);
+        CHECK(result == PTHREAD_CANCELED);
+    }
+}
+
 /* A signal beside a cancellation reaches somebody. */
 static void unlock_mutex(void *m) { EXPECT(pthread_mutex_unlock(m), 0); }
 static _Atomic int got;
@@ -459,5 +572,7 @@ static void c11(void) {
 TESTS({"results", results}, {"order", order}, {"both_clocks", both_clocks},
       {"producers", producers}, {"mixed", mixed}, {"shared_with_ours", shared_with_ours},
       {"cancelled", cancelled}, {"cancelled_or_notified", cancelled_or_notified},
+      {"waits_when_cancelled", waits_when_cancelled},
+      {"cancelled_at_any_time", cancelled_at_any_time},
       {"freed_after_broadcast", freed_after_broadcast}, {"copied", copied}, {"forked", forked},
       {"exits_with_waiters", exits_with_waiters}, {"c11", c11})

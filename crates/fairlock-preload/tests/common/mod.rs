@@ -15,12 +15,23 @@ pub(crate) fn library() -> PathBuf {
 
 /// Compiles a program, of `tests/c` if it does not say otherwise.
 pub(crate) fn compile(source: &str) -> PathBuf {
+    compile_as(source, &["-rdynamic"])
+}
+
+/// Compiles a shared library.
+#[allow(dead_code, reason = "not in every test")]
+pub(crate) fn compile_library(source: &str) -> PathBuf {
+    compile_as(source, &["-shared", "-fPIC"])
+}
+
+fn compile_as(source: &str, what: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
     let cpp = source.extension().is_some_and(|extension| extension == "cpp");
     let (compiler, standard) = if cpp { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
     let output = Command::new(compiler)
-        .args([standard, "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", "-rdynamic"])
+        .args([standard, "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread"])
+        .args(what)
         .arg(&source)
         .arg("-o")
         .arg(&program)
