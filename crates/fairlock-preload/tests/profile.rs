@@ -199,6 +199,16 @@ fn a_child_has_a_record_of_its_own() {
     assert_eq!((mutex.writes, mutex.contention.as_ref().unwrap().writes), (2, 1));
 }
 
+/// They would stand still if a handler came while the thread has a mutex of the record.
+#[test]
+fn handlers_may_take_the_first_locks_of_a_process() {
+    for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
+        let folder = folder(&format!("profile_handlers_{name}"));
+        succeeds(&mut test("handlers", &folder));
+        assert_eq!(records(&folder).len(), 40, "the parent takes no lock");
+    }
+}
+
 #[test]
 fn what_was_before_exec_stays() {
     let folder = folder("profile_execs");

@@ -10,6 +10,7 @@ pub(crate) mod pool;
 pub(crate) mod real;
 pub(crate) mod registry;
 mod report;
+pub(crate) mod signals;
 pub(crate) mod table;
 pub(crate) mod text;
 

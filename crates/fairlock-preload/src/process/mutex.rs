@@ -3,8 +3,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::platform::Platform;
 use fairlock::platform::linux::Linux;
+use fairlock::platform::{Platform, WaitOutcome};
 
 use super::fork;
 
@@ -20,6 +20,8 @@ pub(crate) struct Mutex {
     word: AtomicU32,
 }
 
+const FOREVER_NS: u64 = u64::MAX;
+
 /// Holds a [`Mutex`].
 pub(crate) struct Guard<'a>(&'a Mutex);
 
@@ -29,6 +31,16 @@ impl Mutex {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_> {
+        loop {
+            if let Some(guard) = self.lock_within(FOREVER_NS) {
+                return guard;
+            }
+        }
+    }
+
+    /// `None` if the mutex is not free for so long.
+    pub(crate) fn lock_within(&self, most_ns: u64) -> Option<Guard<'_>> {
+        let mut deadline = None;
         let here = fork::number() << STATE.count_ones();
         let mut state = HELD;
         loop {
@@ -36,11 +48,17 @@ impl Mutex {
             if word & STATE == FREE || word & !STATE != here {
                 // Acquire: what the last holder did is seen.
                 if self.exchange(word, here | state, Ordering::Acquire) {
-                    return Guard(self);
+                    return Some(Guard(self));
                 }
             } else if word == here | WANTED || self.exchange(word, here | WANTED, Ordering::Relaxed)
             {
-                Linux::wait(&self.word, here | WANTED, None, false);
+                if most_ns != FOREVER_NS {
+                    deadline.get_or_insert_with(|| Linux::now() + most_ns);
+                }
+                let outcome = Linux::wait(&self.word, here | WANTED, deadline, false);
+                if outcome == WaitOutcome::TimedOut {
+                    return None;
+                }
                 // Others may still sleep.
                 state = WANTED;
             }
@@ -84,6 +102,15 @@ mod tests {
             }
         });
         assert_eq!(shared.1.get(), 40_000);
+    }
+
+    #[test]
+    fn a_wait_has_an_end() {
+        let mutex = Mutex::new();
+        let guard = mutex.lock();
+        assert!(mutex.lock_within(1_000_000).is_none());
+        drop(guard);
+        assert!(mutex.lock_within(0).is_some());
     }
 
     #[test]

@@ -8,9 +8,14 @@ use core::ptr;
 
 use crate::process::memory;
 use crate::process::mutex::Mutex;
+use crate::process::signals::Blocked;
 
 const TABLES: usize = 64;
 const FIRST: usize = 64;
+
+/// How long a thread waits for a table. The holder is quick, or blocks signals; but a handler that
+/// came just before may wait for this thread.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 pub(super) struct Index {
     tables: [Table; TABLES],
@@ -60,7 +65,8 @@ impl Index {
     }
 
     /// The number of the entry that `entries` recognises, with this hash; or of the one that `make`
-    /// makes if there is none. Also returns whether it was made.
+    /// makes if there is none. Also returns whether it was made. `None` if there is none, or no room,
+    /// or if the table could not be had.
     pub(super) fn find_or_add(
         &self,
         hash: u64,
@@ -68,9 +74,13 @@ impl Index {
         make: impl FnOnce() -> Option<u32>,
     ) -> Option<(u32, bool)> {
         let table = &self.tables[(hash >> 58) as usize % TABLES];
-        let _guard = table.mutex.lock();
-        if (table.len.get() + 1) * 2 > table.capacity.get() && !table.grow(entries) {
-            return None;
+        let mut blocked = None; // until after the mutex: see `Blocked`
+        let _guard = table.mutex.lock_within(PATIENCE_NS)?;
+        if (table.len.get() + 1) * 2 > table.capacity.get() {
+            blocked = Some(Blocked::begin());
+            if !table.grow(entries) {
+                return None;
+            }
         }
         let place = table.find(hash, |number| entries.is_it(number));
         // SAFETY: there is such a place.
@@ -78,6 +88,7 @@ impl Index {
             if let Some(number) = (*place).checked_sub(1) {
                 return Some((number, false));
             }
+            blocked.get_or_insert_with(Blocked::begin);
             let number = make()?;
             *place = number + 1;
             table.len.set(table.len.get() + 1);

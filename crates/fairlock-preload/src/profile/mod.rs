@@ -19,7 +19,8 @@
 //! (`note`).
 //!
 //! A signal handler that comes in the middle of this finds the thread busy: what it does is counted
-//! only as lost.
+//! only as lost. While the thread holds a mutex of the record for long, no handler comes, as it could
+//! wait there for a thread that waits for the mutex.
 
 mod file;
 mod index;
@@ -41,6 +42,7 @@ pub(crate) use self::thread::{Mine, thread_ends};
 use crate::process::config;
 use crate::process::fork;
 use crate::process::mutex::Mutex;
+use crate::process::signals::Blocked;
 use crate::thread::platform::Preload;
 
 /// A wait this long is kept by itself, if the environment does not say otherwise.
@@ -85,6 +87,8 @@ fn enter_process() -> bool {
     let here = fork::number();
     // Acquire: everything that the opening thread did is seen.
     if PROCESS.load(Ordering::Acquire) != here {
+        // Until after the mutex: see `Blocked`.
+        let _blocked = Blocked::begin();
         let _guard = OPENING.lock();
         if PROCESS.load(Ordering::Acquire) != here {
             let parent = file::header().map_or(0, |header| header.pid);

@@ -273,7 +273,63 @@ static void crowd_and_kill(void) {
     kill(getpid(), SIGKILL);
 }
 
+/* Signal handlers take a lock while the first locks of a process are taken. */
+static pthread_mutex_t in_handler = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t interrupted;
+
+static void take_in_handler(int signal) {
+    (void)signal;
+    CHECK(pthread_mutex_lock(&in_handler) == 0);
+    CHECK(pthread_mutex_unlock(&in_handler) == 0);
+}
+
+static void *takes_it_outside(void *unused) {
+    for (int i = 0; i < 2000; i++)
+        take_in_handler(0);
+    return unused;
+}
+
+static void *interrupts(void *unused) {
+    for (int i = 0; i < 50; i++) {
+        CHECK(pthread_kill(interrupted, SIGUSR1) == 0);
+        usleep(20);
+    }
+    return unused;
+}
+
+static void takes_its_first_locks(void) {
+    alarm(20);
+    interrupted = pthread_self();
+    sigset_t usr1;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    CHECK(pthread_sigmask(SIG_BLOCK, &usr1, NULL) == 0);
+    pthread_t threads[2];
+    CHECK(pthread_create(&threads[0], NULL, takes_it_outside, NULL) == 0);
+    CHECK(pthread_create(&threads[1], NULL, interrupts, NULL) == 0);
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &usr1, NULL) == 0);
+    for (int i = 0; i < 5000; i++) {
+        CHECK(pthread_mutex_lock(&the_mutex) == 0);
+        CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static void handlers(void) {
+    CHECK(signal(SIGUSR1, take_in_handler) != SIG_ERR);
+    for (int i = 0; i < 40; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            takes_its_first_locks();
+            _exit(0);
+        }
+        int status = -1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+}
+
 TESTS({"waits", waits}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
-      {"in_vain", in_vain})
+      {"in_vain", in_vain}, {"handlers", handlers})
