@@ -101,6 +101,17 @@ fn every_policy_is_a_lock() {
     }
 }
 
+/// With as much room as there is on a stack of 8 KiB where the kernel needs 3376 bytes, as with
+/// AVX-512. Code that is not optimised needs more.
+#[test]
+fn a_handler_may_wait_on_a_small_stack() {
+    const ROOM: &str = if cfg!(debug_assertions) { "8800" } else { "4816" };
+    for policy in ["default", "handoff", "writer_phase"] {
+        let mut command = with_ours(process::program());
+        succeeds(command.env("FAIRLOCK_POLICY", policy).env("ROOM", ROOM).arg("small_stacks"));
+    }
+}
+
 #[test]
 fn only_what_is_asked_for_is_ours() {
     for only in ["rwlock", "mutex"] {

@@ -454,7 +454,68 @@ static void process_shared(void) {
     EXPECT(pthread_rwlock_destroy(&s->lock), 0);
 }
 
-TESTS({"signals", signals}, {"fork_with_waiters", fork_with_waiters},
+/* A signal handler waits for locks on a stack that has as much room as $ROOM says, beside what the
+   kernel puts there. */
+static _Atomic int handled;
+static _Atomic bool all_handled;
+
+static void wait_in_handler(int signal) {
+    (void)signal;
+    EXPECT(pthread_mutex_lock(&mutex), 0);
+    EXPECT(pthread_mutex_unlock(&mutex), 0);
+    EXPECT(pthread_rwlock_wrlock(&lock), 0);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    EXPECT(pthread_rwlock_rdlock(&lock), 0);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    handled++;
+}
+
+static void *hold_both(void *unused) {
+    while (!all_handled) {
+        EXPECT(pthread_mutex_lock(&mutex), 0);
+        EXPECT(pthread_rwlock_wrlock(&lock), 0);
+        usleep(1500);
+        EXPECT(pthread_rwlock_unlock(&lock), 0);
+        EXPECT(pthread_mutex_unlock(&mutex), 0);
+        usleep(100);
+    }
+    return unused;
+}
+
+static void *handle_signals(void *stack) {
+    EXPECT(sigaltstack(stack, NULL), 0);
+    for (int i = 0; i < 100; i++)
+        EXPECT(pthread_kill(pthread_self(), SIGUSR1), 0);
+    return NULL;
+}
+
+static void small_stacks(void) {
+    const char *room = getenv("ROOM");
+    CHECK(room);
+    /* With a page below it that must not be touched. */
+    size_t size = getauxval(AT_MINSIGSTKSZ) + atol(room), whole = 4096 + size;
+    char *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && mprotect(memory, 4096, PROT_NONE) == 0);
+    stack_t stack = {.ss_sp = memory + 4096, .ss_size = size};
+    struct sigaction action = {.sa_handler = wait_in_handler, .sa_flags = SA_ONSTACK};
+    EXPECT(sigaction(SIGUSR1, &action, NULL), 0);
+    /* The first use of a lock in this process. */
+    stack_t none = {.ss_flags = SS_DISABLE};
+    EXPECT(sigaltstack(&stack, NULL), 0);
+    EXPECT(raise(SIGUSR1), 0);
+    EXPECT(sigaltstack(&none, NULL), 0);
+    pthread_t holders[2], thread;
+    for (int t = 0; t < 2; t++)
+        EXPECT(pthread_create(&holders[t], NULL, hold_both, NULL), 0);
+    EXPECT(pthread_create(&thread, NULL, handle_signals, &stack), 0);
+    pthread_join(thread, NULL);
+    all_handled = true;
+    for (int t = 0; t < 2; t++)
+        pthread_join(holders[t], NULL);
+    CHECK(handled == 101);
+}
+
+TESTS({"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},

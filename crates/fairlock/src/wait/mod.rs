@@ -20,4 +20,4 @@ pub(crate) use queue::Queue;
 pub use thread::Thread;
 pub(crate) use thread::{Hint, Parker, SpinnerNode, this_cpu};
 pub(crate) use waiter::{Access, GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};
-pub(crate) use wakes::{MAX_WAKES, WakeList};
+pub(crate) use wakes::{FEW_WAKES, MAX_WAKES, WakeList};

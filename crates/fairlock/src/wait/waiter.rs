@@ -145,7 +145,7 @@ impl<P: Platform> Waiter<P> {
 
     /// The waiter, which is out of the queue, owns the lock. Rule 1: the grant is published first,
     /// and the waiter woken after it. The thread's record outlives both (rule 12).
-    pub(crate) fn grant(&self, wakes: &mut WakeList<P>) {
+    pub(crate) fn grant<const MOST: usize>(&self, wakes: &mut WakeList<P, MOST>) {
         let thread = self.thread;
         if active(Fault::WakesBeforeGrant) {
             thread.parker.unpark();

@@ -5,18 +5,24 @@ use core::mem::MaybeUninit;
 use super::Thread;
 use crate::platform::Platform;
 
-/// Threads to wake once the queue lock is free.
-pub(crate) struct WakeList<P: Platform> {
+/// Threads to wake once the queue lock is free: up to `MOST` of them.
+///
+/// The long list takes 2 KiB of the stack. So it belongs in a frame of its own, which is left before
+/// the thread waits: signal handlers have small stacks.
+pub(crate) struct WakeList<P: Platform, const MOST: usize = MAX_WAKES> {
     len: usize,
-    threads: [MaybeUninit<&'static Thread<P>>; MAX_WAKES],
+    threads: [MaybeUninit<&'static Thread<P>>; MOST],
 }
 
 /// How many waiters one release wakes at most.
 pub(crate) const MAX_WAKES: usize = 256;
 
-impl<P: Platform> WakeList<P> {
+/// As many as are woken together where each of them wakes others.
+pub(crate) const FEW_WAKES: usize = 8;
+
+impl<P: Platform, const MOST: usize> WakeList<P, MOST> {
     pub(crate) fn new() -> Self {
-        Self { len: 0, threads: [const { MaybeUninit::uninit() }; MAX_WAKES] }
+        Self { len: 0, threads: [const { MaybeUninit::uninit() }; MOST] }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -24,7 +30,7 @@ impl<P: Platform> WakeList<P> {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.len == MAX_WAKES
+        self.len == MOST
     }
 
     /// Lists a thread; one for which there is no room is woken at once.

@@ -163,7 +163,7 @@ impl<P: Platform> Published<'_, P> {
             self.events.count(Event::ReadLock);
             self.events.count(Event::WakeReader);
             if active(Fault::CountsOneByOne) {
-                let mut alone = WakeList::new();
+                let mut alone = WakeList::<P, 1>::new();
                 reader.grant(&mut alone);
                 alone.wake_all();
                 self.word.enter_readers(usize::from(told < count), Ordering::Acquire);
@@ -272,15 +272,25 @@ impl<P: Platform> Published<'_, P> {
         &self,
         f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R,
     ) -> R {
-        let mut wakes = WakeList::new();
-        let result = self.with_queue(|q| f(q, &mut wakes));
-        let more = wakes.is_full();
-        wakes.wake_all();
+        let (result, more) = self.with_wakes_once(f);
         if more {
             // Readers beyond the share of one wake may be left (rule 7).
             self.wake_after_release();
         }
         result
+    }
+
+    /// Also returns whether the list was full.
+    #[inline(never)] // its frame is large, and is not to be there during waits
+    fn with_wakes_once<R>(
+        &self,
+        f: impl FnOnce(&mut Queued<P>, &mut WakeList<P>) -> R,
+    ) -> (R, bool) {
+        let mut wakes = WakeList::new();
+        let result = self.with_queue(|q| f(q, &mut wakes));
+        let more = wakes.is_full();
+        wakes.wake_all();
+        (result, more)
     }
 
     // ---- deadlines ----

@@ -3,12 +3,12 @@
 
 use core::sync::atomic::Ordering;
 
-use super::InTenure;
+use super::{FewWakes, InTenure};
 use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Flags;
-use crate::wait::{WaitContext, Waiter, WakeList};
+use crate::wait::{WaitContext, Waiter};
 
 impl<P: Platform> InTenure<'_, P> {
     /// Queues a waiter whose thread sleeps.
@@ -16,7 +16,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// # Safety
     /// The waiter is in no queue, and stays where it is until its thread has the lock.
     pub(in crate::rwsem) unsafe fn queue_sleeping(&self, waiter: &Waiter<P>) {
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         self.with_queue(|q| {
             // SAFETY: the caller's promise.
             unsafe { self.queue_up(q, waiter, &mut wakes) };
@@ -28,7 +28,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// The waiter, which is next and was not woken, is to be when the lock is left free.
-    fn ask_for(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut WakeList<P>) {
+    fn ask_for(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut FewWakes<P>) {
         // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
         let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
         if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {

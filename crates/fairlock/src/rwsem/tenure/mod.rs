@@ -84,7 +84,12 @@ use super::word::{AtomicWord, Flags, Word};
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::Platform;
-use crate::wait::{Access, Kind, Queue, Thread, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{
+    Access, FEW_WAKES, Kind, Queue, Thread, WaitContext, WaitError, Waiter, WakeList,
+};
+
+/// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
+type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
 /// For how long a closed lock that is free is kept for the waiter that is next: about what a
 /// wake-up takes.
@@ -492,7 +497,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         let me = P::thread();
         let gives_way = self.gives_way(me);
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         // Once one waiter is listed, another may become next, and ask to be woken.
         while !self.let_go() {
             self.list_next(&mut wakes);
@@ -527,14 +532,14 @@ impl<P: Platform> InTenure<'_, P> {
     /// The last reader has left, and the waiter that is next asked to be woken then.
     #[cold]
     pub(in crate::rwsem) fn wake_next(&self) {
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         self.list_next(&mut wakes);
         wake(&mut wakes);
     }
 
     /// Lists the waiter that is next, which asked to be woken when the lock is left free. Of those
     /// who find the flag, only the one that clears it does so.
-    fn list_next(&self, wakes: &mut WakeList<P>) {
+    fn list_next(&self, wakes: &mut FewWakes<P>) {
         if !self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed).has_next_to_wake() {
             return;
         }
@@ -558,7 +563,7 @@ impl<P: Platform> InTenure<'_, P> {
 
 /// Wakes those listed, and notes what that cost the calling thread.
 #[cold]
-fn wake<P: Platform>(wakes: &mut WakeList<P>) {
+fn wake<P: Platform>(wakes: &mut FewWakes<P>) {
     if !wakes.is_empty() {
         let began = P::now();
         wakes.wake_all();

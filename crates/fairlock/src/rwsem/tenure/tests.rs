@@ -131,7 +131,7 @@ fn a_waiter_that_is_not_next_any_more_takes_nothing_back() {
         [Access::Exclusive, Access::Shared].map(|access| Waiter::new(access, me, 0, 0));
     let asks = || lock.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
     let asked = || lock.word.load(Ordering::Relaxed).has_next_to_wake();
-    let mut wakes = WakeList::new();
+    let mut wakes = FewWakes::new();
     tenure.with_queue(|q| {
         // SAFETY: both waiters leave below, in this frame.
         unsafe { tenure.arrive(q, &writer, &mut wakes) };
@@ -162,7 +162,7 @@ fn a_writer_that_becomes_a_reader_has_the_next_one_woken() {
     let me = Native::thread();
     lock.write();
     let [first, second] = [(); 2].map(|()| Waiter::new(Access::Exclusive, me, 0, 0));
-    let mut wakes = WakeList::new();
+    let mut wakes = FewWakes::new();
     tenure.with_queue(|q| {
         for waiter in [&first, &second] {
             // SAFETY: both leave below, in this frame.
@@ -193,7 +193,7 @@ fn an_invited_reader_that_gives_up_has_others_invited() {
     lock.write();
     let waiter = |access| Waiter::new(access, me, 0, 0);
     let (writer, readers) = (waiter(Access::Exclusive), [(); 3].map(|()| waiter(Access::Shared)));
-    let mut wakes = WakeList::new();
+    let mut wakes = FewWakes::new();
     tenure.with_queue(|q| {
         for waiter in readers.iter().chain([&writer]) {
             // SAFETY: all leave below, in this frame.

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use super::clock::Waiting;
 use super::mode::Mode;
-use super::{InTenure, MOST_MISSED};
+use super::{FewWakes, InTenure, MOST_MISSED};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::Platform;
@@ -87,7 +87,7 @@ impl<P: Platform> InTenure<'_, P> {
         &self,
         q: &mut Queued<P>,
         waiter: &Waiter<P>,
-        wakes: &mut WakeList<P>,
+        wakes: &mut FewWakes<P>,
     ) -> Arrival {
         if waiter.kind == Kind::Reader && self.enters_at_once(q, waiter.priority) {
             self.events.count(Event::ReadFast);
@@ -112,7 +112,7 @@ impl<P: Platform> InTenure<'_, P> {
         &self,
         q: &mut Queued<P>,
         waiter: &Waiter<P>,
-        wakes: &mut WakeList<P>,
+        wakes: &mut FewWakes<P>,
     ) {
         let first = q.waiters.is_empty();
         // SAFETY: the caller's promise.
@@ -154,7 +154,7 @@ impl<P: Platform> InTenure<'_, P> {
         q: &mut Queued<P>,
         waiter: &Waiter<P>,
         now: u64,
-        wakes: &mut WakeList<P>,
+        wakes: &mut FewWakes<P>,
     ) -> bool {
         let is_next = q.tenure.is_next(waiter);
         let last = q.waiters.len() == 1;
@@ -215,7 +215,7 @@ impl<P: Platform> InTenure<'_, P> {
         waiter: &Waiter<P>,
         before: Word,
         now: u64,
-        wakes: &mut WakeList<P>,
+        wakes: &mut FewWakes<P>,
     ) {
         if before.is_closed() {
             let freed = core::mem::take(&mut q.tenure.freed);
@@ -256,7 +256,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// A writer has become a reader: readers that wait may join it, although it is not their turn.
     pub(in crate::rwsem) fn let_readers_join(&self) {
-        let mut wakes = WakeList::new();
+        let mut wakes = WakeList::<P>::new(); // a crowd
         self.with_queue(|q| {
             let word = self.word.load(Ordering::Relaxed);
             let may_take = |next: &Waiter<P>| word.may_take_next(next.access);
@@ -278,7 +278,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Gives up: out of the queue, without the lock.
-    pub(super) fn leave(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut WakeList<P>) {
+    pub(super) fn leave(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut FewWakes<P>) {
         q.waiters.remove(waiter);
         if q.tenure.is_next(waiter) {
             q.tenure.next = core::ptr::null();
@@ -305,7 +305,12 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Invites up to `count` more queued readers to join those inside.
-    pub(super) fn invite_readers(&self, q: &Queued<P>, count: usize, wakes: &mut WakeList<P>) {
+    pub(super) fn invite_readers<const MOST: usize>(
+        &self,
+        q: &Queued<P>,
+        count: usize,
+        wakes: &mut WakeList<P, MOST>,
+    ) {
         let mut left = count;
         let mut reader = q.waiters.first(Kind::Reader);
         while let Some(invited) = reader
@@ -333,7 +338,7 @@ impl<P: Platform> InTenure<'_, P> {
         &self,
         q: &mut Queued<P>,
         caller: Option<&Waiter<P>>,
-        wakes: &mut WakeList<P>,
+        wakes: &mut FewWakes<P>,
     ) {
         if self.appoint(q, caller) {
             self.wake_appointed(q, wakes);
@@ -367,7 +372,11 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Wakes the waiter that is next.
-    pub(super) fn wake_appointed(&self, q: &mut Queued<P>, wakes: &mut WakeList<P>) {
+    pub(super) fn wake_appointed<const MOST: usize>(
+        &self,
+        q: &mut Queued<P>,
+        wakes: &mut WakeList<P, MOST>,
+    ) {
         q.tenure.unwoken = false;
         if let Some(next) = q.tenure.next() {
             wakes.push(next.thread);

@@ -3,12 +3,12 @@
 use core::sync::atomic::Ordering;
 
 use super::turn::Arrival;
-use super::{IDLE_NS, InTenure};
+use super::{FewWakes, IDLE_NS, InTenure};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, INVITED, Kind, NEXT, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{Access, INVITED, Kind, NEXT, WaitContext, WaitError, Waiter};
 
 /// How long the waiter that is next watches the lock before it sleeps, when it has just been told
 /// so or woken.
@@ -54,7 +54,7 @@ impl<P: Platform> InTenure<'_, P> {
         let since = me.given_up.since(self.id(), now);
         let mut waiter = Waiter::new(access, me, since.unwrap_or(now), priority);
         waiter.returns = since.is_some();
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         // SAFETY: `waiter` stays in this frame until it is out of the queue: every return
         // below is after `take` or after `leave`.
         let arrival = self.with_queue(|q| unsafe { self.arrive(q, &waiter, &mut wakes) });
@@ -105,7 +105,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// An invited reader runs: it joins those inside if it still may.
     fn join(&self, waiter: &Waiter<P>) -> bool {
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         let joined = self.with_queue(|q| {
             let joined = self.take(q, waiter, P::now(), &mut wakes);
             if !joined {
@@ -199,7 +199,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Takes the lock, if nobody was faster.
     fn take_as_next(&self, waiter: &Waiter<P>) -> bool {
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         let taken = self
             .with_queue(|q| waiter.state() == NEXT && self.take(q, waiter, P::now(), &mut wakes));
         wakes.wake_all();
@@ -207,7 +207,7 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     fn look_at_clock(&self, watch: &mut Watch) {
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         self.with_queue(|q| {
             if let Some(late) = watch.late.take() {
                 q.tenure.clock.note_lateness(late);
@@ -302,7 +302,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// Leaves the queue without the lock.
     fn give_up(&self, waiter: &Waiter<P>, error: WaitError) -> Result<(), WaitError> {
-        let mut wakes = WakeList::new();
+        let mut wakes = FewWakes::new();
         self.with_queue(|q| self.leave(q, waiter, &mut wakes));
         wakes.wake_all();
         Err(error)
