@@ -199,6 +199,31 @@ fn a_child_has_a_record_of_its_own() {
     assert_eq!((mutex.writes, mutex.contention.as_ref().unwrap().writes), (2, 1));
 }
 
+/// Also on the first use of locks in its process, which makes no record.
+#[test]
+fn a_handler_may_wait_on_a_small_stack() {
+    // Code that is not optimised needs more.
+    for (name, room) in [("observed", 5000), ("ours", 9600)] {
+        let room = if cfg!(debug_assertions) { room } else { 4000 };
+        let folder = folder(&format!("profile_small_stacks_{name}"));
+        let mut command = with_ours(&compile("process.c"));
+        command.arg("small_stacks").env("FAIRLOCK_PROFILE", &folder).env("ROOM", room.to_string());
+        if name == "observed" {
+            command.env("FAIRLOCK_OBSERVE", "1");
+        }
+        succeeds(&mut command);
+        assert!(the_record(&folder).locks.iter().any(|lock| lock.contention.is_some()));
+    }
+}
+
+/// The first threads that use locks have the smallest stacks that there are.
+#[test]
+fn small_threads_may_make_the_record() {
+    let folder = folder("profile_small_threads");
+    succeeds(&mut observed("small_threads", &folder));
+    assert!(the_record(&folder).locks.iter().any(|lock| lock.writes == 12));
+}
+
 /// They would stand still if a handler came while the thread has a mutex of the record.
 #[test]
 fn handlers_may_take_the_first_locks_of_a_process() {

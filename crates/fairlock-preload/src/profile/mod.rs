@@ -87,25 +87,36 @@ fn enter_process() -> bool {
     let here = fork::number();
     // Acquire: everything that the opening thread did is seen.
     if PROCESS.load(Ordering::Acquire) != here {
-        // Until after the mutex: see `Blocked`.
-        let _blocked = Blocked::begin();
-        let _guard = OPENING.lock();
-        if PROCESS.load(Ordering::Acquire) != here {
-            let parent = file::header().map_or(0, |header| header.pid);
-            let opened = file::open(parent);
-            locks::forget();
-            wait::forget();
-            thread::forget();
-            stack::forget();
-            modules::forget();
-            if opened {
-                modules::read();
-            }
-            // Release: see the Acquire above.
-            PROCESS.store(here, Ordering::Release);
+        if stack::is_on_signal_stack() {
+            return false; // later, by a thread that has room
         }
+        open(here);
     }
     file::header().is_some()
+}
+
+/// Makes the record of this process, unless another thread does.
+#[cold]
+#[inline(never)] // its frame is large
+fn open(here: u32) {
+    // Until after the mutex: see `Blocked`.
+    let _blocked = Blocked::begin();
+    let _guard = OPENING.lock();
+    if PROCESS.load(Ordering::Acquire) == here {
+        return;
+    }
+    let parent = file::header().map_or(0, |header| header.pid);
+    let opened = file::open(parent);
+    locks::forget();
+    wait::forget();
+    thread::forget();
+    stack::forget();
+    modules::forget();
+    if opened {
+        modules::read();
+    }
+    // Release: see the Acquire in `enter_process`.
+    PROCESS.store(here, Ordering::Release);
 }
 
 /// A lock, and what it is taken for.

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use fairlock_profile::layout::{Chunk, ChunkKind};
 
 use super::file;
+use crate::process::memory;
 use crate::process::mutex::Mutex;
 use crate::process::signals::Blocked;
 
@@ -103,7 +104,16 @@ fn range(line: &[u8]) -> Option<(usize, usize, bool)> {
 
 /// Calls `each` with each line, including its end.
 fn each_line(mut each: impl FnMut(&[u8])) {
-    let mut room = [0_u8; LONGEST_LINE];
+    // Not on the stack, which may be small.
+    let Some(memory) = memory::map(LONGEST_LINE) else { return };
+    // SAFETY: zeros, and nobody else's.
+    let room = unsafe { core::slice::from_raw_parts_mut(memory.as_ptr().cast(), LONGEST_LINE) };
+    read_lines(room, &mut each);
+    // SAFETY: mapped above.
+    unsafe { memory::unmap(memory.as_ptr(), LONGEST_LINE) };
+}
+
+fn read_lines(room: &mut [u8], each: &mut impl FnMut(&[u8])) {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // Not by functions at which the thread could be cancelled. SAFETY: a C string.
     let file = unsafe {

@@ -160,9 +160,13 @@ impl Memory {
         if let Some(number) = self.recall(pointer) {
             return number;
         }
-        if is_on_signal_stack() {
-            return 0;
-        }
+        if is_on_signal_stack() { 0 } else { self.find(unwinder, pointer) }
+    }
+
+    /// Unwinds the stack of a caller with this stack pointer.
+    #[cold]
+    #[inline(never)] // its frame is large, and not for signal stacks
+    fn find(&self, unwinder: &'static Unwinder, pointer: usize) -> u32 {
         let found = unwind(unwinder);
         let number = record(found.frames());
         if found.whole && number != 0 {
@@ -258,7 +262,7 @@ extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
 const SIGNAL: usize = 1 << 63;
 
 /// Whether the thread runs on a stack for signal handlers, which may be small.
-fn is_on_signal_stack() -> bool {
+pub(super) fn is_on_signal_stack() -> bool {
     // SAFETY: plain data, then it is written.
     unsafe {
         let mut stack: libc::stack_t = core::mem::zeroed();

@@ -329,7 +329,19 @@ static void handlers(void) {
     }
 }
 
+static void small_threads(void) {
+    pthread_attr_t small;
+    CHECK(pthread_attr_init(&small) == 0);
+    CHECK(pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN) == 0);
+    pthread_t threads[12];
+    for (int i = 0; i < 12; i++)
+        CHECK(pthread_create(&threads[i], &small, waits_for_the_mutex, NULL) == 0);
+    for (int i = 0; i < 12; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 TESTS({"waits", waits}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
-      {"in_vain", in_vain}, {"handlers", handlers})
+      {"in_vain", in_vain}, {"handlers", handlers},
+      {"small_threads", small_threads})
