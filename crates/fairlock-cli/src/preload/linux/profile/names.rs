@@ -188,7 +188,7 @@ impl File {
         if let Ok(mut frames) = lines.find_frames(at) {
             while let Ok(Some(frame)) = frames.next() {
                 let name = frame.function.as_ref();
-                let name = name.and_then(|name| Some(name.demangle().ok()?.into_owned()));
+                let name = name.and_then(|name| Some(demangled(&name.raw_name().ok()?)));
                 places.push(place(name.or_else(symbol), frame.location));
             }
         }
@@ -199,8 +199,14 @@ impl File {
     }
 }
 
+/// A name of C stays as it is. It may look like the name of a type, which has no prefix: `m` is
+/// `unsigned long`.
 fn demangled(name: &str) -> String {
-    addr2line::demangle_auto(name.into(), None).into_owned()
+    if ["_Z", "__Z", "_R"].iter().any(|prefix| name.starts_with(prefix)) {
+        addr2line::demangle_auto(name.into(), None).into_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 /// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
@@ -272,6 +278,15 @@ mod tests {
         let variable = names.variable(VARIABLE.as_ptr() as u64 + 8).unwrap();
         assert!(variable.contains("VARIABLE") || variable.contains("+0x"), "{variable}");
         assert_eq!(names.places(16)[0].function, "0xf");
+    }
+
+    #[test]
+    fn names_of_c_stay_as_they_are() {
+        for name in ["m", "is", "Pc", "St", "A3_i", "FvvE", "N3fooE", "_R", "_ZZ", "main"] {
+            assert_eq!(demangled(name), name);
+        }
+        let mangled = ["_ZN5Store3putEi", "_ZN5store3put17h0123456789abcdefE", "_RNvC5store3put"];
+        assert_eq!(mangled.map(demangled), ["Store::put(int)", "store::put", "store::put"]);
     }
 
     #[test]
