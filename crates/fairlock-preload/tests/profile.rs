@@ -98,6 +98,27 @@ fn has_one_of_each(record: &Record) {
     assert!(frames.iter().all(|frames| in_program(&frames[0])), "{frames:x?}");
 }
 
+/// Those of glibc's locks are glibc's, although each lock is tried first.
+#[test]
+fn results_are_the_same_with_a_record() {
+    let folder = folder("profile_results");
+    let programs = [
+        ("errors.c", "functions invalid busy deadlock timeouts"),
+        ("mutex.c", "results kinds c11"),
+        ("cond.c", "results both_clocks cancelled waits_when_cancelled"),
+    ];
+    for (source, tests) in programs {
+        let program = compile(source);
+        for test in tests.split(' ') {
+            for observe in ["", "1"] {
+                let mut command = with_ours(&program);
+                command.env("FAIRLOCK_PROFILE", &folder).env("FAIRLOCK_OBSERVE", observe);
+                succeeds(command.arg(test));
+            }
+        }
+    }
+}
+
 /// Its mutex is held when a stack is asked for: calling it would be a deadlock.
 #[test]
 fn the_programs_own_unwinder_is_not_called() {

@@ -209,13 +209,17 @@ unsafe fn read_until(
     until: Result<Until, c_int>,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: see above.
-    let Some(ours) = (unsafe { ours(lock) }) else {
-        // SAFETY: see above.
-        return unsafe { watched::read(lock, or_glibc_s) };
+    let until = match until {
+        Ok(until) => until,
+        Err(errno) => return errno,
     };
     // SAFETY: see above.
-    until.map_or_else(|errno| errno, |until| unsafe { watched::read(lock, || ours.read(&until)) })
+    unsafe {
+        match ours(lock) {
+            Some(ours) => watched::read(lock, || ours.read(&until)),
+            None => watched::read(lock, or_glibc_s),
+        }
+    }
 }
 
 unsafe fn write_until(
@@ -223,13 +227,17 @@ unsafe fn write_until(
     until: Result<Until, c_int>,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: see above.
-    let Some(ours) = (unsafe { ours(lock) }) else {
-        // SAFETY: see above.
-        return unsafe { watched::write(lock, or_glibc_s) };
+    let until = match until {
+        Ok(until) => until,
+        Err(errno) => return errno,
     };
     // SAFETY: see above.
-    until.map_or_else(|errno| errno, |until| unsafe { watched::write(lock, || ours.write(&until)) })
+    unsafe {
+        match ours(lock) {
+            Some(ours) => watched::write(lock, || ours.write(&until)),
+            None => watched::write(lock, or_glibc_s),
+        }
+    }
 }
 
 old_names! {

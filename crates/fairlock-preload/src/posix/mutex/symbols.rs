@@ -67,7 +67,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
     // SAFETY: see above.
     unsafe {
         match ours(mutex) {
-            Some(_) if !is_known(clock) => libc::EINVAL,
+            _ if !is_known(clock) => libc::EINVAL,
             Some(ours) => {
                 watched::lock(mutex, || ours.lock_until(Some(|| Until::new(clock, until))))
             }
