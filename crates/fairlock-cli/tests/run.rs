@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use fairlock_testing as _; // the watchdog
@@ -419,6 +419,43 @@ fn both_ways_are_compared() {
     assert!(stderr(&output).contains("run as it is"), "{}", stderr(&output));
 }
 
+/// Neither the program nor its record is left behind.
+#[test]
+fn a_signal_ends_top_and_its_program() {
+    let mut top = fairlock()
+        .args(["top", "--every", "60s", "--", "sleep", "60"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let process = PathBuf::from(format!("/proc/{}", sleep_of(&top)));
+    let folder = recorded_in(&process);
+    assert!(folder.is_dir(), "{folder:?}");
+    kill_process(Pid::from_child(&top), Signal::TERM).unwrap();
+    assert_eq!(top.wait().unwrap().code(), Some(128 + 15));
+    assert!(!process.exists() && !folder.exists());
+}
+
+/// The number of the process `sleep` that was started, once it is that program.
+fn sleep_of(parent: &Child) -> String {
+    let children = format!("/proc/{0}/task/{0}/children", parent.id());
+    let started = || fs::read_to_string(&children).unwrap().trim().to_owned();
+    let sleep = std::iter::repeat_with(started).find(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|name| name.trim() == "sleep")
+    });
+    sleep.unwrap()
+}
+
+/// Where the process is to leave its record.
+fn recorded_in(process: &Path) -> PathBuf {
+    // It is empty for a moment while the program starts.
+    let environment = || fs::read_to_string(process.join("environ")).unwrap();
+    let mut all = std::iter::repeat_with(environment);
+    let environment = all.find(|environment| !environment.is_empty()).unwrap();
+    let mut told = environment.split('\0').filter_map(|it| it.strip_prefix("FAIRLOCK_PROFILE="));
+    told.next().unwrap().into()
+}
+
 #[test]
 fn a_program_is_looked_at_while_it_runs() {
     let top = |args: &[&str]| fairlock().arg("top").args(args).output().expect("fairlock starts");
@@ -429,13 +466,7 @@ fn a_program_is_looked_at_while_it_runs() {
     assert!(shown.lines().last().is_some_and(|line| line.contains("for the_lock")), "{shown}");
 
     let mut child = fairlock().args(["run", "--observe", "--", "sleep", "60"]).spawn().unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", child.id());
-    let started = || fs::read_to_string(&children).unwrap().trim().to_owned();
-    let sleep = std::iter::repeat_with(started).find(|pid| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-        name.is_ok_and(|name| name.trim() == "sleep")
-    });
-    let sleep = sleep.unwrap();
+    let sleep = sleep_of(&child);
     let output = top(&["--every", "1ms", "--looks", "2", &sleep]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     kill_process(Pid::from_raw(sleep.parse().unwrap()).unwrap(), Signal::TERM).unwrap();

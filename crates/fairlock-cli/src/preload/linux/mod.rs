@@ -194,6 +194,14 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 static CHILD: AtomicI32 = AtomicI32::new(0);
 /// A signal that came before the program ran.
 static EARLY: AtomicI32 = AtomicI32::new(0);
+/// The last signal that came.
+static CAUGHT: AtomicI32 = AtomicI32::new(0);
+
+/// The last signal that has come since [`catch_signals`].
+fn caught() -> Option<u8> {
+    // Relaxed: no other memory is read on the strength of it.
+    u8::try_from(CAUGHT.load(Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
+}
 
 /// Hands signals on to the program from here on. Those from the terminal reach it without us,
 /// others are passed on, and this process stays for the report. A signal that is ignored, as under
@@ -229,6 +237,7 @@ fn wait(mut child: Child) -> Result<ExitStatus, Error> {
 }
 
 extern "C" fn pass_on(signal: libc::c_int) {
+    CAUGHT.store(signal, Ordering::Relaxed);
     if signal != libc::SIGTERM && signal != libc::SIGHUP {
         return;
     }

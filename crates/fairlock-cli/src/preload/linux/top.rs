@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::profile::Profile;
-use super::{command, exit_code, find, folder, library, program, record};
+use super::{catch_signals, caught, command, exit_code, find, folder, library, program, record};
 use crate::error::Error;
 use crate::output::Page;
 use crate::preload::TopFlags;
@@ -16,8 +17,12 @@ use crate::preload::TopFlags;
 /// Clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
+/// How soon a signal is noticed.
+const SOON: Duration = Duration::from_millis(50);
+
 /// Shows the locks of a program that runs already, or of one that it starts, until the program
-/// ends. Then the exit code is that of the program it started.
+/// ends. Then the exit code is that of the program it started. A signal ends both: this process goes
+/// last, as it removes the record.
 pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
     if let Some(process) = flags.process {
         let folder = folder_of(process)?;
@@ -35,6 +40,7 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         let mut command = command(&flags.locks, &found, arguments, &library);
         record(&mut command, &flags.locks, folder.path(), flags.locks.observe);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        catch_signals();
         let mut child = command.spawn().map_err(|error| program::cannot_start(&found, &error))?;
         let outcome = watch(flags, folder.path(), || {
             let ended = child
@@ -58,8 +64,8 @@ fn watch(
     let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
     let mut looks = 0;
     loop {
-        thread::sleep(*flags.every);
-        let code = ended()?;
+        sleep(*flags.every);
+        let code = ended()?.or_else(|| caught().map(|signal| ExitCode::from(128 + signal)));
         let profile = Profile::read(folder)?;
         Page::Stdout.show(&format!("{clear}{}", profile.text(false, Page::Stdout.width())))?;
         looks += 1;
@@ -69,6 +75,16 @@ fn watch(
         if flags.looks.is_some_and(|most| looks >= most) {
             return Ok(ExitCode::SUCCESS);
         }
+    }
+}
+
+/// Returns sooner if a signal was caught.
+fn sleep(time: Duration) {
+    let began = Instant::now();
+    while let Some(left) = time.checked_sub(began.elapsed())
+        && caught().is_none()
+    {
+        thread::sleep(left.min(SOON));
     }
 }
 
