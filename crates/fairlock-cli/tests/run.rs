@@ -456,6 +456,17 @@ fn recorded_in(process: &Path) -> PathBuf {
     told.next().unwrap().into()
 }
 
+/// The folder for its record is gone.
+#[test]
+fn a_process_that_outlives_the_program_leaves_no_file() {
+    let later = format!("echo $FAIRLOCK_PROFILE; (sleep 0.5; {}) &", waits());
+    let output = fairlock().args(["run", "--", "sh", "-c", &later]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // All who had the pipe have ended by now.
+    let folder = stdout(&output).trim().trim_end_matches('/').to_owned();
+    assert!(folder.starts_with('/') && !Path::new(&folder).exists(), "{folder}");
+}
+
 #[test]
 fn a_program_is_looked_at_while_it_runs() {
     let top = |args: &[&str]| fairlock().arg("top").args(args).output().expect("fairlock starts");

@@ -51,7 +51,10 @@ pub(super) fn open(parent: u32) -> bool {
     }
     let Some(path) = config::variable(c"FAIRLOCK_PROFILE") else { return false };
     let Some((file, length)) = create(path) else {
-        crate::process::say("fairlock: cannot make the file that FAIRLOCK_PROFILE names\n");
+        // Where a parent could, the folder is gone, and the child is nobody's concern any more.
+        if parent == 0 {
+            crate::process::say("fairlock: cannot make the file that FAIRLOCK_PROFILE names\n");
+        }
         return false;
     };
     let (rights, flags) =

@@ -101,7 +101,8 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
 fn record(command: &mut Command, flags: &LockFlags, folder: &Path, observe: bool) {
     profile::open_to_all(folder);
     let threshold = flags.threshold.as_nanos().min(u64::MAX.into()).to_string();
-    command.env("FAIRLOCK_PROFILE", folder);
+    // With a slash at its end: a process that comes when the folder is gone makes no file instead.
+    command.env("FAIRLOCK_PROFILE", folder.join(""));
     command.env("FAIRLOCK_PROFILE_THRESHOLD", threshold);
     if observe {
         command.env("FAIRLOCK_OBSERVE", "1");
