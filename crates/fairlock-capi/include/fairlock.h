@@ -269,7 +269,8 @@ typedef struct fairlock_mutex_t {
  * guards has changed.
  *
  * First come, first notified. Whoever is notified has the mutex again when its wait
- * returns; it is woken, and takes the mutex like any thread that comes then. Waits
+ * returns. It is woken, and takes the mutex like any thread that comes then; or it queues there
+ * asleep, if the mutex is held and was waited for lately. Waits
  * do not return for no reason, and one that ends by itself or from outside has not used a
  * notification up. Several mutexes may be waited for with the same condition variable, of
  * FAIRLOCK_BATCH_NONE.

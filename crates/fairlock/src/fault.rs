@@ -113,6 +113,9 @@ pub enum Fault {
     QueuesTooLate,
     /// A sleeper is in the mutex's queue before it can know.
     QueuesUntold,
+    /// A sleeper is queued at a full lock without a look whether that is still its mutex's.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    SeatsAnywhere,
 
     // Range locks. The numbers are those of the defects in `docs/rules.md`.
     /// Defect 2: a waiter that gives up is taken off the counts as the other kind.

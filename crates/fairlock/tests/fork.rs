@@ -7,6 +7,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use fairlock::{Condvar, Mutex, Policy, RwLock, RwLockExt};
 use fairlock_testing::{in_child, scope};
@@ -62,5 +63,36 @@ fn the_locks_of_a_child_are_contended_while_those_of_its_parent_are() {
             in_child(|| contend(2));
         }
         stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// The child has a condition variable at which threads of its parent sleep, which are notified there, and
+/// the mutex that they wait with, which is full. (They were queued at the mutex, and never came.)
+#[test]
+fn a_mutex_of_a_child_serves_nobody_of_its_parent() {
+    let (mutex, condvar) = (&Mutex::new(false), &Condvar::new());
+    scope(|s| {
+        for _ in 0..THREADS {
+            s.spawn(|| condvar.wait_while(&mut mutex.lock(), |over| !*over));
+        }
+        // They come to wait for the mutex, and leave it full; then they sleep.
+        let held = mutex.lock();
+        s.spawn(|| drop(mutex.lock()));
+        thread::sleep(Duration::from_millis(20));
+        drop(held);
+        thread::sleep(Duration::from_millis(20));
+        in_child(|| {
+            let over = mutex.lock();
+            condvar.notify_all();
+            drop(over);
+            contend(50);
+            let end = Instant::now() + Duration::from_millis(50);
+            while Instant::now() < end {
+                let _held = mutex.lock();
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        *mutex.lock() = true;
+        condvar.notify_all();
     });
 }

@@ -16,7 +16,7 @@ pub trait Mutex<P: Platform>: Send + Sync + 'static {
     /// A place in the lock's own queue for a thread that sleeps elsewhere.
     type Seat;
 
-    /// A seat for `thread`, which sleeps; `None` if nobody has the lock, or it has no queue for it.
+    /// A seat for `thread`, if that sleeps; `None` if nobody has the lock, or it has no queue for it.
     fn seat(&self, thread: &'static Thread<P>) -> Option<Self::Seat>;
 
     /// Queues the thread that has the seat.

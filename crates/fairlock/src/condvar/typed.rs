@@ -26,10 +26,11 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 ///
 /// Threads are notified in the order in which they began to wait. A thread that is notified is
 /// woken, and holds the mutex again when its wait returns. It takes the mutex like any other thread
-/// that comes at that time, after it has given way to the holder for at most 0.1 ms. So another
-/// thread may have taken what the notification was about, and the woken thread has to look
-/// (`wait_while` does). Once it is queued at the mutex, it is overtaken no more than
-/// [`Mutex`](crate::Mutex) says.
+/// that comes at that time, after it has given way to the holder for at most 0.1 ms. If the mutex is
+/// held at the moment of the notification, and others have waited for it lately, a thread that sleeps
+/// is queued there asleep instead, and woken by a release at the latest. Either way another thread may
+/// have taken what the notification was about, and the notified one has to look (`wait_while` does).
+/// Once it is queued at the mutex, it is overtaken no more than [`Mutex`](crate::Mutex) says.
 ///
 /// A wait never ends without a reason. A wait that ends by its deadline or by a token has used up no
 /// notification. One condition variable may be waited at with several mutexes at the same time.

@@ -1,25 +1,25 @@
 //! The condition variable without data, for any ticket lock, thin or not.
 //!
-//! Waiters queue in the order they came. A waiter that is notified is taken out and woken, and
+//! Waiters queue in the order they came. A waiter that is notified is taken out and, mostly, woken; it
 //! takes the mutex like anybody else: it is not given the mutex while it sleeps, as nobody could
 //! use the mutex until it is awake. Before it waits in the mutex's queue it gives way for a moment,
 //! as notifications are often sent under the mutex.
 //!
 //! Where somebody has the mutex when a sleeper is notified, and the mutex has a queue, the sleeper
-//! goes to sleep there instead, without being woken (`Seat`): it could not go on, and a wake-up
-//! under the mutex would keep others from it for as long. The release wakes it. A thin mutex has no
+//! goes on to sleep there, without being woken (`Seat`): it could not go on, and a wake-up under the
+//! mutex would keep others from it for as long. The release wakes it. A thin mutex has no
 //! queue, and does not become full for this: it would not become thin again while one sleeps.
 //!
 //! | state | meaning | who leaves it |
 //! |---|---|---|
 //! | WAITING | in the queue | a holder of the queue lock |
-//! | NOTIFIED | taken out, and not woken yet | whoever notified it, or the waiter that it follows |
+//! | NOTIFIED | taken out, and not told yet | whoever notified it, or the waiter that it follows |
 //! | WOKEN | takes the mutex by itself, from its seat in the mutex's queue if it has one | nobody: final |
 //!
 //! Of several waiters that are notified at once, and wait with the same mutex, one is woken. The
 //! others *follow*: the first wakes [`LINES`] more, each of these wakes one more, and so on. Each
-//! does so when it finds the mutex free, or else when it has the mutex. So there is no herd at the
-//! mutex, and no CPU is idle for the length of a wake-up each time.
+//! does so when it finds the mutex free, or else when it has the mutex: then they may be queued there
+//! instead. So there is no herd at the mutex, and no CPU is idle for the length of a wake-up each time.
 //!
 //! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
 //! could pay. So a waiter spins for a moment, for the thread on another CPU that is about to notify
@@ -35,8 +35,8 @@
 //! for no reason, and notifications are counted exactly.
 //!
 //! *Frames.* A waiter is in the stack frame of its wait, which is not left before the waiter is
-//! WOKEN, or has taken itself out. So WOKEN is the last thing that is stored there; a seat in it is
-//! used until the waiter is queued for the mutex, without which it does not leave. A thread that
+//! WOKEN, or has taken itself out. So WOKEN is the last thing that is stored there. A seat in it is
+//! used until the waiter is out of the queue of the mutex, before which it does not leave. A thread that
 //! notifies does not touch the condition variable after that: the thread that it woke may free it.
 
 use core::cell::{Cell, OnceCell};
@@ -79,11 +79,14 @@ pub struct LockCondvar<P: Platform, M: Mutex<P>> {
 }
 
 // SAFETY: `last`, and the links of the waiters in the queue, are touched under the queue lock
-// only; waiters stay in their frames while they are in it.
+// only; waiters stay in their frames while they are in it. What a notified waiter is told is stored by
+// whoever took it out, and read by the waiter once it is WOKEN.
 unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
 // SAFETY: as above; a condition variable that can be moved has no waiters.
 unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
+// In this order: whoever notifies a waiter fetches the lines of its frame from another CPU.
+#[repr(C)]
 struct Waiter<P: Platform, M: Mutex<P>> {
     thread: &'static Thread<P>,
     /// The mutex it waits with.
@@ -94,11 +97,11 @@ struct Waiter<P: Platform, M: Mutex<P>> {
     /// it.
     follower: Cell<*const Waiter<P, M>>,
     beside: Cell<*const Waiter<P, M>>,
-    /// Its place in the queue of the mutex, if it was given one: by whoever makes it WOKEN, before.
-    seat: OnceCell<M::Seat>,
     /// Its number in the row of waiters that stay awake; zero if it sleeps.
     awake: Hint,
     state: P::AtomicU32,
+    /// Its place in the queue of the mutex, if it was given one: by whoever makes it WOKEN, before.
+    seat: OnceCell<M::Seat>,
 }
 
 impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
@@ -111,17 +114,15 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
             next: nobody(),
             follower: nobody(),
             beside: nobody(),
-            seat: OnceCell::new(),
             awake: Hint::new(0),
             state: P::AtomicU32::new(WAITING),
+            seat: OnceCell::new(),
         }
     }
 
-    /// For whoever is to wake it: if it sleeps, and somebody has the mutex, a place in its queue.
+    /// For whoever is to wake it: if it sleeps, and somebody has the mutex, a place in its queue. (It
+    /// may sleep for the queue lock, too: it is not in the queue any more, and will look again.)
     fn take_seat(&self) -> Option<&M::Seat> {
-        if !self.thread.parker.is_parked() {
-            return None;
-        }
         // SAFETY: it takes the mutex before its wait is over, so that is there.
         let seat = unsafe { (*self.mutex).seat(self.thread)? };
         Some(self.seat.get_or_init(|| seat))
@@ -337,6 +338,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                 NOTIFIED => until = &WaitContext::FOREVER,
                 _ => return Ok(()),
             }
+            waiter.thread.note_cpu();
             let outcome = waiter.thread.parker.park(until.deadline, until.interruptible);
             if outcome == WaitOutcome::Interrupted {
                 interrupted = Some(WaitError::Interrupted);
@@ -558,6 +560,7 @@ mod tests {
                     assert!(mutex.trim());
                     mutex.lock();
                 }
+                assert_eq!(mutex.is_inflated(), is_full);
                 assert!(condvar.notify_one());
                 assert!(!is_full || mutex.is_contended());
                 // SAFETY: taken above.

@@ -8,7 +8,22 @@
 
 use core::cell::UnsafeCell;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How many forks there are between the first process and this one.
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of this process, which its ancestors do not have.
+pub(crate) fn number() -> usize {
+    // Relaxed: it changes before there is a second thread.
+    NUMBER.load(Ordering::Relaxed)
+}
+
+/// The child of a fork has a number of its own from here on.
+pub(crate) fn enter_child() {
+    // Relaxed: as above.
+    NUMBER.fetch_add(1, Ordering::Relaxed);
+}
 
 /// A value that a child of a fork makes anew.
 pub(crate) struct PerProcess<T>(UnsafeCell<T>);

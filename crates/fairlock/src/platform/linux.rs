@@ -20,7 +20,7 @@ pools!(Linux);
 extern "C" fn in_child() {
     // SAFETY: the thread that forked is alone in the child, and did not fork in here.
     unsafe {
-        POOL.enter_child();
+        POOL.enter_child(record_hint());
         Linux::rwsem_slots().enter_child();
         Linux::mutex_slots().enter_child();
     }

@@ -15,6 +15,13 @@ use crate::wait::Thread;
 
 #[cfg(feature = "std")]
 pub(crate) mod fork;
+/// Where there is no system there are no forks.
+#[cfg(all(fairlock_loom, not(feature = "std")))]
+pub(crate) mod fork {
+    pub(crate) const fn number() -> usize {
+        0
+    }
+}
 #[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
 pub mod linux;
 #[cfg(fairlock_loom)]

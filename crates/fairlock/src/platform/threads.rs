@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::Platform;
-use super::fork::PerProcess;
+use super::fork::{self, PerProcess};
 use crate::wait::Thread;
 
 /// The records of a platform's threads that nobody uses, or that may be unused.
@@ -37,13 +37,18 @@ impl<P: Platform> Pool<P> {
     }
 
     /// The child of a fork makes new records: threads that it does not have may have been late at
-    /// these.
+    /// these. `own` is the address of the calling thread's, or zero.
     ///
     /// # Safety
     /// The calling thread is the only one of the process, and in no other function of this.
-    pub(super) unsafe fn enter_child(&self) {
+    pub(super) unsafe fn enter_child(&self, own: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.0.renew(Self::none()) }
+        fork::enter_child();
+        // SAFETY: null, or a leaked record.
+        if let Some(own) = unsafe { (own as *const Thread<P>).as_ref() } {
+            own.enter_child();
+        }
     }
 
     /// A record for the calling thread, which has none, and has its variables at `place`.

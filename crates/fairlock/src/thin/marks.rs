@@ -60,7 +60,7 @@ impl<P: Platform> Mark<P> {
     where
         P: PooledPlatform,
     {
-        // SAFETY: null, or a slot of the platform's pool, which is there for ever.
+        // SAFETY: null, or a slot of the platform's pool, which is there for as long as its threads.
         unsafe { self.slot.get().as_ref() }
     }
 

@@ -237,7 +237,14 @@ models! {
     notify_under_the_inflated_mutex_beside_a_timeout: [&[InflateSetAndNotify], &[WaitUntil, Lock]];
     notify_two_under_the_inflated_mutex: [&[InflateSetAndNotifyAll], &[Wait], &[Wait]];
     notify_while_another_holds_the_inflated_mutex: [&[SetThenNotify], &[Wait], &[Inflate]];
-    notify_while_the_slot_changes_hands: [&[SetThenNotify], &[Wait], &[Inflate, InflateOther]];
+    notify_while_the_slot_changes_hands:
+        [&[SetThenNotify], &[Wait], &[Inflate, Lock, InflateOther, LockOther]];
+    two_timed_waits_under_the_inflated_mutex:
+        [&[InflateSetAndNotifyAll], &[WaitUntil], &[WaitUntil]];
+    a_timed_wait_and_a_timed_attempt: [&[InflateSetAndNotify], &[WaitUntil], &[LockUntil]];
+    a_timed_wait_while_another_holds_the_mutex: [&[SetThenNotify], &[WaitUntil], &[Inflate]];
+    notify_under_the_inflated_mutex_beside_a_fair_release:
+        [&[InflateSetAndNotify], &[Wait], &[LockFair]];
 }
 
 /// Both thin and inflated.

@@ -9,6 +9,8 @@ use super::cancel::CancelLinks;
 use super::meetings::Meetings;
 use crate::fault::{Fault, active};
 use crate::inspect;
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::platform::fork;
 use crate::platform::{Atomic, Platform, WaitOutcome};
 
 /// A thread that has joined readers so often in a tenure of writers, and has not written since, is a
@@ -62,9 +64,12 @@ pub struct Thread<P: Platform> {
     pub(crate) past_queue: Cell<usize>,
     /// The CPU it was last seen on, plus one; zero if unknown. A hint.
     cpu: Hint,
+    /// The number of its process.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    process: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel` and `cpu` are atomics; `steals`, `gives_way`, `wrote`, `joins`,
+// SAFETY: `parker`, `spinner`, `cancel`, `cpu` and `process` are atomics; `steals`, `gives_way`, `wrote`, `joins`,
 // `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`,
 // `wake_cost`, `untold_steals` and `past_queue` are used by the record's own thread only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
@@ -96,7 +101,24 @@ impl<P: Platform> Thread<P> {
             untold_steals: Cell::new(0),
             past_queue: Cell::new(0),
             cpu: Hint::new(0),
+            #[cfg(any(feature = "std", fairlock_loom))]
+            process: Hint::new(fork::number()),
         }
+    }
+
+    /// Whether the thread sleeps at its parker, or is about to. In the child of a fork, those of its
+    /// parent have records as they were, and seem to sleep for ever.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) fn is_asleep(&self) -> bool {
+        // Relaxed: nobody else is there when it changes.
+        self.parker.is_parked() && self.process.load(Ordering::Relaxed) == fork::number()
+    }
+
+    /// The thread, whose record this is, has forked, and is in the child.
+    #[cfg(feature = "std")]
+    pub(crate) fn enter_child(&self) {
+        // Relaxed: as above.
+        self.process.store(fork::number(), Ordering::Relaxed);
     }
 
     /// Notes that the calling thread, whose record this is, found a mutex held. Returns whether it
@@ -227,17 +249,19 @@ impl<P: Platform> Parker<P> {
         Self { word: P::AtomicU32::new(EMPTY) }
     }
 
-    /// Drops a notification left over from an earlier wait. It would do no harm, but cost one turn
-    /// of the caller's loop.
+    /// Drops a notification, most likely left over from an earlier wait. It would do no harm, but cost
+    /// one turn of the caller's loop.
     pub(crate) fn forget_notification(&self) {
-        // Relaxed: nothing is read on the strength of it.
-        if self.word.load(Ordering::Relaxed) == NOTIFIED {
+        // Acquire, as in `park`: it may be of a wait that goes on, as where the queue lock of a
+        // condition variable is waited for; what was published with it is looked at next.
+        if self.word.load(Ordering::Acquire) == NOTIFIED {
             self.word.store(EMPTY, Ordering::Relaxed);
         }
     }
 
     /// Whether the thread sleeps, or is about to.
-    pub(crate) fn is_parked(&self) -> bool {
+    #[cfg(any(feature = "std", fairlock_loom))]
+    fn is_parked(&self) -> bool {
         // Relaxed: nothing is read on the strength of it.
         self.word.load(Ordering::Relaxed) == PARKED
     }

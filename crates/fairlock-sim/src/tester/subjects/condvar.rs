@@ -76,11 +76,6 @@ macro_rules! monitor {
             self.mutex.lock();
         }
 
-        unsafe fn unlock(&self) {
-            // SAFETY: the caller's promise.
-            unsafe { self.mutex.unlock() }
-        }
-
         fn is_locked(&self) -> bool {
             self.mutex.is_locked()
         }
@@ -126,6 +121,11 @@ impl<S: BatchSize> Tickets<S> {
 impl<S: BatchSize> Monitor for Tickets<S> {
     monitor!();
 
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.mutex.unlock() }
+    }
+
     fn check_idle(&self) -> Result<(), String> {
         self.mutex.check_idle().map_err(Into::into)
     }
@@ -144,6 +144,8 @@ impl<S: BatchSize> Monitor for Tickets<S> {
 /// A mutex of eight bytes, whose condition variable has one for its queue.
 struct Thin {
     mutex: ThinMutex<Sim>,
+    /// Takes the slot that the mutex gives back, and the other way round.
+    other: ThinMutex<Sim>,
     changed: ThinCondvar<Sim>,
 }
 
@@ -151,12 +153,22 @@ impl Thin {
     fn new() -> Self {
         // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
         unsafe { begin_thin_locks() };
-        Self { mutex: ThinMutex::new(), changed: ThinCondvar::new() }
+        Self { mutex: ThinMutex::new(), other: ThinMutex::new(), changed: ThinCondvar::new() }
     }
 }
 
 impl Monitor for Thin {
     monitor!();
+
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.mutex.unlock() };
+        self.mutex.trim();
+        self.other.lock();
+        // SAFETY: just taken.
+        unsafe { self.other.unlock() };
+        self.other.trim();
+    }
 
     fn check_idle(&self) -> Result<(), String> {
         let left =

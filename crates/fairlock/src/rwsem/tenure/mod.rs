@@ -46,9 +46,10 @@
 //! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
 //! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
 //! in the same step in which it saw the lock taken: then whoever leaves the lock free sees the flag
-//! as it does so. Or the flag was set for it, in the same step, by whoever queued it (`asleep`), or by
-//! the writer inside when it took the lock as the one that was next: then a thread that queues sooner clears it, and wakes that waiter. It has nothing else to do,
-//! unlike the writer. A writer that becomes a reader wakes it, too: readers may then follow each
+//! as it does so. Or the flag was set for it by another thread, in the same step: by whoever queued it
+//! (`asleep`), or by the writer inside when it took the lock as the one that was next. Then a thread that
+//! queues sooner clears the flag and wakes that waiter: that thread has nothing else to do, unlike the
+//! writer. A writer that becomes a reader wakes it, too: readers may then follow each
 //! other without a gap.
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal

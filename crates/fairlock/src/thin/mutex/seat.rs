@@ -21,16 +21,20 @@ struct Place<P: PooledPlatform> {
 }
 
 impl<P: PooledPlatform> ThinMutex<P> {
-    /// A seat for `thread`, which sleeps; `None` if nobody has the mutex, or it has no queue.
+    /// A seat for `thread`, if that sleeps; `None` if nobody has the mutex, or it has no queue.
     pub(crate) fn seat(&self, thread: &'static Thread<P>) -> Option<Seat<P>> {
         let place = self.place();
         let slot = (place != 0).then(|| self.slot(place))?;
-        if !slot.full.lock.is_locked() {
+        // The mutex first: the thread's record may be on another CPU.
+        if !slot.full.lock.is_locked() || !thread.is_asleep() {
             return None;
+        }
+        if active(Fault::SeatsAnywhere) {
+            P::yield_now(); // or it would take too many schedules to be found
         }
         let pin = slot.pin()?;
         // As it is pinned first, it stays this mutex's.
-        let is_ours = self.place() == place || active(Fault::PinsAnySlot);
+        let is_ours = self.place() == place || active(Fault::SeatsAnywhere);
         // The locks of mutexes ask for no priorities.
         let waiter = || Waiter::new(Access::Exclusive, thread, P::now(), 0);
         is_ours.then(|| Seat(MayDangle::new(Place { waiter: waiter(), pin })))
@@ -41,6 +45,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     #[cold]
     pub(crate) fn lock_seated(&self, seat: &Seat<P>) {
         let slot = seat.slot();
+        slot.note(false);
         slot.full.lock.write_queued(&seat.0.waiter);
         let taken = self.follow(slot, &WaitContext::FOREVER);
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
