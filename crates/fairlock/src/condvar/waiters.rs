@@ -86,7 +86,7 @@ unsafe impl<P: Platform, M: Mutex<P>> Sync for LockCondvar<P, M> {}
 unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 
 // In this order: whoever notifies a waiter fetches the lines of its frame from another CPU.
-#[repr(C)]
+#[repr(C, align(64))]
 struct Waiter<P: Platform, M: Mutex<P>> {
     thread: &'static Thread<P>,
     /// The mutex it waits with.
@@ -543,9 +543,8 @@ mod tests {
     #[test]
     fn a_sleeper_that_is_notified_under_a_full_mutex_is_queued_there() {
         let (condvar, mutex) = (&Condvar::new(), &ThinMutex::<Native>::new());
-        let sleeps = || {
-            condvar.locked(|| condvar.first().is_some_and(|first| first.thread.parker.is_parked()))
-        };
+        let sleeps =
+            || condvar.locked(|| condvar.first().is_some_and(|first| first.thread.is_asleep()));
         for is_full in [true, false] {
             scope(|s| {
                 let waiter = s.spawn(|| {
