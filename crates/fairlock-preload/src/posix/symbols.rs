@@ -209,17 +209,13 @@ unsafe fn read_until(
     until: Result<Until, c_int>,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    let until = match until {
-        Ok(until) => until,
-        Err(errno) => return errno,
-    };
     // SAFETY: see above.
-    unsafe {
-        match ours(lock) {
-            Some(ours) => watched::read(lock, || ours.read(&until)),
-            None => watched::read(lock, or_glibc_s),
-        }
-    }
+    let wait = |until: Until| match unsafe { ours(lock) } {
+        Some(ours) => ours.read(&until),
+        None => or_glibc_s(),
+    };
+    // SAFETY: as above.
+    until.map_or_else(|errno| errno, |until| unsafe { watched::read(lock, || wait(until)) })
 }
 
 unsafe fn write_until(
@@ -227,17 +223,13 @@ unsafe fn write_until(
     until: Result<Until, c_int>,
     or_glibc_s: impl FnOnce() -> c_int,
 ) -> c_int {
-    let until = match until {
-        Ok(until) => until,
-        Err(errno) => return errno,
-    };
     // SAFETY: see above.
-    unsafe {
-        match ours(lock) {
-            Some(ours) => watched::write(lock, || ours.write(&until)),
-            None => watched::write(lock, or_glibc_s),
-        }
-    }
+    let wait = |until: Until| match unsafe { ours(lock) } {
+        Some(ours) => ours.write(&until),
+        None => or_glibc_s(),
+    };
+    // SAFETY: as above.
+    until.map_or_else(|errno| errno, |until| unsafe { watched::write(lock, || wait(until)) })
 }
 
 old_names! {

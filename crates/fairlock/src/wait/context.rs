@@ -73,9 +73,9 @@ impl<'a, P: Platform> WaitContext<'a, P> {
         self.deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(now))
     }
 
-    /// Whether the deadline has passed at `now`.
-    pub(crate) fn is_late(&self, now: u64) -> bool {
-        self.deadline.is_some_and(|deadline| now >= deadline)
+    /// Whether the deadline has passed. The clock is read only if there is one.
+    pub(crate) fn is_late(&self, now: impl FnOnce() -> u64) -> bool {
+        self.deadline.is_some_and(|deadline| now() >= deadline)
     }
 
     /// The reason to give up now, if there is one.
@@ -83,9 +83,6 @@ impl<'a, P: Platform> WaitContext<'a, P> {
         if self.cancel.is_some_and(CancelToken::is_cancelled) {
             return Some(WaitError::Cancelled);
         }
-        match self.deadline {
-            Some(deadline) if now() >= deadline => Some(WaitError::TimedOut),
-            _ => None,
-        }
+        self.is_late(now).then_some(WaitError::TimedOut)
     }
 }

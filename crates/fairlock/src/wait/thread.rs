@@ -69,9 +69,10 @@ pub struct Thread<P: Platform> {
     process: Hint,
 }
 
-// SAFETY: `parker`, `spinner`, `cancel`, `cpu` and `process` are atomics; `steals`, `gives_way`, `wrote`, `joins`,
-// `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`, `places`, `marks`,
-// `wake_cost`, `untold_steals` and `past_queue` are used by the record's own thread only.
+// SAFETY: `parker`, `spinner`, `cancel`, `cpu` and `process` are atomics; `steals`, `gives_way`,
+// `wrote`, `joins`, `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`,
+// `places`, `marks`, `wake_cost`, `untold_steals` and `past_queue` are used by the record's own thread
+// only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
 
 impl<P: Platform> Thread<P> {

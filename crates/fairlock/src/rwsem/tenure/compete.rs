@@ -62,7 +62,7 @@ impl<P: Platform> InTenure<'_, P> {
                 }
                 // Nobody is inside; the waiter that the lock is kept for should be on its way.
                 let now = P::now();
-                if context.is_late(now) {
+                if context.is_late(|| now) {
                     return false;
                 }
                 if now.saturating_sub(*reserved.get_or_insert(now)) >= RESERVED_NS {
@@ -109,10 +109,10 @@ impl<P: Platform> InTenure<'_, P> {
 /// has passed, as the CPU may come back late. Returns whether it is worth while to do so again.
 pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
     let before = P::now();
-    if context.is_late(before) {
+    if context.is_late(|| before) {
         return false;
     }
     P::yield_now();
     let now = P::now();
-    !context.is_late(now) && now.saturating_sub(before) <= LONG_YIELD_NS
+    !context.is_late(|| now) && now.saturating_sub(before) <= LONG_YIELD_NS
 }

@@ -414,7 +414,7 @@ impl<P: Platform> InTenure<'_, P> {
     fn give_way_before(&self, me: &Thread<P>, context: &WaitContext<'_, P>) {
         if self.gives_way(me)
             && self.word.load(Ordering::Relaxed).has_waiters()
-            && !context.is_late(P::now())
+            && !context.is_late(P::now)
         {
             Self::give_way(me);
         }
