@@ -242,6 +242,75 @@ fn section(lock: &RwSem<Sim>, reads: bool, ns: u64) {
     unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
 }
 
+/// A writer that waits for a writer sets no timer for the end of the tenure: whoever leaves after that
+/// end closes the lock. (Woken, and passed by once more, it waited for a section longer.)
+#[test]
+fn a_tenure_ends_with_the_section_that_it_ends_in() {
+    const SECTION: u64 = 7_000_000;
+    let machine = Machine::builtin("two_cpu").unwrap();
+    for reads in [false, true] {
+        let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+        let longest = Cell::new(0);
+        let mut simulation = Simulation::new(&machine, 1);
+        simulation.spawn(|| {
+            while !stopped() {
+                section(&lock, false, SECTION);
+            }
+        });
+        simulation.spawn(|| {
+            while !stopped() {
+                sleep(20_000_000);
+                let began = now();
+                section(&lock, reads, 1_000);
+                longest.set(longest.get().max(now() - began));
+            }
+        });
+        simulation.run_for(1_000_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+        let longest = longest.get();
+        assert!((1..SECTION * 3 / 2).contains(&longest), "reads: {reads}: {longest} ns");
+    }
+}
+
+/// A writer that sleeps until the writer inside leaves learns that this has become a reader: threads that
+/// have written may join it, one after the other, and not leave the lock free for long.
+#[test]
+fn a_writer_that_becomes_a_reader_tells_the_one_that_sleeps() {
+    const READ: u64 = 100_000;
+    let machine = Machine::builtin("nvme_8").unwrap();
+    let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+    let done = Cell::new(0);
+    let mut simulation = Simulation::new(&machine, 1);
+    simulation.spawn(|| {
+        section(&lock, false, 1_000_000);
+        sleep(1_000_000);
+        lock.write();
+        busy(1_400_000);
+        // SAFETY: taken above.
+        unsafe { lock.downgrade() };
+        busy(500_000);
+        // SAFETY: downgraded above.
+        unsafe { lock.unlock_read() };
+    });
+    for thread in 0..4 {
+        let lock = &lock;
+        simulation.spawn(move || {
+            sleep(100_000);
+            section(lock, false, 1_000);
+            sleep(2_500_000 + thread * 10_000);
+            while !stopped() {
+                section(lock, true, READ);
+            }
+        });
+    }
+    simulation.spawn(|| {
+        sleep(2_200_000);
+        section(&lock, false, 1_000);
+        done.set(now());
+    });
+    simulation.run_for(100_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+    assert!((1..7_000_000).contains(&done.get()), "{} ns", done.get());
+}
+
 /// Half readers, half writers, that always want the lock: in how much of the time each side had
 /// it, in thousandths, if two readers are inside at a time. With a few threads chance has a large part
 /// in it, so this is the average of several runs.
@@ -282,14 +351,18 @@ fn readers_and_writers_have_the_lock_for_equally_long() {
 }
 
 /// Readers that always want a thin lock, by the way of `read`, and two writers, on two CPUs: how
-/// many writes there are.
+/// many writes there are, in several runs: chance has a large part in one.
 fn writes_beside_readers(read: fn(&ThinRwSem<Sim>)) -> u64 {
+    (1..=8).map(|seed| writes_beside_readers_once(seed, read)).sum()
+}
+
+fn writes_beside_readers_once(seed: u64, read: fn(&ThinRwSem<Sim>)) -> u64 {
     let machine = Machine::builtin("two_cpu").unwrap();
     // SAFETY: the lock is used and dropped here.
     unsafe { begin_thin_locks() };
     let lock = ThinRwSem::<Sim>::new_const();
     let writes = Cell::new(0);
-    let mut simulation = Simulation::new(&machine, 1);
+    let mut simulation = Simulation::new(&machine, seed);
     for thread in 0..8 {
         let (lock, writes) = (&lock, &writes);
         simulation.spawn(move || {

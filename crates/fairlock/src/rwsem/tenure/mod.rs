@@ -15,7 +15,9 @@
 //!   before it asks to be woken again: a lock that is busy all the time pays one wake-up for many
 //!   acquisitions;
 //! * is awake when the tenure is over, closes the lock, and takes it from whoever is inside
-//!   when that one leaves.
+//!   when that one leaves. If that is a writer that is to wake it, it sleeps without a timer, and the
+//!   writer closes the lock in its place, before it lets go. (A timer that is the CPU's next one is
+//!   dear: with it a sleep and its wake-up take twice as long.)
 //!
 //! *Nobody owns the lock asleep.* A waiter takes the lock itself when it runs; nobody is granted
 //! it. A closed lock is kept for the waiter that is next for as long as a wake-up takes
@@ -49,7 +51,7 @@
 //! as it does so. Or the flag was set for it by another thread, in the same step: by whoever queued it
 //! (`asleep`), or by the writer inside when it took the lock as the one that was next. Then a thread that
 //! queues sooner clears the flag and wakes that waiter: that thread has nothing else to do, unlike the
-//! writer. A writer that becomes a reader wakes it, too: readers may then follow each
+//! writer. A writer that becomes a reader wakes whoever set the flag, too: readers may then follow each
 //! other without a gap.
 //!
 //! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal
@@ -547,8 +549,10 @@ impl<P: Platform> InTenure<'_, P> {
         let now = P::now();
         self.with_queue(|q| {
             self.wake_appointed(q, wakes);
-            let closed = self.word.load(Ordering::Relaxed).is_closed();
-            q.tenure.freed = if closed { now } else { 0 };
+            // The waiter may have set no timer for it.
+            let over = q.tenure.clock.is_over(now);
+            let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
+            q.tenure.freed = if word.is_closed() { now } else { 0 };
         });
     }
 

@@ -260,7 +260,7 @@ impl<P: Platform> InTenure<'_, P> {
         self.with_queue(|q| {
             let word = self.word.load(Ordering::Relaxed);
             let may_take = |next: &Waiter<P>| word.may_take_next(next.access);
-            if q.tenure.unwoken {
+            if word.has_next_to_wake() {
                 // Readers may come and go without a gap, and then no release would wake it.
                 self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
                 self.wake_appointed(q, &mut wakes);

@@ -238,9 +238,13 @@ impl<P: Platform> InTenure<'_, P> {
         over: bool,
     ) -> WaitOutcome {
         let asks = over || !watch.in_vain;
+        let mut needs_timer = !over;
         if asks {
             // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
             let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
+            // A writer wakes it as it leaves, and closes the lock if the tenure is over by then. Readers
+            // may never leave the lock free.
+            needs_timer &= !word.is_held_by_writer();
             if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {
                 // The lock is free, but not for long enough to be idle: it is busy with short
                 // sections.
@@ -250,12 +254,10 @@ impl<P: Platform> InTenure<'_, P> {
                 return WaitOutcome::Woken;
             }
         }
-        let timer = if over {
-            None
-        } else {
+        let timer = needs_timer.then(|| {
             let early = watch.end.saturating_sub(watch.lateness + EARLY_NS).max(now);
-            Some(if asks { early } else { early.min(now + watch.nap()) })
-        };
+            if asks { early } else { early.min(now + watch.nap()) }
+        });
         let until = match (timer, context.deadline) {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
             (timer, deadline) => timer.or(deadline),
