@@ -37,7 +37,6 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (ForgetsUpgrader, "rwsem:handoff", &[Deadlock]),
     (UpgradesInTwoSteps, "rwsem:default", &[Exclusion]),
     (UpgradesBesideReaders, "rwsem:default", &[Exclusion]),
-    (UpgradableLeavesQuietly, "rwsem:priorities", &[Deadlock]),
     (UpgradableLeavesQuietly, "rwsem:soon", &[Deadlock]),
     (IgnoresPriority, "rwsem:priorities", &[Order]),
     (IgnoresPriority, "rwsem:published-priorities", &[Order]),

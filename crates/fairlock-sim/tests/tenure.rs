@@ -92,28 +92,62 @@ fn an_attempt_whose_deadline_has_passed_keeps_its_cpu() {
     }
 }
 
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Read,
+    Upgradable,
+    Write,
+}
+
+fn take(lock: &RwSem<Sim>, how: How) {
+    match how {
+        How::Read => lock.read(),
+        How::Upgradable => lock.upgradable_read(),
+        How::Write => lock.write(),
+    }
+}
+
+/// # Safety
+/// The caller holds the lock in this way.
+unsafe fn leave(lock: &RwSem<Sim>, how: How) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match how {
+            How::Read => lock.unlock_read(),
+            How::Upgradable => lock.unlock_upgradable(),
+            How::Write => lock.unlock_write(),
+        }
+    }
+}
+
 /// The holder is inside for a while, releases, and goes away for 6 ms: from the release until
 /// the waiter has the lock passes a wake-up, whatever the section's length. (It was up to a
-/// millisecond.)
+/// millisecond.) `Fault::UpgradableLeavesQuietly` is found here: in the tester's random schedules it is too
+/// rare under tenure.
 #[test]
 fn a_free_lock_is_waited_for_no_longer_than_a_wake_up_takes() {
+    use How::*;
+    const PAIRS: [[How; 2]; 6] = [
+        [Write, Write],
+        [Write, Read],
+        [Write, Upgradable],
+        [Read, Write],
+        [Upgradable, Write],
+        [Upgradable, Upgradable],
+    ];
     let machine = Machine::builtin("two_cpu").unwrap();
     for section in [30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000] {
-        for [holder_reads, waiter_reads] in [[false, false], [false, true], [true, false]] {
+        for [holder, waiter] in PAIRS {
             let lock = RwSem::<Sim>::new(Policy::DEFAULT);
             let (released, longest) = (Cell::new(0), Cell::new(0));
             let mut simulation = Simulation::new(&machine, 1);
             simulation.spawn(|| {
                 for _ in 0..20 {
-                    if holder_reads {
-                        lock.read();
-                    } else {
-                        lock.write();
-                    }
+                    take(&lock, holder);
                     sleep(section);
                     released.set(now());
                     // SAFETY: taken above, in this way.
-                    unsafe { if holder_reads { lock.unlock_read() } else { lock.unlock_write() } }
+                    unsafe { leave(&lock, holder) };
                     sleep(6_000_000);
                 }
             });
@@ -121,23 +155,16 @@ fn a_free_lock_is_waited_for_no_longer_than_a_wake_up_takes() {
                 for _ in 0..20 {
                     sleep(6_000_000 + section / 2);
                     let came = now();
-                    if waiter_reads {
-                        lock.read();
-                    } else {
-                        lock.write();
-                    }
+                    take(&lock, waiter);
                     let free_since = released.get().max(came);
                     longest.set(longest.get().max(now() - free_since));
                     // SAFETY: taken above, in this way.
-                    unsafe { if waiter_reads { lock.unlock_read() } else { lock.unlock_write() } }
+                    unsafe { leave(&lock, waiter) };
                 }
             });
             simulation.run().unwrap_or_else(|stuck| panic!("{stuck}"));
-            assert!(
-                longest.get() < 200_000,
-                "{section} ns, readers: {holder_reads} {waiter_reads}: {} ns",
-                longest.get()
-            );
+            let longest = longest.get();
+            assert!(longest < 200_000, "{section} ns, {holder:?}, {waiter:?}: {longest} ns");
         }
     }
 }
