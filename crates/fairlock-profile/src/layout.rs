@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// So many locks a thread counts by itself,
@@ -150,7 +150,7 @@ pub struct ContentionEntry {
     pub held_ns: AtomicU64,
     /// The longest.
     pub longest_held_ns: AtomicU64,
-    /// What changes with each wait, and each release meanwhile.
+    /// What changes with each wait, and with releases now and then meanwhile.
     pub now: Now,
     /// The longest waits.
     pub worst: [WaitEntry; WORST],
@@ -172,7 +172,7 @@ pub struct Now {
     pub charged: AtomicU64,
     /// When that was, by the CPU's counter.
     pub charged_at: AtomicU64,
-    /// Acquisitions while somebody waited.
+    /// Acquisitions while somebody waited, without the last few of each thread.
     pub passed: AtomicU64,
     /// When the first of those who wait came; zero: nobody since the last release that counts.
     pub waited_since_ns: AtomicU64,
@@ -273,6 +273,8 @@ pub struct NoteEntry {
     pub side: AtomicU32,
     /// Of a wait: how often others took the lock meanwhile.
     pub passed: AtomicU32,
+    /// Of a wait: it stands for so many, with the others not noted.
+    pub times: AtomicU32,
     /// How long the wait was, or what others have waited. Zero, of a release: nobody waited.
     pub waited_ns: AtomicU64,
     /// Of a release: how long the lock had been held, and one; zero: not known.

@@ -237,18 +237,20 @@ impl Record {
             };
             let side = field!(bytes, at, NoteEntry, side: u32);
             let waited_ns = field!(bytes, at, NoteEntry, waited_ns: u64);
+            let times = field!(bytes, at, NoteEntry, times: u32).into();
             let contention = found.contention.get_or_insert_default();
             if side & side::HELD == 0 {
                 let passed = field!(bytes, at, NoteEntry, passed: u32).into();
-                contention.add_wait(waited_ns, passed);
+                contention.add_waits(times, waited_ns, passed);
             }
             let held = field!(bytes, at, NoteEntry, held_ns: u64).checked_sub(1);
             held.into_iter().for_each(|held| contention.add_hold(held));
             if side & side::HELD == 0 || waited_ns > 0 {
                 let stack = field!(bytes, at, NoteEntry, stack: u32);
                 let reads = side & side::READ != 0;
-                let count = 1;
-                self.add_place(side, AtPlace { lock: lock - 1, reads, stack, count, waited_ns });
+                let waited_ns = waited_ns.saturating_mul(times);
+                let place = AtPlace { lock: lock - 1, reads, stack, count: times, waited_ns };
+                self.add_place(side, place);
             }
         }
     }
@@ -472,11 +474,12 @@ mod tests {
         put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000);
         put64(&mut bytes, cell + offset_of!(Cell, reads), 4);
         put32(&mut bytes, cell + offset_of!(Cell, lock), 1);
-        for (index, side, held) in [(3, side::WRITE, 0), (4, side::HELD, 31)] {
+        for (index, side, times, held) in [(3, side::WRITE, 2, 0), (4, side::HELD, 1, 31)] {
             let at = threads + offset_of!(ThreadEntry, notes) + index * size_of::<NoteEntry>();
             put32(&mut bytes, at + offset_of!(NoteEntry, lock), 2);
             put32(&mut bytes, at + offset_of!(NoteEntry, side), side);
             put32(&mut bytes, at + offset_of!(NoteEntry, passed), 9);
+            put32(&mut bytes, at + offset_of!(NoteEntry, times), times);
             put64(&mut bytes, at + offset_of!(NoteEntry, waited_ns), 5);
             put64(&mut bytes, at + offset_of!(NoteEntry, held_ns), held);
         }
@@ -522,15 +525,15 @@ mod tests {
         assert_eq!((record.locks[0].reads, record.locks[0].writes), (0, 10));
         assert_eq!((record.locks[1].reads, record.locks[1].writes), (4, 10));
         let found = record.locks[1].contention.as_ref().unwrap();
-        assert_eq!((found.waits(), found.worst.len(), found.worst[0].passed), (4, 1, 7));
+        assert_eq!((found.waits(), found.worst.len(), found.worst[0].passed), (5, 1, 7));
         assert_eq!((found.longest_ns, found.passed, found.most_passed), (5, 9, 9));
         assert_eq!((found.holds, found.held_ns, found.longest_held_ns), (1, 30, 30));
-        let by_time = |counts: &[u64]| counts.iter().position(|&count| count == 1);
-        assert_eq!(by_time(&found.waits_by_time), Some(buckets::of(5)));
-        assert_eq!(by_time(&found.holds_by_time), Some(buckets::of(30)));
+        let by_time = |counts: &[u64], all| counts.iter().position(|&count| count == all);
+        assert_eq!(by_time(&found.waits_by_time, 2), Some(buckets::of(5)));
+        assert_eq!(by_time(&found.holds_by_time, 1), Some(buckets::of(30)));
         let places = [&record.waiters, &record.holders];
         assert!(places.iter().all(|places| places.len() == 1 && places[0].lock == 1));
-        assert_eq!((found.writes, found.waited_ns, record.holders[0].waited_ns), (4, 60, 60));
+        assert_eq!((found.writes, found.waited_ns, record.holders[0].waited_ns), (5, 65, 60));
         assert_eq!(record.stack(found.worst[0].stack), [0xaaaa, 0xbbbb]);
         let module = &record.modules[0];
         assert_eq!((module.start, module.offset, module.inode), (0x1000, 0x2000, 99));

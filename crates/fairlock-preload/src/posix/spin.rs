@@ -40,8 +40,8 @@ unsafe extern "C" fn pthread_spin_unlock(lock: *mut pthread_spinlock_t) -> c_int
     if !profile::is_on() {
         return unlock();
     }
-    profile::release(lock.addr(), || true, || false);
+    let look = profile::release(lock.addr(), || true, || false);
     let result = unlock();
-    profile::released();
+    profile::released(look);
     result
 }

@@ -48,8 +48,8 @@ pub(super) fn unlock(lock: *mut pthread_rwlock_t, unlock: impl FnOnce() -> c_int
     if !profile::is_on() {
         return unlock();
     }
-    profile::release(lock.addr(), || true, || false);
+    let look = profile::release(lock.addr(), || true, || false);
     let result = unlock();
-    profile::released();
+    profile::released(look);
     result
 }

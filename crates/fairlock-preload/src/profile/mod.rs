@@ -38,7 +38,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fairlock::platform::Platform;
 use libc::{EBUSY, EOWNERDEAD};
 
-pub(crate) use self::thread::{Mine, thread_ends};
+pub(crate) use self::thread::{Coming, Mine, thread_ends};
 use crate::process::config;
 use crate::process::fork;
 use crate::process::mutex::Mutex;
@@ -133,40 +133,87 @@ pub(crate) struct Target {
 #[inline(always)]
 pub(crate) fn acquire(
     target: Target,
-    attempt: impl FnOnce() -> c_int,
+    mut attempt: impl FnMut() -> c_int,
     wait: impl FnOnce() -> c_int,
 ) -> c_int {
+    let coming = Coming::to(target.address);
     match attempt() {
-        EBUSY => wait::wait(target, wait),
-        result => counted(target, result),
+        EBUSY => wait::wait(target, attempt, wait),
+        result => {
+            if is_success(result) {
+                coming.has_come(target);
+            }
+            result
+        }
     }
+}
+
+fn is_success(result: c_int) -> bool {
+    result == 0 || result == EOWNERDEAD
+}
+
+/// The calling thread is about to take the lock at an address.
+#[inline(always)]
+pub(crate) fn coming(address: usize) -> Coming {
+    Coming::to(address)
+}
+
+/// The calling thread has taken the lock that it was about to take.
+#[inline(always)]
+pub(crate) fn has_come(coming: Coming, target: Target) {
+    coming.has_come(target);
 }
 
 /// Counts an attempt to take a lock, whose result this is.
 #[inline(always)]
 pub(crate) fn counted(target: Target, result: c_int) -> c_int {
-    if result == 0 || result == EOWNERDEAD {
-        thread::count(target);
+    if is_success(result) {
+        Coming::to(target.address).has_come(target);
     }
     result
 }
 
+/// A hold that is not longer, in ticks of the CPU's counter, is looked at when it is over: about five
+/// microseconds. A thread that wakes another may lose its CPU, and then others are charged with what they
+/// waited for this one.
+const SHORT_HOLD: u64 = 12_500;
+
+/// A release that is to be looked at when it has been done.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
+    address: usize,
+    /// When it was, if that is measured.
+    at: Option<u64>,
+}
+
 /// The calling thread is about to release a lock. `wakes` says whether that may wake somebody, and
-/// `stays_held` whether the thread has the lock more than once.
+/// `stays_held` whether the thread has the lock more than once. Returns what [`released`] is to be told.
 #[inline(always)]
 pub(crate) fn release(
     address: usize,
     wakes: impl FnOnce() -> bool,
     stays_held: impl FnOnce() -> bool,
-) {
-    if thread::looks_at_releases() && (thread::looks_at_this_release() || wakes()) {
-        wait::release(address, stays_held);
+) -> Option<Look> {
+    if !thread::looks_at_releases() {
+        return None;
     }
+    let is_timed = thread::looks_at_this_release();
+    if !(is_timed || wakes()) || stays_held() {
+        return None;
+    }
+    if thread::had_not_within(address, SHORT_HOLD) {
+        return Some(Look { address, at: is_timed.then(Preload::now) });
+    }
+    wait::release(address, None);
+    None
 }
 
-/// The calling thread has released a lock.
+/// The calling thread has released a lock. `look` is what [`release`] has returned.
 #[inline(always)]
-pub(crate) fn released() {
+pub(crate) fn released(look: Option<Look>) {
+    if let Some(Look { address, at }) = look {
+        wait::release(address, Some(at.unwrap_or_else(Preload::now)));
+    }
     if thread::has_many_notes() {
         wait::released();
     }

@@ -21,6 +21,8 @@ pub(super) struct Note {
     pub(super) lock: u32,
     pub(super) stack: u32,
     pub(super) side: u32,
+    /// It stands for so many waits.
+    pub(super) times: u32,
     pub(super) waited: u64,
     pub(super) passed: u64,
     pub(super) held: Option<u64>,
@@ -30,6 +32,7 @@ impl Note {
     pub(super) fn write(&self, to: &NoteEntry) {
         to.stack.store(self.stack, RELAXED);
         to.side.store(self.side, RELAXED);
+        to.times.store(self.times, RELAXED);
         to.passed.store(u32::try_from(self.passed).unwrap_or(u32::MAX), RELAXED);
         to.waited_ns.store(self.waited, RELAXED);
         to.held_ns.store(self.held.map_or(0, |held| held + 1), RELAXED);
@@ -44,6 +47,7 @@ impl Note {
             lock,
             stack: from.stack.load(RELAXED),
             side: from.side.load(RELAXED),
+            times: from.times.load(RELAXED),
             waited: from.waited_ns.load(RELAXED),
             passed: from.passed.load(RELAXED).into(),
             held: from.held_ns.load(RELAXED).checked_sub(1),
@@ -54,7 +58,7 @@ impl Note {
     pub(super) fn count(&self, contention: &ContentionEntry, local: &Local) {
         if self.side & side::HELD == 0 {
             raise(&contention.longest_ns, self.waited);
-            contention.waits_by_time[buckets::of(self.waited)].fetch_add(1, RELAXED);
+            contention.waits_by_time[buckets::of(self.waited)].fetch_add(self.times, RELAXED);
             if self.passed > 0 {
                 contention.passed.fetch_add(self.passed, RELAXED);
                 raise(&contention.most_passed, self.passed);
@@ -67,7 +71,8 @@ impl Note {
             contention.holds_by_time[buckets::of(held)].fetch_add(1, RELAXED);
         }
         if self.side & side::HELD == 0 || self.waited > 0 {
-            local.count_at([self.lock + 1, self.stack, self.side], 1, self.waited);
+            let times = u64::from(self.times);
+            local.count_at([self.lock + 1, self.stack, self.side], times, times * self.waited);
         }
     }
 }
@@ -89,12 +94,19 @@ mod tests {
         let entry: NoteEntry = unsafe { core::mem::zeroed() };
         assert!(Note::take(&entry).is_none());
         for held in [None, Some(0), Some(7)] {
-            let note =
-                Note { lock: 0, stack: 3, side: side::HELD, waited: 5, passed: 1 << 40, held };
+            let note = Note {
+                lock: 0,
+                stack: 3,
+                side: side::HELD,
+                times: 8,
+                waited: 5,
+                passed: 1 << 40,
+                held,
+            };
             note.write(&entry);
             let found = Note::take(&entry).unwrap();
             assert_eq!((found.lock, found.stack, found.side), (0, 3, side::HELD));
-            assert_eq!((found.waited, found.held), (5, held));
+            assert_eq!((found.times, found.waited, found.held), (8, 5, held));
             assert_eq!(found.passed, u32::MAX.into(), "as many as there is room for");
             assert!(Note::take(&entry).is_none());
         }

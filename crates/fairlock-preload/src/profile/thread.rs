@@ -19,8 +19,12 @@ use crate::thread::{self, State};
 
 /// One of this many acquisitions of a lock that was waited for is timed.
 const SAMPLED: u64 = 64;
-/// After one of this many short waits the hold is timed.
-const SAMPLED_WAITS: u64 = 8;
+/// After one of this many short waits the hold is timed. Of waits that end at once, one of so many is
+/// noted, and stands for the others.
+pub(super) const SAMPLED_WAITS: u64 = 16;
+/// A thread tells others after so many acquisitions that it has passed them: each time, a cache line
+/// goes from CPU to CPU while it has the lock.
+const PASSES: u32 = 16;
 
 /// The thread's own variables for this. All zero at first.
 pub(crate) struct Mine {
@@ -36,6 +40,13 @@ pub(crate) struct Mine {
     many_notes: Cell<bool>,
     /// The thread is in the middle of recording.
     busy: Cell<bool>,
+    /// A lock, and when the thread did not have it yet, or any more, by the CPU's counter.
+    had_not: Cell<(usize, u64)>,
+    /// A lock, by the place of its [`ContentionEntry`], and how often the thread has taken it while
+    /// others waited, who do not know of it yet.
+    passes: Cell<(u32, u32)>,
+    /// How many of the thread's waits were short.
+    waits: Cell<u64>,
 }
 
 impl Mine {
@@ -48,6 +59,8 @@ impl Mine {
         self.seen.set(0);
         self.many_notes.set(false);
         self.busy.set(false);
+        self.had_not.set((0, 0));
+        self.passes.set((0, 0));
     }
 }
 
@@ -60,8 +73,6 @@ pub(super) struct Local {
     holds: [Cell<Hold>; HOLDS],
     /// How many notes the thread has in its entry.
     notes: Cell<usize>,
-    /// How many short waits have ended.
-    waits: Cell<u64>,
     /// Places at which the thread has counted waits, its own and others'.
     places: [Cell<Option<Known>>; PLACES],
     /// Which of a set's cells is given to another lock next.
@@ -140,7 +151,6 @@ impl Busy {
             memory: Memory::new(),
             holds: [const { Cell::new(NO_HOLD) }; HOLDS],
             notes: Cell::new(0),
-            waits: Cell::new(0),
             places: [const { Cell::new(None) }; PLACES],
             way: Cell::new(0),
             number,
@@ -180,6 +190,7 @@ pub(crate) fn thread_ends(state: &State) {
     // SAFETY: null, or from the pool.
     let Some(local) = (unsafe { mine.local.get().as_ref() }) else { return };
     let Some(_busy) = Busy::begin() else { return };
+    tell_passes();
     local.count_notes();
     mine.local.set(ptr::null());
     mine.entry.set(ptr::null());
@@ -191,19 +202,84 @@ pub(crate) fn thread_ends(state: &State) {
     LOCALS.give(local.number, local);
 }
 
-/// The calling thread has taken a lock.
-#[inline(always)]
-pub(super) fn count(target: Target) {
-    match find(target.address) {
-        Some(cell) => {
-            let taken = add_one(cell, target.side);
-            let contended = cell.contended.load(Ordering::Relaxed);
-            if contended != 0 {
-                wait::taken(target, contended, taken.is_multiple_of(SAMPLED));
+/// What is found out of a lock before it is taken. Others may be about to write to what is known of
+/// their waits: a thread that looked there while it had the lock would keep it for longer.
+#[derive(Clone, Copy)]
+pub(crate) struct Coming {
+    /// Where the thread counts the lock, if it does.
+    cell: Option<&'static layout::Cell>,
+    /// Others wait.
+    passes: bool,
+}
+
+impl Coming {
+    /// The calling thread is about to take the lock at an address.
+    #[inline(always)]
+    pub(super) fn to(address: usize) -> Self {
+        let cell = find(address);
+        let contended = cell.map_or(0, |cell| cell.contended.load(Ordering::Relaxed));
+        Self { cell, passes: contended != 0 && wait::is_waited_for(contended) }
+    }
+
+    /// The calling thread has taken that lock.
+    #[inline(always)]
+    pub(super) fn has_come(self, target: Target) {
+        let Some(cell) = self.cell else { return count_elsewhere(target) };
+        let taken = add_one(cell, target.side);
+        let contended = cell.contended.load(Ordering::Relaxed);
+        if contended != 0 {
+            if self.passes {
+                passes(contended);
+            }
+            if taken.is_multiple_of(SAMPLED) {
+                wait::times(target.address);
             }
         }
-        None => count_elsewhere(target),
     }
+}
+
+/// The calling thread has just taken the lock at an address, or released it.
+#[inline(always)]
+pub(super) fn had_not(address: usize) {
+    thread::state().profile().had_not.set((address, wait::ticks()));
+}
+
+/// Whether the calling thread, which has the lock at an address, did not have it less than `ticks` of the
+/// CPU's counter ago.
+#[inline(always)]
+pub(super) fn had_not_within(address: usize, ticks: u64) -> bool {
+    let (lock, at) = thread::state().profile().had_not.get();
+    lock == address && wait::ticks().wrapping_sub(at) < ticks
+}
+
+/// The calling thread has taken a lock, whose [`ContentionEntry`] is at this place, while others waited.
+#[inline(always)]
+fn passes(contention: u32) {
+    let passes = &thread::state().profile().passes;
+    let (place, mut count) = passes.get();
+    if place != contention || count >= PASSES {
+        tell_passes();
+        count = 0;
+    }
+    passes.set((contention, count + 1));
+}
+
+/// Tells the waiters how often the calling thread has passed them.
+#[cold]
+pub(super) fn tell_passes() {
+    let (place, count) = thread::state().profile().passes.take();
+    if count > 0 {
+        let now = &locks::contention_at(place).now;
+        now.passed.fetch_add(count.into(), Ordering::Relaxed);
+    }
+}
+
+/// Whether the short wait of the calling thread that has just ended is one of [`SAMPLED_WAITS`].
+pub(super) fn is_sampled() -> bool {
+    let waits = &thread::state().profile().waits;
+    // Drawn: at two locks by turns, the waits for one of them would be all that is sampled.
+    let drawn = mix(waits.replace(waits.get() + 1), 0);
+    drawn >> (u64::BITS - SAMPLED_WAITS.ilog2()) == 0
 }
 
 /// Where the calling thread counts the lock, if it does.
@@ -342,13 +418,6 @@ impl Local {
         Some((number, locks::contention(locks::get(number)?)?))
     }
 
-    /// Whether the hold after the short wait that has just ended is to be timed.
-    pub(super) fn is_sampled(&self) -> bool {
-        // Drawn: at two locks by turns, the waits for one of them would be all that is sampled.
-        let drawn = mix(self.waits.replace(self.waits.get() + 1), 0);
-        drawn >> (u64::BITS - SAMPLED_WAITS.ilog2()) == 0
-    }
-
     /// Keeps a note, to be counted later.
     pub(super) fn note(&self, note: Note) {
         if self.notes.get() == NOTES {
@@ -411,6 +480,15 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_was_not_held_a_moment_ago_if_that_was_noted_of_it() {
+        had_not(8);
+        assert!(had_not_within(8, u64::MAX));
+        assert!(!had_not_within(8, 0) && !had_not_within(16, u64::MAX));
+        had_not(16);
+        assert!(!had_not_within(8, u64::MAX), "held meanwhile, perhaps");
+    }
 
     /// What a signal handler does in the middle of recording, whose first attempt made the thread seem
     /// idle.

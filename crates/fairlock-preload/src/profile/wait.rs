@@ -8,7 +8,7 @@ use fairlock::platform::Platform;
 use fairlock_profile::layout::{
     Chunk, ChunkKind, ContentionEntry, Now, PlaceEntry, WaitEntry, side,
 };
-use libc::{EOWNERDEAD, ETIMEDOUT};
+use libc::{EBUSY, EOWNERDEAD, ETIMEDOUT};
 
 use super::index::{Entries, Index, mix};
 use super::note::Note;
@@ -25,8 +25,20 @@ const RELAXED: Ordering = Ordering::Relaxed;
 /// Takes a lock that could not be had at once.
 #[cold]
 #[inline(never)]
-pub(super) fn wait(target: Target, wait: impl FnOnce() -> c_int) -> c_int {
-    let begun = Busy::begin().and_then(|busy| Begun::now(busy.local()?, target));
+pub(super) fn wait(
+    target: Target,
+    mut attempt: impl FnMut() -> c_int,
+    wait: impl FnOnce() -> c_int,
+) -> c_int {
+    let came = Preload::now();
+    for _ in 0..ATTEMPTS {
+        core::hint::spin_loop();
+        match attempt() {
+            EBUSY => {}
+            result => return at_once(target, came, result),
+        }
+    }
+    let begun = Busy::begin().and_then(|busy| Begun::waiting(busy.local()?, target, came));
     let result = wait();
     let ended = Busy::begin().and_then(|busy| {
         let local = busy.local()?;
@@ -36,12 +48,34 @@ pub(super) fn wait(target: Target, wait: impl FnOnce() -> c_int) -> c_int {
         Some(())
     });
     match ended {
-        Some(()) => super::counted(target, result),
+        Some(()) => {
+            thread::had_not(target.address);
+            super::counted(target, result)
+        }
         None => {
             file::lose();
             result
         }
     }
+}
+
+/// A thread that has found a lock held tries so often again, for some 0.1 µs, before it tells others that
+/// it waits. Where two threads run, most waits are shorter, and telling of them would take several times
+/// as long.
+const ATTEMPTS: u32 = 4;
+
+/// The calling thread, which came at this time, has had the answer `result` without waiting for long.
+fn at_once(target: Target, came: u64, result: c_int) -> c_int {
+    if matches!(result, 0 | EOWNERDEAD)
+        && thread::is_sampled()
+        && let Some(busy) = Busy::begin()
+        && let Some(local) = busy.local()
+        && let Some(begun) = Begun::coming(local, target, came)
+    {
+        let waited = Preload::now() - came;
+        local.note(Note { times: thread::SAMPLED_WAITS as u32, ..begun.note(0, waited, 0) });
+    }
+    super::counted(target, result)
 }
 
 /// In [`Now::waiting`]: the time is above this; the number of waiting threads below.
@@ -89,18 +123,30 @@ struct Begun {
 }
 
 impl Begun {
-    fn now(local: &Local, target: Target) -> Option<Self> {
+    /// The calling thread, which came at this time, waits from now on.
+    fn waiting(local: &Local, target: Target, came: u64) -> Option<Self> {
+        thread::tell_passes();
+        let begun = Self::coming(local, target, came)?;
+        begins(&begun.contention.now, came);
+        Some(begun)
+    }
+
+    /// The calling thread came at this time.
+    fn coming(local: &Local, target: Target, came: u64) -> Option<Self> {
         let cell = local.cell(target)?;
         let number = cell.lock.load(RELAXED);
         let lock = locks::get(number)?;
         let contention = locks::make_contention(number, lock)?;
         thread::note_contended(cell, Some(contention));
         let stack = local.stack();
-        let now = &contention.now;
-        let passed = now.passed.load(RELAXED);
-        let at = Preload::now();
-        begins(now, at);
-        Some(Self { local, target, number, contention, stack, at, passed })
+        let passed = contention.now.passed.load(RELAXED);
+        Some(Self { local, target, number, contention, stack, at: came, passed })
+    }
+
+    /// That the wait is over, after so long.
+    fn note(&self, how: u32, waited: u64, passed: u64) -> Note {
+        let (lock, stack, side) = (self.number, self.stack, self.target.side | how);
+        Note { lock, stack, side, times: 1, waited, passed, held: None }
     }
 
     fn end(&self, local: &Local, result: c_int) {
@@ -117,16 +163,9 @@ impl Begun {
         let waited = at - self.at;
         let passed = now.passed.load(RELAXED).wrapping_sub(self.passed);
         let how = if given_up { side::GIVEN_UP } else { 0 };
-        let note = Note {
-            lock: self.number,
-            stack: self.stack,
-            side: self.target.side | how,
-            waited,
-            passed,
-            held: None,
-        };
+        let note = self.note(how, waited, passed);
         let is_short = waited < SHORT_NS.min(threshold());
-        if taken && (!is_short || local.is_sampled()) {
+        if taken && (!is_short || thread::is_sampled()) {
             local.time(self.target.address, at);
         }
         if is_short {
@@ -164,24 +203,21 @@ impl Begun {
 /// A wait shorter than this is noted; a longer one, or one that is kept by itself, is counted at once.
 const SHORT_NS: u64 = 100_000;
 
-/// The calling thread has taken a lock that was waited for; `sampled`: its hold is to be timed.
+/// Whether anybody waits for the lock whose [`ContentionEntry`] is at this place.
+#[inline(always)]
+pub(super) fn is_waited_for(contention: u32) -> bool {
+    locks::contention_at(contention).now.waiting.load(RELAXED) & WAITERS != 0
+}
+
+/// The calling thread has just taken the lock at an address: it is measured for how long it has it.
 #[cold]
-pub(super) fn taken(target: Target, contention: u32, sampled: bool) {
-    let contention = locks::contention_at(contention);
-    let now = &contention.now;
-    if now.waiting.load(RELAXED) & WAITERS != 0 {
-        if target.side & side::READ != 0 {
-            now.passed.fetch_add(1, RELAXED);
-        } else {
-            // Nobody else is inside.
-            now.passed.store(now.passed.load(RELAXED).wrapping_add(1), RELAXED);
-        }
-    }
-    if sampled
-        && let Some(busy) = Busy::begin()
+#[inline(never)]
+pub(super) fn times(address: usize) {
+    if let Some(busy) = Busy::begin()
         && let Some(local) = busy.local()
     {
-        local.time(target.address, Preload::now());
+        local.time(address, Preload::now());
+        thread::had_not(address);
     }
 }
 
@@ -191,14 +227,15 @@ pub(super) fn taken(target: Target, contention: u32, sampled: bool) {
 /// counter: about ten microseconds.
 const TOO_SOON: u64 = 25_000;
 
-/// The calling thread is about to release a lock that may have been waited for. Nothing is charged
-/// if `stays_held` says that it keeps the lock.
+/// The calling thread releases a lock that may have been waited for: it has done so at a time, or is
+/// about to.
 #[cold]
 #[inline(never)]
-pub(super) fn release(address: usize, stays_held: impl FnOnce() -> bool) {
-    if !is_of_no_interest(address) && !stays_held() {
-        charge(address);
+pub(super) fn release(address: usize, at: Option<u64>) {
+    if !is_of_no_interest(address) {
+        charge(address, at);
     }
+    thread::had_not(address);
 }
 
 /// Whether a release need not be looked at: most need not.
@@ -228,17 +265,17 @@ fn charge_until(at: u64, now: &Now) -> u64 {
 
 /// The CPU's counter.
 #[inline(always)]
-fn ticks() -> u64 {
+pub(super) fn ticks() -> u64 {
     // SAFETY: reads it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The calling thread is about to release a lock: it is charged with what others have waited since
-/// the last release.
-fn charge(address: usize) {
+/// The calling thread releases a lock: it is charged with what others have waited since the last release.
+fn charge(address: usize, released: Option<u64>) {
     let Some(busy) = Busy::begin() else { return };
     let Some(local) = busy.local() else { return };
     local.learn();
+    thread::tell_passes();
     let since = local.held_since(address);
     let Some((lock, contention)) = local.contention(address) else { return };
     let now = &contention.now;
@@ -246,12 +283,13 @@ fn charge(address: usize) {
     if since.is_none() && waiting == now.charged.load(RELAXED) {
         return;
     }
-    let at = Preload::now();
+    let at = released.unwrap_or_else(Preload::now);
     let delay = charge_until(at, now);
     let wanted = delay > 0 || waiting & WAITERS != 0;
-    // The first waiter found the lock held.
     let waited_since = if wanted { now.waited_since_ns.swap(0, RELAXED) } else { 0 };
-    let since = since.or((waited_since != 0).then_some(waited_since));
+    // The first waiter found the lock held: by this thread, unless another has it by now.
+    let known = waited_since != 0 && released.is_none();
+    let since = since.or(known.then_some(waited_since));
     let stack = if wanted { local.stack() } else { 0 };
     if wanted {
         now.charged_at.store(ticks(), RELAXED);
@@ -262,7 +300,15 @@ fn charge(address: usize) {
     }
     let held = since.map(|since| at.saturating_sub(since));
     if held.is_some() || delay > 0 {
-        local.note(Note { lock, stack, side: side::HELD, waited: delay, passed: 0, held });
+        local.note(Note {
+            lock,
+            stack,
+            side: side::HELD,
+            times: 1,
+            waited: delay,
+            passed: 0,
+            held,
+        });
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) unsafe fn try_lock(mutex: *mut pthread_mutex_t) -> c_int {
 /// Takes the mutex at once, and counts that. For a thread whose mutexes are counted.
 #[inline(never)]
 pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bool {
+    let coming = profile::coming(mutex.expose_provenance());
     // SAFETY: the caller's promise.
     let taken = unsafe {
         let ours = Mutex::at(mutex);
@@ -71,7 +72,7 @@ pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bo
         }
     };
     if taken {
-        profile::counted(target(mutex), 0);
+        profile::has_come(coming, target(mutex));
     }
     taken
 }
@@ -84,9 +85,9 @@ pub(super) unsafe fn unlock(
     in_general: unsafe fn(*mut pthread_mutex_t) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let result = unsafe {
-        about_to_unlock(mutex, me);
-        if me.mutexes() & THIN == 0 {
+    let (look, result) = unsafe {
+        let look = about_to_unlock(mutex, me);
+        let result = if me.mutexes() & THIN == 0 {
             if me.mutexes() & AS_GLIBC != 0 && Mutex::at(mutex).unlock_as_glibc(me) {
                 0
             } else {
@@ -96,14 +97,15 @@ pub(super) unsafe fn unlock(
             0
         } else {
             in_general(mutex)
-        }
+        };
+        (look, result)
     };
-    profile::released();
+    profile::released(look);
     result
 }
 
 #[inline(always)]
-unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t, me: &State) {
+unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t, me: &State) -> Option<profile::Look> {
     let address = mutex.expose_provenance();
     profile::release(
         address,
@@ -111,7 +113,7 @@ unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t, me: &State) {
         || me.mutexes() & AS_GLIBC == 0 || unsafe { Mutex::at(mutex) }.is_wanted_as_glibc(),
         // SAFETY: as above.
         || unsafe { word(address, KIND) & 3 == 1 && word(address, COUNT) > 1 },
-    );
+    )
 }
 
 /// Waits for something else, with the mutex released meanwhile.
@@ -121,8 +123,8 @@ pub(crate) unsafe fn without(mutex: *mut pthread_mutex_t, wait: impl FnOnce() ->
         return wait();
     }
     // SAFETY: the caller's promise.
-    unsafe { about_to_unlock(mutex, thread::state()) };
-    profile::released();
+    let look = unsafe { about_to_unlock(mutex, thread::state()) };
+    profile::released(look);
     let result = wait();
     if result == ETIMEDOUT {
         let _ = profile::counted(target(mutex), 0);
