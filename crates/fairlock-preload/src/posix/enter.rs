@@ -19,7 +19,7 @@ const WATCH_NS: u64 = 500_000;
 /// and for how much of that time it does not let others run.
 const SPIN_NS: u64 = 1_000;
 /// The time between two looks then: a look takes the holder's cache line from it.
-const LOOK_NS: u64 = 400;
+const LOOK_NS: u64 = 200;
 
 /// A lock of the program's that begins with a [`Head`] somewhere in its bytes.
 pub(super) trait Inflatable: Sized {
