@@ -2,9 +2,14 @@
 //! program runs. The crate `fairlock-profile` says what is in it.
 //!
 //! Every acquisition is tried first. One that succeeds is counted where only this thread counts
-//! (`thread`): no clock is read, and nothing that other threads write. One that fails is a wait: it
-//! is timed, and it is recorded who waited, who released the lock, and how often others took it
-//! meanwhile (`wait`). Whether the lock is glibc's or ours makes no difference here.
+//! (`thread`): no clock is read, and nothing that other threads write. One that fails is tried again for
+//! a moment, and if it fails then, too, it is a wait: it is timed, and it is recorded who waited, who
+//! released the lock, and how often others took it meanwhile (`wait`). Whether the lock is glibc's or ours
+//! makes no difference here.
+//!
+//! What a thread does while it has a lock, others wait for: a line of memory that another CPU has
+//! written lately takes longer to come than many a section lasts. So what is known of others' waits is
+//! looked at before a lock is taken, or after it was released, wherever that will do.
 //!
 //! The time that is lost is charged twice: to the places where threads waited, and to the places
 //! that released the lock after holding it meanwhile. For the latter each release is charged with
@@ -12,7 +17,7 @@
 //! since when, in one word. As releases may be many, not each of them is looked at ([`wait`]).
 //!
 //! How long locks are held is measured where it says something: from the end of a long wait, and of
-//! one in eight short ones; for every 64th other acquisition of a lock that was waited for; and
+//! one in sixteen short ones; for every 64th other acquisition of a lock that was waited for; and
 //! otherwise at least from when the first waiter came.
 //!
 //! What is counted of short waits and of releases is noted first, where only this thread writes
