@@ -9,9 +9,9 @@
 //!
 //! What a thread does while it has a lock, others wait for: a line of memory that another CPU has
 //! written lately takes longer to come than many a section lasts. So what is known of others' waits is
-//! looked at before a lock is taken, or after it was released, wherever that will do.
+//! looked at before a lock is taken, and a hold that is measured after the lock was released.
 //!
-//! The time that is lost is charged twice: to the places where threads waited, and to the places
+//! The time that is lost, but for waits that ended at once, is charged twice: to the places where threads waited, and to the places
 //! that released the lock after holding it meanwhile. For the latter each release is charged with
 //! what all have waited since the release before. For that it is enough to know how many wait and
 //! since when, in one word. As releases may be many, not each of them is looked at ([`wait`]).
@@ -157,18 +157,6 @@ fn is_success(result: c_int) -> bool {
     result == 0 || result == EOWNERDEAD
 }
 
-/// The calling thread is about to take the lock at an address.
-#[inline(always)]
-pub(crate) fn coming(address: usize) -> Coming {
-    Coming::to(address)
-}
-
-/// The calling thread has taken the lock that it was about to take.
-#[inline(always)]
-pub(crate) fn has_come(coming: Coming, target: Target) {
-    coming.has_come(target);
-}
-
 /// Counts an attempt to take a lock, whose result this is.
 #[inline(always)]
 pub(crate) fn counted(target: Target, result: c_int) -> c_int {
@@ -178,21 +166,19 @@ pub(crate) fn counted(target: Target, result: c_int) -> c_int {
     result
 }
 
-/// A hold that is not longer, in ticks of the CPU's counter, is looked at when it is over: about five
-/// microseconds. A thread that wakes another may lose its CPU, and then others are charged with what they
-/// waited for this one.
-const SHORT_HOLD: u64 = 12_500;
-
-/// A release that is to be looked at when it has been done.
+/// A release that is to be looked at when it has been done: it wakes nobody, but it is measured for how
+/// long the lock was held.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     address: usize,
-    /// When it was, if that is measured.
-    at: Option<u64>,
+    /// When it was.
+    at: u64,
 }
 
 /// The calling thread is about to release a lock. `wakes` says whether that may wake somebody, and
 /// `stays_held` whether the thread has the lock more than once. Returns what [`released`] is to be told.
+///
+/// A thread that wakes another may lose its CPU to it, so what others waited for it is charged before.
 #[inline(always)]
 pub(crate) fn release(
     address: usize,
@@ -202,22 +188,22 @@ pub(crate) fn release(
     if !thread::looks_at_releases() {
         return None;
     }
-    let is_timed = thread::looks_at_this_release();
-    if !(is_timed || wakes()) || stays_held() {
+    let wakes = wakes();
+    if !(wakes || thread::looks_at_this_release()) || stays_held() {
         return None;
     }
-    if thread::had_not_within(address, SHORT_HOLD) {
-        return Some(Look { address, at: is_timed.then(Preload::now) });
+    if wakes {
+        wait::release(address, None);
+        return None;
     }
-    wait::release(address, None);
-    None
+    Some(Look { address, at: Preload::now() })
 }
 
 /// The calling thread has released a lock. `look` is what [`release`] has returned.
 #[inline(always)]
 pub(crate) fn released(look: Option<Look>) {
     if let Some(Look { address, at }) = look {
-        wait::release(address, Some(at.unwrap_or_else(Preload::now)));
+        wait::release(address, Some(at));
     }
     if thread::has_many_notes() {
         wait::released();

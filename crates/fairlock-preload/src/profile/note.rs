@@ -4,7 +4,7 @@
 //! the thread holds the lock that others want. So a thread notes it first, in its own part of the
 //! file, and counts many at once after a release. Whoever reads the file counts the notes, too.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fairlock_profile::buckets;
 use fairlock_profile::layout::{ContentionEntry, NoteEntry, side};
@@ -58,7 +58,7 @@ impl Note {
     pub(super) fn count(&self, contention: &ContentionEntry, local: &Local) {
         if self.side & side::HELD == 0 {
             raise(&contention.longest_ns, self.waited);
-            contention.waits_by_time[buckets::of(self.waited)].fetch_add(self.times, RELAXED);
+            add(&contention.waits_by_time[buckets::of(self.waited)], self.times);
             if self.passed > 0 {
                 contention.passed.fetch_add(self.passed, RELAXED);
                 raise(&contention.most_passed, self.passed);
@@ -68,12 +68,19 @@ impl Note {
             contention.holds.fetch_add(1, RELAXED);
             contention.held_ns.fetch_add(held, RELAXED);
             raise(&contention.longest_held_ns, held);
-            contention.holds_by_time[buckets::of(held)].fetch_add(1, RELAXED);
+            add(&contention.holds_by_time[buckets::of(held)], 1);
         }
         if self.side & side::HELD == 0 || self.waited > 0 {
             let times = u64::from(self.times);
             local.count_at([self.lock + 1, self.stack, self.side], times, times * self.waited);
         }
+    }
+}
+
+/// Adds to a count, up to half of what it may be: there is room for what all threads add at once.
+fn add(count: &AtomicU32, times: u32) {
+    if count.load(RELAXED) < u32::MAX / 2 {
+        count.fetch_add(times, RELAXED);
     }
 }
 

@@ -40,8 +40,6 @@ pub(crate) struct Mine {
     many_notes: Cell<bool>,
     /// The thread is in the middle of recording.
     busy: Cell<bool>,
-    /// A lock, and when the thread did not have it yet, or any more, by the CPU's counter.
-    had_not: Cell<(usize, u64)>,
     /// A lock, by the place of its [`ContentionEntry`], and how often the thread has taken it while
     /// others waited, who do not know of it yet.
     passes: Cell<(u32, u32)>,
@@ -59,7 +57,6 @@ impl Mine {
         self.seen.set(0);
         self.many_notes.set(false);
         self.busy.set(false);
-        self.had_not.set((0, 0));
         self.passes.set((0, 0));
     }
 }
@@ -215,7 +212,7 @@ pub(crate) struct Coming {
 impl Coming {
     /// The calling thread is about to take the lock at an address.
     #[inline(always)]
-    pub(super) fn to(address: usize) -> Self {
+    pub(crate) fn to(address: usize) -> Self {
         let cell = find(address);
         let contended = cell.map_or(0, |cell| cell.contended.load(Ordering::Relaxed));
         Self { cell, passes: contended != 0 && wait::is_waited_for(contended) }
@@ -223,8 +220,13 @@ impl Coming {
 
     /// The calling thread has taken that lock.
     #[inline(always)]
-    pub(super) fn has_come(self, target: Target) {
-        let Some(cell) = self.cell else { return count_elsewhere(target) };
+    pub(crate) fn has_come(self, target: Target) {
+        // A signal handler may have given the cell to another lock meanwhile, or forked.
+        let is_it = |cell: &&layout::Cell| {
+            cell.address.load(Ordering::Relaxed) == target.address as u64
+                && thread::state().is_of_this_process()
+        };
+        let Some(cell) = self.cell.filter(is_it) else { return count_elsewhere(target) };
         let taken = add_one(cell, target.side);
         let contended = cell.contended.load(Ordering::Relaxed);
         if contended != 0 {
@@ -232,24 +234,10 @@ impl Coming {
                 passes(contended);
             }
             if taken.is_multiple_of(SAMPLED) {
-                wait::times(target.address);
+                wait::time_hold(target.address);
             }
         }
     }
-}
-
-/// The calling thread has just taken the lock at an address, or released it.
-#[inline(always)]
-pub(super) fn had_not(address: usize) {
-    thread::state().profile().had_not.set((address, wait::ticks()));
-}
-
-/// Whether the calling thread, which has the lock at an address, did not have it less than `ticks` of the
-/// CPU's counter ago.
-#[inline(always)]
-pub(super) fn had_not_within(address: usize, ticks: u64) -> bool {
-    let (lock, at) = thread::state().profile().had_not.get();
-    lock == address && wait::ticks().wrapping_sub(at) < ticks
 }
 
 /// The calling thread has taken a lock, whose [`ContentionEntry`] is at this place, while others waited.
@@ -277,8 +265,9 @@ pub(super) fn tell_passes() {
 /// Whether the short wait of the calling thread that has just ended is one of [`SAMPLED_WAITS`].
 pub(super) fn is_sampled() -> bool {
     let waits = &thread::state().profile().waits;
-    // Drawn: at two locks by turns, the waits for one of them would be all that is sampled.
-    let drawn = mix(waits.replace(waits.get() + 1), 0);
+    // Drawn: at two locks by turns, the waits for one of them would be all that is sampled. By each
+    // thread for itself: in all of them the same would be.
+    let drawn = mix(waits.replace(waits.get() + 1), thread::state().tid().into());
     drawn >> (u64::BITS - SAMPLED_WAITS.ilog2()) == 0
 }
 
@@ -480,15 +469,6 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lock_was_not_held_a_moment_ago_if_that_was_noted_of_it() {
-        had_not(8);
-        assert!(had_not_within(8, u64::MAX));
-        assert!(!had_not_within(8, 0) && !had_not_within(16, u64::MAX));
-        had_not(16);
-        assert!(!had_not_within(8, u64::MAX), "held meanwhile, perhaps");
-    }
 
     /// What a signal handler does in the middle of recording, whose first attempt made the thread seem
     /// idle.

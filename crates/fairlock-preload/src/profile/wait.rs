@@ -38,7 +38,7 @@ pub(super) fn wait(
             result => return at_once(target, came, result),
         }
     }
-    let begun = Busy::begin().and_then(|busy| Begun::waiting(busy.local()?, target, came));
+    let begun = Busy::begin().and_then(|busy| Begun::waiting(busy.local()?, target));
     let result = wait();
     let ended = Busy::begin().and_then(|busy| {
         let local = busy.local()?;
@@ -48,10 +48,7 @@ pub(super) fn wait(
         Some(())
     });
     match ended {
-        Some(()) => {
-            thread::had_not(target.address);
-            super::counted(target, result)
-        }
+        Some(()) => super::counted(target, result),
         None => {
             file::lose();
             result
@@ -66,14 +63,15 @@ const ATTEMPTS: u32 = 4;
 
 /// The calling thread, which came at this time, has had the answer `result` without waiting for long.
 fn at_once(target: Target, came: u64, result: c_int) -> c_int {
-    if matches!(result, 0 | EOWNERDEAD)
-        && thread::is_sampled()
-        && let Some(busy) = Busy::begin()
-        && let Some(local) = busy.local()
-        && let Some(begun) = Begun::coming(local, target, came)
-    {
+    if super::is_success(result) && thread::is_sampled() {
         let waited = Preload::now() - came;
-        local.note(Note { times: thread::SAMPLED_WAITS as u32, ..begun.note(0, waited, 0) });
+        if let Some(busy) = Busy::begin()
+            && let Some(local) = busy.local()
+            && let Some(begun) = Begun::coming(local, target)
+        {
+            let times = thread::SAMPLED_WAITS as u32;
+            local.note(Note { times, ..begun.note(0, waited, 0) });
+        }
     }
     super::counted(target, result)
 }
@@ -123,16 +121,18 @@ struct Begun {
 }
 
 impl Begun {
-    /// The calling thread, which came at this time, waits from now on.
-    fn waiting(local: &Local, target: Target, came: u64) -> Option<Self> {
+    /// The calling thread waits from now on.
+    fn waiting(local: &Local, target: Target) -> Option<Self> {
         thread::tell_passes();
-        let begun = Self::coming(local, target, came)?;
-        begins(&begun.contention.now, came);
+        let begun = Self::coming(local, target)?;
+        // After what takes long the first time.
+        let begun = Self { at: Preload::now(), ..begun };
+        begins(&begun.contention.now, begun.at);
         Some(begun)
     }
 
-    /// The calling thread came at this time.
-    fn coming(local: &Local, target: Target, came: u64) -> Option<Self> {
+    /// The calling thread has found the lock held.
+    fn coming(local: &Local, target: Target) -> Option<Self> {
         let cell = local.cell(target)?;
         let number = cell.lock.load(RELAXED);
         let lock = locks::get(number)?;
@@ -140,7 +140,7 @@ impl Begun {
         thread::note_contended(cell, Some(contention));
         let stack = local.stack();
         let passed = contention.now.passed.load(RELAXED);
-        Some(Self { local, target, number, contention, stack, at: came, passed })
+        Some(Self { local, target, number, contention, stack, at: 0, passed })
     }
 
     /// That the wait is over, after so long.
@@ -212,12 +212,11 @@ pub(super) fn is_waited_for(contention: u32) -> bool {
 /// The calling thread has just taken the lock at an address: it is measured for how long it has it.
 #[cold]
 #[inline(never)]
-pub(super) fn times(address: usize) {
+pub(super) fn time_hold(address: usize) {
     if let Some(busy) = Busy::begin()
         && let Some(local) = busy.local()
     {
         local.time(address, Preload::now());
-        thread::had_not(address);
     }
 }
 
@@ -235,7 +234,6 @@ pub(super) fn release(address: usize, at: Option<u64>) {
     if !is_of_no_interest(address) {
         charge(address, at);
     }
-    thread::had_not(address);
 }
 
 /// Whether a release need not be looked at: most need not.
@@ -257,15 +255,19 @@ fn is_of_no_interest(address: usize) -> bool {
 /// What others have waited for the lock until now and is not charged yet; from now on it is.
 fn charge_until(at: u64, now: &Now) -> u64 {
     let waited = waited_until(at, now.waiting.load(RELAXED));
-    // A swap, not a store: several readers may be about to leave.
-    let delay = waited.wrapping_sub(now.charged.swap(waited, RELAXED)) >> TIME_SHIFT;
-    // Between two such looks, a wait may have ended at a time slightly before the first one.
-    if delay >> (u64::BITS - TIME_SHIFT - 1) == 0 { delay } else { 0 }
+    let charged = now.charged.load(RELAXED);
+    let delay = waited.wrapping_sub(charged) >> TIME_SHIFT;
+    // Another thread may have charged until a later time: that is not taken back. And between two such
+    // looks, a wait may have ended at a time slightly before the first one.
+    let is_later = delay >> (u64::BITS - TIME_SHIFT - 1) == 0;
+    // Not a store: several readers may be about to leave, of whom one is charged.
+    let is_charged = || now.charged.compare_exchange(charged, waited, RELAXED, RELAXED).is_ok();
+    if is_later && is_charged() { delay } else { 0 }
 }
 
 /// The CPU's counter.
 #[inline(always)]
-pub(super) fn ticks() -> u64 {
+fn ticks() -> u64 {
     // SAFETY: reads it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
@@ -476,5 +478,19 @@ mod tests {
         assert_eq!(since(), 0);
         // 100 + 400 + 200 + 100.
         assert_eq!(waited_until(9000, now.waiting.load(RELAXED)) >> TIME_SHIFT, 800);
+    }
+
+    /// A thread that looked at its release late took back what another had charged until then, and that
+    /// was charged again.
+    #[test]
+    fn what_was_charged_is_not_taken_back() {
+        // SAFETY: atomic numbers.
+        let now: Now = unsafe { core::mem::zeroed() };
+        begins(&now, 100);
+        assert_eq!(charge_until(300, &now), 200);
+        assert_eq!(charge_until(250, &now), 0, "the other has charged that");
+        assert_eq!(charge_until(400, &now), 100);
+        ends(&now, 100, 450, true);
+        assert_eq!(charge_until(500, &now), 50);
     }
 }

@@ -8,7 +8,7 @@ use libc::{ETIMEDOUT, pthread_mutex_t};
 
 use super::{Mutex, NORMAL, NOT_OURS, attempt, take_at_once};
 use crate::process::real;
-use crate::profile::{self, Target};
+use crate::profile::{self, Coming, Target};
 use crate::thread::{self, AS_GLIBC, State, THIN};
 
 /// Words of glibc's mutex; ours has the same in two of them.
@@ -57,7 +57,7 @@ pub(crate) unsafe fn try_lock(mutex: *mut pthread_mutex_t) -> c_int {
 /// Takes the mutex at once, and counts that. For a thread whose mutexes are counted.
 #[inline(never)]
 pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bool {
-    let coming = profile::coming(mutex.expose_provenance());
+    let coming = Coming::to(mutex.expose_provenance());
     // SAFETY: the caller's promise.
     let taken = unsafe {
         let ours = Mutex::at(mutex);
@@ -72,7 +72,7 @@ pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bo
         }
     };
     if taken {
-        profile::has_come(coming, target(mutex));
+        coming.has_come(target(mutex));
     }
     taken
 }
