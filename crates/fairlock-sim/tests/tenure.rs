@@ -135,10 +135,13 @@ fn a_free_lock_is_waited_for_no_longer_than_a_wake_up_takes() {
         [Upgradable, Write],
         [Upgradable, Upgradable],
     ];
+    const POLICIES: [Policy; 2] = [Policy::DEFAULT, Policy::DEFAULT.with_priorities()];
     let machine = Machine::builtin("two_cpu").unwrap();
     for section in [30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000] {
-        for [holder, waiter] in PAIRS {
-            let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+        for ([holder, waiter], policy) in
+            PAIRS.iter().flat_map(|&pair| POLICIES.map(|policy| (pair, policy)))
+        {
+            let lock = RwSem::<Sim>::new(policy);
             let (released, longest) = (Cell::new(0), Cell::new(0));
             let mut simulation = Simulation::new(&machine, 1);
             simulation.spawn(|| {
