@@ -59,11 +59,14 @@ pub(super) fn start() {
             .map(|name| libc::dlsym(libgcc, name.as_ptr()));
         if functions.iter().all(|function| !function.is_null()) {
             let [backtrace, ip_info, cfa] = functions;
-            let _ = UNWINDER.set(Unwinder {
+            let unwinder = UNWINDER.get_or_init(|| Unwinder {
                 backtrace: transmute::<*mut c_void, Backtrace>(backtrace),
                 ip_info: transmute::<*mut c_void, IpInfo>(ip_info),
                 cfa: transmute::<*mut c_void, Cfa>(cfa),
             });
+            // What libgcc calls is looked up by the loader the first time, which takes some KiB of stack:
+            // more than a small thread has.
+            unwind(unwinder);
         }
     }
 }
