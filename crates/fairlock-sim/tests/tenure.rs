@@ -262,14 +262,11 @@ fn no_wait_is_longer_than_planned() {
 
 /// Reads or writes for so many nanoseconds.
 fn section(lock: &RwSem<Sim>, reads: bool, ns: u64) {
-    if reads {
-        lock.read();
-    } else {
-        lock.write();
-    }
+    let how = if reads { How::Read } else { How::Write };
+    take(lock, how);
     busy(ns);
     // SAFETY: taken above, in this way.
-    unsafe { if reads { lock.unlock_read() } else { lock.unlock_write() } }
+    unsafe { leave(lock, how) };
 }
 
 /// A writer that waits for a writer sets no timer for the end of the tenure: whoever leaves after that

@@ -36,12 +36,5 @@ unsafe extern "C" fn pthread_spin_trylock(lock: *mut pthread_spinlock_t) -> c_in
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_spin_unlock(lock: *mut pthread_spinlock_t) -> c_int {
     // SAFETY: see above.
-    let unlock = || unsafe { real::spin_unlock(lock) };
-    if !profile::is_on() {
-        return unlock();
-    }
-    let look = profile::release(lock.addr(), || true, || false);
-    let result = unlock();
-    profile::released(look);
-    result
+    profile::releasing(lock.addr(), || unsafe { real::spin_unlock(lock) })
 }

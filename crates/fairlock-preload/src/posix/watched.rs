@@ -45,11 +45,5 @@ pub(super) unsafe fn try_write(lock: *mut pthread_rwlock_t) -> c_int {
 /// Releases the lock by `unlock`.
 #[inline(always)]
 pub(super) fn unlock(lock: *mut pthread_rwlock_t, unlock: impl FnOnce() -> c_int) -> c_int {
-    if !profile::is_on() {
-        return unlock();
-    }
-    let look = profile::release(lock.addr(), || true, || false);
-    let result = unlock();
-    profile::released(look);
-    result
+    profile::releasing(lock.addr(), unlock)
 }

@@ -11,9 +11,9 @@
 //! written lately takes longer to come than many a section lasts. So what is known of others' waits is
 //! looked at before a lock is taken, and a hold that is measured after the lock was released.
 //!
-//! The time that is lost, but for waits that ended at once, is charged twice: to the places where threads waited, and to the places
-//! that released the lock after holding it meanwhile. For the latter each release is charged with
-//! what all have waited since the release before. For that it is enough to know how many wait and
+//! The time that is lost, but for waits that ended at once, is charged twice: to the places where
+//! threads waited, and to the places that released the lock after holding it meanwhile. For the latter
+//! each release is charged with what all have waited since the release before. For that it is enough to know how many wait and
 //! since when, in one word. As releases may be many, not each of them is looked at ([`wait`]).
 //!
 //! How long locks are held is measured where it says something: from the end of a long wait, and of
@@ -208,4 +208,16 @@ pub(crate) fn released(look: Option<Look>) {
     if thread::has_many_notes() {
         wait::released();
     }
+}
+
+/// Releases a lock by `unlock`, which may wake somebody.
+#[inline(always)]
+pub(crate) fn releasing(address: usize, unlock: impl FnOnce() -> c_int) -> c_int {
+    if !is_on() {
+        return unlock();
+    }
+    let look = release(address, || true, || false);
+    let result = unlock();
+    released(look);
+    result
 }

@@ -21,7 +21,7 @@ use crate::thread::{self, State};
 const SAMPLED: u64 = 64;
 /// After one of this many short waits the hold is timed. Of waits that end at once, one of so many is
 /// noted, and stands for the others.
-pub(super) const SAMPLED_WAITS: u64 = 16;
+pub(super) const SAMPLED_WAITS: u32 = 16;
 /// A thread tells others after so many acquisitions that it has passed them: each time, a cache line
 /// goes from CPU to CPU while it has the lock.
 const PASSES: u32 = 16;

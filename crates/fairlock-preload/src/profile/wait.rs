@@ -8,7 +8,7 @@ use fairlock::platform::Platform;
 use fairlock_profile::layout::{
     Chunk, ChunkKind, ContentionEntry, Now, PlaceEntry, WaitEntry, side,
 };
-use libc::{EBUSY, EOWNERDEAD, ETIMEDOUT};
+use libc::{EBUSY, ETIMEDOUT};
 
 use super::index::{Entries, Index, mix};
 use super::note::Note;
@@ -69,8 +69,7 @@ fn at_once(target: Target, came: u64, result: c_int) -> c_int {
             && let Some(local) = busy.local()
             && let Some(begun) = Begun::coming(local, target)
         {
-            let times = thread::SAMPLED_WAITS as u32;
-            local.note(Note { times, ..begun.note(0, waited, 0) });
+            local.note(Note { times: thread::SAMPLED_WAITS, ..begun.note(0, waited, 0) });
         }
     }
     super::counted(target, result)
@@ -125,8 +124,6 @@ impl Begun {
     fn waiting(local: &Local, target: Target) -> Option<Self> {
         thread::tell_passes();
         let begun = Self::coming(local, target)?;
-        // After what takes long the first time.
-        let begun = Self { at: Preload::now(), ..begun };
         begins(&begun.contention.now, begun.at);
         Some(begun)
     }
@@ -140,7 +137,9 @@ impl Begun {
         thread::note_contended(cell, Some(contention));
         let stack = local.stack();
         let passed = contention.now.passed.load(RELAXED);
-        Some(Self { local, target, number, contention, stack, at: 0, passed })
+        // After what takes long the first time.
+        let at = Preload::now();
+        Some(Self { local, target, number, contention, stack, at, passed })
     }
 
     /// That the wait is over, after so long.
@@ -152,7 +151,7 @@ impl Begun {
     fn end(&self, local: &Local, result: c_int) {
         let at = Preload::now();
         let now = &self.contention.now;
-        let taken = matches!(result, 0 | EOWNERDEAD);
+        let taken = super::is_success(result);
         ends(now, self.at, at, taken && self.target.side & side::READ == 0);
         let given_up = match result {
             _ if taken => false,

@@ -85,9 +85,10 @@ pub(super) unsafe fn unlock(
     in_general: unsafe fn(*mut pthread_mutex_t) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let (look, result) = unsafe {
-        let look = about_to_unlock(mutex, me);
-        let result = if me.mutexes() & THIN == 0 {
+    let look = unsafe { about_to_unlock(mutex, me) };
+    // SAFETY: as above.
+    let result = unsafe {
+        if me.mutexes() & THIN == 0 {
             if me.mutexes() & AS_GLIBC != 0 && Mutex::at(mutex).unlock_as_glibc(me) {
                 0
             } else {
@@ -97,8 +98,7 @@ pub(super) unsafe fn unlock(
             0
         } else {
             in_general(mutex)
-        };
-        (look, result)
+        }
     };
     profile::released(look);
     result
