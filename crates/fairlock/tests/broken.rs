@@ -72,8 +72,11 @@ unsafe impl<const FAULT: u32> RawRwLock for Broken<FAULT> {
     }
 
     unsafe fn unlock_shared(&self, _guard: GuardSend) {
-        let keeps = FAULT == KEEPS_A_READER && self.releases.load(Ordering::Relaxed) == 7;
-        self.release(|readers| readers - usize::from(!keeps));
+        self.release(|readers| {
+            // Under the mutex, as the count is changed there: exactly one release sees it so.
+            let keeps = FAULT == KEEPS_A_READER && self.releases.load(Ordering::Relaxed) == 7;
+            readers - usize::from(!keeps)
+        });
     }
 
     fn lock_exclusive(&self) -> GuardSend {
