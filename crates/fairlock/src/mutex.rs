@@ -35,9 +35,8 @@ const _: () = assert!(size_of::<RawMutex>() == 8);
 /// thread that waits in a loop of timed attempts, unless it stays away for longer than it has
 /// waited.
 ///
-/// A thread that has met others at a mutex several times in a row, each time nearly as soon as it
-/// left it, stands back for 16 microseconds before it queues, if nobody is queued; it does so once
-/// in a wait. Meanwhile what the mutex guards stays in the caches of one CPU.
+/// A thread that meets others at a mutex time and again, nearly as soon as it has left it, stands
+/// back for 16 microseconds before it queues, if nobody is queued; it does so once in a wait. Meanwhile what the mutex guards stays in the caches of one CPU.
 ///
 /// Not promised: order among threads that are not queued yet, equal shares, and priority
 /// inheritance.

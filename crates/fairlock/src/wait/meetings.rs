@@ -3,80 +3,144 @@
 //! If two threads that run meet at a mutex time and again, what the mutex guards is on the way
 //! between their CPUs more than it is in use, and both are faster if one of them has it for some
 //! time. But standing back for nothing costs a hundred short sections. So a thread stands back only if
-//! it meets others *closely* several times in a row: it wants the mutex again after less than
+//! it meets others *closely*: of late, on average, it has wanted the mutex again after less than
 //! [`CLOSE`] times as long as it had waited for it before. That is in relation to the length of
 //! sections, whatever that is.
+//!
+//! Threads that work outside as long as inside are side by side if they take the mutex by turns: one
+//! is outside while the other is inside. To tell them from threads that are in each other's way takes
+//! an average; and as the clock is read while the thread has the mutex, it is not read at each meeting.
 
 use core::cell::Cell;
 
 use super::WaitContext;
 use crate::platform::{Atomic, Platform};
 
-/// See above.
-const CLOSE: u64 = 2;
-/// A thread stands back if it has met others closely so many times in a row.
-const IN_A_ROW: u32 = 3;
-/// How long it leaves the mutex to the others then.
+/// See above: a numerator, and two for its denominator.
+const CLOSE: u64 = 3;
+/// One meeting in so many is timed: from its beginning to the beginning of the next one.
+const TIMED: u32 = 4;
+/// A thread stands back when so many have been timed, one after the other at the same mutex.
+const ENOUGH: u32 = 3;
+/// The share of the last meeting in the averages: one in so many.
+const LAST: u64 = 4;
+/// How long a thread that stands back leaves the mutex to the others.
 const STAND_BACK_NS: u64 = 16_000;
 
 /// A thread's last meetings with others, all at one mutex. Used by that thread only.
 pub(crate) struct Meetings {
     /// The address of the mutex.
     mutex: Cell<usize>,
-    /// For how long the thread waited for it the last time, and until when.
+    /// Which meeting the next one is, from the last timed one on.
+    next: Cell<u32>,
+    /// Of the meeting that is timed: for how long the thread waited (zero if it is not known, or says
+    /// nothing), and when it had the mutex.
     waited: Cell<u64>,
     ended: Cell<u64>,
-    /// How many meetings in a row were close.
-    row: Cell<u32>,
+    /// How many meetings have been timed.
+    timed: Cell<u32>,
+    /// Averages over them: of the waits, and of the times from there to the next meeting.
+    waits: Cell<u64>,
+    gaps: Cell<u64>,
+}
+
+/// What a thread has to do at a meeting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// It times its wait.
+    Times,
+    /// It says when this meeting began, as the one before was timed.
+    Follows,
+    Nothing,
 }
 
 impl Meetings {
     pub(crate) const fn new() -> Self {
-        Self { mutex: Cell::new(0), waited: Cell::new(0), ended: Cell::new(0), row: Cell::new(0) }
-    }
-
-    /// The thread finds the mutex at this address held, at `now`: whether to stand back.
-    fn begin(&self, mutex: usize, now: u64) -> bool {
-        if self.mutex.replace(mutex) != mutex {
-            self.waited.set(0);
+        Self {
+            mutex: Cell::new(0),
+            next: Cell::new(0),
+            waited: Cell::new(0),
+            ended: Cell::new(0),
+            timed: Cell::new(0),
+            waits: Cell::new(0),
+            gaps: Cell::new(0),
         }
-        let close = now.saturating_sub(self.ended.get()) < CLOSE * self.waited.get();
-        self.row.set(if close { self.row.get().saturating_add(1) } else { 0 });
-        self.row.get() >= IN_A_ROW
     }
 
-    /// The thread has the mutex at `now`, for which it waited since then. A longer wait than the time
-    /// to stand back was a sleep, or for a long section: it says nothing.
+    /// The thread finds the mutex at this address held.
+    fn begin(&self, mutex: usize) -> Part {
+        if self.mutex.replace(mutex) != mutex {
+            self.next.set(0);
+            self.timed.set(0);
+        }
+        let this = self.next.get();
+        self.next.set((this + 1) % TIMED);
+        match this {
+            0 => {
+                self.waited.set(0);
+                Part::Times
+            }
+            1 => Part::Follows,
+            _ => Part::Nothing,
+        }
+    }
+
+    /// The meeting that follows the timed one began at `now`: whether to stand back. A longer wait than
+    /// the time to stand back was a sleep, or for a long section, and a longer gap is none: after these
+    /// timing begins anew.
+    fn follows(&self, now: u64) -> bool {
+        let (waited, gap) = (self.waited.get(), now.saturating_sub(self.ended.get()));
+        if waited == 0 || waited > STAND_BACK_NS || gap > STAND_BACK_NS {
+            self.timed.set(0);
+            return false;
+        }
+        let timed = self.timed.get();
+        for (average, last) in [(&self.waits, waited), (&self.gaps, gap)] {
+            let before = if timed == 0 { last } else { average.get() };
+            average.set((before * (LAST - 1) + last) / LAST);
+        }
+        self.timed.set(ENOUGH.min(timed + 1));
+        self.timed.get() == ENOUGH && 2 * self.gaps.get() < CLOSE * self.waits.get()
+    }
+
+    /// The thread has the mutex at `now`, for which it waited since then.
     fn end(&self, since: u64, now: u64) {
-        let waited = now.saturating_sub(since);
-        self.waited.set(if waited <= STAND_BACK_NS { waited } else { 0 });
+        self.waited.set(now.saturating_sub(since));
         self.ended.set(now);
     }
 }
 
 /// A wait of the calling thread for a mutex, if it has to wait.
 pub(crate) struct Meeting {
+    begun: bool,
+    /// If it is timed.
     since: Option<u64>,
 }
 
 impl Meeting {
     pub(crate) const fn none() -> Self {
-        Self { since: None }
+        Self { begun: false, since: None }
     }
 
     /// The thread finds the mutex at this address held. The first time, it stands back if it should.
     /// Returns whether it is the first time.
     pub(crate) fn begin<P: Platform>(&mut self, mutex: usize, until: &WaitContext<'_, P>) -> bool {
-        if self.since.is_some() {
+        if self.begun {
             return false;
         }
-        let mut now = P::now();
-        if P::thread().meetings.begin(mutex, now) {
-            let pause = STAND_BACK_NS.min(until.left(now));
-            P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);
-            now = P::now();
+        self.begun = true;
+        let meetings = &P::thread().meetings;
+        match meetings.begin(mutex) {
+            Part::Times => self.since = Some(P::now()),
+            Part::Follows => {
+                let now = P::now();
+                if meetings.follows(now) {
+                    let pause = STAND_BACK_NS.min(until.left(now));
+                    P::spin_until(&P::AtomicU32::new(0), pause, |_: u32| false);
+                }
+            }
+            Part::Nothing => {}
         }
-        self.since = Some(now);
         true
     }
 
@@ -92,39 +156,53 @@ impl Meeting {
 mod tests {
     use super::*;
 
-    /// How many of 1,000 meetings are too many, with sections and waits of 50 ns each, and so much
-    /// time between them.
-    fn too_many(outside: u64, mutexes: usize) -> usize {
+    /// How many of 4,000 meetings are too many, with waits of so many nanoseconds, and so much time
+    /// until the thread wants one of the mutexes again.
+    fn too_many(waited: u64, gap: impl Fn(usize) -> u64, mutexes: usize) -> usize {
         let meetings = Meetings::new();
         let mut now = 1_000_000;
-        (0..1_000)
+        (0..4_000)
             .filter(|i| {
-                let close = meetings.begin(1 + i % mutexes, now);
-                meetings.end(now, now + 50);
-                now += 50 + 50 + outside;
-                close
+                let part = meetings.begin(1 + i % mutexes);
+                let stands_back = part == Part::Follows && meetings.follows(now);
+                if part == Part::Times {
+                    meetings.end(now, now + waited);
+                }
+                now += waited + gap(*i);
+                stands_back
             })
             .count()
     }
 
     #[test]
     fn only_threads_that_are_back_at_once_stand_back() {
-        assert_eq!(too_many(0, 1), 997);
-        assert_eq!(too_many(40, 1), 997);
-        assert_eq!(too_many(60, 1), 0);
+        assert_eq!(too_many(50, |_| 50, 1), 998);
+        assert_eq!(too_many(50, |_| 70, 1), 998);
+        assert_eq!(too_many(50, |_| 80, 1), 0);
+    }
+
+    #[test]
+    fn one_short_gap_among_long_ones_is_no_reason_to_stand_back() {
+        assert_eq!(too_many(50, |i| if i % 16 == 12 { 40 } else { 100 }, 1), 0);
     }
 
     #[test]
     fn meetings_at_several_mutexes_are_none_in_a_row() {
-        assert_eq!(too_many(0, 2), 0);
+        assert_eq!(too_many(50, |_| 0, 2), 0);
     }
 
     #[test]
     fn waits_asleep_are_no_reason_to_stand_back() {
+        assert_eq!(too_many(5_000_000, |_| 0, 1), 0);
+    }
+
+    #[test]
+    fn a_wait_that_was_given_up_is_not_counted() {
         let meetings = Meetings::new();
-        for now in (0..10).map(|i| 1_000_000 + i * 6_000_000) {
-            assert!(!meetings.begin(1, now));
-            meetings.end(now, now + 5_000_000);
+        meetings.end(1_000_000, 1_000_050);
+        for now in (0..1_000).map(|i| 1_000_100 + i * 10) {
+            let part = meetings.begin(1);
+            assert!(part != Part::Follows || !meetings.follows(now));
         }
     }
 }

@@ -60,7 +60,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         loop {
             let place = self.place();
             if place == 0 {
-                if self.take_thin() {
+                // Not before a look: trying would take the line from whoever is inside.
+                if !self.solo.is_held() && self.take_thin() {
                     meeting.end::<P>();
                     return Ok(());
                 }

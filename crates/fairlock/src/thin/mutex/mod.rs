@@ -99,8 +99,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         Self { solo: Solo::new_const(), place: ConstZero::ZERO }
     }
 
-    /// Takes the lock; blocks until it has it. A thread that has met others at it several times in a
-    /// row, as soon as it had left it, leaves it to them for 16 microseconds, if nobody is queued.
+    /// Takes the lock; blocks until it has it. A thread that meets others at it time and again, as soon
+    /// as it has left it, leaves it to them for 16 microseconds, if nobody is queued.
     #[inline]
     pub fn lock(&self) {
         if !self.take_thin() && !self.lock_again() {
