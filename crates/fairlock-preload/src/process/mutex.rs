@@ -1,5 +1,6 @@
 //! A mutex for the library's own lists. Waiting for it takes no thread record. In the child of a
-//! fork it is free, whoever held it.
+//! fork it is free, whoever held it. While a thread has it, signals
+//! wait, if it is not taken quickly: see [`Blocked`].
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,6 +8,7 @@ use fairlock::platform::linux::Linux;
 use fairlock::platform::{Platform, WaitOutcome};
 
 use super::fork;
+use super::signals::Blocked;
 
 /// The low bits of the word are the state. The others are the holder's process: see
 /// [`fork::number`].
@@ -20,10 +22,12 @@ pub(crate) struct Mutex {
     word: AtomicU32,
 }
 
-const FOREVER_NS: u64 = u64::MAX;
-
 /// Holds a [`Mutex`].
-pub(crate) struct Guard<'a>(&'a Mutex);
+pub(crate) struct Guard<'a> {
+    mutex: &'a Mutex,
+    /// Ends after the mutex is free. `None` if the mutex was taken quickly.
+    _blocked: Option<Blocked>,
+}
 
 impl Mutex {
     pub(crate) const fn new() -> Self {
@@ -31,15 +35,27 @@ impl Mutex {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_> {
-        loop {
-            if let Some(guard) = self.lock_within(FOREVER_NS) {
-                return guard;
-            }
-        }
+        let blocked = Blocked::begin();
+        let taken = self.take(None);
+        debug_assert!(taken, "a wait for ever has ended");
+        Guard { mutex: self, _blocked: Some(blocked) }
     }
 
-    /// `None` if the mutex is not free for so long.
-    pub(crate) fn lock_within(&self, most_ns: u64) -> Option<Guard<'_>> {
+    /// For sections of some instructions that are frequent: signals are not blocked, which would
+    /// take longer. A handler that comes in the midst of one must not need the mutex.
+    pub(crate) fn lock_quickly(&self) -> Guard<'_> {
+        let taken = self.take(None);
+        debug_assert!(taken, "a wait for ever has ended");
+        Guard { mutex: self, _blocked: None }
+    }
+
+    /// As [`lock_quickly`](Self::lock_quickly). `None` if the mutex is not free for so long: a handler
+    /// may have come in the midst, and wait for this thread.
+    pub(crate) fn lock_quickly_within(&self, most_ns: u64) -> Option<Guard<'_>> {
+        self.take(Some(most_ns)).then_some(Guard { mutex: self, _blocked: None })
+    }
+
+    fn take(&self, most_ns: Option<u64>) -> bool {
         let mut deadline = None;
         let here = fork::number() << STATE.count_ones();
         let mut state = HELD;
@@ -48,16 +64,16 @@ impl Mutex {
             if word & STATE == FREE || word & !STATE != here {
                 // Acquire: what the last holder did is seen.
                 if self.exchange(word, here | state, Ordering::Acquire) {
-                    return Some(Guard(self));
+                    return true;
                 }
             } else if word == here | WANTED || self.exchange(word, here | WANTED, Ordering::Relaxed)
             {
-                if most_ns != FOREVER_NS {
-                    deadline.get_or_insert_with(|| Linux::now() + most_ns);
+                if let (Some(most_ns), None) = (most_ns, deadline) {
+                    deadline = Some(Linux::now() + most_ns);
                 }
                 let outcome = Linux::wait(&self.word, here | WANTED, deadline, false);
                 if outcome == WaitOutcome::TimedOut {
-                    return None;
+                    return false;
                 }
                 // Others may still sleep.
                 state = WANTED;
@@ -73,8 +89,8 @@ impl Mutex {
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire of the next holder.
-        if self.0.word.swap(FREE, Ordering::Release) & STATE == WANTED {
-            Linux::wake_one(&self.0.word);
+        if self.mutex.word.swap(FREE, Ordering::Release) & STATE == WANTED {
+            Linux::wake_one(&self.mutex.word);
         }
     }
 }
@@ -108,9 +124,34 @@ mod tests {
     fn a_wait_has_an_end() {
         let mutex = Mutex::new();
         let guard = mutex.lock();
-        assert!(mutex.lock_within(1_000_000).is_none());
+        assert!(mutex.lock_quickly_within(1_000_000).is_none());
         drop(guard);
-        assert!(mutex.lock_within(0).is_some());
+        assert!(mutex.lock_quickly_within(0).is_some());
+    }
+
+    /// A handler in the midst may wait for a thread that waits for the mutex.
+    #[test]
+    fn signals_wait_while_it_is_held() {
+        fairlock_testing::alone(|| {
+            static HANDLED: AtomicU32 = AtomicU32::new(0);
+            extern "C" fn handler(_: i32) {
+                HANDLED.fetch_add(1, Ordering::Relaxed);
+            }
+            let mutex = Mutex::new();
+            // SAFETY: the handler only counts.
+            unsafe { libc::signal(libc::SIGUSR1, handler as extern "C" fn(i32) as usize) };
+            let handled = || {
+                // SAFETY: has no conditions.
+                unsafe { libc::raise(libc::SIGUSR1) };
+                HANDLED.load(Ordering::Relaxed)
+            };
+            let guard = mutex.lock();
+            assert_eq!(handled(), 0);
+            drop(guard);
+            assert_eq!(HANDLED.load(Ordering::Relaxed), 1);
+            let _guard = mutex.lock_quickly();
+            assert_eq!(handled(), 2);
+        });
     }
 
     #[test]

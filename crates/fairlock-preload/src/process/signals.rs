@@ -2,7 +2,7 @@
 //!
 //! A handler may take one of the program's locks. If it interrupts a thread that holds one of the
 //! library's own mutexes, it may have to wait for another thread, which has the program's lock and
-//! waits for the mutex. Then nothing moves. So what takes long is done with signals blocked.
+//! waits for the mutex. Then nothing moves. So a thread has such a mutex with signals blocked.
 
 use core::ffi::{c_int, c_long};
 use core::ptr;

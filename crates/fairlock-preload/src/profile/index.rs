@@ -75,7 +75,7 @@ impl Index {
     ) -> Option<(u32, bool)> {
         let table = &self.tables[(hash >> 58) as usize % TABLES];
         let mut blocked = None; // until after the mutex: see `Blocked`
-        let _guard = table.mutex.lock_within(PATIENCE_NS)?;
+        let _guard = table.mutex.lock_quickly_within(PATIENCE_NS)?;
         if (table.len.get() + 1) * 2 > table.capacity.get() {
             blocked = Some(Blocked::begin());
             if !table.grow(entries) {

@@ -47,7 +47,6 @@ pub(crate) use self::thread::{Coming, Mine, thread_ends};
 use crate::process::config;
 use crate::process::fork;
 use crate::process::mutex::Mutex;
-use crate::process::signals::Blocked;
 use crate::thread::platform::Preload;
 
 /// A wait this long is kept by itself, if the environment does not say otherwise.
@@ -104,8 +103,6 @@ fn enter_process() -> bool {
 #[cold]
 #[inline(never)] // its frame is large
 fn open(here: u32) {
-    // Until after the mutex: see `Blocked`.
-    let _blocked = Blocked::begin();
     let _guard = OPENING.lock();
     if PROCESS.load(Ordering::Acquire) == here {
         return;

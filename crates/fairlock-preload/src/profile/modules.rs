@@ -10,7 +10,6 @@ use fairlock_profile::layout::{Chunk, ChunkKind};
 use super::file;
 use crate::process::memory;
 use crate::process::mutex::Mutex;
-use crate::process::signals::Blocked;
 
 /// Where code was the last time, as far as there is room; then this library's own code.
 const MOST: usize = 512;
@@ -56,8 +55,6 @@ fn is_known(address: usize) -> bool {
 
 /// Reads the mappings twice: first for how long they are, then to keep them.
 pub(super) fn read() {
-    // Until after the mutex: see `Blocked`.
-    let _blocked = Blocked::begin();
     let _guard = MUTEX.lock();
     let mut bytes = 0;
     each_line(|line| bytes += line.len());

@@ -8,7 +8,6 @@ use fairlock_profile::layout::{Chunk, ChunkKind};
 
 use super::file;
 use crate::process::mutex::Mutex;
-use crate::process::signals::Blocked;
 
 /// This many chunks have each twice as many entries as the one before. All others have as many as
 /// the last of these, so that nobody waits for a large one to be made.
@@ -80,8 +79,6 @@ impl<T> Records<T> {
             unsafe { link.load(Ordering::Acquire).as_ref() }
         };
         find().or_else(|| {
-            // Until after the mutex: see `Blocked`.
-            let _blocked = Blocked::begin();
             let _guard = self.making.lock();
             find().or_else(|| {
                 let capacity = self.capacity(index);

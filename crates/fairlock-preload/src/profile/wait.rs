@@ -16,7 +16,6 @@ use super::records::Records;
 use super::thread::{self, Busy, Local};
 use super::{Target, file, locks, threshold};
 use crate::process::mutex::Mutex;
-use crate::process::signals::Blocked;
 use crate::thread::platform::Preload;
 
 // Relaxed throughout: statistics, and some of them may be of different moments.
@@ -367,8 +366,6 @@ fn keep(contention: &ContentionEntry, long: &Wait, thread: u32) {
 fn place_in_ring(number: u64) -> Option<&'static WaitEntry> {
     let mut ring = WAITS.load(Ordering::Acquire);
     if ring.is_null() {
-        // Until after the mutex: see `Blocked`.
-        let _blocked = Blocked::begin();
         let _guard = MAKING.lock();
         ring = WAITS.load(Ordering::Acquire);
         if ring.is_null() {

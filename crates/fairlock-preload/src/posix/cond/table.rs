@@ -38,7 +38,8 @@ static PLACES: [Place; 1024] = [const {
 
 fn locked<R>(cond: usize, f: impl FnOnce(&mut Queue<Preload>) -> R) -> R {
     let place = &PLACES[spread_over(cond, PLACES.len())];
-    let _guard = place.mutex.lock();
+    // As in the C library, no handler may notify in the midst of this.
+    let _guard = place.mutex.lock_quickly();
     // SAFETY: under the mutex.
     let content = unsafe { &mut *place.content.get() };
     if content.process != fork::number() {
