@@ -36,7 +36,8 @@ const _: () = assert!(size_of::<RawMutex>() == 8);
 /// waited.
 ///
 /// A thread that meets others at a mutex time and again, nearly as soon as it has left it, stands
-/// back for 16 microseconds before it queues, if nobody is queued; it does so once in a wait. Meanwhile what the mutex guards stays in the caches of one CPU.
+/// back for 16 microseconds before it queues, if nobody is queued; it does so once in a wait.
+/// Meanwhile what the mutex guards stays in the caches of one CPU.
 ///
 /// Not promised: order among threads that are not queued yet, equal shares, and priority
 /// inheritance.

@@ -1,6 +1,6 @@
 //! A mutex for the library's own lists. Waiting for it takes no thread record. In the child of a
-//! fork it is free, whoever held it. While a thread has it, signals
-//! wait, if it is not taken quickly: see [`Blocked`].
+//! fork it is free, whoever held it. While a thread has it, signals wait, unless it was taken
+//! quickly: see [`Blocked`].
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
