@@ -2,6 +2,7 @@
 //! waiter in the acquiring frame, the FIFO queue of waiters, the list of
 //! threads to wake, and the ways a wait can end early.
 
+mod ages;
 mod cancel;
 #[cfg(all(test, fairlock_loom))]
 mod cancel_loom;

@@ -102,7 +102,7 @@ impl<P: Platform> Queue<P> {
     }
 
     /// Adds a waiter behind those of its priority; if it `returns`, only behind those that came
-    /// before its first attempt.
+    /// before its first attempt, and behind the one that is next.
     ///
     /// # Safety
     /// The waiter stays where it is until [`remove`](Self::remove) has taken it out.

@@ -5,6 +5,7 @@ use core::cell::Cell;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
+use super::ages::Ages;
 use super::cancel::CancelLinks;
 use super::meetings::Meetings;
 use crate::fault::{Fault, active};
@@ -48,8 +49,8 @@ pub struct Thread<P: Platform> {
     pub(crate) meetings: Meetings,
     /// Whether it stays awake when it waits for notifications.
     pub(crate) watch: crate::condvar::Watch,
-    /// The wait that it gave up last.
-    pub(crate) given_up: GivenUp,
+    /// For how long it has waited at locks that it did not get.
+    pub(crate) ages: Ages,
     /// Where it waits for ticket locks, if that may end.
     #[cfg(feature = "alloc")]
     pub(crate) places: crate::ticket::Places<P>,
@@ -70,7 +71,7 @@ pub struct Thread<P: Platform> {
 }
 
 // SAFETY: `parker`, `spinner`, `cancel`, `cpu` and `process` are atomics; `steals`, `gives_way`,
-// `wrote`, `joins`, `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `given_up`,
+// `wrote`, `joins`, `gave_way_for`, `gives_way_again`, `contended`, `meetings`, `watch`, `ages`,
 // `places`, `marks`, `wake_cost`, `untold_steals` and `past_queue` are used by the record's own thread
 // only.
 unsafe impl<P: Platform> Sync for Thread<P> {}
@@ -93,7 +94,7 @@ impl<P: Platform> Thread<P> {
             contended: Cell::new(0),
             meetings: Meetings::new(),
             watch: crate::condvar::Watch::new(),
-            given_up: GivenUp::new(),
+            ages: Ages::new(),
             #[cfg(feature = "alloc")]
             places: crate::ticket::Places::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
@@ -297,44 +298,6 @@ impl<P: Platform> Parker<P> {
         if self.word.swap(NOTIFIED, Ordering::Release) == PARKED {
             P::wake_one(&self.word);
         }
-    }
-}
-
-/// The wait that a thread gave up last: if it soon waits for the same lock again, it is still
-/// the same wait, as far as others are concerned.
-pub(crate) struct GivenUp {
-    /// The address of the lock; zero if there is no such wait.
-    lock: Cell<usize>,
-    /// When the first attempt began.
-    since: Cell<u64>,
-    /// When the last attempt ended.
-    ended: Cell<u64>,
-}
-
-impl GivenUp {
-    const fn new() -> Self {
-        Self { lock: Cell::new(0), since: Cell::new(0), ended: Cell::new(0) }
-    }
-
-    /// The thread gives up the wait for `lock` that it began at `since`.
-    pub(crate) fn note(&self, lock: usize, since: u64, now: u64) {
-        self.lock.set(lock);
-        self.since.set(since);
-        self.ended.set(now);
-    }
-
-    /// The thread has a lock that it waited for.
-    pub(crate) fn forget(&self) {
-        self.lock.set(0);
-    }
-
-    /// Since when the thread waits for `lock`, if it has not stayed away for longer than it
-    /// had waited.
-    pub(crate) fn since(&self, lock: usize, now: u64) -> Option<u64> {
-        let (since, ended) = (self.since.get(), self.ended.get());
-        let goes_on =
-            self.lock.get() == lock && now.saturating_sub(ended) <= ended.saturating_sub(since);
-        goes_on.then_some(since)
     }
 }
 

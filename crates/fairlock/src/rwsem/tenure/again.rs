@@ -41,6 +41,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// As `note_steal`, after [`take_again`](Self::take_again), which returned `before`.
     #[inline(always)]
     pub(in crate::rwsem) fn note_again(&self, me: &Thread<P>, before: Word) {
+        me.ages.forget(self.id());
         let alone = self.is_ones_own(before);
         if alone {
             self.holder.count(1);

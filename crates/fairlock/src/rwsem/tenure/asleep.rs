@@ -44,6 +44,5 @@ impl<P: Platform> InTenure<'_, P> {
     pub(in crate::rwsem) fn wait_for_ever(&self, waiter: &Waiter<P>) {
         let taken = self.wait_queued(waiter, &WaitContext::FOREVER);
         debug_assert!(taken.is_ok(), "a wait for ever has ended");
-        waiter.thread.given_up.forget();
     }
 }

@@ -29,6 +29,10 @@ impl<P: Platform> InTenure<'_, P> {
         let mut is_urgent =
             || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
         let me = P::thread();
+        // It has competed for long: awake it would keep others from their work.
+        if me.ages.at(self.id()).is_some() {
+            return self.steal_at_once(access);
+        }
         if access == Access::Shared {
             self.give_way_before(me, context);
         }

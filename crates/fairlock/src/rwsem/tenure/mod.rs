@@ -320,6 +320,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// whoever takes a busy lock needs no frame on the stack.
     #[inline(always)]
     pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, kind: Kind, before: Word) {
+        me.ages.forget(self.id());
         if !before.has_waiters() {
             return;
         }

@@ -191,6 +191,7 @@ impl<P: Platform> InTenure<'_, P> {
         if waiter.kind == Kind::Writer {
             waiter.thread.writes(self.id());
         }
+        waiter.thread.ages.forget(self.id());
         q.waiters.remove(waiter);
         self.events.count(match waiter.kind {
             Kind::Reader => Event::ReadLock,

@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, INVITED, Kind, NEXT, WaitContext, WaitError, Waiter};
+use crate::wait::{Access, INVITED, Kind, NEXT, WAITING, WaitContext, WaitError, Waiter};
 
 /// How long the waiter that is next watches the lock before it sleeps, when it has just been told
 /// so or woken.
@@ -51,9 +51,16 @@ impl<P: Platform> InTenure<'_, P> {
         me.parker.forget_notification();
         let priority = if self.policy.priorities { P::priority() } else { 0 };
         let now = P::now();
-        let since = me.given_up.since(self.id(), now);
-        let mut waiter = Waiter::new(access, me, since.unwrap_or(now), priority);
-        waiter.returns = since.is_some();
+        // An attempt whose time is over is not to stand in anybody's way.
+        if let Some(error) = context.expired(|| now) {
+            return if self.steal(access) { Ok(()) } else { Err(error) };
+        }
+        let age = me.ages.at(self.id());
+        // As if it had waited for so long up to now.
+        let arrived = now.saturating_sub(age.map_or(0, |age| age.waited));
+        let mut waiter = Waiter::new(access, me, arrived, priority);
+        waiter.returns = age.is_some();
+        waiter.missed.set(age.map_or(0, |age| age.missed));
         let mut wakes = FewWakes::new();
         // SAFETY: `waiter` stays in this frame until it is out of the queue: every return
         // below is after `take` or after `leave`.
@@ -66,9 +73,9 @@ impl<P: Platform> InTenure<'_, P> {
             Some(token) => token.with_registered(me, || self.wait_queued(&waiter, context)),
             None => self.wait_queued(&waiter, context),
         };
-        match result {
-            Ok(()) => me.given_up.forget(),
-            Err(_) => me.given_up.note(self.id(), waiter.arrived, P::now()),
+        if result.is_err() {
+            let now = P::now();
+            me.ages.note(self.id(), now.saturating_sub(arrived), waiter.missed.get(), now);
         }
         result
     }
@@ -302,12 +309,19 @@ impl<P: Platform> InTenure<'_, P> {
         self.word.address()
     }
 
-    /// Leaves the queue without the lock.
+    /// Leaves the queue; with the lock, if it can be had at once.
     fn give_up(&self, waiter: &Waiter<P>, error: WaitError) -> Result<(), WaitError> {
         let mut wakes = FewWakes::new();
-        self.with_queue(|q| self.leave(q, waiter, &mut wakes));
+        let taken = self.with_queue(|q| {
+            let taken = waiter.state() != WAITING && self.take(q, waiter, P::now(), &mut wakes);
+            if !taken {
+                self.leave(q, waiter, &mut wakes);
+            }
+            taken
+        });
         wakes.wake_all();
-        Err(error)
+        // Others may be before it in the queue, but none of them has taken a lock that is open and free.
+        if taken || self.steal(waiter.access) { Ok(()) } else { Err(error) }
     }
 }
 
