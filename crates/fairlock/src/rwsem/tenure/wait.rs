@@ -24,12 +24,11 @@ const EARLY_NS: u64 = 25_000;
 /// How long a writer that is next waits for the readers inside to leave, while others hold off: about
 /// as long as those do at most (`SPINS`).
 const OUTWAIT_NS: u64 = 1_500;
-/// How long a waiter that closed the lock waits awake for those inside to leave.
-const DRAIN_NS: u64 = 100_000;
-/// A waiter that was woken in vain looks again after this time, then after twice as long,
-const NAP_NS: u64 = 100_000;
-/// up to this, for as long as it finds the lock taken.
-const LONGEST_NAP_NS: u64 = 400_000;
+/// How long a waiter stays awake, at the end of a tenure, since it last saw somebody take the lock, or since the
+/// lock was closed: whoever is inside for longer may sleep itself.
+const AWAKE_NS: u64 = 100_000;
+/// A waiter that was woken in vain looks again after this time: about what a wake-up takes.
+const NAP_NS: u64 = 50_000;
 
 /// How a turn of a wait ended.
 enum Waited {
@@ -146,41 +145,28 @@ impl<P: Platform> InTenure<'_, P> {
             }
             return Waited::Not(WaitOutcome::Woken);
         }
-        if over {
-            watch.drains_until.get_or_insert(now + DRAIN_NS);
-        } else if now < watch.until
+        if !over
+            && now < watch.until
             && self.outwaits_readers(waiter, word)
             && self.outwait_readers(waiter)
         {
             return Waited::Taken;
         }
+        watch.see(self.holder.steals(), over, now);
         let left = watch.end.saturating_sub(now);
-        let awake_until = if over {
-            watch.drains_until.unwrap_or(now)
-        } else if left <= watch.near_ns {
-            watch.end
-        } else {
-            watch.until
+        let awake_until = match watch.alive {
+            Some(alive) if over || left <= watch.near_ns => alive + AWAKE_NS,
+            _ => watch.until,
         };
         // A real-time thread would keep a holder that was on its CPU from running.
         let keeps_off = waiter.priority > 0 && self.holder.was_here();
         if now < awake_until && !keeps_off {
+            let bound_ns = awake_until - now;
             if over {
-                let done = |word: Word| word.may_take_next(waiter.access);
-                let bound_ns = awake_until - now.min(awake_until);
-                self.stay_awake(
-                    bound_ns,
-                    || self.word.spin_until(bound_ns, done),
-                    || done(self.word.load(Ordering::Acquire)),
-                );
+                self.word.spin_until(bound_ns, |word| word.may_take_next(waiter.access));
             } else {
-                let done = |state| state != NEXT;
-                let bound_ns = watch.pause().min(left);
-                self.stay_awake(
-                    bound_ns,
-                    || P::spin_until(waiter.state_word(), bound_ns, done),
-                    || done(waiter.state()),
-                );
+                let bound_ns = watch.pause().min(bound_ns).min(left);
+                P::spin_until(waiter.state_word(), bound_ns, |state| state != NEXT);
             }
             return Waited::Not(WaitOutcome::Woken);
         }
@@ -233,6 +219,7 @@ impl<P: Platform> InTenure<'_, P> {
         });
         wakes.wake_all();
         watch.begin(P::now());
+        watch.steals = self.holder.steals();
     }
 
     /// Sleeps until the lock is left free, or it is time to look again.
@@ -263,7 +250,7 @@ impl<P: Platform> InTenure<'_, P> {
         }
         let timer = needs_timer.then(|| {
             let early = watch.end.saturating_sub(watch.lateness + EARLY_NS).max(now);
-            if asks { early } else { early.min(now + watch.nap()) }
+            if asks { early } else { early.min(now + NAP_NS) }
         });
         let until = match (timer, context.deadline) {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
@@ -278,19 +265,6 @@ impl<P: Platform> InTenure<'_, P> {
         watch.slept = true;
         watch.end_of_watch();
         outcome
-    }
-
-    /// Waits awake for `bound_ns` at most, or until `done`: by `spin` if the holder may run on
-    /// another CPU; otherwise giving way to the holder.
-    fn stay_awake(&self, bound_ns: u64, spin: impl FnOnce() -> bool, done: impl Fn() -> bool) {
-        if !self.holder.was_here() {
-            spin();
-            return;
-        }
-        let start = P::now();
-        while !done() && P::now() - start < bound_ns {
-            P::yield_now();
-        }
     }
 
     fn sleep(
@@ -335,10 +309,11 @@ struct Watch {
     late: Option<u64>,
     /// Until when to watch before sleeping; zero: look at the clock first.
     until: u64,
-    /// Until when to wait awake for those inside a closed lock.
-    drains_until: Option<u64>,
+    /// When somebody was last seen to take the lock, or else when the tenure was seen to be over; and how often the
+    /// lock had been taken by then.
+    alive: Option<u64>,
+    steals: usize,
     pause: u64,
-    nap: u64,
     /// The last sleep was ended by a release, and somebody else was faster.
     in_vain: bool,
     slept: bool,
@@ -352,9 +327,9 @@ impl Watch {
             lateness: 0,
             late: None,
             until: 0,
-            drains_until: None,
+            alive: None,
+            steals: 0,
             pause: IDLE_NS,
-            nap: NAP_NS,
             in_vain: false,
             slept: false,
         }
@@ -369,20 +344,24 @@ impl Watch {
         self.pause = IDLE_NS;
     }
 
+    /// At `now` the lock has been taken so often; its tenure is over or not.
+    fn see(&mut self, steals: usize, over: bool, now: u64) {
+        if self.steals != steals {
+            self.steals = steals;
+            self.alive = Some(now);
+        } else if over {
+            self.alive.get_or_insert(now);
+        }
+    }
+
     fn end_of_watch(&mut self) {
         self.until = 0;
-        self.drains_until = None;
+        self.alive = None;
     }
 
     fn pause(&mut self) -> u64 {
         let pause = self.pause;
         self.pause = (pause * 2).min(LOOK_NS);
         pause
-    }
-
-    fn nap(&mut self) -> u64 {
-        let nap = self.nap;
-        self.nap = (nap * 2).min(LONGEST_NAP_NS);
-        nap
     }
 }
