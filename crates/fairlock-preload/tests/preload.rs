@@ -36,7 +36,7 @@ macro_rules! programs {
 }
 
 programs! {
-    errors: functions initialisers busy deadlock invalid timeouts overflow writer_is_named misuse;
+    errors: functions initialisers busy deadlock invalid timeouts overflow writer_is_named misuse handler_outlasts_deadline;
     recursion: writer_waits every_kind many_locks others_wait readers_pass writers_first fork_join;
     lifetime: destroyed_after_unlock abandoned destroyed threads_end readers_of_many_end copied copied_far idle idle_and_used
         shared_by_mistake overwritten;
@@ -46,7 +46,7 @@ programs! {
     cond: results order both_clocks producers mixed shared_with_ours cancelled cancelled_or_notified
         waits_when_cancelled cancelled_at_any_time freed_after_broadcast copied forked exits_with_waiters c11;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
-        priorities real_time_threads_sleep sandboxed process_shared;
+        priorities real_time_threads_sleep sandboxed process_shared keys;
 }
 
 /// Whether there is a C++ compiler. What needs one is left out without, and that is said past

@@ -43,8 +43,8 @@ pub(crate) struct State {
     /// The thread's number in the kernel, as glibc stores it in a lock; zero before it has
     /// [entered](enter).
     tid: Cell<u32>,
-    /// The number before the process forked; zero in other threads.
-    tid_in_parent: Cell<u32>,
+    /// The thread forked, and is in the child: see [`TID_IN_PARENT`].
+    forked: Cell<bool>,
     /// The process in which the thread has entered: see [`fork::number`].
     process: Cell<u32>,
     /// The thread's record. Other threads read this.
@@ -77,7 +77,9 @@ impl State {
     /// from. For a thread that has entered.
     #[inline]
     pub(crate) fn is_named(&self, tid: u32) -> bool {
-        tid != 0 && (tid == self.tid.get() || tid == self.tid_in_parent.get())
+        // Relaxed: a thread that took the number since has cleared it before it took a lock.
+        let in_parent = || self.forked.get() && tid == TID_IN_PARENT.load(Ordering::Relaxed);
+        tid != 0 && (tid == self.tid.get() || in_parent())
     }
 
     #[inline(always)]
@@ -169,7 +171,8 @@ fn first(state: &State, process: u32) {
     if state.tid.get() == 0 {
         state.held.init(plain);
     }
-    state.tid_in_parent.set(state.tid.replace(gettid()));
+    let before = state.tid.replace(gettid());
+    take_number(state, before);
     // A child takes a new record: queues that do not exist here may have kept the old record's
     // node.
     state.record.store(ptr::null_mut(), Ordering::Relaxed);
@@ -183,6 +186,21 @@ fn first(state: &State, process: u32) {
     let knows = counted != 0 && thin == 0 && tid & UNKNOWN == 0 && as_glibc::is_known(tid);
     state.mutexes.set(thin | counted | if knows { AS_GLIBC } else { 0 });
     state.plain.set(plain);
+}
+
+/// The number that the thread that forked had in the parent. Locks that it held then have that number. Zero once
+/// another thread has it: the parent has ended, and a lock of that number is the other thread's.
+static TID_IN_PARENT: AtomicU32 = AtomicU32::new(0);
+
+/// The calling thread, which had the number `before` in the parent, if it was there, has one in this process.
+fn take_number(state: &State, before: u32) {
+    // Relaxed throughout: numbers are compared with those in locks, which order what is done under them.
+    if before != 0 {
+        state.forked.set(true);
+        TID_IN_PARENT.store(before, Ordering::Relaxed);
+    } else if TID_IN_PARENT.load(Ordering::Relaxed) == state.tid() {
+        TID_IN_PARENT.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Called when the calling thread is the only one of a new process.
@@ -309,18 +327,27 @@ fn new_record(state: &State) -> &'static Record {
 /// The key whose destructor runs when a thread ends, plus one; zero before there is one.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Makes threads tidy up when they end.
+/// The first keys have their place in the thread.
+const KEYS_IN_THREAD: usize = 32;
+
+/// Makes threads tidy up when they end. Of the keys that have their place in the thread this takes the last: programs
+/// have the others, by the numbers that they have without this library.
 pub(crate) fn start() {
-    let mut key = 0;
-    // SAFETY: `key` is written, and `tidy_up` takes what `tidy_up_at_exit` sets.
-    if unsafe { libc::pthread_key_create(&mut key, Some(tidy_up)) } == 0 {
+    let mut keys = [0; KEYS_IN_THREAD];
+    // SAFETY: each key is written, and `tidy_up` takes what `tidy_up_at_exit` sets.
+    let made =
+        keys.each_mut().map(|key| unsafe { libc::pthread_key_create(key, Some(tidy_up)) } == 0);
+    let mut made = keys.into_iter().zip(made).filter_map(|(key, made)| made.then_some(key));
+    if let Some(last) = made.next_back() {
         // Relaxed, here and below: no other memory is read on the strength of it.
-        EXIT_KEY.store(key + 1, Ordering::Relaxed);
+        EXIT_KEY.store(last + 1, Ordering::Relaxed);
     }
+    // SAFETY: made above, and not used.
+    made.for_each(|key| unsafe { _ = libc::pthread_key_delete(key) });
 }
 
-/// Called by a thread that has something to give back. Keys made first, as this one is, have their
-/// place in the thread, so nothing is allocated.
+/// Called by a thread that has something to give back. The key has its place in the thread, so nothing is
+/// allocated.
 pub(crate) fn tidy_up_at_exit(state: &State) {
     if let Some(key) = EXIT_KEY.load(Ordering::Relaxed).checked_sub(1) {
         // SAFETY: the key was made. If the call fails the thread's record is not recycled.
@@ -357,6 +384,25 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    /// The parent of a daemon has ended, and a new thread gets its number: what that thread holds is not the daemon's.
+    #[test]
+    fn the_number_of_an_ended_parent_names_whoever_has_it_now() {
+        fairlock_testing::alone(|| {
+            let (child, in_parent) = (enter(), 1 << 30);
+            take_number(child, in_parent);
+            assert!(child.is_named(in_parent) && child.is_named(child.tid()));
+            std::thread::spawn(move || {
+                assert!(!enter().is_named(in_parent), "a thread that did not fork");
+                state().tid.set(in_parent);
+                take_number(state(), 0);
+                assert!(state().is_named(in_parent));
+            })
+            .join()
+            .unwrap();
+            assert!(!child.is_named(in_parent) && child.is_named(child.tid()));
+        });
     }
 
     #[test]

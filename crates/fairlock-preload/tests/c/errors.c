@@ -300,6 +300,60 @@ static void misuse(void) {
         twice(misuse_now);
 }
 
-TESTS({"functions", functions}, {"initialisers", initialisers}, {"busy", busy},
+/* A handler that runs longer than the waiter wants to wait, while the lock comes free: the lock can be had at once
+   when the handler returns. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct timespec handled_deadline;
+static atomic_bool released;
+
+static void outlast(int signal) {
+    (void)signal;
+    struct timespec t;
+    do
+        clock_gettime(CLOCK_REALTIME, &t);
+    while (!released || t.tv_sec < handled_deadline.tv_sec ||
+           (t.tv_sec == handled_deadline.tv_sec && t.tv_nsec <= handled_deadline.tv_nsec));
+}
+
+static void *wait_for_mutex(void *none) {
+    EXPECT(pthread_mutex_timedlock(&mutex, &handled_deadline), 0);
+    EXPECT(pthread_mutex_unlock(&mutex), 0);
+    return none;
+}
+
+static void *wait_to_read(void *none) {
+    EXPECT(pthread_rwlock_timedrdlock(&lock, &handled_deadline), 0);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    return none;
+}
+
+static void *wait_to_write(void *none) {
+    EXPECT(pthread_rwlock_timedwrlock(&lock, &handled_deadline), 0);
+    EXPECT(pthread_rwlock_unlock(&lock), 0);
+    return none;
+}
+
+static void handler_outlasts_deadline(void) {
+    void *(*const waits[])(void *) = {wait_for_mutex, wait_to_read, wait_to_write};
+    struct sigaction action = {.sa_handler = outlast};
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_t waiter;
+        released = false;
+        EXPECT(pthread_mutex_lock(&mutex), 0);
+        EXPECT(pthread_rwlock_wrlock(&lock), 0);
+        handled_deadline = in_ms(CLOCK_REALTIME, 200);
+        EXPECT(pthread_create(&waiter, NULL, waits[i], NULL), 0);
+        usleep(50000);
+        EXPECT(pthread_kill(waiter, SIGUSR1), 0);
+        usleep(10000);
+        EXPECT(pthread_rwlock_unlock(&lock), 0);
+        EXPECT(pthread_mutex_unlock(&mutex), 0);
+        released = true;
+        EXPECT(pthread_join(waiter, NULL), 0);
+    }
+}
+
+TESTS({"functions", functions}, {"handler_outlasts_deadline", handler_outlasts_deadline}, {"initialisers", initialisers}, {"busy", busy},
       {"deadlock", deadlock}, {"invalid", invalid}, {"timeouts", timeouts},
       {"overflow", overflow}, {"writer_is_named", writer_is_named}, {"misuse", misuse})

@@ -515,7 +515,22 @@ static void small_stacks(void) {
     CHECK(handled == 101);
 }
 
-TESTS({"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+/* The program has the keys that it has without the library, but the last. */
+static void keys(void) {
+    pthread_key_t key;
+    for (unsigned number = 0; number < 31; number++) {
+        EXPECT(pthread_key_create(&key, NULL), 0);
+        CHECK(key == number);
+    }
+    while (pthread_key_create(&key, NULL) == 0)
+        ;
+    CHECK(key >= PTHREAD_KEYS_MAX - 2);
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    EXPECT(pthread_mutex_lock(&mutex), 0);
+    EXPECT(pthread_mutex_unlock(&mutex), 0);
+}
+
+TESTS({"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},
