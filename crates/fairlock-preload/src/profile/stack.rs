@@ -2,7 +2,9 @@
 //!
 //! To unwind a stack takes microseconds; to look whether it is a known one takes some tens of
 //! nanoseconds. A thread remembers for its stacks where the stack pointer was, where the return
-//! addresses were, and what they were. If all of them are there again, it is the same stack.
+//! addresses were, and what they were. If all of them are there again, it is the same stack. Another stack may be
+//! there by now, which ends sooner (a coroutine's, or one with less from `alloca`): so a page that was not read yet
+//! is first read by the kernel, which does not crash.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -182,14 +184,19 @@ impl Memory {
     fn recall(&self, pointer: usize) -> Option<u32> {
         let nodes = self.nodes();
         let mut at = place(nodes, 0, pointer)?;
+        let mut read = pointer;
         loop {
             let node = nodes[at].get();
             if node.address == 0 || node.stack != 0 {
                 return (node.address != 0).then_some(node.stack);
             }
-            // SAFETY: above the stack pointer there is a stack, as far as what was on it is still
-            // there: the walk ends at the first return address that is not.
-            let address = unsafe { (node.next as *const usize).read_volatile() };
+            if read / PAGE != node.next / PAGE && !is_readable(node.next) {
+                return None;
+            }
+            read = node.next;
+            // SAFETY: an aligned word of a page that the thread has just read, or that holds its stack pointer. The
+            // page is part of the stack that the thread is on, or belongs to whoever could unmap it before this.
+            let address = unsafe { (read as *const usize).read_volatile() };
             at = place(nodes, at + 1, address)?;
         }
     }
@@ -219,6 +226,29 @@ impl Memory {
         }
         at
     }
+}
+
+const PAGE: usize = 4096;
+
+/// Whether a word can be read, by a system call that reads it and then fails. `errno` is as before.
+fn is_readable(address: usize) -> bool {
+    let to_nothing: usize = usize::MAX;
+    let result: isize;
+    // SAFETY: it changes no signal mask, as there is no such way to change one.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_rt_sigprocmask as isize => result,
+            in("rdi") to_nothing,
+            in("rsi") address,
+            in("rdx") 0,
+            in("r10") size_of::<u64>(),
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    result != -(libc::EFAULT as isize)
 }
 
 const FREE: Node = Node { address: 0, before: 0, stack: 0, next: 0 };
@@ -432,5 +462,28 @@ mod tests {
             }
         });
         assert_eq!(known, [false, true, false, true]);
+    }
+
+    /// Another coroutine's stack is where a deeper one was: what was above it is gone.
+    #[test]
+    fn a_stack_that_has_become_shorter_is_not_read_past_its_end() {
+        start();
+        let memory = Memory::new();
+        let pages = memory::map(2 * PAGE).unwrap().as_ptr().addr();
+        let pointer = pages + PAGE - 64;
+        let mut found = unwind(UNWINDER.get().unwrap());
+        found.len = 2;
+        for (at, place) in [pages + PAGE - 16, pages + PAGE + 16].into_iter().enumerate() {
+            let address = 0x1000 + at;
+            found.frames[at].write(Frame { place, address });
+            // SAFETY: in the pages mapped above.
+            unsafe { (place as *mut usize).write(address) };
+        }
+        memory.remember(pointer, &found, 7);
+        assert_eq!(memory.recall(pointer), Some(7));
+        // SAFETY: nobody else uses it.
+        let ended = unsafe { libc::mprotect((pages + PAGE) as *mut c_void, PAGE, libc::PROT_NONE) };
+        assert_eq!(ended, 0);
+        assert_eq!(memory.recall(pointer), None);
     }
 }
