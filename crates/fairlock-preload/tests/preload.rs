@@ -46,7 +46,7 @@ programs! {
     cond: results order both_clocks producers mixed shared_with_ours cancelled cancelled_or_notified
         waits_when_cancelled cancelled_at_any_time freed_after_broadcast copied forked exits_with_waiters c11;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
-        priorities real_time_threads_sleep sandboxed process_shared keys;
+        priorities real_time_threads_sleep sandboxed process_shared keys cancelled_anywhere;
 }
 
 /// Whether there is a C++ compiler. What needs one is left out without, and that is said past

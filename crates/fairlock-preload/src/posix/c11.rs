@@ -50,10 +50,10 @@ macro_rules! c11 {
 }
 
 c11! {
-    "C" mtx_lock(mutex: Mutex) = pthread_mutex_lock;
-    "C" mtx_trylock(mutex: Mutex) = pthread_mutex_trylock;
-    "C" mtx_timedlock(mutex: Mutex, until: *const timespec) = pthread_mutex_timedlock;
-    "C" mtx_unlock(mutex: Mutex) = pthread_mutex_unlock;
+    "C-unwind" mtx_lock(mutex: Mutex) = pthread_mutex_lock;
+    "C-unwind" mtx_trylock(mutex: Mutex) = pthread_mutex_trylock;
+    "C-unwind" mtx_timedlock(mutex: Mutex, until: *const timespec) = pthread_mutex_timedlock;
+    "C-unwind" mtx_unlock(mutex: Mutex) = pthread_mutex_unlock;
     "C-unwind" cnd_wait(cond: Cond, mutex: Mutex) = pthread_cond_wait;
     "C-unwind" cnd_timedwait(cond: Cond, mutex: Mutex, until: *const timespec)
         = pthread_cond_timedwait;

@@ -10,6 +10,7 @@ use super::until::Until;
 use crate::head::Entry;
 use crate::process::registry::{self, Head};
 use crate::slot::Slot;
+use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
@@ -64,24 +65,55 @@ pub(super) trait Inflatable: Sized {
         &self,
         entry: Entry<Preload>,
         waits: bool,
-        take: impl FnOnce(&'static Slot<Preload>) -> Result<(), c_int>,
+        take: impl Fn(&'static Slot<Preload>) -> Result<(), c_int>,
     ) -> Result<Option<&'static Slot<Preload>>, c_int> {
-        let mut slot = match entry {
+        let mut found = match entry {
             Entry::Entered => return Ok(None),
             Entry::Full => return Err(EAGAIN),
             Entry::Conflict if !waits => return Err(EBUSY),
-            Entry::Conflict | Entry::Crowded => self.inflate(),
-            Entry::Inflated(slot) => slot,
+            Entry::Conflict | Entry::Crowded => None,
+            Entry::Inflated(slot) => Some(slot),
         };
+        loop {
+            let whole = Whole::begin();
+            let taken = self.inside_slot(found, &take);
+            let ends = whole.is_cancelled();
+            if let (true, Ok(slot)) = (ends, taken) {
+                leave(slot);
+            }
+            whole.end();
+            if !ends || taken.is_err() {
+                return taken.map(Some);
+            }
+            // It does not end: it was on its way out already.
+            found = None;
+        }
+    }
+
+    /// Takes the inflated lock; `found` may be its slot.
+    fn inside_slot(
+        &self,
+        found: Option<&'static Slot<Preload>>,
+        take: impl Fn(&'static Slot<Preload>) -> Result<(), c_int>,
+    ) -> Result<&'static Slot<Preload>, c_int> {
+        let mut slot = found.unwrap_or_else(|| self.inflate());
         loop {
             let _use = thread::Use::of(slot.number);
             if self.head().slot(self.address()).is_some_and(|now| ptr::eq(now, slot)) {
                 slot.note_use();
-                return take(registry::here(slot)).map(|()| Some(slot));
+                return take(registry::here(slot)).map(|()| slot);
             }
             slot = self.inflate();
         }
     }
+}
+
+/// Leaves a lock that the caller has just taken.
+#[cold]
+fn leave(slot: &'static Slot<Preload>) {
+    let sem = registry::here(slot).sem();
+    // SAFETY: the caller is inside: alone, or as a reader.
+    unsafe { if sem.is_write_locked() { sem.unlock_write() } else { sem.unlock_read() } }
 }
 
 pub(super) fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(), c_int> {

@@ -39,6 +39,7 @@ use crate::process::config;
 use crate::process::registry::{self, Head};
 use crate::slot::Slot;
 use crate::still::Turns;
+use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
@@ -245,6 +246,7 @@ impl Lock {
     }
 
     fn leave_slot(&self, me: &State, slot: &Slot<Preload>) {
+        let whole = Whole::begin();
         let address = self.address();
         if slot.sem().is_write_locked() {
             self.set_writer(0);
@@ -256,6 +258,7 @@ impl Lock {
             unsafe { slot.sem().unlock_read() };
             me.held().remove(address);
         }
+        whole.end();
     }
 
     pub(crate) fn destroy(&self) {

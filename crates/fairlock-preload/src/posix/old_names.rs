@@ -5,7 +5,7 @@ macro_rules! old_names {
     ($($old:ident = $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $old($($argument: $type),*) -> c_int {
+            unsafe extern "C-unwind" fn $old($($argument: $type),*) -> c_int {
                 // SAFETY: the same function.
                 unsafe { $name($($argument),*) }
             }

@@ -13,7 +13,7 @@ use crate::process::config;
 use crate::process::real;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_init(
+unsafe extern "C-unwind" fn pthread_rwlock_init(
     lock: *mut pthread_rwlock_t,
     attributes: *const pthread_rwlockattr_t,
 ) -> c_int {
@@ -30,7 +30,7 @@ unsafe extern "C" fn pthread_rwlock_init(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlockattr_setkind_np(
+unsafe extern "C-unwind" fn pthread_rwlockattr_setkind_np(
     attributes: *mut pthread_rwlockattr_t,
     wanted: c_int,
 ) -> c_int {
@@ -44,7 +44,7 @@ unsafe extern "C" fn pthread_rwlockattr_setkind_np(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlockattr_getkind_np(
+unsafe extern "C-unwind" fn pthread_rwlockattr_getkind_np(
     attributes: *const pthread_rwlockattr_t,
     found: *mut c_int,
 ) -> c_int {
@@ -59,7 +59,7 @@ unsafe extern "C" fn pthread_rwlockattr_getkind_np(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) -> c_int {
+unsafe extern "C-unwind" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: see above.
     match unsafe { ours(lock) } {
         Some(lock) => {
@@ -85,12 +85,12 @@ macro_rules! uncontended_first {
     ($($name:ident = $at_once:ident, else $in_general:path;)*) => {
         $(
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(lock: *mut pthread_rwlock_t) -> c_int {
+            unsafe extern "C-unwind" fn $name(lock: *mut pthread_rwlock_t) -> c_int {
                 /// # Safety
                 /// See above.
                 #[cold]
                 #[inline(never)]
-                unsafe extern "C" fn in_general(lock: *mut pthread_rwlock_t) -> c_int {
+                unsafe extern "C-unwind" fn in_general(lock: *mut pthread_rwlock_t) -> c_int {
                     // SAFETY: see above.
                     unsafe { $in_general(lock) }
                 }
@@ -154,7 +154,7 @@ unsafe fn unlock(lock: *mut pthread_rwlock_t) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_timedrdlock(
+unsafe extern "C-unwind" fn pthread_rwlock_timedrdlock(
     lock: *mut pthread_rwlock_t,
     until: *const timespec,
 ) -> c_int {
@@ -166,7 +166,7 @@ unsafe extern "C" fn pthread_rwlock_timedrdlock(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_clockrdlock(
+unsafe extern "C-unwind" fn pthread_rwlock_clockrdlock(
     lock: *mut pthread_rwlock_t,
     clock: clockid_t,
     until: *const timespec,
@@ -179,7 +179,7 @@ unsafe extern "C" fn pthread_rwlock_clockrdlock(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_timedwrlock(
+unsafe extern "C-unwind" fn pthread_rwlock_timedwrlock(
     lock: *mut pthread_rwlock_t,
     until: *const timespec,
 ) -> c_int {
@@ -191,7 +191,7 @@ unsafe extern "C" fn pthread_rwlock_timedwrlock(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_rwlock_clockwrlock(
+unsafe extern "C-unwind" fn pthread_rwlock_clockwrlock(
     lock: *mut pthread_rwlock_t,
     clock: clockid_t,
     until: *const timespec,

@@ -135,4 +135,5 @@ real_functions! {
     spin_trylock: fn(lock: Spin) = c"pthread_spin_trylock";
     spin_unlock: fn(lock: Spin) = c"pthread_spin_unlock";
     cancel: fn(thread: pthread_t) = c"pthread_cancel";
+    setcanceltype: fn(new: c_int, before: *mut c_int) = c"pthread_setcanceltype";
 }

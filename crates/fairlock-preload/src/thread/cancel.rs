@@ -22,6 +22,10 @@
 //! Then it answers in time, and its cancellation is counted; or it finds the question closed, and
 //! glibc knows before the thread begins to wait.
 //!
+//! *At any instruction.* A thread that lets itself be cancelled anywhere must not end in a lock's queue, where its
+//! frame would be gone. While it is there it can only be cancelled [later](Whole): once it has the lock, which it
+//! then gives up first.
+//!
 //! *Who else may be meant.* If several cancel a thread at once, the thread answers the last of them
 //! only. That one is enough: the count is late for the others, but comes. The record that a canceller
 //! has found may be another thread's by now. That thread's wait then ends for no reason, as waits may. So
@@ -29,11 +33,12 @@
 
 use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::pthread_t;
 
 use super::{RECORDS, Record, State, enter, state, whole_record};
+use crate::process::real;
 
 unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
@@ -176,6 +181,63 @@ impl Deferred {
             if gave_up {
                 pthread_testcancel();
             }
+        }
+    }
+}
+
+const DEFERRED: c_int = 0;
+const ASYNCHRONOUS: c_int = 1;
+
+/// Whether any thread has asked to be cancelled at any instruction.
+static ANYWHERE: AtomicBool = AtomicBool::new(false);
+
+/// The calling thread is about to set this type of cancellation.
+pub(crate) fn note_type(new: c_int) {
+    if new == ASYNCHRONOUS {
+        // Relaxed: a thread looks for itself.
+        ANYWHERE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// While this lives, a thread that may be cancelled at any instruction is not.
+pub(crate) struct Whole(Option<(&'static Record, u32)>);
+
+impl Whole {
+    #[inline]
+    pub(crate) fn begin() -> Self {
+        if ANYWHERE.load(Ordering::Relaxed) { Self::defer() } else { Self(None) }
+    }
+
+    #[cold]
+    fn defer() -> Self {
+        let mut before = DEFERRED;
+        // SAFETY: `before` is written.
+        unsafe { real::setcanceltype(DEFERRED, &mut before) };
+        if before != ASYNCHRONOUS {
+            return Self(None);
+        }
+        let record = whole_record();
+        Self(Some((record, record.cancels.count.load(Ordering::SeqCst))))
+    }
+
+    /// Whether the thread has been cancelled meanwhile, and would end at once.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.is_some_and(|(record, count)| {
+            let mut before = DISABLE;
+            // SAFETY: `before` is written.
+            unsafe {
+                pthread_setcancelstate(DISABLE, &mut before);
+                pthread_setcancelstate(before, ptr::null_mut());
+            }
+            before == ENABLE && record.cancels.count.load(Ordering::SeqCst) != count
+        })
+    }
+
+    /// The thread may be cancelled again; a thread that was cancelled meanwhile ends here.
+    pub(crate) fn end(self) {
+        if self.0.is_some() {
+            // SAFETY: nothing is in the caller's frames that must not be left.
+            unsafe { real::setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
         }
     }
 }

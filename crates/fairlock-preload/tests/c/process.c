@@ -530,7 +530,46 @@ static void keys(void) {
     EXPECT(pthread_mutex_unlock(&mutex), 0);
 }
 
-TESTS({"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
+static pthread_mutex_t awaited = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t awaited_rwlock = PTHREAD_RWLOCK_INITIALIZER;
+
+static void *lock_anywhere(void *rwlock) {
+    EXPECT(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+    if (rwlock) {
+        pthread_rwlock_wrlock(&awaited_rwlock);
+        pthread_rwlock_unlock(&awaited_rwlock);
+    } else {
+        pthread_mutex_lock(&awaited);
+        pthread_mutex_unlock(&awaited);
+    }
+    for (;;)
+        pause();
+}
+
+/* A thread that is cancelled anywhere while it waits does no harm to others. (glibc's rwlock does.) */
+static void cancelled_anywhere(void) {
+    for (int i = 0; i < 20; i++) {
+        bool rwlock = ours && i % 2;
+        EXPECT(pthread_mutex_lock(&awaited), 0);
+        EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
+        pthread_t threads[3];
+        for (int t = 0; t < 3; t++)
+            EXPECT(pthread_create(&threads[t], NULL, lock_anywhere, rwlock ? &awaited : NULL), 0);
+        usleep(i * 1000);
+        for (int t = 0; t < 3; t++)
+            EXPECT(pthread_cancel(threads[t]), 0);
+        /* Whoever ends with the lock keeps it: until then the signal is there. */
+        usleep(20000);
+        EXPECT(pthread_rwlock_unlock(&awaited_rwlock), 0);
+        EXPECT(pthread_mutex_unlock(&awaited), 0);
+        for (int t = 0; t < 3; t++)
+            EXPECT(pthread_join(threads[t], NULL), 0);
+    }
+    EXPECT(pthread_mutex_lock(&awaited), 0);
+    EXPECT(pthread_rwlock_wrlock(&awaited_rwlock), 0);
+}
+
+TESTS({"cancelled_anywhere", cancelled_anywhere}, {"keys", keys}, {"signals", signals}, {"small_stacks", small_stacks}, {"fork_with_waiters", fork_with_waiters},
       {"fork_while_busy", fork_while_busy}, {"fork_handlers_wait", fork_handlers_wait},
       {"fork_without_handlers", fork_without_handlers}, {"priorities", priorities},
       {"real_time_threads_sleep", real_time_threads_sleep}, {"sandboxed", sandboxed},

@@ -146,3 +146,10 @@ unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
         }
     }
 }
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_setcanceltype(new: c_int, before: *mut c_int) -> c_int {
+    cancel::note_type(new);
+    // SAFETY: see above.
+    unsafe { real::setcanceltype(new, before) }
+}

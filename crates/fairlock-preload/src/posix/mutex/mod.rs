@@ -22,6 +22,7 @@ use crate::process::config::{self, Kind};
 use crate::process::real;
 use crate::process::registry::{self, Head};
 use crate::slot::Slot;
+use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
 use crate::thread::{self, COUNTED, State, THIN};
 
@@ -250,6 +251,7 @@ impl Mutex {
     #[cold]
     #[inline(never)]
     fn give_up_slot(&self) {
+        let whole = Whole::begin();
         if let Exit::Inflated(slot) = self.head.leave(self.address(), || ()) {
             let slot = registry::here(slot);
             if slot.sem().is_write_locked() {
@@ -259,6 +261,7 @@ impl Mutex {
                 unsafe { slot.sem().unlock_write() };
             }
         }
+        whole.end();
     }
 
     /// Fails if somebody holds the mutex, as glibc's does.

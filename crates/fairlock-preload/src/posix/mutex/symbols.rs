@@ -10,7 +10,7 @@ use crate::posix::until::{Until, is_known};
 use crate::process::real;
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_init(
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_init(
     mutex: *mut pthread_mutex_t,
     attributes: *const pthread_mutexattr_t,
 ) -> c_int {
@@ -21,7 +21,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_init(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
     match unsafe { ours(mutex) } {
         Some(mutex) => mutex.destroy(),
@@ -31,19 +31,19 @@ pub(crate) unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
     unsafe { super::lock(mutex) }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
     unsafe { super::attempt_at_once(mutex) }
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_timedlock(
     mutex: *mut pthread_mutex_t,
     until: *const timespec,
 ) -> c_int {
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_timedlock(
 /// As in glibc: an unknown clock is refused before anything else, an invalid time only if the
 /// caller has to wait.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     until: *const timespec,
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_clocklock(
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: see above.
     unsafe { super::unlock(mutex) }
 }
