@@ -554,7 +554,7 @@ mod tests {
         // SAFETY: a lock, a token and a time, of this test alone.
         let read = unsafe {
             assert_eq!(fairlock_cancel_init(token), 0);
-            home::get(lock).unwrap().adopt_readers(usize::MAX);
+            home::get(lock).unwrap().adopt_readers(usize::MAX); // nobody else holds it
             [
                 fairlock_rwlock_read(lock),
                 fairlock_rwlock_try_read(lock),

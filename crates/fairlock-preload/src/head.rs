@@ -237,7 +237,8 @@ impl<P: Platform, S: Slots<P>> Head<P, S> {
             match self.install(word, slot) {
                 Ok(()) => return Ok(()),
                 Err(now) => {
-                    slot.sem().forget_holders();
+                    // SAFETY: those just adopted are another slot's, or have left.
+                    unsafe { slot.sem().forget_holders() };
                     word = now;
                 }
             }

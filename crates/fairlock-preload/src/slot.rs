@@ -206,8 +206,10 @@ impl<P: Platform> Slot<P> {
     pub(crate) fn adopt(&self, holders: Holders) {
         match holders {
             Holders::Readers(0) => {}
-            Holders::Readers(count) => self.sem().adopt_readers(count as usize),
-            Holders::Writer => self.sem().adopt_writer(),
+            // SAFETY: nobody knows the lock, so nobody has it.
+            Holders::Readers(count) => unsafe { self.sem().adopt_readers(count as usize) },
+            // SAFETY: as above.
+            Holders::Writer => unsafe { self.sem().adopt_writer() },
         }
     }
 }

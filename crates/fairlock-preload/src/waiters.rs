@@ -87,7 +87,7 @@ impl<P: Platform> Waiter<P> {
         deadline: Option<u64>,
         gives_up: impl Fn() -> bool,
     ) -> Result<(), WaitError> {
-        self.thread.stay_awake(&self.state, WOKEN, deadline, self.yields.get());
+        Thread::<P>::stay_awake(&self.state, WOKEN, deadline, self.yields.get());
         loop {
             // Acquire: sees its followers, and what came before the notification.
             let state = self.state.load(Ordering::Acquire);

@@ -230,3 +230,48 @@ pub use wait::WaitError;
 /// ```
 #[cfg(doctest)]
 struct AttemptsMustBeUsed;
+
+/// What other crates of ours use of the locks, and is not documented, is as safe as the rest: safe
+/// code can neither write what belongs to another thread, nor say who holds a lock.
+///
+/// ```compile_fail
+/// use fairlock::platform::{Native, Platform};
+/// let word = std::sync::atomic::AtomicU32::new(1);
+/// Native::thread().stay_awake(&word, 1, None, false);
+/// ```
+///
+/// ```compile_fail
+/// fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).adopt_readers(1);
+/// ```
+///
+/// ```compile_fail
+/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// RwSem::new(fairlock::Policy::DEFAULT).adopt_readers(1);
+/// ```
+///
+/// ```compile_fail
+/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// RwSem::new(fairlock::Policy::DEFAULT).adopt_writer();
+/// ```
+///
+/// ```compile_fail
+/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
+/// ```
+///
+/// That is all that is wrong with them:
+///
+/// ```
+/// let word = std::sync::atomic::AtomicU32::new(1);
+/// fairlock::wait::Thread::<fairlock::platform::Native>::stay_awake(&word, 1, None, false);
+/// type RwSem = fairlock::rwsem::RwSem<fairlock::platform::Native>;
+/// // SAFETY: each lock is new, and nobody else uses it.
+/// unsafe {
+///     fairlock::RawRwLock::new(fairlock::Policy::DEFAULT).adopt_readers(1);
+///     RwSem::new(fairlock::Policy::DEFAULT).adopt_readers(1);
+///     RwSem::new(fairlock::Policy::DEFAULT).adopt_writer();
+///     RwSem::new(fairlock::Policy::DEFAULT).forget_holders();
+/// }
+/// ```
+#[cfg(doctest)]
+struct HiddenIsSafeToo;

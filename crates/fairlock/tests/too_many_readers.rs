@@ -14,7 +14,7 @@ fn forgotten(policy: Policy, guards: usize) -> RwLock<u32> {
     let lock = RwLock::with_policy(policy, 7);
     let counted = if cfg!(target_pointer_width = "32") { 0 } else { guards - 1_000 };
     // SAFETY: nobody holds a lock that is new, and these never give it up.
-    unsafe { lock.raw() }.adopt_readers(counted);
+    unsafe { lock.raw().adopt_readers(counted) };
     (counted..guards).for_each(|_| mem::forget(lock.read()));
     lock
 }

@@ -436,7 +436,8 @@ mod tests {
         let mut lock = libc::PTHREAD_RWLOCK_INITIALIZER;
         // SAFETY: initialised, and here to the end.
         let lock = unsafe { Lock::at(&mut lock) };
-        lock.inflate().sem().adopt_readers(usize::MAX);
+        // SAFETY: nobody holds it.
+        unsafe { lock.inflate().sem().adopt_readers(usize::MAX) };
         let far = Preload::now() + 1_000_000_000_000;
         let fails = || {
             let timed = [Until::Monotonic(far), Until::Realtime(u64::MAX / 2)];

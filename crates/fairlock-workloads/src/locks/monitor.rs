@@ -98,8 +98,8 @@ impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
     }
 
     fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a> {
-        // SAFETY: the guard holds the mutex.
-        unsafe { self.raw.wait_until(which, None) };
+        // SAFETY: the guard holds its mutex, whichever that is.
+        unsafe { guard.0.raw.wait_until(which, None) };
         guard
     }
 
@@ -110,7 +110,7 @@ impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
         timeout: Duration,
     ) -> Self::Guard<'a> {
         // SAFETY: as above.
-        unsafe { self.raw.wait_until(which, after::<P>(timeout)) };
+        unsafe { guard.0.raw.wait_until(which, after::<P>(timeout)) };
         guard
     }
 
@@ -187,9 +187,23 @@ mod tests {
         assert!(monitor.lock_for(Duration::ZERO).is_some());
     }
 
+    /// The guard says which mutex is held: a wait must not let another one go, and take that.
+    fn a_wait_lets_the_mutex_of_its_guard_go<R: RawMonitor<Native>>() {
+        let [monitor, other] = [(); 2].map(|()| Monitor::<Native, R>::create());
+        drop(monitor.wait_for(Which::First, other.lock(), Duration::ZERO));
+        assert!(monitor.lock_for(Duration::ZERO).is_some());
+        assert!(other.lock_for(Duration::ZERO).is_some());
+    }
+
     #[test]
     fn a_failed_attempt_leaves_every_mutex_held() {
         a_failed_attempt_leaves_the_mutex_held::<Thin<Native>>();
         a_failed_attempt_leaves_the_mutex_held::<Futexes<Native>>();
+    }
+
+    #[test]
+    fn a_wait_lets_no_mutex_go_but_that_of_its_guard() {
+        a_wait_lets_the_mutex_of_its_guard_go::<Thin<Native>>();
+        a_wait_lets_the_mutex_of_its_guard_go::<Futexes<Native>>();
     }
 }

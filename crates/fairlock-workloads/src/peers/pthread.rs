@@ -199,9 +199,9 @@ impl Drop for MonitorGuard<'_> {
     }
 }
 
-impl Monitor {
+impl Parts {
     fn changed(&self, which: Which) -> *mut libc::pthread_cond_t {
-        self.0.changed[usize::from(which == Which::Second)].get()
+        self.changed[usize::from(which == Which::Second)].get()
     }
 }
 
@@ -235,8 +235,9 @@ impl BenchCondvar for Monitor {
     }
 
     fn wait<'a>(&'a self, which: Which, guard: MonitorGuard<'a>) -> MonitorGuard<'a> {
+        let (changed, mutex) = (guard.0.changed(which), guard.0.mutex.get());
         // SAFETY: as above, and this thread holds the mutex.
-        check(unsafe { libc::pthread_cond_wait(self.changed(which), guard.0.mutex.get()) });
+        check(unsafe { libc::pthread_cond_wait(changed, mutex) });
         guard
     }
 
@@ -246,7 +247,7 @@ impl BenchCondvar for Monitor {
         guard: MonitorGuard<'a>,
         timeout: Duration,
     ) -> MonitorGuard<'a> {
-        let (changed, mutex, time) = (self.changed(which), guard.0.mutex.get(), after(timeout));
+        let (changed, mutex, time) = (guard.0.changed(which), guard.0.mutex.get(), after(timeout));
         // SAFETY: as above.
         let code = unsafe { libc::pthread_cond_timedwait(changed, mutex, &time) };
         if code != libc::ETIMEDOUT {
@@ -257,12 +258,12 @@ impl BenchCondvar for Monitor {
 
     fn notify_one(&self, which: Which) {
         // SAFETY: the condition variable is initialised and lives as long as `self`.
-        check(unsafe { libc::pthread_cond_signal(self.changed(which)) });
+        check(unsafe { libc::pthread_cond_signal(self.0.changed(which)) });
     }
 
     fn notify_all(&self, which: Which) {
         // SAFETY: as above.
-        check(unsafe { libc::pthread_cond_broadcast(self.changed(which)) });
+        check(unsafe { libc::pthread_cond_broadcast(self.0.changed(which)) });
     }
 }
 
@@ -271,8 +272,8 @@ impl Drop for Monitor {
         // SAFETY: initialised, and nobody else can use them: we own them.
         unsafe {
             libc::pthread_mutex_destroy(self.0.mutex.get());
-            libc::pthread_cond_destroy(self.changed(Which::First));
-            libc::pthread_cond_destroy(self.changed(Which::Second));
+            libc::pthread_cond_destroy(self.0.changed(Which::First));
+            libc::pthread_cond_destroy(self.0.changed(Which::Second));
         }
     }
 }

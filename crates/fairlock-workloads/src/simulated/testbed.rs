@@ -52,13 +52,16 @@ impl Observer for Watchers {
 impl Simulated {
     /// This machine, watched by the recorder if there is one. Threads leave `gap_ns` between two
     /// operations. If `halt_ns` is not zero they run and halt by turns, for that long each.
-    pub fn new(
+    ///
+    /// # Safety
+    /// As for [`begin_thin_locks`](fairlock_sim::begin_thin_locks).
+    pub unsafe fn new(
         machine: Arc<Machine>,
         gap_ns: u64,
         halt_ns: u64,
         recorder: Option<Recorder>,
     ) -> Self {
-        // SAFETY: the calling thread runs the cell, whose locks are made for it and dropped with it.
+        // SAFETY: the caller's promise.
         unsafe { fairlock_sim::begin_thin_locks() };
         Self { machine, gap_ns, halt_ns, recorder, free: FreeTime::default() }
     }

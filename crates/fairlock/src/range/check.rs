@@ -61,6 +61,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// whether it did.
     #[doc(hidden)]
     pub fn stripe(&self, shift: u32) -> bool {
+        assert!(shift < u64::BITS, "a region has at most all positions");
         let makes = self.with_queue(|q| {
             let makes = q.made == Made::No;
             if makes {

@@ -386,7 +386,8 @@ mod tests {
             let late = slots.take_sealed();
             // A thread that is late at the slot counts itself, and the fork comes before it backs
             // out.
-            late.full.adopt_readers(1);
+            // SAFETY: nobody holds a sealed lock.
+            unsafe { late.full.adopt_readers(1) };
             slots.give(late);
             let [changes, forked] = [(); 2].map(|()| Barrier::new(2));
             thread::scope(|s| {

@@ -168,12 +168,13 @@ impl<P: Platform> Thread<P> {
         self.wrote.get() == address
     }
 
-    /// Before the calling thread, whose record this is, [parks](Self::park): it stays awake for a moment,
-    /// if that has lately been worth it, until `word` is `woken`. It keeps its CPU for 4 µs; if `yields`,
-    /// it then gives way to others for 30 µs. Neither goes on past `deadline` (nanoseconds of
-    /// [`Platform::now`]).
-    pub fn stay_awake(&self, word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {
-        let watch = &self.watch;
+    /// Before the calling thread [parks](Self::park): it stays awake for a moment, if that has lately
+    /// been worth it, until `word` is `woken`. It keeps its CPU for 4 µs; if `yields`, it then gives way
+    /// to others for 30 µs. Neither goes on past `deadline` (nanoseconds of [`Platform::now`]).
+    ///
+    /// Of no record: what it remembers is written by the record's own thread only.
+    pub fn stay_awake(word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {
+        let watch = &P::thread().watch;
         watch.stay_awake::<P>(word, woken, deadline, || yields && watch.yields.begins());
     }
 

@@ -17,23 +17,32 @@ impl<P: Platform> RwSem<P> {
     /// `count` readers hold this lock, which nobody else knows yet: each will
     /// [`unlock_read`](Self::unlock_read) it. No more than the word has room for are adopted: a
     /// larger `count` is no count of readers.
+    ///
+    /// # Safety
+    /// No writer holds the lock, and those counted already leave room for these.
     #[doc(hidden)]
-    pub fn adopt_readers(&self, count: usize) {
+    pub unsafe fn adopt_readers(&self, count: usize) {
         self.word.enter_readers(count.min(MOST_READERS), Ordering::Relaxed);
     }
 
     /// A writer holds this lock, which nobody else knows yet: it will
     /// [`unlock_write`](Self::unlock_write) it.
+    ///
+    /// # Safety
+    /// Nobody holds the lock, or uses it.
     #[doc(hidden)]
-    pub fn adopt_writer(&self) {
+    pub unsafe fn adopt_writer(&self) {
         self.word.set(Flags::WRITER_LOCKED, Ordering::Relaxed);
         self.owner.forget();
     }
 
     /// The holders of this lock will never give it up: the lock is free from here on. Somebody may still
     /// be busy in the queue with the end of an earlier release, so the queue's flags stay.
+    ///
+    /// # Safety
+    /// So it is: none of them relies on the lock any more.
     #[doc(hidden)]
-    pub fn forget_holders(&self) {
+    pub unsafe fn forget_holders(&self) {
         self.word.keep(Flags::QUEUE, Ordering::Relaxed);
     }
 
@@ -129,7 +138,8 @@ mod tests {
     #[test]
     fn adopted_readers_keep_writers_out_until_the_last_has_left() {
         for_each_policy(|lock| {
-            lock.adopt_readers(3);
+            // SAFETY: nobody holds it.
+            unsafe { lock.adopt_readers(3) };
             for _ in 0..3 {
                 assert!(lock.try_read() && !lock.try_write());
                 // SAFETY: just taken; and adopted.
@@ -142,7 +152,8 @@ mod tests {
     #[test]
     fn an_adopted_writer_grants_the_lock_to_who_waits() {
         for_each_policy(|lock| {
-            lock.adopt_writer();
+            // SAFETY: nobody uses it.
+            unsafe { lock.adopt_writer() };
             assert!(!lock.try_read() && !lock.try_write());
             scope(|s| {
                 let waiter = s.spawn(|| {
@@ -161,12 +172,14 @@ mod tests {
     #[test]
     fn forgotten_holders_leave_a_free_lock() {
         for_each_policy(|lock| {
-            lock.adopt_readers(7);
-            lock.forget_holders();
-            assert!(lock.try_write());
-            lock.forget_holders();
-            // SAFETY: nobody else uses the lock.
-            unsafe { lock.check_idle() }.unwrap();
+            // SAFETY: nobody else uses the lock, and no holder relies on it.
+            unsafe {
+                lock.adopt_readers(7);
+                lock.forget_holders();
+                assert!(lock.try_write());
+                lock.forget_holders();
+                lock.check_idle().unwrap();
+            }
         });
     }
 
@@ -184,7 +197,8 @@ mod tests {
                 assert!(lock.try_write());
                 // SAFETY: just taken.
                 unsafe { lock.unlock_write() };
-                lock.adopt_readers(2);
+                // SAFETY: nobody holds it.
+                unsafe { lock.adopt_readers(2) };
                 lock.forget_waiters();
                 // SAFETY: adopted.
                 unsafe { (lock.unlock_read(), lock.unlock_read()) };

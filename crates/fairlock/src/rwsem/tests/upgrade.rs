@@ -154,7 +154,8 @@ fn nobody_starves_and_nothing_is_lost_between_read_and_upgrade() {
 #[test]
 fn an_upgrade_leaves_a_sealed_slot_to_who_unseals_it() {
     let lock = Lock::sealed(Policy::DEFAULT);
-    lock.adopt_readers(1);
+    // SAFETY: nobody holds a sealed lock.
+    unsafe { lock.adopt_readers(1) };
     lock.adopt_upgradable();
     // SAFETY: held upgradably, and sealed for nobody in particular.
     unsafe {

@@ -129,7 +129,8 @@ fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     if word & WRITER != 0 {
         slot.full.adopt_sealed_writer();
     } else {
-        slot.full.adopt_readers((word >> READER_SHIFT) as usize);
+        // SAFETY: nobody holds a sealed lock; a thread that is late counts itself for a moment only.
+        unsafe { slot.full.adopt_readers((word >> READER_SHIFT) as usize) };
         if word & UPGRADABLE != 0 {
             slot.full.adopt_upgradable();
         }

@@ -455,12 +455,16 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     }
 
     /// `count` more readers hold this lock, which nobody else uses.
+    ///
+    /// # Safety
+    /// No writer holds the lock, and those counted already leave room for these.
     #[doc(hidden)]
-    pub fn adopt_readers(&self, count: usize) {
+    pub unsafe fn adopt_readers(&self, count: usize) {
         if self.load() & ELSEWHERE == 0 {
             self.word.fetch_add(count.min(MOST_READERS) as u64 * READER, Ordering::Relaxed);
         } else {
-            self.on_full(|sem| sem.adopt_readers(count));
+            // SAFETY: the caller's promise.
+            self.on_full(|sem| unsafe { sem.adopt_readers(count) });
         }
     }
 
