@@ -1,5 +1,5 @@
 //! The semaphore in every interleaving:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib semaphore_loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib semaphore_loom`
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

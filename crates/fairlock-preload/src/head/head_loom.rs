@@ -1,6 +1,6 @@
 //! The thin lock beside its inflation, in every interleaving of two or three threads,
 //! with every value the memory model lets them read:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock-preload --release --lib loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --test preload loom`
 
 use std::sync::Mutex;
 

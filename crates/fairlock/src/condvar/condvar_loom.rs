@@ -1,6 +1,6 @@
 //! The condition variable in every interleaving: notifications against waits that come,
 //! time out and are cancelled, while the mutex is free, held and contended:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib condvar_loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib condvar_loom`
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

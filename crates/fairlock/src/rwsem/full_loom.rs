@@ -1,5 +1,5 @@
 //! No more readers stay than there is room for, however they come in:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib loom`
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;

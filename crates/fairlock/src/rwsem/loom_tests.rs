@@ -1,6 +1,6 @@
 //! The reader/writer lock under both disciplines, in every interleaving of two
 //! or three threads, with every value the memory model lets them read:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib loom`
 //!
 //! Loom reports two threads inside at once, a section that does not see the one
 //! before (rule 3, for every way to own the lock), and a lost wake-up, which is

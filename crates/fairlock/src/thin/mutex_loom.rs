@@ -1,6 +1,6 @@
 //! The thin mutex beside its inflation and deflation, and its condition variable, in every
 //! interleaving of two or three threads, with every value the memory model lets them read:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib loom`
 //!
 //! A lock becomes thin here after one acquisition that found nobody. All locks of a model share
 //! a pool, the condition variable's queue lock too: the second lock gets the slot that the

@@ -1,6 +1,6 @@
 //! Every interleaving of two or three threads, with every value the memory
 //! model lets them read:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib ticket_loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib ticket_loom`
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

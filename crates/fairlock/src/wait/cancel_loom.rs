@@ -1,5 +1,5 @@
 //! Cancelling a token beside waits that come and go, in every interleaving:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib loom`
 //!
 //! A handler takes no lock, so it is like another thread, but for what its own thread has half
 //! done: here that is a cancel in the middle of a change. A lost cancel is a deadlock.

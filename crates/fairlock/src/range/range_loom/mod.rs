@@ -1,6 +1,6 @@
 //! The range lock in every interleaving of two or three threads with at most the
 //! given number of preemptions, with every value the memory model lets them read:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib range_loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib range_loom`
 //!
 //! Loom reports two threads inside at once, a section that does not see the one
 //! before, and a lost wake-up, which is a deadlock.

@@ -1,6 +1,6 @@
 //! The spinner queue and the published discipline, in every interleaving of
 //! two or three threads, with every value the memory model lets them read:
-//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p fairlock --release --lib published_loom`
+//! `RUSTFLAGS="--cfg fairlock_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --manifest-path crates/fairlock-loom/Cargo.toml --release --lib published_loom`
 
 use core::time::Duration;
 
