@@ -81,6 +81,10 @@ pub enum Fault {
     /// A lock becomes thin although somebody has pinned its full one.
     #[cfg(any(feature = "std", fairlock_loom))]
     DeflatesPinned,
+    /// A lock gets a full one that a thread has pinned which came too late at another lock, or at this
+    /// one before.
+    #[cfg(any(feature = "std", fairlock_loom))]
+    TakesPinned,
 
     // Ticket locks.
     /// A waiter parks without looking again after it raised INBOX.

@@ -1,6 +1,7 @@
 //! What a lock of a pool needs, which [thin](crate::thin) locks have one after the other: a thread
 //! may come late, and take (or count itself in) what is another lock's by now.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::policy::TenurePolicy;
@@ -239,19 +240,50 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// The only reader, upgradable or not, becomes a writer, without a gap; not if anybody waits.
+    /// Takes the lock, which follows the default policy, in this way if that needs no waiting; `again`:
+    /// beside readers even past waiting writers. If not, whether a seal was in the way.
+    pub(crate) fn try_take(&self, access: Access, again: bool) -> Result<(), bool> {
+        if access == Access::Exclusive {
+            return self.write_fast().map_err(Word::is_sealed);
+        }
+        let sealed = Cell::new(false);
+        let may = |word: Word| {
+            sealed.set(word.is_sealed());
+            word.is_open_to_readers() && !(access == Access::Upgradable && word.is_upgradable())
+                || again && word.is_joinable()
+        };
+        let taken = self.word.take_while(self.word.load(Ordering::Relaxed), access, may);
+        taken.map(|_| ()).ok_or(sealed.get())
+    }
+
+    /// The only reader, upgradable or not, seals the lock, and is still counted; it is not upgradable
+    /// any more. Not if anybody waits.
     ///
     /// # Safety
-    /// The caller holds the lock for reading, upgradably if `upgradable`. Where the result is true,
-    /// it holds the lock for writing from then on.
-    pub(crate) unsafe fn try_upgrade_alone(&self, upgradable: bool) -> bool {
+    /// The caller holds the lock for reading, upgradably if `upgradable`; for reading from then on if
+    /// the result is true.
+    pub(crate) unsafe fn seal_alone(&self, upgradable: bool) -> bool {
         let access = if upgradable { Access::Upgradable } else { Access::Shared };
-        let alone = Word::FREE.taken(access);
         // Acquire: the sections of the readers before it, too, come before what follows (rule 3).
-        // Release: the caller gives up its share as a reader.
-        self.word
-            .compare_exchange(alone, Word::WRITTEN, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        // Release: the next upgradable reader may write what this one has read.
+        self.seal_from(Word::FREE.taken(access), Word::FREE.with_reader(), Ordering::AcqRel)
+    }
+
+    /// Seals the lock if it is free.
+    pub(crate) fn seal_free(&self) -> bool {
+        // Acquire: the sections before come before what follows.
+        self.seal_from(Word::FREE, Word::FREE, Ordering::Acquire)
+    }
+
+    fn seal_from(&self, from: Word, to: Word, order: Ordering) -> bool {
+        let sealed = to.with(Flags::SEALED.with(Flags::WRITER_LOCKED));
+        self.word.compare_exchange(from, sealed, order, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether the lock is sealed.
+    pub(crate) fn is_sealed(&self) -> bool {
+        // Relaxed: whoever asks has closed the slot, or found it closed, and acquired that.
+        self.word.load(Ordering::Relaxed).is_sealed()
     }
 
     /// One of the adopted readers is upgradable.

@@ -33,12 +33,8 @@ impl<P: Platform> RwSem<P> {
     /// is [saturated](Self::is_saturated), too.
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read_recursive(&self) -> bool {
-        // It is enough if the count is that of a reader passing through: whichever of the two
-        // leaves last grants the lock on if that is due. A writer that upgrades is not in yet, and
-        // may be waiting for this thread.
-        let joins = |word: Word| !word.has_writer_inside() && word.has_room() && word.readers() > 0;
-        self.word.take_while(self.word.load(Ordering::Relaxed), Access::Shared, joins).is_some()
-            || self.try_read()
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.take_while(word, Access::Shared, Word::is_joinable).is_some() || self.try_read()
     }
 
     /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at

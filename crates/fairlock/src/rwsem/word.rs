@@ -194,6 +194,14 @@ impl Word {
         self.0 & (WRITER_LOCKED | UPGRADABLE) == WRITER_LOCKED
     }
 
+    /// Readers hold the lock, and one that may be among them can be counted once more. It is enough if
+    /// the count is that of a reader passing through: whichever of the two leaves last grants the
+    /// lock on if that is due. A writer that upgrades is not in yet, and may be waiting for this
+    /// thread.
+    pub(crate) const fn is_joinable(self) -> bool {
+        !self.has_writer_inside() && self.has_room() && self.readers() > 0
+    }
+
     /// Somebody holds the lock, and is no seal.
     #[inline(always)]
     pub(crate) const fn is_held(self) -> bool {

@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! thin --> inflated   a slot adopts exactly whom the thin word counts; then the word names it
-//! inflated --> thin   in place of a release, by a holder who is alone and whom nobody waits for
+//! inflated --> thin   in place of a release, by a holder who is alone and whom nobody waits for; a
+//!                     reader seals the slot first, and is still counted there
 //! ```
 //!
 //! (Where a mutex is inflated, its holder stays in the thin word, and whoever has the full lock
@@ -18,12 +19,15 @@
 //! 1. *A full lock that no word names is sealed*: held, by nobody in particular, so no attempt on
 //!    it succeeds. The first thread that comes to wait for it, when a word names it already,
 //!    unseals it. So nobody waits for a sealed lock: a thread that reads already, and comes again,
-//!    would wait for a writer that waits for it.
+//!    would wait for a writer that waits for it. And an attempt that finds a seal takes that off: a
+//!    seal is no holder.
 //! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only a thread that
 //!    holds it alone, with nobody pinned (`CLOSED` keeps them out), changes the word so that it
 //!    names the slot no longer.
 //! 3. So a thread that has taken or pinned a slot, and *then* finds that the word names it
 //!    (*verifies*), is at the right lock, and stays there. Otherwise it lets go, and begins again.
+//!    (One that comes too late for that takes the lock off the slot itself, so nobody waits for the thread
+//!    that was about to. A slot that is pinned is not given to a lock: then the word named another.)
 //! 4. *A thread that is to wait pins first*: nobody waits at another lock. An attempt may hold
 //!    another lock for a moment, as any passing thread might.
 //!

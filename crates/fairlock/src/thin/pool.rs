@@ -14,6 +14,7 @@ use std::vec::Vec;
 
 use super::calm::Calm;
 use super::slot::{NONE, Slot};
+use crate::fault::{Fault, active};
 use crate::platform::fork::PerProcess;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
@@ -233,11 +234,19 @@ pub trait Full {
 }
 
 impl<P: Platform, F: Full> Slots<P, F> {
-    /// A sealed slot of a lock that follows the default policy.
+    /// A sealed slot of a lock that follows the default policy. None that is pinned (`Closed`).
     pub(super) fn take_sealed(&self) -> &Slot<P, F> {
-        self.take()
-            .or_else(|| self.aside_that(|slot| slot.full.try_seal()))
-            .unwrap_or_else(|| self.make(|index| Slot::new(F::sealed(), index)))
+        match self.take() {
+            Some(slot) if slot.is_pinned() && !active(Fault::TakesPinned) => {
+                let other = self.take_sealed();
+                self.give(slot);
+                other
+            }
+            Some(slot) => slot,
+            None => self
+                .aside_that(|slot| !slot.is_pinned() && slot.full.try_seal())
+                .unwrap_or_else(|| self.make(|index| Slot::new(F::sealed(), index))),
+        }
     }
 
     /// The thin lock that had the slot is no more.

@@ -5,8 +5,11 @@ use core::sync::atomic::Ordering;
 use super::pool;
 use crate::platform::{Atomic, Platform};
 
-/// The only holder of the lock is about to make it thin: it is too late to pin the slot.
+/// Somebody is about to make the lock thin: it is too late to pin the slot.
 const CLOSED: u32 = 1 << 31;
+/// How whoever does that holds the lock.
+const BY_WRITER: u32 = 1 << 30;
+const BY_READER: u32 = 1 << 29;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -32,28 +35,81 @@ impl<P: Platform, F> Slot<P, F> {
         Self { full, users, next, index, name: pool::name(index) }
     }
 
-    /// Pins the slot: it stays with the lock whose word names it *after* this. `None` while it is
-    /// just being taken from that lock.
-    pub(super) fn pin(&self) -> Option<Pin<'_, P, F>> {
+    /// Pins the slot: it stays with the lock whose word names it *after* this. It is too late for
+    /// that while it is just being taken from that lock.
+    pub(super) fn pin(&self) -> Result<Pin<'_, P, F>, Closed<'_, P, F>> {
         // Acquire: a thread that comes after an earlier lock has left the slot finds that lock's
         // word as it was left, too.
         let before = self.users.fetch_add(1, Ordering::Acquire);
         let pin = Pin(self);
-        (before & CLOSED == 0).then_some(pin)
+        if before & CLOSED == 0 { Ok(pin) } else { Err(Closed { by: Holder::of(before), pin }) }
     }
 
-    /// Keeps threads from pinning the slot, if none has.
-    pub(super) fn close(&self) -> bool {
+    /// Whether a thread has pinned the slot, or comes too late for that.
+    pub(super) fn is_pinned(&self) -> bool {
+        // Acquire: what those did that had comes before what is done to the slot next.
+        self.users.load(Ordering::Acquire) != 0
+    }
+
+    /// Keeps threads from pinning the slot, if no other has.
+    pub(super) fn close(&self, by: Holder) -> bool {
+        // The thread that trims a lock has pinned the slot.
+        let own = u32::from(by == Holder::Nobody);
         // A load first: threads that have pinned the slot are about to write the line again.
         // Acquire: what threads did that had pinned it comes before what is done to the slot next.
-        self.users.load(Ordering::Relaxed) == 0
-            && self.users.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        // Release: who comes too late may make the lock thin, for others to find what was done.
+        self.users.load(Ordering::Relaxed) == own
+            && self
+                .users
+                .compare_exchange(own, own | by.flags(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// Threads may pin the slot again: its lock's word names it no longer, or still does.
     pub(super) fn reopen(&self) {
         // Release: see `pin`.
-        self.users.fetch_and(!CLOSED, Ordering::Release);
+        self.users.fetch_and(!(CLOSED | BY_WRITER | BY_READER), Ordering::Release);
+    }
+}
+
+/// How the thread that closes a slot holds the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// It does not: it trims the lock, and has pinned the slot.
+    Nobody,
+    Reader,
+    Writer,
+}
+
+impl Holder {
+    fn flags(self) -> u32 {
+        CLOSED
+            | match self {
+                Self::Nobody => 0,
+                Self::Reader => BY_READER,
+                Self::Writer => BY_WRITER,
+            }
+    }
+
+    fn of(users: u32) -> Self {
+        match users & (BY_READER | BY_WRITER) {
+            0 => Self::Nobody,
+            BY_READER => Self::Reader,
+            _ => Self::Writer,
+        }
+    }
+}
+
+/// The slot is closed. While this exists no lock gets the slot anew: so if the word of a lock names
+/// it, it is that lock which is about to be made thin.
+pub(super) struct Closed<'a, P: Platform, F> {
+    pub(super) by: Holder,
+    pin: Pin<'a, P, F>,
+}
+
+impl<'a, P: Platform, F> Closed<'a, P, F> {
+    pub(super) fn slot(&self) -> &'a Slot<P, F> {
+        self.pin.slot()
     }
 }
 

@@ -91,7 +91,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 }
                 continue;
             }
-            let Some(pin) = slot.pin() else {
+            let Ok(pin) = slot.pin() else {
                 // The holder is about to make it thin.
                 P::yield_now();
                 continue;

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, PooledPlatform};
-use crate::thin::slot::Slot;
+use crate::thin::slot::{Holder, Slot};
 #[cfg(test)]
 use crate::wait::WaitContext;
 
@@ -32,7 +32,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     /// somebody waits. Nothing of the lock is touched after the store.
     #[cold]
     pub(super) fn deflate(&self, slot: &'static Slot<P, FullMutex<P>>) -> bool {
-        if !slot.close() && !active(Fault::DeflatesPinned) {
+        if !slot.close(Holder::Writer) && !active(Fault::DeflatesPinned) {
             return false;
         }
         slot.full.lock.seal();

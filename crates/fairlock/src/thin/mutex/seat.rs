@@ -32,7 +32,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         if active(Fault::SeatsAnywhere) {
             P::yield_now(); // or it would take too many schedules to be found
         }
-        let pin = slot.pin()?;
+        let pin = slot.pin().ok()?;
         // As it is pinned first, it stays this mutex's.
         let is_ours = self.place() == place || active(Fault::SeatsAnywhere);
         // The locks of mutexes ask for no priorities.

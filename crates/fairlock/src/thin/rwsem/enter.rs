@@ -6,9 +6,10 @@ use super::{
     ELSEWHERE, FULL, INFLATED, NASCENT, READER, STICKY, ThinRwSem, UPGRADABLE, WRITER, name,
 };
 use crate::platform::{Platform, PooledPlatform};
-use crate::rwsem::{RwSem, YIELDS, yield_to_others};
+use crate::rwsem::{Policy, RwSem, YIELDS, yield_to_others};
+use crate::thin::slot::Holder;
 use crate::thin::{LOOK_NS, LOOKS, marks};
-use crate::wait::{WaitContext, WaitError};
+use crate::wait::{self, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
 /// `fetch_add` is better.
@@ -55,7 +56,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     ) -> Result<(), WaitError> {
         let mut looks = 0;
         loop {
-            match self.attempt(access, false, |access, sem| access.awake(sem, context)) {
+            let awake =
+                |access: Access, sem: &_| access.awake(sem, context).then_some(()).ok_or(false);
+            match self.attempt(access, false, awake) {
                 Entry::Entered => return Ok(()),
                 Entry::Full => return Err(WaitError::TooManyReaders),
                 Entry::Taken if looks < LOOKS => {
@@ -90,24 +93,23 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Enters if that needs no waiting. `full` is the attempt at a full lock; `is_calm` says
-    /// whether that lock was free where the attempt succeeds.
+    /// Enters if that needs no waiting. `full` is the attempt at a full lock, which fails with whether
+    /// a seal was in the way; `is_calm` says whether that lock was free where the attempt succeeds.
     #[inline(always)]
     fn attempt(
         &self,
         access: Access,
         is_calm: bool,
-        full: impl Fn(Access, &RwSem<P>) -> bool,
+        full: impl Fn(Access, &RwSem<P>) -> Result<(), bool>,
     ) -> Entry {
         let mut word = self.load();
         for _ in 0..ATTEMPTS {
             if word & INFLATED != 0 {
-                if full(access, &self.slot(word).full) {
-                    if self.verify(word, access, is_calm) {
-                        return Entry::Entered;
-                    }
-                } else if self.names(word) {
-                    return Entry::TakenElsewhere;
+                match full(access, &self.slot(word).full) {
+                    Ok(()) if self.verify(word, access, is_calm) => return Entry::Entered,
+                    Err(true) => self.open(word),
+                    Err(false) if self.names(word) => return Entry::TakenElsewhere,
+                    _ => {}
                 }
                 word = self.load();
                 continue;
@@ -155,16 +157,22 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     pub(super) fn leave_full(&self, word: u64, access: Access) {
         debug_assert!(word & INFLATED != 0);
         let slot = self.slot(word);
-        // SAFETY: the caller holds the lock in this way; where `becomes_writer` is true, for
-        // writing.
-        unsafe {
-            if word & STICKY != 0 || !slot.is_calm(name(word)) || !access.becomes_writer(&slot.full)
-            {
-                access.leave(&slot.full);
-            } else if !self.deflate(word, slot) {
-                slot.full.unlock_write();
+        let mut access = access;
+        if word & STICKY == 0 && slot.is_calm(name(word)) {
+            let by = match access {
+                Access::Write => Some(Holder::Writer),
+                // SAFETY: the caller holds the lock in this way.
+                _ => unsafe { slot.full.seal_alone(access == Access::Upgradable) }.then(|| {
+                    access = Access::Read;
+                    Holder::Reader
+                }),
+            };
+            if by.is_some_and(|by| self.deflate(word, slot, by)) {
+                return;
             }
         }
+        // SAFETY: the caller holds the lock in this way.
+        unsafe { access.leave(&slot.full) }
     }
 }
 
@@ -179,14 +187,25 @@ fn is_taken(access: Access, word: u64) -> bool {
 }
 
 impl Access {
-    /// Takes the full lock if that needs no waiting; leaves no trace in it otherwise.
-    fn at_once<P: Platform>(self, sem: &RwSem<P>) -> bool {
-        match self {
+    /// Takes the full lock if that needs no waiting; leaves no trace in it otherwise. Where it fails:
+    /// whether a seal was in the way.
+    fn at_once<P: Platform>(self, sem: &RwSem<P>) -> Result<(), bool> {
+        // Only locks of the default policy are sealed.
+        if *sem.policy() == Policy::DEFAULT {
+            return match self {
+                Self::Read => sem.try_take(wait::Access::Shared, false),
+                Self::ReadRecursive => sem.try_take(wait::Access::Shared, true),
+                Self::Upgradable => sem.try_take(wait::Access::Upgradable, false),
+                Self::Write => sem.try_take(wait::Access::Exclusive, false),
+            };
+        }
+        let taken = match self {
             Self::Read => sem.try_read(),
             Self::ReadRecursive => sem.try_read_recursive(),
             Self::Upgradable => sem.try_upgradable_read(),
             Self::Write => sem.try_write(),
-        }
+        };
+        taken.then_some(()).ok_or(false)
     }
 
     /// Takes the full lock without going to sleep for it.
@@ -196,21 +215,6 @@ impl Access {
             Self::ReadRecursive => sem.try_read_recursive(),
             Self::Upgradable => sem.upgradable_awake(context),
             Self::Write => sem.write_awake(context),
-        }
-    }
-
-    /// The only holder becomes a writer, without a gap; not if anybody waits.
-    ///
-    /// # Safety
-    /// The caller holds the lock in this way; where the result is true, for writing from then on.
-    unsafe fn becomes_writer<P: Platform>(self, sem: &RwSem<P>) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Self::Read | Self::ReadRecursive => sem.try_upgrade_alone(false),
-                Self::Upgradable => sem.try_upgrade_alone(true),
-                Self::Write => true,
-            }
         }
     }
 

@@ -2,13 +2,14 @@
 
 use core::sync::atomic::Ordering;
 
+use super::enter::Access;
 use super::{
-    INFLATED, NASCENT, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER, inflated, name,
+    INFLATED, NASCENT, READER, READER_SHIFT, STICKY, ThinRwSem, UPGRADABLE, WRITER, inflated, name,
 };
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::RwSem;
-use crate::thin::slot::Slot;
+use crate::thin::slot::{Closed, Holder, Slot};
 use crate::thin::{marks, nascent};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
@@ -20,10 +21,13 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if word & STICKY != 0 {
                 return f(&slot.full);
             }
-            let Some(_pin) = slot.pin() else {
-                // The slot is closed: its only holder is about to make the lock thin.
-                P::pause();
-                continue;
+            let _pin = match slot.pin() {
+                Ok(pin) => pin,
+                Err(closed) => {
+                    self.finish(word, &closed);
+                    P::pause();
+                    continue;
+                }
             };
             if !self.names(word) && !active(Fault::PinsAnySlot) {
                 continue;
@@ -73,24 +77,61 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.exchange(word, new, Ordering::AcqRel).map(|()| new)
     }
 
-    /// The only holder, in place of a release, makes the lock thin, and free. Not if somebody
-    /// waits. Nothing of the lock is touched after the exchange.
+    /// A seal kept the caller out of the lock, which was inflated, with this word: takes it off.
     #[cold]
-    pub(super) fn deflate(&self, word: u64, slot: &'static Slot<P, RwSem<P>>) -> bool {
-        if !slot.close() && !active(Fault::DeflatesPinned) {
+    pub(super) fn open(&self, word: u64) {
+        match self.slot(word).pin() {
+            Ok(pin) if self.names(word) => pin.slot().full.unseal(),
+            Ok(_) => {}
+            Err(closed) => self.finish(word, &closed),
+        }
+    }
+
+    /// The slot of the lock, which was inflated, with this word, is closed: if that is for this lock,
+    /// makes it thin in place of whoever closed the slot, who is counted in the word then.
+    fn finish(&self, word: u64, closed: &Closed<'_, P, RwSem<P>>) {
+        // Without a seal, others read beside the reader that closed it, which will find them.
+        if word & STICKY == 0 && (closed.by == Holder::Writer || closed.slot().full.is_sealed()) {
+            // Acquire and Release: those who come now find what was done before the slot was closed.
+            _ = self.exchange(word, share(closed.by), Ordering::AcqRel);
+        }
+    }
+
+    /// The caller, who holds the full lock in this way and is alone there, leaves and makes the lock
+    /// thin; a reader has sealed it, and so has one who trims the lock, and has pinned the slot. Not
+    /// if somebody has pinned it: then there is no seal. Nothing of the lock is touched after the
+    /// exchange that lets the next owner have it.
+    #[cold]
+    pub(super) fn deflate(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, by: Holder) -> bool {
+        if !slot.close(by) && !active(Fault::DeflatesPinned) {
+            slot.full.unseal();
+            return false;
+        }
+        // A thread that had pinned the slot may have taken the seal off.
+        if by != Holder::Writer && !slot.full.is_sealed() {
+            slot.reopen();
             return false;
         }
         marks::unmark::<P, _>(self);
-        // Fails if somebody has made it sticky.
-        let thin = self.exchange(word, 0, Ordering::Release).is_ok();
-        if thin {
-            slot.full.seal();
+        match self.exchange(word, 0, Ordering::Release) {
+            Ok(()) => give_back(slot, by),
+            // Somebody has made it sticky.
+            Err(now) if (now ^ word) & !STICKY == 0 => {
+                slot.reopen();
+                slot.full.unseal();
+                return false;
+            }
+            // Somebody who came too late has made it thin: see `finish`.
+            Err(_) => {
+                give_back(slot, by);
+                match by {
+                    Holder::Nobody => {}
+                    Holder::Reader => self.leave(READER, Access::Read),
+                    Holder::Writer => self.leave(WRITER, Access::Write),
+                }
+            }
         }
-        slot.reopen();
-        if thin {
-            P::rwsem_slots().give(slot);
-        }
-        thin
+        true
     }
 
     /// Gives the full lock back to the pool, unless somebody holds it or waits, or the lock
@@ -98,16 +139,14 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// meanwhile.
     pub fn trim(&self) -> bool {
         let word = self.load();
-        if word & INFLATED != 0 && word & STICKY == 0 && self.try_write() {
-            let word = self.load();
-            // SAFETY: just taken; the slot stays as long as there is a holder.
-            unsafe {
-                if word & INFLATED == 0 || word & STICKY != 0 {
-                    self.unlock_write();
-                } else if !self.deflate(word, self.slot(word)) {
-                    self.slot(word).full.unlock_write();
-                }
-            }
+        if word & INFLATED != 0
+            && word & STICKY == 0
+            && let Ok(pin) = self.slot(word).pin()
+            && self.names(word)
+        {
+            let slot = pin.slot();
+            slot.full.unseal();
+            _ = slot.full.seal_free() && self.deflate(word, slot, Holder::Nobody);
         }
         !self.is_inflated()
     }
@@ -122,6 +161,26 @@ impl<P: PooledPlatform> Drop for ThinRwSem<P> {
             P::rwsem_slots().give_up(slot);
         }
     }
+}
+
+/// What a thin lock's word is that is held in this way.
+fn share(by: Holder) -> u64 {
+    match by {
+        Holder::Nobody => 0,
+        Holder::Reader => READER,
+        Holder::Writer => WRITER,
+    }
+}
+
+/// The slot, which whoever holds it in this way has closed, is no lock's any more.
+fn give_back<P: PooledPlatform>(slot: &'static Slot<P, RwSem<P>>, by: Holder) {
+    match by {
+        Holder::Nobody => {}
+        Holder::Reader => slot.full.disown_readers(1),
+        Holder::Writer => slot.full.seal(),
+    }
+    slot.reopen();
+    P::rwsem_slots().give(slot);
 }
 
 /// The slot, which no word names yet, gets the holders of a thin lock.
