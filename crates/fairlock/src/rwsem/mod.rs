@@ -73,26 +73,40 @@ use crate::wait::{Access, WaitContext, WaitError};
 /// taken without a look at the deadline or the token.
 pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
 
-/// What a lock consists of.
+/// What a lock consists of. The first cache line has the word, and what is touched with it; `favour`
+/// and `holder` have lines of their own; the queue lock is in none of those.
 #[doc(hidden)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Parts<P: Platform> {
     /// The state: see [`word`].
     word: AtomicWord<P>,
-    /// Of the published discipline, as are `favour` and `spinners`.
+    /// Of the published discipline, as are `favour` and `spinners`. Written by who has just written the
+    /// word.
     owner: published::Owner<P>,
-    /// Beside the word: a thread that asks has just fetched that cache line.
-    favour: published::Favour<P>,
     /// For a lock of a pool: how often it was free of late.
     #[cfg(any(feature = "std", fairlock_loom))]
     calm: crate::thin::Calm,
+    events: events::Sink,
+    policy: Policy,
+    favour: published::Favour<P>,
     /// Of tenure: who took the lock past the queue last.
     holder: tenure::Holder<P>,
     queue: LockedQueue<P>,
     spinners: published::Spinners<P>,
-    policy: Policy,
-    events: events::Sink,
 }
+
+/// So it is.
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+const _: () = {
+    use core::mem::offset_of;
+    const LINE: usize = 64;
+    type Native = Parts<crate::platform::Native>;
+    assert!(offset_of!(Native, word) == 0);
+    assert!(offset_of!(Native, policy) + size_of::<Policy>() <= LINE);
+    assert!(offset_of!(Native, favour) == LINE);
+    assert!(offset_of!(Native, holder) == 2 * LINE);
+    assert!(offset_of!(Native, queue) == 3 * LINE);
+};
 
 #[doc(hidden)] // its parts are its own
 impl<P: Platform> Deref for RwSem<P> {
@@ -122,14 +136,14 @@ impl<P: Platform> RwSem<P> {
         Self(MayDangle::new(Parts {
             word: AtomicWord::new(word),
             owner: published::Owner::new(),
-            favour: published::Favour::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
             calm: crate::thin::Calm::new(),
+            events: events::Sink::new(),
+            policy,
+            favour: published::Favour::new(),
             holder: tenure::Holder::new(),
             queue: LockedQueue::new(),
             spinners: published::Spinners::new(),
-            policy,
-            events: events::Sink::new(),
         }))
     }
 
@@ -143,14 +157,14 @@ impl<P: Platform> RwSem<P> {
         Self(MayDangle::new(Parts {
             word: AtomicWord::new_const(),
             owner: published::Owner::new_const(),
-            favour: published::Favour::new_const(),
             #[cfg(any(feature = "std", fairlock_loom))]
             calm: crate::thin::Calm::new(),
+            events: events::Sink::new(),
+            policy,
+            favour: published::Favour::new_const(),
             holder: tenure::Holder::new_const(),
             queue: LockedQueue::new_const(),
             spinners: published::Spinners::new_const(),
-            policy,
-            events: events::Sink::new(),
         }))
     }
 

@@ -38,7 +38,7 @@ const LOOK_NS: u64 = 2_000;
 pub(in crate::rwsem) struct Spinners<P: Platform> {
     queue: SpinnerQueue<P>,
     /// How many there are.
-    count: P::AtomicUsize,
+    count: P::AtomicU32,
     pub(in crate::rwsem::published) seen: Seen<P>,
     /// Non-zero while the one reader of `ReaderSpin::One` spins.
     reader: P::AtomicU32,
@@ -48,7 +48,7 @@ impl<P: Platform> Spinners<P> {
     pub(in crate::rwsem) fn new() -> Self {
         Self {
             queue: SpinnerQueue::new(),
-            count: P::AtomicUsize::new(0),
+            count: P::AtomicU32::new(0),
             seen: Seen::new(),
             reader: P::AtomicU32::new(0),
         }
@@ -87,7 +87,7 @@ impl<P: Platform> Spinners<P> {
         spin: impl FnOnce(u64) -> bool,
     ) -> Option<bool> {
         // Relaxed: a hint.
-        let others = self.count.fetch_add(1, Ordering::Relaxed);
+        let others = self.count.fetch_add(1, Ordering::Relaxed) as usize;
         let mut stolen = None;
         if others + 1 < P::cpus() {
             stolen = Some(false);
