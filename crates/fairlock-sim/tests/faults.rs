@@ -14,6 +14,10 @@ use fairlock_sim::tester::{Lock, Tester};
 
 /// A mistake, a lock that makes it, and what may be seen of it.
 const FAULTS: &[(Fault, &str, &[Kind])] = &[
+    (SleepsBlindly, "rwsem:thin", &[Deadlock]),
+    (ReleasesQuietly, "rwsem:thin", &[Deadlock]),
+    (UpgradesInTwoSteps, "rwsem:thin", &[Exclusion]),
+    (PinsAnySlot, "rwsem:thin", &[Exclusion, Deadlock, Panic, Remains, Word]),
     (WakesBeforeGrant, "rwsem:handoff", &[Deadlock]),
     (SleepsBlindly, "rwsem:default", &[Deadlock]),
     (ReleasesQuietly, "rwsem:default", &[Deadlock]),

@@ -1,22 +1,27 @@
-//! The reader/writer lock, under every policy.
+//! The reader/writer lock, under every policy; and the thin one, which is the default.
 
 use std::cell::Cell;
+use std::ops::Deref;
 use std::time::Duration;
 
 use fairlock::rwsem::{
     Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy,
 };
-use fairlock::wait::CancelToken;
+use fairlock::thin::ThinRwSem;
+use fairlock::wait::{CancelToken, WaitError};
 
 use super::ranks::Ranks;
 use super::{Complaint, Room, Subject, SubjectKind, stay};
 use crate::inside::set_priority;
-use crate::platform::Sim;
+use crate::platform::{Sim, begin_thin_locks};
 use crate::tester::failure::Kind;
 use crate::tester::script::{Abilities, Action, How, Script, TOKENS, Then};
 
 macro_rules! kind {
     ($name:literal, $about:literal, $policy:expr) => {
+        kind!($name, $about, $policy, RwSem::new($policy))
+    };
+    ($name:literal, $about:literal, $policy:expr, $lock:expr) => {
         SubjectKind {
             name: $name,
             about: $about,
@@ -28,7 +33,7 @@ macro_rules! kind {
                 upgrades: true,
                 priorities: $policy.priorities(),
             },
-            make: |script| Box::new(Sem::new($policy, script)),
+            make: |script| Box::new(Sem::new($lock, script)),
         }
     };
 }
@@ -42,6 +47,7 @@ const BRIEF: Policy = Policy::tenure(TenurePolicy {
 
 pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     kind!("rwsem:default", "RwSem, Policy::DEFAULT", Policy::DEFAULT),
+    kind!("rwsem:thin", "RwLock: thin while nobody waits", Policy::DEFAULT, Thin::new()),
     kind!("rwsem:brief-tenure", "RwSem, tenures as short as can be", BRIEF),
     kind!("rwsem:unfair", "RwSem, Policy::UNFAIR", Policy::UNFAIR),
     kind!("rwsem:handoff", "RwSem, Policy::HANDOFF", Policy::HANDOFF),
@@ -106,8 +112,214 @@ pub(in crate::tester) const KINDS: &[SubjectKind] = &[
     ),
 ];
 
-struct Sem {
-    lock: RwSem<Sim>,
+/// What the scripts do with a lock, by its own methods of the same names, and how it is looked at.
+trait Lock {
+    /// Before a visit.
+    fn prepare(&self) {}
+
+    fn read(&self);
+    fn write(&self);
+    fn upgradable_read(&self);
+    fn read_recursive(&self);
+    fn try_read(&self) -> bool;
+    fn try_write(&self) -> bool;
+    fn try_upgradable_read(&self) -> bool;
+    fn try_read_recursive(&self) -> bool;
+    fn read_until(&self, deadline: u64) -> Result<(), WaitError>;
+    fn write_until(&self, deadline: u64) -> Result<(), WaitError>;
+    fn upgradable_read_until(&self, deadline: u64) -> Result<(), WaitError>;
+    fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError>;
+    fn read_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
+    fn write_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
+    fn upgradable_read_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
+    fn read_recursive_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
+    unsafe fn unlock_read(&self);
+    unsafe fn unlock_read_fair(&self);
+    unsafe fn unlock_write(&self);
+    unsafe fn unlock_write_fair(&self);
+    unsafe fn unlock_upgradable(&self);
+    unsafe fn downgrade(&self);
+    unsafe fn downgrade_upgradable(&self);
+    unsafe fn downgrade_to_upgradable(&self);
+    unsafe fn upgrade(&self);
+    unsafe fn try_upgrade(&self) -> bool;
+    unsafe fn upgrade_until(&self, deadline: u64) -> Result<(), WaitError>;
+    unsafe fn upgrade_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
+
+    fn policy(&self) -> &Policy;
+    fn is_free(&self) -> bool;
+    /// Calls `f` with the hint of each queued thread; false if that cannot be told.
+    fn for_each_queued(&self, f: impl FnMut(usize)) -> bool;
+    /// What is wrong, where so many readers, or a writer, are known to be inside.
+    fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str>;
+    fn check_idle(&self) -> Result<(), &'static str>;
+    fn state(&self) -> String;
+    fn field_at(&self, address: usize) -> Option<&'static str>;
+}
+
+/// The methods that are the lock's own.
+macro_rules! own {
+    ($lock:ty, $($name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?;)*) => {
+        $(fn $name(&self $(, $argument: $type)?) $(-> $result)? {
+            <$lock>::$name(self $(, $argument)?)
+        })*
+    };
+    ($lock:ty, unsafe $($name:ident($($argument:ident: $type:ty)?) $(-> $result:ty)?;)*) => {
+        $(unsafe fn $name(&self $(, $argument: $type)?) $(-> $result)? {
+            // SAFETY: the caller's promise.
+            unsafe { <$lock>::$name(self $(, $argument)?) }
+        })*
+    };
+    ($lock:ty) => {
+        own! { $lock,
+            read();
+            write();
+            upgradable_read();
+            read_recursive();
+            try_read() -> bool;
+            try_write() -> bool;
+            try_upgradable_read() -> bool;
+            try_read_recursive() -> bool;
+            read_until(deadline: u64) -> Result<(), WaitError>;
+            write_until(deadline: u64) -> Result<(), WaitError>;
+            upgradable_read_until(deadline: u64) -> Result<(), WaitError>;
+            read_recursive_until(deadline: u64) -> Result<(), WaitError>;
+            read_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
+            write_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
+            upgradable_read_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
+            read_recursive_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
+        }
+        own! { $lock, unsafe
+            unlock_read();
+            unlock_read_fair();
+            unlock_write();
+            unlock_write_fair();
+            unlock_upgradable();
+            downgrade();
+            downgrade_upgradable();
+            downgrade_to_upgradable();
+            upgrade();
+            try_upgrade() -> bool;
+            upgrade_until(deadline: u64) -> Result<(), WaitError>;
+            upgrade_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
+        }
+    };
+}
+
+impl Lock for RwSem<Sim> {
+    own!(RwSem<Sim>);
+
+    fn policy(&self) -> &Policy {
+        RwSem::policy(self)
+    }
+
+    fn is_free(&self) -> bool {
+        let now = self.snapshot();
+        !now.writer && now.readers == 0 && !now.waiters
+    }
+
+    fn for_each_queued(&self, f: impl FnMut(usize)) -> bool {
+        // SAFETY: between two steps nobody runs.
+        unsafe { RwSem::for_each_queued(self, f) }
+    }
+
+    fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
+        // SAFETY: between two steps nobody runs. Twice as many readers as threads: each may read
+        // again.
+        unsafe { RwSem::check(self, readers, writer, 16) }
+    }
+
+    fn check_idle(&self) -> Result<(), &'static str> {
+        // SAFETY: nobody runs.
+        unsafe { RwSem::check_idle(self) }
+    }
+
+    fn state(&self) -> String {
+        self.snapshot().to_string()
+    }
+
+    fn field_at(&self, address: usize) -> Option<&'static str> {
+        RwSem::field_at(self, address)
+    }
+}
+
+/// A lock of eight bytes, and another one, which takes the slot that the first gives back, and the
+/// other way round.
+struct Thin {
+    lock: ThinRwSem<Sim>,
+    other: ThinRwSem<Sim>,
+}
+
+impl Thin {
+    fn new() -> Self {
+        // SAFETY: a trial is on one thread of the system, and its lock is dropped before the next.
+        unsafe { begin_thin_locks() };
+        let [lock, other] = [(); 2].map(|()| ThinRwSem::new(Policy::DEFAULT));
+        Self { lock, other }
+    }
+}
+
+impl Deref for Thin {
+    type Target = ThinRwSem<Sim>;
+
+    fn deref(&self) -> &ThinRwSem<Sim> {
+        &self.lock
+    }
+}
+
+impl Lock for Thin {
+    own!(ThinRwSem<Sim>);
+
+    fn prepare(&self) {
+        self.lock.trim();
+        self.other.write();
+        // SAFETY: just taken.
+        unsafe { self.other.unlock_write() };
+        self.other.trim();
+    }
+
+    fn policy(&self) -> &Policy {
+        &Policy::DEFAULT
+    }
+
+    fn is_free(&self) -> bool {
+        !self.lock.is_locked() && !self.lock.has_waiters()
+    }
+
+    fn for_each_queued(&self, _: impl FnMut(usize)) -> bool {
+        false
+    }
+
+    fn check(&self, readers: usize, writer: bool) -> Result<(), &'static str> {
+        if writer && !self.lock.is_write_locked() {
+            return Err("the lock does not know of the writer inside");
+        }
+        if readers > 0 && (!self.lock.is_locked() || self.lock.is_write_locked()) {
+            return Err("the lock does not know that readers are inside");
+        }
+        Ok(())
+    }
+
+    fn check_idle(&self) -> Result<(), &'static str> {
+        let left = |lock: &ThinRwSem<Sim>| lock.is_locked() || lock.has_waiters() || !lock.trim();
+        match left(&self.lock) || left(&self.other) {
+            true => Err("the lock is not free, or not thin, after everybody has left"),
+            false => Ok(()),
+        }
+    }
+
+    fn state(&self) -> String {
+        format!("{:?}", self.lock)
+    }
+
+    fn field_at(&self, address: usize) -> Option<&'static str> {
+        let word = std::ptr::from_ref(&self.lock).addr();
+        (word..word + size_of::<ThinRwSem<Sim>>()).contains(&address).then_some("word")
+    }
+}
+
+struct Sem<L> {
+    lock: L,
     tokens: [CancelToken<Sim>; TOKENS],
     room: Room,
     ranks: Ranks,
@@ -119,11 +331,11 @@ struct Sem {
     gone: Cell<bool>,
 }
 
-impl Sem {
-    fn new(policy: Policy, script: &Script) -> Self {
+impl<L: Lock> Sem<L> {
+    fn new(lock: L, script: &Script) -> Self {
         let visits = script.iter().flatten();
         Self {
-            lock: RwSem::new(policy),
+            lock,
             tokens: std::array::from_fn(|_| CancelToken::new()),
             room: Room::default(),
             ranks: Ranks::new(script.len()),
@@ -251,13 +463,14 @@ impl Sem {
     }
 }
 
-impl Subject for Sem {
+impl<L: Lock> Subject for Sem<L> {
     fn act(&self, action: &Action) {
         match *action {
             Action::Cancel(token) => self.tokens[token].cancel(),
             Action::Away(section) => stay(section),
             Action::Priority(priority) => set_priority(priority),
             Action::Visit { mut writes, how, section, then, .. } => {
+                self.lock.prepare();
                 if !self.acquire(writes, how, then) {
                     self.over();
                     return self.returned.set(true);
@@ -312,27 +525,18 @@ impl Subject for Sem {
 
     fn check(&self, _ran: usize) -> Result<(), Complaint> {
         self.room.check()?;
-        // SAFETY: between two steps nobody runs.
-        self.ranks.look(|queued| unsafe { self.lock.for_each_queued(queued) });
+        self.ranks.look(|queued| self.lock.for_each_queued(queued));
         self.ranks.check()?;
-        let free = || {
-            let now = self.lock.snapshot();
-            !now.writer && now.readers == 0 && !now.waiters
-        };
-        if self.returned.take() && self.to_return.get() == 0 && free() {
+        if self.returned.take() && self.to_return.get() == 0 && self.lock.is_free() {
             self.gone.set(true);
         }
         let (readers, writers) = (self.room.readers.get(), self.room.writers.get());
         let readers = readers - usize::from(self.room.upgrading.get());
-        // SAFETY: between two steps nobody runs. Twice as many readers as threads:
-        // each may read again.
-        unsafe { self.lock.check(readers, writers > 0, 16) }
-            .map_err(|what| Complaint::new(Kind::Word, what))
+        self.lock.check(readers, writers > 0).map_err(|what| Complaint::new(Kind::Word, what))
     }
 
     fn check_idle(&self) -> Result<(), Complaint> {
-        // SAFETY: nobody runs.
-        unsafe { self.lock.check_idle() }.map_err(|what| Complaint::new(Kind::Remains, what))
+        self.lock.check_idle().map_err(|what| Complaint::new(Kind::Remains, what))
     }
 
     fn is_gone(&self) -> bool {
@@ -340,7 +544,7 @@ impl Subject for Sem {
     }
 
     fn state(&self) -> String {
-        self.lock.snapshot().to_string()
+        self.lock.state()
     }
 
     fn field_at(&self, address: usize) -> Option<&'static str> {
