@@ -268,11 +268,12 @@ impl<P: Platform> RwSem<P> {
     /// Waits until the readers inside have left.
     fn drain(&self, me: &'static Thread<P>, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let mut spun = false;
+        let mut interrupted = None;
         loop {
             if self.take_drained() {
                 return Ok(());
             }
-            if let Some(error) = context.expired(P::now) {
+            if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
                 return Err(error);
             }
             if !spun {
@@ -285,7 +286,8 @@ impl<P: Platform> RwSem<P> {
             self.count(Event::sleep(Kind::Writer));
             let outcome = me.parker.park(context.deadline, context.interruptible);
             if outcome == WaitOutcome::Interrupted && context.interruptible {
-                return Err(WaitError::Interrupted);
+                // Acted on after another look: the readers may have left meanwhile.
+                interrupted = Some(WaitError::Interrupted);
             }
         }
     }

@@ -181,6 +181,7 @@ impl<P: Platform> RangeRwLock<P> {
             return Ok(None);
         }
         let mut has_spun = false;
+        let mut interrupted = None;
         loop {
             let outcome = match waiter.state() {
                 waiter::GRANTED => return Ok(Some(Hold::node(waiter.node()))),
@@ -194,7 +195,7 @@ impl<P: Platform> RangeRwLock<P> {
                         self.leave_with(waiter);
                         return Ok(Some(hold));
                     }
-                    if let Some(error) = context.expired(P::now) {
+                    if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
                         return self.leave(waiter, error).map(Some);
                     }
                     match self.rest(waiter) {
@@ -211,14 +212,15 @@ impl<P: Platform> RangeRwLock<P> {
                     continue;
                 }
                 _ => {
-                    if let Some(error) = context.expired(P::now) {
+                    if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
                         return self.leave(waiter, error).map(Some);
                     }
                     self.sleep(waiter, context.deadline, context)
                 }
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
-                return self.leave(waiter, WaitError::Interrupted).map(Some);
+                // Acted on after another look: the range may have become free meanwhile.
+                interrupted = Some(WaitError::Interrupted);
             }
         }
     }

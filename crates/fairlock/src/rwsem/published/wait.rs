@@ -180,6 +180,7 @@ impl<P: Platform> Published<'_, P> {
         context: &WaitContext<'_, P>,
     ) -> Result<(), WaitError> {
         let (mut spun, mut slept) = (false, false);
+        let mut interrupted = None;
         loop {
             if waiter.state() == GRANTED {
                 return Ok(());
@@ -188,7 +189,7 @@ impl<P: Platform> Published<'_, P> {
             if turn == Turn::Taken {
                 return Ok(());
             }
-            if let Some(error) = context.expired(P::now) {
+            if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
                 return self.give_up(waiter, error);
             }
             // Rule 10: only the head, and only once between two sleeps.
@@ -206,7 +207,8 @@ impl<P: Platform> Published<'_, P> {
             slept = true;
             let outcome = waiter.thread.parker.park(until, context.interruptible);
             if outcome == WaitOutcome::Interrupted && context.interruptible {
-                return self.give_up(waiter, WaitError::Interrupted);
+                // Acted on after another look: the lock may have become free meanwhile.
+                interrupted = Some(WaitError::Interrupted);
             }
         }
     }

@@ -167,3 +167,58 @@ fn an_upgrade_leaves_a_sealed_slot_to_who_unseals_it() {
     }
     assert_free(&lock);
 }
+
+/// The last reader leaves while the handler runs.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))] // elsewhere nobody tells of signals
+fn an_interrupted_upgrade_that_finds_the_readers_gone_succeeds() {
+    use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+
+    static HANDLING: AtomicBool = AtomicBool::new(false);
+    static LEFT: AtomicBool = AtomicBool::new(false);
+    extern "C" fn handler(_signal: libc::c_int) {
+        HANDLING.store(true, SeqCst);
+        while !LEFT.load(SeqCst) {
+            core::hint::spin_loop();
+        }
+    }
+    let signal = libc::SIGRTMIN() + 1;
+    // SAFETY: a zeroed `sigaction` is a valid one; the handler uses atomics only.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+    for_each_policy(|lock| {
+        let tid = AtomicI32::new(0);
+        HANDLING.store(false, SeqCst);
+        LEFT.store(false, SeqCst);
+        assert!(lock.try_read());
+        scope(|s| {
+            let upgrader = s.spawn(|| {
+                lock.upgradable_read();
+                // SAFETY: no arguments.
+                tid.store(unsafe { libc::gettid() }, SeqCst);
+                // SAFETY: upgradable, and then written.
+                unsafe {
+                    lock.upgrade_interruptible().unwrap();
+                    lock.unlock_write();
+                }
+            });
+            until(|| lock.word.load(Relaxed).is_written());
+            let tid = tid.load(SeqCst);
+            until(|| {
+                let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+                stat.rsplit(") ").next().unwrap().starts_with('S')
+            });
+            // SAFETY: the thread sleeps.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
+            until(|| HANDLING.load(SeqCst));
+            // SAFETY: taken above.
+            unsafe { lock.unlock_read() };
+            LEFT.store(true, SeqCst);
+            join(upgrader);
+        });
+        assert_free(lock);
+    });
+}
