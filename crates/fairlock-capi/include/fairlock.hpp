@@ -409,11 +409,9 @@ class recursive_mutex {
     }
 
   private:
-    /* An address of the thread's own. */
-    static void const *me() noexcept {
-        static thread_local char const here = 0;
-        return &here;
-    }
+    /* An address of the thread's own. It is not one that this header makes: each shared library
+     * whose symbols are hidden would have another. */
+    static void const *me() noexcept { return &errno; }
     /* Relaxed: a thread sees what it wrote itself, and nobody else writes its address. */
     bool is_mine() const noexcept { return owner_.load(std::memory_order_relaxed) == me(); }
     bool first(bool taken) noexcept {
@@ -499,11 +497,11 @@ class condition_variable {
     bool wait_for(std::unique_lock<mutex> &lock, std::chrono::duration<Rep, Period> const &time,
                   Predicate predicate) {
         int const code = detail::wait_for(time, [&](int clock, std::timespec const *deadline) {
-            int code = 0;
-            while (code == 0 && !predicate()) {
-                code = until(*lock.mutex())(clock, deadline);
+            int result = 0;
+            while (result == 0 && !predicate()) {
+                result = until(*lock.mutex())(clock, deadline);
             }
-            return code;
+            return result;
         });
         return detail::taken(code, ETIMEDOUT) || predicate();
     }
@@ -543,11 +541,11 @@ class condition_variable {
                   std::chrono::duration<Rep, Period> const &time, Predicate predicate) {
         detail::stop_as_cancel cancel(std::move(stop));
         int const code = detail::wait_for(time, [&](int clock, std::timespec const *deadline) {
-            int code = 0;
-            while (code == 0 && !predicate()) {
-                code = until(*lock.mutex(), cancel.token())(clock, deadline);
+            int result = 0;
+            while (result == 0 && !predicate()) {
+                result = until(*lock.mutex(), cancel.token())(clock, deadline);
             }
-            return code == ECANCELED ? ETIMEDOUT : code;
+            return result == ECANCELED ? ETIMEDOUT : result;
         });
         return detail::taken(code, ETIMEDOUT) || predicate();
     }

@@ -71,6 +71,34 @@ fn strict(compiler: impl AsRef<OsStr>) -> Command {
     compiler
 }
 
+/// Warnings beyond those, which some programs build with. In the headers nothing may cause one.
+const PEDANTIC: [&str; 9] = [
+    "-Wshadow",
+    "-Wconversion",
+    "-Wsign-conversion",
+    "-Wundef",
+    "-Wcast-align",
+    "-Wcast-qual",
+    "-Wnull-dereference",
+    "-Wdouble-promotion",
+    "-Wformat=2",
+];
+
+#[test]
+fn the_headers_cause_no_warning_of_a_strict_build() {
+    for compiler in c_compilers() {
+        for standard in ["-std=c89", "-std=c99", "-std=c11", "-std=c17"] {
+            let flags = [&[standard, "-Wstrict-prototypes"], &PEDANTIC[..]].concat();
+            compile_and_run(strict(&compiler), &flags, "c/strict.c");
+        }
+    }
+    // Templates are looked at where they are used, so by a program that uses all.
+    for standard in ["-std=c++17", "-std=c++20"] {
+        let flags = [&[standard, "-Wold-style-cast", "-Wnon-virtual-dtor"], &PEDANTIC[..]].concat();
+        cplusplus(&flags, "cpp/fairlock.cpp");
+    }
+}
+
 /// Compiles and runs a program of `tests`.
 fn compile_and_run(mut compiler: Command, flags: &[&str], source: &str) {
     let program = source.to_owned() + &flags.concat();
@@ -161,6 +189,39 @@ fn the_standard_library_works_with_the_locks() {
 fn the_locks_do_without_exceptions_and_run_time_types() {
     for flags in [&["-fno-exceptions", "-fno-rtti"][..], &["-fno-exceptions"], &["-fno-rtti"]] {
         cplusplus(&[&["-std=c++17"], flags].concat(), "cpp/plain.cpp");
+    }
+}
+
+/// Two shared libraries, each with symbols of its own, and a program that uses both.
+#[test]
+fn a_recursive_mutex_knows_its_thread_in_another_shared_library() {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = root().join("tests/cpp/part.cpp");
+    for compiler in cplusplus_compilers() {
+        let parts = ["first", "second"].map(|name| {
+            let part = tmp.join(format!("lib{name}-{}.so", compiler.display()));
+            run(strict(&compiler)
+                .args(["-std=c++17", "-g", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"])
+                .arg(format!("-DPART={name}"))
+                .arg(&source)
+                .arg("-o")
+                .arg(&part));
+            part
+        });
+        let program = tmp.join(format!("parts-{}", compiler.display()));
+        run(strict(&compiler)
+            .args(["-std=c++17", "-g", "-O1", "-pthread"])
+            // The one copy of the library, which both parts find in the program.
+            .arg("-rdynamic")
+            .arg(&source)
+            .args(parts)
+            .args(["-Wl,--whole-archive"])
+            .arg(library())
+            .args(["-Wl,--no-whole-archive"])
+            .args(SYSTEM_LIBS)
+            .arg("-o")
+            .arg(&program));
+        run(&mut Command::new(program));
     }
 }
 
