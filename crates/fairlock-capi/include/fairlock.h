@@ -1611,4 +1611,13 @@ FAIRLOCK_LAYOUT(fairlock_events_t, 512, 8);
 FAIRLOCK_LAYOUT(fairlock_event_count_t, 16, 8);
 #undef FAIRLOCK_LAYOUT
 
+/* ThreadSanitizer does not see into the library. */
+#if defined(__SANITIZE_THREAD__)
+#include "fairlock_tsan.h"
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#include "fairlock_tsan.h"
+#endif
+#endif
+
 #endif /* FAIRLOCK_H */

@@ -51,7 +51,20 @@ fn trailer() -> String {
     for (name, size, align) in layouts() {
         let _ = writeln!(text, "FAIRLOCK_LAYOUT({name}, {size}, {align});");
     }
-    text.push_str("#undef FAIRLOCK_LAYOUT\n\n#endif /* FAIRLOCK_H */");
+    text.push_str(
+        r#"#undef FAIRLOCK_LAYOUT
+
+/* ThreadSanitizer does not see into the library. */
+#if defined(__SANITIZE_THREAD__)
+#include "fairlock_tsan.h"
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#include "fairlock_tsan.h"
+#endif
+#endif
+
+#endif /* FAIRLOCK_H */"#,
+    );
     text
 }
 

@@ -222,7 +222,7 @@ static void cancel_in_handler(int signal) {
     CHECK(fairlock_is_cancelled(&stop));
 }
 
-static void a_handler_cancels(void) {
+static inline void a_handler_cancels(void) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = cancel_in_handler;
@@ -403,7 +403,9 @@ int main(void) {
     waits_end_with_a_signal();
     other_waits_go_on_after_a_signal();
     waits_end_when_cancelled();
+#ifndef __SANITIZE_THREAD__ /* which lets handlers run once the wait is over */
     a_handler_cancels();
+#endif
     a_reader_reads_again_past_a_waiting_writer();
     a_lock_in_use_is_not_destroyed();
     giving_up_what_is_not_held();

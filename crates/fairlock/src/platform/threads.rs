@@ -22,7 +22,10 @@ use crate::wait::Thread;
 pub(super) struct Pool<P: Platform>(PerProcess<Mutex<Records<P>>>);
 
 struct Records<P: Platform> {
+    /// With room for all that were made: a thread that ends allocates nothing, which a race
+    /// detector that knows the locks by their calls would report.
     free: Vec<&'static Thread<P>>,
+    made: usize,
     /// Records that were kept, by the place of their threads' variables.
     kept: BTreeMap<usize, &'static Thread<P>>,
 }
@@ -33,7 +36,7 @@ impl<P: Platform> Pool<P> {
     }
 
     const fn none() -> Mutex<Records<P>> {
-        Mutex::new(Records { free: Vec::new(), kept: BTreeMap::new() })
+        Mutex::new(Records { free: Vec::new(), made: 0, kept: BTreeMap::new() })
     }
 
     /// The child of a fork makes new records: threads that it does not have may have been late at
@@ -55,7 +58,12 @@ impl<P: Platform> Pool<P> {
     pub(super) fn take(&self, place: usize) -> &'static Thread<P> {
         let mut records = self.records();
         let used = records.kept.remove(&place).or_else(|| records.free.pop());
-        used.unwrap_or_else(|| Box::leak(Box::new(Thread::new())))
+        used.unwrap_or_else(|| {
+            records.made += 1;
+            let made = records.made;
+            records.free.reserve(made);
+            Box::leak(Box::new(Thread::new()))
+        })
     }
 
     /// The calling thread ends, or does not use its record any more.
