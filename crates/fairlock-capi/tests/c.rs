@@ -157,6 +157,11 @@ fn the_last_owner_takes_a_lock_with_it() {
 }
 
 #[test]
+fn a_wait_that_ends_as_the_lock_is_released_has_it() {
+    c("c/late.c");
+}
+
+#[test]
 fn events() {
     c("c/events.c");
 }
