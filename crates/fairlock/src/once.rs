@@ -3,9 +3,9 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use lock_api::RawMutex as _;
+use lock_api::{RawCondvar as _, RawMutex as _};
 
-use crate::RawMutex;
+use crate::{RawCondvar, RawMutex};
 
 /// What was done with a [`Once`] up to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +23,30 @@ pub enum OnceState {
 impl OnceState {
     /// Whether the last function that was called panicked.
     #[inline]
-    pub fn poisoned(self) -> bool {
-        self == Self::Poisoned
+    pub const fn is_poisoned(self) -> bool {
+        matches!(self, Self::Poisoned)
+    }
+
+    /// As [`is_poisoned`](Self::is_poisoned).
+    #[inline]
+    pub const fn poisoned(self) -> bool {
+        self.is_poisoned()
     }
 
     /// Whether a function was called, and returned.
     #[inline]
-    pub fn done(self) -> bool {
-        self == Self::Done
+    pub const fn is_completed(self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    /// As [`is_completed`](Self::is_completed).
+    #[inline]
+    pub const fn done(self) -> bool {
+        self.is_completed()
     }
 }
+
+const PANICKED: &str = "a function called by this Once has panicked before";
 
 /// Has a function called once, however many threads ask for it.
 ///
@@ -60,14 +74,32 @@ pub struct Once {
     /// An [`OnceState`]; changed under `lock` only.
     state: AtomicU8,
     lock: RawMutex,
+    /// For those that [`wait`](Self::wait) while nobody calls a function.
+    ended: RawCondvar,
 }
 
 impl Once {
     /// A `Once` whose function is still to be called.
     #[inline]
-    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
     pub const fn new() -> Self {
-        Self { state: AtomicU8::new(OnceState::New as u8), lock: RawMutex::INIT }
+        Self::in_state(OnceState::New)
+    }
+
+    /// A `Once` whose function counts as called.
+    ///
+    /// ```
+    /// let once = fairlock::Once::new_completed();
+    /// once.call_once(|| unreachable!());
+    /// once.wait();
+    /// ```
+    #[inline]
+    pub const fn new_completed() -> Self {
+        Self::in_state(OnceState::Done)
+    }
+
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to initialise
+    const fn in_state(state: OnceState) -> Self {
+        Self { state: AtomicU8::new(state as u8), lock: RawMutex::INIT, ended: RawCondvar::INIT }
     }
 
     /// What was done with it up to now. Never blocks.
@@ -83,6 +115,55 @@ impl Once {
             IN_PROGRESS => OnceState::InProgress,
             _ => OnceState::Done,
         }
+    }
+
+    /// Whether a function was called here, and returned. Never blocks.
+    #[inline]
+    pub fn is_completed(&self) -> bool {
+        self.state().is_completed()
+    }
+
+    /// Blocks until a function that was called here has returned, whether one is called already or
+    /// not. It sees what the function did. If a function that is called here waits for that itself,
+    /// it blocks for ever.
+    ///
+    /// # Panics
+    /// If a function that was called here has panicked, and none has returned since.
+    ///
+    /// ```
+    /// let once = fairlock::Once::new();
+    /// std::thread::scope(|s| {
+    ///     s.spawn(|| once.wait());
+    ///     once.call_once(|| ());
+    /// });
+    /// ```
+    #[inline]
+    pub fn wait(&self) {
+        if !self.is_completed() {
+            self.wait_slow(false);
+        }
+    }
+
+    /// As [`wait`](Self::wait), but a function that panicked does not count.
+    #[inline]
+    pub fn wait_force(&self) {
+        if !self.is_completed() {
+            self.wait_slow(true);
+        }
+    }
+
+    #[cold]
+    fn wait_slow(&self, ignores_poison: bool) {
+        let mut guard = self.lock.lock();
+        let mut state = self.state();
+        while !state.is_completed() && (ignores_poison || !state.is_poisoned()) {
+            // SAFETY: the guard is of this lock, taken above.
+            unsafe { self.ended.wait(&self.lock, &mut guard) };
+            state = self.state();
+        }
+        // SAFETY: as above.
+        unsafe { self.lock.unlock(guard) };
+        assert!(ignores_poison || state.is_completed(), "{PANICKED}");
     }
 
     /// Calls `f`, unless a function was called here before. Blocks while another thread is calling
@@ -102,7 +183,7 @@ impl Once {
     pub fn call_once(&self, f: impl FnOnce()) {
         if !self.state().done() {
             self.call(|state| {
-                assert!(!state.poisoned(), "a function called by this Once has panicked before");
+                assert!(!state.poisoned(), "{PANICKED}");
                 f();
             });
         }
@@ -142,6 +223,7 @@ impl Once {
             fn drop(&mut self) {
                 // Release: pairs with `state`.
                 self.once.state.store(self.state as u8, Ordering::Release);
+                self.once.ended.notify_all();
                 if let Some(guard) = self.guard.take() {
                     // SAFETY: the guard is of this lock.
                     unsafe { self.once.lock.unlock(guard) }
