@@ -2,7 +2,7 @@
 #![cfg(feature = "deadlock_detection")]
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex as StdMutex, PoisonError};
 
 use fairlock::deadlock::{DeadlockedThread, check_deadlock};
@@ -161,6 +161,74 @@ fn a_thread_that_locks_what_it_holds() {
         assert_eq!((found.len(), found[0].len()), (1, 1));
         // SAFETY: its holder forgot the guard.
         unsafe { a.force_unlock(GuardMarker::new()) };
+    });
+}
+
+/// Reads until a deadlock was found: the writer may not wait yet.
+fn read_until(a: &RwLock<()>, is_found: &AtomicBool) {
+    while !is_found.load(Ordering::Relaxed) {
+        drop(a.read());
+    }
+}
+
+/// How many threads are in the only circle, once there is one; then `release` lets them go on.
+fn circle(is_found: &AtomicBool, release: impl FnOnce()) -> usize {
+    let mut found = Vec::new();
+    until(|| {
+        found = check_deadlock();
+        !found.is_empty()
+    });
+    is_found.store(true, Ordering::Relaxed);
+    release();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].len()
+}
+
+/// The second cannot get in before the writer, nor the writer before the first, which waits for the
+/// second's mutex.
+#[test]
+fn a_reader_behind_a_writer_that_waits_for_readers() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (a, b, is_found, ready) =
+        (RwLock::new(()), Mutex::new(()), AtomicBool::new(false), Barrier::new(3));
+    scope(|s| {
+        s.spawn(|| {
+            let _read = a.read();
+            ready.wait();
+            drop(b.lock());
+        });
+        s.spawn(|| {
+            forget(b.lock());
+            ready.wait();
+            read_until(&a, &is_found);
+        });
+        s.spawn(|| {
+            ready.wait();
+            drop(a.write());
+        });
+        // SAFETY: its holder forgot the guard.
+        let threads = circle(&is_found, || unsafe { b.force_unlock(GuardMarker::new()) });
+        assert_eq!(threads, 3);
+    });
+}
+
+#[test]
+fn a_thread_that_reads_again_behind_a_writer() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (a, is_found, ready) = (RwLock::new(()), AtomicBool::new(false), Barrier::new(2));
+    scope(|s| {
+        s.spawn(|| {
+            forget(a.read());
+            ready.wait();
+            read_until(&a, &is_found);
+        });
+        s.spawn(|| {
+            ready.wait();
+            drop(a.write());
+        });
+        // SAFETY: its holder forgot the guard.
+        let threads = circle(&is_found, || unsafe { a.force_unlock_read(GuardMarker::new()) });
+        assert_eq!(threads, 2);
     });
 }
 

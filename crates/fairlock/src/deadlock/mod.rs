@@ -16,14 +16,16 @@
 //! holds itself. A thread that waits for a [`Condvar`](crate::Condvar) waits for the mutex that
 //! it let go, notified or not: it cannot go on without.
 //!
+//! A thread that reads or upgradably reads a lock waits for writers that came before it, too, while
+//! these wait for readers: so a thread that reads a [`RwLock`](crate::RwLock) again while it reads
+//! is found. Such a circle is reported if it was there at the call before, too: for a moment, a reader
+//! that is just being let in seems to wait.
+//!
 //! What is reported is a deadlock: none of its threads can go on, unless somebody releases a
 //! lock for them by force.
 //!
 //! # What is not found
 //!
-//! * Readers that wait behind a writer which waits for readers: a thread that reads a
-//!   [`RwLock`](crate::RwLock) again while it reads. A reader is taken to wait for a writer that
-//!   holds the lock, and for nobody else.
 //! * A notification of a [`Condvar`](crate::Condvar) that never comes, a [`Once`](crate::Once), a
 //!   thread that is joined, a channel, or a lock that is not this crate's.
 //! * Waits that can end, by a deadline, a signal or a token: they do. While such a thread waits,
@@ -41,6 +43,7 @@ use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use std::vec::Vec;
 
 use crate::platform::fork::{self, PerProcess};
@@ -99,6 +102,9 @@ fn look() -> Vec<Vec<DeadlockedThread>> {
     // is made.
     let mut threads: Vec<_> = records.iter().map(|record| locked(&record.state)).collect();
     let next: Vec<_> = threads.iter().map(|thread| in_the_way(thread, &threads)).collect();
+    for wait in threads.iter_mut().filter_map(|thread| thread.waits.as_mut()) {
+        wait.seen = true;
+    }
     let mut found = Vec::new();
     for circle in circles(&next) {
         let mut is_new = false;
@@ -123,16 +129,29 @@ fn look() -> Vec<Vec<DeadlockedThread>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Shared,
+    /// Wanted only: shared, by one that may hold it so already, and waits behind nobody.
+    Recursive,
     Upgradable,
     Exclusive,
 }
 
 impl Mode {
+    /// How a lock that is wanted in this mode is held then.
+    fn held(self) -> Self {
+        if self == Self::Recursive { Self::Shared } else { self }
+    }
+
+    /// Whether a thread that wants a lock in this mode waits behind those that have waited longer
+    /// to have the lock alone.
+    fn queues(self) -> bool {
+        matches!(self, Self::Shared | Self::Upgradable)
+    }
+
     /// Whether a thread that wants a lock in this mode waits for one that holds it in that mode.
     /// Threads that come at the same time do not wait for each other.
     fn waits_for(self, held: Mode) -> bool {
         match self {
-            Mode::Shared => held == Mode::Exclusive,
+            Mode::Shared | Mode::Recursive => held == Mode::Exclusive,
             Mode::Upgradable => held != Mode::Shared,
             Mode::Exclusive => true,
         }
@@ -150,7 +169,7 @@ pub(crate) fn acquire<L>(
         waits(lock, mode);
         wait();
     }
-    acquired(lock, mode);
+    acquired(lock, mode.held());
 }
 
 /// As [`acquire`], for the upgradable reader of a lock, which wants it alone.
@@ -204,7 +223,8 @@ pub(crate) fn waits<L>(lock: &L, mode: Mode) {
 
 fn note_wait<L>(lock: &L, mode: Mode, upgrades: bool) {
     let Some(backtrace) = unnoted(|| Arc::new(Backtrace::force_capture())) else { return };
-    let wait = Wait { lock: address(lock), mode, upgrades, backtrace, reported: false };
+    let (lock, began) = (address(lock), Instant::now());
+    let wait = Wait { lock, mode, upgrades, began, backtrace, seen: false, reported: false };
     note(|thread| thread.waits = Some(wait));
 }
 
@@ -228,8 +248,20 @@ struct Wait {
     mode: Mode,
     /// The thread has the lock as the upgradable reader meanwhile.
     upgrades: bool,
+    began: Instant,
     backtrace: Arc<Backtrace>,
+    /// By an earlier search.
+    seen: bool,
     reported: bool,
+}
+
+impl Wait {
+    /// Whether it does not end before the `other`, which is for having the lock alone.
+    fn is_behind(&self, other: &Self) -> bool {
+        let same_lock = self.lock == other.lock && other.mode == Mode::Exclusive;
+        let settled = self.seen && other.seen && other.began < self.began;
+        same_lock && settled && self.mode.queues()
+    }
 }
 
 impl State {
@@ -324,6 +356,9 @@ fn in_the_way(thread: &State, threads: &[MutexGuard<'_, State>]) -> Vec<usize> {
     let Some(wait) = &thread.waits else { return Vec::new() };
     let is_in_the_way = |other: &State| {
         let own = wait.upgrades && core::ptr::eq(other, thread);
+        if other.waits.as_ref().is_some_and(|other| wait.is_behind(other)) {
+            return true;
+        }
         other.holds.iter().any(|&(lock, mode)| {
             lock == wait.lock && wait.mode.waits_for(mode) && !(own && mode == Mode::Upgradable)
         })

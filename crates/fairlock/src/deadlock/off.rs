@@ -4,6 +4,7 @@
 #[derive(Clone, Copy)]
 pub(crate) enum Mode {
     Shared,
+    Recursive,
     Upgradable,
     Exclusive,
 }

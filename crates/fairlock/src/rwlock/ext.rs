@@ -448,7 +448,7 @@ macro_rules! raw_rwlock_ext {
             #[inline]
             fn read_recursive_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
                 if !context.can_end() {
-                    deadlock::waits(self, Mode::Shared);
+                    deadlock::waits(self, Mode::Recursive);
                 }
                 $lock::read_recursive_with(self, context)?;
                 deadlock::acquired(self, Mode::Shared);

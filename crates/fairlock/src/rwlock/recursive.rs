@@ -61,7 +61,7 @@ unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
     #[inline]
     fn lock_shared(&self) -> GuardMarker {
         let attempt = || self.0.try_read_recursive();
-        deadlock::acquire(&self.0, Mode::Shared, attempt, || self.0.read_recursive());
+        deadlock::acquire(&self.0, Mode::Recursive, attempt, || self.0.read_recursive());
         GuardMarker::new()
     }
 
