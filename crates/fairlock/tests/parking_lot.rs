@@ -13,9 +13,9 @@ macro_rules! program {
             use $library::{
                 Condvar, MappedMutexGuard, MappedRecursiveRwLockReadGuard,
                 MappedRecursiveRwLockWriteGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard,
-                Mutex, MutexGuard, RawMutex, RawRwLock, RawRwLockRecursive, RecursiveRwLock,
-                RecursiveRwLockReadGuard, RecursiveRwLockWriteGuard, RwLock, RwLockReadGuard,
-                RwLockWriteGuard, WaitTimeoutResult,
+                Mutex, MutexGuard, Once, OnceState, RawMutex, RawRwLock, RawRwLockRecursive,
+                RecursiveRwLock, RecursiveRwLockReadGuard, RecursiveRwLockWriteGuard, RwLock,
+                RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
             };
 
             const SHORT: Duration = Duration::from_millis(1);
@@ -23,6 +23,26 @@ macro_rules! program {
             static NAMES: Mutex<Vec<&str>> = Mutex::new(Vec::new());
             static PAIR: RwLock<(u32, u32)> = RwLock::new((1, 2));
             static NUMBER: RecursiveRwLock<u32> = RecursiveRwLock::new(7);
+
+            #[test]
+            fn once() {
+                static DONE: Once = Once::new_completed();
+                const _: bool = OnceState::New.is_completed() || OnceState::New.is_poisoned();
+                DONE.call_once(|| unreachable!("called"));
+                let panics = |f: &dyn Fn()| {
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+                };
+                let once = Once::new();
+                assert!(panics(&|| once.call_once(|| std::panic::resume_unwind(Box::new(())))));
+                assert!(once.state().is_poisoned() && !once.is_completed());
+                assert!(panics(&|| once.wait()));
+                std::thread::scope(|s| {
+                    s.spawn(|| once.wait_force());
+                    s.spawn(|| once.call_once_force(|state| assert!(state.is_poisoned())));
+                });
+                once.wait();
+                assert!(once.is_completed() && once.state().is_completed());
+            }
 
             #[test]
             fn mutex() {
