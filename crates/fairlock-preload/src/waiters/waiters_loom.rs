@@ -10,8 +10,6 @@ use loom::thread;
 
 use super::*;
 
-const COND: usize = 8;
-
 struct Shared {
     queue: Mutex<Queue<Loom>>,
     /// The program's mutex, and what it guards: how many waiters may go on.
@@ -37,25 +35,25 @@ impl Shared {
     }
 
     /// Waits until it may go on; false if it gave up first.
-    fn wait(&self, mutex: usize, gives_up: impl Fn() -> bool) -> bool {
+    fn wait(&self, gives_up: impl Fn() -> bool) -> bool {
         loop {
             let mut left = self.mutex.lock().unwrap();
             if *left > 0 {
                 *left -= 1;
                 return true;
             }
-            let waiter = Waiter::new(COND, mutex, 0);
+            let waiter = Waiter::new(0);
             // SAFETY: the waiter stays here until it was woken or has given up.
             unsafe { self.queue.lock().unwrap().push(&waiter) };
             drop(left);
             let mut ended = waiter.sleep(None, &gives_up).is_err();
-            if ended && !self.queue.lock().unwrap().give_up(&waiter) {
+            if ended && waiter.leaves() {
+                self.queue.lock().unwrap().take_out(&waiter);
+            } else if ended {
                 waiter.sleep(None, || false).unwrap();
                 ended = false;
             }
-            let left = self.mutex.lock().unwrap();
-            waiter.pass_on();
-            drop(left);
+            drop(self.mutex.lock().unwrap());
             if ended {
                 return false;
             }
@@ -67,12 +65,12 @@ impl Shared {
     }
 
     fn notify_one(&self) {
-        let notified = self.queue.lock().unwrap().notify_one(COND);
+        let notified = self.queue.lock().unwrap().notify_one();
         notified.wake();
     }
 
     fn notify_all(&self) {
-        let notified = self.queue.lock().unwrap().notify_all(COND);
+        let notified = self.queue.lock().unwrap().notify_all();
         notified.wake();
     }
 }
@@ -86,7 +84,7 @@ fn spawn(shared: &Arc<Shared>, f: impl Fn(&Shared) + 'static) -> thread::JoinHan
 fn a_notification_reaches_who_waits() {
     loom::model(|| {
         let shared = Shared::new();
-        let waiter = spawn(&shared, |s| assert!(s.wait(1, || false)));
+        let waiter = spawn(&shared, |s| assert!(s.wait(|| false)));
         shared.allow(1);
         shared.notify_one();
         waiter.join().unwrap();
@@ -100,13 +98,14 @@ fn what_came_before_a_notification_is_seen_after_it() {
         let notifier = spawn(&shared, |s| {
             // SAFETY: read by the thread that the notification below wakes (loom checks that).
             s.told.with_mut(|told| unsafe { *told = 7 });
-            let notified = s.queue.lock().unwrap().notify_one(COND);
+            let notified = s.queue.lock().unwrap().notify_one();
             notified.wake();
         });
-        let waiter = Waiter::new(COND, 1, 0);
+        let waiter = Waiter::new(0);
         // SAFETY: as above.
         unsafe { shared.queue.lock().unwrap().push(&waiter) };
-        if waiter.sleep(None, || true).is_err() && shared.queue.lock().unwrap().give_up(&waiter) {
+        if waiter.sleep(None, || true).is_err() && waiter.leaves() {
+            shared.queue.lock().unwrap().take_out(&waiter);
             // The notifier may come yet, and finds nobody.
         } else {
             waiter.sleep(None, || false).unwrap();
@@ -117,18 +116,15 @@ fn what_came_before_a_notification_is_seen_after_it() {
     });
 }
 
-/// With one mutex one waiter follows the other; with two both are woken.
 #[test]
 fn all_are_woken() {
-    for mutexes in [[1, 1], [1, 2]] {
-        loom::model(move || {
-            let shared = Shared::new();
-            let waiters = mutexes.map(|m| spawn(&shared, move |s| assert!(s.wait(m, || false))));
-            shared.allow(2);
-            shared.notify_all();
-            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-        });
-    }
+    loom::model(|| {
+        let shared = Shared::new();
+        let waiters = [(); 2].map(|()| spawn(&shared, |s| assert!(s.wait(|| false))));
+        shared.allow(2);
+        shared.notify_all();
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
 }
 
 /// A waiter that gives up takes no notification with it: the other gets that.
@@ -137,12 +133,12 @@ fn a_notification_beside_one_that_gives_up_is_not_lost() {
     loom::model(|| {
         let shared = Shared::new();
         let quitter = spawn(&shared, |s| {
-            s.wait(1, || s.cancelled.load(Ordering::SeqCst));
+            s.wait(|| s.cancelled.load(Ordering::SeqCst));
         });
         // What ends the wait has come already, or comes with a wake-up that nobody misses here.
         shared.cancelled.store(true, Ordering::SeqCst);
         let waiter = spawn(&shared, |s| {
-            s.wait(1, || false);
+            s.wait(|| false);
         });
         shared.allow(2);
         shared.notify_one();

@@ -569,10 +569,167 @@ static void c11(void) {
     mtx_destroy(&c11_mutex);
 }
 
+static _Atomic int woken;
+static _Atomic bool in_handler;
+
+/* Goes on when the other waiter has been woken. */
+static void wait_for_the_other(int signal) {
+    (void)signal;
+    in_handler = true;
+    while (!woken)
+        sched_yield();
+}
+
+static void *wait_and_count(void *first) {
+    lock();
+    waiting++;
+    while (!tickets)
+        pthread_cond_wait(&cond, &mutex);
+    unlock();
+    if (!first)
+        woken = 1;
+    return NULL;
+}
+
+/* No waiter is needed to wake the next one. */
+static void broadcast_wakes_all(void) {
+    signal(SIGUSR1, wait_for_the_other);
+    pthread_t first = start_thread(wait_and_count, &first);
+    until_waiting(1);
+    pthread_t second = start_thread(wait_and_count, NULL);
+    until_waiting(2);
+    pthread_kill(first, SIGUSR1);
+    while (!in_handler)
+        sched_yield();
+    lock();
+    tickets = 1;
+    EXPECT(pthread_cond_broadcast(&cond), 0);
+    unlock();
+    pthread_join(first, NULL);
+    pthread_join(second, NULL);
+}
+
+static _Atomic int resumes, stopped;
+static _Atomic bool done;
+
+/* As the handler of a collector. */
+static void stop_here(int signal) {
+    (void)signal;
+    int seen = resumes;
+    stopped++;
+    while (resumes == seen)
+        usleep(100);
+}
+
+enum { CONDS = 4096 };
+static pthread_cond_t conds[CONDS];
+
+static void *wait_and_signal(void *seed) {
+    pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t at = PTHREAD_COND_INITIALIZER;
+    (void)seed;
+    EXPECT(pthread_mutex_lock(&own), 0);
+    while (!done) {
+        struct timespec past = {0};
+        EXPECT(pthread_cond_timedwait(&at, &own, &past), ETIMEDOUT);
+        EXPECT(pthread_cond_signal(&at), 0);
+    }
+    EXPECT(pthread_mutex_unlock(&own), 0);
+    return NULL;
+}
+
+/* While threads are stopped wherever they are, waits at all other conditions begin and end. */
+static void stopped_elsewhere(void) {
+    signal(SIGUSR1, stop_here);
+    pthread_t threads[3];
+    for (int t = 0; t < 3; t++)
+        threads[t] = start_thread(wait_and_signal, NULL);
+    lock();
+    for (int round = 0; round < 200; round++) {
+        stopped = 0;
+        for (int t = 0; t < 3; t++)
+            EXPECT(pthread_kill(threads[t], SIGUSR1), 0);
+        while (stopped < 3)
+            sched_yield();
+        for (int c = 0; c < CONDS; c++) {
+            struct timespec past = {0};
+            EXPECT(pthread_cond_timedwait(&conds[c], &mutex, &past), ETIMEDOUT);
+        }
+        resumes++;
+    }
+    unlock();
+    done = true;
+    for (int t = 0; t < 3; t++)
+        pthread_join(threads[t], NULL);
+}
+
+static pthread_mutex_t *used;
+
+static void *wait_with(void *unused) {
+    (void)unused;
+    EXPECT(pthread_mutex_lock(used), 0);
+    waiting++;
+    while (!tickets)
+        EXPECT(pthread_cond_wait(&cond, used), 0);
+    EXPECT(pthread_mutex_unlock(used), 0);
+    return NULL;
+}
+
+/* Not before the wait has ended. */
+static void destroys_mutex_of_waiter(void) {
+    for (int inherits = 0; inherits < 2; inherits++) {
+        pthread_mutexattr_t attributes;
+        EXPECT(pthread_mutexattr_init(&attributes), 0);
+        EXPECT(pthread_mutexattr_setprotocol(
+                   &attributes, inherits ? PTHREAD_PRIO_INHERIT : PTHREAD_PRIO_NONE),
+               0);
+        pthread_mutex_t m;
+        EXPECT(pthread_mutex_init(&m, &attributes), 0);
+        used = &m;
+        waiting = tickets = 0;
+        pthread_t thread = start_thread(wait_with, NULL);
+        for (bool waits = false; !waits;) {
+            EXPECT(pthread_mutex_lock(&m), 0);
+            waits = waiting == 1;
+            EXPECT(pthread_mutex_unlock(&m), 0);
+        }
+        EXPECT(pthread_mutex_destroy(&m), EBUSY);
+        EXPECT(pthread_mutex_lock(&m), 0);
+        tickets = 1;
+        EXPECT(pthread_cond_signal(&cond), 0);
+        EXPECT(pthread_mutex_unlock(&m), 0);
+        pthread_join(thread, NULL);
+        EXPECT(pthread_mutex_destroy(&m), 0);
+    }
+}
+
+/* An invalid time is found before that the mutex is not held. */
+static void invalid_time_comes_first(void) {
+    static pthread_mutex_t checks = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+    struct timespec invalid = {.tv_nsec = -1}, soon = in_ms(CLOCK_REALTIME, 1);
+    for (int shared = 0; shared < 2; shared++) {
+        pthread_condattr_t attributes;
+        EXPECT(pthread_condattr_init(&attributes), 0);
+        EXPECT(pthread_condattr_setpshared(&attributes, shared), 0);
+        pthread_cond_t c;
+        EXPECT(pthread_cond_init(&c, &attributes), 0);
+        EXPECT(pthread_cond_timedwait(&c, &checks, &invalid), EINVAL);
+        EXPECT(pthread_cond_clockwait(&c, &checks, CLOCK_MONOTONIC, &invalid), EINVAL);
+        EXPECT(pthread_cond_timedwait(&c, &checks, &soon), EPERM);
+        EXPECT(pthread_mutex_lock(&checks), 0);
+        EXPECT(pthread_mutex_unlock(&checks), 0);
+        EXPECT(pthread_cond_destroy(&c), 0);
+    }
+    EXPECT(pthread_mutex_destroy(&checks), 0);
+}
+
 TESTS({"results", results}, {"order", order}, {"both_clocks", both_clocks},
       {"producers", producers}, {"mixed", mixed}, {"shared_with_ours", shared_with_ours},
       {"cancelled", cancelled}, {"cancelled_or_notified", cancelled_or_notified},
       {"waits_when_cancelled", waits_when_cancelled},
       {"cancelled_at_any_time", cancelled_at_any_time},
       {"freed_after_broadcast", freed_after_broadcast}, {"copied", copied}, {"forked", forked},
-      {"exits_with_waiters", exits_with_waiters}, {"c11", c11})
+      {"exits_with_waiters", exits_with_waiters}, {"c11", c11},
+      {"broadcast_wakes_all", broadcast_wakes_all}, {"stopped_elsewhere", stopped_elsewhere},
+      {"destroys_mutex_of_waiter", destroys_mutex_of_waiter},
+      {"invalid_time_comes_first", invalid_time_comes_first})

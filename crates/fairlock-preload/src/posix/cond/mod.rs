@@ -1,14 +1,15 @@
 //! A `pthread_cond_t`, and what POSIX and glibc say about it.
 //!
-//! The program's bytes say only how many wait; the waiters are found by the address ([`table`]). So
-//! bytes that are copied, moved or overwritten lead nowhere. Shared condition variables are
+//! The program's bytes hold the queue, and its lock: a thread that a signal stops in the midst of
+//! one condition variable is in nobody's way at another. Bytes that were copied elsewhere, or are
+//! those of a process that this one was forked from, hold no queue. Shared condition variables are
 //! glibc's.
 
 pub(super) mod shared;
 #[cfg(not(test))] // a test's own are libc's
 pub(super) mod symbols;
-mod table;
 
+use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr;
@@ -21,16 +22,23 @@ use super::count::Count;
 use super::mutex;
 use super::until::Until;
 use crate::process::config::{self, Kind};
+use crate::process::mutex::Mutex;
+use crate::process::registry::nap;
 use crate::thread::cancel::Deferred;
 use crate::thread::platform::Preload;
-use crate::waiters::Waiter;
+use crate::waiters::{Queue, Waiter};
 
 /// The program's condition variable.
 #[repr(C)]
 pub(super) struct Cond {
-    /// How many wait. (`__wseq`)
+    /// Not zero if the queue is not empty. Changed under the mutex. (`__wseq`)
     waiting: Count,
-    _rest: [u32; 7],
+    /// Used under the mutex, and empty if `waiting` is zero. (`__g1_start`, `__g_refs`)
+    queue: UnsafeCell<Queue<Preload>>,
+    /// Where the queue was made. Used under the mutex. (`__g_size`)
+    home: Cell<usize>,
+    /// (`__g1_orig_size`)
+    mutex: Mutex,
     /// Which clock, and whether it is shared. (`__wrefs`)
     flags: u32,
     _signals: [u32; 2],
@@ -94,14 +102,13 @@ impl Cond {
         until: &Until,
         cancels: &Deferred,
     ) -> (c_int, bool) {
-        let waiter = Waiter::new(self.address(), mutex as usize, Preload::priority());
-        // SAFETY: this frame is not left before the waiter was notified or has given up.
-        unsafe { table::push(&waiter, &self.waiting) };
+        let waiter = Waiter::new(Preload::priority());
+        // SAFETY: this frame is not left before the waiter was woken or has taken itself out.
+        self.locked(|queue| unsafe { queue.push(&waiter) });
         // SAFETY: the caller's promise.
-        let errno = unsafe { mutex::unlock(mutex) };
+        let errno = unsafe { mutex::unlock_to_wait(mutex) };
         if errno != 0 {
             if !self.gives_up(&waiter) {
-                waiter.pass_on();
                 self.signal(); // somebody else's, then
             }
             return (errno, false);
@@ -113,8 +120,7 @@ impl Cond {
         };
         let ended = slept.err().filter(|_| self.gives_up(&waiter));
         // SAFETY: the caller had it, and let it go above.
-        let errno = unsafe { mutex::lock(mutex) };
-        waiter.pass_on();
+        let errno = unsafe { mutex::lock_again_after_wait(mutex) };
         match ended {
             _ if errno != 0 => (errno, false),
             None => (0, false),
@@ -125,7 +131,8 @@ impl Cond {
 
     /// The wait has ended: false if the waiter was notified all the same, and woken.
     fn gives_up(&self, waiter: &Waiter<Preload>) -> bool {
-        if table::give_up(waiter, &self.waiting) {
+        if waiter.leaves() {
+            self.locked(|queue| queue.take_out(waiter));
             return true;
         }
         let woken = waiter.sleep(None, || false);
@@ -137,14 +144,40 @@ impl Cond {
     #[inline(always)]
     fn signal(&self) {
         if self.waiting.any() {
-            table::notify_one(self.address(), &self.waiting);
+            self.locked(Queue::notify_one).wake();
         }
     }
 
     #[inline(always)]
     fn broadcast(&self) {
         if self.waiting.any() {
-            table::notify_all(self.address(), &self.waiting);
+            self.locked(Queue::notify_all).wake();
         }
+    }
+
+    /// Waits for those that have given up, and not yet taken themselves out.
+    fn destroy(&self) {
+        while self.locked(|queue| queue.somebody_leaves()) {
+            nap();
+        }
+    }
+
+    fn locked<R>(&self, f: impl FnOnce(&mut Queue<Preload>) -> R) -> R {
+        // As in the C library, no handler may notify in the midst of this.
+        let _guard = self.mutex.lock_quickly();
+        // SAFETY: under the mutex.
+        let queue = unsafe { &mut *self.queue.get() };
+        if !self.waiting.any() || self.home.get() != self.address() {
+            *queue = Queue::new();
+            self.home.set(self.address());
+            self.waiting.clear();
+        }
+        let result = f(queue);
+        match (queue.is_empty(), self.waiting.any()) {
+            (true, _) => self.waiting.clear(),
+            (false, true) => {}
+            (false, false) => self.waiting.add(),
+        }
+        result
     }
 }

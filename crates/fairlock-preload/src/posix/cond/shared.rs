@@ -42,7 +42,7 @@ pub(super) unsafe fn wait(
     // SAFETY: the caller's promise; the stand is only ever glibc's.
     let result = unsafe {
         real::mutex_lock(stand);
-        let errno = mutex::unlock(mutex);
+        let errno = mutex::unlock_to_wait(mutex);
         let result = match (errno, clock) {
             (0, _) if until.is_null() => real::cond_wait(cond, stand),
             (0, None) => real::cond_timedwait(cond, stand, until),
@@ -51,7 +51,7 @@ pub(super) unsafe fn wait(
         };
         real::mutex_unlock(stand);
         if errno == 0 {
-            mutex::lock(mutex);
+            mutex::lock_again_after_wait(mutex);
         }
         result
     };

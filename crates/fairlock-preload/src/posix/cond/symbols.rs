@@ -24,12 +24,16 @@ pub(crate) unsafe extern "C" fn pthread_cond_init(
     unsafe { real::cond_init(cond, attributes) }
 }
 
-/// glibc's waits for those that were woken. With ours, they do not touch the condition variable any
-/// more.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int {
     // SAFETY: see above.
-    unsafe { if Cond::at(cond).is_ours() { 0 } else { real::cond_destroy(cond) } }
+    unsafe {
+        match Cond::at(cond) {
+            ours if ours.is_ours() => ours.destroy(),
+            _ => return real::cond_destroy(cond),
+        }
+    }
+    0
 }
 
 /// Who makes a wait.
@@ -81,7 +85,10 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_timedwait(
                 Ok(until) => Cond::at(cond).wait(mutex, &until),
                 Err(errno) => errno,
             },
-            Served::ByStand => shared::wait(cond, mutex, until, None),
+            Served::ByStand => match Until::new(Cond::at(cond).clock(), until) {
+                Ok(_) => shared::wait(cond, mutex, until, None),
+                Err(errno) => errno,
+            },
             Served::ByGlibc => watched::without(mutex, || real::cond_timedwait(cond, mutex, until)),
         }
     }
@@ -102,7 +109,10 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_clockwait(
                 Ok(until) => Cond::at(cond).wait(mutex, &until),
                 Err(errno) => errno,
             },
-            Served::ByStand => shared::wait(cond, mutex, until, Some(clock)),
+            Served::ByStand => match Until::new(clock, until) {
+                Ok(_) => shared::wait(cond, mutex, until, Some(clock)),
+                Err(errno) => errno,
+            },
             Served::ByGlibc => {
                 watched::without(mutex, || real::cond_clockwait(cond, mutex, clock, until))
             }

@@ -35,7 +35,8 @@ pub(super) struct Mutex {
     count: AtomicU32,
     /// `__owner`: the number of the holding thread, which alone stores or clears it.
     owner: AtomicU32,
-    /// `__nusers`: glibc's.
+    /// `__nusers`: how many wait at a condition variable with it; in glibc's, also how many hold it.
+    /// Belongs to the holder.
     users: AtomicU32,
     /// `__kind`.
     kind: AtomicI32,
@@ -264,9 +265,12 @@ impl Mutex {
         whole.end();
     }
 
-    /// Fails if somebody holds the mutex, as glibc's does.
+    /// Fails if somebody holds the mutex, or waits at a condition variable with it, as glibc's does.
     fn destroy(&self) -> c_int {
         let address = self.address();
+        if self.users.load(Ordering::Relaxed) != 0 {
+            return EBUSY;
+        }
         match self.head.slot(address) {
             Some(slot) if registry::here(slot).sem().is_write_locked() => return EBUSY,
             Some(_) => registry::retire(&self.head, address),
@@ -344,6 +348,34 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
             _ => in_general(mutex),
         }
     }
+}
+
+/// Releases the mutex, ours or glibc's, for a wait at a condition variable. It cannot be destroyed
+/// until [`lock_again_after_wait`].
+///
+/// # Safety
+/// As above.
+pub(super) unsafe fn unlock_to_wait(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let users = &unsafe { Mutex::at(mutex) }.users;
+    // An atomic addition: the caller of an error-checking mutex may not be its holder.
+    users.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: as above.
+    let errno = unsafe { unlock(mutex) };
+    if errno != 0 {
+        users.fetch_sub(1, Ordering::Relaxed);
+    }
+    errno
+}
+
+/// # Safety
+/// As above, and released by [`unlock_to_wait`].
+pub(super) unsafe fn lock_again_after_wait(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let errno = unsafe { lock(mutex) };
+    // SAFETY: as above: it has not been destroyed meanwhile.
+    unsafe { Mutex::at(mutex) }.users.fetch_sub(1, Ordering::Relaxed);
+    errno
 }
 
 /// # Safety
