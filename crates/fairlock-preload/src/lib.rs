@@ -48,9 +48,9 @@
 //! * Mutexes that are robust, inherit or protect priorities stay glibc's, and those of all other
 //!   kinds behave as POSIX and glibc say. A recursive or error-checking one that a thread holds which
 //!   forks is the child's.
-//! * Who waits longest for a condition variable is notified first. No notification is lost; each of
-//!   those that a broadcast reaches wakes the next once it has the mutex. Such waits are cancellation
-//!   points (`thread::cancel`), and nothing else is.
+//! * Who waits longest for a condition variable is notified first. No notification is lost; a
+//!   broadcast wakes all at once. Such waits are cancellation points (`thread::cancel`), and nothing
+//!   else is.
 //! * Locks with `PTHREAD_PROCESS_SHARED` are left to glibc, and so is everything in a
 //!   program with raised privileges.
 //! * After `fork` the child's locks are held by whoever held them, and by nobody's wait.
