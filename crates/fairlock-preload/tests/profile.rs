@@ -148,6 +148,19 @@ fn our_own_locks_are_recorded_alike() {
 }
 
 #[test]
+fn a_wait_names_who_held_longest_not_who_released_last() {
+    let folder = folder("profile_chain");
+    succeeds(&mut observed("chain", &folder));
+    let record = the_record(&folder);
+    let [wait] = &record.waits[..] else { panic!("{:?}", record.waits) };
+    assert!(wait.held_ns().unwrap() >= 50_000_000, "{wait:?}");
+    // The others held it after that one.
+    assert!(wait.released_ns.unwrap() >= wait.held_until_ns.unwrap() + 5_000_000, "{wait:?}");
+    let most = record.holders.iter().max_by_key(|place| place.waited_ns).unwrap();
+    assert_eq!(wait.holder_stack, most.stack, "{:?}", record.holders);
+}
+
+#[test]
 fn each_holder_is_charged_for_the_waits_during_its_own_hold() {
     for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
         let folder = folder(&format!("profile_shares_{name}"));

@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// So many locks a thread counts by itself,
@@ -22,6 +22,8 @@ pub const WAYS: usize = 4;
 pub const NOTES: usize = 64;
 /// So many of the longest waits are kept for each lock.
 pub const WORST: usize = 4;
+/// Of so many magnitudes of a hold, each twice the one before, the last is kept for each lock.
+pub const MAGNITUDES: usize = 24;
 /// A stack has no more frames.
 pub const DEEPEST: usize = 64;
 
@@ -185,6 +187,23 @@ pub struct Now {
     pub holder: AtomicU32,
     /// See `released_ns`.
     pub holder_stack: AtomicU32,
+    /// While others waited: by magnitude, the last hold. So whoever has waited finds a hold that was at
+    /// least half as long as the longest meanwhile.
+    pub held: [HoldEntry; MAGNITUDES],
+}
+
+/// A hold that was long.
+#[repr(C)]
+#[derive(Debug)]
+pub struct HoldEntry {
+    /// When it ended; zero: no hold, or one that is being written. Stored last.
+    pub until_ns: AtomicU64,
+    /// When it began, as far as is known.
+    pub since_ns: AtomicU64,
+    /// By which thread.
+    pub holder: AtomicU32,
+    /// Where the lock was released.
+    pub stack: AtomicU32,
 }
 
 /// A wait.
@@ -199,8 +218,10 @@ pub struct WaitEntry {
     pub waited_ns: AtomicU64,
     /// When the lock was released to it, or nearly so; zero: not known.
     pub released_ns: AtomicU64,
-    /// Since when whoever released it had held it; zero: not known.
+    /// Since when the holder had held it; zero: not known.
     pub held_since_ns: AtomicU64,
+    /// Until when.
+    pub held_until_ns: AtomicU64,
     /// How often others took the lock meanwhile.
     pub passed: AtomicU64,
     /// The number of the lock.
@@ -211,9 +232,10 @@ pub struct WaitEntry {
     pub thread: AtomicU32,
     /// Where.
     pub stack: AtomicU32,
-    /// Who released the lock; zero: not known.
+    /// Who held the lock for the longest part of the wait, or if no hold is known, who released it last;
+    /// zero: not known.
     pub holder: AtomicU32,
-    /// Where.
+    /// Where that thread released it.
     pub holder_stack: AtomicU32,
     /// The waiter's name: sixteen bytes, a text that ends with a zero.
     pub name: [AtomicU64; 2],
@@ -315,6 +337,6 @@ pub const STACK: u32 = 0x6b_63_74_73;
 const _: () = {
     assert!(size_of::<Header>() <= PAGE);
     assert!(size_of::<LockEntry>() == 64);
-    assert!(size_of::<ContentionEntry>() <= 2048);
+    assert!(size_of::<ContentionEntry>() <= 2560);
     assert!(size_of::<Chunk>() == 64);
 };

@@ -400,6 +400,7 @@ fn wait(bytes: &[u8], at: usize) -> Option<Wait> {
         waited_ns: field!(bytes, at, WaitEntry, waited_ns: u64),
         released_ns: unless_zero(field!(bytes, at, WaitEntry, released_ns: u64)),
         held_since_ns: unless_zero(field!(bytes, at, WaitEntry, held_since_ns: u64)),
+        held_until_ns: unless_zero(field!(bytes, at, WaitEntry, held_until_ns: u64)),
         passed: field!(bytes, at, WaitEntry, passed: u64),
         lock: field!(bytes, at, WaitEntry, lock: u32) as usize,
         reads: side & side::READ != 0,

@@ -142,8 +142,10 @@ pub struct Wait {
     pub waited_ns: u64,
     /// When the lock was released to it.
     pub released_ns: Option<u64>,
-    /// Since when whoever released it had held it.
+    /// Since when the holder had held it,
     pub held_since_ns: Option<u64>,
+    /// and until when.
+    pub held_until_ns: Option<u64>,
     /// How often others took the lock meanwhile.
     pub passed: u64,
     /// The number of the lock.
@@ -158,10 +160,18 @@ pub struct Wait {
     pub name: String,
     /// and where.
     pub stack: u32,
-    /// Who released the lock; zero: not known,
+    /// Who held the lock for the longest part of the wait, or if no hold is known, who released it last;
+    /// zero: not known.
     pub holder: u32,
-    /// and where.
+    /// Where that thread released it.
     pub holder_stack: u32,
+}
+
+impl Wait {
+    /// For how much of the wait the holder had the lock, if that is known.
+    pub fn held_ns(&self) -> Option<u64> {
+        Some(self.held_until_ns?.saturating_sub(self.held_since_ns?.max(self.began_ns)))
+    }
 }
 
 /// Time lost at a lock, at one place.

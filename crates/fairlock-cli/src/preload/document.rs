@@ -94,6 +94,10 @@ pub struct OfWait {
     pub waited_ns: u64,
     pub passed: u64,
     pub waiter: Vec<Place>,
+    /// Who held the lock for the longest part of the wait.
     pub holder_thread: Option<u32>,
+    /// For how much of the wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ns: Option<u64>,
     pub holder: Vec<Place>,
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use fairlock::platform::Platform;
 use fairlock_profile::layout::{
-    Chunk, ChunkKind, ContentionEntry, Now, PlaceEntry, WaitEntry, side,
+    Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, Now, PlaceEntry, WaitEntry, side,
 };
 use libc::{EBUSY, ETIMEDOUT};
 
@@ -181,17 +181,22 @@ impl Begun {
             local.count_at([self.number + 1, holder_stack, side::HELD], 0, gap);
         }
         if waited >= threshold() {
+            let last = Held {
+                since: unless(&now.held_since_ns),
+                until: if known { released } else { 0 },
+                holder: if known { now.holder.load(RELAXED) } else { 0 },
+                stack: holder_stack,
+            };
+            let held = longest_hold(&now.held, self.at).unwrap_or(last);
             let wait = Wait {
                 began: self.at,
                 waited,
                 released: if known { released } else { 0 },
-                held_since: unless(&now.held_since_ns),
                 passed,
                 lock: self.number,
                 side: note.side,
                 stack: self.stack,
-                holder: if known { now.holder.load(RELAXED) } else { 0 },
-                holder_stack,
+                held,
             };
             keep(self.contention, &wait, local.tid());
         }
@@ -298,6 +303,9 @@ fn charge(address: usize, released: Option<u64>) {
         now.holder_stack.store(stack, RELAXED);
         now.released_ns.store(at, RELAXED);
     }
+    if wanted && let Some(since) = since {
+        keep_hold(&now.held, Held { since, until: at, holder: local.tid(), stack });
+    }
     let held = since.map(|since| at.saturating_sub(since));
     if held.is_some() || delay > 0 {
         local.note(Note {
@@ -310,6 +318,44 @@ fn charge(address: usize, released: Option<u64>) {
             held,
         });
     }
+}
+
+/// Who has held a lock, and where it was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    since: u64,
+    until: u64,
+    holder: u32,
+    stack: u32,
+}
+
+/// Holds shorter than this are not kept: about 16 us.
+const SHORTEST_KEPT: u32 = 14;
+
+/// A hold has ended while others waited.
+fn keep_hold(held: &[HoldEntry; MAGNITUDES], hold: Held) {
+    let Some(magnitude) = hold.until.saturating_sub(hold.since).checked_ilog2() else { return };
+    let Some(magnitude) = magnitude.checked_sub(SHORTEST_KEPT) else { return };
+    let place = &held[(magnitude as usize).min(MAGNITUDES - 1)];
+    place.until_ns.store(0, RELAXED);
+    place.since_ns.store(hold.since, RELAXED);
+    place.holder.store(hold.holder, RELAXED);
+    place.stack.store(hold.stack, RELAXED);
+    // Release: a thread that sees the time sees the rest.
+    place.until_ns.store(hold.until, Ordering::Release);
+}
+
+/// The hold that was the longest part of a wait since `began`, of those that are kept.
+fn longest_hold(held: &[HoldEntry; MAGNITUDES], began: u64) -> Option<Held> {
+    let read = |place: &HoldEntry| Held {
+        // Acquire: what was stored before.
+        until: place.until_ns.load(Ordering::Acquire),
+        since: place.since_ns.load(RELAXED),
+        holder: place.holder.load(RELAXED),
+        stack: place.stack.load(RELAXED),
+    };
+    let found = held.iter().map(read).filter(|hold| hold.until > began);
+    found.max_by_key(|hold| hold.until.saturating_sub(hold.since.max(began)))
 }
 
 /// The calling thread has released a lock.
@@ -329,13 +375,11 @@ struct Wait {
     began: u64,
     waited: u64,
     released: u64,
-    held_since: u64,
     passed: u64,
     lock: u32,
     side: u32,
     stack: u32,
-    holder: u32,
-    holder_stack: u32,
+    held: Held,
 }
 
 /// How many of the last waits there is room for.
@@ -385,7 +429,8 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
         (&place.began_ns, long.began),
         (&place.waited_ns, long.waited),
         (&place.released_ns, long.released),
-        (&place.held_since_ns, long.held_since),
+        (&place.held_since_ns, long.held.since),
+        (&place.held_until_ns, long.held.until),
         (&place.passed, long.passed),
         (&place.name[0], name[0]),
         (&place.name[1], name[1]),
@@ -396,8 +441,8 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
         (&place.side, long.side),
         (&place.thread, thread),
         (&place.stack, long.stack),
-        (&place.holder, long.holder),
-        (&place.holder_stack, long.holder_stack),
+        (&place.holder, long.held.holder),
+        (&place.holder_stack, long.held.stack),
     ];
     numbers.iter().for_each(|(place, value)| place.store(*value, RELAXED));
     // Release: a reader that sees the number sees the rest.

@@ -71,6 +71,36 @@ static void one_of_each(void) {
     one_wait(reads, release_the_rwlock);
 }
 
+static void *writes(void *unused) {
+    tid = gettid();
+    CHECK(pthread_rwlock_wrlock(&the_rwlock) == 0);
+    CHECK(pthread_rwlock_unlock(&the_rwlock) == 0);
+    return unused;
+}
+
+__attribute__((noinline)) static void culprit_releases(void) {
+    CHECK(pthread_rwlock_unlock(&the_rwlock) == 0);
+    usleep(1000);
+}
+
+/* glibc prefers readers: each comes before the last one leaves, so the writer waits for all of them. */
+static void chain_of_readers(void) {
+    usleep(50000);
+    CHECK(pthread_rwlock_rdlock(&the_rwlock) == 0);
+    culprit_releases();
+    for (int i = 0; i < 5; i++) {
+        CHECK(pthread_rwlock_rdlock(&the_rwlock) == 0);
+        usleep(1000);
+        CHECK(pthread_rwlock_unlock(&the_rwlock) == 0);
+    }
+    release_the_rwlock();
+}
+
+static void chain(void) {
+    CHECK(pthread_rwlock_rdlock(&the_rwlock) == 0);
+    one_wait(writes, chain_of_readers);
+}
+
 static void waits(void) {
     one_of_each();
 }
@@ -340,7 +370,7 @@ static void small_threads(void) {
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
-TESTS({"waits", waits}, {"crowd_and_kill", crowd_and_kill},
+TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
       {"in_vain", in_vain}, {"handlers", handlers},

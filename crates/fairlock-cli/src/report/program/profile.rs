@@ -178,7 +178,7 @@ fn of_waits(document: &Document<Machine>, many: bool) -> Option<(String, Table)>
     }
     waits.sort_by_key(|(_, wait)| Reverse(wait.waited_ns));
     let mut heads = vec!["lock", "thread", "waited", "began", "let in meanwhile", "in vain"];
-    heads.extend(["waited at", "released by", "released at"]);
+    heads.extend(["waited at", "held by", "released at"]);
     let process = many.then_some("process");
     let heads: Vec<&str> = process.into_iter().chain(heads).collect();
     let row = |(process, wait): &(&OfProcess, &OfWait)| {
@@ -190,7 +190,10 @@ fn of_waits(document: &Document<Machine>, many: bool) -> Option<(String, Table)>
             count(wait.passed),
             if wait.given_up { "yes".to_owned() } else { String::new() },
             stack(&wait.waiter),
-            wait.holder_thread.map_or_else(String::new, |thread| thread.to_string()),
+            wait.holder_thread.map_or_else(String::new, |thread| match wait.held_ns {
+                Some(held) => format!("{thread} for {}", time(held)),
+                None => thread.to_string(),
+            }),
             stack(&wait.holder),
         ];
         let pid = many.then(|| process.pid.to_string());

@@ -114,6 +114,7 @@ fn of_wait(process: &Process, wait: &Wait) -> OfWait {
         passed: wait.passed,
         waiter: process.names.stack(record.stack(wait.stack)),
         holder_thread: (wait.holder != 0).then_some(wait.holder),
+        held_ns: wait.held_ns(),
         holder: process.names.stack(record.stack(wait.holder_stack)),
     }
 }

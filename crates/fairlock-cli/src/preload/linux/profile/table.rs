@@ -146,7 +146,10 @@ fn waits(profile: &Profile) -> String {
             text += ", in vain";
         }
         if wait.holder != 0 {
-            let _ = write!(text, "; released by {} at {}", wait.holder, at(wait.holder_stack));
+            let held = wait.held_ns().map(|held| format!("held for {}, ", time(held)));
+            let held = held.unwrap_or_default();
+            let by = at(wait.holder_stack);
+            let _ = write!(text, "; {held}released by {} at {by}", wait.holder);
         }
         if wait.passed > 0 {
             let _ = write!(text, "; {} let in meanwhile", count(wait.passed));

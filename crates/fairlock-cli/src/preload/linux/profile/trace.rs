@@ -51,7 +51,7 @@ fn of_process(process: &Process, began: u64, events: &mut Vec<Value>) {
     for wait in &record.waits {
         of_wait(process, wait, began, events);
         // One hold may have ended several waits.
-        if let (Some(since), Some(released)) = (wait.held_since_ns, wait.released_ns) {
+        if let (Some(since), Some(released)) = (wait.held_since_ns, wait.held_until_ns) {
             held.insert((wait.holder, since, wait.lock), (released, wait));
         }
     }
@@ -79,7 +79,7 @@ fn of_wait(process: &Process, wait: &Wait, began: u64, events: &mut Vec<Value>) 
             "for reading": wait.reads, "in vain": wait.given_up,
         },
     }));
-    if let Some(released) = wait.released_ns {
+    if let Some(released) = wait.held_until_ns {
         let arrow = |phase: &str, tid: u32, at: u64| {
             json!({
                 "ph": phase, "cat": "release", "name": "release", "id": wait.number, "bp": "e",
