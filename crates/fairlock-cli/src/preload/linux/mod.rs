@@ -5,6 +5,7 @@ mod library;
 mod profile;
 mod program;
 mod report;
+mod threads;
 mod top;
 
 use std::ffi::{OsStr, OsString};
@@ -21,6 +22,7 @@ use crate::sim::canonical;
 use profile::Profile;
 use report::Kept;
 use tempfile::TempDir;
+use threads::{Threads, Watch};
 pub use top::top;
 
 /// Runs the program, then prints the report to stderr, as stdout is the program's. Our exit code is
@@ -49,11 +51,13 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     }
     catch_signals();
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
+    let watch = Watch::of(child.id());
     let status = wait(child)?;
+    let threads = watch.end();
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-    wanted.show(folder.path(), obstacle, flags)?;
+    wanted.show(folder.path(), obstacle, &threads, flags)?;
     Ok(exit_code(status))
 }
 
@@ -140,7 +144,13 @@ impl Wanted {
     }
 
     /// Text for people comes first, so that a full disk does not keep it from them.
-    fn show(self, folder: &Path, obstructed: bool, flags: &RunFlags) -> Result<(), Error> {
+    fn show(
+        self,
+        folder: &Path,
+        obstructed: bool,
+        threads: &Threads,
+        flags: &RunFlags,
+    ) -> Result<(), Error> {
         let (charge, width) = (flags.charge, Page::Stderr.width());
         match self {
             Self::Stats(kept) => {
@@ -150,7 +160,8 @@ impl Wanted {
             }
             Self::Profile { json, pprof, folded, trace } => {
                 let profile = Profile::read(folder)?;
-                Page::Stderr.show(&profile.text(obstructed, width))?;
+                let verdict = threads.text(profile.lost());
+                Page::Stderr.show(&(verdict + &profile.text(obstructed, width)))?;
                 // All of them, also where one cannot be written.
                 let written = [
                     json.map_or(Ok(()), |to| profile.json(&to, command_line(&flags.program))),

@@ -133,6 +133,11 @@ impl Profile {
     }
 
     /// The report for people.
+    /// All waits together, in nanoseconds.
+    pub fn lost(&self) -> u64 {
+        sum(self.locks().iter().map(Seen::lost))
+    }
+
     pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
         if self.processes.is_empty() && obstructed {
             return String::new();

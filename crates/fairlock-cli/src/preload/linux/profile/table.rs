@@ -18,7 +18,7 @@ const NOTE: &str = "lost: all waits together; waited: acquisitions that had to w
 
 pub fn text(profile: &Profile, width: Option<usize>) -> String {
     if profile.processes.is_empty() {
-        return "fairlock: no record: the library was not loaded, or the program took no lock\n"
+        return "fairlock: no record: the library was not loaded, or the program took no pthread lock\n"
             .into();
     }
     let locks = profile.locks();
