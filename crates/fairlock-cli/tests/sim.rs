@@ -28,6 +28,13 @@ fn run_json(args: &[&str], file: &Path) -> (String, Value) {
 }
 
 #[test]
+fn a_scenario_has_a_quick_form() {
+    let args = ["sim", CACHE, "--quick", "--duration", "1ms", "--locks", "fairlock:default"];
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
 fn bad_usage_is_one_line_and_exit_2() {
     for (args, hint) in [
         (&["sim"][..], "handoff"),
