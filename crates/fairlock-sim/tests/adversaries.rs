@@ -76,14 +76,25 @@ impl Victim for ThinMutex<Sim> {
     }
 }
 
+/// Two locks of a sort.
+struct Victims {
+    name: &'static str,
+    lock: Box<dyn Victim>,
+    other: Box<dyn Victim>,
+}
+
 /// The locks of a test: made anew for each, before any thread runs.
-fn victims() -> [(&'static str, Box<dyn Victim>, Box<dyn Victim>); 3] {
+fn victims() -> [Victims; 3] {
     // SAFETY: no thin lock of an earlier simulation is used any more.
     unsafe { begin_thin_locks() };
     let full = || Box::new(RwSem::<Sim>::new(Policy::DEFAULT));
     let thin = || Box::new(ThinRwSem::<Sim>::new_const());
     let mutex = || Box::new(ThinMutex::<Sim>::new_const());
-    [("full", full(), full()), ("thin", thin(), thin()), ("mutex", mutex(), mutex())]
+    [
+        Victims { name: "full", lock: full(), other: full() },
+        Victims { name: "thin", lock: thin(), other: thin() },
+        Victims { name: "mutex", lock: mutex(), other: mutex() },
+    ]
 }
 
 fn section(lock: &dyn Victim, how: How, ns: u64) {
@@ -166,7 +177,7 @@ fn who_polls_a_lock_and_takes_another_in_between_has_its_turn() {
     for machine in machines {
         for index in 0..3 {
             let victims = victims();
-            let (name, polled, other) = &victims[index];
+            let Victims { name, lock: polled, other } = &victims[index];
             let (polled, other) = (&**polled, &**other);
             let waits = [Waits::default()];
             let [poller] = &waits;
@@ -222,10 +233,10 @@ fn short_attempts_do_not_starve_those_that_wait_patiently() {
     } else {
         &[("skylake_80", 0)]
     };
-    let kinds: [(&str, fn(u64) -> How); 3] = [
-        ("writers", |_| How::Write),
-        ("readers", |_| How::Read),
-        ("both", |thread| if thread.is_multiple_of(2) { How::Read } else { How::Write }),
+    let kinds = [
+        ("writers", [How::Write, How::Write]),
+        ("readers", [How::Read, How::Read]),
+        ("both", [How::Read, How::Write]),
     ];
     let mut failures = vec![];
     for (machine, shortest) in machines {
@@ -237,14 +248,14 @@ fn short_attempts_do_not_starve_those_that_wait_patiently() {
         });
         for (timeout, index, kind) in cases {
             let victims = victims();
-            let (name, lock, _) = &victims[index];
+            let Victims { name, lock, .. } = &victims[index];
             let lock = &**lock;
-            let (pollers, how_of) = kinds[kind];
+            let (pollers, ways) = kinds[kind];
             let waits: [Waits; 4] = Default::default();
             let mut simulation = Simulation::new(&Machine::builtin(machine).unwrap(), 1);
             for thread in 0..POLLERS {
                 simulation.spawn(move || {
-                    let how = how_of(thread);
+                    let how = ways[thread as usize % 2];
                     while retry(lock, how, timeout, || busy(500)) {
                         busy(SECTION);
                         // SAFETY: taken above.
@@ -340,7 +351,7 @@ fn a_wait_does_not_time_out_at_a_lock_that_is_free() {
     for how in [How::Read, How::Upgradable, How::Write] {
         for index in 0..3 {
             let victims = victims();
-            let (name, lock, _) = &victims[index];
+            let Victims { name, lock, .. } = &victims[index];
             let lock = &**lock;
             let taken = Cell::new(None);
             let mut simulation = Simulation::new(&Machine::builtin("two_cpu").unwrap(), 1);

@@ -119,7 +119,8 @@ mod tests {
         let ages = Ages::new();
         (1..=LOCKS).for_each(|lock| ages.note(lock, 1_000, 0, 1_000));
         for now in [200_000, 201_000] {
-            [100, 101].map(|lock| ages.note(lock, 10, 0, now));
+            ages.note(100, 10, 0, now);
+            ages.note(101, 10, 0, now);
         }
         assert!(ages.at(100).is_some() && ages.at(101).is_some());
     }
