@@ -269,6 +269,40 @@ fn a_reader_gets_in_beside_an_upgradable_reader_that_waited() {
     assert!(has_read.get());
 }
 
+/// Upgradable readers queue behind one that waits for a reader, which has not come yet: it gets in beside the one
+/// inside, as in `parking_lot`. (At the end of the tenure the next one closed the lock, for readers, too.)
+#[test]
+fn a_reader_that_an_upgradable_reader_waits_for_gets_in_past_other_upgradable_readers() {
+    for waiting in 1..=3 {
+        let machine = Machine::builtin("two_cpu").unwrap();
+        let lock = RwSem::<Sim>::new(Policy::DEFAULT);
+        let reads = Cell::new(0);
+        let mut simulation = Simulation::new(&machine, 1);
+        for thread in 0..=waiting {
+            let (lock, reads) = (&lock, &reads);
+            simulation.spawn(move || {
+                sleep(thread * 1_000_000);
+                lock.upgradable_read();
+                let before = reads.get();
+                while reads.get() == before && !stopped() {
+                    sleep(100_000);
+                }
+                // SAFETY: taken above.
+                unsafe { lock.unlock_upgradable() };
+            });
+        }
+        simulation.spawn(|| {
+            while !stopped() {
+                sleep(40_000_000);
+                section(&lock, true, 1_000);
+                reads.set(reads.get() + 1);
+            }
+        });
+        simulation.run_for(1_000_000_000).unwrap_or_else(|stuck| panic!("{stuck}"));
+        assert!(reads.get() > waiting, "{waiting} wait: {} reads", reads.get());
+    }
+}
+
 /// A thousand runs with threads, sections, pauses and sides drawn at random, a CPU for each
 /// thread, retry loops among them: nobody waits longer than `planned_wait_ns` says for the
 /// threads there are, beyond the longest section for each that goes before.

@@ -135,7 +135,10 @@ impl<P: Platform> InTenure<'_, P> {
         }
         let now = P::now();
         let over = now >= watch.end;
-        let word = if over { self.close() } else { self.word.load(Ordering::Relaxed) };
+        let word = self.word.load(Ordering::Relaxed);
+        // Who waits for an upgradable reader only needs no readers kept out: that one may wait for them.
+        let is_for_readers = waiter.access == Access::Upgradable && word.is_upgradable();
+        let word = if over && !is_for_readers { self.close() } else { word };
         let may_take = word.may_take_next(waiter.access);
         // Where threads take turns, the lock belongs to one that may be back in an instant.
         let is_left = || !word.is_free() || !self.holder.is_in_turns() || self.is_idle();
