@@ -1,6 +1,10 @@
 /* A wait whose time is over, or that is ended otherwise, while the lock was released meanwhile: its
  * last act is a try, so it has the lock. A signal handler keeps the waiter until both are so. */
+#define _GNU_SOURCE
 #include "check.h"
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static fairlock_rwlock_t rwlock = FAIRLOCK_RWLOCK_INIT;
 static fairlock_mutex_t mutex = FAIRLOCK_MUTEX_INIT;
@@ -10,7 +14,8 @@ static fairlock_range_lock_t ranges = FAIRLOCK_RANGE_LOCK_INIT;
 static fairlock_range_t held = FAIRLOCK_RANGE_INIT, wanted = FAIRLOCK_RANGE_INIT;
 static fairlock_cancel_t token = FAIRLOCK_CANCEL_INIT;
 static struct timespec deadline;
-static volatile sig_atomic_t in_handler, may_leave, is_waiting;
+static volatile sig_atomic_t in_handler, may_leave;
+static volatile pid_t waiting;
 
 static void stay(int signal) {
     (void)signal;
@@ -83,9 +88,24 @@ static const struct wait waits[] = {
 static int result;
 
 static void *waiter(void *one) {
-    is_waiting = 1;
+    waiting = (pid_t)syscall(SYS_gettid);
     result = ((const struct wait *)one)->wait();
+    /* The signal finds a thread. */
+    while (!may_leave) {
+    }
     return NULL;
+}
+
+/* Whether the thread sleeps. A handler that came while it has the lock's own lists would keep those from the
+ * thread that releases the lock. */
+static int sleeps(pid_t thread) {
+    char path[64], state = 0;
+    FILE *file;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    file = fopen(path, "r");
+    CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+    fclose(file);
+    return state == 'S';
 }
 
 int main(void) {
@@ -93,34 +113,38 @@ int main(void) {
     struct sigaction action = {.sa_handler = stay};
     watchdog();
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+    for (size_t i = 0; i < sizeof waits / sizeof *waits;) {
         pthread_t thread;
-        struct timespec a_while = {0, 20000000};
+        int in_time;
         fairlock_cancel_init(&token);
-        deadline = after_ms(CLOCK_MONOTONIC, 60);
-        in_handler = may_leave = is_waiting = 0;
+        deadline = after_ms(CLOCK_MONOTONIC, 200);
+        in_handler = may_leave = 0;
+        waiting = 0;
         CHECK(waits[i].hold() == 0);
         CHECK(pthread_create(&thread, NULL, waiter, (void *)(size_t)&waits[i]) == 0);
-        while (!is_waiting) {
+        while (!waiting || (!sleeps(waiting) && !is_over(CLOCK_MONOTONIC, deadline))) {
         }
-        /* Asleep by now, in all likelihood; it passes either way. */
-        nanosleep(&a_while, NULL);
         CHECK(pthread_kill(thread, SIGUSR1) == 0);
         while (!in_handler) {
         }
+        in_time = !is_over(CLOCK_MONOTONIC, deadline);
         CHECK(waits[i].give() == 0);
         CHECK(fairlock_cancel(&token) == 0);
         may_leave = 1;
         CHECK(pthread_join(thread, NULL) == 0);
-        if (result != 0) {
-            fprintf(stderr, "%s gives %d, with the lock free\n", waits[i].name, result);
-            failed++;
-        } else {
+        if (result == 0) {
             CHECK(waits[i].end() == 0);
+        } else {
+            if (waits[i].end == used_sem) {
+                GIVES(0, fairlock_sem_try_wait(&sem, 1));
+            }
+            /* On a busy machine the wait may have been over before the signal. */
+            if (in_time) {
+                fprintf(stderr, "%s gives %d, with the lock free\n", waits[i].name, result);
+                failed++;
+            }
         }
-        if (result != 0 && waits[i].end == used_sem) {
-            GIVES(0, fairlock_sem_try_wait(&sem, 1));
-        }
+        i += in_time != 0;
     }
     return failed != 0;
 }

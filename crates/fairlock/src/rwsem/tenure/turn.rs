@@ -284,7 +284,6 @@ impl<P: Platform> InTenure<'_, P> {
         if q.tenure.is_next(waiter) {
             q.tenure.next = core::ptr::null();
         }
-        self.events.count(Event::fail(waiter.kind));
         if q.waiters.is_empty() {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
             q.tenure.clock.last_gives_up(waiter.arrived);

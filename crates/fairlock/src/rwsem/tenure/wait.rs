@@ -52,7 +52,7 @@ impl<P: Platform> InTenure<'_, P> {
         let now = P::now();
         // An attempt whose time is over is not to stand in anybody's way.
         if let Some(error) = context.expired(|| now) {
-            return if self.steal(access) { Ok(()) } else { Err(error) };
+            return self.try_last(access, error);
         }
         let age = me.ages.at(self.id());
         // As if it had waited for so long up to now.
@@ -298,7 +298,16 @@ impl<P: Platform> InTenure<'_, P> {
         });
         wakes.wake_all();
         // Others may be before it in the queue, but none of them has taken a lock that is open and free.
-        if taken || self.steal(waiter.access) { Ok(()) } else { Err(error) }
+        if taken { Ok(()) } else { self.try_last(waiter.access, error) }
+    }
+
+    /// The last act of an attempt that ends with an error is a try.
+    fn try_last(&self, access: Access, error: WaitError) -> Result<(), WaitError> {
+        if self.steal(access) {
+            return Ok(());
+        }
+        self.events.count(Event::fail(access.kind()));
+        Err(error)
     }
 }
 
