@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -298,6 +299,35 @@ fn a_million_locks_are_counted_one_by_one() {
         // All from one place.
         assert!(record.stacks().count() < 50);
     }
+}
+
+#[test]
+fn a_program_that_locks_its_memory_has_only_what_is_in_use_of_its_record() {
+    let folder = folder("profile_mlockall");
+    succeeds(&mut observed("locks_its_memory", &folder));
+    assert_eq!(the_record(&folder).lost, 0);
+}
+
+/// How many bytes the only file of the folder takes.
+fn taken(folder: &Path) -> u64 {
+    let file = fs::read_dir(folder).unwrap().next().unwrap().unwrap();
+    file.metadata().unwrap().blocks() * 512
+}
+
+#[test]
+fn a_process_that_takes_one_lock_takes_little_memory() {
+    let folder = folder("profile_one_lock");
+    succeeds(&mut observed("takes_once", &folder));
+    assert!(taken(&folder) <= 96 << 10, "{}", taken(&folder));
+}
+
+/// Each time that it was read would take a quarter of a megabyte.
+#[test]
+fn a_map_with_more_code_than_is_remembered_is_not_read_all_the_time() {
+    let folder = folder("profile_many_mappings");
+    succeeds(&mut observed("many_mappings", &folder));
+    assert!(the_record(&folder).stacks().count() >= 250);
+    assert!(taken(&folder) <= 16 << 20, "{}", taken(&folder));
 }
 
 /// What finds no room is counted as lost, and the rest can be read.

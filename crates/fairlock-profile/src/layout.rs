@@ -14,6 +14,8 @@ pub const MAGIC: [u8; 8] = *b"fairlock";
 pub const VERSION: u32 = 6;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
+/// No file is longer.
+pub const LONGEST: u64 = 4 << 30;
 /// So many locks a thread counts by itself,
 pub const CELLS: usize = 1024;
 /// each in one of so many cells, which follow each other.

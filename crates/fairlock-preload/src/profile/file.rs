@@ -1,14 +1,15 @@
-//! The file of this process, mapped from the beginning at the greatest length that it may come to
-//! have. So a program that closes files that it did not open, or changes its user or its root,
-//! still has it.
+//! The file of this process, made at the greatest length that it may come to have. As much of it is mapped
+//! as is in use, in one mapping that grows: what is mapped, `mlockall` makes take memory, and it fails for
+//! who may not lock as much. The file is closed at once, so a program that closes files that it did not open,
+//! or changes its user or its root, still has it.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 use core::fmt::Write;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use fairlock::platform::Platform;
-use fairlock_profile::layout::{Chunk, ChunkKind, Header, MAGIC, PAGE, VERSION};
+use fairlock_profile::layout::{Chunk, ChunkKind, Header, LONGEST, MAGIC, PAGE, VERSION};
 
 use crate::process::config;
 use crate::process::memory;
@@ -16,12 +17,14 @@ use crate::process::mutex::Mutex;
 use crate::process::text::Text;
 use crate::thread::platform::{Preload, clock};
 
-/// How long the file may become: it takes that much address space, but disk only for what is used.
-const LONGEST: usize = 4 << 30;
+/// A file that may not become this long is none.
 const SHORTEST: usize = 16 << 20;
 
 static START: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
+/// How long the file may become.
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
+/// How much of it is mapped. Not [`Header::used`]: a forked child shares that with its parent.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// Held while a chunk is made.
 static MUTEX: Mutex = Mutex::new();
 
@@ -43,11 +46,11 @@ pub(super) fn lose() {
 /// Makes the file of this process. The file of the process that it was forked from is unmapped
 /// here. One thread at a time.
 pub(super) fn open(parent: u32) -> bool {
-    let (old, length) =
-        (START.swap(ptr::null_mut(), Ordering::Relaxed), LENGTH.swap(0, Ordering::Relaxed));
+    let (old, mapped) =
+        (START.swap(ptr::null_mut(), Ordering::Relaxed), MAPPED.swap(0, Ordering::Relaxed));
     if !old.is_null() {
-        // SAFETY: mapped by this function in the parent, and nobody in this process uses it.
-        unsafe { memory::unmap(old.cast(), length) };
+        // SAFETY: mapped in the parent, and nobody in this process uses it.
+        unsafe { memory::unmap(old.cast(), mapped) };
     }
     let Some(path) = config::variable(c"FAIRLOCK_PROFILE") else { return false };
     let Some((file, length)) = create(path) else {
@@ -60,7 +63,7 @@ pub(super) fn open(parent: u32) -> bool {
     let (rights, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
     // SAFETY: a new mapping of a file that was just made.
-    let start = unsafe { libc::mmap(ptr::null_mut(), length, rights, flags, file, 0) };
+    let start = unsafe { libc::mmap(room(), PAGE, rights, flags, file, 0) };
     // SAFETY: opened above. Not `close`, at which the thread could be cancelled.
     unsafe { libc::syscall(libc::SYS_close, file) };
     if start == libc::MAP_FAILED || !populate(start.cast(), PAGE) {
@@ -85,6 +88,7 @@ pub(super) fn open(parent: u32) -> bool {
         (*header).magic = MAGIC;
     }
     LENGTH.store(length, Ordering::Relaxed);
+    MAPPED.store(PAGE, Ordering::Relaxed);
     // Release: see `header`.
     START.store(header, Ordering::Release);
     true
@@ -122,7 +126,7 @@ fn create(path: &CStr) -> Option<(c_int, usize)> {
     let mut length = longest();
     while length >= SHORTEST {
         // SAFETY: numbers.
-        if unsafe { libc::ftruncate(file, length as i64) } == 0 && has_address_space(length) {
+        if unsafe { libc::ftruncate(file, length as i64) } == 0 {
             return Some((file, length));
         }
         length /= 2;
@@ -137,19 +141,24 @@ fn longest() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is written.
     match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } {
-        0 => LONGEST.min(usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) & !(PAGE - 1)),
-        _ => LONGEST,
+        0 => LONGEST.min(limit.rlim_cur) as usize & !(PAGE - 1),
+        _ => LONGEST as usize,
     }
 }
 
-fn has_address_space(length: usize) -> bool {
-    // SAFETY: a new mapping, which nobody uses.
-    unsafe {
+/// Where the mapping can grow: the lower end of much free space, which the kernel fills from above.
+fn room() -> *mut c_void {
+    let lengths = (SHORTEST.ilog2()..=40).rev().map(|bits| 1 << bits);
+    let free = lengths.map(|length| {
         let (rights, flags) =
             (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-        let found = libc::mmap(ptr::null_mut(), length, rights, flags, -1, 0);
-        found != libc::MAP_FAILED && libc::munmap(found, length) == 0
-    }
+        // SAFETY: a new mapping, which nobody uses.
+        unsafe {
+            let found = libc::mmap(ptr::null_mut(), length, rights, flags, -1, 0);
+            (found != libc::MAP_FAILED && libc::munmap(found, length) == 0).then_some(found)
+        }
+    });
+    free.flatten().next().unwrap_or(ptr::null_mut())
 }
 
 fn is_folder(path: &CStr) -> bool {
@@ -185,8 +194,18 @@ pub(super) fn add_chunk(
     if at + bytes > LENGTH.load(Ordering::Relaxed) {
         return None;
     }
+    let file = ptr::from_ref(header).cast::<u8>().cast_mut();
+    // What an attempt before has mapped, and had no room for, is mapped still.
+    let mapped = MAPPED.load(Ordering::Relaxed);
+    if at + bytes > mapped {
+        // SAFETY: the file's own mapping, which stays where it is.
+        if unsafe { libc::mremap(file.cast(), mapped, at + bytes, 0) } == libc::MAP_FAILED {
+            return None;
+        }
+        MAPPED.store(at + bytes, Ordering::Relaxed);
+    }
     // SAFETY: within the mapping.
-    let start = unsafe { ptr::from_ref(header).cast::<u8>().cast_mut().add(at) };
+    let start = unsafe { file.add(at) };
     if !populate(start, bytes) {
         return None;
     }

@@ -9,8 +9,8 @@ use super::records::Records;
 use super::thread::Local;
 use super::{Target, file};
 
-static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 256);
-static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 16);
+static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
+static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 4);
 static INDEX: Index = Index::new();
 
 pub(super) fn forget() {

@@ -78,6 +78,7 @@ pub(crate) fn end() {
     if PROCESS.load(Ordering::Acquire) == fork::number()
         && let Some(header) = file::header()
     {
+        modules::read_what_is_missed();
         header.ended_ns.store(Preload::now(), Ordering::Relaxed);
     }
 }

@@ -1,15 +1,17 @@
 //! What is mapped where, as `/proc/self/maps` says it, for readers that look for names. Read when
-//! the record begins, and again when a stack has addresses in no known mapping.
+//! the record begins, and again when a stack has addresses in no known mapping, though not all the time.
 
 use core::ffi::c_int;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use fairlock::platform::Platform;
 use fairlock_profile::layout::{Chunk, ChunkKind};
 
 use super::file;
 use crate::process::memory;
 use crate::process::mutex::Mutex;
+use crate::thread::platform::Preload;
 
 /// Where code was the last time, as far as there is room; then this library's own code.
 const MOST: usize = 512;
@@ -17,8 +19,13 @@ static RANGES: [[AtomicUsize; 2]; MOST] =
     [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; MOST];
 static LEN: AtomicU32 = AtomicU32::new(0);
 static OWN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-/// How often the mappings were read. Not without a limit: a program may have code in memory that
-/// comes and goes.
+/// When the mappings may be read again, and whether an address was unknown before that. A program may have
+/// more of them than there is room for, or code that comes and goes.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+static MISSES: AtomicBool = AtomicBool::new(false);
+/// Of the time, reading them takes one part in this many.
+const SHARE: u64 = 100;
+/// How often they were read: each time takes room in the file.
 static TIMES: AtomicU32 = AtomicU32::new(0);
 const MOST_TIMES: u32 = 200;
 static MUTEX: Mutex = Mutex::new();
@@ -31,6 +38,8 @@ const LONGEST_LINE: usize = 8192;
 pub(super) fn forget() {
     LEN.store(0, Ordering::Relaxed);
     TIMES.store(0, Ordering::Relaxed);
+    NEXT.store(0, Ordering::Relaxed);
+    MISSES.store(false, Ordering::Relaxed);
 }
 
 /// Whether the address is in this library.
@@ -38,10 +47,19 @@ pub(super) fn is_own(address: usize) -> bool {
     (OWN[0].load(Ordering::Relaxed)..OWN[1].load(Ordering::Relaxed)).contains(&address)
 }
 
-/// Reads the mappings again if one of these addresses is in none that is known.
+/// Reads the mappings again if one of these addresses is in none that is known; at the end at the latest.
 pub(super) fn make_sure_of(addresses: &[u64]) {
-    let known = addresses.iter().all(|&address| is_known(address as usize));
-    if !known && TIMES.fetch_add(1, Ordering::Relaxed) < MOST_TIMES {
+    if !addresses.iter().all(|&address| is_known(address as usize)) {
+        MISSES.store(true, Ordering::Relaxed);
+        if Preload::now() >= NEXT.load(Ordering::Relaxed) {
+            read_what_is_missed();
+        }
+    }
+}
+
+/// Reads the mappings again if that was put off.
+pub(super) fn read_what_is_missed() {
+    if MISSES.load(Ordering::Relaxed) && TIMES.fetch_add(1, Ordering::Relaxed) < MOST_TIMES {
         read();
     }
 }
@@ -56,6 +74,8 @@ fn is_known(address: usize) -> bool {
 /// Reads the mappings twice: first for how long they are, then to keep them.
 pub(super) fn read() {
     let _guard = MUTEX.lock();
+    let began = Preload::now();
+    MISSES.store(false, Ordering::Relaxed);
     let mut bytes = 0;
     each_line(|line| bytes += line.len());
     // They may be longer when they are read again.
@@ -86,6 +106,8 @@ pub(super) fn read() {
     });
     LEN.store(ranges as u32, Ordering::Relaxed);
     chunk.used.store(used as u32, Ordering::Relaxed);
+    let now = Preload::now();
+    NEXT.store(now + (now - began) * SHARE, Ordering::Relaxed);
 }
 
 /// Where a mapping begins and ends, and whether it is code.

@@ -11,7 +11,7 @@ use crate::process::mutex::Mutex;
 
 /// This many chunks have each twice as many entries as the one before. All others have as many as
 /// the last of these, so that nobody waits for a large one to be made.
-const DOUBLING: u32 = 6;
+const DOUBLING: u32 = 8;
 const CHUNKS: usize = 4096;
 
 pub(super) struct Records<T> {

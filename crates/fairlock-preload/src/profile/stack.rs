@@ -309,7 +309,7 @@ static MUTEX: Mutex = Mutex::new();
 static CHUNK: core::sync::atomic::AtomicPtr<Chunk> =
     core::sync::atomic::AtomicPtr::new(ptr::null_mut());
 static LEFT: AtomicU32 = AtomicU32::new(0);
-const CHUNK_BYTES: u32 = 64 << 10;
+const CHUNK_BYTES: u32 = 8 << 10;
 
 pub(super) fn forget() {
     INDEX.forget();

@@ -107,7 +107,7 @@ impl Pooled for Local {
 }
 
 static LOCALS: Pool<Local> = Pool::new();
-static THREADS: Records<ThreadEntry> = Records::new(ChunkKind::Threads, 4);
+static THREADS: Records<ThreadEntry> = Records::new(ChunkKind::Threads, 1);
 
 pub(super) fn forget() {
     THREADS.forget();

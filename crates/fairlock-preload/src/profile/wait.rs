@@ -449,7 +449,7 @@ fn write(place: &WaitEntry, number: u64, long: &Wait, thread: u32, name: [u64; 2
     place.number.store(number, Ordering::Release);
 }
 
-static PLACES: Records<PlaceEntry> = Records::new(ChunkKind::Places, 64);
+static PLACES: Records<PlaceEntry> = Records::new(ChunkKind::Places, 16);
 static INDEX: Index = Index::new();
 
 pub(super) fn forget() {

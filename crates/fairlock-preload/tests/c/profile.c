@@ -370,8 +370,47 @@ static void small_threads(void) {
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+/* What mlockall makes take memory, and must be allowed to lock. */
+static void locks_its_memory(void) {
+    take_twice(20000);
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%ld", &pages) == 1 && fclose(file) == 0);
+    CHECK(pages < (256 << 20) / 4096);
+    CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0 || errno == ENOMEM || errno == EPERM);
+    take_twice(20000);
+}
+
+static void takes_once(void) {
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+}
+
+static void takes_another(void) {
+    pthread_mutex_t *mutex = calloc(1, sizeof *mutex);
+    CHECK(mutex && pthread_mutex_lock(mutex) == 0);
+    CHECK(pthread_mutex_unlock(mutex) == 0);
+}
+
+/* Code in more mappings than anybody remembers, all of which take locks. */
+static void many_mappings(void) {
+    enum { PAGES = 4000, PAGE = 4096 };
+    /* sub rsp, 8; call rdi; add rsp, 8; ret */
+    static const char code[] = "\x48\x83\xec\x08\xff\xd7\x48\x83\xc4\x08\xc3";
+    int rights = PROT_READ | PROT_WRITE | PROT_EXEC;
+    char *pages = mmap(NULL, PAGES * PAGE, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED);
+    for (int i = 0; i < PAGES; i++)
+        memcpy(pages + i * PAGE, code, sizeof code);
+    for (int i = 0; i < PAGES; i += 2)
+        CHECK(mprotect(pages + i * PAGE, PAGE, PROT_READ | PROT_EXEC) == 0);
+    for (int i = PAGES - 250; i < PAGES; i++)
+        ((void (*)(void (*)(void)))(uintptr_t)(pages + i * PAGE))(takes_another);
+}
+
 TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
       {"in_vain", in_vain}, {"handlers", handlers},
-      {"small_threads", small_threads})
+      {"small_threads", small_threads}, {"locks_its_memory", locks_its_memory}, {"takes_once", takes_once},
+      {"many_mappings", many_mappings})
