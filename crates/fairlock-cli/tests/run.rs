@@ -379,6 +379,38 @@ fn a_signal_is_passed_on_and_the_report_still_printed() {
     assert!(stderr(&output).contains("fairlock: no record"), "{}", stderr(&output));
 }
 
+/// Each reaches the program, and neither it nor its record is left behind.
+#[test]
+fn a_signal_to_this_process_alone_ends_the_program_too() {
+    for signal in [Signal::INT, Signal::QUIT, Signal::USR1, Signal::ALARM] {
+        let mut child =
+            fairlock().args(["run", "--", "sleep", "60"]).stderr(Stdio::null()).spawn().unwrap();
+        let process = PathBuf::from(format!("/proc/{}", sleep_of(&child)));
+        let folder = recorded_in(&process);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(128 + signal.as_raw()));
+        assert!(!process.exists() && !folder.exists());
+    }
+}
+
+/// What somebody puts there is neither waited for nor followed, and others than the user's own programs put
+/// nothing there.
+#[test]
+fn what_strangers_put_into_the_folder_keeps_nobody_waiting() {
+    let script = "cd \"$FAIRLOCK_PROFILE\" && mkfifo a && ln -s /dev/zero b && cd .. && ls -ld . \"$OLDPWD\"";
+    let output = run(&["--", "sh", "-c", script]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("/a: ") && said.contains("/b: "), "{said}");
+    let listed = stdout(&output);
+    let modes: Vec<&str> = listed.lines().map(|line| &line[..10]).collect();
+    match rustix::process::geteuid().is_root() {
+        // The name of the folder is a secret.
+        true => assert_eq!(modes, ["drwx--x--x", "drwx-wx-wt"]),
+        false => assert_eq!(modes[1], "drwx------"),
+    }
+}
+
 /// As under nohup, and as what a script starts in the background.
 #[test]
 fn what_is_ignored_stays_ignored() {

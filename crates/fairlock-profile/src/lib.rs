@@ -23,5 +23,5 @@ pub mod layout;
 mod read;
 mod record;
 
-pub use read::{Error, load};
+pub use read::{Error, load, load_file};
 pub use record::{AtPlace, Contention, Lock, Module, Record, Thread, Wait};

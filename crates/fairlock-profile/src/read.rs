@@ -9,8 +9,9 @@ use std::path::Path;
 
 use crate::buckets;
 use crate::layout::{
-    CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LockEntry, MAGIC, NOTES,
-    NoteEntry, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry, side,
+    CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LONGEST, LockEntry, MAGIC,
+    NOTES, NoteEntry, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry,
+    side,
 };
 use crate::record::{AtPlace, Contention, Lock, Module, Record, Thread, Wait};
 
@@ -78,14 +79,27 @@ fn unless_zero(number: u64) -> Option<u64> {
 /// # Errors
 /// It cannot be read, or is no record.
 pub fn load(path: &Path) -> io::Result<Record> {
-    let mut file = File::open(path)?;
+    load_file(File::open(path)?)
+}
+
+/// The same, of an open file. In a folder where others write, that should be opened with `O_NOFOLLOW` and
+/// `O_NONBLOCK`. No more is read than a record can have.
+///
+/// # Errors
+/// As of [`load`].
+pub fn load_file(file: File) -> io::Result<Record> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    if !file.metadata()?.is_file() {
+        return Err(invalid(Error::Foreign));
+    }
+    let mut file = file.take(LONGEST);
     let mut bytes = Vec::new();
     (&mut file).take(PAGE as u64).read_to_end(&mut bytes)?;
     if bytes.starts_with(&MAGIC) {
         let used = field!(&bytes, 0, Header, used: u64);
         file.take(used.saturating_sub(PAGE as u64)).read_to_end(&mut bytes)?;
     }
-    Record::read(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    Record::read(&bytes).map_err(invalid)
 }
 
 impl Record {
@@ -556,6 +570,14 @@ mod tests {
         let mut bytes = file();
         put64(&mut bytes, PAGE + offset_of!(Chunk, bytes), 17);
         assert_eq!(reason(&bytes), Error::Damaged(PAGE));
+    }
+
+    /// A pipe, a device or a folder, also if it says that it goes on for ever.
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        for path in ["/dev/zero", "/"].into_iter().filter(|path| Path::new(path).exists()) {
+            assert!(load_file(File::open(path).unwrap()).is_err(), "{path}");
+        }
     }
 
     /// Wherever it ends, and whatever a byte of it says.

@@ -9,10 +9,12 @@ mod threads;
 mod top;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::{fs, io};
 
 use super::{LockFlags, RunFlags};
 use crate::error::Error;
@@ -75,10 +77,39 @@ fn find(written: &[OsString]) -> Result<(PathBuf, &[OsString], bool), Error> {
     Ok((program, arguments, obstacle.is_some()))
 }
 
-/// A new folder for what a run records.
-fn folder() -> Result<TempDir, Error> {
-    let folder = tempfile::Builder::new().prefix("fairlock-run-").tempdir_in(profile::place());
-    folder.map_err(|e| Error::failed(format!("cannot make a folder for the report: {e}")))
+/// A folder for what a run records, which is removed with what is in it.
+struct Folder {
+    _whole: TempDir,
+    /// Where the program is to record.
+    path: PathBuf,
+}
+
+impl Folder {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Makes a folder for what a run records.
+///
+/// No other user can write to it. A program that root starts may become another user, whose children record
+/// there, too: so everybody can write to root's, which is within another one, and whose name nobody can list
+/// or guess.
+fn folder() -> Result<Folder, Error> {
+    let cannot =
+        |error: io::Error| Error::failed(format!("cannot make a folder for the report: {error}"));
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    let make = || {
+        let whole = tempfile::Builder::new().prefix("fairlock-run-").tempdir_in(profile::place())?;
+        let mut path = whole.path().to_owned();
+        if rustix::process::geteuid().is_root() {
+            path = tempfile::Builder::new().rand_bytes(24).tempdir_in(path)?.keep();
+            mode(&path, 0o1733)?;
+            mode(whole.path(), 0o711)?;
+        }
+        Ok(Folder { _whole: whole, path })
+    };
+    make().map_err(cannot)
 }
 
 /// The command that starts the program with the library.
@@ -103,7 +134,6 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
 
 /// Makes the command record the program's locks: glibc's if they are only observed, or else ours.
 fn record(command: &mut Command, flags: &LockFlags, folder: &Path, observe: bool) {
-    profile::open_to_all(folder);
     let threshold = flags.threshold.as_nanos().min(u64::MAX.into()).to_string();
     // With a slash at its end: a process that comes when the folder is gone makes no file instead.
     command.env("FAIRLOCK_PROFILE", folder.join(""));
@@ -215,11 +245,26 @@ fn caught() -> Option<u8> {
     u8::try_from(CAUGHT.load(Ordering::Relaxed)).ok().filter(|&signal| signal != 0)
 }
 
-/// Hands signals on to the program from here on. Those from the terminal reach it without us,
-/// others are passed on, and this process stays for the report. A signal that is ignored, as under
-/// nohup, stays ignored, so that the program finds it so.
+/// Hands signals on to the program from here on, all that would end this process, which stays for the
+/// report. Those from the terminal reach the program without us. A signal that is ignored, as under nohup,
+/// stays ignored, so that the program finds it so.
 fn catch_signals() {
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+    let ending = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGPWR,
+        libc::SIGSTKFLT,
+        libc::SIGXCPU,
+    ];
+    for signal in ending.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
         // SAFETY: the action is plain data, filled in before it is used, and all that the handler
         // does is allowed in a signal handler.
         unsafe {
@@ -228,8 +273,9 @@ fn catch_signals() {
             if action.sa_sigaction == libc::SIG_IGN {
                 continue;
             }
-            action.sa_sigaction = pass_on as extern "C" fn(libc::c_int) as usize;
-            action.sa_flags = libc::SA_RESTART;
+            let handler: extern "C" fn(_, *mut libc::siginfo_t, _) = came;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
@@ -248,11 +294,19 @@ fn wait(mut child: Child) -> Result<ExitStatus, Error> {
     ended.map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))
 }
 
-extern "C" fn pass_on(signal: libc::c_int) {
+extern "C" fn came(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     CAUGHT.store(signal, Ordering::Relaxed);
-    if signal != libc::SIGTERM && signal != libc::SIGHUP {
+    // SAFETY: the kernel passes it to a handler that was set with SA_SIGINFO.
+    let from_the_kernel = unsafe { (*info).si_code } > 0;
+    // What the terminal sends, it sends to all processes in its foreground; but that of a hang-up only to the
+    // first of them.
+    if from_the_kernel && [libc::SIGINT, libc::SIGQUIT].contains(&signal) {
         return;
     }
+    pass_on(signal);
+}
+
+fn pass_on(signal: libc::c_int) {
     EARLY.store(signal, Ordering::SeqCst);
     let child = CHILD.load(Ordering::SeqCst);
     if child != 0 {

@@ -10,7 +10,8 @@ mod trace;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use fairlock_profile::layout::kind;
@@ -32,11 +33,10 @@ pub fn place() -> PathBuf {
     if room >= ROOM { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// Lets every user write to the folder: the program may become another user, whose children record
-/// there, too.
-pub fn open_to_all(folder: &Path) {
-    // If this fails, those children have no record.
-    let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o1733));
+/// Opens what may not be a file, as somebody else may have made it.
+fn open(path: &Path) -> io::Result<fs::File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    fs::File::options().read(true).custom_flags(flags).open(path)
 }
 
 /// What a program and its children recorded.
@@ -70,7 +70,7 @@ impl Profile {
         let (mut processes, mut files) = (Vec::new(), Files::default());
         for entry in fs::read_dir(folder).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
-            match fairlock_profile::load(&path) {
+            match open(&path).and_then(fairlock_profile::load_file) {
                 Ok(record) => {
                     processes.push(Process { names: Names::of(&record, &mut files), record });
                 }
