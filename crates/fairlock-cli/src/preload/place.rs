@@ -25,20 +25,66 @@ impl Place {
     }
 }
 
-/// `f(int)::{lambda()#1}::operator()() const` is `f::{lambda#1}`, nearly.
+/// `f(int)::{lambda(int)#1}::operator()(int) const` is `f::{lambda#1}`.
 fn without_arguments(name: &str) -> String {
-    let name = name.replace("(anonymous namespace)::", "").replace("::operator()() const", "");
-    let (mut out, mut depth) = (String::new(), 0_u32);
-    for letter in name.chars() {
+    let name = without_result(name).replace("(anonymous namespace)::", "");
+    let name = name.replace("}::operator()", "}").replace(") const::", ")::");
+    let (mut out, mut depth, mut rest) = (String::new(), 0_u32, name.as_str());
+    while let Some(letter) = rest.chars().next() {
+        if depth == 0
+            && let Some(operator) = operator(rest, out.chars().last())
+        {
+            out.push_str(operator);
+            rest = &rest[operator.len()..];
+            continue;
+        }
         match letter {
             '(' | '<' => depth += 1,
             ')' | '>' => depth = depth.saturating_sub(1),
             _ if depth == 0 => out.push(letter),
             _ => {}
         }
+        rest = &rest[letter.len_utf8()..];
     }
     let out = out.trim_end_matches(" const").trim();
     if out.is_empty() { name } else { out.to_owned() }
+}
+
+/// `operator()` or `operator<<`, or of `operator bool` the word, if the text begins with such a name.
+fn operator(text: &str, before: Option<char>) -> Option<&str> {
+    const WORD: &str = "operator";
+    let signs = text.strip_prefix(WORD)?;
+    if before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_') {
+        return None;
+    }
+    let is_sign = |letter| !"<>=-!+*/%^&|~,".contains(letter);
+    let len = match signs.starts_with("()") {
+        true => 2,
+        false => signs.find(is_sign).unwrap_or(signs.len()),
+    };
+    (len > 0 || signs.starts_with(' ')).then(|| &text[..WORD.len() + len])
+}
+
+/// The function's name and what follows it: names of templates begin with the type of the result.
+pub fn without_result(name: &str) -> &str {
+    // Others have neither arguments nor a result in their names: those of C and Rust.
+    if !name.trim_end_matches(" const").ends_with(')') {
+        return name;
+    }
+    let (mut start, mut depth) = (0, 0_i32);
+    for (at, letter) in name.char_indices() {
+        match letter {
+            '(' if depth == 0 && !name[at..].starts_with("(anonymous namespace)") => break,
+            'o' if depth == 0 && operator(&name[at..], name[..at].chars().last()).is_some() => {
+                break;
+            }
+            '(' | '<' | '{' | '[' => depth += 1,
+            ')' | '>' | '}' | ']' => depth -= 1,
+            ' ' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    &name[start..]
 }
 
 /// The last part of a path, without its folders.
@@ -56,7 +102,16 @@ mod tests {
             ("main", "main"),
             ("Cache::get(int, std::string const&) const", "Cache::get"),
             ("fill<int>(std::vector<int>&)", "fill"),
-            ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda#1}::operator"),
+            ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda#1}"),
+            (
+                "main::{lambda()#1}::operator()() const::{lambda(int)#2}::operator()(int)",
+                "main::{lambda#1}::{lambda#2}",
+            ),
+            ("Less::operator()(int, int) const", "Less::operator()"),
+            ("operator<<(Stream&, Row<int> const&)", "operator<<"),
+            ("my_operator()", "my_operator"),
+            ("std::vector<int> fill<int>(std::vector<int>&)", "fill"),
+            ("Cache::operator bool() const", "Cache::operator bool"),
             ("(anonymous namespace)::f()", "f"),
         ] {
             assert_eq!(without_arguments(name), short);

@@ -11,7 +11,7 @@ use addr2line::Loader;
 use fairlock_profile::{Module, Record};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-use crate::preload::place::{Place, file_name};
+use crate::preload::place::{Place, file_name, without_result};
 
 /// The files that processes have loaded, by path: most processes have the same. Lines are read only
 /// of files that have been asked for an address.
@@ -212,7 +212,7 @@ fn demangled(name: &str) -> String {
 /// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
 /// a library that wraps them.
 fn is_wrapper(place: &Place) -> bool {
-    const WRAPPERS: [&str; 13] = [
+    const WRAPPERS: [&str; 9] = [
         "std::",
         "__gnu_cxx::",
         "__gthread",
@@ -222,15 +222,17 @@ fn is_wrapper(place: &Place) -> bool {
         "mtx_",
         "boost::",
         "absl::",
-        "core::",
-        "alloc::",
-        "parking_lot",
-        "lock_api::",
     ];
+    /// Crates of Rust. A namespace of C++ may have the same name, whose functions have arguments in theirs.
+    const CRATES: [&str; 4] = ["core::", "alloc::", "parking_lot", "lock_api::"];
     const LIBRARIES: [&str; 4] = ["libc.so", "libpthread", "libstdc++", "libfairlock_preload"];
-    let name = place.function.trim_start_matches("void ").trim_start_matches("bool ");
-    let name = name.trim_start_matches('<');
-    WRAPPERS.iter().any(|wrapper| name.starts_with(wrapper))
+    let name = without_result(&place.function);
+    let begins = |names: &[&str]| {
+        names.iter().any(|wrapper| name.trim_start_matches('<').starts_with(wrapper))
+    };
+    let has_arguments = name.trim_end_matches(" const").ends_with(')');
+    begins(&WRAPPERS)
+        || (begins(&CRATES) && !has_arguments)
         || LIBRARIES.iter().any(|library| file_name(&place.object).starts_with(library))
 }
 
@@ -295,6 +297,20 @@ mod tests {
             |name: &str| is_wrapper(&Place { function: name.into(), ..Place::default() });
         let wrappers = ["std::mutex::lock()", "__gthread_mutex_unlock", "__glibcxx_rwlock_unlock"];
         assert!(wrappers.into_iter().all(is_wrapper));
-        assert!(!is_wrapper("Store::put(int)") && !is_wrapper("main"));
+        let crates = [
+            "core::ops::function::FnOnce::call_once",
+            "<alloc::sync::Arc<T> as core::ops::Drop>::drop",
+        ];
+        assert!(crates.into_iter().all(is_wrapper));
+        assert!(is_wrapper("void std::lock<std::mutex>(std::mutex&)"));
+        let callers = [
+            "Store::put(int)",
+            "main",
+            "core::Store::put(int)",
+            "alloc::take() const",
+            "std::vector<int> Store::take<int>(std::mutex&)",
+            "std::unique_lock<std::mutex> (anonymous namespace)::guard<int>()",
+        ];
+        assert!(!callers.into_iter().any(is_wrapper));
     }
 }
