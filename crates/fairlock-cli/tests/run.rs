@@ -40,7 +40,11 @@ fn stderr(output: &Output) -> String {
 }
 
 fn compile(name: &str, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/waits.c");
+    compile_source("waits.c", name, flags)
+}
+
+fn compile_source(source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
@@ -136,6 +140,44 @@ fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
     let waiters =
         run(&["--observe", "--charge", "waiter", "--folded", "-", "--", program.to_str().unwrap()]);
     assert!(stdout(&waiters).contains(";reader "), "{}", stdout(&waiters));
+}
+
+/// The row of a lock in the table.
+fn row(program: &Path, lock: &str) -> String {
+    let table = stderr(&run(&["--observe", "--", program.to_str().unwrap()]));
+    table.lines().find(|line| line.starts_with(lock)).expect(&table).to_owned()
+}
+
+#[test]
+fn a_function_that_ends_in_an_unlock_is_where_it_was() {
+    let program = compile_source("tail.c", "tail", &["-O2", "-g"]);
+    let row = row(&program, "the_mutex");
+    assert!(row.contains("releases (tail.c:"), "{row}");
+}
+
+#[test]
+fn lines_are_found_in_files_for_debuggers() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("stripped");
+    for (flags, place) in [("-Wl,--build-id", "."), ("-Wl,--build-id=none", ".debug")] {
+        fs::copy(compile("waits-stripped", &["-g", flags]), &program).unwrap();
+        let script = "cd \"$0\" && mkdir -p \"$1\" && objcopy --only-keep-debug stripped \"$1/it.debug\" && \
+                      strip stripped && objcopy --add-gnu-debuglink=\"$1/it.debug\" stripped";
+        let script = Command::new("sh").args(["-c", script]).arg(folder.path()).arg(place).output();
+        let done = script.unwrap();
+        assert!(done.status.success(), "{}", stderr(&done));
+        assert!(row(&program, "the_lock").ends_with("main (waits.c:23)"));
+        // Another program's file is not believed.
+        fs::copy(env!("CARGO_BIN_EXE_fairlock"), folder.path().join(place).join("it.debug"))
+            .unwrap();
+        let table = stderr(&run(&["--observe", "--", program.to_str().unwrap()]));
+        assert!(table.contains("stripped+0x") && !table.contains("waits.c"), "{table}");
+        assert!(
+            table.contains("stripped has no names for such places: build it with -g"),
+            "{table}"
+        );
+        fs::remove_file(folder.path().join(place).join("it.debug")).unwrap();
+    }
 }
 
 /// Keys of a value that are not in its schema, and those that have to be there and are not.

@@ -15,6 +15,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether only the object is known, and the place in it.
+    pub fn is_nameless(&self) -> bool {
+        let rest = self.function.strip_prefix(file_name(&self.object));
+        rest.is_some_and(|rest| rest.starts_with("+0x")) && !self.object.is_empty()
+    }
+
     /// The function and the line in a few words, without folders and arguments.
     pub fn short(&self) -> String {
         let function = without_arguments(&self.function);

@@ -2,9 +2,12 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use addr2line::Loader;
@@ -30,6 +33,8 @@ impl Files {
 /// What a file says of itself.
 struct File {
     path: String,
+    /// Where its names and lines are, if not in itself.
+    debug: Option<PathBuf>,
     /// The segments: offset and length in the file, address and length in memory.
     segments: Vec<[u64; 4]>,
     lines: OnceCell<Option<Loader>>,
@@ -90,9 +95,21 @@ impl Names {
         object.file.places(exact.wrapping_sub(object.bias))
     }
 
-    /// A stack's functions, the innermost first.
+    /// A stack's functions, the innermost first. One that called the lock's function as the last thing it did has
+    /// left no frame: the caller's last call says which it was.
     pub fn stack(&self, frames: &[u64]) -> Vec<Place> {
-        frames.iter().flat_map(|&frame| self.places(frame).to_vec()).collect()
+        let gone = frames.first().and_then(|&frame| self.last_called(frame)).unwrap_or_default();
+        gone.into_iter()
+            .chain(frames.iter().flat_map(|&frame| self.places(frame).to_vec()))
+            .collect()
+    }
+
+    /// The function of the same file that was called, if such a one was, by the call that returns to this address.
+    fn last_called(&self, address: u64) -> Option<Vec<Place>> {
+        let object = self.object(address)?;
+        let called = object.file.called(address.wrapping_sub(object.bias))?;
+        let begins = object.file.lines()?.find_symbol_info(called)?.address() == called;
+        begins.then(|| object.file.places(called))
     }
 
     /// The place at which the program itself asked for the lock: the innermost function that is not
@@ -152,16 +169,37 @@ impl File {
         });
         let segments = segments.collect();
         let (lines, variables) = (OnceCell::new(), OnceCell::new());
-        Some(Self { path: path.to_owned(), segments, lines, variables })
+        let debug = debug_file(Path::new(path), &file);
+        Some(Self { path: path.to_owned(), debug, segments, lines, variables })
     }
 
     fn lines(&self) -> Option<&Loader> {
-        self.lines.get_or_init(|| Loader::new(&self.path).ok()).as_ref()
+        self.lines.get_or_init(|| Loader::new(self.named()).ok()).as_ref()
+    }
+
+    /// The file that has the names.
+    fn named(&self) -> &Path {
+        self.debug.as_deref().unwrap_or(Path::new(&self.path))
+    }
+
+    /// What is called before an address, if it is a call of a place in this file.
+    fn called(&self, at: u64) -> Option<u64> {
+        const CALL: u8 = 0xe8;
+        let mut call = [0; 5];
+        let begin = at.checked_sub(call.len() as u64)?;
+        let &[offset, _, address, _] = self
+            .segments
+            .iter()
+            .find(|[_, len, address, _]| begin.checked_sub(*address).is_some_and(|at| at < *len))?;
+        let file = fs::File::open(&self.path).ok()?;
+        file.read_exact_at(&mut call, begin - address + offset).ok()?;
+        let [CALL, distance @ ..] = call else { return None };
+        Some(at.wrapping_add_signed(i32::from_le_bytes(distance).into()))
     }
 
     fn variables(&self) -> &[(u64, u64, String)] {
         self.variables.get_or_init(|| {
-            let Ok(bytes) = fs::read(Path::new(&self.path)) else { return Vec::new() };
+            let Ok(bytes) = fs::read(self.named()) else { return Vec::new() };
             let Ok(file) = object::File::parse(&*bytes) else { return Vec::new() };
             let symbols = file.symbols().chain(file.dynamic_symbols());
             let data = symbols.filter(|it| it.is_definition() && it.kind() == SymbolKind::Data);
@@ -197,6 +235,48 @@ impl File {
         }
         places
     }
+}
+
+/// The file that has what was stripped of this one, where debuggers look for it, too.
+fn debug_file(path: &Path, file: &object::File<'_>) -> Option<PathBuf> {
+    if file.section_by_name(".debug_info").is_some() {
+        return None;
+    }
+    let id = file.build_id().ok().flatten();
+    let link = file.gnu_debuglink().ok().flatten();
+    let name = link.map(|(name, _)| Path::new(OsStr::from_bytes(name)));
+    let is_it = |candidate: &PathBuf| {
+        let found = || {
+            let bytes = fs::read(candidate).ok()?;
+            let debug = object::File::parse(&*bytes).ok()?;
+            Some(match (id, link) {
+                (Some(id), _) => debug.build_id().ok()? == Some(id),
+                (None, Some((_, sum))) => {
+                    let mut found = flate2::Crc::new();
+                    found.update(&bytes);
+                    found.sum() == sum
+                }
+                (None, None) => false,
+            })
+        };
+        candidate != path && candidate.is_file() && found().unwrap_or(false)
+    };
+    debug_paths(path, id, name).into_iter().find(is_it)
+}
+
+/// Where such a file may be: by its build id, or by the name in `.gnu_debuglink`.
+fn debug_paths(path: &Path, id: Option<&[u8]>, name: Option<&Path>) -> Vec<PathBuf> {
+    const ALL: &str = "/usr/lib/debug";
+    let mut paths = Vec::new();
+    if let Some([first, rest @ ..]) = id {
+        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+        paths.push(PathBuf::from(format!("{ALL}/.build-id/{first:02x}/{rest}.debug")));
+    }
+    if let (Some(name), Some(folder)) = (name, path.parent()) {
+        let all = Path::new(ALL).join(folder.strip_prefix("/").unwrap_or(folder));
+        paths.extend([folder.join(name), folder.join(".debug").join(name), all.join(name)]);
+    }
+    paths
 }
 
 /// A name of C stays as it is. It may look like the name of a type, which has no prefix: `m` is
@@ -280,6 +360,23 @@ mod tests {
         let variable = names.variable(VARIABLE.as_ptr() as u64 + 8).unwrap();
         assert!(variable.contains("VARIABLE") || variable.contains("+0x"), "{variable}");
         assert_eq!(names.places(16)[0].function, "0xf");
+    }
+
+    #[test]
+    fn debug_files_are_where_distributions_and_debuggers_have_them() {
+        let found = debug_paths(
+            Path::new("/opt/svc"),
+            Some(&[0xab, 0x01, 0xff]),
+            Some(Path::new("svc.debug")),
+        );
+        let expected = [
+            "/usr/lib/debug/.build-id/ab/01ff.debug",
+            "/opt/svc.debug",
+            "/opt/.debug/svc.debug",
+            "/usr/lib/debug/opt/svc.debug",
+        ];
+        assert_eq!(found, expected.map(PathBuf::from));
+        assert!(debug_paths(Path::new("/opt/svc"), None, None).is_empty());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The table, for people: the locks at which most time was lost, and the longest waits.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::{Profile, Seen};
 use crate::layout::{Column, NOTHING, Table};
+use crate::preload::place::{Place, file_name};
 use crate::preload::{Charge, sum};
 use crate::units::{count, digits, time};
 
@@ -50,11 +52,29 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
         );
     }
     text += &waits(profile);
+    text += &nameless(&waited[..waited.len().min(LOCKS)]);
     let lost = sum(profile.processes.iter().map(|process| process.record.lost));
     if lost > 0 {
         let _ = writeln!(text, "{} acquisitions are not in the record", count(lost));
     }
     text
+}
+
+/// What would name the places that have no names.
+fn nameless(locks: &[Seen<'_>]) -> String {
+    let places = locks.iter().filter_map(place).filter(Place::is_nameless);
+    let files: BTreeSet<String> = places.map(|place| file_name(&place.object).to_owned()).collect();
+    let line = |file| {
+        format!(
+            "{file} has no names for such places: build it with -g, or install its debug symbols\n"
+        )
+    };
+    files.into_iter().map(line).collect()
+}
+
+/// Where a lock was released that others waited for, or if that is not known, where they waited.
+fn place(seen: &Seen<'_>) -> Option<Place> {
+    seen.worst_place(Charge::Holder).or_else(|| seen.worst_place(Charge::Waiter))
 }
 
 fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String {
@@ -78,7 +98,7 @@ fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String 
     for seen in locks {
         let or_nothing = |ns: Option<u64>| ns.map_or_else(|| NOTHING.to_owned(), time);
         let found = seen.contention();
-        let place = seen.worst_place(Charge::Holder).or_else(|| seen.worst_place(Charge::Waiter));
+        let place = place(seen);
         table.row([
             seen.name(),
             seen.kind().to_owned(),
