@@ -90,8 +90,8 @@ fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String 
         Column::figure("longest"),
         Column::figure("passed").rank(5),
         Column::figure("held p50").rank(3),
-        Column::figure("p99 ").rank(1),
-        Column::figure("longest "),
+        Column::figure("held p99").rank(1),
+        Column::figure("longest held"),
         Column::place("at"),
         Column::figure("process").rank(0),
     ]);
