@@ -1,5 +1,6 @@
 //! `fairlock report`: pages, pictures and tables from results that are made up, or simulated.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -174,6 +175,49 @@ fn speed_is_drawn_against_threads_where_they_differ() {
     ] {
         assert!(page.contains(said), "{said}: {page}");
     }
+}
+
+#[test]
+fn a_lock_has_one_colour_in_all_pictures_of_a_page() {
+    const LOCKS: [&str; 4] = ["fairlock:default", "parking_lot", "std", "fairlock:unfair"];
+    let folder = Folder::new();
+    let rows = |locks: &[&str]| {
+        let of = |threads| locks.iter().map(move |lock| row(lock, threads, 900.0, 8.0, 0));
+        document([4, 60].into_iter().flat_map(of).collect()).to_string()
+    };
+    // The second file has fewer locks: places in it are others than in the first.
+    let files = [folder.file("a.json", &rows(&LOCKS)), folder.file("b.json", &rows(&LOCKS[2..]))];
+    let page = folder.text(&[&files[0], &files[1]], "page.html", &[]);
+    let colours = |lock: &str| {
+        // A mark's title begins with its lock, and its class with its colour.
+        let marks = page.match_indices("<title>").filter(|&(at, title)| {
+            let rest = page[at + title.len()..].strip_prefix(lock);
+            rest.is_some_and(|rest| rest.starts_with([':', ',']))
+        });
+        let before = marks.map(|(at, _)| page[..at].rsplit("class=\"k").next().unwrap());
+        let colours: Vec<&str> = before.map(|mark| &mark[..1]).collect();
+        // Speed against waits, two pictures of lines, operations, waits.
+        assert!(colours.len() >= 7, "{lock}: {colours:?}");
+        colours.into_iter().collect::<BTreeSet<_>>()
+    };
+    let all: Vec<_> = LOCKS.iter().map(|lock| colours(lock)).collect();
+    assert!(all.iter().all(|of_lock| of_lock.len() == 1), "{all:?}");
+    assert_eq!(all.iter().flatten().collect::<BTreeSet<_>>().len(), 4, "{all:?}");
+}
+
+#[test]
+fn a_page_is_named_after_all_machines_and_programs_in_it() {
+    let folder = Folder::new();
+    let mut simulated = sixty_writers();
+    simulated["machine"] = json!({ "simulated": true });
+    let simulated = folder.file("simulated.json", &simulated.to_string());
+    let real = folder.file("real.json", &sixty_writers().to_string());
+    let program = folder.file("profile.json", &profile(1, 1));
+    let page = folder.text(&[&simulated, &real, &real, &program], "page.html", &[]);
+    let title =
+        "Locks: simulated · 2 CPUs (a model &lt;of&gt; CPU), 6.18 · locks of a, 2 processes";
+    assert!(page.contains(&format!("<title>{title}</title>")), "{page}");
+    assert!(page.contains(&format!("<h1>{title}</h1>")), "{page}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Rows that belong in one picture: one workload, case and form, on one machine, from one file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
+use super::svg::COLORS;
 use crate::cell::{Form, Side, Workload};
 use crate::results::Results;
 use crate::row::{Configuration, Index, Row, whole};
@@ -28,15 +30,25 @@ pub struct Group<'a> {
     pub source: &'a Results,
     pub all: Vec<Measured<'a>>,
     pub configurations: usize,
+    /// The locks of all groups of the report that are not ours as they come: their places here
+    /// choose their colours.
+    others: Rc<[&'a str]>,
 }
 
 impl<'a> Group<'a> {
     /// All groups of these files, in their order.
     pub fn all(sources: &'a [Results]) -> Vec<Self> {
-        sources.iter().flat_map(Self::of_file).collect()
+        let rows = sources.iter().flat_map(|source| &source.rows);
+        let locks: BTreeSet<&str> = rows.map(|row| row.lock.as_str()).collect();
+        let mut others: Vec<&str> =
+            locks.into_iter().filter(|lock| standing(lock) != Standing::Ours).collect();
+        // If there are more locks than colours, those that are compared most share none.
+        others.sort_by_key(|lock| standing(lock));
+        let others = others.into();
+        sources.iter().flat_map(|source| Self::of_file(source, &others)).collect()
     }
 
-    fn of_file(source: &'a Results) -> Vec<Self> {
+    fn of_file(source: &'a Results, others: &Rc<[&'a str]>) -> Vec<Self> {
         type Key<'a> = (Workload, crate::cell::Case, Option<Form>, Option<&'a str>, bool);
         let key = |row: &'a Row| -> Key<'a> {
             let setup = &row.range;
@@ -50,10 +62,16 @@ impl<'a> Group<'a> {
             }
         }
         let index = Index::of(&source.rows);
-        groups.into_iter().map(|(_, rows)| Self::of_rows(source, &rows, &index)).collect()
+        let group = |(_, rows): (_, Vec<_>)| Self::of_rows(source, &rows, &index, others.clone());
+        groups.into_iter().map(group).collect()
     }
 
-    fn of_rows(source: &'a Results, rows: &[&'a Row], index: &Index<'a>) -> Self {
+    fn of_rows(
+        source: &'a Results,
+        rows: &[&'a Row],
+        index: &Index<'a>,
+        others: Rc<[&'a str]>,
+    ) -> Self {
         let mut numbers = HashMap::new();
         let all = rows.iter().map(|&row| {
             let own = row.configuration();
@@ -66,7 +84,7 @@ impl<'a> Group<'a> {
             Measured { row, read: side(Side::Read), write: side(Side::Write), configuration }
         });
         let all = all.collect();
-        Self { source, all, configurations: numbers.len() }
+        Self { source, all, configurations: numbers.len(), others }
     }
 
     /// The workload, the case and whatever else all rows of the group share, in words.
@@ -93,6 +111,12 @@ impl<'a> Group<'a> {
             }
         }
         locks
+    }
+
+    /// The number in [`COLORS`] of a lock's colour, which is the same in all pictures of a report.
+    pub fn color(&self, lock: &str) -> usize {
+        let place = self.others.iter().position(|other| *other == lock);
+        place.map_or(0, |place| 1 + place % (COLORS.len() - 1))
     }
 
     /// The configuration with the most threads, in which locks differ most.
@@ -230,7 +254,7 @@ mod tests {
                 rows: rows.to_vec(),
                 file: Default::default(),
             };
-            let groups = Group::of_file(&source);
+            let groups = Group::all(std::slice::from_ref(&source));
             assert!(groups[0].all.iter().all(|measured| measured.rows().count() == 3));
         });
     }

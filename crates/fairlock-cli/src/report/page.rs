@@ -64,10 +64,16 @@ pub fn page(sources: &[Results], groups: &[Group<'_>], programs: &[Program]) -> 
     )
 }
 
+/// The machines and programs of all files, each once.
 fn title(sources: &[Results], programs: &[Program]) -> String {
-    let machine = sources.first().map(|source| source.machine.name());
-    let program = || programs.first().map(|program| program.title.clone());
-    machine.or_else(program).unwrap_or_default()
+    let machines = sources.iter().map(|source| source.machine.name());
+    let mut names: Vec<String> = Vec::new();
+    for name in machines.chain(programs.iter().map(|program| program.title.clone())) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(" · ")
 }
 
 /// A paragraph that says what a file was made by.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::group::{DIMENSIONS, Dimension, Group, Measured, Standing, describe, standing};
+use super::group::{DIMENSIONS, Dimension, Group, Measured, describe, standing};
 use super::svg::{Axis, COLORS, LEFT, Scale, Svg, apart, escaped, frame, ruler};
 use crate::row::Row;
 use crate::units::{digits, time};
@@ -86,11 +86,7 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
     }
     for (at, point) in points.iter().enumerate() {
         let (x, y) = (xs.at(point.wait), ys.at(point.speed));
-        let color = match standing(&point.lock) {
-            Standing::Ours => 0,
-            Standing::Peer => 1,
-            Standing::Other => 8,
-        };
+        let color = group.color(&point.lock);
         let size = if color == 0 { 7 } else { 5 };
         let hollow = point.starved > 0;
         let title = escaped(&point.says(one));
@@ -126,7 +122,7 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
         name: format!("Speed against longest wait, {}", group.title()),
         note: format!(
             "Dashed: the front; no other lock is faster with shorter waits. Hollow, with ✕: threads \
-             were starved. Blue: ours; brown: peers; grey: other policies, and the textbook's.{of_many}"
+             were starved. Large and blue: ours as it comes.{of_many}"
         ),
         svg,
     })
@@ -240,13 +236,14 @@ fn lines(group: &Group<'_>, dimension: &Dimension) -> Vec<Picture> {
     let mut all = Vec::new();
     let lines = series(group, dimension, &values, &speed);
     all.extend(
-        line_plot(dimension, &values, &lines, unit, &digits, false)
+        line_plot(group, dimension, &values, &lines, unit, &digits, false)
             .map(|svg| picture("Speed", svg)),
     );
     let wait = |m: &Measured<'_>| m.row.figures.wait_p999_ns.map(|ns| ns.max(1) as f64);
     let lines = series(group, dimension, &values, &wait);
     let show = |ns: f64| time(ns as u64);
-    let svg = line_plot(dimension, &values, &lines, "99.9 % of the waits are shorter", &show, true);
+    let unit = "99.9 % of the waits are shorter";
+    let svg = line_plot(group, dimension, &values, &lines, unit, &show, true);
     all.extend(svg.map(|svg| picture("p99.9 waits", svg)));
     all
 }
@@ -273,6 +270,7 @@ fn series<'a>(
 }
 
 fn line_plot(
+    group: &Group<'_>,
     dimension: &Dimension,
     values: &[f64],
     lines: &Series<'_>,
@@ -305,7 +303,7 @@ fn line_plot(
         lines.iter().filter_map(|(_, line)| line.last()).map(|p| ys.at(p.1)).collect();
     let places = apart(&ends, 16.0, svg.height - 50.0);
     for (number, ((lock, points), label)) in lines.iter().zip(places).enumerate() {
-        let color = if standing(lock) == Standing::Ours { 0 } else { 1 + (number + 7) % 8 };
+        let color = group.color(lock);
         let stroke = COLORS[color];
         let width = if color == 0 { 3 } else { 2 };
         let dash = ["", " stroke-dasharray=\"7 3\"", " stroke-dasharray=\"2 3\""][number % 3];
@@ -360,7 +358,7 @@ fn shares(group: &Group<'_>) -> Option<Picture> {
     let mut svg = Svg::new(760.0, ROW * by_lock.len() as f64 + 8.0);
     for (line, (measured, ops)) in by_lock.values().enumerate() {
         let lock = &measured.row.lock;
-        let color = if standing(lock) == Standing::Ours { 0 } else { 8 };
+        let color = group.color(lock);
         let (least, most) = (ops[ops.len() - 1], ops[0]);
         let bottom = ROW * (line + 1) as f64;
         let bar = (svg.width - NAMES - 20.0) / ops.len() as f64;
@@ -403,8 +401,11 @@ fn waits(group: &Group<'_>) -> Vec<Picture> {
         group.within(configuration).filter(|m| told.contains(&m.row.lock.as_str())).collect();
     rows.sort_by_key(|m| told.iter().position(|lock| *lock == m.row.lock));
     let has_sides = rows.iter().any(|m| m.read.is_some() && m.write.is_some());
-    let of = |pick: fn(&Measured<'_>) -> Option<Waits>, what: &str| {
-        let waits: Vec<Waits> = rows.iter().filter_map(|m| pick(m)).collect();
+    type Pick = for<'a> fn(&Measured<'a>) -> Option<&'a Row>;
+    let of = |pick: Pick, what: &str| {
+        let picked = rows.iter().filter_map(|m| pick(m));
+        let waits: Vec<Waits> =
+            picked.filter_map(|row| Waits::of(row, group.color(&row.lock))).collect();
         wait_plot(&waits, 190.0).map(|svg| Picture {
             name: format!("Waits{what}, {}", group.title()),
             note: format!(
@@ -415,9 +416,9 @@ fn waits(group: &Group<'_>) -> Vec<Picture> {
         })
     };
     let pictures = if has_sides {
-        [of(|m| Waits::of(m.read?), " of readers"), of(|m| Waits::of(m.write?), " of writers")]
+        [of(|m| m.read, " of readers"), of(|m| m.write, " of writers")]
     } else {
-        [of(|m| Waits::of(m.row), ""), None]
+        [of(|m| Some(m.row), ""), None]
     };
     pictures.into_iter().flatten().collect()
 }
@@ -435,7 +436,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    fn of(row: &Row) -> Option<Self> {
+    fn of(row: &Row, color: usize) -> Option<Self> {
         let f = &row.figures;
         // Where a workload is about how long the lock was free, its figures take the place of
         // waits.
@@ -443,7 +444,6 @@ impl Waits {
             Some(p50) => [p50, f.free_p99_ns?, f.free_p99_ns?, f.free_max_ns?],
             None => [f.wait_p50_ns?, f.wait_p99_ns?, f.wait_p999_ns?, f.wait_max_ns?],
         };
-        let color = if standing(&row.lock) == Standing::Ours { 0 } else { 8 };
         Some(Self { name: row.lock.clone(), color, at })
     }
 }

@@ -16,7 +16,7 @@ pub const SHEET: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}\
     .k6{fill:#39c5cf;stroke:#39c5cf}.k7{fill:#f778ba;stroke:#f778ba}.k8{fill:#8b949e;stroke:#8b949e}\
     .line{fill:none}.hollow{fill:#0d1117}}";
 
-/// Colours on white: of ours, seven of others, and one for locks that are not the subject.
+/// Colours on white: the first is of ours as it comes, the others are of other locks.
 pub const COLORS: [&str; 9] = [
     "#005cc5", "#b35900", "#6f42c1", "#1a7f37", "#b31d28", "#735c0f", "#0b7285", "#a61e4d",
     "#57606a",
