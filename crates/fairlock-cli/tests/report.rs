@@ -313,6 +313,18 @@ fn a_profile_of_several_processes_has_them_in_its_tables() {
 }
 
 #[test]
+fn the_rest_of_a_long_stack_is_folded_so_that_rows_are_low() {
+    let folder = Folder::new();
+    let long = "long_".repeat(30);
+    let text = profile(1, 1).replace("\"work\"", &format!("\"{long}\""));
+    let page = folder.text(&[&folder.file("profile.json", &text)], "page.html", &[]);
+    let rest = format!(" ← {long} (a.c:7) ← main (a.c:7)");
+    let cell = format!("<details><summary>Cache::get (a.c:7)</summary>{rest}</details>");
+    assert!(page.contains(&cell), "{page}");
+    assert_eq!(page.matches(&rest).count(), page.matches(&cell).count(), "in all columns");
+}
+
+#[test]
 fn numbers_of_a_damaged_profile_are_no_panic() {
     let folder = Folder::new();
     let most = |text: String, key: &str, value: u64| {

@@ -151,7 +151,7 @@ fn picture(groups: &[Group<'_>], programs: &[Program]) -> Result<String, Error> 
         format!("{command} · {}", group.source.origin())
     };
     let mut scatters =
-        groups.iter().filter_map(|group| Some((command(group), pictures::scatter(group)?)));
+        groups.iter().filter_map(|group| Some((command(group), pictures::scatter(group, 760.0)?)));
     let of_program = |program: &Program| {
         let picture = program.pictures.first()?.clone();
         Some((format!("{} · {}", program.command, program.origin), picture))
@@ -164,13 +164,31 @@ fn picture(groups: &[Group<'_>], programs: &[Program]) -> Result<String, Error> 
         )
     })?;
     let svg = &mut picture.svg;
-    svg.height += 22.0;
-    let (middle, bottom) = (svg.width / 2.0, svg.height - 6.0);
-    let from = svg::escaped(&from);
-    svg.raw(format_args!(
-        "<text x=\"{middle:.0}\" y=\"{bottom:.0}\" text-anchor=\"middle\" style=\"font-size:11px\">{from}</text>"
-    ));
+    // A letter is about 6 pixels wide.
+    for line in wrapped(&from, (svg.width / 6.0) as usize) {
+        svg.height += 16.0;
+        let (middle, bottom, line) = (svg.width / 2.0, svg.height, svg::escaped(&line));
+        svg.raw(format_args!(
+            "<text x=\"{middle:.0}\" y=\"{bottom:.0}\" text-anchor=\"middle\" style=\"font-size:11px\">{line}</text>"
+        ));
+    }
+    svg.height += 6.0;
     Ok(picture.svg.file(&picture.name))
+}
+
+/// The words of a text in lines of at most so many letters, if no word is longer.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                *line += " ";
+                *line += word;
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(feature = "png")]

@@ -102,7 +102,7 @@ fn of_group(group: &Group<'_>) -> Section {
         escaped(&group.source.command),
         escaped(&group.source.origin())
     );
-    body.extend(pictures::all(group).iter().map(figure));
+    body += &figures(&pictures::all(group));
     let judged = crate::sim::judged(group.all.iter().flat_map(Measured::rows));
     if !judged.is_empty() {
         let judged = escaped(&judged);
@@ -116,7 +116,7 @@ fn of_group(group: &Group<'_>) -> Section {
 fn of_program(program: &Program) -> Section {
     let (command, origin) = (escaped(&program.command), escaped(&program.origin));
     let mut body = format!("<p class=\"from\"><code>{command}</code> · {origin}</p>\n");
-    body.extend(program.pictures.iter().map(figure));
+    body += &figures(&program.pictures);
     let tables = program.tables.iter().map(|(name, table)| (name.clone(), table.clone()));
     Section { title: program.title.clone(), body, tables: tables.collect() }
 }
@@ -130,6 +130,11 @@ fn packed(markup: &str) -> String {
     format!("<script type=\"text/plain\" class=\"packed\">{text}</script>\n")
 }
 
+fn figures(pictures: &[Picture]) -> String {
+    let figures: String = pictures.iter().map(figure).collect();
+    format!("<div class=\"figures\">{figures}</div>\n")
+}
+
 fn figure(picture: &Picture) -> String {
     let note = match picture.note.as_str() {
         "" => String::new(),
@@ -137,10 +142,23 @@ fn figure(picture: &Picture) -> String {
     };
     let name = escaped(&picture.name);
     format!(
-        "<figure><figcaption>{name}</figcaption><div class=\"scroll\" tabindex=\"0\" role=\"group\" \
-         aria-label=\"{name}\">{}</div>{note}</figure>\n",
+        "<figure><figcaption>{name}</figcaption>{}{note}</figure>\n",
         picture.svg.inline(&picture.name)
     )
+}
+
+/// A cell of text. The rest of a long one is out of sight until the reader opens it: rows are to be
+/// low.
+fn folded(cell: &str) -> String {
+    const NARROW: usize = 30;
+    const SHOWN: usize = 100;
+    let Some((most, _)) = cell.char_indices().nth(SHOWN) else {
+        let (is_narrow, cell) = (cell.chars().count() <= NARROW, escaped(cell));
+        return if is_narrow { cell } else { format!("<div>{cell}</div>") };
+    };
+    let at = cell[..most].rfind(" ← ").unwrap_or(most);
+    let (shown, rest) = (escaped(&cell[..at]), escaped(&cell[at..]));
+    format!("<details><summary>{shown}</summary>{rest}</details>")
 }
 
 /// A table that can be opened. The end tags of cells and rows are left out, which HTML allows:
@@ -160,7 +178,10 @@ fn shown(id: &str, name: &str, of: &str, table: &Table) -> String {
         rows.push_str("<tr>");
         for (at, cell) in row.iter().enumerate() {
             // Writing to a string does not fail.
-            let _ = write!(rows, "<td{}>{}", class(at), escaped(cell));
+            let _ = match at >= table.text_from {
+                true => write!(rows, "<td{}>{}", class(at), folded(cell)),
+                false => write!(rows, "<td{}>{}", class(at), escaped(cell)),
+            };
         }
     }
     let (count, name, of) = (table.rows.len(), escaped(name), escaped(of));

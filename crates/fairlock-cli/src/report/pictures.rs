@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::group::{DIMENSIONS, Dimension, Group, Measured, describe, standing};
-use super::svg::{Axis, COLORS, LEFT, Scale, Svg, apart, escaped, frame, ruler};
+use super::svg::{Axis, COLORS, Scale, Svg, WIDTH, apart, escaped, frame, ruler};
 use crate::row::Row;
 use crate::units::{digits, time};
 
@@ -20,7 +20,7 @@ const LINES: usize = 10;
 
 /// All pictures of a group.
 pub fn all(group: &Group<'_>) -> Vec<Picture> {
-    let mut all: Vec<Picture> = scatter(group).into_iter().collect();
+    let mut all: Vec<Picture> = scatter(group, WIDTH).into_iter().collect();
     for dimension in against() {
         all.extend(lines(group, dimension));
     }
@@ -39,7 +39,7 @@ struct Point {
 }
 
 /// Longest waits against speed, a point for each lock: the picture that says most.
-pub fn scatter(group: &Group<'_>) -> Option<Picture> {
+pub fn scatter(group: &Group<'_>, width: f64) -> Option<Picture> {
     let points = points(group);
     if points.len() < 2 {
         return None;
@@ -50,7 +50,7 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
     } else {
         "speed, the fastest being 1 (higher is better)"
     };
-    let mut svg = Svg::new(760.0, 420.0_f64.max(80.0 + 17.0 * points.len() as f64 / 1.5));
+    let mut svg = Svg::new(width, 420.0_f64.max(80.0 + 17.0 * points.len() as f64));
     let x = Axis::log(points.iter().map(|point| point.wait));
     let y = Axis::from_zero(points.iter().map(|point| point.speed));
     let x = Scale {
@@ -59,7 +59,7 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
         show: &|ns| time(ns as u64),
     };
     let y = Scale { axis: y, title: unit, show: &digits };
-    let (xs, ys) = frame(&mut svg, &x, &y, 16.0);
+    let (xs, ys) = frame(&mut svg, &x, &y, 24.0);
 
     let path = front(&points).into_iter().map(|at| {
         let (x, y) = (xs.at(points[at].wait), ys.at(points[at].speed));
@@ -73,17 +73,15 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
             COLORS[8]
         ));
     }
-    let middle = f64::midpoint(LEFT, svg.width - 16.0);
-    let is_left = |point: &Point| xs.at(point.wait) > middle;
-    let mut places = vec![0.0; points.len()];
-    for side in [false, true] {
-        let own: Vec<usize> =
-            (0..points.len()).filter(|&at| is_left(&points[at]) == side).collect();
-        let wanted: Vec<f64> = own.iter().map(|&at| ys.at(points[at].speed)).collect();
-        for (at, place) in own.iter().zip(apart(&wanted, 16.0, svg.height - 52.0)) {
-            places[*at] = place;
-        }
-    }
+    let width = svg.width;
+    // A letter is about 7 pixels wide.
+    let is_left = |point: &Point| {
+        let (x, needs) = (xs.at(point.wait), 12.0 + 7.0 * point.label().chars().count() as f64);
+        x + needs > width && x > width / 2.0
+    };
+    // Labels to the left of one point could lie on those to the right of another.
+    let wanted: Vec<f64> = points.iter().map(|point| ys.at(point.speed)).collect();
+    let places = apart(&wanted, 16.0, svg.height - 52.0);
     for (at, point) in points.iter().enumerate() {
         let (x, y) = (xs.at(point.wait), ys.at(point.speed));
         let color = group.color(&point.lock);
@@ -103,11 +101,7 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
                 "<path class=\"grid\" stroke=\"#d0d7de\" d=\"M{from:.0} {y:.0}L{to:.0} {height:.0}\"/>"
             ));
         }
-        let starved = match point.starved {
-            0 => String::new(),
-            n => format!(" ✕ {n} starved"),
-        };
-        svg.text(x + dx, places[at] + 4.0, anchor, &format!("{}{starved}", point.lock));
+        svg.text(x + dx, places[at] + 4.0, anchor, &point.label());
     }
     let of_many = if one {
         String::new()
@@ -129,6 +123,13 @@ pub fn scatter(group: &Group<'_>) -> Option<Picture> {
 }
 
 impl Point {
+    fn label(&self) -> String {
+        match self.starved {
+            0 => self.lock.clone(),
+            n => format!("{} ✕ {n} starved", self.lock),
+        }
+    }
+
     fn says(&self, one: bool) -> String {
         let unit = if one { "kop/s" } else { "of the fastest" };
         let Self { lock, starved, .. } = self;
@@ -282,7 +283,7 @@ fn line_plot(
     if ys().count() < 2 {
         return None;
     }
-    let mut svg = Svg::new(760.0, 340.0);
+    let mut svg = Svg::new(WIDTH, 340.0);
     // Zero has no logarithm: it gets a place below the least value.
     let least = values.iter().copied().filter(|&value| value > 0.0).fold(f64::MAX, f64::min);
     let place = |value: f64| if value > 0.0 { value } else { least / 4.0 };
@@ -355,7 +356,7 @@ fn shares(group: &Group<'_>) -> Option<Picture> {
     }
     let first = by_lock.values().next()?.0;
     let words = describe(group, first.row);
-    let mut svg = Svg::new(760.0, ROW * by_lock.len() as f64 + 8.0);
+    let mut svg = Svg::new(WIDTH, ROW * by_lock.len() as f64 + 8.0);
     for (line, (measured, ops)) in by_lock.values().enumerate() {
         let lock = &measured.row.lock;
         let color = group.color(lock);
@@ -454,7 +455,7 @@ pub fn wait_plot(waits: &[Waits], room: f64) -> Option<Svg> {
     if waits.is_empty() {
         return None;
     }
-    let mut svg = Svg::new(760.0, ROW * waits.len() as f64 + 60.0);
+    let mut svg = Svg::new(WIDTH, ROW * waits.len() as f64 + 60.0);
     let all = waits.iter().flat_map(|waits| waits.at).map(|ns| ns.max(1) as f64);
     let x = Scale { axis: Axis::log(all), title: "wait", show: &|ns| time(ns as u64) };
     let xs = ruler(&mut svg, &x, room);

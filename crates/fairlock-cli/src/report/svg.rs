@@ -3,8 +3,12 @@
 
 use std::fmt::Write;
 
+/// The width of pictures in a page. On the window of a phone they are drawn at about 0.7 of it, at
+/// which their words can still be read.
+pub const WIDTH: f64 = 480.0;
+
 /// The distances from the edges of a picture to its plot.
-pub const LEFT: f64 = 98.0;
+const LEFT: f64 = 98.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 
@@ -122,9 +126,11 @@ impl Axis {
     }
 
     fn ticks(&self) -> Vec<f64> {
+        // A label takes about 55 pixels.
+        let most = (((self.to - self.from).abs() / 55.0) as usize).clamp(1, 7);
         let inside = |tick: &f64| (self.low..=self.high).contains(tick);
         if !self.is_log {
-            let rough = (self.high - self.low) / 5.0;
+            let rough = (self.high - self.low) / most.min(5) as f64;
             let decade = 10_f64.powf(rough.log10().floor());
             let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * decade);
             let step = step.into_iter().find(|&step| step >= rough).unwrap_or(rough);
@@ -138,7 +144,9 @@ impl Axis {
             ticks.filter(inside).collect()
         };
         let [few, some, many] = [&[1.0][..], &[1.0, 3.0], &[1.0, 2.0, 5.0]].map(of);
-        let fits = |ticks: &Vec<f64>| ticks.len() <= 7;
+        let fits = |ticks: &Vec<f64>| ticks.len() <= most;
+        let apart = few.len().div_ceil(most).max(1);
+        let few = few.into_iter().step_by(apart).collect();
         [many, some].into_iter().find(fits).unwrap_or(few)
     }
 }
@@ -176,7 +184,7 @@ pub fn frame(svg: &mut Svg, x: &Scale<'_>, y: &Scale<'_>, right: f64) -> (Axis, 
 /// Draws a horizontal axis alone, with lines up from it. Returns the axis in pixels.
 pub fn ruler(svg: &mut Svg, x: &Scale<'_>, left: f64) -> Axis {
     let bottom = svg.height - BOTTOM;
-    let xs = x.axis.between(left, svg.width - 16.0);
+    let xs = x.axis.between(left, svg.width - 24.0);
     for tick in xs.ticks() {
         let at = xs.at(tick);
         grid(svg, [at, 4.0, at, bottom]);
@@ -227,11 +235,13 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_few() {
-        let axis = Axis::from_zero([914.0].into_iter());
+        let axis = Axis::from_zero([914.0].into_iter()).between(0.0, 400.0);
         assert_eq!(axis.ticks(), [0.0, 500.0, 1000.0]);
-        let axis = Axis::log([3e6, 120e6].into_iter());
+        let axis = Axis::log([3e6, 120e6].into_iter()).between(0.0, 400.0);
         let ticks = axis.ticks();
         assert!((3..=7).contains(&ticks.len()), "{ticks:?}");
+        let decades = Axis::log([1e3, 1e10].into_iter()).between(0.0, 200.0).ticks();
+        assert!((2..=3).contains(&decades.len()), "{decades:?}");
         let (low, high) = (axis.between(0.0, 100.0).at(3e6), axis.between(0.0, 100.0).at(120e6));
         assert!(0.0 < low && low < high && high < 100.0);
     }

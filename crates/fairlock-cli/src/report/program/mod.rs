@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::columns::Table;
 use super::pictures::Picture;
-use super::svg::{Axis, COLORS, Scale, Svg, escaped, ruler};
+use super::svg::{Axis, COLORS, Scale, Svg, WIDTH, escaped, ruler};
 use crate::error::Error;
 use crate::units::time;
 use crate::written::Written;
@@ -59,7 +59,7 @@ fn bars(name: &str, title: &str, rows: &[(String, u64, String)]) -> Option<Pictu
     if rows.is_empty() {
         return None;
     }
-    let mut svg = Svg::new(760.0, ROW * rows.len() as f64 + 60.0);
+    let mut svg = Svg::new(WIDTH, ROW * rows.len() as f64 + 60.0);
     let times = rows.iter().map(|(_, ns, _)| *ns as f64);
     let x = Scale { axis: Axis::from_zero(times), title, show: &|ns| time(ns as u64) };
     let xs = ruler(&mut svg, &x, NAMES);
