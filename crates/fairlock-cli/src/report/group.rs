@@ -38,12 +38,15 @@ pub struct Group<'a> {
 impl<'a> Group<'a> {
     /// All groups of these files, in their order.
     pub fn all(sources: &'a [Results]) -> Vec<Self> {
-        let rows = sources.iter().flat_map(|source| &source.rows);
-        let locks: BTreeSet<&str> = rows.map(|row| row.lock.as_str()).collect();
-        let mut others: Vec<&str> =
-            locks.into_iter().filter(|lock| standing(lock) != Standing::Ours).collect();
-        // If there are more locks than colours, those that are compared most share none.
-        others.sort_by_key(|lock| standing(lock));
+        let mut others: Vec<&str> = Vec::new();
+        // If there are more locks than colours, those of one file that are compared most share none.
+        for source in sources {
+            let locks: BTreeSet<&str> = source.rows.iter().map(|row| row.lock.as_str()).collect();
+            let is_new = |lock: &&str| standing(lock) != Standing::Ours && !others.contains(lock);
+            let mut new: Vec<&str> = locks.into_iter().filter(is_new).collect();
+            new.sort_by_key(|lock| standing(lock));
+            others.extend(new);
+        }
         let others = others.into();
         sources.iter().flat_map(|source| Self::of_file(source, &others)).collect()
     }
