@@ -501,9 +501,31 @@ fn both_ways_are_compared() {
     assert_eq!((columns.len(), columns[1], columns[2]), (9, "1", "1"), "{said}");
     assert!(said.contains("as it is, ") && said.contains("more --runs"), "{said}");
 
+    // The program's exit code is its own affair, as long as it is the same both ways.
     let output = run(&["--compare", "--runs", "1", "--", waits(), "3"]);
-    assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("run as it is"), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("the_lock") && said.contains("exit status: 3 in all of"), "{said}");
+}
+
+#[test]
+fn rounds_that_were_finished_are_shown_where_a_later_one_is_not() {
+    for (last, code, why) in [
+        ("exit 4", 4, "exit status: 4, run with our locks, the first with exit status: 0"),
+        ("kill -KILL $$", 128 + 9, "signal: 9"),
+        ("kill -TERM $PPID; sleep 60", 128 + 15, "interrupted"),
+        ("trap '' TERM; kill -TERM $PPID", 128 + 15, "interrupted"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("runs");
+        // The order is: as it is, ours; ours.
+        let script = format!("echo >>$0; test $(wc -l <$0) -lt 3 || {{ {last}; }}");
+        let runs = runs.to_str().unwrap();
+        let output = run(&["--compare", "--runs", "9", "--", "sh", "-c", &script, runs]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(why) && said.contains("it took "), "{said}");
+    }
 }
 
 /// Neither the program nor its record is left behind.

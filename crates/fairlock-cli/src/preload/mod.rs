@@ -61,7 +61,8 @@ pub struct RunFlags {
     #[command(flatten)]
     pub locks: LockFlags,
     /// Run the program with its own locks and with ours, by turns, and say what changed. Its input
-    /// is empty then, and what it writes is not shown
+    /// is empty then, and what it writes is not shown. A run that does not end with the exit code
+    /// of the first is the last
     #[arg(long, conflicts_with_all = ["observe", "json", "pprof", "folded", "trace", "stats"])]
     pub compare: bool,
     /// With --compare: how often it is run each way

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Instant;
 
 use super::profile::{Profile, Waited};
-use super::{exit_code, folder, program, wait};
+use super::{caught, exit_code, folder, program, wait};
 use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
 use crate::layout::{Column, NOTHING, Table};
@@ -32,36 +32,58 @@ struct Way {
 }
 
 /// Runs the program each way, as often as the flags say. The command for a folder comes from
-/// `command`, which is told whether locks are only observed.
+/// `command`, which is told whether locks are only observed. A signal ends it early, and so does a
+/// run that does not end as the first did: what the rounds before tell is shown then, too.
 pub fn run(
     flags: &RunFlags,
     program: &Path,
     command: impl Fn(&Path, bool) -> Command,
 ) -> Result<ExitCode, Error> {
     let mut ways = [Way::default(), Way::default()];
-    for run in 0..flags.runs {
+    let mut first: Option<ExitStatus> = None;
+    let mut code = ExitCode::SUCCESS;
+    'rounds: for round in 0..flags.runs {
+        let mut finished = [None, None];
         // Which way comes first alternates: the second run finds the machine warmer.
         for turn in 0..2 {
-            let ours = (run + turn) % 2 == 1;
+            let ours = (round + turn) % 2 == 1;
             let folder = folder()?;
             let mut command = command(folder.path(), !ours);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let began = Instant::now();
             let child = command.spawn().map_err(|error| program::cannot_start(program, &error))?;
             let status = wait(child)?;
-            if !status.success() {
-                let locks = if ours { "with our locks" } else { "as it is" };
-                complain(&format!("{} ended with {status}, run {locks}", program.display()));
-                return Ok(exit_code(status));
+            let secs = began.elapsed().as_secs_f64();
+            if let Some(signal) = caught() {
+                complain("interrupted; the rounds that were finished are shown");
+                code = ExitCode::from(128 + signal);
+                break 'rounds;
             }
-            let way = &mut ways[usize::from(ours)];
-            way.secs.push(began.elapsed().as_secs_f64());
-            way.locks.push(Profile::read(folder.path())?.by_name());
+            let first = *first.get_or_insert(status);
+            // A program's exit code may be its answer, as long as it is always the same.
+            if status.code().is_none() || status != first {
+                let locks = if ours { "with our locks" } else { "as it is" };
+                let unlike = if status == first { "" } else { &format!(", the first with {first}") };
+                complain(&format!("{} ended with {status}, run {locks}{unlike}", program.display()));
+                code = exit_code(if status.success() { first } else { status });
+                break 'rounds;
+            }
+            finished[usize::from(ours)] = Some((secs, Profile::read(folder.path())?.by_name()));
+            code = exit_code(status);
+        }
+        for (way, (secs, locks)) in ways.iter_mut().zip(finished.into_iter().flatten()) {
+            way.secs.push(secs);
+            way.locks.push(locks);
         }
     }
     let [theirs, ours] = ways;
-    Page::Stderr.show(&text(&theirs, &ours, Page::Stderr.width()))?;
-    Ok(ExitCode::SUCCESS)
+    if !ours.secs.is_empty() {
+        Page::Stderr.show(&text(&theirs, &ours, Page::Stderr.width()))?;
+        if let Some(first) = first.filter(|first| !first.success()) {
+            complain(&format!("{} ended with {first} in all of these runs", program.display()));
+        }
+    }
+    Ok(code)
 }
 
 fn text(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
