@@ -209,6 +209,17 @@ fn with_too_few_runs_it_says_so() {
 }
 
 #[test]
+fn it_advises_no_more_runs_than_there_can_be() {
+    let folder = Folder::new();
+    let before = folder.file("a.json", &result(7, 1.0));
+    let after = folder.file("b.json", &result(8, 1.0));
+    // What is looked for is far below what the runs differ by.
+    let output = compare(&before, &after, &["--fail-on-regression", "0.001"]);
+    let verdict = line(&output, LOCKS[0]);
+    assert!(verdict.contains("too small to see with 1000 runs"), "{verdict}");
+}
+
+#[test]
 fn the_same_file_twice_has_no_change() {
     let folder = Folder::new();
     let file = folder.file("a.json", &result(11, 1.0));

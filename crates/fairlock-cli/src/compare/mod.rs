@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::error::{Error, FAILED};
+use crate::flags::MOST_RUNS;
 use crate::layout::{Column, Table};
 use crate::locks::is_peer;
 use crate::output::{Page, complain};
@@ -183,6 +184,9 @@ fn verdict(change: &LockChange, looked_for: f64) -> String {
     } else {
         3.0_f64.max(2.0 * change.runs as f64)
     };
+    if runs > f64::from(MOST_RUNS) {
+        return format!("cannot tell: too small to see with {MOST_RUNS} runs");
+    }
     format!("cannot tell: try --runs {runs:.0}")
 }
 

@@ -3,7 +3,7 @@
 use crate::cell::scenario::Scenario;
 use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::error::{Error, unknown};
-use crate::flags::{Flags, ProgramFlags};
+use crate::flags::{Flags, MOST_RUNS, ProgramFlags};
 use crate::machine;
 use crate::workload::think;
 
@@ -40,8 +40,8 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     if let Some(secs) = flags.secs.filter(|secs| !(0.01..=3600.0).contains(secs)) {
         return Err(Error::usage(format!("--secs {secs} makes no sense: use 0.01 to 3600")));
     }
-    if let Some(runs) = flags.runs.filter(|runs| !(1..=1000).contains(runs)) {
-        return Err(Error::usage(format!("--runs {runs} makes no sense: use 1 to 1000")));
+    if let Some(runs) = flags.runs.filter(|runs| !(1..=MOST_RUNS).contains(runs)) {
+        return Err(Error::usage(format!("--runs {runs} makes no sense: use 1 to {MOST_RUNS}")));
     }
     Ok(())
 }
