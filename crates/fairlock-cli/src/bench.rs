@@ -13,8 +13,7 @@ use crate::machine::Machine;
 use crate::output::{both, complain};
 use crate::results::Results;
 use crate::row::{self, Row};
-use crate::runner::{self, Measured, Plan};
-use crate::units::time;
+use crate::runner::{self, Plan};
 use crate::{command_line, compare, plan, table, verdict, workload};
 
 /// Runs the named workloads.
@@ -59,7 +58,7 @@ fn run(
         }
         if shown.is_ok() {
             let table = table::table(&of_table, page.width());
-            shown = page.show(&format!("{}{table}", lengths(measured)));
+            shown = page.show(&format!("{}{table}", table::lengths(&of_table)));
         }
         rows.append(&mut of_table);
     })?;
@@ -89,19 +88,6 @@ fn run(
     } else {
         compared.unwrap_or(ExitCode::SUCCESS)
     })
-}
-
-/// What to say of the length of a table's measurements: a wait that is longer than one of them is
-/// not seen whole.
-fn lengths(measured: &[Measured]) -> String {
-    let ns = || measured.iter().map(|m| (m.cell.secs * 1e9).round() as u64);
-    match (ns().min(), ns().max()) {
-        (Some(least), Some(most)) if least < most => {
-            format!("(measurements of {} to {})\n", time(least), time(most))
-        }
-        (Some(all), _) => format!("(measurements of {})\n", time(all)),
-        _ => String::new(),
-    }
 }
 
 /// Tries direct I/O in the folder that the plan will use, before anything is run. Returns the type

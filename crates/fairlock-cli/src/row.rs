@@ -49,6 +49,13 @@ pub struct Row {
     pub side: Side,
     /// Runs that succeeded.
     pub runs: usize,
+    /// How long each of them was to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ns: Option<u64>,
+    /// Whether that is too short to call a thread starved that had no turn: a fair lock may not have
+    /// come to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub window_is_short: bool,
     #[serde(flatten)]
     pub figures: Figures,
     /// The figures of each run, if it was simulated.
@@ -206,6 +213,10 @@ impl Row {
     }
 }
 
+/// A window that is shorter than this for each thread is short: our locks plan no longer waits where
+/// sections are short.
+pub const TURN_SECS: f64 = 0.003;
+
 fn rate(figures: &Figures) -> Option<f64> {
     figures.mb_per_s.or(figures.ops_per_s)
 }
@@ -303,6 +314,8 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         disturbance: cell.disturbance,
         side,
         runs: m.reports.len(),
+        window_ns: Some((cell.secs * 1e9).round() as u64),
+        window_is_short: cell.secs < TURN_SECS * cell.threads as f64,
         figures,
         by_seed: Vec::new(),
         by_run: ByRun::default(),

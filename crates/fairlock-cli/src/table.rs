@@ -147,7 +147,7 @@ fn range_together(rows: &[&Row], width: Option<usize>) -> String {
             ratio(row),
             in_relation(rate("fairlock:default", row.threads)),
             in_relation(rate(&row.lock, 1)),
-            or_dash(row.figures.starved_threads, |n| n.to_string()),
+            starved(row),
             or_dash(row.figures.wait_max_ns, time),
         ]);
     }
@@ -189,7 +189,7 @@ fn who_gets_it<const N: usize>(
             ratio(row),
             or_dash(f.min_ops, count),
             or_dash(f.max_ops, count),
-            or_dash(f.starved_threads, |n| n.to_string()),
+            starved(row),
             or_dash(f.jain, |jain| format!("{jain:.3}")),
             or_dash(f.wait_p50_ns, time),
             or_dash(f.wait_p99_ns, time),
@@ -229,9 +229,6 @@ fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
         let total = side(Case::Mixed, Side::All);
         let (read, write) = (side(Case::Mixed, Side::Read), side(Case::Mixed, Side::Write));
         let rate = |row: Option<&Row>| or_dash(row.and_then(|r| r.figures.ops_per_s), kops);
-        let starved = |row: Option<&Row>| {
-            or_dash(row.and_then(|r| r.figures.starved_threads), |n| n.to_string())
-        };
         let longest = |row: Option<&Row>| or_dash(row.and_then(|r| r.figures.wait_max_ns), time);
         table.row([
             row.threads.to_string(),
@@ -242,8 +239,8 @@ fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
             or_dash(total, score),
             rate(read),
             rate(write),
-            starved(read),
-            starved(write),
+            or_dash(read, starved),
+            or_dash(write, starved),
             longest(read),
             longest(write),
             rate(side(Case::ReaderAlone, Side::Read)),
@@ -334,7 +331,7 @@ fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
             or_dash(row.figures.ops_per_s, kops),
             spread(row),
             ratio(row),
-            or_dash(row.figures.starved_threads, |n| n.to_string()),
+            starved(row),
             longest(Side::Read),
             longest(Side::Write),
         ]);
@@ -373,6 +370,32 @@ fn disturbed(rows: &[&Row]) -> String {
             worst.words()
         )
     })
+}
+
+/// How many threads starved; of a short window, that they were hardly served in it.
+pub fn starved(row: &Row) -> String {
+    or_dash(row.figures.starved_threads.map(|n| n.to_string()), |n| {
+        hardly_served(&n, row).unwrap_or(n)
+    })
+}
+
+/// What to say in place of "starved" of a number, or a range, of threads; none if they starved.
+pub fn hardly_served(threads: &str, row: &Row) -> Option<String> {
+    let window = row.window_ns.filter(|_| row.window_is_short && threads != "0")?;
+    Some(format!("{threads} hardly served in {}", time(window)))
+}
+
+/// What to say of the length of a table's measurements: a wait that is longer than one of them is
+/// not seen whole.
+pub fn lengths<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let ns: Vec<u64> = rows.into_iter().filter_map(|row| row.window_ns).collect();
+    match (ns.iter().min().copied(), ns.iter().max().copied()) {
+        (Some(least), Some(most)) if least < most => {
+            format!("(measurements of {} to {})\n", time(least), time(most))
+        }
+        (Some(all), _) => format!("(measurements of {})\n", time(all)),
+        _ => String::new(),
+    }
 }
 
 fn ratio(row: &Row) -> String {

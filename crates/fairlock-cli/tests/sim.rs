@@ -512,6 +512,23 @@ fn a_scenario_is_simulated_and_run_group_by_group() {
     }
 }
 
+/// The window is shorter than the wait that the lock plans for so many threads.
+#[test]
+fn a_short_window_calls_nobody_starved() {
+    let args = ["sim", "handoff", "--case", "sleep", "--locks", "unfair", "--threads", "60"];
+    let table = |window| {
+        let output = run(&[&args[..], &["--duration", window]].concat());
+        text(&output.stdout).to_owned()
+    };
+    let short = table("5ms");
+    assert!(short.contains("(measurements of 5.00 ms)"), "{short}");
+    assert_eq!(short.matches(" hardly served in 5.00 ms").count(), 2, "{short}");
+    assert!(!short.contains("60 threads: starved"), "{short}");
+    let long = table("300ms");
+    assert!(long.contains("(measurements of 300 ms)"), "{long}");
+    assert!(!long.contains("hardly") && long.contains("60 threads: starved"), "{long}");
+}
+
 #[test]
 fn threads_that_come_seldom_are_not_starved() {
     let dir = tempfile::tempdir().unwrap();

@@ -206,6 +206,10 @@ pub fn describe(row: &Row) -> String {
     words.join(", ")
 }
 
+fn served(threads: &str, row: &Row) -> String {
+    table::hardly_served(threads, row).unwrap_or_else(|| format!("starved {threads}"))
+}
+
 /// `handoff`: who starved, the fastest thread in relation to the slowest, and what fairness cost,
 /// as ranges over the seeds; and what a handoff at each release costs.
 fn fairness(rows: &Rows<'_>, out: &mut String) {
@@ -227,10 +231,10 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
             .filter_map(|seed| Some(100.0 * (1.0 - relation(row, base, seed)?)))
             .collect();
         out.push_str(&format!(
-            "{}, {}: starved {}, fastest/slowest {spread}",
+            "{}, {}: {}, fastest/slowest {spread}",
             row.lock,
             describe(row),
-            range(starved, |n| format!("{n:.0}")),
+            served(&range(starved, |n| format!("{n:.0}")), row),
         ));
         if !loss.is_empty() {
             let loss = range(loss, |percent| format!("{percent:.1}"));
@@ -288,11 +292,12 @@ fn against_best(rows: &Rows<'_>, out: &mut String) {
         };
         let lowest = (0..rows.seeds)
             .filter_map(|seed| of_lock.iter().filter_map(|r| ratio(r, seed)).reduce(f64::min));
-        let starved = of_lock.iter().filter_map(|row| row.figures.starved_threads).max();
+        let threads = |row: &Row| row.figures.starved_threads.unwrap_or(0);
+        let worst = of_lock.iter().max_by_key(|row| threads(row));
         out.push_str(&format!(
-            "{lock}, in relation to the best published lock: at worst {}, starved {}\n",
+            "{lock}, in relation to the best published lock: at worst {}, {}\n",
             range(lowest, two_digits),
-            starved.unwrap_or(0)
+            table::or_dash(worst, |row| served(&threads(row).to_string(), row))
         ));
         for row in of_lock {
             let ratios: Vec<f64> = (0..rows.seeds).filter_map(|seed| ratio(row, seed)).collect();

@@ -9,7 +9,7 @@ use super::unknowns::{is_varied, summary};
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::Row;
-use crate::table::{or_dash, program, scenario};
+use crate::table::{lengths, or_dash, program, scenario, starved};
 use crate::units::{count, digits, kops, percent, time};
 
 /// The tables of all workloads in `rows`, at most `width` wide, each with its judgement.
@@ -32,6 +32,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
             _ if by_column => both_sides(&title, &rows, width),
             _ => lines(&title, &rows, width),
         });
+        out.push_str(&lengths(rows.iter()));
         out.push('\n');
         out.push_str(&judgement(workload, &rows));
         free_while_waited(&rows, &mut out);
@@ -129,7 +130,7 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
             two_digits(c.ratio_to_published),
             two_digits(c.ratio_to_baseline),
             two_digits(c.published_ratio_to_baseline),
-            or_dash(f.starved_threads, |n| n.to_string()),
+            starved(row),
             or_dash(f.min_ops, count),
             or_dash(f.max_ops, count),
             or_dash(f.jain, |jain| format!("{jain:.3}")),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::shown::{LOCK, MACHINE, Shown, figure, less, minor, shared, table};
-use super::{or_dash, ratio, spread};
+use super::{or_dash, ratio, spread, starved};
 use crate::cell::{Case, Form, Holder, Side, Workload};
 use crate::layout::NOTHING;
 use crate::locks::is_peer;
@@ -30,7 +30,7 @@ const SPEED_AND_WAITS: [Shown; 11] = [
     figure("x best", ratio),
     less("x any", |row| times(row.ratio_to_fastest_peer)),
     figure("x base", |row| times(row.comparison.ratio_to_baseline)),
-    figure("starved", |row| or_dash(row.figures.starved_threads, |n| n.to_string())),
+    figure("starved", starved),
     minor("wait p50", |row| or_dash(row.figures.wait_p50_ns, time)),
     less("p99", |row| or_dash(row.figures.wait_p99_ns, time)),
     figure("p99.9", |row| or_dash(row.figures.wait_p999_ns, time)),

@@ -1,7 +1,7 @@
 //! The table of a scenario: each group of threads by itself, and all of them.
 
 use super::shown::{LOCK, MACHINE, Shown, figure, less, minor, shared, table};
-use super::{or_dash, ratio};
+use super::{or_dash, ratio, starved};
 use crate::row::{Row, whole};
 use crate::units::{count, digits, percent, time};
 
@@ -13,7 +13,7 @@ const COLUMNS: [Shown; 15] = [
     figure("/s", |row| or_dash(row.figures.ops_per_s, digits)),
     minor("least", |row| or_dash(row.figures.min_ops, count)),
     figure("x best", ratio),
-    figure("starved", |row| or_dash(row.figures.starved_threads, |n| n.to_string())),
+    figure("starved", starved),
     minor("round p50", |row| or_dash(row.figures.latency_p50_ns, time)),
     less("p99", |row| or_dash(row.figures.latency_p99_ns, time)),
     less("longest", |row| or_dash(row.figures.latency_max_ns, time)),

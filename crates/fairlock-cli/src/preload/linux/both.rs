@@ -63,8 +63,12 @@ pub fn run(
             // A program's exit code may be its answer, as long as it is always the same.
             if status.code().is_none() || status != first {
                 let locks = if ours { "with our locks" } else { "as it is" };
-                let unlike = if status == first { "" } else { &format!(", the first with {first}") };
-                complain(&format!("{} ended with {status}, run {locks}{unlike}", program.display()));
+                let unlike =
+                    if status == first { "" } else { &format!(", the first with {first}") };
+                complain(&format!(
+                    "{} ended with {status}, run {locks}{unlike}",
+                    program.display()
+                ));
                 code = exit_code(if status.success() { first } else { status });
                 break 'rounds;
             }
