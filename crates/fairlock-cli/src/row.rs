@@ -215,7 +215,7 @@ impl Row {
 
 /// A window that is shorter than this for each thread is short: our locks plan no longer waits where
 /// sections are short.
-pub const TURN_SECS: f64 = 0.003;
+const TURN_SECS: f64 = 0.003;
 
 fn rate(figures: &Figures) -> Option<f64> {
     figures.mb_per_s.or(figures.ops_per_s)

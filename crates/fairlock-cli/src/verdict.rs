@@ -10,7 +10,7 @@ const OURS: &str = "fairlock:default";
 
 /// The closing words of the main job: a few lines that say what the tables mean.
 pub fn verdict(rows: &[Row]) -> String {
-    let lines = [starvation(rows), writers(rows), balance(rows)];
+    let lines = [disturbed(rows), starvation(rows), writers(rows), balance(rows)];
     let lines: Vec<String> = lines.into_iter().flatten().collect();
     if lines.is_empty() { String::new() } else { format!("In short\n{}\n", lines.join("\n")) }
 }
@@ -64,6 +64,19 @@ fn locks(rows: &[Row]) -> Vec<&str> {
         }
     }
     locks
+}
+
+/// What comes first: how much of all this may be the machine's doing.
+fn disturbed(rows: &[Row]) -> Option<String> {
+    let count = rows.iter().filter(|row| row.is_disturbed()).count();
+    let whose = match count {
+        0 => return None,
+        _ if count == rows.len() => "Every row was".to_owned(),
+        _ => format!("{count} of {} rows were", rows.len()),
+    };
+    Some(format!(
+        "- {whose} disturbed: what follows may be this machine's doing, not the locks'. `fairlock doctor` says more."
+    ))
 }
 
 fn starvation(rows: &[Row]) -> Option<String> {
@@ -135,6 +148,7 @@ mod tests {
     use crate::cell::Shape;
     use crate::cell::{Cell, CellReport, SideReport};
     use crate::disturbance::Disturbance;
+    use crate::interference::Interference;
     use crate::row::rows;
     use crate::runner::Measured;
 
@@ -167,6 +181,17 @@ mod tests {
         let write = Some(SideReport { ops: ops.to_vec(), ..SideReport::default() });
         let report = CellReport { elapsed_secs: 1.0, write, ..CellReport::default() };
         Measured { cell, reports: vec![report], failure: None }
+    }
+
+    #[test]
+    fn the_closing_words_say_first_how_many_rows_were_disturbed() {
+        let mut all = rows(&[measured("std", 100, [50, 50]), measured("std", 200, [50, 50])]);
+        assert!(!verdict(&all).contains("disturbed"));
+        let taken = Interference { stolen_percent: 50.0, ..Interference::default() };
+        all[0].interference = Some(taken);
+        assert!(verdict(&all).starts_with("In short\n- 1 of 2 rows were disturbed"));
+        all[1].interference = Some(taken);
+        assert!(verdict(&all).starts_with("In short\n- Every row was disturbed"));
     }
 
     #[test]
