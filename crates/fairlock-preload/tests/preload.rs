@@ -42,7 +42,7 @@ programs! {
         shared_by_mistake overwritten;
     stress: exclusion new_locks writer_is_not_starved;
     mutex: only results kinds left_to_glibc exclusion new_mutexes many freed_after_unlock reused forked
-        fork_handlers nobody_starves c11;
+        fork_handlers nobody_starves c11 misaligned;
     cond: results order both_clocks producers mixed shared_with_ours cancelled cancelled_or_notified
         waits_when_cancelled cancelled_at_any_time freed_after_broadcast copied forked exits_with_waiters c11
         broadcast_wakes_all stopped_elsewhere destroys_mutex_of_waiter invalid_time_comes_first;

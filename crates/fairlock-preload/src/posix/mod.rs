@@ -23,6 +23,7 @@ pub(crate) mod until;
 mod watched;
 
 use core::ffi::c_int;
+use core::hint::assert_unchecked;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -42,6 +43,19 @@ use crate::still::Turns;
 use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
+
+/// What is at an address of the program's, unless the address is not a multiple of eight: packed
+/// structs have locks there, and glibc's functions, which use words of four bytes, serve them.
+///
+/// # Safety
+/// What is there is a `T`, and stays so until the caller is done with it; but for the alignment.
+#[inline(always)]
+unsafe fn if_aligned<'a, T>(address: *const T) -> Option<&'a T> {
+    // SAFETY: the caller's promise. This spares a look whether it is null.
+    unsafe { assert_unchecked(!address.is_null()) };
+    // SAFETY: the caller's promise.
+    address.is_aligned().then(|| unsafe { &*address })
+}
 
 /// The program's lock. What glibc wrote into it when it was initialised is honoured, and
 /// the number of the writing thread is where debuggers look for it.
@@ -86,11 +100,14 @@ impl Inflatable for Lock {
 }
 
 impl Lock {
+    /// None if it is misaligned, and so glibc's.
+    ///
     /// # Safety
     /// A lock that is initialised, and stays so until the caller is done with it.
-    pub(crate) unsafe fn at<'a>(lock: *mut pthread_rwlock_t) -> &'a Self {
+    #[inline(always)]
+    pub(crate) unsafe fn at<'a>(lock: *mut pthread_rwlock_t) -> Option<&'a Self> {
         // SAFETY: the caller's promise; the layout is checked above.
-        unsafe { &*lock.cast() }
+        unsafe { if_aligned(lock.cast()) }
     }
 
     /// Makes a lock that is initialised, but left to glibc, one of a kind that glibc knows.
@@ -99,10 +116,14 @@ impl Lock {
     /// Initialised, and nobody uses it yet.
     #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
     unsafe fn forget_wish(lock: *mut pthread_rwlock_t) {
-        // SAFETY: the caller's promise.
-        let lock = unsafe { &mut *lock.cast::<Self>() };
-        if !lock.is_ours() && lock.kind() == Kind::Readers {
-            lock.flags = kind::PREFER_READER as u32;
+        // SAFETY: the caller's promise, here and below.
+        let ours = unsafe { Self::at(lock) }.is_some_and(Self::is_ours);
+        // SAFETY: within the lock, which may be at any address.
+        unsafe {
+            let flags = lock.byte_add(offset_of!(Self, flags)).cast::<u32>();
+            if !ours && Kind::of_flags(flags.read_unaligned()) == Kind::Readers {
+                flags.write_unaligned(kind::PREFER_READER as u32);
+            }
         }
     }
 
@@ -404,7 +425,7 @@ mod tests {
     fn every_way_in_has_its_way_out() {
         let mut lock = libc::PTHREAD_RWLOCK_INITIALIZER;
         // SAFETY: initialised, and here to the end.
-        let lock = unsafe { Lock::at(&mut lock) };
+        let lock = unsafe { Lock::at(&mut lock) }.unwrap();
         assert!(!lock.read_at_once(), "the thread has not entered yet");
         assert!(lock.is_ours());
         for _form in ["thin", "inflated"] {
@@ -435,7 +456,7 @@ mod tests {
     fn where_no_more_readers_can_be_counted_every_way_to_read_says_so() {
         let mut lock = libc::PTHREAD_RWLOCK_INITIALIZER;
         // SAFETY: initialised, and here to the end.
-        let lock = unsafe { Lock::at(&mut lock) };
+        let lock = unsafe { Lock::at(&mut lock) }.unwrap();
         // SAFETY: nobody holds it.
         unsafe { lock.inflate().sem().adopt_readers(usize::MAX) };
         let far = Preload::now() + 1_000_000_000_000;

@@ -77,7 +77,7 @@ unsafe extern "C-unwind" fn pthread_rwlock_destroy(lock: *mut pthread_rwlock_t) 
 /// See above.
 unsafe fn ours<'a>(lock: *mut pthread_rwlock_t) -> Option<&'a Lock> {
     // SAFETY: see above.
-    Some(unsafe { Lock::at(lock) }).filter(|lock| lock.is_ours())
+    unsafe { Lock::at(lock) }.filter(|lock| lock.is_ours())
 }
 
 /// Functions that are short where nobody is in the way: `$at_once` first, and all else out of line.
@@ -95,7 +95,7 @@ macro_rules! uncontended_first {
                     unsafe { $in_general(lock) }
                 }
                 // SAFETY: see above.
-                if unsafe { Lock::at(lock) }.$at_once() {
+                if unsafe { Lock::at(lock) }.is_some_and(Lock::$at_once) {
                     return 0;
                 }
                 // SAFETY: see above.

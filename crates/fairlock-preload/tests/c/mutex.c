@@ -495,6 +495,80 @@ static void c11(void) {
     }
 }
 
+/* Two threads that take turns at everything that is in them. */
+struct turns {
+    pthread_mutex_t *mutex;
+    pthread_cond_t *cond;
+    pthread_rwlock_t *rwlock;
+    int turn, written;
+};
+
+static void take_turns(struct turns *t, int mine) {
+    for (int i = 0; i < 500; i++) {
+        EXPECT(pthread_mutex_lock(t->mutex), 0);
+        while (t->turn != mine) {
+            struct timespec far = in_ms(CLOCK_REALTIME, 100000);
+            EXPECT(i % 2 ? pthread_cond_wait(t->cond, t->mutex)
+                         : pthread_cond_timedwait(t->cond, t->mutex, &far), 0);
+        }
+        t->turn = !mine;
+        EXPECT(pthread_cond_broadcast(t->cond), 0);
+        EXPECT(pthread_mutex_unlock(t->mutex), 0);
+        EXPECT(pthread_rwlock_wrlock(t->rwlock), 0);
+        t->written++;
+        EXPECT(pthread_rwlock_unlock(t->rwlock), 0);
+        EXPECT(pthread_rwlock_rdlock(t->rwlock), 0);
+        EXPECT(pthread_rwlock_unlock(t->rwlock), 0);
+    }
+}
+
+static void *take_second_turns(void *turns) {
+    take_turns(turns, 1);
+    return NULL;
+}
+
+/* Locks where packed structs have them, some across the end of a cache line. */
+static void misaligned(void) {
+    static _Alignas(64) char mutexes[192], conds[192], rwlocks[192];
+    static const int offsets[] = {0, 4, 36, 60};
+    for (int at = 0; at < 16; at++)
+        for (int k = 0; k < KINDS; k++) {
+            struct turns t = {.mutex = (void *)(mutexes + offsets[at / 4]),
+                              .cond = (void *)(conds + offsets[at % 4]),
+                              .rwlock = (void *)(rwlocks + offsets[at % 4])};
+            memcpy(t.mutex, all[k], sizeof *t.mutex);
+            pthread_rwlockattr_t attributes;
+            EXPECT(pthread_rwlockattr_init(&attributes), 0);
+            EXPECT(pthread_rwlockattr_setkind_np(&attributes, k % 3), 0);
+            EXPECT(pthread_rwlock_init(t.rwlock, &attributes), 0);
+            EXPECT(pthread_cond_init(t.cond, NULL), 0);
+            pthread_t second;
+            EXPECT(pthread_create(&second, NULL, take_second_turns, &t), 0);
+            take_turns(&t, 0);
+            EXPECT(pthread_join(second, NULL), 0);
+            CHECK(t.written == 1000);
+            EXPECT(pthread_mutex_trylock(t.mutex), 0);
+            EXPECT(beside(try_and_unlock, t.mutex), EBUSY);
+            EXPECT(beside(soon_real, t.mutex), ETIMEDOUT);
+            EXPECT(destroy(t.mutex), EBUSY);
+            EXPECT(pthread_mutex_unlock(t.mutex), 0);
+            EXPECT(destroy(t.mutex), 0);
+            EXPECT(pthread_cond_destroy(t.cond), 0);
+            EXPECT(pthread_rwlock_destroy(t.rwlock), 0);
+        }
+    /* glibc takes these too, as long as nobody has to wait. */
+    pthread_mutex_t *odd = (void *)(mutexes + 1);
+    for (int k = 0; k < KINDS; k++) {
+        memcpy(odd, all[k], sizeof *odd);
+        EXPECT(lock_and_unlock(odd), 0);
+        struct timespec past = {0};
+        pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+        EXPECT(pthread_mutex_lock(odd), 0);
+        EXPECT(pthread_cond_timedwait(&cond, odd, &past), ETIMEDOUT);
+        EXPECT(pthread_mutex_unlock(odd), 0);
+    }
+}
+
 /* FAIRLOCK_ONLY: the rest is glibc's, whose marks are others. */
 static void only(void) {
     const char *asked = getenv("FAIRLOCK_ONLY");
@@ -512,4 +586,5 @@ static void only(void) {
 TESTS({"only", only}, {"results", results}, {"kinds", kinds}, {"left_to_glibc", left_to_glibc},
       {"exclusion", exclusion}, {"new_mutexes", new_mutexes}, {"many", many},
       {"freed_after_unlock", freed_after_unlock}, {"reused", reused}, {"forked", forked},
-      {"fork_handlers", fork_handlers}, {"nobody_starves", nobody_starves}, {"c11", c11})
+      {"fork_handlers", fork_handlers}, {"nobody_starves", nobody_starves}, {"c11", c11},
+      {"misaligned", misaligned})

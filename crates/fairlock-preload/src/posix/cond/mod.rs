@@ -19,6 +19,7 @@ use fairlock::wait::WaitError;
 use libc::{ETIMEDOUT, pthread_cond_t, pthread_mutex_t};
 
 use super::count::Count;
+use super::if_aligned;
 use super::mutex;
 use super::until::Until;
 use crate::process::config::{self, Kind};
@@ -54,25 +55,26 @@ const SHARED: u32 = 1 << 0;
 const MONOTONIC: u32 = 1 << 1;
 
 impl Cond {
+    /// The condition variable, unless it is left to glibc: if it is shared or misaligned.
+    ///
     /// # Safety
     /// A condition variable that is initialised, and stays so until the caller is done with it.
-    unsafe fn at<'a>(cond: *mut pthread_cond_t) -> &'a Self {
+    #[inline(always)]
+    unsafe fn ours<'a>(cond: *mut pthread_cond_t) -> Option<&'a Self> {
         // SAFETY: the caller's promise; the layout is checked above.
-        unsafe { &*cond.cast() }
+        let cond: &Self = unsafe { if_aligned(cond.cast()) }?;
+        (cond.flags & SHARED == 0 && config::serves(Kind::Mutex)).then_some(cond)
     }
 
-    /// Whether it is this library's, not glibc's.
-    fn is_ours(&self) -> bool {
-        !self.is_shared() && config::serves(Kind::Mutex)
-    }
-
-    fn is_shared(&self) -> bool {
-        self.flags & SHARED != 0
-    }
-
-    /// The clock of timed waits.
-    fn clock(&self) -> libc::clockid_t {
-        if self.flags & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
+    /// The clock of timed waits, of ours and glibc's.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn clock(cond: *mut pthread_cond_t) -> libc::clockid_t {
+        // SAFETY: within the condition variable, which may be at any address.
+        let flags =
+            unsafe { cond.byte_add(offset_of!(Self, flags)).cast::<u32>().read_unaligned() };
+        if flags & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
     }
 
     fn address(&self) -> usize {

@@ -1,4 +1,4 @@
-//! A condition variable that is glibc's, as it is shared, with a mutex that is not.
+//! A condition variable that is glibc's, as it is shared or misaligned, with a mutex that is not.
 //!
 //! glibc would unlock the mutex as one of its own. So glibc is given another mutex in its place,
 //! found by the address of the condition variable. A thread that notifies holds that mutex

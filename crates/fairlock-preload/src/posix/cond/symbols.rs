@@ -28,17 +28,17 @@ pub(crate) unsafe extern "C" fn pthread_cond_init(
 pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int {
     // SAFETY: see above.
     unsafe {
-        match Cond::at(cond) {
-            ours if ours.is_ours() => ours.destroy(),
-            _ => return real::cond_destroy(cond),
+        match Cond::ours(cond) {
+            Some(ours) => ours.destroy(),
+            None => return real::cond_destroy(cond),
         }
     }
     0
 }
 
 /// Who makes a wait.
-enum Served {
-    Here,
+enum Served<'a> {
+    Here(&'a Cond),
     /// glibc, with another mutex in the place of ours.
     ByStand,
     ByGlibc,
@@ -46,13 +46,13 @@ enum Served {
 
 /// # Safety
 /// See above.
-unsafe fn served(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> Served {
+unsafe fn served<'a>(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> Served<'a> {
     // SAFETY: see above.
     unsafe {
-        match Cond::at(cond).is_ours() {
-            true => Served::Here,
-            false if mutex::is_ours(mutex) => Served::ByStand,
-            false => Served::ByGlibc,
+        match Cond::ours(cond) {
+            Some(ours) => Served::Here(ours),
+            None if mutex::is_ours(mutex) => Served::ByStand,
+            None => Served::ByGlibc,
         }
     }
 }
@@ -65,7 +65,7 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_wait(
     // SAFETY: see above.
     unsafe {
         match served(cond, mutex) {
-            Served::Here => Cond::at(cond).wait(mutex, &Until::Forever),
+            Served::Here(ours) => ours.wait(mutex, &Until::Forever),
             Served::ByStand => shared::wait(cond, mutex, core::ptr::null(), None),
             Served::ByGlibc => watched::without(mutex, || real::cond_wait(cond, mutex)),
         }
@@ -81,11 +81,11 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_timedwait(
     // SAFETY: see above.
     unsafe {
         match served(cond, mutex) {
-            Served::Here => match Until::new(Cond::at(cond).clock(), until) {
-                Ok(until) => Cond::at(cond).wait(mutex, &until),
+            Served::Here(ours) => match Until::new(Cond::clock(cond), until) {
+                Ok(until) => ours.wait(mutex, &until),
                 Err(errno) => errno,
             },
-            Served::ByStand => match Until::new(Cond::at(cond).clock(), until) {
+            Served::ByStand => match Until::new(Cond::clock(cond), until) {
                 Ok(_) => shared::wait(cond, mutex, until, None),
                 Err(errno) => errno,
             },
@@ -105,8 +105,8 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_clockwait(
     unsafe {
         match served(cond, mutex) {
             _ if !is_known(clock) => EINVAL,
-            Served::Here => match Until::new(clock, until) {
-                Ok(until) => Cond::at(cond).wait(mutex, &until),
+            Served::Here(ours) => match Until::new(clock, until) {
+                Ok(until) => ours.wait(mutex, &until),
                 Err(errno) => errno,
             },
             Served::ByStand => match Until::new(clock, until) {
@@ -127,12 +127,12 @@ macro_rules! notifications {
             pub(crate) unsafe extern "C" fn $name(cond: *mut pthread_cond_t) -> c_int {
                 // SAFETY: see above.
                 unsafe {
-                    match Cond::at(cond) {
-                        ours if ours.is_ours() => ours.$ours(),
-                        theirs if theirs.is_shared() && config::serves(Kind::Mutex) => {
+                    match Cond::ours(cond) {
+                        Some(ours) => ours.$ours(),
+                        None if config::serves(Kind::Mutex) => {
                             return shared::notify(cond, || real::$real(cond));
                         }
-                        _ => return real::$real(cond),
+                        None => return real::$real(cond),
                     }
                 }
                 0

@@ -32,7 +32,7 @@ fn look(tid: u32) -> bool {
     let mutex = &raw mut mutex;
     // SAFETY: a mutex that nobody else knows.
     unsafe {
-        let words = Mutex::at(mutex);
+        let Some(words) = Mutex::at(mutex) else { return false };
         let taken = real::mutex_lock(mutex) == 0;
         let held = words.words();
         let left = real::mutex_unlock(mutex) == 0;
@@ -118,7 +118,7 @@ mod tests {
         let mutex = &raw mut mutex;
         // SAFETY: a mutex of this function.
         unsafe {
-            let words = Mutex::at(mutex);
+            let words = Mutex::at(mutex).unwrap();
             // Whichever of the two takes the mutex, the other finds it held, and can release it.
             assert!(words.lock_as_glibc(me) && !words.lock_as_glibc(me));
             assert_eq!(libc::pthread_mutex_trylock(mutex), libc::EBUSY);
@@ -134,7 +134,7 @@ mod tests {
     fn what_is_waited_for_is_left_to_glibc() {
         let mut mutex = libc::PTHREAD_MUTEX_INITIALIZER;
         // SAFETY: a mutex of this function.
-        let words = unsafe { Mutex::at(&raw mut mutex) };
+        let words = unsafe { Mutex::at(&raw mut mutex) }.unwrap();
         let me = thread::enter();
         assert!(words.lock_as_glibc(me));
         let before = words.words();

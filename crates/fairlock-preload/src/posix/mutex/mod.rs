@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, pthread_mutex_t};
 
 use super::enter::{Inflatable, try_write, write};
+use super::if_aligned;
 use super::until::Until;
 use crate::head::Exit;
 use crate::process::alone;
@@ -78,12 +79,14 @@ impl Inflatable for Mutex {
 // Relaxed, all accesses to fields but the head: they belong to the holder, or are only compared
 // with the caller's own number.
 impl Mutex {
+    /// None if it is misaligned, and so glibc's.
+    ///
     /// # Safety
     /// A mutex that is initialised, and stays so until the caller is done with it.
     #[inline(always)]
-    unsafe fn at<'a>(mutex: *mut pthread_mutex_t) -> &'a Self {
+    unsafe fn at<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a Self> {
         // SAFETY: the caller's promise; the layout is checked above.
-        unsafe { &*mutex.cast() }
+        unsafe { if_aligned(mutex.cast()) }
     }
 
     /// Whether it is this library's, not glibc's.
@@ -318,7 +321,7 @@ pub(super) unsafe fn lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match me.mutexes() {
-            THIN if Mutex::at(mutex).lock_at_once(me) => 0,
+            THIN if Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) => 0,
             mode if mode & COUNTED != 0 && watched::lock_at_once(mutex, me) => 0,
             _ => in_general(mutex),
         }
@@ -343,7 +346,7 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         match me.mutexes() {
-            THIN if Mutex::at(mutex).unlock_at_once(me) => 0,
+            THIN if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) => 0,
             mode if mode & COUNTED != 0 => watched::unlock(mutex, me, in_general),
             _ => in_general(mutex),
         }
@@ -357,15 +360,27 @@ pub(super) unsafe fn unlock(mutex: *mut pthread_mutex_t) -> c_int {
 /// As above.
 pub(super) unsafe fn unlock_to_wait(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    let users = &unsafe { Mutex::at(mutex) }.users;
+    let users = unsafe { users(mutex) };
     // An atomic addition: the caller of an error-checking mutex may not be its holder.
-    users.fetch_add(1, Ordering::Relaxed);
+    users.inspect(|users| _ = users.fetch_add(1, Ordering::Relaxed));
     // SAFETY: as above.
     let errno = unsafe { unlock(mutex) };
     if errno != 0 {
-        users.fetch_sub(1, Ordering::Relaxed);
+        users.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
     }
     errno
+}
+
+/// `__nusers`, of our mutexes and glibc's; none where it is at an address that an atomic operation
+/// must not have.
+///
+/// # Safety
+/// As above.
+unsafe fn users<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a AtomicU32> {
+    // SAFETY: within the mutex.
+    let users = unsafe { mutex.byte_add(offset_of!(Mutex, users)) }.cast::<AtomicU32>();
+    // SAFETY: the caller's promise.
+    users.is_aligned().then(|| unsafe { &*users })
 }
 
 /// # Safety
@@ -374,7 +389,7 @@ pub(super) unsafe fn lock_again_after_wait(mutex: *mut pthread_mutex_t) -> c_int
     // SAFETY: the caller's promise.
     let errno = unsafe { lock(mutex) };
     // SAFETY: as above: it has not been destroyed meanwhile.
-    unsafe { Mutex::at(mutex) }.users.fetch_sub(1, Ordering::Relaxed);
+    unsafe { users(mutex) }.inspect(|users| _ = users.fetch_sub(1, Ordering::Relaxed));
     errno
 }
 
@@ -385,7 +400,7 @@ pub(super) unsafe fn attempt_at_once(mutex: *mut pthread_mutex_t) -> c_int {
     let me = thread::state();
     // SAFETY: the caller's promise.
     unsafe {
-        if me.mutexes() == THIN && Mutex::at(mutex).lock_at_once(me) {
+        if me.mutexes() == THIN && Mutex::at(mutex).is_some_and(|ours| ours.lock_at_once(me)) {
             0
         } else {
             watched::try_lock(mutex)
@@ -413,7 +428,7 @@ unsafe fn attempt(
 /// As above.
 unsafe fn ours<'a>(mutex: *mut pthread_mutex_t) -> Option<&'a Mutex> {
     // SAFETY: the caller's promise.
-    Some(unsafe { Mutex::at(mutex) }).filter(|mutex| mutex.is_ours())
+    unsafe { Mutex::at(mutex) }.filter(|mutex| mutex.is_ours())
 }
 
 /// # Safety

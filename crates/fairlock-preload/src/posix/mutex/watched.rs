@@ -1,7 +1,6 @@
 //! A `pthread_mutex_t` for the profile.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock_profile::layout::{kind, side};
 use libc::{ETIMEDOUT, pthread_mutex_t};
@@ -15,13 +14,14 @@ use crate::thread::{self, AS_GLIBC, State, THIN};
 const COUNT: usize = 1;
 const KIND: usize = 4;
 
+/// A word that nobody else changes meanwhile.
+///
 /// # Safety
 /// A mutex that is initialised, here and below.
 #[inline(always)]
 unsafe fn word(mutex: usize, at: usize) -> u32 {
-    // SAFETY: a word of the mutex.
-    unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(mutex).add(at) }
-        .load(Ordering::Relaxed)
+    // SAFETY: a word of the mutex; the mutex may be at any address.
+    unsafe { core::ptr::with_exposed_provenance::<u32>(mutex).add(at).read_unaligned() }
 }
 
 fn target(mutex: *mut pthread_mutex_t) -> Target {
@@ -60,7 +60,7 @@ pub(super) unsafe fn lock_at_once(mutex: *mut pthread_mutex_t, me: &State) -> bo
     let coming = Coming::to(mutex.expose_provenance());
     // SAFETY: the caller's promise.
     let taken = unsafe {
-        let ours = Mutex::at(mutex);
+        let Some(ours) = Mutex::at(mutex) else { return false };
         if me.mutexes() & AS_GLIBC != 0 && ours.kind() == NORMAL {
             ours.lock_as_glibc(me)
         } else if ours.kind() & NOT_OURS != 0 {
@@ -89,12 +89,13 @@ pub(super) unsafe fn unlock(
     // SAFETY: as above.
     let result = unsafe {
         if me.mutexes() & THIN == 0 {
-            if me.mutexes() & AS_GLIBC != 0 && Mutex::at(mutex).unlock_as_glibc(me) {
+            let as_glibc = |ours: &Mutex| ours.unlock_as_glibc(me);
+            if me.mutexes() & AS_GLIBC != 0 && Mutex::at(mutex).is_some_and(as_glibc) {
                 0
             } else {
                 real::mutex_unlock(mutex)
             }
-        } else if Mutex::at(mutex).unlock_at_once(me) {
+        } else if Mutex::at(mutex).is_some_and(|ours| ours.unlock_at_once(me)) {
             0
         } else {
             in_general(mutex)
@@ -109,8 +110,11 @@ unsafe fn about_to_unlock(mutex: *mut pthread_mutex_t, me: &State) -> Option<pro
     let address = mutex.expose_provenance();
     profile::release(
         address,
-        // SAFETY: the caller's promise.
-        || me.mutexes() & AS_GLIBC == 0 || unsafe { Mutex::at(mutex) }.is_wanted_as_glibc(),
+        || {
+            // SAFETY: the caller's promise.
+            let ours = unsafe { Mutex::at(mutex) };
+            me.mutexes() & AS_GLIBC == 0 || ours.is_none_or(Mutex::is_wanted_as_glibc)
+        },
         // SAFETY: as above.
         || unsafe { word(address, KIND) & 3 == 1 && word(address, COUNT) > 1 },
     )
