@@ -326,6 +326,24 @@ fn what_is_preloaded_already_stays() {
     assert_eq!(others, "libpthread.so.0");
 }
 
+/// Where there is gcc's library for it.
+#[test]
+fn a_program_with_address_sanitizer_runs_and_is_recorded() {
+    let file = Command::new("cc").arg("-print-file-name=libasan.so").output();
+    let file = file.unwrap_or_else(|error| panic!("cc cannot be run ({error}); install it"));
+    if !Path::new(stdout(&file).trim()).is_absolute() {
+        let _ = writeln!(io::stderr(), "\nNOT TESTED: AddressSanitizer, as there is no libasan\n");
+        return;
+    }
+    let program = compile("waits-asan", &["-fsanitize=address"]);
+    for flags in [&["run"][..], &["run", "--observe"]] {
+        let output = fairlock().args(flags).arg("--").arg(&program).output().unwrap();
+        let table = stderr(&output);
+        assert!(output.status.success(), "{table}");
+        assert!(table.lines().any(|line| line.starts_with("the_lock")), "{table}");
+    }
+}
+
 #[test]
 fn a_program_without_locks_is_said_to_have_none() {
     let output = run(&["true"]);

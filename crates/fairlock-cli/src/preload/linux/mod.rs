@@ -118,7 +118,9 @@ fn command(flags: &LockFlags, program: &Path, arguments: &[OsString], library: &
     command.args(arguments);
     // Libraries that LD_PRELOAD names already stay in it.
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
-    command.env("LD_PRELOAD", joined(library.as_os_str(), others.as_deref()));
+    let ours = Some(library.as_os_str().to_owned());
+    let all: Vec<_> = [program::wants_first(program), ours, others].into_iter().flatten().collect();
+    command.env("LD_PRELOAD", all.join(OsStr::new(":")));
     for variable in ["FAIRLOCK_STATS", "FAIRLOCK_STATS_PID", "FAIRLOCK_PROFILE", "FAIRLOCK_OBSERVE"]
     {
         command.env_remove(variable);
@@ -212,15 +214,6 @@ fn command_line(program: &[OsString]) -> String {
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let (own, others) = words.split_at(words.len().saturating_sub(program.len()));
     [&[canonical(own.iter().cloned())][..], others].concat().join(" ")
-}
-
-fn joined(first: &OsStr, others: Option<&OsStr>) -> OsString {
-    let mut all = first.to_owned();
-    if let Some(others) = others {
-        all.push(":");
-        all.push(others);
-    }
-    all
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {

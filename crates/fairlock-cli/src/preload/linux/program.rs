@@ -1,10 +1,15 @@
 //! Finds the program to be run, and says whether a library can be preloaded into it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use object::LittleEndian;
+use object::elf::{DT_NEEDED, FileHeader64};
+use object::read::elf::FileHeader as _;
 
 use crate::error::Error;
 
@@ -57,6 +62,21 @@ pub fn obstacle(path: &Path) -> Option<&'static str> {
         ),
         Image::Foreign => Some("is not for 64-bit x86, and the library is: it will not be loaded"),
     }
+}
+
+/// The library that the program wants before all others, if it wants one: the dynamically linked
+/// runtime of AddressSanitizer ends it otherwise.
+pub fn wants_first(path: &Path) -> Option<OsString> {
+    /// Of gcc and of clang.
+    const RUNTIMES: [&str; 2] = ["libasan.so", "libclang_rt.asan"];
+    let bytes = fs::read(path).ok()?;
+    let header = FileHeader64::<LittleEndian>::parse(&*bytes).ok()?;
+    let sections = header.sections(LittleEndian, &*bytes).ok()?;
+    let table = sections.dynamic_table(LittleEndian, &*bytes).ok()?;
+    let needed = table.iter().filter(|entry| entry.tag == DT_NEEDED);
+    let mut names = needed.filter_map(|entry| table.string(entry).ok());
+    let is_runtime = |name: &&[u8]| RUNTIMES.iter().any(|it| name.starts_with(it.as_bytes()));
+    names.find(is_runtime).map(|name| OsStr::from_bytes(name).to_owned())
 }
 
 /// Whether the program would run as another user or group.
