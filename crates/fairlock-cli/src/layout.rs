@@ -8,6 +8,8 @@ use std::fmt::Write;
 use textwrap::WordSplitter;
 use textwrap::core::display_width;
 
+use crate::output::visible;
+
 /// The space between two columns.
 const GAP: usize = 2;
 /// The least length that names are cut to.
@@ -87,7 +89,8 @@ impl Table {
 
     /// Adds a row: a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells: Vec<String> = cells.into_iter().collect();
+        let cells: Vec<String> =
+            cells.into_iter().map(|cell| visible(&cell).into_owned()).collect();
         assert_eq!(cells.len(), self.columns.len(), "{cells:?}");
         self.rows.push(cells);
         self.above.push(String::new());

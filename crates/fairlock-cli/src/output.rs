@@ -1,5 +1,6 @@
 //! Where text for people goes, and how wide it may be there.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use terminal_size::{Width, terminal_size_of};
@@ -29,7 +30,7 @@ impl Page {
 
     /// Writes text, its long lines wrapped.
     pub fn show(self, text: &str) -> Result<(), Error> {
-        let text = wrapped(text, self.width());
+        let text = wrapped(&visible_lines(text), self.width());
         match self {
             Self::Stdout => print(text.as_bytes()),
             Self::Stderr => {
@@ -39,6 +40,27 @@ impl Page {
             }
         }
     }
+}
+
+/// Text from a file or an argument may have control characters in it, which would move a terminal's
+/// cursor or change its colours: here they are written as in Rust, such as `\u{1b}`.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            _ if c.is_control() => out.extend(c.escape_default()),
+            _ => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The same for text of many lines, which stay lines.
+pub fn visible_lines(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// Wraps lines that are too long between words; what follows is indented further.
@@ -89,7 +111,7 @@ pub fn both<T>(first: Result<(), Error>, second: Result<T, Error>) -> Result<T, 
 
 /// Writes one line to stderr. If stderr is closed, there is nobody to tell.
 pub fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "fairlock: {message}");
+    let _ = writeln!(io::stderr(), "fairlock: {}", visible(message));
 }
 
 #[cfg(test)]

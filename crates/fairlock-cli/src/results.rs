@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::json::SCHEMA;
 use crate::row::Row;
 use crate::sim::canonical;
+use crate::units::several;
 use crate::written::{RESULTS, Written};
 
 /// A file of results: of `bench`, `sim` or the main job.
@@ -75,8 +76,7 @@ impl Machine {
             return "simulated".to_owned();
         }
         let cpus = match self.cpus {
-            Some(1) => "1 CPU".to_owned(),
-            Some(cpus) => format!("{cpus} CPUs"),
+            Some(cpus) => several(cpus, "CPU"),
             None => "unknown CPUs".to_owned(),
         };
         let model = self.cpu_model.as_ref().map_or_else(String::new, |model| format!(" ({model})"));

@@ -10,7 +10,7 @@ use crate::cell::{Case, Side, Workload};
 use crate::interference::Interference;
 use crate::layout::{Column, NOTHING, Table};
 use crate::row::{Configuration, Index, Row};
-use crate::units::{count, digits, kops, time};
+use crate::units::{count, digits, kops, several, time};
 use crate::verdict;
 
 /// What the column `x best` says, below every table that has it.
@@ -45,11 +45,11 @@ pub fn table(rows: &[Row], width: Option<usize>) -> String {
     for row in rows.iter().filter(|row| row.error.is_some()) {
         let why = row.error.as_deref().unwrap_or_default();
         out.push_str(&format!(
-            "failed: {} {} {} ({} threads): {why}\n",
+            "failed: {} {} {} ({}): {why}\n",
             workload.name(),
             row.case.name(),
             row.lock,
-            row.threads
+            several(row.threads, "thread")
         ));
     }
     out.push('\n');
@@ -364,9 +364,9 @@ fn disturbed(rows: &[&Row]) -> String {
     let worst = disturbed().filter_map(|row| row.interference).reduce(Interference::or);
     worst.map_or_else(String::new, |worst| {
         format!(
-            "{DISTURBED} disturbed ({} of {} rows; at worst {}): long waits may be the machine's\n",
+            "{DISTURBED} disturbed ({} of {}; at worst {}): long waits may be the machine's\n",
             disturbed().count(),
-            rows.len(),
+            several(rows.len(), "row"),
             worst.words()
         )
     })

@@ -43,6 +43,13 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// A count of things whose plural is regular: `1 lock`, `2 locks`.
+pub fn several(n: impl TryInto<u64>, thing: &str) -> String {
+    // What is too much for 64 bits is not counted here.
+    let n = n.try_into().unwrap_or(u64::MAX);
+    format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +66,10 @@ mod tests {
     fn large_numbers_are_grouped() {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(count(12), "12");
+        assert_eq!(
+            [0, 1, 2_000].map(|n: u64| several(n, "lock")),
+            ["0 locks", "1 lock", "2,000 locks"]
+        );
         assert_eq!(kops(2_666_000.0), "2,666");
         assert_eq!(kops(12_400.0), "12.4");
     }

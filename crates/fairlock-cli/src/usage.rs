@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
 use crate::args::Cli;
-use crate::error::USAGE;
+use crate::error::{USAGE, nearest};
 use crate::output::{complain, print};
 
 /// What the standard library and other libraries say of values that they cannot read, and what the
@@ -48,16 +48,37 @@ fn message(error: &clap::Error, text: &str, command: &str) -> String {
         if line.starts_with("Usage:") || line.starts_with("For more") {
             break;
         }
-        // The hint that begins "to pass" helps with no option of this program.
-        if !line.is_empty() && !line.starts_with("tip: to pass") {
+        // The hint that begins "to pass" helps with no option of this program, and what the library
+        // takes for similar often is not.
+        if !line.is_empty() && !line.starts_with("tip: ") {
             parts.push(line.strip_prefix("error: ").unwrap_or(line));
         }
     }
+    let alike = alike(error).map(|near| format!("did you mean '{near}'?"));
+    parts.extend(alike.as_deref());
     let text = parts.join("; ");
     let mended = UNREADABLE
         .into_iter()
         .find_map(|(why, mend)| Some(format!("{}{mend}", text.strip_suffix(why)?)));
     mended.unwrap_or(text)
+}
+
+/// What was meant by a name that there is not, if any is like it.
+fn alike(error: &clap::Error) -> Option<&str> {
+    let (typed, known) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand)
+        }
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        _ => (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    };
+    let Some(ContextValue::String(typed)) = error.get(typed) else { return None };
+    let known: Vec<&str> = match error.get(known)? {
+        ContextValue::String(one) => vec![one],
+        ContextValue::Strings(several) => several.iter().map(String::as_str).collect(),
+        _ => return None,
+    };
+    nearest(typed, &known)
 }
 
 /// The subcommand that was typed, whose help has the answer.

@@ -3,7 +3,7 @@
 use crate::cell::{Case, Side, Workload};
 use crate::locks::is_peer;
 use crate::row::Row;
-use crate::units::{kops, time};
+use crate::units::{kops, several, time};
 
 /// The lock that the closing words are about.
 const OURS: &str = "fairlock:default";
@@ -35,13 +35,13 @@ pub fn array(rows: &[&Row]) -> String {
         let kept_up = judged.iter().filter(|(ratio, _)| *ratio >= KEEPS_UP).count();
         let starved = of_lock().filter(|row| row.figures.starved_threads > Some(0)).count();
         lines.push_str(&format!(
-            "array, {lock}: {kept_up} of {} cells at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2} \
-             ({}, {} % reads, {}, {} threads); threads starved in {starved}\n",
-            judged.len(),
+            "array, {lock}: {kept_up} of {} at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2} \
+             ({}, {} % reads, {}, {}); threads starved in {starved}\n",
+            several(judged.len(), "cell"),
             worst.range.shape.map_or("-", |shape| shape.name()),
             worst.range.reads_percent.unwrap_or(0),
             time(u64::from(worst.range.section_ns.unwrap_or(0))),
-            worst.threads,
+            several(worst.threads, "thread"),
         ));
     }
     lines
@@ -92,7 +92,9 @@ fn starvation(rows: &[Row]) -> Option<String> {
         };
         match worst {
             (0, _) => innocent.push(lock),
-            (starved, of) => guilty.push(format!("{lock} ({starved} of {of} threads)")),
+            (starved, of) => {
+                guilty.push(format!("{lock} ({starved} of {})", several(of, "thread")))
+            }
         }
     }
     let guilty = if guilty.is_empty() { "none".into() } else { guilty.join(", ") };

@@ -276,3 +276,102 @@ fn a_process_that_there_is_not_is_said_to_be_none() {
     refused(&["top", "99999999"], 1, "there is no process 99999999: `ps` lists them");
     refused(&["run", "--library", "no/such.so", "true"], 1, "leave that out for the one beside");
 }
+
+#[test]
+fn a_parameter_given_twice_is_refused() {
+    let twice = ["--policy", "tenure:budget=10,budget=20"];
+    let mend = "budget is given twice in 'tenure:budget=10,budget=20': leave one out";
+    refused(&[&["sim", "handoff"][..], &twice].concat(), 2, mend);
+    let swept = ["--policy", "tenure:budget=20", "--sweep", "budget=5..10"];
+    refused(&[&["sim", "handoff"][..], &swept].concat(), 2, "budget is given twice in 'tenure:");
+}
+
+#[test]
+fn a_number_out_of_all_range_is_repeated_in_few_digits() {
+    for args in [
+        &["bench", "handoff", "--secs", "1e300"][..],
+        &["bench", "batch", "--overcommit", "1e300"],
+        &["sim", "batch", "--overcommit", "1e300"],
+        &["sim", "handoff", "--stolen", "1e300"],
+    ] {
+        refused(args, 2, " 1e300 makes no sense: use ");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = scenario(folder.path(), "calls", "chance = 1e300, work = \"1us\"");
+    refused(&["sim", &scenario], 2, "chance = 1e300 makes no sense: use 0 to 1");
+}
+
+/// The path of a scenario with one thread of that name, which does this.
+fn scenario(folder: &Path, threads: &str, does: &str) -> String {
+    let path = folder.join("scenario.toml");
+    let group = format!("name = \"{threads}\", count = 1, round = [{{ {does} }}]");
+    fs::write(&path, format!("locks = {{}}\nthreads = [{{ {group} }}]\n")).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn no_control_character_of_a_file_or_argument_reaches_the_terminal() {
+    let shown = r"\u{1b}[31mred\nsecond";
+    let folder = tempfile::tempdir().unwrap();
+    let red = scenario(folder.path(), r"\u001b[31mred\nsecond", "work = \"1us\"");
+    let simulated = fairlock(&["sim", &red, "--duration", "1ms", "--locks", "fairlock:default"]);
+    let table = String::from_utf8(simulated.stdout).unwrap();
+    assert!(table.contains(shown) && !table.contains('\x1b'), "{table}");
+    let wrong = scenario(folder.path(), r"\u001b[31mred\nsecond", "chance = 2");
+    refused(&["sim", &wrong], 2, shown);
+    refused(&["bench", "\x1b[31mred\nsecond"], 2, shown);
+
+    let result = folder.path().join("result.json");
+    let name = r"\u001b[31mred\nsecond";
+    fs::write(&result, MEASURED.replace("fairlock:default", name)).unwrap();
+    let result = result.to_str().unwrap();
+    let report = fairlock(&["report", result, "--format", "md", "-o", "-"]);
+    let report = String::from_utf8(report.stdout).unwrap();
+    assert!(report.contains(shown) && !report.contains('\x1b'), "{report}");
+}
+
+#[test]
+fn a_list_of_nothing_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = scenario(folder.path(), "calls", "write = \"table\"");
+    refused(&["sim", &scenario], 2, "no lock 'table': there are none");
+}
+
+#[test]
+fn only_what_is_alike_is_offered() {
+    for (word, offered) in [
+        ("nosuchcommand", None),
+        ("nosuch", None),
+        ("benhc", Some("did you mean 'bench'?")),
+        ("tortur", Some("did you mean 'torture'?")),
+        ("--qiuck", Some("did you mean '--quick'?")),
+    ] {
+        refused(&[word], 2, offered.unwrap_or(word));
+        let error = String::from_utf8(fairlock(&[word]).stderr).unwrap();
+        assert!(!error.contains("similar"), "{error}");
+        assert_eq!(error.contains("did you mean"), offered.is_some(), "{error}");
+    }
+}
+
+#[test]
+fn a_machine_file_needs_neither_ending_nor_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = fairlock(&["machines", "show", "two_cpu"]).stdout;
+    fs::write(folder.path().join("mine"), file).unwrap();
+    let simulated = Command::new(env!("CARGO_BIN_EXE_fairlock"))
+        .args(["sim", "handoff", "--case", "sleep", "--duration", "1ms", "--machine", "mine"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(simulated.status.success(), "{}", String::from_utf8_lossy(&simulated.stderr));
+}
+
+#[test]
+fn one_of_a_thing_is_not_said_in_the_plural() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = scenario(folder.path(), "calls", "work = \"1us\"");
+    let simulated =
+        fairlock(&["sim", &scenario, "--duration", "1ms", "--locks", "fairlock:default"]);
+    let table = String::from_utf8(simulated.stdout).unwrap();
+    assert!(table.contains("in 0 of 1 cell, ") && !table.contains("1 cells"), "{table}");
+}

@@ -300,7 +300,7 @@ fn a_profile_of_several_processes_has_them_in_its_tables() {
     for said in [
         "locks of a, 2 processes",
         "version 0.0.9",
-        "8 acquisitions are not in the record",
+        "8 acquisitions not in the record",
         "<th scope=\"col\">process</th>",
         "lock&lt;1&gt;: 9.00 ms lost in 3 waits, the longest 4.00 ms",
         "Cache::get (a.c:7) ← work (a.c:7) ← main (a.c:7)",
@@ -333,7 +333,7 @@ fn numbers_of_a_damaged_profile_are_no_panic() {
     let numbers = [("reads", 0), ("writes", 90), ("wait_total_ns", 9_000_000), ("lost", 4)];
     let text = numbers.into_iter().fold(profile(2, 1), |text, (key, value)| most(text, key, value));
     let page = folder.text(&[&folder.file("profile.json", &text)], "page.html", &[]);
-    let said = "18,446,744,073,709,551,615 acquisitions are not in the record";
+    let said = "18,446,744,073,709,551,615 acquisitions not in the record";
     assert!(page.contains(said), "{page}");
 }
 

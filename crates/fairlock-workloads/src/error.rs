@@ -49,7 +49,7 @@ impl std::error::Error for Error {}
 
 /// There is no such name: the error says which name is like it, and all that there are.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> Error {
-    let all = known.join(", ");
+    let all = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Error::usage(match nearest(name, known) {
         Some(near) => format!("no {what} '{name}': did you mean '{near}'? There are {all}"),
         None => format!("no {what} '{name}': there are {all}"),

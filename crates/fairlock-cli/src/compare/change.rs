@@ -4,6 +4,7 @@ use super::bootstrap::{Estimate, Sum, variance_of_mean};
 use crate::cell::Workload;
 use crate::locks::is_peer;
 use crate::row::{Index, Row, whole};
+use crate::units::several;
 use crate::workload::random::Random;
 
 /// The probability that a result says of some lock that it changed although none did. It is divided
@@ -310,7 +311,7 @@ fn describe(row: &Row) -> String {
     words.extend(row.machine.clone());
     words.extend(setup.form.map(|form| form.name().to_owned()));
     words.extend(setup.shape.map(|shape| shape.name().to_owned()));
-    words.push(format!("{} threads", row.threads));
+    words.push(several(row.threads, "thread"));
     words.extend(row.cs_load.map(|pauses| format!("{pauses} pauses")));
     words.extend(setup.section_ns.map(|ns| crate::units::time(u64::from(ns))));
     words.extend(setup.reads_percent.map(|percent| format!("{percent} % reads")));

@@ -21,7 +21,7 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
     let most = MOST_THREADS as f64 / machine::cpus() as f64;
     if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= most)) {
         return Err(Error::usage(format!(
-            "--overcommit {x} makes no sense: use more than 0, and {most} at most"
+            "--overcommit {x:?} makes no sense: use more than 0, and {most} at most"
         )));
     }
     if let Some(n) = flags.reads.iter().find(|&&n| n > 100) {
@@ -38,7 +38,7 @@ pub(super) fn check(flags: &Flags) -> Result<(), Error> {
         return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
     }
     if let Some(secs) = flags.secs.filter(|secs| !(0.01..=3600.0).contains(secs)) {
-        return Err(Error::usage(format!("--secs {secs} makes no sense: use 0.01 to 3600")));
+        return Err(Error::usage(format!("--secs {secs:?} makes no sense: use 0.01 to 3600")));
     }
     if let Some(runs) = flags.runs.filter(|runs| !(1..=MOST_RUNS).contains(runs)) {
         return Err(Error::usage(format!("--runs {runs} makes no sense: use 1 to {MOST_RUNS}")));

@@ -2,6 +2,7 @@
 
 use super::group::{DIMENSIONS, Group, Measured};
 use crate::error::{Error, unknown};
+use crate::output::visible;
 use crate::row::{Figures, Row};
 use crate::units::{count, digits, kops, percent, time};
 
@@ -168,7 +169,8 @@ impl Table {
         text += &format!("|{}\n", "---|".repeat(kept.len()));
         for row in &self.rows {
             // A name may have a `|` in it, which would end the cell.
-            let cells: Vec<String> = kept.iter().map(|&at| row[at].replace('|', "\\|")).collect();
+            let cells: Vec<String> =
+                kept.iter().map(|&at| visible(&row[at]).replace('|', "\\|")).collect();
             let cell = |cell| if str::is_empty(cell) { "-" } else { cell };
             text += &line(cells.iter().map(String::as_str).map(cell).collect());
         }

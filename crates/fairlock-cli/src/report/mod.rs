@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::error::{Error, unknown};
 use crate::json::Target;
+use crate::output::{print, visible_lines};
 use crate::results::Results;
 use crate::written::Written;
 use columns::{Table, is_asked_for};
@@ -103,12 +104,12 @@ pub fn report(flags: &ReportFlags) -> Result<ExitCode, Error> {
         Format::Html => page::page(&sources, &groups, &programs).into_bytes(),
         Format::Svg => picture(&groups, &programs)?.into_bytes(),
         Format::Png => png(&picture(&groups, &programs)?)?,
-        Format::Md => markdown(&groups, &programs, &flags.columns).into_bytes(),
+        Format::Md => visible_lines(&markdown(&groups, &programs, &flags.columns)).into_bytes(),
         Format::Csv => csv(&sources, &programs)?.into_bytes(),
     };
     target.write_bytes(&text)?;
     if flags.output.is_none() && format == Format::Html {
-        crate::output::print(b"report.html\n")?;
+        print(b"report.html\n")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::group::{DIMENSIONS, Dimension, Group, Measured, describe, standing};
 use super::svg::{Axis, COLORS, Scale, Svg, WIDTH, apart, escaped, frame, ruler};
 use crate::row::Row;
-use crate::units::{digits, time};
+use crate::units::{digits, several, time};
 
 /// A picture, and what it shows.
 #[derive(Clone)]
@@ -371,10 +371,10 @@ fn shares(group: &Group<'_>) -> Option<Picture> {
         }
         path += &format!("V{bottom:.0}Z");
         let says = format!(
-            "{lock}: {} threads, from {} to {} operations",
-            ops.len(),
+            "{lock}: {}, from {} to {}",
+            several(ops.len(), "thread"),
             crate::units::count(least),
-            crate::units::count(most)
+            several(most, "operation")
         );
         let title = escaped(&says);
         let fill = COLORS[color];

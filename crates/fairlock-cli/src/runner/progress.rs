@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cell::Cell;
+use crate::output::visible;
 
 /// A bar of `steps` steps. It shows nothing when stderr is not a terminal.
 pub fn bar(steps: u64) -> ProgressBar {
@@ -13,5 +14,7 @@ pub fn bar(steps: u64) -> ProgressBar {
 
 /// What is being run.
 pub fn label(cell: &Cell) -> String {
-    format!("{} {} {} ({})", cell.workload.name(), cell.case.name(), cell.lock, cell.threads)
+    let label =
+        format!("{} {} {} ({})", cell.workload.name(), cell.case.name(), cell.lock, cell.threads);
+    visible(&label).into_owned()
 }

@@ -9,6 +9,7 @@ use super::{order, published};
 use crate::cell::{Case, Side, Workload};
 use crate::row::Row;
 use crate::stats::spearman;
+use crate::units::several;
 use crate::{table, units};
 
 /// A cell agrees if its relation to the baseline is within this factor of the published one. For a
@@ -91,8 +92,8 @@ fn correlation(rows: &Rows<'_>, out: &mut String) {
         let column = of_lock().find_map(|row| row.comparison.published_as.as_deref());
         if let Some(column) = column.filter(|_| !by_seed.is_empty()) {
             out.push_str(&format!(
-                "rank correlation with column {column} over {} cells: {}\n",
-                of_lock().count(),
+                "rank correlation with column {column} over {}: {}\n",
+                several(of_lock().count(), "cell"),
                 range(by_seed, two_digits)
             ));
         }
@@ -154,10 +155,10 @@ fn agreement(rows: &Rows<'_>, out: &mut String) {
     let Some(first) = cells.first() else { return };
     let within = bound(first);
     out.push_str(&format!(
-        "relation to the baseline within {within}x of the {}: {} of {} cells\n",
+        "relation to the baseline within {within}x of the {}: {} of {}\n",
         if is_real(first) { "measured" } else { "published" },
         range(shares(rows, &cells), percent),
-        cells.len()
+        several(cells.len(), "cell")
     ));
     for row in cells {
         let c = &row.comparison;
@@ -197,7 +198,7 @@ pub fn describe(row: &Row) -> String {
     if row.workload != Workload::ReaderSpin {
         words.push(row.case.name().to_owned());
     }
-    words.push(format!("{} threads", row.threads));
+    words.push(several(row.threads, "thread"));
     words.extend(row.overcommit.map(|x| format!("{x}x")));
     words.extend(row.cs_load.map(|pauses| format!("{pauses} pauses")));
     if row.case == Case::FullMixed {
@@ -342,9 +343,9 @@ pub fn free_while_waited(rows: &Rows<'_>, out: &mut String) {
         };
         let much = cells.iter().filter(|(share, _)| *share > LITTLE).count();
         out.push_str(&format!(
-            "free while waited for, {lock}: more than 1 % of the time in {much} of {} cells, at most \
+            "free while waited for, {lock}: more than 1 % of the time in {much} of {}, at most \
              {} ({})\n",
-            cells.len(),
+            several(cells.len(), "cell"),
             units::percent(*most),
             describe(worst),
         ));

@@ -7,6 +7,7 @@ use super::judge::{describe, related, two_digits};
 use super::rows::Rows;
 use crate::row::Row;
 use crate::stats::spearman;
+use crate::units::several;
 
 /// The rows, those of each configuration together.
 fn configurations<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
@@ -41,9 +42,9 @@ pub fn of_columns(rows: &Rows<'_>, out: &mut String) {
             .count();
         let mark = if ours == published { "agrees" } else { "disagrees" };
         out.push_str(&format!(
-            "order of the columns {mark}: {}; with {agreeing} of {} seeds by themselves\n",
+            "order of the columns {mark}: {}; with {agreeing} of {} by themselves\n",
             describe(beside[0]),
-            rows.seeds
+            several(rows.seeds, "seed")
         ));
         if ours != published {
             out.push_str(&format!("  simulated: {}\n", ours.join(" > ")));

@@ -1,6 +1,7 @@
 //! From the command line to the cells to simulate.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,9 +245,13 @@ fn check_all_fit(cells: &[SimCell]) -> Result<(), Error> {
 
 /// A machine that is built in, or one from a file.
 fn find_machine(name: &str) -> Result<Machine, Error> {
-    let is_file = name.ends_with(".toml") || name.contains(std::path::is_separator);
-    if is_file { Machine::load(name) } else { Machine::builtin(machines::known(name)?) }
-        .map_err(|error| Error::usage(error.to_string()))
+    let is_path = name.ends_with(".toml") || name.contains(std::path::is_separator);
+    match machines::known(name) {
+        Ok(name) => Machine::builtin(name),
+        Err(error) if !is_path && !Path::new(name).is_file() => return Err(error),
+        Err(_) => Machine::load(name),
+    }
+    .map_err(|error| Error::usage(error.to_string()))
 }
 
 /// The names of all workloads that can be simulated, and `all`.
@@ -282,14 +287,14 @@ fn check(flags: &SimFlags) -> Result<(), Error> {
     check_program(&flags.program, &flags.section, &flags.reads)?;
     Disturbance::background(flags.background)?;
     if let Some(percent) = flags.stolen.filter(|percent| !(0.0..=95.0).contains(percent)) {
-        return Err(Error::usage(format!("--stolen {percent} makes no sense: use 0 to 95")));
+        return Err(Error::usage(format!("--stolen {percent:?} makes no sense: use 0 to 95")));
     }
     if let Some(n) = flags.cs_load.iter().find(|&&n| n > 1_000_000) {
         return Err(Error::usage(format!("--cs-load {n} is too long: use 1000000 at most")));
     }
     if let Some(x) = flags.overcommit.iter().find(|&&x| !(x > 0.0 && x <= 64.0)) {
         return Err(Error::usage(format!(
-            "--overcommit {x} makes no sense: use more than 0, and 64 at most"
+            "--overcommit {x:?} makes no sense: use more than 0, and 64 at most"
         )));
     }
     if let Some(duration) = flags.duration.filter(|time| !DURATIONS.contains(time)) {

@@ -10,7 +10,7 @@ use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::Row;
 use crate::table::{lengths, or_dash, program, scenario, starved};
-use crate::units::{count, digits, kops, percent, time};
+use crate::units::{count, digits, kops, percent, several, time};
 
 /// The tables of all workloads in `rows`, at most `width` wide, each with its judgement.
 pub fn tables(rows: &[Row], width: Option<usize>) -> String {
@@ -41,7 +41,8 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         }
         for row in all.iter().filter(|row| row.error.is_some()) {
             let why = row.error.as_deref().unwrap_or_default();
-            out.push_str(&format!("failed: {} ({} threads): {why}\n", row.lock, row.threads));
+            let threads = several(row.threads, "thread");
+            out.push_str(&format!("failed: {} ({threads}): {why}\n", row.lock));
         }
         out.push('\n');
     }

@@ -7,6 +7,7 @@ use fairlock_sim::{Machine, MachineError};
 use super::judge::{correlations, locks, percent, range, related, shares, two_digits};
 use super::rows::Rows;
 use crate::row::Row;
+use crate::units::several;
 
 /// One unknown, set to another value than assumed.
 #[derive(Clone, Copy)]
@@ -73,8 +74,8 @@ pub fn summary(rows: &Rows<'_>) -> String {
             by_machine.iter().flat_map(|(_, rows)| correlations(rows, lock)).collect();
         if !all.is_empty() {
             out.push_str(&format!(
-                "over the unknowns and {} seeds: {lock}: rank correlation {}\n",
-                rows.seeds,
+                "over the unknowns and {}: {lock}: rank correlation {}\n",
+                several(rows.seeds, "seed"),
                 range(all, two_digits)
             ));
         }

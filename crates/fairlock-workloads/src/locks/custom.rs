@@ -57,11 +57,16 @@ fn parse(name: &str) -> Result<Option<Policy>, Error> {
         "published" => &PUBLISHED,
         _ => return Ok(None),
     };
+    let mut given = Vec::new();
     for parameter in parameters.split(',').filter(|parameter| !parameter.is_empty()) {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         if !known.contains(&key) {
             return Err(unknown(&format!("parameter of {discipline}"), key, known));
         }
+        if given.contains(&key) {
+            return Err(Error::usage(format!("{key} is given twice in '{name}': leave one out")));
+        }
+        given.push(key);
         let wrong =
             |mend: &str| Error::usage(format!("{key}={value} of '{name}' makes no sense: {mend}"));
         let flag = || value.parse().map_err(|_| wrong("use true or false"));

@@ -11,7 +11,7 @@ use crate::layout::{Column, Table};
 use crate::output::print;
 use crate::preload::counted::Counted;
 use crate::preload::sum;
-use crate::units::{count, time};
+use crate::units::{count, several, time};
 
 /// The file of the first process; the names of the others' files end with a number.
 pub const NAME: &str = "locks";
@@ -30,7 +30,7 @@ impl Counted {
     fn holders(&self) -> String {
         match (self.writer, self.readers) {
             (0, 0) => "-".into(),
-            (0, readers) => format!("{readers} readers"),
+            (0, readers) => several(readers, "reader"),
             (writer, _) => format!("writer {writer}"),
         }
     }
@@ -214,9 +214,10 @@ fn together(locks: &[&Counted]) -> String {
     let (waits, ns) = (total(|lock| lock.waits), total(|lock| lock.wait_total_ns));
     let waited = match waits {
         0 => String::new(),
-        _ => format!("{} waits of {} in all, ", count(waits), time(ns)),
+        _ => format!("{} of {} in all, ", several(waits, "wait"), time(ns)),
     };
-    format!("{waited}{} reads, {} writes", count(total(|l| l.reads)), count(total(|l| l.writes)))
+    let (reads, writes) = (total(|l| l.reads), total(|l| l.writes));
+    format!("{waited}{}, {}", several(reads, "read"), several(writes, "write"))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use super::profile::Profile;
 use super::{catch_signals, caught, command, exit_code, find, folder, library, program, record};
 use crate::error::Error;
-use crate::output::Page;
+use crate::output::{Page, print};
 use crate::preload::TopFlags;
 
 /// Clears the terminal.
-const CLEAR: &str = "\x1b[H\x1b[2J";
+const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// How soon a signal is noticed.
 const SOON: Duration = Duration::from_millis(50);
@@ -61,13 +61,16 @@ fn watch(
     folder: &Path,
     mut ended: impl FnMut() -> Result<Option<ExitCode>, Error>,
 ) -> Result<ExitCode, Error> {
-    let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
+    let is_terminal = io::stdout().is_terminal();
     let mut looks = 0;
     loop {
         sleep(*flags.every);
         let code = ended()?.or_else(|| caught().map(|signal| ExitCode::from(128 + signal)));
         let profile = Profile::read(folder)?;
-        Page::Stdout.show(&format!("{clear}{}", profile.text(false, Page::Stdout.width())))?;
+        if is_terminal {
+            print(CLEAR)?;
+        }
+        Page::Stdout.show(&profile.text(false, Page::Stdout.width()))?;
         looks += 1;
         if let Some(code) = code {
             return Ok(code);

@@ -6,7 +6,7 @@ use super::{Program, ROWS, bars, named, value};
 use crate::error::Error;
 use crate::preload::counted::Counted;
 use crate::report::columns::{Table, is_asked_for};
-use crate::units::{count, time};
+use crate::units::{count, several, time};
 use crate::written::Written;
 
 /// Whether the text is what `run --stats` writes.
@@ -26,7 +26,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     policies.dedup();
     let waited = locks.iter().filter(|lock| lock.wait_max_ns > 0).map(|lock| {
         let (place, longest) = (lock.place(), time(lock.wait_max_ns));
-        let says = format!("{place}: {} waits, the longest {longest}", lock.waits);
+        let says = format!("{place}: {}, the longest {longest}", several(lock.waits, "wait"));
         (place, lock.wait_max_ns, says)
     });
     let picture = bars("Longest wait for each lock", "longest wait", &waited.collect::<Vec<_>>());
@@ -34,7 +34,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     Ok(Program {
         title: format!("locks of a program ({name})"),
         command: format!("fairlock run, policy {}", policies.join(", ")),
-        origin: format!("{} locks", count(locks.len() as u64)),
+        origin: several(locks.len(), "lock"),
         pictures: picture.into_iter().collect(),
         tables: vec![(named("Locks", locks.len()), table(&locks))],
         locks: locks.iter().map(value).collect::<Result<_, _>>()?,

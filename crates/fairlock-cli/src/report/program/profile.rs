@@ -14,7 +14,7 @@ use crate::preload::sum;
 use crate::report::columns::{Table, is_asked_for};
 use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
 use crate::results::{Machine, origin};
-use crate::units::{count, digits, time};
+use crate::units::{count, digits, several, time};
 use crate::written::Written;
 
 /// A lock of a process.
@@ -73,7 +73,7 @@ fn served(document: &Document<Machine>) -> String {
     }
     let lost = sum(document.processes.iter().map(|process| process.lost));
     if lost > 0 {
-        words.push(format!("{} acquisitions are not in the record", count(lost)));
+        words.push(format!("{} not in the record", several(lost, "acquisition")));
     }
     words.join(", ")
 }
@@ -83,7 +83,8 @@ fn pictures(locks: &[Seen<'_>]) -> Vec<Picture> {
     let lost = waited().map(|lock| {
         let (name, longest) = (lock.name.clone(), time(lock.wait_longest_ns));
         let lost = time(lock.wait_total_ns);
-        let says = format!("{name}: {lost} lost in {} waits, the longest {longest}", lock.waits);
+        let waits = several(lock.waits, "wait");
+        let says = format!("{name}: {lost} lost in {waits}, the longest {longest}");
         (name, lock.wait_total_ns, says)
     });
     let lost: Vec<_> = lost.collect();

@@ -179,7 +179,7 @@ impl Locks {
         held.truncate(held.len() - usize::from(name.is_some()));
         let chance = step.chance.unwrap_or(1.0);
         if !(0.0..=1.0).contains(&chance) {
-            return Err(Error::usage(format!("chance = {chance} makes no sense: use 0 to 1")));
+            return Err(Error::usage(format!("chance = {chance:?} makes no sense: use 0 to 1")));
         }
         Ok(Step {
             lock,

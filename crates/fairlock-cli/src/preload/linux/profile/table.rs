@@ -7,7 +7,7 @@ use super::{Profile, Seen};
 use crate::layout::{Column, NOTHING, Table};
 use crate::preload::place::{Place, file_name};
 use crate::preload::{Charge, sum};
-use crate::units::{count, digits, time};
+use crate::units::{count, digits, several, time};
 
 /// How many locks that were waited for are shown.
 const LOCKS: usize = 20;
@@ -45,9 +45,9 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
         let busiest = busiest.map(|seen| format!("{} ({})", seen.name(), count(seen.taken())));
         let _ = writeln!(
             text,
-            "{} locks that nobody waited for: taken {} times, most of all {}",
-            count(idle.len() as u64),
-            count(taken),
+            "{} that nobody waited for: taken {}, most of all {}",
+            several(idle.len(), "lock"),
+            several(taken, "time"),
             busiest.unwrap_or_default(),
         );
     }
