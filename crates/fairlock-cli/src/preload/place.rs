@@ -16,6 +16,7 @@ pub struct Place {
 
 impl Place {
     /// Whether only the object is known, and the place in it.
+    #[cfg(target_os = "linux")] // where places are found
     pub fn is_nameless(&self) -> bool {
         let rest = self.function.strip_prefix(file_name(&self.object));
         rest.is_some_and(|rest| rest.starts_with("+0x")) && !self.object.is_empty()

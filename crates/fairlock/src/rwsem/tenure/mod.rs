@@ -128,6 +128,7 @@ pub(super) struct Tenure<P: Platform> {
     /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
     unwoken: bool,
     /// Which lock of those that share a slot this is known of: a part of its address, a hint.
+    #[cfg(any(feature = "std", fairlock_loom))]
     owner: u16,
 }
 
@@ -143,6 +144,7 @@ impl<P: Platform> Tenure<P> {
             holder_cpu: 0,
             freed: 0,
             unwoken: false,
+            #[cfg(any(feature = "std", fairlock_loom))]
             owner: 0,
         }
     }
