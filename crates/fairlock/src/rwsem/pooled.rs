@@ -33,13 +33,6 @@ impl<P: Platform> RwSem<P> {
         Self::with_word(policy, Word::WRITTEN.with(Flags::SEALED))
     }
 
-    /// The sealed lock is the full one of the thin lock at `address` from here on.
-    pub(crate) fn becomes(&self, address: usize) {
-        if let Some(tenure) = self.in_tenure() {
-            tenure.becomes(address);
-        }
-    }
-
     pub(crate) fn calm(&self) -> &Calm {
         &self.calm
     }

@@ -98,13 +98,6 @@ impl TenureClock {
         self.set_end(waiting, shape);
     }
 
-    /// Another lock has it: what was measured of the machine stays.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    pub(in crate::rwsem) fn begins_anew(&mut self) {
-        let Self { leaving, idle, lateness, .. } = *self;
-        *self = Self { leaving, idle, lateness, ..Self::new() };
-    }
-
     /// Another waiter queues.
     pub(in crate::rwsem) fn another_comes(&mut self, waiting: Waiting, shape: TenureShape) {
         self.set_end(waiting, shape);

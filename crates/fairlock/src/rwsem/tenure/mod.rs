@@ -127,9 +127,6 @@ pub(super) struct Tenure<P: Platform> {
     freed: u64,
     /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
     unwoken: bool,
-    /// Which lock of those that share a slot this is known of: a part of its address, a hint.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    owner: u16,
 }
 
 // SAFETY: `next` is used as an address, or under the queue lock while the waiter is queued.
@@ -144,8 +141,6 @@ impl<P: Platform> Tenure<P> {
             holder_cpu: 0,
             freed: 0,
             unwoken: false,
-            #[cfg(any(feature = "std", fairlock_loom))]
-            owner: 0,
         }
     }
 
@@ -182,20 +177,6 @@ impl<'a, P: Platform> InTenure<'a, P> {
             events: &lock.events,
             policy,
         }
-    }
-
-    /// From here on this is the lock at `address`, which had a slot last, or another one had it: then what is
-    /// known of that one is forgotten.
-    #[cfg(any(feature = "std", fairlock_loom))]
-    pub(super) fn becomes(&self, address: usize) {
-        let owner = (address >> 3) as u16;
-        self.with_queue(|q| {
-            if core::mem::replace(&mut q.tenure.owner, owner) != owner {
-                q.tenure.clock.begins_anew();
-                q.tenure.modes = Modes::new();
-                self.holder.set_in_turns(false);
-            }
-        });
     }
 
     /// Asked for under the queue lock only: who steals does not pay for it.

@@ -38,26 +38,6 @@ fn a_lock_is_told_of_its_steals_once() {
     }
 }
 
-/// The tenure of the first waiter began when somebody had given up at a lock that had the slot before.
-#[test]
-fn what_is_known_of_a_lock_does_not_pass_to_another_with_its_slot() {
-    let lock = RwSem::new(Policy::DEFAULT);
-    let tenure = InTenure::<Native>::of(&lock, TenurePolicy::DEFAULT);
-    let now = Native::now();
-    let end = |address| {
-        tenure.becomes(address);
-        tenure.with_queue(|q| {
-            let waiting = super::clock::Waiting { threads: 1, sides: [false, true] };
-            q.tenure.clock.first_comes(now, Kind::Writer, waiting, tenure.shape());
-            q.tenure.clock.end()
-        })
-    };
-    let first = end(0x1000);
-    tenure.with_queue(|q| q.tenure.clock.last_gives_up(now - 1_000_000));
-    assert_eq!(end(0x1000), first - 1_000_000, "the same lock");
-    assert_eq!(end(0x2000), first);
-}
-
 /// While a writer waits for the readers inside, others hold off, but go in after a moment if it
 /// does not come: it may have lost its CPU.
 #[test]

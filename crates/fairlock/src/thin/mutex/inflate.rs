@@ -16,7 +16,6 @@ impl<P: PooledPlatform> ThinMutex<P> {
     pub(super) fn inflate(&self) -> Option<&'static Slot<P, FullMutex<P>>> {
         let slots = P::mutex_slots();
         let slot = slots.take_sealed();
-        slot.full.lock.becomes(core::ptr::from_ref(self).addr());
         slot.full.lock.adopt_sealed_writer();
         slot.full.follows.set(true);
         // Acquire and Release: orders the thread that made the lock thin before those that find the

@@ -56,7 +56,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             });
         }
         let slot = slots.take_sealed();
-        slot.full.becomes(core::ptr::from_ref(self).addr());
         while word & INFLATED == 0 {
             adopt(slot, word);
             match self.install(word, slot, 0) {
