@@ -53,17 +53,8 @@ FAIRLOCK_TSAN void *fairlock_tsan_ranges(void) {
     result = fairlock_##name arguments;                                                      \
     __tsan_ignore_thread_end()
 
-/* Functions that take something if they return 0, with parameters and arguments as they are in
- * the header; `mode` is how, of `object`. */
-#define FAIRLOCK_TSAN_TAKES(name, mode, object, parameters, arguments)                       \
-    FAIRLOCK_TSAN FAIRLOCK_MUST_USE int fairlock_tsan_##name parameters {                    \
-        FAIRLOCK_TSAN_CALL(name, arguments);                                                 \
-        if (result == 0) {                                                                   \
-            fairlock_tsan_##mode(object);                                                    \
-        }                                                                                    \
-        return result;                                                                       \
-    }
-/* Those that take it for sure, so that nobody need look at what they return. */
+/* Functions that take something if they return 0, as those do for sure that wait for it, with
+ * parameters and arguments as they are in the header; `mode` is how, of `object`. */
 #define FAIRLOCK_TSAN_WAITS(name, mode, object, parameters, arguments)                       \
     FAIRLOCK_TSAN int fairlock_tsan_##name parameters {                                      \
         FAIRLOCK_TSAN_CALL(name, arguments);                                                 \
@@ -72,6 +63,9 @@ FAIRLOCK_TSAN void *fairlock_tsan_ranges(void) {
         }                                                                                    \
         return result;                                                                       \
     }
+/* Those that may fail. */
+#define FAIRLOCK_TSAN_TAKES(name, mode, object, parameters, arguments)                       \
+    FAIRLOCK_MUST_USE FAIRLOCK_TSAN_WAITS(name, mode, object, parameters, arguments)
 /* Those that a token ends: what came before its cancellation has come before this, too. */
 #define FAIRLOCK_TSAN_ENDS(name, mode, object, parameters, arguments)                        \
     FAIRLOCK_TSAN FAIRLOCK_MUST_USE int fairlock_tsan_##name parameters {                    \
