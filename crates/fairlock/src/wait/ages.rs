@@ -75,6 +75,10 @@ impl Ages {
     }
 
     fn find(&self, lock: usize) -> Option<&Cell<Age>> {
+        // Mostly there is none, and every contended acquisition asks.
+        if !self.any.get() {
+            return None;
+        }
         self.ages.iter().find(|cell| cell.get().lock == lock)
     }
 }

@@ -67,7 +67,7 @@ pub(crate) struct Frame<P: Platform> {
     /// Its side.
     pub(crate) kind: Kind,
     pub(crate) thread: &'static Thread<P>,
-    /// When it arrived; if it made several attempts, when the first one began.
+    /// When it arrived; if it made several attempts, as if it had waited all the time that they lasted.
     pub(crate) arrived: u64,
     /// Whether its place depends on when it arrived; otherwise it is behind all others.
     pub(crate) returns: bool,
