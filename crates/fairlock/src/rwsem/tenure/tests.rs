@@ -183,6 +183,39 @@ fn a_writer_that_becomes_a_reader_has_the_next_one_woken() {
     unsafe { lock.unlock_read() };
 }
 
+/// A closed lock goes to the waiter that was next as it closed: neither one that has waited longer, by
+/// attempts before, nor one of the other side is put before it. (A `bump` found that nobody had been let
+/// through: the thread's age was older than the wait of the one it let go first.)
+#[test]
+fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
+    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
+    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    lock.write();
+    let next = Waiter::new(Access::Exclusive, me, 1_000, 0);
+    let mut older = Waiter::new(Access::Exclusive, me, 0, 0);
+    older.returns = true;
+    let reader = Waiter::new(Access::Shared, me, 1_000, 0);
+    let mut wakes = FewWakes::new();
+    let mut come = |waiter| {
+        // SAFETY: all leave below, in this frame.
+        tenure.with_queue(|q| unsafe { tenure.arrive(q, waiter, &mut wakes) });
+    };
+    come(&next);
+    tenure.close_for_next();
+    come(&older);
+    come(&reader);
+    tenure.with_queue(|q| {
+        assert!(q.tenure.is_next(&next));
+        for waiter in [&next, &older, &reader] {
+            tenure.leave(q, waiter, &mut wakes);
+        }
+    });
+    wakes.wake_all();
+    // SAFETY: taken above.
+    unsafe { lock.unlock_write() };
+}
+
 /// An invited reader that gives up passes the invitation on: those behind it could join the reader
 /// inside, and nobody else would tell them.
 #[test]

@@ -349,8 +349,14 @@ impl<P: Platform> InTenure<'_, P> {
     fn appoint(&self, q: &mut Queued<P>, caller: Option<&Waiter<P>>) -> bool {
         let Some(kind) = next_kind(q) else { return false };
         let opens = caller.is_none() && active(Fault::OpensTooEarly);
-        if q.waiters.urgent().is_some() && !opens {
+        let urgent = q.waiters.urgent().is_some();
+        if urgent && !opens {
             self.close(); // before whoever has the lock can let go
+        }
+        // A closed lock is kept for the waiter that is next, whoever comes.
+        let is_kept = !urgent && self.word.load(Ordering::Relaxed).is_closed();
+        if is_kept && q.tenure.next().is_some() {
+            return false;
         }
         if q.tenure.next().is_none() {
             // On the holder's CPU a waiter would not run before the holder sleeps.
