@@ -58,7 +58,7 @@ impl<P: Platform> Pool<P> {
     pub(super) fn take(&self, place: usize) -> &'static Thread<P> {
         let mut records = self.records();
         let used = records.kept.remove(&place).or_else(|| records.free.pop());
-        used.unwrap_or_else(|| {
+        used.inspect(|record| record.ages.forget_all()).unwrap_or_else(|| {
             records.made += 1;
             let made = records.made;
             records.free.reserve(made);
@@ -162,6 +162,15 @@ mod tests {
             });
             forked.wait();
         });
+    }
+
+    #[test]
+    fn a_thread_does_not_go_on_with_the_waits_of_one_that_ended() {
+        let (pool, place) = (super::Pool::<linux::Linux>::new(), 1);
+        let record = pool.take(place);
+        record.ages.note(1, 100, 0, 200);
+        pool.give(record);
+        assert!(std::ptr::eq(pool.take(place), record) && record.ages.at(1).is_none());
     }
 
     #[test]

@@ -74,6 +74,13 @@ impl Ages {
         self.any.set(self.ages.iter().any(|cell| cell.get().lock != 0));
     }
 
+    /// The thread has ended, and another begins.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(crate) fn forget_all(&self) {
+        self.ages.iter().for_each(|cell| cell.set(Age::NONE));
+        self.any.set(false);
+    }
+
     fn find(&self, lock: usize) -> Option<&Cell<Age>> {
         // Mostly there is none, and every contended acquisition asks.
         if !self.any.get() {
