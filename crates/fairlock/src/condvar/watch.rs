@@ -9,9 +9,9 @@ use crate::platform::{Atomic, Platform};
 const SPIN_NS: u64 = 4_000;
 /// How long it then yields: a few times what a wake-up costs.
 const YIELD_NS: u64 = 30_000;
-/// A thread that gets its CPU back only after so long gave it to one that is not about to notify.
+/// A yield that took this long gave the CPU to a thread that is not about to notify.
 const LONG_YIELD_NS: u64 = 1_000_000;
-/// How often it then does not give its CPU away.
+/// How many yields the thread then skips.
 const KEEPS: u32 = 15;
 /// How large [`Habit::skips`] becomes at most.
 const MOST_SKIPPED: u32 = 63;
@@ -29,9 +29,9 @@ impl Watch {
         Self { spins: Habit::new(), yields: Habit::new(), keeps: Cell::new(0) }
     }
 
-    /// Stays awake until `word` is `woken`, or the deadline has passed, for a moment at most: keeps
-    /// the CPU for [`SPIN_NS`], if that has lately been worth it, then gives way for [`YIELD_NS`], if
-    /// the thread `yields`.
+    /// Waits, awake, until `word` is `woken` or the deadline has passed: spins for at most [`SPIN_NS`],
+    /// unless spinning has lately been in vain; then, if the thread `yields`, yields for at most
+    /// [`YIELD_NS`].
     pub(crate) fn stay_awake<P: Platform>(
         &self,
         word: &P::AtomicU32,

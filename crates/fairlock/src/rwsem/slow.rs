@@ -1,4 +1,4 @@
-//! The slow ways in and out: each turns to one of the two disciplines.
+//! The slow paths: each calls the lock's discipline, tenure or published.
 
 use core::sync::atomic::Ordering;
 

@@ -10,10 +10,11 @@ use super::pool::{self, Full};
 use super::slot::Slot;
 use crate::platform::Platform;
 
-/// A lock is calm that was found free this often, less [`CONFLICT`] for each time it was not: what
-/// it would save by being thin pays for becoming full again.
+/// A lock is calm when its count reaches this: one up for each acquisition that found it free,
+/// [`CONFLICT`] down for each that did not. So many uncontended acquisitions save, in a thin lock, what
+/// it costs to inflate it again.
 const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
-/// A lock becomes thin if less than one in so many of its acquisitions finds it taken.
+/// A lock becomes thin only if less than one in so many of its acquisitions finds it taken.
 const CONFLICT: u32 = 4;
 /// A lock whose slot has this name or a later one is calm at once: slots should not be many.
 const MANY: u32 = pool::name(1 << 10);

@@ -26,8 +26,8 @@
 //!    names the slot no longer.
 //! 3. So a thread that has taken or pinned a slot, and *then* finds that the word names it
 //!    (*verifies*), is at the right lock, and stays there. Otherwise it lets go, and begins again.
-//!    (One that comes too late for that takes the lock off the slot itself, so nobody waits for the thread
-//!    that was about to. A slot that is pinned is not given to a lock: then the word named another.)
+//!    (A thread that comes too late to pin makes the lock thin itself, so that nobody waits for the thread
+//!    that was about to do so. A pinned slot is given to no other lock, so its name stays unambiguous.)
 //! 4. *A thread that is to wait pins first*: nobody waits at another lock. An attempt may hold
 //!    another lock for a moment, as any passing thread might.
 //!

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::pool;
 use crate::platform::{Atomic, Platform};
 
-/// Somebody is about to make the lock thin: it is too late to pin the slot.
+/// A thread is about to make the lock thin: the slot can no longer be pinned.
 const CLOSED: u32 = 1 << 31;
 /// How whoever does that holds the lock.
 const BY_WRITER: u32 = 1 << 30;

@@ -5,9 +5,10 @@
 
 use core::cell::Cell;
 
-/// For so many locks at once. Beyond that the youngest begin anew, so that the oldest come to an end.
+/// The number of locks with an age. With more, a stale age or else the youngest is dropped: the oldest waits
+/// come to an end.
 const LOCKS: usize = 8;
-/// A thread that stays away for so many times as long as it had waited may lose that age to another.
+/// An age may make room for another if the thread has stayed away this many times as long as it had waited.
 const STALE: u64 = 100;
 
 /// What became of the attempts at a lock.

@@ -1,15 +1,14 @@
 //! Whether a thread that finds a mutex held should stand back: leave the mutex to others for a while.
 //!
-//! If two threads that run meet at a mutex time and again, what the mutex guards is on the way
-//! between their CPUs more than it is in use, and both are faster if one of them has it for some
-//! time. But standing back for nothing costs a hundred short sections. So a thread stands back only if
-//! it meets others *closely*: of late, on average, it has wanted the mutex again after less than
-//! [`CLOSE`] times as long as it had waited for it before. That is in relation to the length of
-//! sections, whatever that is.
+//! If two running threads contend for a mutex again and again, its data spends more time in transfer
+//! between their CPUs than in use, and both are faster if one of them keeps the mutex for some time. But a
+//! needless pause costs a hundred short sections. So a thread stands back only if it meets others
+//! *closely*: recently, on average, the time from having the mutex to wanting it again was less than
+//! [`CLOSE`] times its wait before that. This scales with the length of sections.
 //!
-//! Threads that work outside as long as inside are side by side if they take the mutex by turns: one
-//! is outside while the other is inside. To tell them from threads that are in each other's way takes
-//! an average; and as the clock is read while the thread has the mutex, it is not read at each meeting.
+//! Threads that work outside as long as inside run in parallel if they take the mutex by turns: one is
+//! outside while the other is inside. Only an average tells them from threads that slow each other down.
+//! The clock is read while the thread holds the mutex, so it is not read at each meeting.
 
 use core::cell::Cell;
 

@@ -14,8 +14,7 @@ use crate::inspect;
 use crate::platform::fork;
 use crate::platform::{Atomic, Platform, WaitOutcome};
 
-/// A thread that has joined readers so often in a tenure of writers, and has not written since, is a
-/// reader like others.
+/// After so many reads in writers' tenures without a write, a thread is treated as a reader again.
 const MOST_JOINS: u16 = 256;
 
 /// A thread as the locks know it. One per live thread, never freed while the
@@ -31,16 +30,15 @@ pub struct Thread<P: Platform> {
     /// Its place in the list of a token, while it waits under one.
     pub(crate) cancel: CancelLinks<P>,
     pub(crate) steals: StealClock,
-    /// The lock that it gives way at when it has left that lock: an address, for comparing; or
-    /// zero.
+    /// The lock after whose release the thread yields its CPU: an address, only compared; or zero.
     pub(crate) gives_way: Cell<usize>,
-    /// The lock that the thread last took for writing, or upgradably, while others waited: its
-    /// address; zero if it has joined readers there many times since. An upgrade sets nothing: it follows
-    /// on such an acquisition.
+    /// The address of the lock that the thread last took for writing, or upgradably, while others waited;
+    /// zero once it has joined readers there [`MOST_JOINS`] times. An upgrade needs no store: the
+    /// upgradable acquisition before it made one.
     wrote: Cell<usize>,
-    /// How often it has.
+    /// How often it has joined readers there.
     joins: Cell<u16>,
-    /// The end of a tenure for which it gave way last, and when it may do so again for that end.
+    /// The tenure's end for which it last yielded, and when it may yield again for that end.
     gave_way_for: Cell<u64>,
     pub(crate) gives_way_again: Cell<u64>,
     /// When the thread last came to a ticket lock that more threads wanted than there are CPUs.
@@ -59,9 +57,9 @@ pub struct Thread<P: Platform> {
     pub(crate) marks: crate::thin::Marks<P>,
     /// What it cost the thread to wake others the last time, in nanoseconds.
     pub(crate) wake_cost: Cell<u64>,
-    /// Steals that no lock was told of, where threads share the lock.
+    /// Acquisitions not yet added to the lock's counter, where threads share the lock.
     pub(crate) untold_steals: Cell<u32>,
-    /// Reads past a queue that no lock was told of.
+    /// Reads past a queue that are not yet added to the lock's counter.
     pub(crate) past_queue: Cell<usize>,
     /// The CPU it was last seen on, plus one; zero if unknown. A hint.
     cpu: Hint,
@@ -129,17 +127,17 @@ impl<P: Platform> Thread<P> {
         now.wrapping_sub(self.contended.replace(now)) < ns
     }
 
-    /// Notes that the calling thread, whose record this is, is to give way when it leaves the lock,
-    /// as the waiter that is next has not come for the `end` of a tenure; unless it has done so for
-    /// that end, and it is too early to do so again.
+    /// Has the calling thread, whose record this is, yield its CPU when it leaves the lock: at the `end` of
+    /// the tenure the waiter that is next has not come. Not if the thread has yielded for that end a
+    /// short time ago.
     pub(crate) fn is_to_give_way(&self, lock: usize, end: u64, now: u64) {
         if self.gave_way_for.replace(end) != end || now >= self.gives_way_again.get() {
             self.gives_way.set(lock);
         }
     }
 
-    /// The calling thread, whose record this is, has given way, as it was [to
-    /// do](Self::is_to_give_way). It may do so for the same end from `again` on.
+    /// The calling thread, whose record this is, has [yielded](Self::is_to_give_way). From `again` on it may
+    /// yield for the same end once more.
     pub(crate) fn gave_way(&self, again: u64) {
         self.gives_way.set(0);
         self.gives_way_again.set(again);
@@ -168,11 +166,12 @@ impl<P: Platform> Thread<P> {
         self.wrote.get() == address
     }
 
-    /// Before the calling thread [parks](Self::park): it stays awake for a moment, if that has lately
-    /// been worth it, until `word` is `woken`. It keeps its CPU for 4 µs; if `yields`, it then gives way
-    /// to others for 30 µs. Neither goes on past `deadline` (nanoseconds of [`Platform::now`]).
+    /// To be called before the calling thread [parks](Self::park): waits, awake, until `word` is `woken`.
+    /// It spins for at most 4 µs; then, if `yields`, it yields its CPU for at most 30 µs. Neither phase goes
+    /// on past `deadline` (nanoseconds of [`Platform::now`]), and a phase that has lately been in vain is
+    /// skipped.
     ///
-    /// Of no record: what it remembers is written by the record's own thread only.
+    /// Not a method: only the calling thread may use what its record remembers of this.
     pub fn stay_awake(word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {
         let watch = &P::thread().watch;
         watch.stay_awake::<P>(word, woken, deadline, || yields && watch.yields.begins());
@@ -255,8 +254,9 @@ impl<P: Platform> Parker<P> {
     /// Drops a notification, most likely left over from an earlier wait. It would do no harm, but cost
     /// one turn of the caller's loop.
     pub(crate) fn forget_notification(&self) {
-        // Acquire, as in `park`: it may be of a wait that goes on, as where the queue lock of a
-        // condition variable is waited for; what was published with it is looked at next.
+        // Acquire, as in `park`: the notification may belong to a wait that still goes on (a thread may
+        // wait for a condition variable's queue lock meanwhile), and that wait reads what was published
+        // with it.
         if self.word.load(Ordering::Acquire) == NOTIFIED {
             self.word.store(EMPTY, Ordering::Relaxed);
         }
@@ -376,8 +376,8 @@ impl StealClock {
         let now = P::now();
         let before = self.stride.get();
         let since = now.wrapping_sub(self.looked.replace(now)).max(1);
-        // As many steals as fit into the interval at the rate of the last ones. It grows slowly:
-        // with one short section after a long one the thread must not go without looks for long.
+        // As many steals as fit into the interval at the recent rate. The stride at most doubles: after
+        // one short section the clock must still be read soon.
         let fit = (u64::from(before) * Self::INTERVAL_NS / since).min(u64::from(before) * 2);
         let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
         self.stride.set(stride);

@@ -1,7 +1,6 @@
-//! The short way in for the thread that had the lock last, while others wait.
+//! The fast path of the thread that had the lock last, while others wait.
 //!
-//! It is that thread's turn, if threads take turns, and nothing new is to be noted of it: what is
-//! known of the last holder is true of it already.
+//! If threads take turns, it is this thread's turn; and the hints about the last holder need no update.
 
 use core::sync::atomic::Ordering;
 
@@ -16,8 +15,8 @@ impl<P: Platform> InTenure<'_, P> {
     /// [`note_again`](Self::note_again) is to follow.
     #[inline(always)]
     pub(in crate::rwsem) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Word> {
-        // First, and on another line than the word, which others should not fetch for that. A reader
-        // gives way as it comes, a writer as it leaves.
+        // Check the holder first: its cache line is separate, so a failed check leaves the word's line
+        // alone. A reader yields before it enters, a writer after it has left.
         if !self.holder.is(me) || access == Access::Shared && self.holds_off(me) {
             return None;
         }
@@ -30,8 +29,8 @@ impl<P: Platform> InTenure<'_, P> {
         self.word.compare_exchange(word, taken, Ordering::Acquire, Ordering::Relaxed).ok()
     }
 
-    /// As [`note_again`](Self::note_again), of a writer: where there are readers, it counts for it as
-    /// a reader that it has written.
+    /// As [`note_again`](Self::note_again), of a writer of a lock that is also read: later the thread may
+    /// join readers as one that has written.
     #[inline(always)]
     pub(in crate::rwsem) fn note_write_again(&self, me: &Thread<P>, before: Word) {
         me.writes(self.id());

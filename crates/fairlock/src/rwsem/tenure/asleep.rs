@@ -1,5 +1,5 @@
-//! Queueing a thread that sleeps elsewhere. It waits for nothing but the lock from then on, so it
-//! sleeps on, until it is next and the lock is left free.
+//! Queueing a thread that sleeps at a condition variable. From then on it waits only for this lock, so
+//! it stays asleep until it is next and the lock becomes free.
 
 use core::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ impl<P: Platform> InTenure<'_, P> {
         wakes.wake_all();
     }
 
-    /// The waiter, which is next and was not woken, is to be when the lock is left free.
+    /// Sets `WAKE_NEXT` for the waiter, which is next and asleep; wakes it if the lock is free.
     fn ask_for(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut FewWakes<P>) {
         // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
         let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
@@ -39,8 +39,9 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// The calling thread, whose waiter this is, was [queued](Self::queue_sleeping) or is just being:
-    /// waits until it has the lock. While the waiter is not queued yet, it is one that is not next.
+    /// Waits until the calling thread, whose waiter this is, has the lock. Another thread has
+    /// [queued](Self::queue_sleeping) the waiter, or is about to: until then it is a waiter that is not
+    /// next.
     pub(in crate::rwsem) fn wait_for_ever(&self, waiter: &Waiter<P>) {
         let taken = self.wait_queued(waiter, &WaitContext::FOREVER);
         debug_assert!(taken.is_ok(), "a wait for ever has ended");

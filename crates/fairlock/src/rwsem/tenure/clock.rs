@@ -1,13 +1,12 @@
 //! The time-keeping of tenures: a pure state machine, changed under the queue lock only.
 //!
-//! A tenure is as long as lets all who want the lock be served within its aim. It is no longer than
-//! what the other side used of its last tenure, if it gave that up: so an occasional writer
-//! interrupts readers soon, and for a moment. But it is not shorter than the measured cost of a
+//! The length of a tenure is the aim divided by the number of threads that want the lock. If the other
+//! side gave up its last tenure early, the tenure is no longer than that one was: so an occasional
+//! writer interrupts readers soon, and for a moment. But a tenure is at least the measured cost of a
 //! handoff divided by the budget.
 //!
-//! Where both sides use up their tenures, these last equally long, with what each goes on past its
-//! end. That is more for readers: they take all CPUs, and the writer that is next has to get one
-//! first.
+//! Where both sides use up their tenures, these last equally long, overruns included. Readers' tenures
+//! overrun by more: readers occupy all CPUs, and the writer that is next has to get one first.
 //!
 //! Times are nanoseconds of [`Platform::now`](crate::platform::Platform::now), all 64 bits of them.
 //! A tenure that is over stays over until the next one begins, whoever comes and goes meanwhile: a

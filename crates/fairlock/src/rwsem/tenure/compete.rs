@@ -1,4 +1,4 @@
-//! Trying for a while, awake, before queueing.
+//! Spinning and yielding before queueing.
 
 use core::sync::atomic::Ordering;
 
@@ -7,15 +7,15 @@ use crate::platform::Platform;
 use crate::rwsem::word::Word;
 use crate::wait::{Access, WaitContext};
 
-/// How often a thread that finds the lock taken looks again before it queues: awake,
+/// How often a thread that finds the lock taken spins,
 const SPINS: u32 = 3;
-/// and giving its CPU to others that want it. Under a model checker, where every look
-/// multiplies what there is to try, not at all.
+/// and how often it then yields its CPU, before it queues. Never under a model checker, where each look
+/// multiplies the number of interleavings.
 pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
 /// The first pause between two such looks; each is twice as long as the one before.
 const PAUSE_NS: u64 = 200;
-/// A thread that got its CPU back only after so long does not give it away again: the thread that
-/// wants the CPU is not about to leave the lock.
+/// A thread whose yield took longer than this does not yield again: the CPU went to a thread that is not
+/// about to release the lock.
 const LONG_YIELD_NS: u64 = 50_000;
 
 impl<P: Platform> InTenure<'_, P> {
@@ -29,7 +29,7 @@ impl<P: Platform> InTenure<'_, P> {
         let mut is_urgent =
             || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
         let me = P::thread();
-        // It has competed for long: awake it would keep others from their work.
+        // It has competed in earlier attempts: awake, it would take CPU time from the others.
         if me.ages.at(self.id()).is_some() {
             return self.steal_at_once(access);
         }
@@ -43,8 +43,8 @@ impl<P: Platform> InTenure<'_, P> {
         let most = if in_turns { SPINS } else { SPINS + YIELDS };
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
-            // Also before anybody waits: a thread that has just waited for its turn would hardly get
-            // one if whoever comes took the lock in the gaps between its sections.
+            // Also before anybody waits: else a thread that has just waited for its turn would lose the
+            // lock in the gaps between its sections.
             if !word.is_reserved()
                 && self.is_others_turn(me, access.kind(), word)
                 && (word.has_waiters() || P::now() < self.holder.end())
@@ -92,7 +92,7 @@ impl<P: Platform> InTenure<'_, P> {
                 let ended = self.word.spin_until(PAUSE_NS << looks, done);
                 held_off += u32::from(holds_off && !ended);
                 if held_off == SPINS {
-                    // All the time, and in vain: readers that come after this one need not.
+                    // It waited the whole pause in vain: it clears the hint, so that later readers do not.
                     self.holder.forget_writer();
                 }
             } else if is_urgent() {
@@ -109,8 +109,8 @@ impl<P: Platform> InTenure<'_, P> {
     }
 }
 
-/// The calling thread lets others have its CPU, which may let the holder leave; not once its deadline
-/// has passed, as the CPU may come back late. Returns whether it is worth while to do so again.
+/// The calling thread yields its CPU, so that the holder may run and leave; not past its deadline, as the
+/// yield may take long. Returns whether to yield again.
 pub(crate) fn yield_to_others<P: Platform>(context: &WaitContext<'_, P>) -> bool {
     let before = P::now();
     if context.is_late(|| before) {

@@ -1,4 +1,4 @@
-//! Who took the lock past the queue, as threads tell each other without the queue lock.
+//! Hints about the threads that take the lock past the queue, shared without the queue lock.
 
 use core::sync::atomic::Ordering;
 
@@ -26,9 +26,10 @@ pub(in crate::rwsem) struct Holder<P: Platform> {
     writer: Hint,
 }
 
-/// Readers that come hold off for a moment, as a writer waits, awake, for those inside to leave.
+/// While this exists, readers that arrive pause for a moment: a writer waits, awake, for the readers
+/// inside to leave.
 ///
-/// If several writers do, the first that stops takes the hint away from all: it costs them time.
+/// If several writers do, the first that stops clears the hint of all of them: this costs them time.
 pub(super) struct AwakeWriter<'a, P: Platform>(&'a Holder<P>);
 
 impl<P: Platform> Drop for AwakeWriter<'_, P> {
@@ -101,8 +102,8 @@ impl<P: Platform> Holder<P> {
         self.writer.load(Ordering::Relaxed) != 0
     }
 
-    /// The writer that was to come has not: it has lost its CPU, most likely, and cannot take the hint
-    /// away itself. If it has one, and still waits, readers go in before it.
+    /// The writer that set the hint did not come: most likely it has lost its CPU, and cannot clear the
+    /// hint itself. If it still waits awake, readers go in before it.
     pub(super) fn forget_writer(&self) {
         set(&self.writer, 0);
     }

@@ -1,45 +1,43 @@
 //! The tenure discipline: nobody sleeps at a free lock, and nobody waits for ever.
 //!
-//! *Whoever runs may take a lock that is free*, also past the queue, until the queue closes it
-//! (`HANDOFF`). That is what makes an unfair lock fast; here it goes on for a bounded time, the
-//! *tenure*. A thread that finds the lock taken tries for a few microseconds, then queues
+//! *Any running thread may take a free lock*, past the queue (barging), until the queue closes the lock
+//! (`HANDOFF`). Barging is what makes an unfair lock fast; here it is allowed for a bounded time, the
+//! *tenure*. A thread that finds the lock taken spins and yields for a few microseconds, then queues
 //! (`compete`).
 //!
 //! *One waiter is next* (`NEXT`): the first of the side whose tenure it is not, if that side waits.
-//! It alone watches the lock for all of the queue; the others sleep until they are next. The waiter
-//! that is next
+//! Only that waiter watches the lock; the others sleep until they are next. The waiter that is next
 //!
 //! * takes the lock when it has been free for a moment;
-//! * sleeps if the lock stays taken, and then whoever leaves the lock free wakes it (`WAKE_NEXT`).
-//!   If another thread was faster than the waiter that was woken, that sleeps on a short timer once
-//!   before it asks to be woken again: a lock that is busy all the time pays one wake-up for many
-//!   acquisitions;
-//! * is awake when the tenure is over, closes the lock, and takes it from whoever is inside
-//!   when that one leaves. If that is a writer that is to wake it, it sleeps without a timer, and the
-//!   writer closes the lock in its place, before it lets go. (A timer that is the CPU's next one is
-//!   dear: with it a sleep and its wake-up take twice as long.)
+//! * otherwise sets `WAKE_NEXT` and sleeps: the thread that leaves the lock free wakes it. A woken
+//!   waiter that finds the lock taken again naps once, then sets `WAKE_NEXT` again. So a busy lock
+//!   pays for one wake-up in many acquisitions;
+//! * is awake at the end of the tenure, closes the lock, and takes it when the last holder leaves. If
+//!   a writer is inside and `WAKE_NEXT` is set, the waiter sleeps without a timer, and the writer
+//!   closes the lock before its release. (Programming the CPU's next timer doubles the cost of a
+//!   sleep and its wake-up.)
 //!
-//! *Nobody owns the lock asleep.* A waiter takes the lock itself when it runs; nobody is granted
-//! it. A closed lock is kept for the waiter that is next for as long as a wake-up takes
-//! ([`RESERVED_NS`]). If that thread does not run by then, the others go on, and it keeps its
-//! place. After it was passed over [`MOST_MISSED`] times, the lock is kept until it comes.
+//! *No sleeping thread owns the lock.* A waiter takes the lock itself when it runs; the lock is never
+//! granted to it. A closed lock is reserved for the waiter that is next for as long as a wake-up takes
+//! ([`RESERVED_NS`]). If that waiter has not run by then, the lock is opened to others, and the waiter
+//! keeps its place. After [`MOST_MISSED`] such times the lock is reserved until the waiter comes.
 //!
-//! *A writer that is awake need not find a gap between reads*, which may be shorter than it takes to
-//! see it. While readers are inside, it has others hold off, for 1.5 µs at most, and takes the lock
-//! when those inside have left. So where threads share the lock, those that mostly read run side by
-//! side.
+//! *A writer that is awake need not find a gap between reads*: a gap may be too short to be seen.
+//! While readers are inside, the writer sets a hint for at most 1.5 µs. Readers that arrive meanwhile
+//! pause, and the writer takes the lock when those inside have left. So where threads share the lock,
+//! threads that mostly read run in parallel.
 //!
 //! *Readers take turns with writers.* In a readers' tenure (`READERS_TURN`) readers join those
-//! inside past the queue. In a writers' one they do so only if they have written lately and threads
-//! share the lock; others come in only if nobody is inside.
+//! inside past the queue. In a writers' tenure only those may join that have written lately, and only
+//! while threads share the lock; all others enter only if nobody is inside.
 //!
 //! | what | where |
 //! |---|---|
-//! | the ways in and out past the queue | here |
-//! | trying for a while, awake | `compete` |
-//! | the short way in for whoever had the lock last | `again` |
-//! | queueing a thread that sleeps elsewhere | `asleep` |
-//! | what is known of whoever took the lock past the queue | `holder` |
+//! | acquisitions and releases past the queue | here |
+//! | spinning and yielding before queueing | `compete` |
+//! | the fast path of the thread that had the lock last | `again` |
+//! | queueing a thread that sleeps at a condition variable | `asleep` |
+//! | hints about the last thread that took the lock past the queue | `holder` |
 //! | how long a tenure is | [`clock`] |
 //! | whether threads share the lock or take turns | [`mode`] |
 //! | coming to the queue, being next, taking the lock, leaving | `turn` |
@@ -47,15 +45,15 @@
 //!
 //! Why no wake-up is lost: while somebody waits, one waiter is next ([`Tenure::next`]). It is
 //! awake, or a timer will wake it, or it is in a list of those to be woken, or it set `WAKE_NEXT`
-//! in the same step in which it saw the lock taken: then whoever leaves the lock free sees the flag
-//! as it does so. Or the flag was set for it by another thread, in the same step: by whoever queued it
-//! (`asleep`), or by the writer inside when it took the lock as the one that was next. Then a thread that
-//! queues sooner clears the flag and wakes that waiter: that thread has nothing else to do, unlike the
-//! writer. A writer that becomes a reader wakes whoever set the flag, too: readers may then follow each
-//! other without a gap.
+//! in the same atomic step in which it saw the lock taken: then the release that leaves the lock free
+//! sees the flag. Or another thread set the flag for it, in one atomic step with seeing the lock taken:
+//! the thread that queued it (`asleep`), or the writer inside, when that writer took the lock as the
+//! waiter that was next. In this case the next thread to queue clears the flag and wakes the waiter:
+//! that thread is about to sleep, whereas the writer has work to do. A writer that downgrades also
+//! wakes the waiter for which the flag is set: readers may then overlap without a gap.
 //!
-//! Source: competitive succession is Dice's term (2017); the bound by handing over is proposal
-//! 1; that a grant is for a while is ours.
+//! Source: competitive succession is Dice's term (2017); the bound by handoff is proposal 1; a grant
+//! for a length of time is ours.
 
 #[cfg(any(feature = "std", fairlock_loom))]
 mod again;
@@ -101,17 +99,17 @@ const RESERVED_NS: u64 = 100_000;
 const MOST_MISSED: u8 = 2;
 /// A lock that is free at every look for so long, with no steal between them, is idle.
 const IDLE_NS: u64 = 300;
-/// How long after the end of a tenure whoever leaves the lock gives way to the waiter that is next
-/// and has not come: about what it takes to be woken, where there is a CPU.
+/// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter that is
+/// next: about the latency of a wake-up on an idle CPU.
 const LATE_NS: u64 = 50_000;
-/// The same where threads share the lock: it is free now and then, and the waiter that is next
-/// takes it as soon as it runs. With less, those beside busy ones would lose their share of the
-/// CPUs; with more, a waiter that was put behind the holder on one CPU waits for that long.
+/// The same where threads share the lock: there it is free now and then, and the waiter that is next
+/// takes it as soon as it runs. A smaller value costs these threads CPU time where other programs are
+/// busy; a larger one is how long a waiter stays queued on the holder's CPU.
 const SHARED_LATE_NS: u64 = 200_000;
-/// How long after the end of a tenure whoever has the lock closes it, as giving way has not helped.
+/// So long after the end of a tenure the holder closes the lock: yielding has not helped.
 const LOST_NS: u64 = 4_000_000;
-/// Where threads share the lock, each tells the others so often that it took it: with each store a
-/// line goes from CPU to CPU. A power of two.
+/// Where threads share the lock, each adds its acquisitions to the lock's counter once in this time:
+/// each store moves a cache line from CPU to CPU. A power of two.
 const TELLS_NS: u64 = 16_384;
 /// What the queue lock guards for the discipline.
 pub(super) struct Tenure<P: Platform> {
@@ -121,9 +119,9 @@ pub(super) struct Tenure<P: Platform> {
     pub(super) clock: TenureClock,
     /// How threads that are not queued share the lock.
     modes: Modes,
-    /// The CPU that whoever took the lock last from the queue ran on, plus one; zero if unknown.
+    /// The CPU of the last thread that took the lock from the queue, plus one; zero if unknown.
     holder_cpu: u32,
-    /// When somebody left the closed lock free; zero if nobody did.
+    /// When the closed lock became free; zero if it has not.
     freed: u64,
     /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
     unwoken: bool,
@@ -179,7 +177,7 @@ impl<'a, P: Platform> InTenure<'a, P> {
         }
     }
 
-    /// Asked for under the queue lock only: who steals does not pay for it.
+    /// Computed under the queue lock only: a steal does not pay for it.
     fn shape(&self) -> TenureShape {
         self.policy.shape()
     }
@@ -211,7 +209,8 @@ impl<P: Platform> InTenure<'_, P> {
 
     #[inline]
     fn take_or_wait(&self, access: Access, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        // First, and without the frame of a wait: within a tenure this is the way in.
+        // Steal before anything else, without the stack frame of a wait: within a tenure most
+        // acquisitions end here.
         if self.steal_at_once(access) || self.compete(access, context) {
             return Ok(());
         }
@@ -243,8 +242,8 @@ impl<P: Platform> InTenure<'_, P> {
     }
 
     /// Whether the calling thread, `me`, may read past the queue; the word is `word`. A thread that has
-    /// written lately may join readers in a writers' tenure, too, if threads share the lock: as it
-    /// reads, it gets on to what it writes.
+    /// written lately may join readers in a writers' tenure, too, if threads share the lock: it is the
+    /// next to write, and gets there sooner.
     #[inline(always)]
     pub(super) fn may_read(&self, me: &Thread<P>, word: Word) -> bool {
         word.is_read_stealable()
@@ -316,8 +315,8 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// The calling thread, `me`, has taken the lock past the queue; the word was `before`.
     ///
-    /// What is seldom to be done is one call, the last step, with what it needs of the lock: so that
-    /// whoever takes a busy lock needs no frame on the stack.
+    /// Rare work is a tail call that gets only the parts of the lock that it needs: so the fast path of
+    /// a busy lock needs no stack frame.
     #[inline(always)]
     pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, kind: Kind, before: Word) {
         me.ages.forget(self.id());
@@ -345,8 +344,8 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// Whether the tenure of the lock, whose word is `word`, is one thread's. Where threads share it,
-    /// a store each time that one takes it would send a line from CPU to CPU.
+    /// Whether one thread has the tenure of the lock, whose word is `word`. Where threads share the lock,
+    /// a store for each acquisition would move a cache line from CPU to CPU.
     #[inline(always)]
     fn is_ones_own(&self, word: Word) -> bool {
         self.holder.is_in_turns() && !word.is_readers_turn()
@@ -365,7 +364,7 @@ impl<P: Platform> InTenure<'_, P> {
         alone: bool,
     ) {
         let look = me.steals.look::<P>();
-        // Most steals of a shared lock are told of late, and a few as another lock's.
+        // Steals of a shared lock are added to its counter late, and a few to another lock's counter.
         let untold = me.untold_steals.take() + look.as_ref().map_or(0, |look| look.steals);
         if !alone && !look.as_ref().is_some_and(|look| look.passed_multiple_of(TELLS_NS)) {
             me.untold_steals.set(untold);
@@ -385,9 +384,9 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// A busy lock may take all CPUs, and then the waiter that is next cannot end the tenure. So
-    /// whoever has the lock looks at the clock, and gives way to that waiter when it leaves. If
-    /// that did not help either, it closes the lock in the waiter's place.
+    /// The threads of a busy lock may occupy all CPUs, and then the waiter that is next cannot end the
+    /// tenure. So a holder reads the clock; if the tenure is over, it yields its CPU when it leaves. If
+    /// yielding has not helped for long, the holder closes the lock itself.
     fn watch_clock(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, now: u64) {
         let end = holder.end();
         let over = now.saturating_sub(end);
@@ -423,10 +422,10 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// The calling thread, which is not inside, gives up its CPU: that may be what the waiter that
-    /// is next is late for. The lock stays open, as it would not if it were closed. Again after a
-    /// while if that was not it, and no other program had the CPU meanwhile: a waiter may be queued
-    /// behind this thread, and the system lets this one go on all the same.
+    /// The calling thread, which is not inside, yields its CPU: the waiter that is next may be late for
+    /// want of one. Unlike closing the lock, this keeps the lock in use. The thread may yield again
+    /// after a pause, as the scheduler may have let it go on although a waiter is queued behind it; but
+    /// not if the yield took long, as then another program has the CPU.
     fn give_way(me: &Thread<P>) {
         let is_worth_while = yield_to_others::<P>(&WaitContext::FOREVER);
         let pause = if is_worth_while { LATE_NS } else { u64::MAX };
@@ -435,7 +434,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     // ---- out ----
 
-    /// A reader that may not stay takes its count back. It gives way, if it is to, as it competes.
+    /// A reader that may not stay takes its count back. (If it has to yield, `compete` does so.)
     pub(super) fn take_count_back(&self) {
         let before = self.word.leave(Access::Shared, Ordering::Release);
         // The count may have hidden a free lock from a waiter (rule 15).
@@ -512,8 +511,8 @@ impl<P: Platform> InTenure<'_, P> {
         }
     }
 
-    /// Lets the lock go, unless somebody is to be woken then. By compare-exchange: a waiter that
-    /// asks later finds the lock free.
+    /// Releases the lock, unless `WAKE_NEXT` is set. By compare-exchange: a waiter that sets the flag
+    /// later finds the lock free.
     #[inline(always)]
     fn let_go(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -541,8 +540,8 @@ impl<P: Platform> InTenure<'_, P> {
         wake(&mut wakes);
     }
 
-    /// Lists the waiter that is next, which asked to be woken when the lock is left free. Of those
-    /// who find the flag, only the one that clears it does so.
+    /// Lists the waiter that is next for a wake-up, if `WAKE_NEXT` is set. Of several threads that find
+    /// the flag, only the one that clears it does so.
     fn list_next(&self, wakes: &mut FewWakes<P>) {
         if !self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed).has_next_to_wake() {
             return;

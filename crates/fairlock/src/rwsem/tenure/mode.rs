@@ -3,16 +3,16 @@
 //! *Shared*, whoever runs takes the lock when it is free. Several CPUs get more done that way
 //! if their threads have something to do outside; if not, what the lock guards travels
 //! between caches for nothing. *In turns*, only the thread whose tenure it is takes the lock
-//! again and again; others take it when it has been free for a moment, or sleep. Which one
-//! yields more depends on what threads do and on the machine, so the lock measures both, a
+//! again and again; others take it when it has been free for a moment, or sleep. Which mode
+//! yields more acquisitions depends on the program and on the machine, so the lock measures both, one
 //! sample at a time. Pure, and changed under the queue lock only.
 //!
 //! Acquisitions are counted while somebody waits, in tenures of both sides: where each thread reads and
 //! writes, much of what sharing yields is in the readers'. A shared lock often has waiters only because its
-//! holder has lost its CPU, so these times alone would speak against sharing. Therefore the time
-//! without waiters is part of a sample, too: the lock is assumed to have been taken as often as in
-//! the best sample of late, or more often where it was shared. A lock of a pool begins with what the one before it in its slot yielded,
-//! and with some milliseconds of the time between them.
+//! holder has lost its CPU, so samples of these times alone would favour turns. Therefore the time
+//! without waiters is part of a sample, too: it counts at the rate of the best recent sample, or at a
+//! higher one if the lock was shared. A pooled lock starts with the samples of the lock that had its slot
+//! before, and with up to some milliseconds of the time between them.
 
 use crate::rwsem::yields::Yield;
 

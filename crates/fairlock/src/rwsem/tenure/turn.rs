@@ -17,8 +17,8 @@ use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
 
-/// Each reader of the queue that gets in wakes so many others: a crowd is awake sooner than if
-/// one woke them all.
+/// Each queued reader that gets in wakes so many others: all are awake sooner than if one thread woke
+/// them.
 const INVITES: usize = 2;
 
 /// What a new waiter found when it queued.
@@ -118,11 +118,11 @@ impl<P: Platform> InTenure<'_, P> {
         // SAFETY: the caller's promise.
         unsafe { q.waiters.push(waiter) };
         if first {
-            // Whoever steals from here on asks whether the tenure is over: not that of an earlier
-            // queue.
+            // From here on threads that steal compare the time with the tenure's end: not with the end
+            // that an earlier queue left here.
             self.holder.set_end(u64::MAX);
-            // Whoever leaves from here on looks at the flags. If somebody left before, the waiter,
-            // which is next, sees that when it looks at the lock (rule 7).
+            // Releases after this step see the flag. An earlier release is seen by the waiter, which is
+            // next, when it looks at the lock (rule 7).
             let word = self.word.set(Flags::WAITERS, Ordering::Relaxed);
             let inside = if word.is_written() || word.is_free() {
                 Kind::Writer
@@ -239,8 +239,8 @@ impl<P: Platform> InTenure<'_, P> {
         }
         // Beside an upgradable reader others may get in: they are not to wait for its release.
         if waiter.access == Access::Exclusive && q.waiters.urgent().is_none() {
-            // A wake-up takes longer than a short section. Whoever had the lock before is about to
-            // queue, most likely.
+            // Leave the wake-up of the next waiter to another thread: it takes longer than a short
+            // section, and the previous holder is likely to queue in a moment.
             if self.appoint(q, None) {
                 self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
                 q.tenure.unwoken = true;

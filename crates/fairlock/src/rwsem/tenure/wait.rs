@@ -15,17 +15,17 @@ use crate::wait::{Access, INVITED, Kind, NEXT, WAITING, WaitContext, WaitError, 
 const WATCH_NS: u64 = 10_000;
 /// The longest pause between two looks at the lock while watching it.
 const LOOK_NS: u64 = 20_000;
-/// The waiter that is next does not sleep for less than this before the end of a writers' tenure;
+/// The waiter that is next stays awake if a writers' tenure ends within this time,
 const SPIN_THROUGH_NS: u64 = 250_000;
-/// and of a readers' one: awake it keeps readers from a CPU.
+/// or a readers' tenure within this one: awake, it takes a CPU from readers.
 const CALL_AHEAD_NS: u64 = 20_000;
-/// How much earlier than its lateness says a timer is set: it must not be late.
+/// A timer is set earlier by this time and its measured lateness: it must not be late.
 const EARLY_NS: u64 = 25_000;
-/// How long a writer that is next waits for the readers inside to leave, while others hold off: about
-/// as long as those do at most (`SPINS`).
+/// How long a writer that is next waits, awake, for the readers inside to leave while other readers
+/// pause: about as long as their longest pause (`SPINS`).
 const OUTWAIT_NS: u64 = 1_500;
-/// How long a waiter stays awake, at the end of a tenure, since it last saw somebody take the lock, or since the
-/// lock was closed: whoever is inside for longer may sleep itself.
+/// At the end of a tenure a waiter stays awake for so long after the last acquisition that it saw, or after
+/// the lock was closed: a holder that is inside for longer may itself be asleep.
 const AWAKE_NS: u64 = 100_000;
 /// A waiter that was woken in vain looks again after this time: about what a wake-up takes.
 const NAP_NS: u64 = 50_000;
@@ -50,12 +50,12 @@ impl<P: Platform> InTenure<'_, P> {
         me.parker.forget_notification();
         let priority = if self.policy.priorities { P::priority() } else { 0 };
         let now = P::now();
-        // An attempt whose time is over is not to stand in anybody's way.
+        // An attempt whose deadline has passed does not queue.
         if let Some(error) = context.expired(|| now) {
             return self.try_last(access, error);
         }
         let age = me.ages.at(self.id());
-        // As if it had waited for so long up to now.
+        // As if its earlier attempts had been one wait that goes on.
         let arrived = now.saturating_sub(age.map_or(0, |age| age.waited));
         let mut waiter = Waiter::new(access, me, arrived, priority);
         waiter.returns = age.is_some();
@@ -136,11 +136,12 @@ impl<P: Platform> InTenure<'_, P> {
         let now = P::now();
         let over = now >= watch.end;
         let word = self.word.load(Ordering::Relaxed);
-        // Who waits for an upgradable reader only needs no readers kept out: that one may wait for them.
+        // A waiter that waits only for an upgradable reader to leave does not close the lock: that reader
+        // may itself wait for readers.
         let is_for_readers = waiter.access == Access::Upgradable && word.is_upgradable();
         let word = if over && !is_for_readers { self.close() } else { word };
         let may_take = word.may_take_next(waiter.access);
-        // Where threads take turns, the lock belongs to one that may be back in an instant.
+        // Where threads take turns, the thread whose turn it is may take the free lock again at once.
         let is_left = || !word.is_free() || !self.holder.is_in_turns() || self.is_idle();
         if may_take && (over || is_left()) {
             if self.take_as_next(waiter) {
@@ -239,8 +240,8 @@ impl<P: Platform> InTenure<'_, P> {
         if asks {
             // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
             let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
-            // A writer wakes it as it leaves, and closes the lock if the tenure is over by then. Readers
-            // may never leave the lock free.
+            // A writer wakes this waiter at its release, and closes the lock if the tenure is over by then.
+            // Readers may overlap so that the lock is never free.
             needs_timer &= !word.is_held_by_writer();
             if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {
                 // The lock is free, but not for long enough to be idle: it is busy with short
@@ -297,7 +298,7 @@ impl<P: Platform> InTenure<'_, P> {
             taken
         });
         wakes.wake_all();
-        // Others may be before it in the queue, but none of them has taken a lock that is open and free.
+        // This may pass waiters in the queue; but a lock that is open and free is for any running thread.
         if taken { Ok(()) } else { self.try_last(waiter.access, error) }
     }
 
@@ -313,7 +314,7 @@ impl<P: Platform> InTenure<'_, P> {
 
 /// What the waiter that is next knows of the lock.
 struct Watch {
-    /// When the tenure ends, as of the last look at the clock; and when to be awake for it.
+    /// When the tenure ends, as of the last look at the clock; and how long before that to be awake.
     end: u64,
     near_ns: u64,
     lateness: u64,
@@ -321,8 +322,8 @@ struct Watch {
     late: Option<u64>,
     /// Until when to watch before sleeping; zero: look at the clock first.
     until: u64,
-    /// When somebody was last seen to take the lock, or else when the tenure was seen to be over; and how often the
-    /// lock had been taken by then.
+    /// When the last acquisition was seen, or else when the tenure was seen to be over; and the lock's count
+    /// of acquisitions at that time.
     alive: Option<u64>,
     steals: usize,
     pause: u64,

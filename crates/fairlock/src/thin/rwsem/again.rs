@@ -1,9 +1,9 @@
 //! A thread that comes back to an inflated lock: it had that lock last, and others wait.
 //!
-//! A lock that many threads want is taken many times in a row by one of them, past the queue. So
-//! this is the way in and out of a busy lock nearly always, and it is short: the thread
-//! [remembers](crate::thin::marks) the lock's slot, and looks for a reason not to go on in a few
-//! places only. It needs no frame on the stack: all calls are its last step.
+//! A lock that many threads want is taken many times in a row by one of them, past the queue. So most
+//! acquisitions and releases of a busy lock take this path, and it is short: the thread
+//! [remembers](crate::thin::marks) the lock's slot, and few conditions are checked. All calls are tail
+//! calls, so it needs no stack frame.
 
 use super::enter::Access;
 use super::{READER, ThinRwSem, WRITER, inflated};
