@@ -31,13 +31,12 @@ const _: () = assert!(size_of::<RawMutex>() == 8);
 ///
 /// A queued thread waits at most for the sum of (*tenure* + *handoff*) over the threads ahead of it,
 /// and for as long as holders spend in their last sections. [`MutexExt::planned_wait_ns`] returns
-/// the first part. The bound counts from when the thread is queued. It also holds for a
-/// thread that waits in a loop of timed attempts, unless it stays away for longer than it has
-/// waited.
+/// the first part. The bound counts from when the thread is queued. It also holds for the sum of a
+/// thread's timed attempts, whatever it does in between, at up to eight locks at a time.
 ///
-/// A thread that meets others at a mutex time and again, nearly as soon as it has left it, stands
-/// back for 16 microseconds before it queues, if nobody is queued; it does so once in a wait.
-/// Meanwhile what the mutex guards stays in the caches of one CPU.
+/// A thread that contends for a mutex again and again, nearly as soon as it has left it, pauses for
+/// 16 microseconds before it queues, if nobody is queued, and at most once in a wait. Meanwhile what
+/// the mutex guards stays in the caches of one CPU.
 ///
 /// Not promised: order among threads that are not queued yet, equal shares, and priority
 /// inheritance.

@@ -74,16 +74,17 @@ mod native {
     /// So a thread waits at most for the sum of (*tenure* + *handoff*) over the grants ahead of it,
     /// and for as long as holders spend in their last sections:
     /// [`planned_wait_ns`](crate::rwsem::RwSem::planned_wait_ns) returns the first part. This also
-    /// holds for a thread that waits in a loop of timed attempts, unless it stays away for longer
-    /// than it has waited.
+    /// holds for the sum of a thread's timed attempts, whatever it does in between, at up to eight
+    /// locks at a time.
     ///
     /// Not promised:
     ///
     /// * order between readers and writers, or among threads that are not queued yet;
     /// * equal shares: the thread whose turn it is may take the lock many times;
     /// * priority inheritance;
-    /// * how long the system takes to run the thread whose turn it is. The lock is kept for it for
-    ///   0.1 ms, twice at most; then the others go on, and it keeps its place.
+    /// * how long the system takes to run the thread whose turn it is. The lock is reserved for it for
+    ///   0.1 ms; then the others go on, and it keeps its place. After that has happened twice, the
+    ///   lock is reserved until the thread runs.
     ///
     /// The other presets of [`Policy`](crate::Policy) promise less; `UNFAIR` promises nothing, and
     /// starves.
