@@ -1,7 +1,8 @@
 //! Tables for people, and what a table loses where there is no room for it. Until the table fits,
 //! these go, in this order: `fairlock:` before the names of our locks; columns that say what was
-//! run, not what came of it, which move to a line above the rows they are the same for; other
-//! columns, the lowest rank first; the middles of names. What is lost is said below the table.
+//! run, not what came of it, which move to a line above the rows they are the same for; names of any
+//! length, which get lines of their own if leaving out columns would not be enough; other columns,
+//! the lowest rank first. What is lost is said below the table.
 
 use std::fmt::Write;
 
@@ -12,14 +13,17 @@ use crate::output::visible;
 
 /// The space between two columns.
 const GAP: usize = 2;
-/// The least length that names are cut to.
+/// The least room for what is said of a name in a list.
 const LEAST: usize = 12;
+/// How far a row is indented under a name on a line of its own.
+const FURTHER: usize = 2;
 /// The text of a cell that has nothing to say.
 pub const NOTHING: &str = "-";
 /// The family of our locks.
 const FAMILY: &str = "fairlock:";
 
 /// A column: its head, on which side its cells begin, and what it may lose.
+#[cfg_attr(test, derive(Clone))]
 pub struct Column {
     head: String,
     is_name: bool,
@@ -33,8 +37,8 @@ enum Loses {
     Family,
     /// Its place in the rows: the column moves to a line above them.
     Place,
-    /// The middle of its names.
-    Middle,
+    /// Its place in the rows: each of its cells goes to a line of its own.
+    Line,
     /// The whole column; lower numbers go first.
     All(u8),
 }
@@ -63,7 +67,7 @@ impl Column {
     /// Names of any length.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // used by `run`
     pub fn place(head: impl Into<String>) -> Self {
-        Self { loses: Loses::Middle, ..Self::name(head) }
+        Self { loses: Loses::Line, ..Self::name(head) }
     }
 
     /// A column that is left out where there is no room for it, the lowest rank first.
@@ -73,18 +77,31 @@ impl Column {
 }
 
 /// A table.
+#[cfg_attr(test, derive(Clone))]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
     /// What is said above each row, unless it was said above the row before.
     above: Vec<String>,
+    /// Columns whose cells have lines of their own before the row.
+    before: Vec<Out>,
+    /// And after it.
+    after: Vec<Out>,
+}
+
+/// A column that has moved out of the rows.
+#[cfg_attr(test, derive(Clone))]
+struct Out {
+    head: String,
+    cells: Vec<String>,
 }
 
 impl Table {
     /// A table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         let columns = columns.into_iter().collect();
-        Self { columns, rows: Vec::new(), above: Vec::new() }
+        let (before, after) = (Vec::new(), Vec::new());
+        Self { columns, rows: Vec::new(), above: Vec::new(), before, after }
     }
 
     /// Adds a row: a cell for each column.
@@ -119,8 +136,18 @@ impl Table {
     }
 
     fn width(&self) -> usize {
-        let gaps = GAP * self.columns.len().saturating_sub(1);
-        (0..self.columns.len()).map(|at| self.width_of(at)).sum::<usize>() + gaps
+        self.width_with(|_| true)
+    }
+
+    /// The width with only some of the columns.
+    fn width_with(&self, is_kept: impl Fn(&Column) -> bool) -> usize {
+        let kept = (0..self.columns.len()).filter(|&at| is_kept(&self.columns[at]));
+        let widths = kept.map(|at| self.width_of(at) + GAP).sum::<usize>();
+        widths.saturating_sub(GAP) + self.indent()
+    }
+
+    fn indent(&self) -> usize {
+        if self.before.is_empty() { 0 } else { FURTHER }
     }
 
     fn width_of(&self, at: usize) -> usize {
@@ -136,14 +163,14 @@ impl Table {
                 losses.push(format!("locks without a family are {FAMILY}"));
             } else if let Some(at) = self.next_shared() {
                 self.move_above(at);
+            } else if let Some(at) = self.next_line(width) {
+                self.move_out(at);
             } else if let Some(rank) = self.lowest_rank() {
                 while let Some(at) = self.columns.iter().position(|c| c.loses == rank) {
                     left_out.push(self.columns[at].head.clone());
                     self.remove(at);
                 }
             } else {
-                let over = self.width() - width.unwrap_or(usize::MAX);
-                self.cut_middle(over);
                 break;
             }
         }
@@ -201,13 +228,22 @@ impl Table {
         ranks.min().map(Loses::All)
     }
 
-    /// Makes names shorter by `over` characters, if they are that long.
-    fn cut_middle(&mut self, over: usize) {
-        let Some(at) = self.columns.iter().position(|c| c.loses == Loses::Middle) else { return };
-        let most = self.width_of(at).saturating_sub(over).max(LEAST);
-        for row in &mut self.rows {
-            row[at] = cut(&row[at], most);
-        }
+    /// The last column of names, if there is no room for it however many columns are left out.
+    fn next_line(&self, width: Option<usize>) -> Option<usize> {
+        let needed = self.width_with(|column| !matches!(column.loses, Loses::All(_)));
+        let is_too_much = width.is_some_and(|width| needed > width);
+        let last = || self.columns.iter().rposition(|column| column.loses == Loses::Line);
+        is_too_much.then(last).flatten()
+    }
+
+    /// Gives the names of a column lines of their own: before the row if it is the first such column,
+    /// as it says what the row is about.
+    fn move_out(&mut self, at: usize) {
+        let is_first = self.columns[..at].iter().all(|column| column.loses != Loses::Line);
+        let head = self.columns[at].head.clone();
+        let cells = self.rows.iter().map(|row| row[at].clone()).collect();
+        if is_first { &mut self.before } else { &mut self.after }.push(Out { head, cells });
+        self.remove(at);
     }
 
     fn remove(&mut self, at: usize) {
@@ -219,38 +255,37 @@ impl Table {
 
     fn text(&self) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width_of(at)).collect();
-        let heads: Vec<String> = self.columns.iter().map(|column| column.head.clone()).collect();
         let mut text = String::new();
+        for out in &self.before {
+            text.push_str(&format!("{}\n", out.head));
+        }
+        text.push_str(&self.line(self.columns.iter().map(|column| &column.head), &widths));
         let mut said = "";
-        let rows = self.rows.iter().zip(&self.above);
-        for (row, above) in [(&heads, &String::new())].into_iter().chain(rows) {
+        for (at, (row, above)) in self.rows.iter().zip(&self.above).enumerate() {
             if above != said {
                 text.push_str(&format!("{above}:\n"));
                 said = above;
             }
-            let mut line = String::new();
-            for ((cell, column), width) in row.iter().zip(&self.columns).zip(&widths) {
-                let space = " ".repeat(width - display_width(cell));
-                let (left, right) = if column.is_name { ("", &*space) } else { (&*space, "") };
-                line.push_str(&format!("{left}{cell}{right}{}", " ".repeat(GAP)));
+            for out in &self.before {
+                text.push_str(&format!("{}\n", out.cells[at]));
             }
-            text.push_str(line.trim_end());
-            text.push('\n');
+            text.push_str(&self.line(row, &widths));
+            for out in self.after.iter().filter(|out| out.cells[at] != NOTHING) {
+                text.push_str(&format!("{:FURTHER$}{} {}\n", "", out.head, out.cells[at]));
+            }
         }
         text
     }
-}
 
-/// A name of at most `most` characters, with `…` for its middle.
-fn cut(name: &str, most: usize) -> String {
-    let length = name.chars().count();
-    if length <= most {
-        return name.to_owned();
+    fn line<'a>(&self, cells: impl IntoIterator<Item = &'a String>, widths: &[usize]) -> String {
+        let mut line = " ".repeat(self.indent());
+        for ((cell, column), width) in cells.into_iter().zip(&self.columns).zip(widths) {
+            let space = " ".repeat(width - display_width(cell));
+            let (left, right) = if column.is_name { ("", &*space) } else { (&*space, "") };
+            line.push_str(&format!("{left}{cell}{right}{}", " ".repeat(GAP)));
+        }
+        format!("{}\n", line.trim_end())
     }
-    let head = (most - 1) / 2;
-    let tail = length - (most - 1 - head);
-    let part = |from: usize, to: usize| name.chars().skip(from).take(to - from);
-    part(0, head).chain(['…']).chain(part(tail, length)).collect()
 }
 
 /// A list of names and what they are. A description that is too long goes on in its own column.
@@ -363,13 +398,30 @@ mod tests {
     }
 
     #[test]
-    fn names_of_any_length_keep_their_ends() {
-        let mut table = Table::new([Column::place("lock"), Column::figure("waits")]);
-        table.row(["_ZN4name5space6Object5mutexE+0x10".into(), "3".into()]);
-        table.row(["short".into(), "1".into()]);
-        let text = table.titled("title", "note", Some(27));
-        assert!(text.contains("_ZN4name5…utexE+0x10      3\nshort "), "{text}");
-        assert_eq!(cut("äöüß", 3), "ä…ß");
+    fn names_of_any_length_are_whole_on_lines_of_their_own() {
+        let mut table = Table::new([
+            Column::place("lock"),
+            Column::figure("waits"),
+            Column::figure("p99").rank(1),
+            Column::place("at"),
+        ]);
+        table.row([
+            "server::cache".into(),
+            "3".into(),
+            "1 ms".into(),
+            "server::fill (a.c:7)".into(),
+        ]);
+        table.row(["pool".into(), "1".into(), "2 ms".into(), NOTHING.into()]);
+        let at = |width| table.clone().titled("title", "note", Some(width));
+        assert!(at(48).contains("pool               1  2 ms  -\n"), "{}", at(48));
+        // Columns are left out where that is enough.
+        assert!(at(44).contains("pool               1  -\n"), "{}", at(44));
+        let below =
+            "server::cache      3  1 ms\n  at server::fill (a.c:7)\npool               1  2 ms\n\n";
+        assert!(at(34).contains(below), "{}", at(34));
+        let own =
+            "lock\n  waits   p99\nserver::cache\n      3  1 ms\n  at server::fill (a.c:7)\npool\n";
+        assert!(at(19).contains(own), "{}", at(19));
     }
 
     #[test]
