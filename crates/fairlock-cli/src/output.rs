@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 use textwrap::{WordSeparator, WordSplitter, WrapAlgorithm, core::display_width};
 
 use crate::error::Error;
@@ -15,17 +15,42 @@ pub enum Page {
     Stderr,
 }
 
+/// The room for a screen; where there is no bound, none.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // used by `top`
+pub struct Room {
+    pub columns: Option<usize>,
+    pub rows: Option<usize>,
+}
+
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // used by `top`
+impl Room {
+    /// How many lines a text is there.
+    pub fn lines(self, text: &str) -> usize {
+        wrapped(&visible_lines(text), self.columns).lines().count()
+    }
+}
+
 impl Page {
     /// The number of columns: what the variable COLUMNS says, or else what the terminal has. In a
     /// pipe or a file there is no bound.
     pub fn width(self) -> Option<usize> {
-        let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        self.size("COLUMNS", |(Width(columns), _)| columns)
+    }
+
+    /// The room for a screen: the rows likewise, by the variable LINES.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))] // used by `top`
+    pub fn room(self) -> Room {
+        Room { columns: self.width(), rows: self.size("LINES", |(_, Height(rows))| rows) }
+    }
+
+    fn size(self, variable: &str, of: fn((Width, Height)) -> u16) -> Option<usize> {
+        let asked = std::env::var(variable).ok().and_then(|text| text.parse().ok());
         let of_terminal = || match self {
             Self::Stdout => terminal_size_of(io::stdout()),
             Self::Stderr => terminal_size_of(io::stderr()),
         };
-        let real = || of_terminal().map(|(Width(columns), _)| usize::from(columns));
-        asked.or_else(real).filter(|&columns| columns > 0)
+        asked.or_else(|| of_terminal().map(of).map(usize::from)).filter(|&size| size > 0)
     }
 
     /// Writes text, its long lines wrapped.

@@ -607,8 +607,17 @@ fn a_program_is_looked_at_while_it_runs() {
     let sleep = sleep_of(&child);
     let output = top(&["--every", "1ms", "--looks", "2", &sleep]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // It ends with the program, whose record is gone then.
+    let mut watching = fairlock();
+    let watching = watching.args(["top", "--every", "1ms", &sleep]).stderr(Stdio::piped());
+    let mut watching = watching.stdout(Stdio::piped()).spawn().unwrap();
+    let mut looks = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert!(looks.any(|line| line.unwrap().contains("no program that runs has taken a")));
     kill_process(Pid::from_raw(sleep.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
     child.wait().unwrap();
+    looks.for_each(drop);
+    let output = watching.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &*stderr(&output)), (Some(0), ""));
 
     let output = top(&[&std::process::id().to_string()]);
     assert_eq!(output.status.code(), Some(1));
@@ -618,4 +627,32 @@ fn a_program_is_looked_at_while_it_runs() {
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
     assert!(said.contains("`fairlock top PID`") && said.contains("`fairlock top -- PRO"), "{said}");
+}
+
+/// However the program was told where to record, and whatever others left there.
+#[test]
+fn a_program_that_was_told_to_record_is_looked_at() {
+    let program = compile("waits-stays", &["-DSTAYS"]);
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("records")).unwrap();
+    for told in [&*folder.path().join("records").to_string_lossy(), "records", "of-%p"] {
+        let mut child = Command::new(&program)
+            .env("LD_PRELOAD", library())
+            .env("FAIRLOCK_PROFILE", told)
+            .current_dir(&folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let pid = child.id().to_string();
+        let output = fairlock().args(["top", "--every", "1ms", "--looks", "1", &pid]).output();
+        let output = output.unwrap();
+        let shown = stdout(&output);
+        assert!(shown.contains(&format!("({pid}): 1 lock, taken 2 times")), "{told}: {shown}");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }

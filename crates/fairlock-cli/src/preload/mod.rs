@@ -1,5 +1,5 @@
 //! `fairlock run`: an unchanged program with our locks in place of its own, or watched as it is,
-//! and the report on its locks. `fairlock top`: the report while the program runs.
+//! and the report on its locks. `fairlock top`: what happens at its locks while it runs.
 
 pub mod counted;
 pub mod document;
@@ -110,7 +110,8 @@ pub struct TopFlags {
     /// How many looks; without it, as long as the program runs
     #[arg(long, value_name = "N")]
     pub looks: Option<u32>,
-    /// A program that `fairlock run` or `fairlock top` has started
+    /// A program that `fairlock run` or `fairlock top` has started, or that FAIRLOCK_PROFILE told to
+    /// record its locks
     #[arg(value_name = "PID")]
     pub process: Option<u32>,
     /// Or a program to start, and its arguments. What it writes is not shown

@@ -1,5 +1,6 @@
-//! `fairlock top`: the profile of a program while it runs, again and again.
+//! `fairlock top`: what happens at a program's locks while it runs, again and again.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +9,7 @@ use std::process::{ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::profile::Profile;
+use super::profile::{Files, Profile};
 use super::{catch_signals, caught, command, exit_code, find, folder, library, program, record};
 use crate::error::Error;
 use crate::output::{Page, print};
@@ -21,13 +22,18 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 const SOON: Duration = Duration::from_millis(50);
 
 /// Shows the locks of a program that runs already, or of one that it starts, until the program
-/// ends. Then the exit code is that of the program it started. A signal ends both: this process goes
-/// last, as it removes the record.
+/// ends. Then the exit code is that of the program it started, and the whole record is shown. A signal
+/// ends both: this process goes last, as it removes the record.
 pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
     if let Some(process) = flags.process {
         let folder = folder_of(process)?;
+        let look = |files: &mut Files| match &folder {
+            Some(folder) => Profile::look(folder, files),
+            None => Ok(Profile::mapped(process, files)),
+        };
         let runs = || Path::new("/proc").join(process.to_string()).exists();
-        watch(flags, &folder, || Ok((!runs()).then_some(ExitCode::SUCCESS)))
+        let ended = watch(flags, look, || Ok((!runs()).then_some(ExitCode::SUCCESS)))?;
+        Ok(ended.unwrap_or(ExitCode::SUCCESS))
     } else if flags.program.is_empty() {
         Err(Error::usage(
             "top: no program to look at; name one that `fairlock run` or `fairlock top` has \
@@ -42,43 +48,50 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         catch_signals();
         let mut child = command.spawn().map_err(|error| program::cannot_start(&found, &error))?;
-        let outcome = watch(flags, folder.path(), || {
+        let look = |files: &mut Files| Profile::look(folder.path(), files);
+        let outcome = watch(flags, look, || {
             let ended = child
                 .try_wait()
                 .map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))?;
-            Ok(ended.map(exit_code))
+            Ok(ended.map(exit_code).or_else(|| caught().map(|signal| ExitCode::from(128 + signal))))
         });
         // If the program still runs after the last look, it is killed: its record goes now.
         let _ = child.kill();
         let _ = child.wait();
-        outcome
+        let Some(code) = outcome? else { return Ok(ExitCode::SUCCESS) };
+        show(&Profile::read(folder.path())?.text(false, Page::Stdout.width()))?;
+        Ok(code)
     }
 }
 
-/// Shows the profile until the program has ended, or as many times as the flags say.
+/// Shows the locks until the program has ended, and returns its exit code; or as many times as the
+/// flags say.
 fn watch(
     flags: &TopFlags,
-    folder: &Path,
+    look: impl Fn(&mut Files) -> Result<Profile, Error>,
     mut ended: impl FnMut() -> Result<Option<ExitCode>, Error>,
-) -> Result<ExitCode, Error> {
-    let is_terminal = io::stdout().is_terminal();
+) -> Result<Option<ExitCode>, Error> {
+    let mut files = Files::default();
+    let mut earlier = (look(&mut files)?, Instant::now());
     let mut looks = 0;
-    loop {
+    while flags.looks.is_none_or(|most| looks < most) {
         sleep(*flags.every);
-        let code = ended()?.or_else(|| caught().map(|signal| ExitCode::from(128 + signal)));
-        let profile = Profile::read(folder)?;
-        if is_terminal {
-            print(CLEAR)?;
+        let profile = look(&mut files);
+        // After the look: the record of a program that has ended may be gone.
+        if let Some(code) = ended()? {
+            return Ok(Some(code));
         }
-        Page::Stdout.show(&profile.text(false, Page::Stdout.width()))?;
+        let now = (profile?, Instant::now());
+        show(&now.0.rates(&earlier.0, now.1 - earlier.1, Page::Stdout.room()))?;
+        earlier = now;
         looks += 1;
-        if let Some(code) = code {
-            return Ok(code);
-        }
-        if flags.looks.is_some_and(|most| looks >= most) {
-            return Ok(ExitCode::SUCCESS);
-        }
     }
+    Ok(None)
+}
+
+fn show(text: &str) -> Result<(), Error> {
+    print(if io::stdout().is_terminal() { CLEAR } else { b"\n" })?;
+    Page::Stdout.show(text)
 }
 
 /// Returns sooner if a signal was caught.
@@ -91,8 +104,9 @@ fn sleep(time: Duration) {
     }
 }
 
-/// The folder with the records of a process, from its environment.
-fn folder_of(process: u32) -> Result<PathBuf, Error> {
+/// The folder with the records of a process and its children, from its environment; none if the process
+/// was told a file, or if it has left the folder that the name was for.
+fn folder_of(process: u32) -> Result<Option<PathBuf>, Error> {
     const VARIABLE: &[u8] = b"FAIRLOCK_PROFILE=";
     let path = format!("/proc/{process}/environ");
     let environment = fs::read(&path).map_err(|error| {
@@ -106,10 +120,12 @@ fn folder_of(process: u32) -> Result<PathBuf, Error> {
     })?;
     let mut variables = environment.split(|&byte| byte == 0);
     let told = variables.find_map(|variable| variable.strip_prefix(VARIABLE));
-    let folder = told.map(|value| PathBuf::from(std::ffi::OsStr::from_bytes(value)));
-    folder.filter(|folder| folder.is_dir()).ok_or_else(|| {
+    let value = told.filter(|value| !value.is_empty()).ok_or_else(|| {
         Error::failed(format!(
             "nothing is recorded of the locks of process {process}: start it with `fairlock run`"
         ))
-    })
+    })?;
+    let folder = Path::new("/proc").join(process.to_string()).join("cwd");
+    let folder = folder.join(OsStr::from_bytes(value));
+    Ok(folder.is_dir().then_some(folder))
 }

@@ -4,23 +4,26 @@ mod folded;
 mod json;
 mod names;
 mod pprof;
+mod rates;
 mod table;
 mod trace;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use fairlock_profile::layout::kind;
+use fairlock_profile::layout::{MAGIC, kind};
 use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
-use self::names::{Files, Names};
+pub use self::names::Files;
+use self::names::Names;
 use crate::error::Error;
 use crate::json::Target;
-use crate::output::complain;
+use crate::output::{Room, complain};
 use crate::preload::place::Place;
 use crate::preload::{Charge, sum};
 
@@ -66,19 +69,43 @@ impl Profile {
     /// Reads the records of a folder. A file that is no record, or a damaged one, is named and left
     /// out.
     pub fn read(folder: &Path) -> Result<Self, Error> {
+        Self::look(folder, &mut Files::default())
+    }
+
+    /// The same, by one who knows some files already.
+    pub fn look(folder: &Path, files: &mut Files) -> Result<Self, Error> {
         let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
-        let (mut processes, mut files) = (Vec::new(), Files::default());
-        for entry in fs::read_dir(folder).map_err(cannot)? {
-            let path = entry.map_err(cannot)?.path();
+        let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
+        let paths = entries.map_err(cannot)?.into_iter().map(|entry| entry.path());
+        Ok(Self::load(paths, files))
+    }
+
+    /// Reads the record that a process has mapped; nothing if it has none yet.
+    pub fn mapped(process: u32, files: &mut Files) -> Self {
+        let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        let shared = maps.lines().filter(|line| line.contains(" rw-s "));
+        let paths = shared.filter_map(|line| Some(PathBuf::from(&line[line.find('/')?..])));
+        let is_record = |path: &PathBuf| {
+            let mut begins = [0; MAGIC.len()];
+            open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && begins == MAGIC
+        };
+        Self::load(paths.filter(is_record).collect::<BTreeSet<_>>(), files)
+    }
+
+    fn load(paths: impl IntoIterator<Item = PathBuf>, files: &mut Files) -> Self {
+        let mut processes = Vec::new();
+        for path in paths {
             match open(&path).and_then(fairlock_profile::load_file) {
                 Ok(record) => {
-                    processes.push(Process { names: Names::of(&record, &mut files), record });
+                    processes.push(Process { names: Names::of(&record, files), record });
                 }
+                // Its folder is being removed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => complain(&format!("{}: {error}", path.display())),
             }
         }
         processes.sort_by_key(|process| process.record.began_ns);
-        Ok(Self { processes })
+        Self { processes }
     }
 
     /// All locks, those at which most time was lost first.
@@ -132,17 +159,22 @@ impl Profile {
         target.write_bytes(&trace::document(self))
     }
 
-    /// The report for people.
     /// All waits together, in nanoseconds.
     pub fn lost(&self) -> u64 {
         sum(self.locks().iter().map(Seen::lost))
     }
 
+    /// The report for people.
     pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
         if self.processes.is_empty() && obstructed {
             return String::new();
         }
         table::text(self, width)
+    }
+
+    /// What happened since an earlier look, which was so long ago, on a screen.
+    pub fn rates(&self, earlier: &Self, time: Duration, room: Room) -> String {
+        rates::text(self, earlier, time, room)
     }
 }
 
@@ -237,8 +269,8 @@ impl<'a> Seen<'a> {
         variable().or_else(taker).unwrap_or_else(|| format!("{:#x}", lock.address))
     }
 
-    /// The place to which most of the lost time is charged: of holders, or of those that waited.
-    fn worst_place(&self, charge: Charge) -> Option<Place> {
+    /// The time lost by the places to which it is charged: of holders, or of those that waited.
+    fn places(&self, charge: Charge) -> BTreeMap<Place, u64> {
         let mut times = BTreeMap::<Place, u64>::new();
         let Record { waiters, holders, .. } = &self.process.record;
         let places = if charge == Charge::Holder { holders } else { waiters };
@@ -248,7 +280,12 @@ impl<'a> Seen<'a> {
                 *time = sum([*time, place.waited_ns]);
             }
         }
-        times.into_iter().max_by_key(|(_, time)| *time).map(|(place, _)| place)
+        times
+    }
+
+    /// The place to which most of that time is charged.
+    fn worst_place(&self, charge: Charge) -> Option<Place> {
+        self.places(charge).into_iter().max_by_key(|(_, time)| *time).map(|(place, _)| place)
     }
 
     fn wait(&self, share: f64) -> Option<u64> {

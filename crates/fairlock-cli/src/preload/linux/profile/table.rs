@@ -10,7 +10,7 @@ use crate::preload::{Charge, sum};
 use crate::units::{count, digits, several, time};
 
 /// How many locks that were waited for are shown.
-const LOCKS: usize = 20;
+pub(super) const LOCKS: usize = 20;
 /// How many waits are shown.
 const WAITS: usize = 10;
 
@@ -131,7 +131,7 @@ fn table(profile: &Profile, locks: &[Seen<'_>], width: Option<usize>) -> String 
     table.titled(&title, NOTE, width)
 }
 
-fn share(waits: u64, taken: u64) -> String {
+pub(super) fn share(waits: u64, taken: u64) -> String {
     match taken.max(waits) {
         0 => NOTHING.to_owned(),
         all => format!("{} %", digits(waits as f64 / all as f64 * 100.0)),
