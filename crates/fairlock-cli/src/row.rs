@@ -3,6 +3,7 @@
 mod configuration;
 mod relation;
 pub mod runs;
+mod starved;
 
 use serde::{Deserialize, Serialize};
 
@@ -213,10 +214,6 @@ impl Row {
     }
 }
 
-/// A window that is shorter than this for each thread is short: our locks plan no longer waits where
-/// sections are short.
-const TURN_SECS: f64 = 0.003;
-
 fn rate(figures: &Figures) -> Option<f64> {
     figures.mb_per_s.or(figures.ops_per_s)
 }
@@ -315,7 +312,7 @@ fn row(m: &Measured, side: Side, mut figures: Figures) -> Row {
         side,
         runs: m.reports.len(),
         window_ns: Some((cell.secs * 1e9).round() as u64),
-        window_is_short: cell.secs < TURN_SECS * cell.threads as f64,
+        window_is_short: starved::is_short(cell.secs, cell.threads),
         figures,
         by_seed: Vec::new(),
         by_run: ByRun::default(),

@@ -375,14 +375,8 @@ fn disturbed(rows: &[&Row]) -> String {
 /// How many threads starved; of a short window, that they were hardly served in it.
 pub fn starved(row: &Row) -> String {
     or_dash(row.figures.starved_threads.map(|n| n.to_string()), |n| {
-        hardly_served(&n, row).unwrap_or(n)
+        row.hardly_served(&n).unwrap_or(n)
     })
-}
-
-/// What to say in place of "starved" of a number, or a range, of threads; none if they starved.
-pub fn hardly_served(threads: &str, row: &Row) -> Option<String> {
-    let window = row.window_ns.filter(|_| row.window_is_short && threads != "0")?;
-    Some(format!("{threads} hardly served in {}", time(window)))
 }
 
 /// What to say of the length of a table's measurements: a wait that is longer than one of them is

@@ -33,7 +33,7 @@ pub fn array(rows: &[&Row]) -> String {
             continue;
         };
         let kept_up = judged.iter().filter(|(ratio, _)| *ratio >= KEEPS_UP).count();
-        let starved = of_lock().filter(|row| row.figures.starved_threads > Some(0)).count();
+        let starved = of_lock().filter(|row| row.starves()).count();
         lines.push_str(&format!(
             "array, {lock}: {kept_up} of {} at {KEEPS_UP} or more of the fastest peer; the lowest {least:.2} \
              ({}, {} % reads, {}, {}); threads starved in {starved}\n",
@@ -80,38 +80,44 @@ fn disturbed(rows: &[Row]) -> Option<String> {
 }
 
 fn starvation(rows: &[Row]) -> Option<String> {
-    let mut guilty = Vec::new();
-    let mut innocent = Vec::new();
+    let (mut guilty, mut innocent, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for lock in locks(rows) {
-        let Some(worst) = whole(rows)
-            .filter(|row| row.lock == lock)
-            .filter_map(|row| Some((row.figures.starved_threads?, row.threads)))
-            .max()
+        let own = whole(rows).filter(|row| row.lock == lock);
+        // Threads that starved are worse than any that a short window does not tell of.
+        let by_guilt = |row: &&Row| (row.starves(), row.figures.starved_threads, row.threads);
+        let Some((worst, threads)) =
+            own.max_by_key(by_guilt).and_then(|row| Some((row, row.figures.starved_threads?)))
         else {
             continue;
         };
-        match worst {
-            (0, _) => innocent.push(lock),
-            (starved, of) => {
-                guilty.push(format!("{lock} ({starved} of {})", several(of, "thread")))
-            }
+        let of = several(worst.threads, "thread");
+        match (threads, worst.hardly_served(&format!("{threads} of {of}"))) {
+            (0, _) => innocent.push(lock.to_owned()),
+            (_, None) => guilty.push(format!("{lock} ({threads} of {of})")),
+            (_, Some(said)) => unknown.push(format!("{lock} ({said})")),
         }
     }
-    let guilty = if guilty.is_empty() { "none".into() } else { guilty.join(", ") };
-    let innocent = if innocent.is_empty() { "none".into() } else { innocent.join(", ") };
-    Some(format!(
-        "- Locks that left threads with at most one operation: {guilty}. Locks that did not: {innocent}."
-    ))
+    let list = |locks: &[String]| match locks {
+        [] => "none".to_owned(),
+        _ => locks.join(", "),
+    };
+    let mut said = format!(
+        "- Locks that left threads with at most one operation: {}. Locks that did not: {}.",
+        list(&guilty),
+        list(&innocent)
+    );
+    if !unknown.is_empty() {
+        said += &format!(" Too short a measurement to tell: {}.", list(&unknown));
+    }
+    Some(said)
 }
 
 fn writers(rows: &[Row]) -> Option<String> {
     let handoff = || rows.iter().filter(|row| row.workload == Workload::Handoff);
     let ours = handoff().find(|row| row.lock == OURS)?;
-    let best = handoff()
-        .filter(|row| is_peer(&row.lock) && row.figures.starved_threads == Some(0))
-        .max_by(|a, b| {
-            a.figures.ops_per_s.unwrap_or(0.0).total_cmp(&b.figures.ops_per_s.unwrap_or(0.0))
-        })?;
+    let best = handoff().filter(|row| is_peer(&row.lock) && !row.starves()).max_by(|a, b| {
+        a.figures.ops_per_s.unwrap_or(0.0).total_cmp(&b.figures.ops_per_s.unwrap_or(0.0))
+    })?;
     Some(format!(
         "- {} writers: {OURS} made {} kop/s, its longest wait was {}; the fastest peer that starved nobody, {}, made {} kop/s, its longest wait was {}.",
         ours.threads,
@@ -194,6 +200,21 @@ mod tests {
         assert!(verdict(&all).starts_with("In short\n- 1 of 2 rows were disturbed"));
         all[1].interference = Some(taken);
         assert!(verdict(&all).starts_with("In short\n- Every row was disturbed"));
+    }
+
+    #[test]
+    fn nobody_is_said_to_starve_in_a_short_measurement() {
+        let lopsided = || rows(&[measured("std", 100, [0, 99]), measured("mcs", 100, [50, 50])]);
+        let long = verdict(&lopsided());
+        assert!(
+            long.contains("operation: std (1 of 2 threads). Locks that did not: mcs."),
+            "{long}"
+        );
+        let mut short = lopsided();
+        short.iter_mut().for_each(|row| row.window_is_short = true);
+        let said = verdict(&short);
+        assert!(said.contains("operation: none. Locks that did not: mcs. Too short"), "{said}");
+        assert!(said.contains("to tell: std (1 of 2 threads hardly served in 1.00 s)."), "{said}");
     }
 
     #[test]

@@ -220,6 +220,25 @@ fn it_advises_no_more_runs_than_there_can_be() {
 }
 
 #[test]
+fn threads_are_said_to_starve_where_both_windows_tell() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, starved: u64, is_short: bool| {
+        let mut result = result(1, 1.0);
+        result["rows"].as_array_mut().unwrap().truncate(1);
+        result["rows"][0]["starved_threads"] = starved.into();
+        result["rows"][0]["window_is_short"] = is_short.into();
+        let path = folder.path().join(name);
+        fs::write(&path, result.to_string()).unwrap();
+        path
+    };
+    let (none, two) = (file("none", 0, true), file("two", 2, false));
+    let starved = |after: &Path| line(&compare(&none, after, &[]), LOCKS[0]);
+    assert!(starved(&two).ends_with("  0 to 2"), "{}", starved(&two));
+    let short = file("short", 2, true);
+    assert!(starved(&short).ends_with("  0 to -"), "{}", starved(&short));
+}
+
+#[test]
 fn the_same_file_twice_has_no_change() {
     let folder = Folder::new();
     let file = folder.file("a.json", &result(11, 1.0));

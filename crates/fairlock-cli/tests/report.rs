@@ -140,6 +140,20 @@ fn where_all_locks_starve_somebody_there_is_no_front() {
 }
 
 #[test]
+fn nobody_is_said_to_starve_in_a_short_window() {
+    let folder = Folder::new();
+    let mut rows = vec![row("std", 60, 611.0, 90.1, 2), row("parking_lot", 60, 912.0, 29.4, 0)];
+    rows[0]["window_ns"] = 5_000_000.into();
+    rows[0]["window_is_short"] = true.into();
+    let results = folder.file("a.json", &document(rows).to_string());
+    let svg = folder.text(&[&results], "picture.svg", &[]);
+    assert!(!svg.contains("hollow\" cx") && !svg.contains("2 starved"), "{svg}");
+    assert!(svg.contains(", 2 hardly served in 5.00 ms<"), "{svg}");
+    let markdown = folder.text(&[&results], "tables.md", &["--columns", "starved"]);
+    assert!(markdown.contains("\n| std | 2 hardly served in 5.00 ms |\n"), "{markdown}");
+}
+
+#[test]
 fn tables_are_markdown_or_csv() {
     let folder = Folder::new();
     let results = folder.file("a.json", &sixty_writers().to_string());

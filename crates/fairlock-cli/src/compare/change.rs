@@ -40,8 +40,8 @@ pub struct LockChange {
     pub speed: Estimate,
     /// The logarithm of the factor by which its p99.9 waits are longer.
     pub wait: Option<Estimate>,
-    /// How many threads starved in some cell, before and after.
-    pub starved: [usize; 2],
+    /// How many threads starved in its cells, before and after, if all windows are long enough to tell.
+    pub starved: [Option<usize>; 2],
 }
 
 /// A lock in one cell.
@@ -80,7 +80,6 @@ impl Comparison {
                     cells.push(CellChange { lock: (*lock).to_owned(), what, speed: of_pair });
                 }
             }
-            let starved = |row: &Row| row.figures.starved_threads.unwrap_or(0);
             LockChange {
                 lock: (*lock).to_owned(),
                 cells: own.len(),
@@ -88,8 +87,8 @@ impl Comparison {
                 speed: speed.estimate(error),
                 wait: wait.map(|wait| wait.estimate(error)),
                 starved: [
-                    own.iter().map(|pair| starved(pair.before)).fold(0, usize::saturating_add),
-                    own.iter().map(|pair| starved(pair.after)).fold(0, usize::saturating_add),
+                    starved(own.iter().map(|pair| pair.before)),
+                    starved(own.iter().map(|pair| pair.after)),
                 ],
             }
         };
@@ -114,6 +113,12 @@ impl Comparison {
         let cells = cells.map(|cell| format!("{} in {}", cell.lock, cell.what));
         locks.map(|change| change.lock.clone()).chain(cells).collect()
     }
+}
+
+/// How many threads starved in all these rows, if each can tell of those it counted.
+fn starved<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<usize> {
+    let counted = rows.filter(|row| row.figures.starved_threads.is_some());
+    counted.map(Row::starved).try_fold(0, |sum: usize, threads| Some(sum.saturating_add(threads?)))
 }
 
 /// Whether a change is certain, and not next to nothing.

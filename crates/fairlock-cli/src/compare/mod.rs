@@ -48,7 +48,8 @@ const LISTED: usize = 12;
 
 const NOTE: &str = "speed: mean over the cells, of which the steadier ones count more, less what the peers did \
      (for locks that are none);\ninterval: where the real change is (with all intervals of this \
-     table, 99 % of the time); wait p99.9: by how many times it is as long";
+     table, 99 % of the time); wait p99.9: by how many times it is as long;\nstarved: threads; -: a measurement \
+     is too short to tell";
 
 fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().map_err(|_| "use a number, such as 5".to_owned())?;
@@ -120,10 +121,7 @@ fn text(comparison: &Comparison, looked_for: f64, width: Option<usize>) -> Strin
             verdict(change, looked_for),
             or_dash(change.wait, |wait| times(wait.value)),
             or_dash(change.wait, |wait| interval(&wait, times)),
-            match change.starved {
-                [before, after] if before == after => before.to_string(),
-                [before, after] => format!("{before} to {after}"),
-            },
+            starved(change),
         ]);
     }
     let mut text = table.titled("what changed, by lock", NOTE, width);
@@ -162,6 +160,13 @@ fn text(comparison: &Comparison, looked_for: f64, width: Option<usize>) -> Strin
         }
     }
     text
+}
+
+fn starved(change: &LockChange) -> String {
+    match change.starved.map(|threads| or_dash(threads, |threads| threads.to_string())) {
+        [before, after] if before == after => before,
+        [before, after] => format!("{before} to {after}"),
+    }
 }
 
 /// The last column of a lock's line: what its change means.

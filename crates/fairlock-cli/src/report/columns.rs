@@ -4,6 +4,7 @@ use super::group::{DIMENSIONS, Group, Measured};
 use crate::error::{Error, unknown};
 use crate::output::visible;
 use crate::row::{Figures, Row};
+use crate::table::starved;
 use crate::units::{count, digits, kops, percent, time};
 
 /// A table as it is shown: heads, and rows of cells that are text already.
@@ -52,7 +53,7 @@ const COLUMNS: [Column; 35] = [
     column("score", |m| figures(m).balance_score.map(two)),
     column("reads kop/s", |m| m.read.and_then(|row| row.figures.ops_per_s).map(kops)),
     column("writes kop/s", |m| m.write.and_then(|row| row.figures.ops_per_s).map(kops)),
-    column("starved", |m| figures(m).starved_threads.map(|n| n.to_string())),
+    column("starved", |m| figures(m).starved_threads.map(|_| starved(m.row))),
     column("fewest", |m| figures(m).min_ops.map(count)),
     column("most", |m| figures(m).max_ops.map(count)),
     column("Jain", |m| figures(m).jain.map(|jain| format!("{jain:.3}"))),

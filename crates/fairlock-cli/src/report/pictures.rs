@@ -35,7 +35,10 @@ struct Point {
     speed: f64,
     /// In nanoseconds.
     wait: f64,
+    /// How many threads starved.
     starved: usize,
+    /// The same in words, or that a short window does not tell.
+    served: String,
 }
 
 /// Longest waits against speed, a point for each lock: the picture that says most.
@@ -132,9 +135,9 @@ impl Point {
 
     fn says(&self, one: bool) -> String {
         let unit = if one { "kop/s" } else { "of the fastest" };
-        let Self { lock, starved, .. } = self;
+        let Self { lock, served, .. } = self;
         let wait = time(self.wait as u64);
-        format!("{lock}: {} {unit}, longest wait {wait}, starved {starved}", digits(self.speed))
+        format!("{lock}: {} {unit}, longest wait {wait}, {served}", digits(self.speed))
     }
 }
 
@@ -152,11 +155,14 @@ fn points(group: &Group<'_>) -> Vec<Point> {
             1 => own[0].speed()? / 1e3,
             _ => mean(of_lock.filter_map(|measured| relative(measured, &fastest)))?,
         };
+        // Threads that starved are worse than any that a short window does not tell of.
+        let worst = own.iter().max_by_key(|row| (row.starves(), row.figures.starved_threads))?;
         Some(Point {
             lock: lock.to_owned(),
             speed,
             wait: own.iter().filter_map(|row| row.figures.wait_max_ns).max()? as f64,
-            starved: own.iter().filter_map(|row| row.figures.starved_threads).max().unwrap_or(0),
+            starved: own.iter().filter_map(|row| row.starved()).max().unwrap_or(0),
+            served: worst.served(&worst.figures.starved_threads.unwrap_or(0).to_string()),
         })
     };
     group.locks().into_iter().filter_map(of_lock).collect()
@@ -488,7 +494,7 @@ mod tests {
     use super::*;
 
     fn point(speed: f64, wait: f64, starved: usize) -> Point {
-        Point { lock: "x".into(), speed, wait, starved }
+        Point { lock: "x".into(), speed, wait, starved, served: String::new() }
     }
 
     #[test]

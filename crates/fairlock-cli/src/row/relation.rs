@@ -100,8 +100,7 @@ fn ratios(row: &Row, index: &Index<'_>) -> Ratios {
 
 /// Whether a row does the whole job, so that, if it is a peer's, others are measured by it.
 fn sets_the_mark(row: &Row) -> bool {
-    row.figures.starved_threads.unwrap_or(0) == 0
-        && row.figures.balance_score.is_none_or(|score| score >= 0.5)
+    !row.starves() && row.figures.balance_score.is_none_or(|score| score >= 0.5)
 }
 
 #[cfg(test)]

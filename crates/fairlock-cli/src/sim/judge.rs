@@ -207,10 +207,6 @@ pub fn describe(row: &Row) -> String {
     words.join(", ")
 }
 
-fn served(threads: &str, row: &Row) -> String {
-    table::hardly_served(threads, row).unwrap_or_else(|| format!("starved {threads}"))
-}
-
 /// `handoff`: who starved, the fastest thread in relation to the slowest, and what fairness cost,
 /// as ranges over the seeds; and what a handoff at each release costs.
 fn fairness(rows: &Rows<'_>, out: &mut String) {
@@ -235,7 +231,7 @@ fn fairness(rows: &Rows<'_>, out: &mut String) {
             "{}, {}: {}, fastest/slowest {spread}",
             row.lock,
             describe(row),
-            served(&range(starved, |n| format!("{n:.0}")), row),
+            row.served(&range(starved, |n| format!("{n:.0}"))),
         ));
         if !loss.is_empty() {
             let loss = range(loss, |percent| format!("{percent:.1}"));
@@ -298,7 +294,7 @@ fn against_best(rows: &Rows<'_>, out: &mut String) {
         out.push_str(&format!(
             "{lock}, in relation to the best published lock: at worst {}, {}\n",
             range(lowest, two_digits),
-            table::or_dash(worst, |row| served(&threads(row).to_string(), row))
+            table::or_dash(worst, |row| row.served(&threads(row).to_string()))
         ));
         for row in of_lock {
             let ratios: Vec<f64> = (0..rows.seeds).filter_map(|seed| ratio(row, seed)).collect();
