@@ -202,6 +202,14 @@ fn with_too_few_runs_it_says_so() {
     let verdict = line(&output, LOCKS[0]);
     assert!(verdict.contains("cannot tell: try --runs "), "{verdict}");
     assert!(text(&output).contains("no peers in both"), "{}", text(&output));
+    // Simulated ones have seeds.
+    let simulated = |seed| {
+        let mut result = few(seed, 2);
+        result["rows"][0]["machine"] = "skylake_80".into();
+        folder.file(&format!("{seed}.json"), &result)
+    };
+    let verdict = line(&compare(&simulated(7), &simulated(8), &[]), LOCKS[0]);
+    assert!(verdict.contains("cannot tell: try --seeds "), "{verdict}");
     // One run each, as `--quick` makes them.
     let once = folder.file("c.json", &few(9, 1));
     let verdict = line(&compare(&once, &once, &[]), LOCKS[0]);

@@ -88,7 +88,9 @@ pub fn show(before: &[Row], after: &[Row], check: Check, page: Page) -> Result<E
         ));
     }
     let looked_for = check.fail_on_regression.unwrap_or(LOOKED_FOR);
-    page.show(&text(&comparison, looked_for, page.width()))?;
+    // Simulated runs differ by their seeds.
+    let more = if after.iter().any(|row| row.machine.is_some()) { "seeds" } else { "runs" };
+    page.show(&text(&comparison, looked_for, more, page.width()))?;
     let regressions = check.fail_on_regression.map(|percent| comparison.regressions(percent));
     match regressions.as_deref() {
         None | Some([]) => Ok(ExitCode::SUCCESS),
@@ -99,7 +101,8 @@ pub fn show(before: &[Row], after: &[Row], check: Check, page: Page) -> Result<E
     }
 }
 
-fn text(comparison: &Comparison, looked_for: f64, width: Option<usize>) -> String {
+/// `more` is what there could be more of, to tell what cannot be told.
+fn text(comparison: &Comparison, looked_for: f64, more: &str, width: Option<usize>) -> String {
     let mut table = Table::new([
         Column::lock(),
         Column::figure("cells").rank(2),
@@ -118,7 +121,7 @@ fn text(comparison: &Comparison, looked_for: f64, width: Option<usize>) -> Strin
             change.runs.to_string(),
             signed(change.speed.value),
             interval(&change.speed, signed),
-            verdict(change, looked_for),
+            verdict(change, looked_for, more),
             or_dash(change.wait, |wait| times(wait.value)),
             or_dash(change.wait, |wait| interval(&wait, times)),
             starved(change),
@@ -170,7 +173,7 @@ fn starved(change: &LockChange) -> String {
 }
 
 /// The last column of a lock's line: what its change means.
-fn verdict(change: &LockChange, looked_for: f64) -> String {
+fn verdict(change: &LockChange, looked_for: f64, more: &str) -> String {
     if is_peer(&change.lock) {
         return "(a peer)".to_owned();
     }
@@ -190,9 +193,9 @@ fn verdict(change: &LockChange, looked_for: f64) -> String {
         3.0_f64.max(2.0 * change.runs as f64)
     };
     if runs > f64::from(MOST_RUNS) {
-        return format!("cannot tell: too small to see with {MOST_RUNS} runs");
+        return format!("cannot tell: too small to see with {MOST_RUNS} {more}");
     }
-    format!("cannot tell: try --runs {runs:.0}")
+    format!("cannot tell: try --{more} {runs:.0}")
 }
 
 fn signed(logarithm: f64) -> String {
