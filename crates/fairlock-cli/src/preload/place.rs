@@ -73,7 +73,7 @@ fn operator(text: &str, before: Option<char>) -> Option<&str> {
 }
 
 /// The function's name and what follows it: names of templates begin with the type of the result.
-pub fn without_result(name: &str) -> &str {
+fn without_result(name: &str) -> &str {
     // Others have neither arguments nor a result in their names: those of C and Rust.
     if !name.trim_end_matches(" const").ends_with(')') {
         return name;
@@ -92,6 +92,39 @@ pub fn without_result(name: &str) -> &str {
         }
     }
     &name[start..]
+}
+
+/// The place of a stack at which the program itself asked for the lock: the innermost function that is
+/// not a lock's.
+pub fn caller(stack: &[Place]) -> Option<&Place> {
+    stack.iter().find(|place| !is_wrapper(place)).or(stack.first())
+}
+
+/// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
+/// a library that wraps them.
+fn is_wrapper(place: &Place) -> bool {
+    const WRAPPERS: [&str; 9] = [
+        "std::",
+        "__gnu_cxx::",
+        "__gthread",
+        "__glibcxx_",
+        "pthread_",
+        "__pthread",
+        "mtx_",
+        "boost::",
+        "absl::",
+    ];
+    /// Crates of Rust. A namespace of C++ may have the same name, whose functions have arguments in theirs.
+    const CRATES: [&str; 4] = ["core::", "alloc::", "parking_lot", "lock_api::"];
+    const LIBRARIES: [&str; 4] = ["libc.so", "libpthread", "libstdc++", "libfairlock_preload"];
+    let name = without_result(&place.function);
+    let begins = |names: &[&str]| {
+        names.iter().any(|wrapper| name.trim_start_matches('<').starts_with(wrapper))
+    };
+    let has_arguments = name.trim_end_matches(" const").ends_with(')');
+    begins(&WRAPPERS)
+        || (begins(&CRATES) && !has_arguments)
+        || LIBRARIES.iter().any(|library| file_name(&place.object).starts_with(library))
 }
 
 /// The last part of a path, without its folders.
@@ -123,5 +156,28 @@ mod tests {
         ] {
             assert_eq!(without_arguments(name), short);
         }
+    }
+
+    #[test]
+    fn what_hands_a_lock_on_is_not_the_caller() {
+        let is_wrapper =
+            |name: &str| is_wrapper(&Place { function: name.into(), ..Place::default() });
+        let wrappers = ["std::mutex::lock()", "__gthread_mutex_unlock", "__glibcxx_rwlock_unlock"];
+        assert!(wrappers.into_iter().all(is_wrapper));
+        let crates = [
+            "core::ops::function::FnOnce::call_once",
+            "<alloc::sync::Arc<T> as core::ops::Drop>::drop",
+        ];
+        assert!(crates.into_iter().all(is_wrapper));
+        assert!(is_wrapper("void std::lock<std::mutex>(std::mutex&)"));
+        let callers = [
+            "Store::put(int)",
+            "main",
+            "core::Store::put(int)",
+            "alloc::take() const",
+            "std::vector<int> Store::take<int>(std::mutex&)",
+            "std::unique_lock<std::mutex> (anonymous namespace)::guard<int>()",
+        ];
+        assert!(!callers.into_iter().any(is_wrapper));
     }
 }

@@ -14,7 +14,7 @@ use addr2line::Loader;
 use fairlock_profile::{Module, Record};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-use crate::preload::place::{Place, file_name, without_result};
+use crate::preload::place::{self, Place, file_name};
 
 /// The files that processes have loaded, by path: most processes have the same. Lines are read only
 /// of files that have been asked for an address.
@@ -112,12 +112,9 @@ impl Names {
         begins.then(|| object.file.places(called))
     }
 
-    /// The place at which the program itself asked for the lock: the innermost function that is not
-    /// a lock's.
+    /// The place at which the program itself asked for the lock.
     pub fn caller(&self, frames: &[u64]) -> Option<Place> {
-        let all = self.stack(frames);
-        let own = all.iter().find(|place| !is_wrapper(place));
-        own.or(all.first()).cloned()
+        place::caller(&self.stack(frames)).cloned()
     }
 
     /// The variable that an address is in.
@@ -289,33 +286,6 @@ fn demangled(name: &str) -> String {
     }
 }
 
-/// Whether a function only hands the lock to its caller: it is a method of a lock or a guard, or of
-/// a library that wraps them.
-fn is_wrapper(place: &Place) -> bool {
-    const WRAPPERS: [&str; 9] = [
-        "std::",
-        "__gnu_cxx::",
-        "__gthread",
-        "__glibcxx_",
-        "pthread_",
-        "__pthread",
-        "mtx_",
-        "boost::",
-        "absl::",
-    ];
-    /// Crates of Rust. A namespace of C++ may have the same name, whose functions have arguments in theirs.
-    const CRATES: [&str; 4] = ["core::", "alloc::", "parking_lot", "lock_api::"];
-    const LIBRARIES: [&str; 4] = ["libc.so", "libpthread", "libstdc++", "libfairlock_preload"];
-    let name = without_result(&place.function);
-    let begins = |names: &[&str]| {
-        names.iter().any(|wrapper| name.trim_start_matches('<').starts_with(wrapper))
-    };
-    let has_arguments = name.trim_end_matches(" const").ends_with(')');
-    begins(&WRAPPERS)
-        || (begins(&CRATES) && !has_arguments)
-        || LIBRARIES.iter().any(|library| file_name(&place.object).starts_with(library))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,28 +356,5 @@ mod tests {
         }
         let mangled = ["_ZN5Store3putEi", "_ZN5store3put17h0123456789abcdefE", "_RNvC5store3put"];
         assert_eq!(mangled.map(demangled), ["Store::put(int)", "store::put", "store::put"]);
-    }
-
-    #[test]
-    fn what_hands_a_lock_on_is_not_the_caller() {
-        let is_wrapper =
-            |name: &str| is_wrapper(&Place { function: name.into(), ..Place::default() });
-        let wrappers = ["std::mutex::lock()", "__gthread_mutex_unlock", "__glibcxx_rwlock_unlock"];
-        assert!(wrappers.into_iter().all(is_wrapper));
-        let crates = [
-            "core::ops::function::FnOnce::call_once",
-            "<alloc::sync::Arc<T> as core::ops::Drop>::drop",
-        ];
-        assert!(crates.into_iter().all(is_wrapper));
-        assert!(is_wrapper("void std::lock<std::mutex>(std::mutex&)"));
-        let callers = [
-            "Store::put(int)",
-            "main",
-            "core::Store::put(int)",
-            "alloc::take() const",
-            "std::vector<int> Store::take<int>(std::mutex&)",
-            "std::unique_lock<std::mutex> (anonymous namespace)::guard<int>()",
-        ];
-        assert!(!callers.into_iter().any(is_wrapper));
     }
 }
