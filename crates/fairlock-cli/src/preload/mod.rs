@@ -6,6 +6,7 @@ pub mod document;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod place;
+pub mod waited;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

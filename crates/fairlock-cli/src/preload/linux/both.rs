@@ -5,19 +5,17 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Instant;
 
-use super::profile::{Profile, Waited};
+use super::profile::Profile;
 use super::{caught, exit_code, folder, program, wait};
 use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
-use crate::layout::{Column, NOTHING, Table};
 use crate::output::{Page, complain};
+use crate::preload::waited::{self, Waited};
 use crate::preload::{RunFlags, sum};
 use crate::stats::median;
-use crate::units::{count, digits, time};
+use crate::units::{digits, time};
 use crate::workload::random::Random;
 
-/// How many locks are shown.
-const LOCKS: usize = 20;
 /// The probability that a change is said although there is none.
 const ERROR: f64 = 0.05;
 
@@ -140,33 +138,9 @@ fn table(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
     }
     let mut names: Vec<(&str, u64)> = lost.into_iter().collect();
     names.sort_by_key(|&(name, lost)| (std::cmp::Reverse(lost), name));
-    let mut table = Table::new([
-        Column::place("lock"),
-        Column::figure("waits: as it is").rank(1),
-        Column::figure("ours").rank(1),
-        Column::figure("lost: as it is"),
-        Column::figure("ours"),
-        Column::figure("p99.9: as it is").rank(2),
-        Column::figure("ours").rank(2),
-        Column::figure("longest: as it is"),
-        Column::figure("ours"),
-    ]);
-    for (name, _) in names.into_iter().take(LOCKS) {
-        let [theirs, ours] = [theirs, ours].map(|way| over_runs(way, name));
-        let times = |pick: fn(&Waited) -> u64| {
-            [theirs, ours].map(|waited| match waited.longest_ns {
-                0 => NOTHING.to_owned(),
-                _ => time(pick(&waited)),
-            })
-        };
-        let figures = [
-            [theirs, ours].map(|waited| count(waited.waits)),
-            times(|waited| waited.lost_ns),
-            times(|waited| waited.p999_ns),
-            times(|waited| waited.longest_ns),
-        ];
-        table.row([name.to_owned()].into_iter().chain(figures.into_iter().flatten()));
-    }
+    let locks =
+        names.iter().map(|(name, _)| (*name, [theirs, ours].map(|way| over_runs(way, name))));
+    let table = waited::table(["as it is", "ours"], locks);
     table.titled("the program's locks as it is, and with ours", NOTE, width)
 }
 

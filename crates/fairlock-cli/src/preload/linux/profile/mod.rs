@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::json::Target;
 use crate::output::{Room, complain};
 use crate::preload::place::Place;
+use crate::preload::waited::Waited;
 use crate::preload::{Charge, sum};
 
 /// The folder for records while the program runs: in memory, where there is a file system with room
@@ -52,17 +53,6 @@ pub struct Profile {
 struct Process {
     record: Record,
     names: Names,
-}
-
-/// The waits for locks of one name.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Waited {
-    pub waits: u64,
-    /// How long all waits took together.
-    pub lost_ns: u64,
-    /// The p99.9 of the lock whose p99.9 is longest.
-    pub p999_ns: u64,
-    pub longest_ns: u64,
 }
 
 impl Profile {
@@ -119,12 +109,12 @@ impl Profile {
     pub fn by_name(&self) -> BTreeMap<String, Waited> {
         let mut all = BTreeMap::<String, Waited>::new();
         for seen in self.locks().into_iter().filter(|seen| seen.waits() > 0) {
-            let found = all.entry(seen.name()).or_default();
-            found.waits = sum([found.waits, seen.waits()]);
-            found.lost_ns = sum([found.lost_ns, seen.lost()]);
-            found.p999_ns = found.p999_ns.max(seen.wait(0.999).unwrap_or(0));
-            let longest = seen.contention().map_or(0, |found| found.longest_ns);
-            found.longest_ns = found.longest_ns.max(longest);
+            all.entry(seen.name()).or_default().add(Waited {
+                waits: seen.waits(),
+                lost_ns: seen.lost(),
+                p999_ns: seen.wait(0.999).unwrap_or(0),
+                longest_ns: seen.contention().map_or(0, |found| found.longest_ns),
+            });
         }
         all
     }
