@@ -105,7 +105,7 @@ pub enum Command {
     },
     /// Print the schema of the JSON files (JSON Schema, 2020-12)
     Schema {
-        /// Which: of bench, sim and merge, or of run
+        /// Which: of bench, sim and merge, of run, or of run --compare
         #[arg(value_name = "OF", default_value = "results")]
         of: Document,
     },
@@ -131,6 +131,7 @@ pub enum MachinesCommand {
 pub enum Document {
     Results,
     Profile,
+    Compared,
 }
 
 impl Document {
@@ -139,6 +140,7 @@ impl Document {
         match self {
             Self::Results => json::SCHEMA_FILE,
             Self::Profile => preload::document::SCHEMA_FILE,
+            Self::Compared => preload::document::COMPARED_FILE,
         }
     }
 }

@@ -527,6 +527,33 @@ fn both_ways_are_compared() {
 }
 
 #[test]
+fn what_each_run_was_like_is_kept_with_a_schema() {
+    let output = run(&["--compare", "--runs", "4", "--json", "-", "--", waits()]);
+    let kept: Value = serde_json::from_slice(&output.stdout).expect(&stderr(&output));
+    let schema = fairlock().args(["schema", "compared"]).output().unwrap();
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    assert_eq!(kept["schema"], schema["properties"]["schema"]["const"]);
+    assert_eq!(differences(&kept, &schema, &schema), [] as [String; 0]);
+    let runs = kept["runs"].as_array().unwrap();
+    let observed: Vec<_> = runs.iter().map(|run| run["observed"].as_bool().unwrap()).collect();
+    assert_eq!(observed, [[true; 4], [false; 4]].concat(), "{kept}");
+    for run in runs {
+        let lock = &run["locks"][0];
+        assert_eq!((&lock["name"], &lock["waits"]), (&"the_lock".into(), &1.into()), "{kept}");
+        assert!(run["secs"].as_f64() > Some(0.03) && lock["wait_total_ns"].as_u64() > Some(0));
+    }
+    let times = &kept["times_as_long"];
+    let [low, value, high] = ["low", "value", "high"].map(|key| times[key].as_f64().unwrap());
+    assert!(low <= value && value <= high, "{times}");
+
+    // Of an early end, what there is.
+    let output = run(&["--compare", "--json", "-", "--", "sh", "-c", "kill -TERM $PPID; sleep 60"]);
+    assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));
+    let kept: Value = serde_json::from_slice(&output.stdout).expect(&stderr(&output));
+    assert!(kept["interrupted"] == true && kept["runs"] == Value::Array(Vec::new()), "{kept}");
+}
+
+#[test]
 fn rounds_that_were_finished_are_shown_where_a_later_one_is_not() {
     for (last, code, why) in [
         ("exit 4", 4, "exit status: 4, run with our locks, the first with exit status: 0"),

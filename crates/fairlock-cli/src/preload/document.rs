@@ -11,6 +11,12 @@ pub const SCHEMA: &str = "fairlock-profile/2";
 /// What a profile may have in it, as JSON Schema.
 pub const SCHEMA_FILE: &[u8] = include_bytes!("../../data/schema/fairlock-profile-2.json");
 
+/// The same of `run --compare --json`.
+pub const COMPARED: &str = "fairlock-compared/1";
+
+/// And what that may have in it.
+pub const COMPARED_FILE: &[u8] = include_bytes!("../../data/schema/fairlock-compared-1.json");
+
 /// The whole document. A key that older documents do not have is an option.
 #[derive(Serialize, Deserialize)]
 pub struct Document<M> {

@@ -64,14 +64,14 @@ pub struct RunFlags {
     /// Run the program with its own locks and with ours, by turns, and say what changed. Its input
     /// is empty then, and what it writes is not shown. A run that does not end with the exit code
     /// of the first is the last
-    #[arg(long, conflicts_with_all = ["observe", "json", "pprof", "folded", "trace", "stats"])]
+    #[arg(long, conflicts_with_all = ["observe", "pprof", "folded", "trace", "stats"])]
     pub compare: bool,
     /// With --compare: how often it is run each way
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// Also write the profile to this file, as JSON; `-` is stdout, after what the program wrote
-    /// there
+    /// Also write the profile to this file, or with --compare what each run was like, as JSON; `-` is
+    /// stdout, after what the program wrote there
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Also write the profile for pprof: contentions and delay

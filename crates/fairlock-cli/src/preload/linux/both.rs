@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
+
+use serde::Serialize;
 
 use super::profile::Profile;
-use super::{caught, exit_code, folder, program, wait};
+use super::{caught, command_line, exit_code, folder, program, wait};
 use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
+use crate::json::{Target, VERSION};
+use crate::machine::Machine;
 use crate::output::{Page, complain};
+use crate::preload::document::COMPARED;
 use crate::preload::waited::{self, Waited};
 use crate::preload::{RunFlags, sum};
 use crate::stats::median;
@@ -37,7 +42,9 @@ pub fn run(
     program: &Path,
     command: impl Fn(&Path, bool) -> Command,
 ) -> Result<ExitCode, Error> {
+    let json = flags.json.as_deref().map(|path| Target::new("--json", path)).transpose()?;
     let mut ways = [Way::default(), Way::default()];
+    let mut interrupted = false;
     let mut first: Option<ExitStatus> = None;
     let mut code = ExitCode::SUCCESS;
     'rounds: for round in 0..flags.runs {
@@ -55,6 +62,7 @@ pub fn run(
             if let Some(signal) = caught() {
                 complain("interrupted; the rounds that were finished are shown");
                 code = ExitCode::from(128 + signal);
+                interrupted = true;
                 break 'rounds;
             }
             let first = *first.get_or_insert(status);
@@ -78,14 +86,77 @@ pub fn run(
             way.locks.push(locks);
         }
     }
-    let [theirs, ours] = ways;
+    let [theirs, ours] = &ways;
     if !ours.secs.is_empty() {
-        Page::Stderr.show(&text(&theirs, &ours, Page::Stderr.width()))?;
+        Page::Stderr.show(&text(theirs, ours, Page::Stderr.width()))?;
         if let Some(first) = first.filter(|first| !first.success()) {
             complain(&format!("{} ended with {first} in all of these runs", program.display()));
         }
     }
+    if let Some(target) = json {
+        target.write(&document(flags, &ways, interrupted))?;
+    }
     Ok(code)
+}
+
+/// What `--json` keeps.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    version: &'static str,
+    made: String,
+    machine: Machine,
+    command: String,
+    interrupted: bool,
+    /// How long it takes with our locks, in relation to the time as it is.
+    times_as_long: Option<Interval>,
+    runs: Vec<Run<'a>>,
+}
+
+#[derive(Serialize)]
+struct Interval {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+#[derive(Serialize)]
+struct Run<'a> {
+    observed: bool,
+    secs: f64,
+    locks: Vec<OfLock<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfLock<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    waited: Waited,
+}
+
+fn document<'a>(flags: &RunFlags, ways: &'a [Way; 2], interrupted: bool) -> Document<'a> {
+    let change = change(&ways[0], &ways[1]);
+    let times = |log: f64| log.exp();
+    let runs = ways.iter().zip([true, false]).flat_map(|(way, observed)| {
+        way.secs.iter().zip(&way.locks).map(move |(&secs, locks)| {
+            let of_lock = |(name, waited): (&'a String, &Waited)| OfLock { name, waited: *waited };
+            Run { observed, secs, locks: locks.iter().map(of_lock).collect() }
+        })
+    });
+    Document {
+        schema: COMPARED,
+        version: VERSION,
+        made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        machine: Machine::this(),
+        command: command_line(&flags.program),
+        interrupted,
+        times_as_long: change.doubt().is_finite().then(|| Interval {
+            value: times(change.value),
+            low: times(change.low),
+            high: times(change.high),
+        }),
+        runs: runs.collect(),
+    }
 }
 
 fn text(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
@@ -101,12 +172,17 @@ fn duration(theirs: &Way, ours: &Way) -> String {
         let [middle, least, most] = [middle, bound(f64::min), bound(f64::max)].map(seconds);
         format!("{middle} ({least}-{most})")
     };
+    let verdict = verdict(change(theirs, ours));
+    format!("it took {} as it is, {} with our locks: {verdict}\n", of(theirs), of(ours))
+}
+
+/// The logarithm of how many times as long it took with our locks.
+fn change(theirs: &Way, ours: &Way) -> Estimate {
     let logs = |way: &Way| way.secs.iter().map(|secs| secs.ln()).collect::<Vec<_>>();
     let mut random = Random::new(1, 0);
     let mut change = Sum::mean(&logs(ours), &mut random);
     change.add(-1.0, &Sum::mean(&logs(theirs), &mut random));
-    let change = change.estimate(ERROR);
-    format!("it took {} as it is, {} with our locks: {}\n", of(theirs), of(ours), verdict(change))
+    change.estimate(ERROR)
 }
 
 fn verdict(change: Estimate) -> String {
