@@ -60,7 +60,8 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Say what changed between two results by more than their runs differ among themselves
+    /// Say what changed between two results by more than their runs differ among themselves, or between
+    /// two profiles of a program
     Compare {
         #[command(flatten)]
         flags: CompareFlags,

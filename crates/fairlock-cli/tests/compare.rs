@@ -255,6 +255,86 @@ fn the_same_file_twice_has_no_change() {
     assert!(line(&output, LOCKS[0]).contains("+0.0 %"), "{}", text(&output));
 }
 
+/// Of a program with two locks of one name, and one that is held at two places.
+fn profile(lost_at_place_ms: [u64; 2]) -> Value {
+    let place = |function: &str| json!({ "function": function, "object": "/usr/bin/a" });
+    let ns = |ms: u64| ms * 1_000_000;
+    let lock = |name: &str, at: &[(&str, u64)]| {
+        let holder = |(function, ms): &(&str, u64)| {
+            let stack = [place("std::mutex::unlock()"), place(function), place("main")];
+            json!({ "reads": false, "count": 1, "wait_total_ns": ns(*ms), "stack": stack })
+        };
+        let lost = at.iter().map(|(_, ms)| ns(*ms)).sum::<u64>();
+        json!({
+            "address": "0x1", "kind": "mutex", "name": name, "first_taken": [], "reads": 0,
+            "writes": 9, "waits": 3, "given_up": 0, "wait_total_ns": lost, "wait_p50_ns": 1,
+            "wait_p99_ns": 1, "wait_p999_ns": lost / 2, "wait_longest_ns": lost, "passed": 0,
+            "passed_most": 0, "holds_measured": 0, "hold_longest_ns": 0, "waiters": [],
+            "holders": at.iter().map(holder).collect::<Vec<_>>(),
+        })
+    };
+    let [fill, evict] = lost_at_place_ms;
+    let shared = lock("cache", &[("Cache::fill(int)", fill), ("Cache::evict()", evict)]);
+    let pool = || lock("pool", &[("take", 10)]);
+    json!({
+        "schema": "fairlock-profile/2", "version": "0.1.0", "command": "fairlock run -- a",
+        "processes": [{
+            "pid": 7, "program": "/usr/bin/a", "observed": true, "policy": "default",
+            "threshold_ns": 1, "ran_ns": ns(500), "lost": 0, "waits": [],
+            "locks": [pool(), shared, pool()],
+        }],
+    })
+}
+
+#[test]
+fn what_changed_between_two_profiles_is_said_by_lock_and_place() {
+    let folder = Folder::new();
+    let before = folder.file("a.json", &profile([4, 6]));
+    let after = folder.file("b.json", &profile([3, 207]));
+    let output = compare(&before, &after, &[]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // The largest change first, and locks of one name together.
+    let rows = |begins: &str| {
+        let table = said.split("\n\n").find(|part| part.starts_with(begins)).expect(&said);
+        let cells = |line: &str| {
+            line.split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .map(str::to_owned)
+                .collect()
+        };
+        table.lines().skip(1).map(cells).collect::<Vec<Vec<String>>>()
+    };
+    assert_eq!(
+        rows("lock "),
+        [
+            ["cache", "3", "3", "10.0 ms", "210 ms", "5.00 ms", "105 ms", "10.0 ms", "210 ms"],
+            ["pool", "6", "6", "20.0 ms", "20.0 ms", "5.00 ms", "5.00 ms", "10.0 ms", "10.0 ms"],
+        ]
+    );
+    assert_eq!(
+        rows("lost: before "),
+        [
+            ["6.00 ms", "207 ms", "cache", "Cache::evict"],
+            ["4.00 ms", "3.00 ms", "cache", "Cache::fill"],
+            ["20.0 ms", "20.0 ms", "pool", "take"],
+        ]
+    );
+    assert!(said.contains("the program's own locks, ran for 500 ms"), "{said}");
+    assert!(said.contains("lost in all: 30.0 ms before, 230 ms after"), "{said}");
+
+    let results = folder.file("c.json", &result(1, 1.0));
+    for (after, flags, why) in [
+        (&results, &[][..], "compare two of the same command"),
+        (&after, &["--fail-on-regression", "5"], "does not tell what is chance"),
+    ] {
+        let output = compare(&before, after, flags);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    }
+}
+
 #[test]
 fn what_cannot_be_compared_is_refused_with_the_mend() {
     let folder = Folder::new();

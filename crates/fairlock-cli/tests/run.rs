@@ -528,8 +528,11 @@ fn both_ways_are_compared() {
 
 #[test]
 fn what_each_run_was_like_is_kept_with_a_schema() {
-    let output = run(&["--compare", "--runs", "4", "--json", "-", "--", waits()]);
-    let kept: Value = serde_json::from_slice(&output.stdout).expect(&stderr(&output));
+    let parsed = |output: &Output| -> Value {
+        let kept = serde_json::from_slice(&output.stdout);
+        kept.unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
+    };
+    let kept = parsed(&run(&["--compare", "--runs", "4", "--json", "-", "--", waits()]));
     let schema = fairlock().args(["schema", "compared"]).output().unwrap();
     let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
     assert_eq!(kept["schema"], schema["properties"]["schema"]["const"]);
@@ -549,7 +552,7 @@ fn what_each_run_was_like_is_kept_with_a_schema() {
     // Of an early end, what there is.
     let output = run(&["--compare", "--json", "-", "--", "sh", "-c", "kill -TERM $PPID; sleep 60"]);
     assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));
-    let kept: Value = serde_json::from_slice(&output.stdout).expect(&stderr(&output));
+    let kept = parsed(&output);
     assert!(kept["interrupted"] == true && kept["runs"] == Value::Array(Vec::new()), "{kept}");
 }
 

@@ -1,10 +1,11 @@
 //! `fairlock compare`, and `fairlock bench --baseline`: what changed between two results by more
-//! than the runs differ among themselves.
+//! than the runs differ among themselves; or between two profiles of a program.
 
 pub mod bootstrap;
 mod change;
+mod profiles;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -14,16 +15,18 @@ use crate::flags::MOST_RUNS;
 use crate::layout::{Column, Table};
 use crate::locks::is_peer;
 use crate::output::{Page, complain};
-use crate::results::Results;
+use crate::preload::document::{Document, SCHEMA};
+use crate::results::{Machine, Results, origin};
 use crate::row::Row;
 use crate::table::or_dash;
+use crate::written::Written;
 use bootstrap::Estimate;
 use change::{Comparison, LockChange, in_percent, is_change};
 
 /// What to compare.
 #[derive(Args)]
 pub struct CompareFlags {
-    /// The earlier result: a file of `bench --json` or `sim --json`
+    /// The earlier result: a file of `bench --json`, `sim --json` or `run --json`
     #[arg(value_name = "BEFORE.json")]
     pub before: PathBuf,
     /// The later result, of the same command
@@ -58,24 +61,73 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Compares two files.
 pub fn compare(flags: &CompareFlags) -> Result<ExitCode, Error> {
-    let (before, after) = (Results::load(&flags.before)?, Results::load(&flags.after)?);
-    let mut head = String::new();
-    for (name, results) in [("before", &before), ("after ", &after)] {
-        head += &format!(
-            "{name}: {} ({}; {})\n",
-            results.file.display(),
-            results.command,
-            results.origin()
-        );
+    const BY: &str = "`fairlock bench … --json FILE`, `sim … --json FILE` or `run --json FILE …`";
+    let read = |path| Written::read(path, BY);
+    let (before, after) = (read(&flags.before)?, read(&flags.after)?);
+    let is_profile = |written: &Written<'_>| Ok(written.schema()?.starts_with("fairlock-profile/"));
+    match (is_profile(&before)?, is_profile(&after)?) {
+        (true, true) => compare_profiles(flags, &before, &after),
+        (false, false) => compare_results(flags, &before, &after),
+        _ => Err(Error::usage(
+            "one of these is the profile of a program, and the other is none: compare two of the \
+             same command",
+        )),
     }
-    if before.machine != after.machine {
-        head += "These are different machines: what changed may be they, and not the locks.\n";
-    }
+}
+
+fn compare_results(
+    flags: &CompareFlags,
+    before: &Written<'_>,
+    after: &Written<'_>,
+) -> Result<ExitCode, Error> {
+    let results = (Results::of(&flags.before, before)?, Results::of(&flags.after, after)?);
+    let (before, after) = (&results.0, &results.1);
+    let of = |results: &Results| (results.command.clone(), results.origin());
+    let mut head = head(flags, [of(before), of(after)], before.machine == after.machine);
     if before.interrupted || after.interrupted {
         head += "One of these was interrupted: cells are missing.\n";
     }
     Page::Stdout.show(&format!("{head}\n"))?;
     show(&before.rows, &after.rows, flags.check, Page::Stdout)
+}
+
+fn compare_profiles(
+    flags: &CompareFlags,
+    before: &Written<'_>,
+    after: &Written<'_>,
+) -> Result<ExitCode, Error> {
+    if flags.check.fail_on_regression.is_some() {
+        return Err(Error::usage(
+            "--fail-on-regression: a profile is of one run, which does not tell what is chance; use \
+             results of `bench` or `sim`",
+        ));
+    }
+    let document = |written: &Written<'_>| written.document::<Document<Machine>>(SCHEMA);
+    let documents = [document(before)?, document(after)?];
+    let of = |document: &Document<Machine>| {
+        let machine = document.machine.clone().unwrap_or_default();
+        let origin = origin(&machine, document.made.as_deref(), Some(&document.version));
+        let command = document.command.clone().unwrap_or_else(|| "fairlock run".to_owned());
+        (command, format!("{origin}; {}", document.served()))
+    };
+    let [before, after] = &documents;
+    let head = head(flags, [of(before), of(after)], before.machine == after.machine);
+    let text = profiles::text([before, after], Page::Stdout.width());
+    Page::Stdout.show(&format!("{head}\n{text}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is compared: of each file, the command that made it, and where it is from.
+fn head(flags: &CompareFlags, made: [(String, String); 2], same_machine: bool) -> String {
+    let [before, after] = made;
+    let line = |name: &str, file: &Path, (command, origin): (String, String)| {
+        format!("{name}: {} ({command}; {origin})\n", file.display())
+    };
+    let mut head = line("before", &flags.before, before) + &line("after ", &flags.after, after);
+    if !same_machine {
+        head += "These are different machines: what changed may be they, and not the locks.\n";
+    }
+    head
 }
 
 /// Shows what changed; the exit code says whether the change is a failure.

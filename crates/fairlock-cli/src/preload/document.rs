@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::Place;
 use super::sum;
+use crate::units::{several, time};
 
 /// The schema's name.
 pub const SCHEMA: &str = "fairlock-profile/2";
@@ -11,10 +12,7 @@ pub const SCHEMA: &str = "fairlock-profile/2";
 /// What a profile may have in it, as JSON Schema.
 pub const SCHEMA_FILE: &[u8] = include_bytes!("../../data/schema/fairlock-profile-2.json");
 
-/// The same of `run --compare --json`.
-pub const COMPARED: &str = "fairlock-compared/1";
-
-/// And what that may have in it.
+/// The same of what `run --compare --json` writes.
 pub const COMPARED_FILE: &[u8] = include_bytes!("../../data/schema/fairlock-compared-1.json");
 
 /// The whole document. A key that older documents do not have is an option.
@@ -29,6 +27,25 @@ pub struct Document<M> {
     /// The command line that made the document, without the flags that say where results went.
     pub command: Option<String>,
     pub processes: Vec<OfProcess>,
+}
+
+impl<M> Document<M> {
+    /// Which locks served the program, and how long it ran.
+    pub fn served(&self) -> String {
+        let mut words = Vec::new();
+        if let Some(first) = self.processes.first() {
+            words.push(match first.observed {
+                true => "the program's own locks".to_owned(),
+                false => format!("our locks, policy {}", first.policy),
+            });
+            words.extend(first.ran_ns.map(|ns| format!("ran for {}", time(ns))));
+        }
+        let lost = sum(self.processes.iter().map(|process| process.lost));
+        if lost > 0 {
+            words.push(format!("{} not in the record", several(lost, "acquisition")));
+        }
+        words.join(", ")
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -31,7 +31,7 @@ impl Waited {
 }
 
 /// The most locks that are shown.
-const LOCKS: usize = 20;
+pub const LOCKS: usize = 20;
 
 /// The table of the first of these locks, each with its waits both ways.
 pub fn table<'a>(

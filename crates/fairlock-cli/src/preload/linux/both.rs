@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::json::{Target, VERSION};
 use crate::machine::Machine;
 use crate::output::{Page, complain};
-use crate::preload::document::COMPARED;
 use crate::preload::waited::{self, Waited};
 use crate::preload::{RunFlags, sum};
 use crate::stats::median;
@@ -99,6 +98,9 @@ pub fn run(
     Ok(code)
 }
 
+/// The name of the schema of [`Document`].
+const SCHEMA: &str = "fairlock-compared/1";
+
 /// What `--json` keeps.
 #[derive(Serialize)]
 struct Document<'a> {
@@ -144,7 +146,7 @@ fn document<'a>(flags: &RunFlags, ways: &'a [Way; 2], interrupted: bool) -> Docu
         })
     });
     Document {
-        schema: COMPARED,
+        schema: SCHEMA,
         version: VERSION,
         made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         machine: Machine::this(),

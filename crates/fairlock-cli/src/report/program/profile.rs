@@ -10,7 +10,6 @@ use super::{DRAWN, Program, ROWS, bars, named, shortened, value};
 use crate::error::Error;
 use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfWait, SCHEMA};
 use crate::preload::place::{Place, file_name};
-use crate::preload::sum;
 use crate::report::columns::{Table, is_asked_for};
 use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
 use crate::results::{Machine, origin};
@@ -39,7 +38,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
         origin: format!(
             "{} · {}",
             origin(&machine, made, Some(&document.version)),
-            served(&document)
+            document.served()
         ),
         pictures: pictures(&locks),
         tables: tables(&document, &locks),
@@ -59,23 +58,6 @@ fn title(document: &Document<Machine>) -> String {
         Some(first) if names.len() == 1 => format!("locks of {first}"),
         Some(first) => format!("locks of {first}, {} processes", names.len()),
     }
-}
-
-/// Which locks served the program, and how long it ran.
-fn served(document: &Document<Machine>) -> String {
-    let mut words = Vec::new();
-    if let Some(first) = document.processes.first() {
-        words.push(match first.observed {
-            true => "the program's own locks".to_owned(),
-            false => format!("our locks, policy {}", first.policy),
-        });
-        words.extend(first.ran_ns.map(|ns| format!("ran for {}", time(ns))));
-    }
-    let lost = sum(document.processes.iter().map(|process| process.lost));
-    if lost > 0 {
-        words.push(format!("{} not in the record", several(lost, "acquisition")));
-    }
-    words.join(", ")
 }
 
 fn pictures(locks: &[Seen<'_>]) -> Vec<Picture> {
