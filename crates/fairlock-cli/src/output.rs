@@ -112,8 +112,38 @@ fn wrapped(text: &str, width: Option<usize>) -> String {
     out
 }
 
+/// Whether stdout was closed when the program began.
+#[cfg(target_os = "linux")]
+mod closed {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    static STDOUT: AtomicBool = AtomicBool::new(false);
+
+    pub fn stdout() -> bool {
+        // Relaxed: it was written before there was another thread.
+        STDOUT.load(Ordering::Relaxed)
+    }
+
+    /// Runs before Rust's runtime, which opens `/dev/null` in place of what is closed.
+    // SAFETY: the loader calls what is in this section as functions without a result, with arguments that C
+    // functions may ignore. `look` needs nothing of the runtime.
+    #[unsafe(link_section = ".init_array")]
+    #[used]
+    static LOOK: extern "C" fn() = look;
+
+    extern "C" fn look() {
+        // SAFETY: both arguments are numbers.
+        let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+        STDOUT.store(flags == -1, Ordering::Relaxed);
+    }
+}
+
 /// Writes to stdout, as it is. A reader that has gone (`| head`) is no error.
 pub fn print(bytes: &[u8]) -> Result<(), Error> {
+    #[cfg(target_os = "linux")]
+    if closed::stdout() {
+        return Err(Error::failed("cannot write to stdout: it is closed"));
+    }
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -160,6 +160,23 @@ fn results_are_kept_where_they_cannot_be_shown() {
     assert!(both.contains("cannot write --json /dev/full") && both.lines().count() == 2, "{both}");
 }
 
+/// Rust's runtime opens `/dev/null` in its place, to which all can be written.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_nobody_can_see_is_exit_1() {
+    let to = |stdout: &str| {
+        let script = format!("exec \"$0\" locks {stdout}");
+        let program = env!("CARGO_BIN_EXE_fairlock");
+        Command::new("sh").args(["-c", &script, program]).output().unwrap()
+    };
+    let closed = to(">&-");
+    assert_eq!(closed.status.code(), Some(1));
+    assert_eq!(stderr(&closed), "fairlock: cannot write to stdout: it is closed\n");
+    // Whoever wants nothing has nothing to complain about.
+    assert_eq!(to(">/dev/null").status.code(), Some(0));
+    assert_eq!(to("1<>/dev/null").status.code(), Some(0));
+}
+
 #[test]
 fn a_closed_stdout_is_no_panic() {
     let mut child = command(&["completions", "bash"])
