@@ -8,11 +8,12 @@ use clap_complete::Shell;
 use crate::compare::CompareFlags;
 use crate::doctor::DoctorFlags;
 use crate::flags::Flags;
+use crate::names::Name;
 use crate::preload::{self, RunFlags, TopFlags};
 use crate::report::ReportFlags;
 use crate::sim::flags::SimFlags;
 use crate::torture::TortureFlags;
-use crate::{json, names};
+use crate::{json, names, sim};
 
 /// Measures and compares locks.
 ///
@@ -45,7 +46,7 @@ pub enum Command {
     /// FILE.toml
     Sim {
         /// Which workloads
-        #[arg(value_name = "WORKLOAD", value_parser = names::simulated_workload(),
+        #[arg(value_name = "WORKLOAD", value_parser = Name::of(sim::workloads),
               hide_possible_values = true)]
         workloads: Vec<String>,
         #[command(flatten)]

@@ -11,9 +11,6 @@ use crate::compare::Check;
 use crate::error::Error;
 use crate::names;
 
-/// The most measurements of a cell that can be asked for.
-pub const MOST_RUNS: u32 = 1000;
-
 /// A flag that only some workloads have.
 pub struct OfSome {
     flag: &'static str,

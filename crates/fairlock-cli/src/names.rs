@@ -6,15 +6,22 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 use fairlock_sim::Machine;
 use fairlock_sim::tester::Lock;
+use fairlock_workloads::simulated::locks;
 
 use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::locks::registry;
-use crate::sim;
 
 /// A parser that takes any word, and knows the names that make sense, for completions. What is
 /// wrong with another word is said later, where it is known what the word was meant for.
 #[derive(Clone)]
 pub struct Name(fn() -> Vec<&'static str>);
+
+impl Name {
+    /// A parser that knows these names.
+    pub fn of(names: fn() -> Vec<&'static str>) -> Self {
+        Self(names)
+    }
+}
 
 impl TypedValueParser for Name {
     type Value = String;
@@ -40,7 +47,7 @@ pub fn lock() -> Name {
 
 /// A lock that can be simulated.
 pub fn simulated_lock() -> Name {
-    Name(|| sim::locks::all().iter().map(|lock| lock.name).collect())
+    Name(|| locks::all().iter().map(|lock| lock.name).collect())
 }
 
 /// A lock that can be tortured.
@@ -51,11 +58,6 @@ pub fn tortured_lock() -> Name {
 /// A workload on real threads, or all of them.
 pub fn workload() -> Name {
     Name(|| Workload::named().map(Workload::name).chain(["all"]).collect())
-}
-
-/// A workload that is simulated, or all of them.
-pub fn simulated_workload() -> Name {
-    Name(sim::workloads)
 }
 
 /// A machine that is built in.

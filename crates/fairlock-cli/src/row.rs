@@ -214,6 +214,17 @@ impl Row {
     }
 }
 
+/// The locks of the rows, each once.
+pub fn locks<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
+    let mut locks: Vec<&str> = Vec::new();
+    for row in rows {
+        if !locks.contains(&row.lock.as_str()) {
+            locks.push(&row.lock);
+        }
+    }
+    locks
+}
+
 fn rate(figures: &Figures) -> Option<f64> {
     figures.mb_per_s.or(figures.ops_per_s)
 }

@@ -25,6 +25,11 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// Two digits behind the point.
+pub fn two_digits(value: f64) -> String {
+    format!("{value:.2}")
+}
+
 /// A share in percent, exact to a tenth.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

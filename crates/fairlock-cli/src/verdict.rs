@@ -2,7 +2,7 @@
 
 use crate::cell::{Case, Side, Workload};
 use crate::locks::is_peer;
-use crate::row::Row;
+use crate::row::{Row, locks};
 use crate::units::{kops, several, time};
 
 /// The lock that the closing words are about.
@@ -53,17 +53,6 @@ fn whole(rows: &[Row]) -> impl Iterator<Item = &Row> {
         Workload::ReaderSpin => row.case == Case::Mixed && row.side == Side::All,
         _ => true,
     })
-}
-
-/// Locks in the order of the rows, each once.
-fn locks(rows: &[Row]) -> Vec<&str> {
-    let mut locks: Vec<&str> = Vec::new();
-    for row in rows {
-        if !locks.contains(&row.lock.as_str()) {
-            locks.push(&row.lock);
-        }
-    }
-    locks
 }
 
 /// What comes first: how much of all this may be the machine's doing.

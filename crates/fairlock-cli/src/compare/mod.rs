@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::error::{Error, FAILED};
-use crate::flags::MOST_RUNS;
 use crate::layout::{Column, Table};
 use crate::locks::is_peer;
 use crate::output::{Page, complain};
 use crate::preload::document::{Document, SCHEMA};
 use crate::results::{Machine, Results, origin};
 use crate::row::Row;
+use crate::row::runs::MOST_RUNS;
 use crate::table::or_dash;
 use crate::written::Written;
 use bootstrap::Estimate;

@@ -3,8 +3,9 @@
 use crate::cell::scenario::Scenario;
 use crate::cell::{Case, Form, Holder, Shape, Workload};
 use crate::error::{Error, unknown};
-use crate::flags::{Flags, MOST_RUNS, ProgramFlags};
+use crate::flags::{Flags, ProgramFlags};
 use crate::machine;
+use crate::row::runs::MOST_RUNS;
 use crate::workload::think;
 
 /// The most threads that any workload makes sense with.

@@ -5,7 +5,7 @@ use crate::error::{Error, unknown};
 use crate::output::visible;
 use crate::row::{Figures, Row};
 use crate::table::starved;
-use crate::units::{count, digits, kops, percent, time};
+use crate::units::{count, digits, kops, percent, time, two_digits};
 
 /// A table as it is shown: heads, and rows of cells that are text already.
 #[derive(Clone)]
@@ -43,14 +43,14 @@ const COLUMNS: [Column; 35] = [
     }),
     column("MB/s", |m| figures(m).mb_per_s.map(digits)),
     column("ns/op", |m| figures(m).ns_per_op.map(|ns| format!("{ns:.1}"))),
-    column("x best peer", |m| m.row.ratio_to_best_peer.map(two)),
+    column("x best peer", |m| m.row.ratio_to_best_peer.map(two_digits)),
     column("published", |m| {
         compared(m).comparison.published.map(|rate| published(compared(m), rate))
     }),
-    column("x published", |m| compared(m).comparison.ratio_to_published.map(two)),
-    column("x base", |m| compared(m).comparison.ratio_to_baseline.map(two)),
-    column("x base, publ.", |m| compared(m).comparison.published_ratio_to_baseline.map(two)),
-    column("score", |m| figures(m).balance_score.map(two)),
+    column("x published", |m| compared(m).comparison.ratio_to_published.map(two_digits)),
+    column("x base", |m| compared(m).comparison.ratio_to_baseline.map(two_digits)),
+    column("x base, publ.", |m| compared(m).comparison.published_ratio_to_baseline.map(two_digits)),
+    column("score", |m| figures(m).balance_score.map(two_digits)),
     column("reads kop/s", |m| m.read.and_then(|row| row.figures.ops_per_s).map(kops)),
     column("writes kop/s", |m| m.write.and_then(|row| row.figures.ops_per_s).map(kops)),
     column("starved", |m| figures(m).starved_threads.map(|_| starved(m.row))),
@@ -95,16 +95,12 @@ fn compared<'a>(measured: &Measured<'a>) -> &'a Row {
     measured.rows().find(has_one).unwrap_or(measured.row)
 }
 
-fn two(value: f64) -> String {
-    format!("{value:.2}")
-}
-
 fn published(row: &Row, rate: f64) -> String {
     if row.figures.mb_per_s.is_some() {
         format!("{} MB/s", digits(rate))
     } else if rate < 1_000.0 {
         // The rate is in relation to the baseline.
-        two(rate)
+        two_digits(rate)
     } else {
         kops(rate)
     }

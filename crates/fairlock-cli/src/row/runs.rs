@@ -7,6 +7,9 @@ use crate::cell::Side;
 use crate::runner::Measured;
 use crate::stats::jain;
 
+/// The most runs of a cell that can be asked for.
+pub const MOST_RUNS: u32 = 1000;
+
 /// The figures of each run, in the order in which the runs were made. A figure that a workload does
 /// not have is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use crate::cell::Workload::{
 use crate::flags::{OfSome, ProgramFlags};
 use crate::locks::custom::Sweep;
 use crate::names;
+use crate::row::runs::MOST_RUNS;
 
 /// The flags that choose cells: a real run has its own.
 const CHOICES: [&str; 12] = [
@@ -80,7 +81,7 @@ pub struct SimFlags {
     pub seed: u64,
     /// Simulate everything with this many seeds, and show medians and ranges
     #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RUNS)))]
     pub seeds: u32,
     /// Also simulate with each unknown of machine and run lower and higher than assumed (hold,
     /// wake-up latencies, the gap between operations), and judge over all of them

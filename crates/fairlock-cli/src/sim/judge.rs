@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use super::compare::{is_real, is_relative};
-use super::rows::Rows;
+use super::rows::{Rows, describe};
 use super::{order, published};
 use crate::cell::{Case, Side, Workload};
-use crate::row::Row;
+use crate::row::{Row, locks};
 use crate::stats::spearman;
-use crate::units::several;
+use crate::units::{several, two_digits};
 use crate::{table, units};
 
 /// A cell agrees if its relation to the baseline is within this factor of the published one. For a
@@ -42,19 +42,8 @@ pub fn judgement(workload: Workload, rows: &Rows<'_>) -> String {
     out
 }
 
-/// The locks of the rows, each once.
-pub fn locks<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
-    let mut locks: Vec<&str> = Vec::new();
-    for row in rows {
-        if !locks.contains(&row.lock.as_str()) {
-            locks.push(&row.lock);
-        }
-    }
-    locks
-}
-
 /// The smallest and the largest of the values, one of each seed; one number if they are the same.
-pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
+fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
     let values: Vec<f64> = values.into_iter().collect();
     let (Some(min), Some(max)) =
         (values.iter().copied().reduce(f64::min), values.iter().copied().reduce(f64::max))
@@ -65,11 +54,7 @@ pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String
     if min == max { min } else { format!("{min} to {max}") }
 }
 
-pub fn two_digits(value: f64) -> String {
-    format!("{value:.2}")
-}
-
-pub fn percent(share: f64) -> String {
+fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
@@ -105,7 +90,7 @@ fn of_published<'a>(rows: &Rows<'a>, lock: &str) -> impl Iterator<Item = &'a Row
 }
 
 /// A lock's rank correlation with its published column, for each seed; empty if it has no column.
-pub fn correlations(rows: &Rows<'_>, lock: &str) -> Vec<f64> {
+fn correlations(rows: &Rows<'_>, lock: &str) -> Vec<f64> {
     // Columns of relative figures are compared with relative rates.
     let ours = |row: &Row, seed| match is_relative(row) {
         true => relation(row, rows.baseline_of(row), seed),
@@ -120,21 +105,13 @@ pub fn correlations(rows: &Rows<'_>, lock: &str) -> Vec<f64> {
     (0..rows.seeds).filter_map(of_seed).collect()
 }
 
-/// The rows that have a published relation to their baseline.
-pub fn related<'a>(rows: &Rows<'a>) -> Vec<&'a Row> {
-    let is_base = |row: &Row| rows.baseline_of(row).is_some_and(|base| std::ptr::eq(base, row));
-    rows.iter()
-        .filter(|row| row.comparison.published_ratio_to_baseline.is_some() && !is_base(row))
-        .collect()
-}
-
 fn bound(row: &Row) -> f64 {
     if is_real(row) { WITHIN_REAL } else { WITHIN }
 }
 
 /// The share of these cells whose relation to the baseline is within bounds of the published one,
 /// for each seed; empty if there are no cells.
-pub fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
+fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
     if cells.is_empty() {
         return Vec::new();
     }
@@ -151,7 +128,7 @@ pub fn shares(rows: &Rows<'_>, cells: &[&Row]) -> Vec<f64> {
 
 /// Says that share, and lists the cells that do not agree.
 fn agreement(rows: &Rows<'_>, out: &mut String) {
-    let cells = related(rows);
+    let cells = rows.related();
     let Some(first) = cells.first() else { return };
     let within = bound(first);
     out.push_str(&format!(
@@ -184,27 +161,6 @@ fn agreement(rows: &Rows<'_>, out: &mut String) {
 fn is_within(within: f64, ours: f64, published: f64) -> bool {
     let ratio = ours / published;
     (1.0 / within..=within).contains(&ratio)
-}
-
-/// The configuration of a row, in words.
-pub fn describe(row: &Row) -> String {
-    if row.range.form.is_some() {
-        return table::program::describe(row);
-    }
-    let mut words = vec![];
-    if row.workload == Workload::Range {
-        words.extend(row.machine.clone());
-    }
-    if row.workload != Workload::ReaderSpin {
-        words.push(row.case.name().to_owned());
-    }
-    words.push(several(row.threads, "thread"));
-    words.extend(row.overcommit.map(|x| format!("{x}x")));
-    words.extend(row.cs_load.map(|pauses| format!("{pauses} pauses")));
-    if row.case == Case::FullMixed {
-        words.push(row.side.name().to_owned());
-    }
-    words.join(", ")
 }
 
 /// `handoff`: who starved, the fastest thread in relation to the slowest, and what fairness cost,
@@ -432,6 +388,37 @@ fn scaling(rows: &Rows<'_>, out: &mut String) {
             ));
         }
     }
+}
+
+/// Lines that say how rows agree with the published figures for each unknown, and over all.
+pub fn over_unknowns(rows: &Rows<'_>) -> String {
+    let mut machines: Vec<&str> = rows.iter().filter_map(|row| row.machine.as_deref()).collect();
+    machines.dedup();
+    let of = |machine| Rows::of(rows.iter().filter(|row| row.machine.as_deref() == Some(machine)));
+    let by_machine: Vec<(&str, Rows<'_>)> = machines.iter().map(|&m| (m, of(m))).collect();
+    let mut out = String::new();
+    for (machine, rows) in &by_machine {
+        let all = locks(rows.iter()).into_iter().flat_map(|lock| correlations(rows, lock));
+        out.push_str(&format!(
+            "{machine}: rank correlation {}, within 1.5x {}\n",
+            range(all, two_digits),
+            range(shares(rows, &rows.related()), percent)
+        ));
+    }
+    for lock in locks(rows.iter()) {
+        let all: Vec<f64> =
+            by_machine.iter().flat_map(|(_, rows)| correlations(rows, lock)).collect();
+        if !all.is_empty() {
+            out.push_str(&format!(
+                "over the unknowns and {}: {lock}: rank correlation {}\n",
+                several(rows.seeds, "seed"),
+                range(all, two_digits)
+            ));
+        }
+    }
+    let all = by_machine.iter().flat_map(|(_, rows)| shares(rows, &rows.related()));
+    out.push_str(&format!("over the unknowns: within 1.5x {} of cells\n", range(all, percent)));
+    out
 }
 
 #[cfg(test)]

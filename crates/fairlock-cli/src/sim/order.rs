@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use super::compare::is_real;
-use super::judge::{describe, related, two_digits};
-use super::rows::Rows;
+use super::rows::{Rows, describe};
 use crate::row::Row;
 use crate::stats::spearman;
-use crate::units::several;
+use crate::units::{several, two_digits};
 
 /// The rows, those of each configuration together.
 fn configurations<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
@@ -33,7 +32,7 @@ fn order<'a>(rows: &[&'a Row], rate: impl Fn(&Row) -> Option<f64>) -> Vec<&'a st
 /// `batch`: says whether the locks of each configuration, other than the baseline, come in the
 /// published order.
 pub fn of_columns(rows: &Rows<'_>, out: &mut String) {
-    let columns = related(rows).into_iter().filter(|row| !is_real(row));
+    let columns = rows.related().into_iter().filter(|row| !is_real(row));
     for beside in configurations(columns).into_iter().filter(|beside| beside.len() > 1) {
         let published = order(&beside, |row| row.comparison.published);
         let ours = order(&beside, Row::rate);

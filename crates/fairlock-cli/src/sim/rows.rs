@@ -1,7 +1,10 @@
 //! Simulated rows, in their order and by configuration.
 
 use super::compare::baseline;
+use crate::cell::{Case, Workload};
 use crate::row::{Index, Row};
+use crate::table::program;
+use crate::units::several;
 
 /// Rows to judge and to show.
 pub struct Rows<'a> {
@@ -43,4 +46,32 @@ impl<'a> Rows<'a> {
         let (lock, configuration) = baseline(row)?;
         self.index.row(lock, &configuration)
     }
+    /// The rows that have a published relation to their baseline.
+    pub fn related(&self) -> Vec<&'a Row> {
+        let is_base = |row: &Row| self.baseline_of(row).is_some_and(|base| std::ptr::eq(base, row));
+        self.iter()
+            .filter(|row| row.comparison.published_ratio_to_baseline.is_some() && !is_base(row))
+            .collect()
+    }
+}
+
+/// The configuration of a row, in words.
+pub fn describe(row: &Row) -> String {
+    if row.range.form.is_some() {
+        return program::describe(row);
+    }
+    let mut words = vec![];
+    if row.workload == Workload::Range {
+        words.extend(row.machine.clone());
+    }
+    if row.workload != Workload::ReaderSpin {
+        words.push(row.case.name().to_owned());
+    }
+    words.push(several(row.threads, "thread"));
+    words.extend(row.overcommit.map(|x| format!("{x}x")));
+    words.extend(row.cs_load.map(|pauses| format!("{pauses} pauses")));
+    if row.case == Case::FullMixed {
+        words.push(row.side.name().to_owned());
+    }
+    words.join(", ")
 }

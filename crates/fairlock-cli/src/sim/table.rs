@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use super::compare::{is_real, is_relative};
-use super::judge::{free_while_waited, judgement, locks};
+use super::judge::{free_while_waited, judgement, over_unknowns};
 use super::rows::Rows;
-use super::unknowns::{is_varied, summary};
+use super::unknowns::is_varied;
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
-use crate::row::Row;
+use crate::row::{Row, locks};
 use crate::table::{lengths, or_dash, program, scenario, starved};
 use crate::units::{count, digits, kops, percent, several, time};
 
@@ -37,7 +37,7 @@ pub fn tables(rows: &[Row], width: Option<usize>) -> String {
         out.push_str(&judgement(workload, &rows));
         free_while_waited(&rows, &mut out);
         if rows.all().len() < all.all().len() {
-            out.push_str(&summary(&all));
+            out.push_str(&over_unknowns(&all));
         }
         for row in all.iter().filter(|row| row.error.is_some()) {
             let why = row.error.as_deref().unwrap_or_default();
@@ -208,7 +208,7 @@ fn columns(rows: &Rows<'_>) -> Table {
 }
 
 fn two_digits(value: Option<f64>) -> String {
-    or_dash(value, |value| format!("{value:.2}"))
+    or_dash(value, crate::units::two_digits)
 }
 
 #[cfg(test)]

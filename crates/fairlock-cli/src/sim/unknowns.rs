@@ -1,13 +1,10 @@
-//! What no source says of a machine and its run, and how far the judgement depends on it: each
-//! unknown is set lower and higher than assumed, one at a time.
+//! What no source says of a machine and its run: each unknown is set lower and higher than assumed, one
+//! at a time.
 
 use fairlock_sim::machine::Description;
 use fairlock_sim::{Machine, MachineError};
 
-use super::judge::{correlations, locks, percent, range, related, shares, two_digits};
-use super::rows::Rows;
 use crate::row::Row;
-use crate::units::several;
 
 /// One unknown, set to another value than assumed.
 #[derive(Clone, Copy)]
@@ -52,35 +49,4 @@ pub fn assumed(machine: &str) -> &str {
 /// Whether a row is of a machine with an unknown set.
 pub fn is_varied(row: &Row) -> bool {
     row.machine.as_deref().is_some_and(|machine| machine.contains(WITH))
-}
-
-/// Lines that say how rows agree with the published figures for each unknown, and over all.
-pub fn summary(rows: &Rows<'_>) -> String {
-    let mut machines: Vec<&str> = rows.iter().filter_map(|row| row.machine.as_deref()).collect();
-    machines.dedup();
-    let of = |machine| Rows::of(rows.iter().filter(|row| row.machine.as_deref() == Some(machine)));
-    let by_machine: Vec<(&str, Rows<'_>)> = machines.iter().map(|&m| (m, of(m))).collect();
-    let mut out = String::new();
-    for (machine, rows) in &by_machine {
-        let all = locks(rows.iter()).into_iter().flat_map(|lock| correlations(rows, lock));
-        out.push_str(&format!(
-            "{machine}: rank correlation {}, within 1.5x {}\n",
-            range(all, two_digits),
-            range(shares(rows, &related(rows)), percent)
-        ));
-    }
-    for lock in locks(rows.iter()) {
-        let all: Vec<f64> =
-            by_machine.iter().flat_map(|(_, rows)| correlations(rows, lock)).collect();
-        if !all.is_empty() {
-            out.push_str(&format!(
-                "over the unknowns and {}: {lock}: rank correlation {}\n",
-                several(rows.seeds, "seed"),
-                range(all, two_digits)
-            ));
-        }
-    }
-    let all = by_machine.iter().flat_map(|(_, rows)| shares(rows, &related(rows)));
-    out.push_str(&format!("over the unknowns: within 1.5x {} of cells\n", range(all, percent)));
-    out
 }
