@@ -6,6 +6,7 @@ use core::ptr;
 use fairlock::platform::Platform;
 use libc::{EAGAIN, EBUSY};
 
+use super::SPIN_NS;
 use super::until::Until;
 use crate::head::Entry;
 use crate::process::registry::{self, Head};
@@ -15,11 +16,9 @@ use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
 /// How long a thread watches a thin lock that another holds before it inflates the lock, letting
-/// others have its CPU: until a holder that lost its own has mostly got it back,
+/// others have its CPU: until a holder that lost its own has mostly got it back.
 const WATCH_NS: u64 = 500_000;
-/// and for how much of that time it does not let others run.
-const SPIN_NS: u64 = 1_000;
-/// The time between two looks then: a look takes the holder's cache line from it.
+/// The time between two looks before it lets others run: a look takes the holder's cache line from it.
 const LOOK_NS: u64 = 200;
 
 /// A lock of the program's that begins with a [`Head`] somewhere in its bytes.

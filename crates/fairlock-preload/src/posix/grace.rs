@@ -16,10 +16,8 @@ use crate::slot::Slot;
 use crate::still::Turns;
 use crate::thread::platform::Preload;
 
-/// For how long nothing may move.
+/// For how long nothing may move. A reader that waits looks twice as often.
 pub(super) const GRACE_NS: u64 = 50_000_000;
-/// How often a reader that waits looks.
-pub(super) const LOOK_NS: u64 = GRACE_NS / 2;
 
 /// Whether a reader that cannot get in behind the writers that wait may join those inside.
 pub(super) fn may_pass(slot: &Slot<Preload>, turns: &Turns) -> bool {

@@ -62,8 +62,6 @@ pub(super) struct Announced(Count);
 /// How long a reader waits for a writer that has announced itself to be in the queue. If that takes
 /// longer, the writer does not run, or is in another copy of the lock.
 const LATE_NS: u64 = 10_000_000;
-/// How much of that it waits awake.
-const AWAKE_NS: u64 = 1_000;
 
 impl Announced {
     pub(super) fn any(&self) -> bool {
@@ -86,7 +84,7 @@ impl Announced {
             let waited = Preload::now() - began;
             if waited >= LATE_NS {
                 return;
-            } else if waited < AWAKE_NS {
+            } else if waited < super::SPIN_NS {
                 Preload::pause();
             } else {
                 nap();

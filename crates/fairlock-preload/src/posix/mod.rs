@@ -44,6 +44,9 @@ use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
+/// How long a thread that waits awake keeps its CPU to itself, before it lets others run.
+const SPIN_NS: u64 = 1_000;
+
 /// What is at an address of the program's, unless the address is not a multiple of eight: packed
 /// structs have locks there, and glibc's functions, which use words of four bytes, serve them.
 ///
@@ -336,7 +339,7 @@ impl Lock {
         let mut next_look = || {
             let now = Preload::now();
             slot.still.note(&self.turns, now);
-            look = deadline.min(now + grace::LOOK_NS);
+            look = deadline.min(now + grace::GRACE_NS / 2);
             look
         };
         loop {

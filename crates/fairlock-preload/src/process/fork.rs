@@ -13,7 +13,7 @@ use crate::thread;
 
 const PAGE: usize = 4096;
 /// The largest number: others keep two bits of a word for themselves.
-const MOST: u32 = u32::MAX >> 2;
+const NUMBER_MASK: u32 = u32::MAX >> 2;
 
 /// A page that the kernel fills with zeros when the process forks.
 #[repr(C, align(4096))]
@@ -43,7 +43,7 @@ fn new_number() -> u32 {
     let page = (&raw const FORKS).cast_mut().cast();
     // SAFETY: the page is in use for nothing else. An old kernel refuses; see `start`.
     unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) };
-    let new = (LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & MOST).max(1);
+    let new = (LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & NUMBER_MASK).max(1);
     match FORKS.number.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => new,
         Err(number) => number,

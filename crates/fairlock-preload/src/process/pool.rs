@@ -18,8 +18,8 @@ pub(crate) trait Pooled: Sized + 'static {
 }
 
 /// How many items the first chunk has; each later one has twice as many.
-const FIRST: u32 = 64;
-const CHUNKS: usize = (u32::BITS - FIRST.ilog2()) as usize - 1;
+const SMALLEST: u32 = 64;
+const CHUNKS: usize = (u32::BITS - SMALLEST.ilog2()) as usize - 1;
 
 pub(crate) struct Pool<T> {
     /// The first free item, as in [`Pooled::next`], and above it a number that grows with each
@@ -106,13 +106,13 @@ impl<T: Pooled> Pool<T> {
 
     /// Room for the item of this number.
     fn place(&self, number: u32) -> Option<*mut T> {
-        if number >= MOST {
+        if number >= NUMBERS {
             return None;
         }
         let (chunk, index) = locate(number);
         let mut items = self.chunks[chunk].load(Ordering::Acquire);
         if items.is_null() {
-            let bytes = size_of::<T>() * ((FIRST as usize) << chunk);
+            let bytes = size_of::<T>() * ((SMALLEST as usize) << chunk);
             let new = memory::map(bytes)?.cast::<T>().as_ptr();
             // Release: a thread that finds the chunk finds its memory. Acquire: as in `get`.
             let order = (Ordering::Release, Ordering::Acquire);
@@ -142,14 +142,14 @@ impl<T: Pooled> Pool<T> {
 }
 
 /// All numbers are below this.
-pub(crate) const MOST: u32 = u32::MAX / 2 - FIRST;
+pub(crate) const NUMBERS: u32 = u32::MAX / 2 - SMALLEST;
 
 /// The chunk of an item, and its place there.
 #[inline(always)]
 fn locate(number: u32) -> (usize, usize) {
-    let place = number + FIRST;
-    let chunk = place.ilog2() - FIRST.ilog2();
-    (chunk as usize, (place - (FIRST << chunk)) as usize)
+    let place = number + SMALLEST;
+    let chunk = place.ilog2() - SMALLEST.ilog2();
+    (chunk as usize, (place - (SMALLEST << chunk)) as usize)
 }
 
 /// The change count of the list's next state, in its upper half.
@@ -197,7 +197,7 @@ mod tests {
         for item in &items {
             assert!(ptr::eq(POOL.get(item.number).unwrap(), *item));
         }
-        assert!(POOL.get(500).is_none() && POOL.get(MOST).is_none());
+        assert!(POOL.get(500).is_none() && POOL.get(NUMBERS).is_none());
         items.into_iter().for_each(|item| POOL.give(item.number, item));
         let again: Vec<_> = (0..500).map(|_| POOL.take(Item::new)).collect();
         assert_eq!(addresses(&again), made);
@@ -233,10 +233,10 @@ mod tests {
         for number in 0..10_000 {
             assert_eq!(locate(number), expected);
             expected.1 += 1;
-            if expected.1 == (FIRST as usize) << expected.0 {
+            if expected.1 == (SMALLEST as usize) << expected.0 {
                 expected = (expected.0 + 1, 0);
             }
         }
-        assert!(locate(MOST - 1).0 < CHUNKS);
+        assert!(locate(NUMBERS - 1).0 < CHUNKS);
     }
 }

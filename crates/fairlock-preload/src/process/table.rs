@@ -11,7 +11,7 @@ use super::mutex::{Guard, Mutex};
 use super::registry::{SLOTS, Slot};
 
 /// How many buckets there are at first; each chunk of them has twice as many as the last.
-const FIRST: u32 = 64;
+const SMALLEST: u32 = 64;
 const CHUNKS: usize = 24;
 
 /// Lists of slots, linked by their `next`. A slot is in a list exactly while it has the address of
@@ -23,7 +23,7 @@ pub(super) struct Table {
     slots: AtomicU32,
     buckets: AtomicU32,
     /// For each bucket the number of its first slot, plus one; zero at the end.
-    first: [AtomicU32; FIRST as usize],
+    first: [AtomicU32; SMALLEST as usize],
     chunks: [AtomicPtr<AtomicU32>; CHUNKS],
 }
 
@@ -33,8 +33,8 @@ impl Table {
         Self {
             mutex: Mutex::new(),
             slots: AtomicU32::new(0),
-            buckets: AtomicU32::new(FIRST),
-            first: [const { AtomicU32::new(0) }; FIRST as usize],
+            buckets: AtomicU32::new(SMALLEST),
+            first: [const { AtomicU32::new(0) }; SMALLEST as usize],
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
         }
     }
@@ -115,7 +115,7 @@ impl Table {
         let (chunk, _) = locate(index);
         let link = self.chunks.get(chunk)?;
         if chunk > 0 && link.load(Ordering::Relaxed).is_null() {
-            let bytes = size_of::<AtomicU32>() * ((FIRST as usize) << chunk);
+            let bytes = size_of::<AtomicU32>() * ((SMALLEST as usize) << chunk);
             link.store(memory::map(bytes)?.cast().as_ptr(), Ordering::Relaxed);
         }
         Some(self.at(index))
@@ -142,9 +142,9 @@ fn follow(link: &AtomicU32) -> Option<&'static Slot> {
 
 /// The chunk of a bucket, and its place there.
 fn locate(index: u32) -> (usize, usize) {
-    let place = index + FIRST;
-    let chunk = place.ilog2() - FIRST.ilog2();
-    (chunk as usize, (place - (FIRST << chunk)) as usize)
+    let place = index + SMALLEST;
+    let chunk = place.ilog2() - SMALLEST.ilog2();
+    (chunk as usize, (place - (SMALLEST << chunk)) as usize)
 }
 
 /// Fibonacci hashing: locks are often at equal distances. The upper bits are the best.

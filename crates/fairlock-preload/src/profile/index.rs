@@ -11,7 +11,7 @@ use crate::process::mutex::Mutex;
 use crate::process::signals::Blocked;
 
 const TABLES: usize = 64;
-const FIRST: usize = 64;
+const SMALLEST: usize = 64;
 
 /// How long a thread waits for a table. The holder is quick, or blocks signals; but a handler that
 /// came just before may wait for this thread.
@@ -114,7 +114,7 @@ impl Table {
 
     fn grow(&self, entries: &impl Entries) -> bool {
         let (old, len) = (self.places.get(), self.capacity.get());
-        let capacity = (len * 2).max(FIRST);
+        let capacity = (len * 2).max(SMALLEST);
         let Some(new) = memory::map(capacity * size_of::<u32>()) else { return false };
         self.places.set(new.cast().as_ptr());
         self.capacity.set(capacity);

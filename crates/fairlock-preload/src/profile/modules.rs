@@ -14,9 +14,9 @@ use crate::process::mutex::Mutex;
 use crate::thread::platform::Preload;
 
 /// Where code was the last time, as far as there is room; then this library's own code.
-const MOST: usize = 512;
-static RANGES: [[AtomicUsize; 2]; MOST] =
-    [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; MOST];
+const RANGES_LIMIT: usize = 512;
+static RANGES: [[AtomicUsize; 2]; RANGES_LIMIT] =
+    [const { [AtomicUsize::new(0), AtomicUsize::new(0)] }; RANGES_LIMIT];
 static LEN: AtomicU32 = AtomicU32::new(0);
 static OWN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// When the mappings may be read again, and whether an address was unknown before that. A program may have
@@ -65,7 +65,7 @@ pub(super) fn read_what_is_missed() {
 }
 
 fn is_known(address: usize) -> bool {
-    let len = (LEN.load(Ordering::Relaxed) as usize).min(MOST);
+    let len = (LEN.load(Ordering::Relaxed) as usize).min(RANGES_LIMIT);
     RANGES[..len].iter().any(|[start, end]| {
         (start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed)).contains(&address)
     })
@@ -85,7 +85,7 @@ pub(super) fn read() {
     let mut ranges = 0;
     each_line(|line| {
         let Some((start, end, code)) = range(line) else { return };
-        if code && ranges < MOST {
+        if code && ranges < RANGES_LIMIT {
             RANGES[ranges][0].store(start, Ordering::Relaxed);
             RANGES[ranges][1].store(end, Ordering::Relaxed);
             ranges += 1;

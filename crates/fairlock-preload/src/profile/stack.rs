@@ -23,7 +23,7 @@ use crate::process::mutex::Mutex;
 
 /// How many frames of this library there may be above the caller's.
 const OWN: usize = 16;
-const MOST: usize = DEEPEST + OWN;
+const FRAMES: usize = DEEPEST + OWN;
 
 type Context = c_void;
 
@@ -86,7 +86,7 @@ struct Frame {
 /// A stack that was found.
 struct Found {
     unwinder: &'static Unwinder,
-    frames: [MaybeUninit<Frame>; MOST],
+    frames: [MaybeUninit<Frame>; FRAMES],
     len: usize,
     /// Whether each return address is where a call leaves it.
     whole: bool,
@@ -264,7 +264,7 @@ fn place(nodes: &[Cell<Node>], before: usize, address: usize) -> Option<usize> {
 }
 
 fn unwind(unwinder: &'static Unwinder) -> Found {
-    let frames = [MaybeUninit::uninit(); MOST];
+    let frames = [MaybeUninit::uninit(); FRAMES];
     let mut found = Found { unwinder, frames, len: 0, whole: true };
     // SAFETY: `note` is called with what it takes.
     unsafe { (unwinder.backtrace)(note, (&raw mut found).cast()) };
@@ -280,7 +280,7 @@ extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
         let place = (found.unwinder.cfa)(context) - 8;
         (found, address, before != 0, place)
     };
-    if address == 0 || found.len == MOST {
+    if address == 0 || found.len == FRAMES {
         return END;
     }
     // SAFETY: a word of the stack that is being unwound.

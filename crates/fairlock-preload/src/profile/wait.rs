@@ -14,7 +14,7 @@ use super::index::{Entries, Index, mix};
 use super::note::Note;
 use super::records::Records;
 use super::thread::{self, Busy, Local};
-use super::{Target, file, locks, threshold};
+use super::{THRESHOLD_NS, Target, file, locks, threshold};
 use crate::process::mutex::Mutex;
 use crate::thread::platform::Preload;
 
@@ -162,7 +162,8 @@ impl Begun {
         let passed = now.passed.load(RELAXED).wrapping_sub(self.passed);
         let how = if given_up { side::GIVEN_UP } else { 0 };
         let note = self.note(how, waited, passed);
-        let is_short = waited < SHORT_NS.min(threshold());
+        // A short wait is noted; a longer one, or one that is kept by itself, is counted at once.
+        let is_short = waited < THRESHOLD_NS.min(threshold());
         if taken && (!is_short || thread::is_sampled()) {
             local.time(self.target.address, at);
         }
@@ -202,9 +203,6 @@ impl Begun {
         }
     }
 }
-
-/// A wait shorter than this is noted; a longer one, or one that is kept by itself, is counted at once.
-const SHORT_NS: u64 = 100_000;
 
 /// Whether anybody waits for the lock whose [`ContentionEntry`] is at this place.
 #[inline(always)]

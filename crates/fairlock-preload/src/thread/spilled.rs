@@ -16,7 +16,7 @@ struct Entry {
 }
 
 /// How many entries there is room for at first: a page.
-const FIRST: usize = 4096 / size_of::<Entry>();
+const SMALLEST: usize = 4096 / size_of::<Entry>();
 
 /// All zero at first: empty.
 pub(super) struct Spilled {
@@ -68,7 +68,7 @@ impl Spilled {
 
     fn grow(&self) -> bool {
         let (old, len) = (self.entries.get(), self.capacity.get());
-        let capacity = (len * 2).max(FIRST);
+        let capacity = (len * 2).max(SMALLEST);
         let Some(memory) = memory::map(capacity * size_of::<Entry>()) else { return false };
         self.entries.set(memory.cast().as_ptr());
         self.capacity.set(capacity);

@@ -29,7 +29,7 @@ use core::sync::atomic::Ordering;
 use super::slots::Missed;
 use super::slots::word::{Flags, Packed, SlotBits, Word};
 use super::span::Span;
-use super::{Hold, RangeRwLock};
+use super::{Hold, LONG_NS, RangeRwLock};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
 use crate::wait::{Kind, WaitContext, WaitError};
@@ -37,8 +37,6 @@ use crate::wait::{Kind, WaitContext, WaitError};
 /// How many full ranges in a row there must be before the lock is taken as a whole again, at first
 /// and at most. A change costs about a microsecond.
 const REOPEN: (usize, usize) = (64, 65_536);
-/// If the lock was a whole for this long, counting begins as at first.
-const LONG_NS: u64 = 10_000_000;
 
 /// How often a thread has to read next after it was the last to write, for threads to count as
 /// mixed.

@@ -133,7 +133,7 @@ pub use policy::RangePolicy;
 pub use slice::{RangeSlice, SliceReadGuard, SliceWriteGuard};
 use slots::word::{AtomicWord, Flags, SLOTS, Word};
 pub use span::{RangeError, Span};
-use stripes::MOST_STRIPED;
+use stripes::STRIPED_LIMIT;
 use stripes::striping::Striped;
 use tree::Id;
 use tree::queue::{Hull, Queue};
@@ -142,6 +142,12 @@ use wait::shown::Shown;
 use crate::events::{self, Event, EventCounts};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
+
+/// How often to look at a slot whose holder has not written its range yet, or has begun to leave:
+/// that takes nanoseconds, unless the thread was interrupted right there.
+const SLOT_LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
+/// What lasted this long was of use, the lock as a whole or striped: counting begins as at first.
+const LONG_NS: u64 = 10_000_000;
 
 /// A sleeping reader/writer lock on ranges.
 ///
@@ -275,16 +281,16 @@ impl Hold {
 
     #[inline(always)]
     const fn pair(first: usize, second: usize) -> Self {
-        const { assert!(SLOTS + MOST_STRIPED <= 1 << Self::NAME_BITS) };
+        const { assert!(SLOTS + STRIPED_LIMIT <= 1 << Self::NAME_BITS) };
         Self(Self::PAIR | (first as u32) << Self::NAME_BITS | second as u32)
     }
 
     /// How many nodes have names. The tree makes no more: see [`tree::name`].
-    const MOST_NODES: u32 = Self::PAIR - (SLOTS + MOST_STRIPED) as u32;
+    const NODES_LIMIT: u32 = Self::PAIR - (SLOTS + STRIPED_LIMIT) as u32;
 
     #[inline(always)]
     const fn node(id: Id) -> Self {
-        Self(id + (SLOTS + MOST_STRIPED) as u32)
+        Self(id + (SLOTS + STRIPED_LIMIT) as u32)
     }
 
     #[inline(always)]
@@ -293,13 +299,13 @@ impl Hold {
             Place::Slot(self.0 as usize)
         } else if self.0 == Self::GATE.0 {
             Place::Gate
-        } else if self.0 < (SLOTS + MOST_STRIPED) as u32 {
+        } else if self.0 < (SLOTS + STRIPED_LIMIT) as u32 {
             Place::Striped(self.0 as usize)
         } else if self.0 & Self::PAIR != 0 {
             let (names, mask) = (self.0 & !Self::PAIR, (1 << Self::NAME_BITS) - 1);
             Place::Pair((names >> Self::NAME_BITS) as usize, (names & mask) as usize)
         } else {
-            Place::Node(self.0 - (SLOTS + MOST_STRIPED) as u32)
+            Place::Node(self.0 - (SLOTS + STRIPED_LIMIT) as u32)
         }
     }
 }

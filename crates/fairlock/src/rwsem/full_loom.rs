@@ -7,7 +7,7 @@ use core::time::Duration;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::word::{MOST_READERS, Word};
+use super::word::{READERS_LIMIT, Word};
 use super::{Percent, Policy, PublishedPolicy, RwSem, TenurePolicy};
 use crate::models::enough;
 use crate::platform::loom::Loom;
@@ -44,11 +44,11 @@ fn room_for_one(policy: Policy) {
                 Err(error) => assert_eq!(error, WaitError::TooManyReaders),
             })
         });
-        lock.word.enter_readers(MOST_READERS - 2, Ordering::Relaxed);
+        lock.word.enter_readers(READERS_LIMIT - 2, Ordering::Relaxed);
         // SAFETY: written above.
         unsafe { lock.downgrade() };
         others.into_iter().for_each(|other| other.join().unwrap());
-        let full_but_one = Word::FREE.with_readers(MOST_READERS - 1);
+        let full_but_one = Word::FREE.with_readers(READERS_LIMIT - 1);
         assert_eq!(lock.word.load(Ordering::Relaxed), full_but_one);
     });
 }

@@ -45,7 +45,7 @@ use queued::{LockedQueue, Queued};
 pub(crate) use tenure::{YIELDS, yield_to_others};
 use word::AtomicWord;
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use word::MOST_READERS;
+pub(crate) use word::READERS_LIMIT;
 pub(crate) use word::Word;
 
 use crate::events::{self, Event, EventCounts};
@@ -53,6 +53,10 @@ use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
 use crate::wait::{Access, WaitContext, WaitError};
+
+/// How long who is next watches the lock before it sleeps: a waiter that has just been told so or
+/// woken, and an upgrader, while readers are inside.
+const WATCH_NS: u64 = 10_000;
 
 /// A sleeping reader/writer lock without data. See [`RwLock`](crate::RwLock), the one with data, for
 /// what it promises and when it blocks.

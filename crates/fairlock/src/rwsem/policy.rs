@@ -150,7 +150,7 @@ impl TenurePolicy {
     /// The numbers with which the discipline computes.
     #[inline]
     pub(crate) const fn shape(&self) -> TenureShape {
-        TenureShape { aim_ns: at_most(self.aim, LONGEST_AIM_NS), percent: self.budget.get() as u64 }
+        TenureShape { aim_ns: at_most(self.aim, CENTURIES), percent: self.budget.get() as u64 }
     }
 }
 
@@ -264,8 +264,8 @@ impl Default for Policy {
     }
 }
 
-/// The longest time that can be added to another: centuries.
-const LONGEST_AIM_NS: u64 = i64::MAX as u64 / 2;
+/// The longest time, in ns, that can be added to another: half of what the difference of two can be.
+pub(super) const CENTURIES: u64 = i64::MAX as u64 / 2;
 
 /// A duration in nanoseconds, or `most` if it is longer.
 pub(super) const fn at_most(duration: Duration, most: u64) -> u64 {

@@ -26,17 +26,14 @@
 
 use core::sync::atomic::Ordering;
 
-use super::RwSem;
 use super::discipline::with_view;
 use super::queued::LockedQueue;
 use super::word::{Flags, Word};
+use super::{RwSem, WATCH_NS};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
 use crate::wait::{Access, CancelToken, Kind, Thread, WaitContext, WaitError};
-
-/// For how long an upgrader waits awake for the readers inside.
-const DRAIN_SPIN_NS: u64 = 10_000;
 
 impl<P: Platform> RwSem<P> {
     // ---- in ----
@@ -278,7 +275,7 @@ impl<P: Platform> RwSem<P> {
             }
             if !spun {
                 spun = true;
-                if self.word.spin_until(DRAIN_SPIN_NS, Word::is_drained) {
+                if self.word.spin_until(WATCH_NS, Word::is_drained) {
                     continue;
                 }
             }

@@ -34,13 +34,13 @@
 //!
 //! # How many readers there can be
 //!
-//! There can be [`MOST_READERS`]: at that count `READFAIL` is set. A reader stays only if there was
+//! There can be [`READERS_LIMIT`]: at that count `READFAIL` is set. A reader stays only if there was
 //! room ([`Word::has_room`]) in the word that it found as it added itself. A reader that was
 //! counted before (it waited, or was granted the lock) looks for room in the word as it was at some
 //! time after that. Whoever finds no room takes its count back. So the word counts those that stay,
 //! and at most one more for each thread that is on its way in: a thread adds itself once, and a
 //! granter adds one for a queued thread only, which has taken its own count back. For these there
-//! is room for `MOST_READERS` once more, and there are never so many threads: the count does not
+//! is room for `READERS_LIMIT` once more, and there are never so many threads: the count does not
 //! wrap, however many readers are forgotten.
 //!
 //! # Orderings
@@ -73,11 +73,11 @@ const COUNT: usize = !(READER - 1);
 const READFAIL: usize = 1 << (usize::BITS - 1);
 /// As many readers stay, and as many again fit beside them, one for each thread that
 /// is on its way in.
-pub(crate) const MOST_READERS: usize = READFAIL >> READER_SHIFT;
+pub(crate) const READERS_LIMIT: usize = READFAIL >> READER_SHIFT;
 
 /// A thread needs memory of its own to run in: a page at least.
-const MOST_THREADS: usize = usize::MAX / 4096;
-const _: () = assert!(MOST_THREADS < MOST_READERS);
+const THREADS_LIMIT: usize = usize::MAX / 4096;
+const _: () = assert!(THREADS_LIMIT < READERS_LIMIT);
 
 const WRITER_LOCKED: usize = Flags::WRITER_LOCKED.0;
 const WAITERS: usize = Flags::WAITERS.0;

@@ -7,8 +7,8 @@ pub(super) struct Yield {
     ns: f32,
 }
 
-/// A time loses this part of itself with each later one.
-const FADES: u16 = 8;
+/// What is measured loses this part of itself with each later sample: one divided by this.
+pub(super) const FADES: u16 = 8;
 
 impl Yield {
     /// Of no time.

@@ -22,7 +22,7 @@
 //!    would wait for a writer that waits for it. And an attempt that finds a seal takes that off: a
 //!    seal is no holder.
 //! 2. *A slot that somebody holds, or has pinned, is not taken from its lock.* Only a thread that
-//!    holds it alone, with nobody pinned (`CLOSED` keeps them out), changes the word so that it
+//!    holds it alone, with nobody pinned (`CLOSING` keeps them out), changes the word so that it
 //!    names the slot no longer.
 //! 3. So a thread that has taken or pinned a slot, and *then* finds that the word names it
 //!    (*verifies*), is at the right lock, and stays there. Otherwise it lets go, and begins again.
@@ -59,8 +59,3 @@ pub use mutex::{FullMutex, Seat, ThinMutex};
 pub use pool::Slots;
 pub use rwsem::ThinRwSem;
 pub use slot::Slot;
-
-/// How often a thread looks again at a thin lock that is taken before it inflates the lock,
-const LOOKS: u32 = 3;
-/// and how long it looks the first time; each look is twice as long as the one before.
-const LOOK_NS: u64 = 200;

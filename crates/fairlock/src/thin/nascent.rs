@@ -20,7 +20,7 @@ use crate::rwsem::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, Ten
 const BUDGET_SHIFT: u32 = 4;
 const NO_BUDGET: u64 = (1 << 9) - 1;
 const SPIN_SHIFT: u32 = 13;
-const SPINS: u64 = (1 << 3) - 1;
+const SPIN_MASK: u64 = (1 << 3) - 1;
 const SPIN: [ReaderSpin; 5] =
     [ReaderSpin::Off, ReaderSpin::One, ReaderSpin::On, ReaderSpin::Always, ReaderSpin::Adaptive];
 const WRITER_SPIN: u64 = 1 << 16;
@@ -75,7 +75,7 @@ pub(super) fn policy(word: u64) -> Policy {
     Policy::published(PublishedPolicy {
         handoff_after: after,
         writer_spin: word & WRITER_SPIN != 0,
-        reader_spin: SPIN[((word >> SPIN_SHIFT) & SPINS) as usize],
+        reader_spin: SPIN[((word >> SPIN_SHIFT) & SPIN_MASK) as usize],
         writer_phase: word & WRITER_PHASE != 0,
         priorities,
     })

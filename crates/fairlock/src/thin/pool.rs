@@ -20,23 +20,23 @@ use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
 
 /// Slots in the first chunk.
-const FIRST: u32 = 16;
+const SMALLEST: u32 = 16;
 /// Room for nearly 2^27 slots.
 const CHUNKS: u32 = 23;
-const MOST: u32 = FIRST * ((1 << CHUNKS) - 1);
+const SLOTS_LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
 
 /// Where the slot is in its chunk is in the low bits of a name; in the others is the chunk, of which
 /// the first one is 1: zero names no slot.
 const CHUNK_SHIFT: u32 = 27;
 /// How many chunks a name could tell apart: so that no name leads out of the table.
 const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
-const _: () = assert!(FIRST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
+const _: () = assert!(SMALLEST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
 
 /// The first free slot, as its index plus one (zero if there is none), and how often that
 /// has changed.
 const INDEX: u64 = (1 << CHANGES_SHIFT) - 1;
 const CHANGES_SHIFT: u32 = 29;
-const _: () = assert!((MOST as u64) < INDEX);
+const _: () = assert!((SLOTS_LIMIT as u64) < INDEX);
 
 /// The pool of the locks of type `F`. See [`thin`](super).
 #[doc(hidden)]
@@ -111,7 +111,7 @@ impl<P: Platform, F> Slots<P, F> {
         P::thread();
         // Relaxed: only a number. A thread that learns it from this one finds the slot made.
         let index = self.made.fetch_add(1, Ordering::Relaxed);
-        assert!(index < MOST, "too many locks are waited for");
+        assert!(index < SLOTS_LIMIT, "too many locks are waited for");
         let name = name(index);
         let chunk = self.chunk(name);
         // SAFETY: a name leads into its chunk (`name`), and nobody else has this one.
@@ -303,9 +303,9 @@ impl<P: Platform, F> Drop for Slots<P, F> {
 /// The name of the slot of this index: an acquisition finds the slot by it in fewer steps than by
 /// the index. Names grow with indices.
 pub(super) const fn name(index: u32) -> u32 {
-    let from_first = index + FIRST;
-    let chunk = from_first.ilog2() - FIRST.ilog2();
-    (chunk + 1) << CHUNK_SHIFT | (from_first - (FIRST << chunk))
+    let from_first = index + SMALLEST;
+    let chunk = from_first.ilog2() - SMALLEST.ilog2();
+    (chunk + 1) << CHUNK_SHIFT | (from_first - (SMALLEST << chunk))
 }
 
 /// Where the table has the chunk of the slot of this name.
@@ -322,7 +322,7 @@ const fn place(name: u32) -> usize {
 
 /// How many slots the chunk has of the slot of this name.
 fn slots_of(name: u32) -> usize {
-    (FIRST as usize) << (chunk(name) - 1)
+    (SMALLEST as usize) << (chunk(name) - 1)
 }
 
 /// # Safety
@@ -354,13 +354,13 @@ mod tests {
     fn each_index_has_a_name_of_its_own_that_leads_into_its_chunk() {
         let mut last = 0;
         let all = (0..1 << 12).chain((9..CHUNKS).flat_map(|chunk| {
-            let first = FIRST * ((1 << chunk) - 1);
+            let first = SMALLEST * ((1 << chunk) - 1);
             [first - 1, first]
         }));
-        for index in all.chain([MOST - 1]) {
+        for index in all.chain([SLOTS_LIMIT - 1]) {
             let name = name(index);
             assert!(last < name && place(name) < slots_of(name) && chunk(name) < NAMED);
-            let before = FIRST as usize * ((1 << (chunk(name) - 1)) - 1);
+            let before = SMALLEST as usize * ((1 << (chunk(name) - 1)) - 1);
             assert_eq!(before + place(name), index as usize);
             last = name;
         }
@@ -408,7 +408,7 @@ mod tests {
                 });
                 changes.wait();
                 fairlock_testing::in_child(|| {
-                    for _ in 0..2 * FIRST {
+                    for _ in 0..2 * SMALLEST {
                         let lock = ThinRwSem::<Linux>::new(Policy::WRITER_PHASE);
                         assert!(lock.try_write());
                     }

@@ -6,7 +6,7 @@ use super::pool;
 use crate::platform::{Atomic, Platform};
 
 /// A thread is about to make the lock thin: the slot can no longer be pinned.
-const CLOSED: u32 = 1 << 31;
+const CLOSING: u32 = 1 << 31;
 /// How whoever does that holds the lock.
 const BY_WRITER: u32 = 1 << 30;
 const BY_READER: u32 = 1 << 29;
@@ -42,7 +42,7 @@ impl<P: Platform, F> Slot<P, F> {
         // word as it was left, too.
         let before = self.users.fetch_add(1, Ordering::Acquire);
         let pin = Pin(self);
-        if before & CLOSED == 0 { Ok(pin) } else { Err(Closed { by: Holder::of(before), pin }) }
+        if before & CLOSING == 0 { Ok(pin) } else { Err(Closed { by: Holder::of(before), pin }) }
     }
 
     /// Whether a thread has pinned the slot, or comes too late for that.
@@ -68,7 +68,7 @@ impl<P: Platform, F> Slot<P, F> {
     /// Threads may pin the slot again: its lock's word names it no longer, or still does.
     pub(super) fn reopen(&self) {
         // Release: see `pin`.
-        self.users.fetch_and(!(CLOSED | BY_WRITER | BY_READER), Ordering::Release);
+        self.users.fetch_and(!(CLOSING | BY_WRITER | BY_READER), Ordering::Release);
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) enum Holder {
 
 impl Holder {
     fn flags(self) -> u32 {
-        CLOSED
+        CLOSING
             | match self {
                 Self::Nobody => 0,
                 Self::Reader => BY_READER,

@@ -63,8 +63,8 @@ impl<P: Platform> Note<P> for u32 {
     const HELD: Self = 1;
 }
 
-/// How long to spin for a solo holder before sleeping.
-const SPIN_NS: u64 = 40_000;
+/// How long a waiter spins before it sleeps, and after each kick: about what a wake-up costs.
+pub(super) const SPIN_NS: u64 = 40_000;
 /// How long the first sleep is, and the longest. Each is twice the one before: a thread that waits
 /// for a long section wakes up in vain, for some microseconds, 600 times a second.
 const NAP_NS: (u64, u64) = (SPIN_NS, 1_600_000);

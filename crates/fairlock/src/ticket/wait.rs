@@ -7,16 +7,14 @@ use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
 use super::release::Passes;
 use super::reopen::HEIR;
+use super::solo::SPIN_NS;
 use super::word::Word;
 use crate::events::{self, Event};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{Meeting, WaitContext, WaitError};
 
-/// How long a waiter spins before it parks, and after each kick: about what a
-/// wake-up costs.
-const SPIN_NS: u64 = 40_000;
-/// The same for a waiter that cannot run soon: its turn comes after those of more waiters than
+/// As [`SPIN_NS`], for a waiter that cannot run soon: its turn comes after those of more waiters than
 /// there are CPUs.
 const SPIN_FAR_NS: u64 = 2_000;
 /// The same for a waiter that could have gone first, but saw others do so [`HOT_SECTIONS`] times:

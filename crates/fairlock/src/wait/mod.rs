@@ -7,6 +7,7 @@ mod cancel;
 #[cfg(all(test, fairlock_loom))]
 mod cancel_loom;
 mod context;
+mod looks;
 mod meetings;
 mod queue;
 mod thread;
@@ -16,6 +17,7 @@ mod wakes;
 pub use cancel::CancelToken;
 pub(crate) use context::WaitContext;
 pub use context::WaitError;
+pub(crate) use looks::{LOOK_NS, LOOKS, WAKE_NS};
 pub(crate) use meetings::Meeting;
 pub(crate) use queue::Queue;
 pub use thread::Thread;

@@ -14,15 +14,11 @@ use core::sync::atomic::Ordering;
 
 use super::span::Span;
 use super::stripes::STRIPE_SLOTS;
-use super::{Hold, RangeRwLock};
+use super::{Hold, RangeRwLock, SLOT_LOOKS};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
-
-/// How often to look at a slot whose holder has not written its range yet, or has begun to leave:
-/// that takes nanoseconds, unless the thread was interrupted right there.
-const LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 
 /// Why a range was not had at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +178,7 @@ impl<P: Platform> RangeRwLock<P> {
         'again: loop {
             for slot in word.rivals(kind) {
                 looked = true;
-                let mut looks = LOOKS;
+                let mut looks = SLOT_LOOKS;
                 loop {
                     // Acquire: pairs with the Release of the range.
                     let packed = self.slots[slot].load(Ordering::Acquire);

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 
 use super::regions::least_shift;
+use crate::range::LONG_NS;
 use crate::range::span::Span;
 
 /// How many ranges are looked at together.
@@ -15,8 +16,6 @@ const SPREAD: usize = 8;
 /// How many ranges to skip before the next sample, after a sample or striping was of no use: at
 /// first and at most.
 const SKIP: (u32, u32) = (64, 65_536);
-/// Striping that lasted this long was of use.
-const LONG_NS: u64 = 10_000_000;
 
 /// The ranges that came when slots had run out.
 #[derive(Default)]

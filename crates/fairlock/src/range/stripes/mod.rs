@@ -50,9 +50,9 @@ use regions::stripe_of;
 /// Slots in a stripe: as many as fit into a cache line beside the word and the count.
 pub(super) const STRIPE_SLOTS: usize = 6;
 /// More stripes than that would not fit the names of holds.
-pub(super) const MOST_STRIPES: usize = if cfg!(fairlock_loom) { 2 } else { 2048 };
+pub(super) const STRIPES_LIMIT: usize = if cfg!(fairlock_loom) { 2 } else { 2048 };
 /// Slots in all stripes.
-pub(super) const MOST_STRIPED: usize = MOST_STRIPES * STRIPE_SLOTS;
+pub(super) const STRIPED_LIMIT: usize = STRIPES_LIMIT * STRIPE_SLOTS;
 /// A cache line of slots.
 #[repr(C, align(64))]
 pub(super) struct Stripe<P: Platform> {

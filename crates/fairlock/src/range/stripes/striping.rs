@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 
 use super::regions::Regions;
 use super::state::{Made, Striping};
-use super::{MOST_STRIPES, STRIPE_SLOTS, Stripe, Stripes};
+use super::{STRIPE_SLOTS, STRIPES_LIMIT, Stripe, Stripes};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::RangeRwLock;
 use crate::range::slots::word::{Flags, SLOTS, WRITER_SLOTS};
@@ -105,7 +105,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// comes yet. If they had to be opened later, each line would have to be fetched under the tree
     /// lock.
     pub(in crate::range) fn make_stripes(&self, shift: u32) {
-        let count = (STRIPES_A_CPU * P::cpus()).min(MOST_STRIPES);
+        let count = (STRIPES_A_CPU * P::cpus()).min(STRIPES_LIMIT);
         let made = self.striped.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
         debug_assert!(made.is_ok(), "made once");
         // Release: they are there.

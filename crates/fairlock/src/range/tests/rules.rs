@@ -246,10 +246,10 @@ fn a_large_tree_stays_balanced_and_finds_what_overlaps() {
 /// The next number would be the name of a range in two stripes.
 #[test]
 fn the_last_node_that_has_a_name_is_a_node() {
-    let last = name(Hold::MOST_NODES as usize - 1);
+    let last = name(Hold::NODES_LIMIT as usize - 1);
     assert!(matches!(Hold::node(last).place(), Place::Node(id) if id == last));
     assert!(!matches!(Hold(Hold::node(last).0 + 1).place(), Place::Node(_)));
-    std::panic::catch_unwind(|| name(Hold::MOST_NODES as usize)).unwrap_err();
+    std::panic::catch_unwind(|| name(Hold::NODES_LIMIT as usize)).unwrap_err();
 }
 
 /// Defect 2, as it was found: W holds, R1 and R2 wait, R1 gives up.

@@ -62,7 +62,7 @@ fn look() {
 /// # Panics
 /// If there are as many ranges as holds can name: one more would be taken for something else.
 pub(super) fn name(index: usize) -> Id {
-    assert!(index < Hold::MOST_NODES as usize, "too many ranges were forgotten");
+    assert!(index < Hold::NODES_LIMIT as usize, "too many ranges were forgotten");
     index as Id
 }
 

@@ -29,7 +29,7 @@ use super::{Hold, RangeRwLock};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{Kind, Thread, WaitContext, WaitError};
+use crate::wait::{Kind, LOOK_NS, Thread, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
 
@@ -40,10 +40,8 @@ const PAUSE_NS: (u64, u64) = (2_000, 8_000);
 /// A section that is over within this time is short: to be handed the range from the queue would
 /// cost more than the section takes.
 const SHORT_NS: u64 = 300;
-/// How often to look at a tree that is in the way before its ranges count as long, and the time
-/// between two looks: the tree does not say when it changes.
+/// How often to look at a tree that is in the way before its ranges count as long.
 const TREE_LOOKS: u32 = 2;
-const TREE_LOOK_NS: u64 = 200;
 /// How many ranges in the way, for each CPU, can be expected to leave while the thread behind them
 /// stays awake. Of more ranges most holders do not run; and each is counted, under the tree lock.
 const IN_WAY_A_CPU: usize = 2;
@@ -117,7 +115,7 @@ impl<P: Platform> RangeRwLock<P> {
                 }
                 Err(Missed::Tree) if tree_looks < TREE_LOOKS => {
                     tree_looks += 1;
-                    P::spin_until(&still, TREE_LOOK_NS, |_| false);
+                    P::spin_until(&still, LOOK_NS, |_| false);
                 }
                 _ => return result,
             }

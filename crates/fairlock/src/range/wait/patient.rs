@@ -41,27 +41,21 @@ use super::waiter::RangeWaiter;
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::range::RangeRwLock;
 use crate::range::slots::word::{Flags, Packed, SLOTS};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::tree::queue::{NOTHING, Queue};
-use crate::wait::WakeList;
+use crate::range::{RangeRwLock, SLOT_LOOKS};
+use crate::wait::{WAKE_NS, WakeList};
 
 /// Ranges are in use if one is left at least this often: more often than it is worth to look, or to
 /// wake a thread.
 const IN_USE_NS: u64 = 25_000;
-/// How long the waiter that is awake sleeps while ranges are in use: about as long as it takes to
-/// wake a thread, which this saves others.
-const NAP_NS: u64 = 50_000;
-/// A waiter that was awake and has not looked for this long has no CPU: others are woken beside it.
-const LATE_NS: u64 = 500_000;
-/// A waiter that should have queued this long ago has no CPU: it is queued by whoever notices.
-const OVERDUE_NS: u64 = 500_000;
+/// A waiter that is late by this has no CPU. If it was awake and has not looked since, others are woken
+/// beside it; if it should have queued, it is queued by whoever notices.
+const NO_CPU_NS: u64 = 500_000;
 /// How many are woken at once, at most: these wake the next ones.
 const MOST_WOKEN: usize = 16;
-/// How often to look at a slot that is just being taken, or left.
-const LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 
 /// Who is in a waiter's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +183,7 @@ impl<P: Platform> RangeRwLock<P> {
     /// woken, and queued, beside it.
     fn wake_if_late(&self, now: u64) {
         // Relaxed: how often this happens is a matter of speed.
-        if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < LATE_NS {
+        if now.saturating_sub(self.shown.looked.load(Ordering::Relaxed)) < NO_CPU_NS {
             return;
         }
         self.with_queue_and_wakes(|q, wakes| {
@@ -212,7 +206,7 @@ impl<P: Platform> RangeRwLock<P> {
     fn enqueue_overdue(&self, q: &mut Queue<P>, now: u64, wakes: &mut WakeList<P>) {
         let is_overdue = |first: &RangeWaiter<P>, waiters| {
             let end = self.policy.patience_end(first.arrived, waiters);
-            end.is_some_and(|end| now > end.saturating_add(OVERDUE_NS))
+            end.is_some_and(|end| now > end.saturating_add(NO_CPU_NS))
         };
         while let Some(first) = q.patient.first()
             && is_overdue(first, q.patient.len())
@@ -258,7 +252,8 @@ impl<P: Platform> RangeRwLock<P> {
                 let looks_again = in_use || self.in_way(q, waiter) == InWay::Unknown;
                 if woken == 0 && looks_again {
                     self.watch(q, waiter);
-                    let nap = now.saturating_add(NAP_NS);
+                    // A wake-up is what this saves others.
+                    let nap = now.saturating_add(WAKE_NS);
                     return Rest::Until(Some(end.map_or(nap, |end| end.min(nap))));
                 }
             }
@@ -431,7 +426,7 @@ impl<P: Platform> RangeRwLock<P> {
         // Acquire: for the ranges in the slots.
         let word = self.word.load(Ordering::Acquire);
         for slot in word.rivals(kind) {
-            let mut looks = LOOKS;
+            let mut looks = SLOT_LOOKS;
             // Acquire: pairs with the Release of the range.
             let mut packed = self.slots[slot].load(Ordering::Acquire);
             while packed == 0 && looks > 0 {

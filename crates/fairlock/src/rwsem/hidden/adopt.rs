@@ -8,7 +8,7 @@ use crate::rwsem::RwSem;
 use crate::rwsem::published::Spinners;
 use crate::rwsem::queued::LockedQueue;
 use crate::rwsem::tenure::InTenure;
-use crate::rwsem::word::{Flags, MOST_READERS};
+use crate::rwsem::word::{Flags, READERS_LIMIT};
 use crate::wait::{Access, Kind, WaitContext, WaitError};
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with Release, and
@@ -22,7 +22,7 @@ impl<P: Platform> RwSem<P> {
     /// No writer holds the lock, and those counted already leave room for these.
     #[doc(hidden)]
     pub unsafe fn adopt_readers(&self, count: usize) {
-        self.word.enter_readers(count.min(MOST_READERS), Ordering::Relaxed);
+        self.word.enter_readers(count.min(READERS_LIMIT), Ordering::Relaxed);
     }
 
     /// A writer holds this lock, which nobody else knows yet: it will

@@ -13,6 +13,7 @@
 //! wait that ends without the lock does not change it.
 
 use crate::rwsem::policy::TenureShape;
+use crate::rwsem::yields::FADES;
 use crate::wait::Kind;
 
 /// A handoff that took longer than this was held up by something else.
@@ -22,8 +23,6 @@ const MAX_COST_NS: u64 = 20_000;
 const MAX_OVERRUN_NS: u64 = 250_000;
 /// A timer that was later than this was held up by something else.
 const MAX_LATENESS_NS: u64 = 200_000;
-/// The part of a measured value that its last sample makes up is one divided by this.
-const SMOOTHING: u32 = 8;
 
 /// Who waits, as far as the length of a tenure depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -273,9 +272,9 @@ fn smooth(value: &mut u32, sample: u64) {
     // What is smoothed here is less than a millisecond.
     let sample = sample as u32;
     if sample > *value {
-        *value += (sample - *value) / SMOOTHING;
+        *value += (sample - *value) / u32::from(FADES);
     } else {
-        *value -= (*value - sample) / SMOOTHING;
+        *value -= (*value - sample) / u32::from(FADES);
     }
 }
 

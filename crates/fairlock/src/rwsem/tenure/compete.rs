@@ -5,15 +5,11 @@ use core::sync::atomic::Ordering;
 use super::{InTenure, RESERVED_NS};
 use crate::platform::Platform;
 use crate::rwsem::word::Word;
-use crate::wait::{Access, WaitContext};
+use crate::wait::{Access, LOOK_NS, LOOKS, WaitContext};
 
-/// How often a thread that finds the lock taken spins,
-const SPINS: u32 = 3;
-/// and how often it then yields its CPU, before it queues. Never under a model checker, where each look
-/// multiplies the number of interleavings.
+/// How often a thread that finds the lock taken, and has spun [`LOOKS`] times, then yields its CPU, before it
+/// queues. Never under a model checker, where each look multiplies the number of interleavings.
 pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
-/// The first pause between two such looks; each is twice as long as the one before.
-const PAUSE_NS: u64 = 200;
 /// A thread whose yield took longer than this does not yield again: the CPU went to a thread that is not
 /// about to release the lock.
 const LONG_YIELD_NS: u64 = 50_000;
@@ -40,7 +36,7 @@ impl<P: Platform> InTenure<'_, P> {
         let mut held_off = 0;
         let mut looks = 0;
         let in_turns = self.holder.is_in_turns();
-        let most = if in_turns { SPINS } else { SPINS + YIELDS };
+        let most = if in_turns { LOOKS } else { LOOKS + YIELDS };
         while looks < most {
             let word = self.word.load(Ordering::Relaxed);
             // Also before anybody waits: else a thread that has just waited for its turn would lose the
@@ -53,7 +49,7 @@ impl<P: Platform> InTenure<'_, P> {
                 return may && self.steal(access);
             }
             let holds_off = access == Access::Shared
-                && looks < SPINS
+                && looks < LOOKS
                 && !word.is_written()
                 && self.holder.has_awake_writer();
             if !holds_off && self.steal(access) {
@@ -79,7 +75,7 @@ impl<P: Platform> InTenure<'_, P> {
                 continue;
             }
             reserved = None;
-            if looks < SPINS {
+            if looks < LOOKS {
                 if !in_turns && access == Access::Exclusive && word.readers() > 0 {
                     outwaits.get_or_insert_with(|| self.holder.writer_waits());
                 }
@@ -89,9 +85,9 @@ impl<P: Platform> InTenure<'_, P> {
                     Access::Shared => self.may_read(me, word),
                     _ => word.is_free(),
                 };
-                let ended = self.word.spin_until(PAUSE_NS << looks, done);
+                let ended = self.word.spin_until(LOOK_NS << looks, done);
                 held_off += u32::from(holds_off && !ended);
-                if held_off == SPINS {
+                if held_off == LOOKS {
                     // It waited the whole pause in vain: it clears the hint, so that later readers do not.
                     self.holder.forget_writer();
                 }

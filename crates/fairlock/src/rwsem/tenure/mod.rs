@@ -86,7 +86,7 @@ use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::wait::{
-    Access, FEW_WAKES, Kind, Queue, Thread, WaitContext, WaitError, Waiter, WakeList,
+    Access, FEW_WAKES, Kind, Queue, Thread, WAKE_NS, WaitContext, WaitError, Waiter, WakeList,
 };
 
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
@@ -100,17 +100,16 @@ const MOST_MISSED: u8 = 2;
 /// A lock that is free at every look for so long, with no steal between them, is idle.
 const IDLE_NS: u64 = 300;
 /// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter that is
-/// next: about the latency of a wake-up on an idle CPU.
-const LATE_NS: u64 = 50_000;
-/// The same where threads share the lock: there it is free now and then, and the waiter that is next
-/// takes it as soon as it runs. A smaller value costs these threads CPU time where other programs are
-/// busy; a larger one is how long a waiter stays queued on the holder's CPU.
+/// next. In turns that is [`WAKE_NS`]. Where threads share the lock, it is free now and then, and the waiter
+/// that is next takes it as soon as it runs. A smaller value costs these threads CPU time where other
+/// programs are busy; a larger one is how long a waiter stays queued on the holder's CPU.
 const SHARED_LATE_NS: u64 = 200_000;
 /// So long after the end of a tenure the holder closes the lock: yielding has not helped.
 const LOST_NS: u64 = 4_000_000;
 /// Where threads share the lock, each adds its acquisitions to the lock's counter once in this time:
 /// each store moves a cache line from CPU to CPU. A power of two.
 const TELLS_NS: u64 = 16_384;
+
 /// What the queue lock guards for the discipline.
 pub(super) struct Tenure<P: Platform> {
     /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
@@ -390,7 +389,7 @@ impl<P: Platform> InTenure<'_, P> {
     fn watch_clock(word: &AtomicWord<P>, holder: &Holder<P>, me: &Thread<P>, now: u64) {
         let end = holder.end();
         let over = now.saturating_sub(end);
-        let late = if holder.is_in_turns() { LATE_NS } else { SHARED_LATE_NS };
+        let late = if holder.is_in_turns() { WAKE_NS } else { SHARED_LATE_NS };
         if over >= LOST_NS {
             word.flag_queue(Flags::HANDOFF); // as `close`
         } else if over >= late {
@@ -428,7 +427,7 @@ impl<P: Platform> InTenure<'_, P> {
     /// not if the yield took long, as then another program has the CPU.
     fn give_way(me: &Thread<P>) {
         let is_worth_while = yield_to_others::<P>(&WaitContext::FOREVER);
-        let pause = if is_worth_while { LATE_NS } else { u64::MAX };
+        let pause = if is_worth_while { WAKE_NS } else { u64::MAX };
         me.gave_way(P::now().saturating_add(pause));
     }
 

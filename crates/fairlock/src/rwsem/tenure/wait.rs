@@ -7,14 +7,12 @@ use super::{FewWakes, IDLE_NS, InTenure};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
+use crate::rwsem::WATCH_NS;
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, INVITED, Kind, NEXT, WAITING, WaitContext, WaitError, Waiter};
+use crate::wait::{Access, INVITED, Kind, NEXT, WAITING, WAKE_NS, WaitContext, WaitError, Waiter};
 
-/// How long the waiter that is next watches the lock before it sleeps, when it has just been told
-/// so or woken.
-const WATCH_NS: u64 = 10_000;
 /// The longest pause between two looks at the lock while watching it.
-const LOOK_NS: u64 = 20_000;
+const LONGEST_PAUSE_NS: u64 = 20_000;
 /// The waiter that is next stays awake if a writers' tenure ends within this time,
 const SPIN_THROUGH_NS: u64 = 250_000;
 /// or a readers' tenure within this one: awake, it takes a CPU from readers.
@@ -22,13 +20,11 @@ const CALL_AHEAD_NS: u64 = 20_000;
 /// A timer is set earlier by this time and its measured lateness: it must not be late.
 const EARLY_NS: u64 = 25_000;
 /// How long a writer that is next waits, awake, for the readers inside to leave while other readers
-/// pause: about as long as their longest pause (`SPINS`).
+/// pause: about as long as their longest pause ([`LOOKS`](crate::wait::LOOKS)).
 const OUTWAIT_NS: u64 = 1_500;
 /// At the end of a tenure a waiter stays awake for so long after the last acquisition that it saw, or after
 /// the lock was closed: a holder that is inside for longer may itself be asleep.
 const AWAKE_NS: u64 = 100_000;
-/// A waiter that was woken in vain looks again after this time: about what a wake-up takes.
-const NAP_NS: u64 = 50_000;
 
 /// How a turn of a wait ended.
 enum Waited {
@@ -254,7 +250,8 @@ impl<P: Platform> InTenure<'_, P> {
         }
         let timer = needs_timer.then(|| {
             let early = watch.end.saturating_sub(watch.lateness + EARLY_NS).max(now);
-            if asks { early } else { early.min(now + NAP_NS) }
+            // One that was woken in vain looks again soon.
+            if asks { early } else { early.min(now + WAKE_NS) }
         });
         let until = match (timer, context.deadline) {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
@@ -374,7 +371,7 @@ impl Watch {
 
     fn pause(&mut self) -> u64 {
         let pause = self.pause;
-        self.pause = (pause * 2).min(LOOK_NS);
+        self.pause = (pause * 2).min(LONGEST_PAUSE_NS);
         pause
     }
 }

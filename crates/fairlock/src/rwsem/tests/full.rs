@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::super::word::MOST_READERS;
+use super::super::word::READERS_LIMIT;
 use super::*;
 
-const FULL: Word = Word::FREE.with_readers(MOST_READERS);
+const FULL: Word = Word::FREE.with_readers(READERS_LIMIT);
 
 /// Leaves the word as if so many guards had been forgotten.
 fn fill(lock: &Lock, word: Word) {
@@ -100,7 +100,7 @@ fn let_in_from_the_queue(lock: &Lock, writer_waits: bool) -> [Result<(), WaitErr
         let readers = [first, s.spawn(reader), s.spawn(reader)];
         let writer = writer_waits.then(|| s.spawn(|| lock.write_cancellable(token)));
         until(|| waiters(lock) == 3 + usize::from(writer_waits));
-        lock.word.enter_readers(MOST_READERS - 1, Ordering::SeqCst);
+        lock.word.enter_readers(READERS_LIMIT - 1, Ordering::SeqCst);
         // SAFETY: written above.
         unsafe { lock.downgrade() };
         until(|| readers.iter().any(|reader| reader.is_finished()));
@@ -145,7 +145,7 @@ fn the_count_is_what_it_was_after_many_threads_have_failed() {
                         assert_eq!(lock.checked_read(), Err(WaitError::TooManyReaders));
                         assert!(!lock.try_read() && !lock.try_write());
                         let seen = word(lock);
-                        assert!(!seen.has_room() && seen.readers() <= MOST_READERS + 4);
+                        assert!(!seen.has_room() && seen.readers() <= READERS_LIMIT + 4);
                     }
                 })
             });

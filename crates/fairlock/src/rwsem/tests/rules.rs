@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::sync::Barrier;
 
 use super::*;
-use crate::rwsem::word::MOST_READERS;
+use crate::rwsem::word::READERS_LIMIT;
 use crate::wait::{Access, WaitContext};
 
 /// Readers granted together are all counted: those that leave at once do not
@@ -335,7 +335,7 @@ fn rule_14_timed_out_writer_wakes_the_readers_behind_it() {
 #[test]
 fn rule_15_failed_try_read_leaves_no_count() {
     for_each_policy(|lock| {
-        let full = Word::FREE.with_readers(MOST_READERS);
+        let full = Word::FREE.with_readers(READERS_LIMIT);
         for blocked in [Word::WRITTEN, full, full.with_reader()] {
             lock.word.store(blocked);
             assert!(!lock.try_read() && !lock.try_read_recursive());

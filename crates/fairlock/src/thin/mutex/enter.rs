@@ -6,9 +6,9 @@ use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, PooledPlatform};
 use crate::rwsem::RwSem;
+use crate::thin::marks;
 use crate::thin::slot::Slot;
-use crate::thin::{LOOK_NS, LOOKS, marks};
-use crate::wait::{Access, Meeting, WaitContext, WaitError};
+use crate::wait::{Access, LOOK_NS, LOOKS, Meeting, WaitContext, WaitError};
 
 impl<P: PooledPlatform> ThinMutex<P> {
     /// Takes the lock if it is thin and free.

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::platform::{Platform, PooledPlatform};
 use crate::rwsem::{Policy, RwSem, YIELDS, yield_to_others};
+use crate::thin::marks;
 use crate::thin::slot::Holder;
-use crate::thin::{LOOK_NS, LOOKS, marks};
-use crate::wait::{self, WaitContext, WaitError};
+use crate::wait::{self, LOOK_NS, LOOKS, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
 /// `fetch_add` is better.

@@ -31,7 +31,7 @@ use super::{marks, nascent};
 use crate::events::EventCounts;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::rwsem::{MOST_READERS, PastQueue, Policy, RwSem};
+use crate::rwsem::{PastQueue, Policy, READERS_LIMIT, RwSem};
 use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
 use enter::Access;
 
@@ -43,7 +43,7 @@ const UPGRADABLE: u64 = 1 << 4;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
 /// The count of readers is full: no more stay.
-const FULL: u64 = (MOST_READERS as u64) << READER_SHIFT;
+const FULL: u64 = (READERS_LIMIT as u64) << READER_SHIFT;
 /// The word alone does not say who is inside.
 const ELSEWHERE: u64 = INFLATED | NASCENT;
 
@@ -461,7 +461,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[doc(hidden)]
     pub unsafe fn adopt_readers(&self, count: usize) {
         if self.load() & ELSEWHERE == 0 {
-            self.word.fetch_add(count.min(MOST_READERS) as u64 * READER, Ordering::Relaxed);
+            self.word.fetch_add(count.min(READERS_LIMIT) as u64 * READER, Ordering::Relaxed);
         } else {
             // SAFETY: the caller's promise.
             self.on_full(|sem| unsafe { sem.adopt_readers(count) });

@@ -29,7 +29,7 @@ use favour::TurnEnd;
 pub(in crate::rwsem) use turns::Turns;
 
 use crate::platform::Platform;
-use crate::rwsem::policy::{ReaderSpin, at_most};
+use crate::rwsem::policy::{CENTURIES, ReaderSpin, at_most};
 use crate::rwsem::published::Published;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Word;
@@ -42,8 +42,6 @@ const SHARE: u64 = 32;
 /// writers. Otherwise readers would have none where waking the writers one by one takes longer than
 /// `handoff_after`, as those are then always past their deadlines.
 const LEAST: u64 = 4;
-/// The longest turn: half of what the difference of two times can be.
-const LONGEST_NS: u64 = i64::MAX as u64 / 2;
 
 impl<P: Platform> Published<'_, P> {
     /// Not without handoffs: the side that holds back would starve. Then all may spin.
@@ -169,12 +167,12 @@ impl<P: Platform> Published<'_, P> {
     /// The turn is this side's. A waiter of the other side may wait for its end, which comes with
     /// that waiter's deadline, or sooner if that waiter is of the favoured side.
     fn begin_turn(&self, q: &Queued<P>, side: Kind, now: u64) {
-        let after = self.rules.handoff_after.map_or(0, |after| at_most(after, LONGEST_NS));
+        let after = self.rules.handoff_after.map_or(0, |after| at_most(after, CENTURIES));
         let favoured = self.favour.side() == side;
         let mut least = 0;
         if favoured && side == Kind::Reader {
             let writers = q.turns.last_ns(Kind::Writer).min(after);
-            let length = writers.saturating_mul(LEAST).min(LONGEST_NS);
+            let length = writers.saturating_mul(LEAST).min(CENTURIES);
             least = now.wrapping_add(length).max(1);
         }
         self.favour.set_least(least);
