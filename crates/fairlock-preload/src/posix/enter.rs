@@ -16,9 +16,11 @@ use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
 /// How long a thread watches a thin lock that another holds before it inflates the lock, letting
-/// others have its CPU: until a holder that lost its own has mostly got it back.
+/// others have its CPU: until a holder that lost its own has mostly got it back. In ns; compared
+/// with the time since the thread came.
 const WATCH_NS: u64 = 500_000;
-/// The time between two looks before it lets others run: a look takes the holder's cache line from it.
+/// The time between two looks before it lets others run: a look takes the holder's cache line from
+/// it. In ns; compared with the time since the last look.
 const LOOK_NS: u64 = 200;
 
 /// A lock of the program's that begins with a [`Head`] somewhere in its bytes.

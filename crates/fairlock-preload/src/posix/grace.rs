@@ -16,7 +16,8 @@ use crate::slot::Slot;
 use crate::still::Turns;
 use crate::thread::platform::Preload;
 
-/// For how long nothing may move. A reader that waits looks twice as often.
+/// For how long nothing may move. A reader that waits looks twice as often. In ns; compared with
+/// the time since a writer last got in or began to wait.
 pub(super) const GRACE_NS: u64 = 50_000_000;
 
 /// Whether a reader that cannot get in behind the writers that wait may join those inside.

@@ -60,7 +60,8 @@ impl Kind {
 pub(super) struct Announced(Count);
 
 /// How long a reader waits for a writer that has announced itself to be in the queue. If that takes
-/// longer, the writer does not run, or is in another copy of the lock.
+/// longer, the writer does not run, or is in another copy of the lock. In ns; compared with the
+/// time since the reader came.
 const LATE_NS: u64 = 10_000_000;
 
 impl Announced {

@@ -44,7 +44,8 @@ use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
-/// How long a thread that waits awake keeps its CPU to itself, before it lets others run.
+/// How long a thread that waits awake keeps its CPU to itself, before it lets others run. In ns;
+/// compared with the time since the thread came.
 const SPIN_NS: u64 = 1_000;
 
 /// What is at an address of the program's, unless the address is not a multiple of eight: packed

@@ -84,6 +84,7 @@ pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> &'static Slot 
 /// there are never many more slots than are in use.
 fn sweep() {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    /// How many slots are looked at. In slots; compared with those there are.
     const LOOKS: u32 = 8;
     for _ in 0..LOOKS.min(SLOTS.len()) {
         let number = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS.len();
@@ -147,6 +148,7 @@ pub(crate) fn here(slot: &'static Slot) -> &'static Slot {
 /// Lets others go on, whatever their priority. Not by one of libc's ways to sleep: those are
 /// cancellation points, and locking is none.
 pub(crate) fn nap() {
+    /// In ns; compared with nothing: it is the length of a sleep.
     const NAP_NS: u64 = 50_000;
     Linux::wait(&AtomicU32::new(0), 0, Some(Preload::now() + NAP_NS), false);
 }

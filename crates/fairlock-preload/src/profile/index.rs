@@ -14,7 +14,7 @@ const TABLES: usize = 64;
 const SMALLEST: usize = 64;
 
 /// How long a thread waits for a table. The holder is quick, or blocks signals; but a handler that
-/// came just before may wait for this thread.
+/// came just before may wait for this thread. In ns; compared with the time since the thread came.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 pub(super) struct Index {

@@ -49,7 +49,8 @@ use crate::process::fork;
 use crate::process::mutex::Mutex;
 use crate::thread::platform::Preload;
 
-/// A wait this long is kept by itself, if the environment does not say otherwise.
+/// A wait this long is kept by itself, if the environment does not say otherwise. In ns; compared
+/// with how long a wait took.
 const THRESHOLD_NS: u64 = 100_000;
 static THRESHOLD: AtomicU64 = AtomicU64::new(THRESHOLD_NS);
 

@@ -23,10 +23,12 @@ static OWN: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// more of them than there is room for, or code that comes and goes.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static MISSES: AtomicBool = AtomicBool::new(false);
-/// Of the time, reading them takes one part in this many.
+/// Of the time, reading them takes one part in this many. In times the last reading; compared, as a
+/// time, with that since its end.
 const SHARE: u64 = 100;
 /// How often they were read: each time takes room in the file.
 static TIMES: AtomicU32 = AtomicU32::new(0);
+/// In times; compared with how often they were read.
 const MOST_TIMES: u32 = 200;
 static MUTEX: Mutex = Mutex::new();
 

@@ -17,13 +17,15 @@ use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
 use crate::thread::{self, State};
 
-/// One of this many acquisitions of a lock that was waited for is timed.
+/// One of this many acquisitions of a lock that was waited for is timed. In acquisitions; compared
+/// with those of this thread at the lock.
 const SAMPLED: u64 = 64;
 /// After one of this many short waits the hold is timed. Of waits that end at once, one of so many is
-/// noted, and stands for the others.
+/// noted, and stands for the others. In waits, a power of two; compared with a random number.
 pub(super) const SAMPLED_WAITS: u32 = 16;
 /// A thread tells others after so many acquisitions that it has passed them: each time, a cache line
-/// goes from CPU to CPU while it has the lock.
+/// goes from CPU to CPU while it has the lock. In acquisitions; compared with those since it last
+/// told.
 const PASSES: u32 = 16;
 
 /// The thread's own variables for this. All zero at first.

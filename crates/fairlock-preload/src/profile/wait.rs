@@ -57,7 +57,7 @@ pub(super) fn wait(
 
 /// A thread that has found a lock held tries so often again, for some 0.1 µs, before it tells others that
 /// it waits. Where two threads run, most waits are shorter, and telling of them would take several times
-/// as long.
+/// as long. In attempts; compared with those of this call.
 const ATTEMPTS: u32 = 4;
 
 /// The calling thread, which came at this time, has had the answer `result` without waiting for long.
@@ -224,7 +224,8 @@ pub(super) fn time_hold(address: usize) {
 /// A release that comes sooner than this after one that was charged is not looked at: what others
 /// wait meanwhile is charged to the next. So no time is lost. Of holds that are shorter, each place
 /// has its share by chance, which on average is its share of the time. In ticks of the CPU's
-/// counter: about ten microseconds.
+/// counter: about ten microseconds. In ticks; compared with those since the last release that was
+/// charged.
 const TOO_SOON: u64 = 25_000;
 
 /// The calling thread releases a lock that may have been waited for: it has done so at a time, or is
@@ -327,7 +328,8 @@ struct Held {
     stack: u32,
 }
 
-/// Holds shorter than this are not kept: about 16 us.
+/// Holds shorter than this are not kept: about 16 us. In bits of a time in ns; compared with those
+/// of how long the lock was held.
 const SHORTEST_KEPT: u32 = 14;
 
 /// A hold has ended while others waited.

@@ -56,7 +56,8 @@ const WOKEN: u32 = 2;
 /// Waiters notified at once are woken in this many lines: few lines leave a CPU idle for each
 /// wake-up, too many are in each other's way at the mutex. Models have no more than three waiters.
 const LINES: usize = if cfg!(fairlock_loom) { 2 } else { 8 };
-/// How long a woken thread gives way to the holder of the mutex before it queues there.
+/// How long a woken thread gives way to the holder of the mutex before it queues there. In ns;
+/// compared with the time since it began to give way.
 const COMPETE_NS: u64 = 100_000;
 
 /// A condition variable of [ticket locks](TicketLock) of size `S`.

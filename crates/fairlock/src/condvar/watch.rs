@@ -5,15 +5,19 @@ use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, Platform};
 
-/// How long a thread spins: about what it costs to sleep and be woken.
+/// How long a thread spins: about what it costs to sleep and be woken. In ns; compared with the
+/// time since the thread began to wait.
 const SPIN_NS: u64 = 4_000;
-/// How long it then yields: a few times what a wake-up costs.
+/// How long it then yields: a few times what a wake-up costs. In ns; compared with the time since
+/// it first yielded.
 const YIELD_NS: u64 = 30_000;
-/// A yield that took this long gave the CPU to a thread that is not about to notify.
+/// A yield that took this long gave the CPU to a thread that is not about to notify. In ns;
+/// compared with how long one yield took.
 const LONG_YIELD_NS: u64 = 1_000_000;
-/// How many yields the thread then skips.
+/// How many yields the thread then skips. In yields; compared with those left out since.
 const KEEPS: u32 = 15;
-/// How large [`Habit::skips`] becomes at most.
+/// How large [`Habit::skips`] becomes at most. In waits; compared with twice the number skipped
+/// last.
 const MOST_SKIPPED: u32 = 63;
 
 /// What a thread remembers of its last waits, for whichever condition variables.

@@ -182,7 +182,8 @@ pub unsafe trait PooledPlatform: Platform {
 }
 
 /// Pauses between two looks at the clock while spinning: a pause is 10 to 140
-/// cycles, so this is at most about half a microsecond.
+/// cycles, so this is at most about half a microsecond. In pauses; compared with those since the
+/// last look at the clock.
 const SPINS_PER_CLOCK: u32 = 8;
 
 /// The platform of this target: Linux futexes where there are any, but not under Miri.

@@ -35,11 +35,11 @@ use crate::rwsem::{Policy, RwSem};
 use crate::wait::{Kind, WaitContext, WaitError};
 
 /// How many full ranges in a row there must be before the lock is taken as a whole again, at first
-/// and at most. A change costs about a microsecond.
+/// and at most. A change costs about a microsecond. In full ranges; compared with those in a row.
 const REOPEN: (usize, usize) = (64, 65_536);
 
 /// How often a thread has to read next after it was the last to write, for threads to count as
-/// mixed.
+/// mixed. In reads; compared with how many there were.
 const MIXED: usize = 64;
 
 /// Why the gate was not had.

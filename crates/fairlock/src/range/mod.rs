@@ -144,9 +144,11 @@ use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
 
 /// How often to look at a slot whose holder has not written its range yet, or has begun to leave:
-/// that takes nanoseconds, unless the thread was interrupted right there.
+/// that takes nanoseconds, unless the thread was interrupted right there. In looks; compared with
+/// those at one slot that says nothing yet.
 const SLOT_LOOKS: u32 = if cfg!(fairlock_loom) { 2 } else { 64 };
 /// What lasted this long was of use, the lock as a whole or striped: counting begins as at first.
+/// In ns; compared with how long the lock was a whole, or striped.
 const LONG_NS: u64 = 10_000_000;
 
 /// A sleeping reader/writer lock on ranges.

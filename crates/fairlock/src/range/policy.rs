@@ -33,7 +33,8 @@ impl RangePolicy {
     }
 }
 
-/// Time to work between two waiters that are let in from the queue.
+/// Time to work between two waiters that are let in from the queue. In ns for each waiter;
+/// compared, all together, with how long a range may be overtaken.
 const HANDOFF_SHARE_NS: u64 = 600_000;
 
 impl Default for RangePolicy {

@@ -55,7 +55,8 @@ use crate::platform::{ConstZero, Platform};
 use crate::wait::{Access, WaitContext, WaitError};
 
 /// How long who is next watches the lock before it sleeps: a waiter that has just been told so or
-/// woken, and an upgrader, while readers are inside.
+/// woken, and an upgrader, while readers are inside. In ns; compared with the time since it was
+/// told, woken, or began to drain the lock.
 const WATCH_NS: u64 = 10_000;
 
 /// A sleeping reader/writer lock without data. See [`RwLock`](crate::RwLock), the one with data, for

@@ -139,7 +139,8 @@ impl Percent {
     }
 }
 
-/// The waiter deadline unless told otherwise.
+/// The waiter deadline unless told otherwise. In ms; compared with how long a waiter has waited,
+/// and with the time that tenures take.
 pub(crate) const HANDOFF_AFTER: Duration = Duration::from_millis(4);
 
 impl TenurePolicy {

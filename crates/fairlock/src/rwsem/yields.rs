@@ -7,7 +7,8 @@ pub(super) struct Yield {
     ns: f32,
 }
 
-/// What is measured loses this part of itself with each later sample: one divided by this.
+/// What is measured loses this part of itself with each later sample: one divided by this. In
+/// samples; compared with nothing: it is a divisor.
 pub(super) const FADES: u16 = 8;
 
 impl Yield {

@@ -11,10 +11,12 @@ use super::slot::Slot;
 use crate::platform::Platform;
 
 /// A lock is calm when its count reaches this: one up for each acquisition that found it free,
-/// [`CONFLICT`] down for each that did not. So many uncontended acquisitions save, in a thin lock, what
-/// it costs to inflate it again.
+/// [`CONFLICT`] down for each that did not. So many uncontended acquisitions save, in a thin lock,
+/// what it costs to inflate it again. In acquisitions; compared with those that found the lock
+/// free.
 const CALM: u32 = if cfg!(fairlock_loom) { 1 } else { 32 };
-/// A lock becomes thin only if less than one in so many of its acquisitions finds it taken.
+/// A lock becomes thin only if less than one in so many of its acquisitions finds it taken. In
+/// acquisitions; compared, as so many that found it free, with one that did not.
 const CONFLICT: u32 = 4;
 /// A lock whose slot has this name or a later one is calm at once: slots should not be many.
 const MANY: u32 = pool::name(1 << 10);

@@ -191,6 +191,7 @@ impl<P: Platform, F> Slots<P, F> {
     /// One of the slots set aside, if `fits` accepts one. Only some are looked at: forgotten guards
     /// may have made many useless.
     pub(super) fn aside_that(&self, fits: impl Fn(&Slot<P, F>) -> bool) -> Option<&Slot<P, F>> {
+        /// In slots; compared with those set aside.
         const LOOKS: usize = 64;
         // Taken from the list first. Where threads are simulated, a thread that looks at a lock may
         // be switched from, and would keep the thread of the system from running others that want

@@ -175,19 +175,23 @@ impl<const MAX: u32> Adaptive<MAX> {
 }
 
 impl Pace {
-    /// One part in this many may be lost to bringing in stragglers.
+    /// One part in this many may be lost to bringing in stragglers. In times what stragglers cost;
+    /// compared, as a time, with the two limits that follow.
     pub const SHARE: u64 = 40;
-    /// A batch is planned to last no longer than this.
+    /// A batch is planned to last no longer than this. In ns; compared with the planned time of a
+    /// batch.
     pub const LONGEST_NS: u64 = 6_000_000;
     /// A batch is planned to last at least this, so that running threads need
-    /// not alternate at every section.
+    /// not alternate at every section. In ns; compared with the planned time of a batch.
     pub const SHORTEST_NS: u64 = 1_000_000;
 
     /// When to look whether it is time to close the batch: after 1, 2, 4 … services, so before it
     /// has lasted twice as long; and at least after this many, as sections may suddenly become
-    /// longer. A look costs as much as an uncontended acquire.
+    /// longer. A look costs as much as an uncontended acquire. In services; compared with those
+    /// since the last look.
     const LOOK_EVERY: u32 = 64;
-    /// `lost` follows a sample by an eighth of itself, and by this.
+    /// `lost` follows a sample by an eighth of itself, and by this. In ns; compared with how far a
+    /// sample differs.
     const STEP_NS: u64 = 500;
 
     fn begin(&mut self, now: u64) {

@@ -237,7 +237,7 @@ enum Chosen {
 }
 
 /// Kicks of one release at most. The rest is left to the threads kicked: they kick others when they
-/// release the lock.
+/// release the lock. In waiters; compared with those kicked by this release.
 const MOST_KICKS: usize = 8;
 
 /// Threads to kick once the lock is released.

@@ -38,11 +38,13 @@ const TIMES_MASK: u32 = 7 << TIMES_SHIFT;
 pub(super) const NAME_SHIFT: u32 = 4;
 
 /// How long the lock must have been free: about as long as a wake-up takes. (Time stands
-/// still in model checks.)
+/// still in model checks.) In ns, doubled each time; compared with how long the lock has been free.
 const FREE_NS: u64 = if cfg!(fairlock_loom) { 0 } else { 40_000 };
-/// For how long the batch goes on.
+/// For how long the batch goes on. In ns, doubled each time; compared with the length of a section,
+/// for a number of tickets.
 const GOES_ON_NS: u64 = 1_000_000;
-/// How often a batch is reopened at most: for 31 ms altogether.
+/// How often a batch is reopened at most: for 31 ms altogether. In times; compared with those of
+/// this batch.
 pub(super) const MOST_TIMES: u32 = 5;
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {

@@ -63,10 +63,12 @@ impl<P: Platform> Note<P> for u32 {
     const HELD: Self = 1;
 }
 
-/// How long a waiter spins before it sleeps, and after each kick: about what a wake-up costs.
+/// How long a waiter spins before it sleeps, and after each kick: about what a wake-up costs. In
+/// ns; compared with the time since the waiter began to spin.
 pub(super) const SPIN_NS: u64 = 40_000;
 /// How long the first sleep is, and the longest. Each is twice the one before: a thread that waits
-/// for a long section wakes up in vain, for some microseconds, 600 times a second.
+/// for a long section wakes up in vain, for some microseconds, 600 times a second. In ns; compared
+/// with nothing: it is the length of a sleep, which doubles.
 const NAP_NS: (u64, u64) = (SPIN_NS, 1_600_000);
 
 pub(crate) struct Solo<P: Platform, N: Note<P> = usize> {

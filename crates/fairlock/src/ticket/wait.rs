@@ -15,42 +15,51 @@ use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{Meeting, WaitContext, WaitError};
 
 /// As [`SPIN_NS`], for a waiter that cannot run soon: its turn comes after those of more waiters than
-/// there are CPUs.
+/// there are CPUs. In ns; compared with the time since the waiter began to spin.
 const SPIN_FAR_NS: u64 = 2_000;
 /// The same for a waiter that could have gone first, but saw others do so [`HOT_SECTIONS`] times:
-/// the lock is busy without it. In a crowd only [`OVERTAKINGS`] by later tickets count.
+/// the lock is busy without it. In a crowd only [`OVERTAKINGS`] by later tickets count. In ns;
+/// compared with the time since the waiter began to spin.
 const SPIN_HOT_NS: u64 = 10_000;
+/// How many sections of others make it so. In sections; compared with those since the spin began.
 const HOT_SECTIONS: u32 = 4;
+/// The same in a crowd. In sections; compared with those of later tickets since the spin began.
 const OVERTAKINGS: u32 = 32;
 /// While the stragglers of a long batch come in, as many of those that wait for the next one as
 /// there are CPUs stay awake; the others park at once. If nobody was served for this long, those
 /// awake yield their CPUs, again and again: to the stragglers, which they would keep from running,
 /// or to the threads about to be kicked. A CPU that slept instead would take as long to wake as a
-/// straggler needs.
+/// straggler needs. In ns; compared with the time since somebody was served.
 const YIELD_AFTER_NS: u64 = 2_000;
 /// A waiter of the current batch stays awake if the batch closes within this:
-/// its turn comes before a kick could pay.
+/// its turn comes before a kick could pay. In ns; compared with the time left until the batch
+/// closes.
 const SPIN_CLOSING_NS: u64 = 100_000;
-/// This many threads that hold or want the lock are a crowd, if there is a CPU for each of them.
+/// This many threads that hold or want the lock are a crowd, if there is a CPU for each of them. In
+/// threads; compared with those that hold or want the lock.
 const CROWD: u32 = 3;
 /// This many of a crowd compete at once when the lock comes free; the others only if none of those
-/// does.
+/// does. In threads; compared, as a divisor, with those ahead.
 const NEAR: u32 = 2;
-/// The time between two looks at the pace of others that may go first.
+/// The time between two looks at the pace of others that may go first. In ns for each thread ahead;
+/// compared with the time since the last look.
 const RACE_NS: u64 = 500;
 /// The time between two looks at the lock once others have gone first time and again: at least and
-/// at most.
+/// at most. In ns; compared with an eighth of the time until the batch closes.
 const BACKOFF_NS: (u64, u64) = (1_000, 5_000);
 /// A thread whose wait has a deadline, and that finds the lock in use twice within this while more
 /// threads want it than there are CPUs, sleeps at once. Otherwise a thread that tries again and
-/// again with short waits would each time compete with the threads that work.
+/// again with short waits would each time compete with the threads that work. In ns; compared with
+/// the time since the thread last found the lock in use.
 const TRIES_AGAIN_NS: u64 = 50_000;
 /// A thread that is back with a ticket given up leaves a free lock to the others for this long:
-/// more than a running thread needs to come back. It sleeps if one of them takes the lock.
+/// more than a running thread needs to come back. It sleeps if one of them takes the lock. In ns;
+/// compared with the time since the thread came back.
 #[cfg(feature = "alloc")]
 const LEAVE_NS: u64 = 2_000;
 /// How long the heir sleeps: the first time, and the longest. Less if the batch closes sooner: the
-/// heir is awake then, and nobody has to kick it.
+/// heir is awake then, and nobody has to kick it. In ns; compared with nothing: it is the length of
+/// a sleep, which doubles.
 const NAP_NS: (u64, u64) = (200_000, 1_600_000);
 
 /// Why a spin ended without the lock. Either the lock did not come free, or it was not yet this

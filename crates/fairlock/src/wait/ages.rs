@@ -8,7 +8,8 @@ use core::cell::Cell;
 /// The number of locks with an age. With more, a stale age or else the youngest is dropped: the oldest waits
 /// come to an end.
 const LOCKS: usize = 8;
-/// An age may make room for another if the thread has stayed away this many times as long as it had waited.
+/// An age may make room for another if the thread has stayed away this many times as long as it had
+/// waited. In times the age; compared with the time since the last attempt ended.
 const STALE: u64 = 100;
 
 /// What became of the attempts at a lock.

@@ -15,15 +15,20 @@ use core::cell::Cell;
 use super::WaitContext;
 use crate::platform::{Atomic, Platform};
 
-/// See above: a numerator, and two for its denominator.
+/// See above: a numerator, and two for its denominator. In halves; compared with the average time
+/// between two meetings, for the average wait.
 const CLOSE: u64 = 3;
-/// One meeting in so many is timed: from its beginning to the beginning of the next one.
+/// One meeting in so many is timed: from its beginning to the beginning of the next one. In
+/// meetings; compared with those since the last timed one.
 const TIMED: u32 = 4;
-/// A thread stands back when so many have been timed, one after the other at the same mutex.
+/// A thread stands back when so many have been timed, one after the other at the same mutex. In
+/// meetings; compared with those timed at this mutex.
 const ENOUGH: u32 = 3;
-/// The share of the last meeting in the averages: one in so many.
+/// The share of the last meeting in the averages: one in so many. In meetings; compared with
+/// nothing: it is a divisor.
 const LAST: u64 = 4;
-/// How long a thread that stands back leaves the mutex to the others.
+/// How long a thread that stands back leaves the mutex to the others. In ns; compared with the wait
+/// and the pause between two meetings, and with the time since it stood back.
 const STAND_BACK_NS: u64 = 16_000;
 
 /// A thread's last meetings with others, all at one mutex. Used by that thread only.

@@ -33,9 +33,11 @@ pub(crate) struct Queue<P: Platform> {
 unsafe impl<P: Platform> Send for Queue<P> {}
 
 impl<P: Platform> Queue<P> {
-    /// How often a waiter may be passed over by a later one of its kind.
+    /// How often a waiter may be passed over by a later one of its kind. In times; compared with
+    /// how often this waiter was.
     pub(crate) const MAX_PASSES: u8 = 2;
-    /// How many waiters are considered, from the head on.
+    /// How many waiters are considered, from the head on. In waiters; compared with those
+    /// considered so far.
     const MAX_LOOKS: usize = 4;
 
     pub(crate) const fn new() -> Self {

@@ -15,6 +15,7 @@ use crate::platform::fork;
 use crate::platform::{Atomic, Platform, WaitOutcome};
 
 /// After so many reads in writers' tenures without a write, a thread is treated as a reader again.
+/// In reads; compared with those since the thread last wrote.
 const MOST_JOINS: u16 = 256;
 
 /// A thread as the locks know it. One per live thread, never freed while the
@@ -346,7 +347,10 @@ impl Look {
 }
 
 impl StealClock {
+    /// The time between two looks at the clock. In ns; compared with the time since the last look,
+    /// for a number of steals.
     const INTERVAL_NS: u64 = 2_000;
+    /// The most steals between two looks. In steals; compared with those that fit the interval.
     const MAX_STRIDE: u32 = 32;
 
     const fn new() -> Self {

@@ -14,10 +14,11 @@ pub(crate) struct WakeList<P: Platform, const MOST: usize = MAX_WAKES> {
     threads: [MaybeUninit<&'static Thread<P>>; MOST],
 }
 
-/// How many waiters one release wakes at most.
+/// How many waiters one release wakes at most. In waiters; compared with those granted in one go.
 pub(crate) const MAX_WAKES: usize = 256;
 
-/// As many as are woken together where each of them wakes others.
+/// As many as are woken together where each of them wakes others. In waiters; compared with those
+/// on the list.
 pub(crate) const FEW_WAKES: usize = 8;
 
 impl<P: Platform, const MOST: usize> WakeList<P, MOST> {

@@ -7,14 +7,16 @@ use super::regions::least_shift;
 use crate::range::LONG_NS;
 use crate::range::span::Span;
 
-/// How many ranges are looked at together.
+/// How many ranges are looked at together. In ranges; compared with those seen since the last
+/// sample.
 const SAMPLE: usize = 16;
 /// How many of them must be no longer than a region.
 const FIT: usize = SAMPLE * 7 / 8;
-/// How many regions they must be in, at least: fewer ranges have room in the lock itself.
+/// How many regions they must be in, at least: fewer ranges have room in the lock itself. In
+/// regions; compared with those that the ranges of a sample are in.
 const SPREAD: usize = 8;
 /// How many ranges to skip before the next sample, after a sample or striping was of no use: at
-/// first and at most.
+/// first and at most. In ranges; compared with those that found no slot since the last sample.
 const SKIP: (u32, u32) = (64, 65_536);
 
 /// The ranges that came when slots had run out.

@@ -3,10 +3,11 @@
 //! Striping is of use if, since the last look, several times as many ranges were had by stripes as
 //! met a closed stripe, or closed one. The look is due when there were enough of the latter.
 
-/// How many times as many ranges have to be had by stripes as are not.
+/// How many times as many ranges have to be had by stripes as are not. In ranges had by stripes for
+/// each that was not; compared with what was counted since the last look.
 const USES: u64 = 4;
 /// How many ranges that are not, for each stripe, make a look due: it costs a transfer of each
-/// line.
+/// line. In ranges for each stripe; compared with those that went to the tree since the last look.
 const MISSES: u64 = 8;
 
 /// What was done with the stripes so far.

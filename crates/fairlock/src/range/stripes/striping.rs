@@ -25,11 +25,14 @@ use crate::range::tree::queue::Queue;
 use crate::wait::Kind;
 
 /// A range that goes to the tree closes up to two stripes, and a range that meets one of these goes
-/// there too, and closes two. If stripes were few, that would go on until nobody is left in one.
+/// there too, and closes two. If stripes were few, that would go on until nobody is left in one. In
+/// stripes for each CPU; compared with nothing: so many are made.
 const STRIPES_A_CPU: usize = 6;
-/// How long those who find no slot wait for the lock to be striped.
+/// How long those who find no slot wait for the lock to be striped. In ns; compared with the time
+/// since slots ran out.
 const CROWD_NS: u64 = 20_000;
-/// How long a thread that has taken a slot may need to write its range there, if it has a CPU.
+/// How long a thread that has taken a slot may need to write its range there, if it has a CPU. In
+/// ns; compared with the time since the slot was seen taken and empty.
 const TAKING_NS: u64 = 10_000;
 
 /// The stripes as all see them.

@@ -33,19 +33,25 @@ use crate::wait::{Kind, LOOK_NS, Thread, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
 
-/// How long a new waiter tries while sections are short: two or three times.
+/// How long a new waiter tries while sections are short: two or three times. In ns; compared with
+/// the time since the waiter came.
 const SPIN_NS: u64 = 10_000;
-/// How long a new waiter keeps away from short sections, at first and at most.
+/// How long a new waiter keeps away from short sections, at first and at most. In ns; compared with
+/// nothing: it is the length of a pause, which doubles.
 const PAUSE_NS: (u64, u64) = (2_000, 8_000);
 /// A section that is over within this time is short: to be handed the range from the queue would
-/// cost more than the section takes.
+/// cost more than the section takes. In ns; compared with how long the range in the way stays in
+/// its slot.
 const SHORT_NS: u64 = 300;
-/// How often to look at a tree that is in the way before its ranges count as long.
+/// How often to look at a tree that is in the way before its ranges count as long. In looks;
+/// compared with those of this wait.
 const TREE_LOOKS: u32 = 2;
 /// How many ranges in the way, for each CPU, can be expected to leave while the thread behind them
 /// stays awake. Of more ranges most holders do not run; and each is counted, under the tree lock.
+/// In ranges for each CPU; compared with those in the waiter's way.
 const IN_WAY_A_CPU: usize = 2;
-/// How long a queued waiter waits for its grant before it sleeps.
+/// How long a queued waiter waits for its grant before it sleeps. In ns; compared with the time
+/// since the range was queued.
 const SPIN_QUEUED_NS: u64 = 50_000;
 
 impl<P: Platform> RangeRwLock<P> {

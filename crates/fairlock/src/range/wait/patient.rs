@@ -49,12 +49,14 @@ use crate::range::{RangeRwLock, SLOT_LOOKS};
 use crate::wait::{WAKE_NS, WakeList};
 
 /// Ranges are in use if one is left at least this often: more often than it is worth to look, or to
-/// wake a thread.
+/// wake a thread. In ns; compared with the time since the last look, for each range left since.
 const IN_USE_NS: u64 = 25_000;
 /// A waiter that is late by this has no CPU. If it was awake and has not looked since, others are woken
-/// beside it; if it should have queued, it is queued by whoever notices.
+/// beside it; if it should have queued, it is queued by whoever notices. In ns; compared with the
+/// time since the last look, and since patience ended.
 const NO_CPU_NS: u64 = 500_000;
-/// How many are woken at once, at most: these wake the next ones.
+/// How many are woken at once, at most: these wake the next ones. In waiters; compared with those
+/// found able to go on.
 const MOST_WOKEN: usize = 16;
 
 /// Who is in a waiter's way.

@@ -22,16 +22,21 @@ use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, Kind, Thread, WaitContext};
 
-/// A spinner waits this long for one writer.
+/// A spinner waits this long for one writer. In ns; compared with the time since the writer was
+/// first seen.
 const WRITER_NS: u64 = 50_000;
 /// A spinning writer waits this long while readers hold the lock, and longer by [`READER_NS`] for
-/// each of up to [`MOST_READERS`] of them: 10 to 25 us.
+/// each of up to [`MOST_READERS`] of them: 10 to 25 us. In ns; compared with the time since readers
+/// were first seen.
 const READERS_NS: u64 = 10_000;
+/// What each reader adds to that. In ns; compared with the time since readers were first seen.
 const READER_NS: u64 = 500;
+/// How many readers add to it. In readers; compared with those inside.
 const MOST_READERS: usize = 30;
-/// A spin lasts this long at most, and so does the wait to be at the head.
+/// A spin lasts this long at most, and so does the wait to be at the head. In ns; compared with the
+/// time since the spinner came.
 const SPIN_NS: u64 = 500_000;
-/// The time between two looks at the owner.
+/// The time between two looks at the owner. In ns; compared with the time since the last look.
 const LOOK_NS: u64 = 2_000;
 
 /// Who spins for a lock.

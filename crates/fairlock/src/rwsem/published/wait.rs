@@ -13,7 +13,7 @@ use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 
 /// The head of the queue, if the lock is about to be handed to it, waits awake for this long before
-/// it sleeps.
+/// it sleeps. In ns; compared with the time since it began to wait awake.
 const HEAD_SPIN_NS: u64 = 20_000;
 
 impl<P: Platform> Published<'_, P> {

@@ -16,12 +16,14 @@ use crate::rwsem::policy::TenureShape;
 use crate::rwsem::yields::FADES;
 use crate::wait::Kind;
 
-/// A handoff that took longer than this was held up by something else.
+/// A handoff that took longer than this was held up by something else. In ns; compared with a
+/// measured handoff, which counts as no more.
 const MAX_COST_NS: u64 = 20_000;
 /// If a tenure went on for longer past its end, the cause was not the waiter that is next, nor a
-/// long section.
+/// long section. In ns; compared with the time since the end of the tenure.
 const MAX_OVERRUN_NS: u64 = 250_000;
-/// A timer that was later than this was held up by something else.
+/// A timer that was later than this was held up by something else. In ns; compared with how late a
+/// timer was.
 const MAX_LATENESS_NS: u64 = 200_000;
 
 /// Who waits, as far as the length of a tenure depends on it.

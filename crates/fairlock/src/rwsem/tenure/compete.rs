@@ -7,11 +7,12 @@ use crate::platform::Platform;
 use crate::rwsem::word::Word;
 use crate::wait::{Access, LOOK_NS, LOOKS, WaitContext};
 
-/// How often a thread that finds the lock taken, and has spun [`LOOKS`] times, then yields its CPU, before it
-/// queues. Never under a model checker, where each look multiplies the number of interleavings.
+/// How often a thread that finds the lock taken, and has spun [`LOOKS`] times, then yields its CPU,
+/// before it queues. Never under a model checker, where each look multiplies the number of
+/// interleavings. In looks; compared with those of this wait.
 pub(crate) const YIELDS: u32 = if cfg!(fairlock_loom) { 0 } else { 7 };
-/// A thread whose yield took longer than this does not yield again: the CPU went to a thread that is not
-/// about to release the lock.
+/// A thread whose yield took longer than this does not yield again: the CPU went to a thread that
+/// is not about to release the lock. In ns; compared with how long one yield took.
 const LONG_YIELD_NS: u64 = 50_000;
 
 impl<P: Platform> InTenure<'_, P> {

@@ -93,21 +93,26 @@ use crate::wait::{
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
 
 /// For how long a closed lock that is free is kept for the waiter that is next: about what a
-/// wake-up takes.
+/// wake-up takes. In ns; compared with the time since the lock fell free.
 const RESERVED_NS: u64 = 100_000;
-/// How often a waiter that was next may be passed over because it did not run.
+/// How often a waiter that was next may be passed over because it did not run. In turns; compared
+/// with those that the waiter has missed.
 const MOST_MISSED: u8 = 2;
-/// A lock that is free at every look for so long, with no steal between them, is idle.
+/// A lock that is free at every look for so long, with no steal between them, is idle. In ns;
+/// compared with how long the lock stays free.
 const IDLE_NS: u64 = 300;
-/// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter that is
-/// next. In turns that is [`WAKE_NS`]. Where threads share the lock, it is free now and then, and the waiter
-/// that is next takes it as soon as it runs. A smaller value costs these threads CPU time where other
-/// programs are busy; a larger one is how long a waiter stays queued on the holder's CPU.
+/// A thread that leaves the lock so long after the end of a tenure yields its CPU to the waiter
+/// that is next. In turns that is [`WAKE_NS`]. Where threads share the lock, it is free now and
+/// then, and the waiter that is next takes it as soon as it runs. A smaller value costs these
+/// threads CPU time where other programs are busy; a larger one is how long a waiter stays queued
+/// on the holder's CPU. In ns; compared with the time since the end of the tenure.
 const SHARED_LATE_NS: u64 = 200_000;
-/// So long after the end of a tenure the holder closes the lock: yielding has not helped.
+/// So long after the end of a tenure the holder closes the lock: yielding has not helped. In ns;
+/// compared with the time since the end of the tenure.
 const LOST_NS: u64 = 4_000_000;
-/// Where threads share the lock, each adds its acquisitions to the lock's counter once in this time:
-/// each store moves a cache line from CPU to CPU. A power of two.
+/// Where threads share the lock, each adds its acquisitions to the lock's counter once in this
+/// time: each store moves a cache line from CPU to CPU. A power of two. In ns; compared with the
+/// bits of the time in which two looks differ.
 const TELLS_NS: u64 = 16_384;
 
 /// What the queue lock guards for the discipline.

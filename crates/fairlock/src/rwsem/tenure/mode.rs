@@ -49,24 +49,32 @@ pub(in crate::rwsem) struct Modes {
     interval: u16,
 }
 
-/// A sample is of at least so much time with waiters: a shorter one says nothing.
+/// A sample is of at least so much time with waiters: a shorter one says nothing. In ns; compared
+/// with the time with waiters since the last sample.
 const SAMPLE_NS: u64 = 250_000;
 /// So many samples are taken before turns are tried first: in one alone the holder may have been
-/// off its CPU.
+/// off its CPU. In samples; compared with those since the first waiter came.
 const FIRST: u16 = 8;
+/// How many samples lie between two trials of turns, at first. In samples; compared with those
+/// since the last trial.
 const INTERVAL: u16 = 32;
+/// How many at most, as each trial in vain doubles them. In samples; compared with twice the last
+/// interval.
 const LONGEST_INTERVAL: u16 = 1_024;
-/// The best rate loses this part of itself with each sample.
+/// The best rate loses this part of itself with each sample. In samples; compared with nothing: it
+/// is a divisor.
 const BEST_LASTS: u16 = 64;
 /// No more time without waiters than this is part of a sample: it says little of the next busy one.
+/// In ns; compared with the time without waiters since the last sample.
 const LONGEST_EMPTY_NS: u32 = 4_000_000;
 /// What turns yield counts for this many eighths: waits are shorter, and CPUs are left to others.
+/// In eighths; compared with the yield of sharing.
 const WORTH_IN_EIGHTHS: u16 = 9;
 /// While nobody waits for a shared lock, it counts as taken this many eighths as often as in the best
 /// sample: more than turns are worth. So if as much gets done while somebody waits as in turns, turns
 /// are for locks that are waited for, for more than half of the time. The less gets done meanwhile, the
 /// less waiting it takes: a tenth of the time if nothing does, and even less once the best sample is
-/// forgotten.
+/// forgotten. In eighths; compared with the yield of turns.
 const EMPTY_WORTH_IN_EIGHTHS: u16 = 10;
 
 impl Modes {

@@ -17,8 +17,8 @@ use crate::rwsem::queued::Queued;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, Queue, WAITING, Waiter, WakeList, this_cpu};
 
-/// Each queued reader that gets in wakes so many others: all are awake sooner than if one thread woke
-/// them.
+/// Each queued reader that gets in wakes so many others: all are awake sooner than if one thread
+/// woke them. In waiters; compared with those woken so far by this one.
 const INVITES: usize = 2;
 
 /// What a new waiter found when it queued.

@@ -11,19 +11,25 @@ use crate::rwsem::WATCH_NS;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, INVITED, Kind, NEXT, WAITING, WAKE_NS, WaitContext, WaitError, Waiter};
 
-/// The longest pause between two looks at the lock while watching it.
+/// The longest pause between two looks at the lock while watching it. In ns; compared with twice
+/// the last pause.
 const LONGEST_PAUSE_NS: u64 = 20_000;
-/// The waiter that is next stays awake if a writers' tenure ends within this time,
+/// The waiter that is next stays awake if a writers' tenure ends within this time. In ns; compared
+/// with the time left of it.
 const SPIN_THROUGH_NS: u64 = 250_000;
-/// or a readers' tenure within this one: awake, it takes a CPU from readers.
+/// The same for a readers' tenure: awake, the waiter takes a CPU from readers. In ns; compared with
+/// the time left of it.
 const CALL_AHEAD_NS: u64 = 20_000;
-/// A timer is set earlier by this time and its measured lateness: it must not be late.
+/// A timer is set earlier by this time and its measured lateness: it must not be late. In ns;
+/// compared with the time left of the tenure, beside the lateness of timers.
 const EARLY_NS: u64 = 25_000;
 /// How long a writer that is next waits, awake, for the readers inside to leave while other readers
-/// pause: about as long as their longest pause ([`LOOKS`](crate::wait::LOOKS)).
+/// pause: about as long as their longest pause ([`LOOKS`](crate::wait::LOOKS)). In ns; compared
+/// with the time since the writer became the next.
 const OUTWAIT_NS: u64 = 1_500;
-/// At the end of a tenure a waiter stays awake for so long after the last acquisition that it saw, or after
-/// the lock was closed: a holder that is inside for longer may itself be asleep.
+/// At the end of a tenure a waiter stays awake for so long after the last acquisition that it saw,
+/// or after the lock was closed: a holder that is inside for longer may itself be asleep. In ns;
+/// compared with the time since then.
 const AWAKE_NS: u64 = 100_000;
 
 /// How a turn of a wait ended.

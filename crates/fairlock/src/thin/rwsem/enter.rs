@@ -12,7 +12,7 @@ use crate::thin::slot::Holder;
 use crate::wait::{self, LOOK_NS, LOOKS, WaitContext, WaitError};
 
 /// How often a thread tries before it concludes that others crowd the word: then a full lock's
-/// `fetch_add` is better.
+/// `fetch_add` is better. In attempts; compared with those of this call.
 const ATTEMPTS: u32 = 4;
 
 /// How a thread wants to be inside.

@@ -35,12 +35,13 @@ use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Word;
 use crate::wait::{Kind, Waiter};
 
-/// A turn of the side that is not favoured lasts at most this part of
-/// `handoff_after`, if the other side waits.
+/// A turn of the side that is not favoured lasts at most this part of `handoff_after`, if the other
+/// side waits. In parts of `handoff_after`; compared, as a time, with how long the turn has lasted.
 const SHARE: u64 = 32;
 /// A turn of favoured readers lasts at least this many times as long as the last one of the
 /// writers. Otherwise readers would have none where waking the writers one by one takes longer than
-/// `handoff_after`, as those are then always past their deadlines.
+/// `handoff_after`, as those are then always past their deadlines. In turns of the writers;
+/// compared, as a time, with how long that of the readers has lasted.
 const LEAST: u64 = 4;
 
 impl<P: Platform> Published<'_, P> {

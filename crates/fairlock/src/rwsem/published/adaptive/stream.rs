@@ -31,11 +31,14 @@ use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Word;
 use crate::wait::{Kind, Thread, Waiter, WakeList};
 
-/// How often a reader in the stream tells how many reads it made: others write that word, too.
+/// How often a reader in the stream tells how many reads it made: others write that word, too. In
+/// ns, a power of two; compared with the bits of the time in which two looks differ.
 const MARK_NS: u64 = 1 << 17;
-/// A lock that is free for so long is idle, and no stream.
+/// A lock that is free for so long is idle, and no stream. In ns; compared with how long the lock
+/// stays free.
 const IDLE_NS: u64 = 1_000;
-/// The shortest time that a writer asks to be left asleep for.
+/// The shortest time that a writer asks to be left asleep for. In ns; compared with how long the
+/// writer has waited.
 const QUIET_NS: u64 = 10_000;
 
 impl<P: Platform> Published<'_, P> {
