@@ -1,5 +1,6 @@
 //! The condition variable.
 
+use fairlock::Wait;
 use fairlock::condvar::ThinCondvar;
 use fairlock::platform::Native;
 use fairlock::thin::ThinMutex;
@@ -7,7 +8,7 @@ use fairlock::wait::WaitError;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
-use crate::deadline::{Deadline, end};
+use crate::deadline::Deadline;
 use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::home::{self, Home};
 use crate::mutex::fairlock_mutex_t;
@@ -115,7 +116,7 @@ pub unsafe extern "C" fn fairlock_cond_wait_until(
     // SAFETY: the caller provides all of them.
     unsafe {
         with(cond, mutex, |cond, mutex| {
-            until(Deadline::new(clock, deadline)?, |end| cond.wait_until(mutex, end))
+            until(Deadline::new(clock, deadline)?, |until| cond.wait_with(mutex, until))
         })
     }
 }
@@ -134,7 +135,9 @@ pub unsafe extern "C" fn fairlock_cond_wait_interruptible(
     mutex: *mut fairlock_mutex_t,
 ) -> c_int {
     // SAFETY: the caller provides both.
-    unsafe { with(cond, mutex, |cond, mutex| Ok(cond.wait_interruptible(mutex)?)) }
+    unsafe {
+        with(cond, mutex, |cond, mutex| Ok(cond.wait_with(mutex, Wait::FOREVER.interruptible())?))
+    }
 }
 
 /// As fairlock_cond_wait; gives up when `token` is cancelled.
@@ -151,7 +154,11 @@ pub unsafe extern "C" fn fairlock_cond_wait_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides all of them.
-    unsafe { with(cond, mutex, |cond, mutex| Ok(cond.wait_cancellable(mutex, home::get(token)?)?)) }
+    unsafe {
+        with(cond, mutex, |cond, mutex| {
+            Ok(cond.wait_with(mutex, Wait::FOREVER.cancellable(home::get(token)?))?)
+        })
+    }
 }
 
 /// As fairlock_cond_wait_until; gives up when `token` is cancelled, too.
@@ -175,7 +182,7 @@ pub unsafe extern "C" fn fairlock_cond_wait_cancellable_until(
     unsafe {
         with(cond, mutex, |cond, mutex| {
             let token = home::get(token)?;
-            let wait = |end| cond.wait_cancellable_until(mutex, token, end);
+            let wait = |until: Wait<'static>| cond.wait_with(mutex, until.cancellable(token));
             until(Deadline::new(clock, deadline)?, wait)
         })
     }
@@ -228,8 +235,11 @@ unsafe fn with(
 
 /// Waits until `deadline`, once: if the wait ends too soon by the caller's clock it returns all the
 /// same. While the mutex was not held, what the caller waits for may have come about.
-fn until(deadline: Deadline, wait: impl FnOnce(u64) -> Result<(), WaitError>) -> Result<(), Errno> {
-    match wait(end(deadline.left())) {
+fn until(
+    deadline: Deadline,
+    wait: impl FnOnce(Wait<'static>) -> Result<(), WaitError>,
+) -> Result<(), Errno> {
+    match wait(Wait::within(deadline.left())) {
         Err(WaitError::TimedOut) if !deadline.left().is_zero() => Ok(()),
         result => Ok(result?),
     }

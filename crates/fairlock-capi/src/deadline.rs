@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairlock::platform::{Native, Platform};
+use fairlock::Wait;
 use libc::{c_int, timespec};
 
 use crate::errno::Errno;
@@ -42,20 +42,15 @@ impl Deadline {
     /// clock: if that was set back meanwhile, the wait goes on.
     pub(crate) fn wait<T, E: Into<Errno>>(
         self,
-        wait: impl Fn(Duration) -> Result<T, E>,
+        wait: impl Fn(Wait<'static>) -> Result<T, E>,
     ) -> Result<T, Errno> {
         loop {
-            match wait(self.left()).map_err(Into::into) {
+            match wait(Wait::within(self.left())).map_err(Into::into) {
                 Err(Errno::TIMED_OUT) if !self.left().is_zero() => {}
                 result => return result,
             }
         }
     }
-}
-
-/// The time on the locks' clock at which `left` is over.
-pub(crate) fn end(left: Duration) -> u64 {
-    Native::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn nanos(time: &timespec) -> i128 {

@@ -1,12 +1,13 @@
 //! The mutex: bounded like the reader/writer lock, or a ticket lock whose tickets come in batches.
 
+use fairlock::Wait;
 use fairlock::platform::Native;
 use fairlock::thin::ThinMutex;
 use fairlock::ticket::BatchedTicketLock;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
-use crate::deadline::{Deadline, end};
+use crate::deadline::Deadline;
 use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::home::{self, Home};
 
@@ -242,7 +243,7 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
         if mutex.try_lock() {
             return Ok(());
         }
-        deadline.wait(|left| any!(mutex, lock => lock.lock_until(end(left))))
+        deadline.wait(|until| any!(mutex, lock => lock.lock_with(until)))
     };
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
@@ -257,7 +258,8 @@ pub unsafe extern "C" fn fairlock_mutex_lock_until(
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn fairlock_mutex_lock_interruptible(mutex: *mut fairlock_mutex_t) -> c_int {
-    let lock = |mutex: &Mutex| Ok(any!(mutex, lock => lock.lock_interruptible())?);
+    let lock =
+        |mutex: &Mutex| Ok(any!(mutex, lock => lock.lock_with(Wait::FOREVER.interruptible()))?);
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))
 }
@@ -276,8 +278,8 @@ pub unsafe extern "C" fn fairlock_mutex_lock_cancellable(
 ) -> c_int {
     let lock = |mutex: &Mutex| {
         // SAFETY: the caller provides a token.
-        let token = unsafe { home::get(token)? };
-        Ok(any!(mutex, lock => lock.lock_cancellable(token))?)
+        let until = Wait::FOREVER.cancellable(unsafe { home::get(token)? });
+        Ok(any!(mutex, lock => lock.lock_with(until))?)
     };
     // SAFETY: the caller provides a mutex.
     status(unsafe { home::get(mutex) }.and_then(lock))

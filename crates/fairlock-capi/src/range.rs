@@ -1,10 +1,9 @@
 //! Ranges that are held, in nodes that the C program provides.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use fairlock::range::RangeError;
-use fairlock::{CancelToken, RangeRwLock};
+use fairlock::{RangeRwLock, Wait};
 use libc::{c_int, timespec};
 
 use self::node::{Guard, Held, Node, ReadGuard, WriteGuard};
@@ -45,40 +44,16 @@ unsafe fn lock_until<G: Guard>(
     span: (u64, u64),
     (clock, deadline): (c_int, *const timespec),
     attempt: impl FnOnce(&'static RangeRwLock, RangeInclusive<u64>) -> Result<G, RangeError>,
-    wait: impl Fn(&'static RangeRwLock, RangeInclusive<u64>, Duration) -> Result<G, RangeError>,
+    wait: impl Fn(&'static RangeRwLock, RangeInclusive<u64>, Wait<'static>) -> Result<G, RangeError>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         lock_with(lock, node, span, |lock, span| {
             let deadline = Deadline::new(clock, deadline)?;
             match attempt(lock, span.clone()) {
-                Err(RangeError::Busy) => deadline.wait(|left| wait(lock, span.clone(), left)),
+                Err(RangeError::Busy) => deadline.wait(|until| wait(lock, span.clone(), until)),
                 done => Ok(done?),
             }
-        })
-    }
-}
-
-/// Locks `start..=last` as `take` does with the token.
-///
-/// # Safety
-/// As for [`lock_with`]; `token` is null or points to a token.
-#[inline(always)]
-unsafe fn lock_cancellable<G: Guard>(
-    lock: *mut fairlock_range_lock_t,
-    node: *mut fairlock_range_t,
-    span: (u64, u64),
-    token: *mut fairlock_cancel_t,
-    take: impl FnOnce(
-        &'static RangeRwLock,
-        RangeInclusive<u64>,
-        &'static CancelToken,
-    ) -> Result<G, RangeError>,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        lock_with(lock, node, span, |lock, span| -> Result<G, Errno> {
-            Ok(take(lock, span, home::get(token)?)?)
         })
     }
 }
@@ -142,7 +117,7 @@ pub unsafe extern "C" fn fairlock_range_read_until(
             (start, last),
             (clock, deadline),
             RangeRwLock::try_read,
-            RangeRwLock::read_for,
+            RangeRwLock::read_with,
         )
     }
 }
@@ -161,8 +136,10 @@ pub unsafe extern "C" fn fairlock_range_read_interruptible(
     start: u64,
     last: u64,
 ) -> c_int {
+    let take =
+        |lock: &'static RangeRwLock, span| lock.read_with(span, Wait::FOREVER.interruptible());
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), RangeRwLock::read_interruptible) }
+    unsafe { lock_with(lock, range, (start, last), take) }
 }
 
 /// Locks all of `start` to `last` for reading; gives up when `token` is cancelled. A range
@@ -182,7 +159,12 @@ pub unsafe extern "C" fn fairlock_range_read_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
-    unsafe { lock_cancellable(lock, range, (start, last), token, RangeRwLock::read_cancellable) }
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            let until = Wait::FOREVER.cancellable(home::get(token)?);
+            lock.read_with(span, until).map_err(Errno::from)
+        })
+    }
 }
 
 /// Locks all of `start` to `last` for reading, past those that wait for it if no writer
@@ -243,7 +225,7 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_until(
             (start, last),
             (clock, deadline),
             RangeRwLock::try_read_recursive,
-            RangeRwLock::read_recursive_for,
+            RangeRwLock::read_recursive_with,
         )
     }
 }
@@ -262,8 +244,11 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_interruptible(
     start: u64,
     last: u64,
 ) -> c_int {
+    let take = |lock: &'static RangeRwLock, span| {
+        lock.read_recursive_with(span, Wait::FOREVER.interruptible())
+    };
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), RangeRwLock::read_recursive_interruptible) }
+    unsafe { lock_with(lock, range, (start, last), take) }
 }
 
 /// As fairlock_range_read_recursive; gives up when `token` is cancelled. A range that is
@@ -284,7 +269,10 @@ pub unsafe extern "C" fn fairlock_range_read_recursive_cancellable(
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
     unsafe {
-        lock_cancellable(lock, range, (start, last), token, RangeRwLock::read_recursive_cancellable)
+        lock_with(lock, range, (start, last), |lock, span| {
+            let until = Wait::FOREVER.cancellable(home::get(token)?);
+            lock.read_recursive_with(span, until).map_err(Errno::from)
+        })
     }
 }
 
@@ -347,7 +335,7 @@ pub unsafe extern "C" fn fairlock_range_write_until(
             (start, last),
             (clock, deadline),
             RangeRwLock::try_write,
-            RangeRwLock::write_for,
+            RangeRwLock::write_with,
         )
     }
 }
@@ -366,8 +354,10 @@ pub unsafe extern "C" fn fairlock_range_write_interruptible(
     start: u64,
     last: u64,
 ) -> c_int {
+    let take =
+        |lock: &'static RangeRwLock, span| lock.write_with(span, Wait::FOREVER.interruptible());
     // SAFETY: the caller provides a lock and a node.
-    unsafe { lock_with(lock, range, (start, last), RangeRwLock::write_interruptible) }
+    unsafe { lock_with(lock, range, (start, last), take) }
 }
 
 /// Locks all of `start` to `last` for writing; gives up when `token` is cancelled. A range
@@ -387,7 +377,12 @@ pub unsafe extern "C" fn fairlock_range_write_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock, a node and a token.
-    unsafe { lock_cancellable(lock, range, (start, last), token, RangeRwLock::write_cancellable) }
+    unsafe {
+        lock_with(lock, range, (start, last), |lock, span| {
+            let until = Wait::FOREVER.cancellable(home::get(token)?);
+            lock.write_with(span, until).map_err(Errno::from)
+        })
+    }
 }
 
 // ---- what is held ----

@@ -1,11 +1,12 @@
 //! The reader/writer lock.
 
+use fairlock::Wait;
 use fairlock::platform::Native;
 use fairlock::thin::ThinRwSem;
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
-use crate::deadline::{Deadline, end};
+use crate::deadline::Deadline;
 use crate::errno::{Errno, busy_unless, not_held_unless, status};
 use crate::events::{self, fairlock_events_t};
 use crate::home::{self, Home};
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), ThinRwSem::try_read, ThinRwSem::read_until) }
+    unsafe { until(lock, (clock, deadline), ThinRwSem::try_read, ThinRwSem::read_with) }
 }
 
 /// Takes the lock for reading; gives up when a signal handler has run in this thread while
@@ -147,7 +148,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_until(
 #[must_use]
 pub unsafe extern "C" fn fairlock_rwlock_read_interruptible(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_interruptible()?)) }
+    unsafe { with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.interruptible())?)) }
 }
 
 /// Takes the lock for reading; gives up when `token` is cancelled. A lock that is free is
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a token.
-    unsafe { with(lock, |sem| Ok(sem.read_cancellable(home::get(token)?)?)) }
+    unsafe { with(lock, |sem| Ok(sem.read_with(Wait::FOREVER.cancellable(home::get(token)?))?)) }
 }
 
 /// Takes the lock for reading, past all waiters if readers hold it already: for a thread
@@ -175,7 +176,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_cancellable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fairlock_rwlock_read_recursive(lock: *mut fairlock_rwlock_t) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.checked_read_recursive()?)) }
+    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER)?)) }
 }
 
 /// As fairlock_rwlock_read_recursive, without waiting.
@@ -202,7 +203,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_until(
     clock: c_int,
     deadline: *const timespec,
 ) -> c_int {
-    let (attempt, wait) = (ThinRwSem::try_read_recursive, ThinRwSem::read_recursive_until);
+    let (attempt, wait) = (ThinRwSem::try_read_recursive, ThinRwSem::read_recursive_with);
     // SAFETY: the caller provides a lock and a time.
     unsafe { until(lock, (clock, deadline), attempt, wait) }
 }
@@ -219,7 +220,7 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_interruptible(
     lock: *mut fairlock_rwlock_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.read_recursive_interruptible()?)) }
+    unsafe { with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER.interruptible())?)) }
 }
 
 /// As fairlock_rwlock_read_recursive; gives up when `token` is cancelled.
@@ -234,7 +235,9 @@ pub unsafe extern "C" fn fairlock_rwlock_read_recursive_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a token.
-    unsafe { with(lock, |sem| Ok(sem.read_recursive_cancellable(home::get(token)?)?)) }
+    unsafe {
+        with(lock, |sem| Ok(sem.read_recursive_with(Wait::FOREVER.cancellable(home::get(token)?))?))
+    }
 }
 
 /// Gives up the lock held for reading.
@@ -303,7 +306,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_until(
     deadline: *const timespec,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a time.
-    unsafe { until(lock, (clock, deadline), ThinRwSem::try_write, ThinRwSem::write_until) }
+    unsafe { until(lock, (clock, deadline), ThinRwSem::try_write, ThinRwSem::write_with) }
 }
 
 /// Takes the lock for writing; gives up when a signal handler has run in this thread while
@@ -318,7 +321,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_interruptible(
     lock: *mut fairlock_rwlock_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock.
-    unsafe { with(lock, |sem| Ok(sem.write_interruptible()?)) }
+    unsafe { with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.interruptible())?)) }
 }
 
 /// Takes the lock for writing; gives up when `token` is cancelled. A lock that is free is
@@ -334,7 +337,7 @@ pub unsafe extern "C" fn fairlock_rwlock_write_cancellable(
     token: *mut fairlock_cancel_t,
 ) -> c_int {
     // SAFETY: the caller provides a lock and a token.
-    unsafe { with(lock, |sem| Ok(sem.write_cancellable(home::get(token)?)?)) }
+    unsafe { with(lock, |sem| Ok(sem.write_with(Wait::FOREVER.cancellable(home::get(token)?))?)) }
 }
 
 /// Gives up the lock held for writing.
@@ -477,7 +480,7 @@ pub unsafe extern "C" fn fairlock_rwlock_set_events(
 
 #[inline(always)]
 fn read(sem: &ThinRwSem<Native>) -> Result<(), Errno> {
-    Ok(sem.checked_read()?)
+    Ok(sem.read_with(Wait::FOREVER)?)
 }
 
 /// The result of an attempt to read.
@@ -525,13 +528,13 @@ unsafe fn until(
     lock: *mut fairlock_rwlock_t,
     (clock, deadline): (c_int, *const timespec),
     attempt: fn(&ThinRwSem<Native>) -> bool,
-    wait: fn(&ThinRwSem<Native>, u64) -> Result<(), fairlock::WaitError>,
+    wait: fn(&ThinRwSem<Native>, Wait<'static>) -> Result<(), fairlock::WaitError>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         with(lock, |sem| {
             let deadline = Deadline::new(clock, deadline)?;
-            if attempt(sem) { Ok(()) } else { deadline.wait(|left| wait(sem, end(left))) }
+            if attempt(sem) { Ok(()) } else { deadline.wait(|until| wait(sem, until)) }
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::mem::forget;
 
-use fairlock::Semaphore;
+use fairlock::{Semaphore, Wait};
 use libc::{c_int, timespec};
 
 use crate::cancel::fairlock_cancel_t;
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn fairlock_sem_wait_until(
     let wait = |sem: &Semaphore| {
         // SAFETY: the caller provides a time.
         let deadline = unsafe { Deadline::new(clock, deadline)? };
-        deadline.wait(|left| sem.acquire_many_for(count, left)).map(forget)
+        deadline.wait(|until| sem.acquire_many_with(count, until)).map(forget)
     };
     // SAFETY: the caller provides a semaphore.
     status(unsafe { get(sem) }.and_then(wait))
@@ -126,7 +126,9 @@ pub unsafe extern "C" fn fairlock_sem_wait_interruptible(
     sem: *mut fairlock_sem_t,
     count: u32,
 ) -> c_int {
-    let wait = |sem: &Semaphore| Ok(sem.acquire_many_interruptible(count).map(forget)?);
+    let wait = |sem: &Semaphore| {
+        Ok(sem.acquire_many_with(count, Wait::FOREVER.interruptible()).map(forget)?)
+    };
     // SAFETY: the caller provides a semaphore.
     status(unsafe { get(sem) }.and_then(wait))
 }
@@ -146,8 +148,8 @@ pub unsafe extern "C" fn fairlock_sem_wait_cancellable(
 ) -> c_int {
     let wait = |sem: &Semaphore| {
         // SAFETY: the caller provides a token.
-        let token = unsafe { home::get(token)? };
-        Ok(sem.acquire_many_cancellable(count, token).map(forget)?)
+        let until = Wait::FOREVER.cancellable(unsafe { home::get(token)? });
+        Ok(sem.acquire_many_with(count, until).map(forget)?)
     };
     // SAFETY: the caller provides a semaphore.
     status(unsafe { get(sem) }.and_then(wait))

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use fairlock::condvar::ThinCondvar;
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock::thin::{ThinMutex, ThinRwSem};
+use fairlock::wait::Wait;
 use fairlock_sim::{Machine, Sim, Simulation, begin_thin_locks, busy, now, sleep, stopped};
 use fairlock_testing as _; // the watchdog
 
@@ -38,9 +39,11 @@ macro_rules! victim {
         impl Victim for $lock {
             fn take_until(&self, how: How, deadline: u64) -> bool {
                 let taken = match how {
-                    How::Read => self.read_until(deadline),
-                    How::Upgradable | How::Upgrade => self.upgradable_read_until(deadline),
-                    How::Write => self.write_until(deadline),
+                    How::Read => self.read_with(Wait::until_nanos(deadline)),
+                    How::Upgradable | How::Upgrade => {
+                        self.upgradable_read_with(Wait::until_nanos(deadline))
+                    }
+                    How::Write => self.write_with(Wait::until_nanos(deadline)),
                 };
                 if how == How::Upgrade && taken.is_ok() {
                     // SAFETY: taken above.
@@ -67,7 +70,7 @@ victim!(ThinRwSem<Sim>);
 
 impl Victim for ThinMutex<Sim> {
     fn take_until(&self, _how: How, deadline: u64) -> bool {
-        self.lock_until(deadline).is_ok()
+        self.lock_with(Wait::until_nanos(deadline)).is_ok()
     }
 
     unsafe fn leave(&self, _how: How) {

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use fairlock::range::{RangePolicy, RangeRwLock};
+use fairlock::wait::Wait;
 use fairlock_sim::{Machine, Sim, Simulation, busy, now, random, sleep, stopped};
 use fairlock_testing as _; // the watchdog
 
@@ -182,7 +183,7 @@ fn one_that_sleeps_goes_on_when_one_that_is_queued_gives_up() {
     simulation.spawn(|| with(&lock, true, (0, 9), || sleep(20_000_000)));
     simulation.spawn(|| {
         sleep_until(300_000);
-        assert!(lock.write_for(5..=25, Duration::from_micros(3_000)).is_err());
+        assert!(lock.write_with(5..=25, Wait::within(Duration::from_micros(3_000))).is_err());
         gave_up.set(now());
     });
     simulation.spawn(|| {

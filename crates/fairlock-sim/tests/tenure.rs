@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock::thin::ThinRwSem;
+use fairlock::wait::Wait;
 use fairlock_sim::{Machine, Sim, Simulation, begin_thin_locks, busy, now, sleep, stopped};
 use fairlock_testing as _; // the watchdog
 
@@ -28,8 +29,8 @@ fn timed_waits_beside_a_busy_writer(timeout_ns: u64, reads: bool) -> (u32, u32) 
         while !stopped() {
             let until = now() + timeout_ns;
             let had = match reads {
-                true => lock.read_until(until).is_ok(),
-                false => lock.write_until(until).is_ok(),
+                true => lock.read_with(Wait::until_nanos(until)).is_ok(),
+                false => lock.write_with(Wait::until_nanos(until)).is_ok(),
             };
             let (tries, taken) = counts.get();
             counts.set((tries + 1, taken + u32::from(had)));
@@ -82,7 +83,11 @@ fn an_attempt_whose_deadline_has_passed_keeps_its_cpu() {
             sleep(10_000_000);
             let began = now();
             for _ in 0..100 {
-                let had = if reads { lock.read_until(began) } else { lock.write_until(began) };
+                let had = if reads {
+                    lock.read_with(Wait::until_nanos(began))
+                } else {
+                    lock.write_with(Wait::until_nanos(began))
+                };
                 assert!(had.is_err());
             }
             took.set(now() - began);
@@ -331,8 +336,8 @@ fn no_wait_is_longer_than_planned() {
                     loop {
                         let until = if timeout == 0 { u64::MAX } else { now() + timeout };
                         let had = match reads {
-                            true => lock.read_until(until).is_ok(),
-                            false => lock.write_until(until).is_ok(),
+                            true => lock.read_with(Wait::until_nanos(until)).is_ok(),
+                            false => lock.write_with(Wait::until_nanos(until)).is_ok(),
                         };
                         if had {
                             break;
@@ -518,7 +523,8 @@ fn writes_beside_readers_once(seed: u64, read: fn(&ThinRwSem<Sim>)) -> u64 {
 #[test]
 fn writers_get_as_much_done_beside_readers_that_have_a_deadline() {
     let plain = writes_beside_readers(|lock| lock.read());
-    let timed = writes_beside_readers(|lock| assert!(lock.read_until(u64::MAX).is_ok()));
+    let timed =
+        writes_beside_readers(|lock| assert!(lock.read_with(Wait::until_nanos(u64::MAX)).is_ok()));
     assert!(timed * 10 >= plain * 8, "{timed}, not {plain}");
 }
 

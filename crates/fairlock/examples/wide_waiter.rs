@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairlock::RangeRwLock;
+use fairlock::{RangeRwLock, Wait};
 
 /// Positions of a range that is held, and of the gap behind it.
 const HELD: u64 = 5;
@@ -73,7 +73,7 @@ fn main() {
             s.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     let end = Instant::now() + Duration::from_millis(1);
-                    assert!(lock.write_until(.., end).is_err(), "everything is held");
+                    assert!(lock.write_with(.., Wait::until(end)).is_err(), "everything is held");
                 }
             });
             let took = read_gaps(&lock, ranges, run);

@@ -36,8 +36,7 @@ pub use lock_api_v04::{
 
 #[cfg(feature = "deadlock_detection")]
 pub use crate::deadlock;
-use crate::platform::{Native, deadline_after};
-use crate::wait::WaitContext;
+use crate::wait::Wait;
 use crate::{GuardMarker, RawCondvar};
 pub use crate::{
     Once, OnceState, RawFairMutex, RawMutex, RawRwLock, RawRwLockRecursive, RawThreadId,
@@ -373,18 +372,11 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
     fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
-        // A lock that can be had at once is taken without a look at the clock.
-        self.try_read_recursive() || {
-            let until = WaitContext::until(deadline_after::<Native>(timeout));
-            self.read_recursive_with(&until).is_ok()
-        }
+        self.read_recursive_with(Wait::within(timeout)).is_ok()
     }
 
     fn try_lock_shared_recursive_until(&self, deadline: Instant) -> bool {
-        lock_api::RawRwLockRecursiveTimed::try_lock_shared_recursive_for(
-            self,
-            deadline.saturating_duration_since(Instant::now()),
-        )
+        self.read_recursive_with(Wait::until(deadline)).is_ok()
     }
 }
 

@@ -3,13 +3,11 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::GuardMarker;
-
-use crate::CancelToken;
 use crate::deadlock::{self, Mode};
-use crate::platform::{Native, deadline_after};
+use crate::platform::Native;
 use crate::thin::ThinMutex;
-use crate::wait::{WaitContext, WaitError};
+use crate::wait::WaitError;
+use crate::{CancelToken, GuardMarker, Wait};
 
 /// The raw mutex: a [`ThinMutex`] on this platform. 8 bytes.
 ///
@@ -87,16 +85,9 @@ impl RawMutex {
         GuardMarker::new()
     }
 
-    fn lock_within(&self, until: &WaitContext<'_, Native>) -> Result<GuardMarker, WaitError> {
-        self.0.lock_within(until).map(|()| self.taken())
-    }
-
-    fn lock_for(&self, timeout: Duration) -> Result<GuardMarker, WaitError> {
-        // A lock that is free is taken without a look at the clock.
-        if self.0.take_thin() {
-            return Ok(self.taken());
-        }
-        self.lock_within(&WaitContext::until(deadline_after::<Native>(timeout)))
+    #[inline]
+    fn lock_with(&self, wait: Wait<'_>) -> Result<GuardMarker, WaitError> {
+        self.0.lock_with(wait).map(|()| self.taken())
     }
 }
 
@@ -148,21 +139,18 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Instant = Instant;
 
     fn try_lock_for(&self, timeout: Duration) -> Option<GuardMarker> {
-        self.lock_for(timeout).ok()
+        self.lock_with(Wait::within(timeout)).ok()
     }
 
     fn try_lock_until(&self, deadline: Instant) -> Option<GuardMarker> {
-        self.try_lock_for(deadline.saturating_duration_since(Instant::now()))
+        self.lock_with(Wait::until(deadline)).ok()
     }
 }
 
 /// What a [`Mutex`] can do beyond `lock_api`.
 ///
-/// These waits can end without the lock, and then return a [`WaitError`] that says why. They are
-/// *cancel safe*: a wait that ends without the lock leaves nothing behind, and threads that were
-/// behind it in the queue move up. A wait that gets the lock at the very instant at which it would
-/// end keeps the lock and returns the guard. A lock that is free is taken without a look at the
-/// deadline or the token.
+/// These waits can end without the lock, and then return a [`WaitError`] that says why: see
+/// [`wait::Wait`](crate::wait::Wait).
 ///
 /// ```
 /// use std::time::Duration;
@@ -178,32 +166,45 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
 /// # Ok::<(), WaitError>(())
 /// ```
 pub trait MutexExt<T: ?Sized> {
-    /// Takes the lock; gives up after `timeout`, which may be of any length. Zero does not wait.
+    /// Takes the lock; gives up as `wait` says.
+    ///
+    /// # Errors
+    /// As `wait` says.
+    fn lock_with(&self, wait: Wait<'_>) -> Result<MutexGuard<'_, T>, WaitError>;
+
+    /// Takes the lock; gives up after `timeout`, as [`Wait::within`].
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn lock_for(&self, timeout: Duration) -> Result<MutexGuard<'_, T>, WaitError>;
+    fn lock_for(&self, timeout: Duration) -> Result<MutexGuard<'_, T>, WaitError> {
+        self.lock_with(Wait::within(timeout))
+    }
 
     /// Takes the lock; gives up at `deadline`.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
-    fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError>;
+    fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError> {
+        self.lock_with(Wait::until(deadline))
+    }
 
-    /// Takes the lock; gives up when a signal handler runs in this thread while it sleeps, with or
-    /// without `SA_RESTART`. Only Linux can tell; elsewhere this is `lock`. As
-    /// [`read_interruptible`](crate::RwLockExt::read_interruptible).
+    /// Takes the lock; gives up when a signal handler runs in this thread while it sleeps, as
+    /// [`Wait::interruptible`].
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
-    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, WaitError>;
+    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, WaitError> {
+        self.lock_with(Wait::FOREVER.interruptible())
+    }
 
     /// Takes the lock; gives up when `token` is cancelled.
     ///
     /// # Errors
     /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock is
     /// not free.
-    fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError>;
+    fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError> {
+        self.lock_with(Wait::FOREVER.cancellable(token))
+    }
 
     /// The longest wait, in nanoseconds, that the lock plans for a thread that is queued behind
     /// `waiters_ahead` others. It follows from what the lock has measured so far, and does not
@@ -213,35 +214,15 @@ pub trait MutexExt<T: ?Sized> {
 }
 
 impl<T: ?Sized> MutexExt<T> for Mutex<T> {
-    fn lock_for(&self, timeout: Duration) -> Result<MutexGuard<'_, T>, WaitError> {
-        guard(self, |raw| raw.lock_for(timeout))
-    }
-
-    fn lock_until(&self, deadline: Instant) -> Result<MutexGuard<'_, T>, WaitError> {
-        self.lock_for(deadline.saturating_duration_since(Instant::now()))
-    }
-
-    fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, WaitError> {
-        guard(self, |raw| raw.lock_within(&WaitContext::interruptible()))
-    }
-
-    fn lock_cancellable(&self, token: &CancelToken) -> Result<MutexGuard<'_, T>, WaitError> {
-        guard(self, |raw| raw.lock_within(&WaitContext::cancellable(token)))
+    fn lock_with(&self, wait: Wait<'_>) -> Result<MutexGuard<'_, T>, WaitError> {
+        // SAFETY: a lock that is taken is not released here.
+        let taken = unsafe { self.raw() }.lock_with(wait)?;
+        // SAFETY: it was just taken, for this guard alone.
+        Ok(unsafe { self.make_guard_unchecked(taken) })
     }
 
     fn planned_wait_ns(&self, waiters_ahead: usize) -> u64 {
         // SAFETY: a look releases nothing.
         unsafe { self.raw() }.thin().planned_wait_ns(waiters_ahead)
     }
-}
-
-/// The guard of the lock that `take` takes.
-fn guard<T: ?Sized>(
-    mutex: &Mutex<T>,
-    take: impl FnOnce(&RawMutex) -> Result<GuardMarker, WaitError>,
-) -> Result<MutexGuard<'_, T>, WaitError> {
-    // SAFETY: nothing here releases a lock that a live guard holds.
-    let taken = take(unsafe { mutex.raw() })?;
-    // SAFETY: `take` took the lock, for this guard alone.
-    Ok(unsafe { mutex.make_guard_unchecked(taken) })
 }

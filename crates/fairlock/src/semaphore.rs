@@ -21,14 +21,12 @@
 
 use core::fmt;
 use core::sync::atomic::Ordering;
-use core::time::Duration;
-use std::time::Instant;
 
 #[cfg(fairlock_loom)]
 use crate::platform::Atomic;
-use crate::platform::{Native, Platform, WaitOutcome, deadline_after};
+use crate::platform::{Native, Platform, WaitOutcome};
 use crate::ticket::BatchedTicketLock;
-use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
+use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
 type AtomicU64 = <Native as Platform>::AtomicU64;
 type AtomicU32 = <Native as Platform>::AtomicU32;
@@ -55,10 +53,9 @@ const SLEEP: u64 = 1 << 33;
 ///
 /// # When it blocks
 ///
-/// `acquire` and `acquire_many` block until the permits are there. Other waits can end at a
-/// deadline, by a signal, or by a token (which is also how to close a semaphore). They are *cancel
-/// safe*: a wait that ends takes no permit, and those behind it go on. `try_` methods and `release`
-/// never block.
+/// `acquire` and `acquire_many` block until the permits are there. `acquire_many_with` may end before,
+/// as its [`Wait`] says (a token is also how to close a semaphore); then it takes no permit, and
+/// those behind it go on. `try_` methods and `release` never block.
 ///
 /// # Fork
 ///
@@ -118,7 +115,7 @@ impl Semaphore {
     /// many.
     #[inline]
     pub fn acquire_many(&self, count: u32) -> SemaphorePermit<'_> {
-        match self.acquire_within(count, &WaitContext::FOREVER) {
+        match self.acquire_many_with(count, Wait::FOREVER) {
             Ok(permit) => permit,
             Err(_) => unreachable!("the wait has no end"),
         }
@@ -137,57 +134,21 @@ impl Semaphore {
         takes.then(|| SemaphorePermit { semaphore: self, count })
     }
 
-    /// Takes `count` permits; gives up after `timeout`, of any length.
+    /// Takes `count` permits; gives up as `wait` says.
     ///
     /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    pub fn acquire_many_for(
+    /// As `wait` says.
+    #[inline]
+    pub fn acquire_many_with(
         &self,
         count: u32,
-        timeout: Duration,
+        wait: Wait<'_, Native>,
     ) -> Result<SemaphorePermit<'_>, WaitError> {
-        // Permits that are free are taken without a look at the clock.
-        match self.try_acquire_many(count) {
-            Some(permit) => Ok(permit),
-            None => {
-                let deadline = deadline_after::<Native>(timeout);
-                self.acquire_within(count, &WaitContext::until(deadline))
-            }
+        if let Some(permit) = self.try_acquire_many(count) {
+            return Ok(permit);
         }
-    }
-
-    /// Takes `count` permits; gives up at `deadline`.
-    ///
-    /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
-    pub fn acquire_many_until(
-        &self,
-        count: u32,
-        deadline: Instant,
-    ) -> Result<SemaphorePermit<'_>, WaitError> {
-        self.acquire_many_for(count, deadline.saturating_duration_since(Instant::now()))
-    }
-
-    /// Takes `count` permits; gives up when a signal handler runs in this thread while it sleeps (on
-    /// Linux, as [`read_interruptible`](crate::RwLockExt::read_interruptible)).
-    ///
-    /// # Errors
-    /// [`Interrupted`](WaitError::Interrupted).
-    pub fn acquire_many_interruptible(&self, count: u32) -> Result<SemaphorePermit<'_>, WaitError> {
-        self.acquire_within(count, &WaitContext::interruptible())
-    }
-
-    /// Takes `count` permits; gives up when `token` is cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the permits
-    /// cannot be taken without waiting.
-    pub fn acquire_many_cancellable(
-        &self,
-        count: u32,
-        token: &CancelToken<Native>,
-    ) -> Result<SemaphorePermit<'_>, WaitError> {
-        self.acquire_within(count, &WaitContext::cancellable(token))
+        self.wait(count, &wait.begin())?;
+        Ok(SemaphorePermit { semaphore: self, count })
     }
 
     /// Adds `count` free permits: new ones, or taken ones whose [`SemaphorePermit`] was forgotten.
@@ -244,22 +205,9 @@ impl Semaphore {
         self.queue.is_locked() || self.queue.is_contended()
     }
 
-    #[inline]
-    fn acquire_within(
-        &self,
-        count: u32,
-        until: &WaitContext<'_, Native>,
-    ) -> Result<SemaphorePermit<'_>, WaitError> {
-        if let Some(permit) = self.try_acquire_many(count) {
-            return Ok(permit);
-        }
-        self.wait(count, until)?;
-        Ok(SemaphorePermit { semaphore: self, count })
-    }
-
     #[cold]
     fn wait(&self, count: u32, until: &WaitContext<'_, Native>) -> Result<(), WaitError> {
-        self.queue.lock_within(until)?;
+        self.queue.lock_with(until.into())?;
         let me = Native::thread();
         let result = match until.cancel {
             Some(token) => token.with_registered(me, || self.wait_first(count, me, until)),

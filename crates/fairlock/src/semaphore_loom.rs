@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use crate::Semaphore;
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
-use crate::wait::{CancelToken, WaitError};
+use crate::wait::{CancelToken, Wait, WaitError};
 
 /// Long enough to park.
 const TIMEOUT_NS: u64 = 10_000_000;
@@ -32,7 +32,7 @@ impl Shared {
 
     fn timed(&self, count: u32) -> Result<(), WaitError> {
         let deadline = Loom::now() + TIMEOUT_NS;
-        self.semaphore.wait(count, &super::WaitContext::until(deadline))
+        self.semaphore.wait(count, &Wait::until_nanos(deadline).begin())
     }
 }
 
@@ -105,7 +105,11 @@ fn a_wait_that_is_cancelled_leaves_nothing() {
     check(
         1,
         [
-            |shared| drop(shared.semaphore.acquire_many_cancellable(1, &shared.token)),
+            |shared| {
+                drop(
+                    shared.semaphore.acquire_many_with(1, Wait::FOREVER.cancellable(&shared.token)),
+                )
+            },
             |shared| {
                 one(shared);
                 shared.token.cancel();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fairlock::platform::{Native, Platform};
 use fairlock::ticket::{BatchSize, Fixed, TicketLock};
-use fairlock::{CancelToken, Mutex, MutexExt, MutexGuard, WaitError};
+use fairlock::{CancelToken, Mutex, MutexExt, MutexGuard, Wait, WaitError};
 use fairlock_testing::{scope, until};
 
 const SOON: Duration = Duration::from_millis(2);
@@ -77,8 +77,8 @@ fn waiters_come_and_go<S: BatchSize>() {
                             lock.lock();
                             Ok(())
                         }
-                        1 => lock.lock_cancellable(token),
-                        _ => lock.lock_until(Native::now() + 1_000 * (turn % 97)),
+                        1 => lock.lock_with(Wait::FOREVER.cancellable(token)),
+                        _ => lock.lock_with(Wait::until_nanos(Native::now() + 1_000 * (turn % 97))),
                     };
                     if taken.is_err() {
                         timed_out.fetch_add(1, Ordering::Relaxed);
@@ -122,8 +122,9 @@ fn who_comes_after_many_that_gave_up_is_served() {
             unsafe { lock.unlock() };
         });
         until(|| lock.tickets().0 == 1);
-        let many: Vec<_> =
-            (0..20).map(|_| s.spawn(|| lock.lock_cancellable(&token).unwrap_err())).collect();
+        let many: Vec<_> = (0..20)
+            .map(|_| s.spawn(|| lock.lock_with(Wait::FOREVER.cancellable(&token)).unwrap_err()))
+            .collect();
         until(|| lock.tickets().0 == 21);
         let last = s.spawn(|| {
             lock.lock();
@@ -156,7 +157,10 @@ fn who_waits_in_short_attempts_keeps_its_turn() {
         until(|| lock.tickets().0 == 1);
         s.spawn(|| {
             for _ in 0..100 {
-                assert_eq!(lock.lock_until(Native::now() + 60_000), Err(WaitError::TimedOut));
+                assert_eq!(
+                    lock.lock_with(Wait::until_nanos(Native::now() + 60_000)),
+                    Err(WaitError::TimedOut)
+                );
                 assert_eq!(lock.tickets().0, 2, "it took another ticket");
             }
         })

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use fairlock::range::RangeError;
-use fairlock::{CancelToken, RangeSlice};
+use fairlock::{CancelToken, RangeSlice, Wait};
 use fairlock_testing::{join, scope};
 
 fn numbers(len: usize) -> RangeSlice<usize> {
@@ -52,7 +52,7 @@ fn a_forgotten_guard_keeps_its_elements_to_itself() {
     let mut slice = numbers(10);
     std::mem::forget(slice.write(2..4).unwrap());
     assert_eq!(slice.try_read(3..5).err(), Some(RangeError::Busy));
-    let in_vain = slice.write_for(.., Duration::from_millis(1));
+    let in_vain = slice.write_with(.., Wait::within(Duration::from_millis(1)));
     assert_eq!(in_vain.err(), Some(RangeError::TimedOut));
     slice.try_write(4..).unwrap()[0] = 40;
     // Alone with the slice, there is nobody to be kept from it.
@@ -107,12 +107,12 @@ fn waits_can_be_cancelled() {
     let (slice, stop) = (numbers(10), CancelToken::new());
     let guard = slice.write(0..5).unwrap();
     scope(|s| {
-        let waiter = s.spawn(|| slice.read_cancellable(4.., &stop).map(drop));
+        let waiter = s.spawn(|| slice.read_with(4.., Wait::FOREVER.cancellable(&stop)).map(drop));
         stop.cancel();
         assert_eq!(join(waiter), Err(RangeError::Cancelled));
     });
     drop(guard);
-    assert!(slice.write_cancellable(4.., &stop).is_ok());
+    assert!(slice.write_with(4.., Wait::FOREVER.cancellable(&stop)).is_ok());
 }
 
 /// Every element is written as part of a range; a torn range would show.
@@ -183,9 +183,9 @@ fn a_storm_of_cancellations_leaves_nothing_behind() {
                 s.spawn(move || {
                     let range = i % 6..10 + i % 6;
                     let end = if i % 3 == 0 {
-                        slice.write_cancellable(range, stop).map(drop)
+                        slice.write_with(range, Wait::FOREVER.cancellable(stop)).map(drop)
                     } else {
-                        slice.read_cancellable(range, stop).map(drop)
+                        slice.read_with(range, Wait::FOREVER.cancellable(stop)).map(drop)
                     };
                     assert!(matches!(end, Ok(()) | Err(RangeError::Cancelled)));
                     got.fetch_add(1, Ordering::Relaxed);

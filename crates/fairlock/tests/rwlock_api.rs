@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fairlock::events::{Event, EventCounts};
 use fairlock::{
     CancelToken, MappedRwLockReadGuard, MappedRwLockWriteGuard, Policy, RawRwLock, RwLock,
-    RwLockExt, RwLockReadGuard, RwLockWriteGuard, WaitError,
+    RwLockExt, RwLockReadGuard, RwLockWriteGuard, Wait, WaitError,
 };
 use fairlock_testing::{join, scope, until};
 
@@ -234,10 +234,10 @@ fn recursive_read_passes_a_queued_writer() {
             // However it would wait, it does not have to.
             let stop = CancelToken::new();
             stop.cancel();
-            assert_eq!(*lock.read_recursive_for(Duration::ZERO).unwrap(), 0);
-            assert_eq!(*lock.read_recursive_until(Instant::now()).unwrap(), 0);
-            assert_eq!(*lock.read_recursive_interruptible().unwrap(), 0);
-            assert_eq!(*lock.read_recursive_cancellable(&stop).unwrap(), 0);
+            assert_eq!(*lock.read_recursive_with(Wait::within(Duration::ZERO)).unwrap(), 0);
+            assert_eq!(*lock.read_recursive_with(Wait::until(Instant::now())).unwrap(), 0);
+            assert_eq!(*lock.read_recursive_with(Wait::FOREVER.interruptible()).unwrap(), 0);
+            assert_eq!(*lock.read_recursive_with(Wait::FOREVER.cancellable(&stop)).unwrap(), 0);
             drop(outer);
         });
         assert_eq!(*lock.read(), 1);
@@ -251,10 +251,13 @@ fn recursive_read_does_not_pass_a_writer_inside() {
     let _writer = lock.write();
     assert!(lock.try_read_recursive().is_none());
     let timed_out = Some(WaitError::TimedOut);
-    assert_eq!(lock.read_recursive_for(Duration::from_millis(1)).err(), timed_out);
-    assert_eq!(lock.read_recursive_until(Instant::now()).err(), timed_out);
+    assert_eq!(lock.read_recursive_with(Wait::within(Duration::from_millis(1))).err(), timed_out);
+    assert_eq!(lock.read_recursive_with(Wait::until(Instant::now())).err(), timed_out);
     stop.cancel();
-    assert_eq!(lock.read_recursive_cancellable(&stop).err(), Some(WaitError::Cancelled));
+    assert_eq!(
+        lock.read_recursive_with(Wait::FOREVER.cancellable(&stop)).err(),
+        Some(WaitError::Cancelled)
+    );
 }
 
 #[test]
@@ -687,7 +690,7 @@ mod signals {
 
     const INTERRUPTIBLE: [Take; 3] = [
         |lock| lock.read_interruptible().map(drop),
-        |lock| lock.read_recursive_interruptible().map(drop),
+        |lock| lock.read_recursive_with(Wait::FOREVER.interruptible()).map(drop),
         |lock| lock.write_interruptible().map(drop),
     ];
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use fairlock::events::{Event, EventCounts};
 use fairlock::platform::{Native, Platform};
 use fairlock::rwsem::RwSem;
-use fairlock::wait::CancelToken;
+use fairlock::wait::{CancelToken, Wait};
 use fairlock::{Discipline, Policy, PublishedPolicy, ReaderSpin, WaitError};
 use fairlock_testing::{join, scope, until};
 
@@ -163,12 +163,12 @@ fn visit(lock: &Lock, inside: &Inside, token: &Token, random: u64) {
     let deadline = Native::now() + random % 50_000;
     match random >> 32 & 15 {
         0 | 1 => {
-            if lock.read_until(deadline).is_ok() {
+            if lock.read_with(Wait::until_nanos(deadline)).is_ok() {
                 release_read(lock, inside, false);
             }
         }
         2 | 3 => {
-            if lock.write_until(deadline).is_ok() {
+            if lock.write_with(Wait::until_nanos(deadline)).is_ok() {
                 release_write(lock, inside, random >> 40);
             }
         }
@@ -183,12 +183,12 @@ fn visit(lock: &Lock, inside: &Inside, token: &Token, random: u64) {
             }
         }
         6 => {
-            if lock.read_cancellable(token).is_ok() {
+            if lock.read_with(Wait::FOREVER.cancellable(token)).is_ok() {
                 release_read(lock, inside, false);
             }
         }
         7 => {
-            if lock.write_cancellable(token).is_ok() {
+            if lock.write_with(Wait::FOREVER.cancellable(token)).is_ok() {
                 release_write(lock, inside, random >> 40);
             }
         }
@@ -289,7 +289,7 @@ fn one_writer_among_passing_readers_loses_no_wake_up() {
             for _ in 0..3 {
                 s.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
-                        if lock.read_until(Native::now() + 1_000).is_ok() {
+                        if lock.read_with(Wait::until_nanos(Native::now() + 1_000)).is_ok() {
                             release_read(&lock, &inside, false);
                         }
                     }
@@ -311,7 +311,7 @@ fn timed_out_writer_wakes_the_readers_behind_it() {
     for_each_policy(|lock| {
         lock.read();
         scope(|s| {
-            let writer = s.spawn(|| lock.write_until(soon(100)));
+            let writer = s.spawn(|| lock.write_with(Wait::until_nanos(soon(100))));
             until(|| lock.has_waiters() || writer.is_finished());
             let readers: Vec<_> = (0..3).map(|_| s.spawn(|| lock.read())).collect();
             // The lock stays read by this thread: only the writer's leaving
@@ -349,8 +349,8 @@ fn cancel_at(lock: &Lock, position: usize, cancel_reader: bool) {
             if i == position {
                 let token = &token;
                 cancelled = Some(s.spawn(move || match cancel_reader {
-                    true => lock.read_cancellable(token),
-                    false => lock.write_cancellable(token),
+                    true => lock.read_with(Wait::FOREVER.cancellable(token)),
+                    false => lock.write_with(Wait::FOREVER.cancellable(token)),
                 }));
             } else {
                 others.push(s.spawn(move || {
@@ -379,7 +379,7 @@ fn cancelled_writer_lets_in_the_reader_behind_it() {
         let token = Token::new();
         lock.read();
         scope(|s| {
-            let writer = s.spawn(|| lock.write_cancellable(&token));
+            let writer = s.spawn(|| lock.write_with(Wait::FOREVER.cancellable(&token)));
             until(|| lock.has_waiters());
             let reader = s.spawn(|| lock.read());
             let_them_queue();
@@ -398,10 +398,10 @@ fn wait_that_is_cancelled_beforehand_ends_at_once() {
         let token = Token::new();
         token.cancel();
         lock.write();
-        assert_eq!(lock.read_cancellable(&token), Err(WaitError::Cancelled));
-        assert_eq!(lock.write_cancellable(&token), Err(WaitError::Cancelled));
-        assert_eq!(lock.read_until(0), Err(WaitError::TimedOut));
-        assert_eq!(lock.write_until(0), Err(WaitError::TimedOut));
+        assert_eq!(lock.read_with(Wait::FOREVER.cancellable(&token)), Err(WaitError::Cancelled));
+        assert_eq!(lock.write_with(Wait::FOREVER.cancellable(&token)), Err(WaitError::Cancelled));
+        assert_eq!(lock.read_with(Wait::until_nanos(0)), Err(WaitError::TimedOut));
+        assert_eq!(lock.write_with(Wait::until_nanos(0)), Err(WaitError::TimedOut));
         assert!(!lock.has_waiters());
         // SAFETY: taken above.
         unsafe { lock.unlock_write() };
@@ -423,7 +423,7 @@ fn reader_does_not_join_readers_while_a_writer_waits() {
             });
             until(|| lock.has_waiters());
             assert!(!lock.try_read());
-            assert_eq!(lock.read_until(soon(5)), Err(WaitError::TimedOut));
+            assert_eq!(lock.read_with(Wait::until_nanos(soon(5))), Err(WaitError::TimedOut));
             // One that holds it already may.
             assert!(lock.try_read_recursive());
             // SAFETY: taken twice.
@@ -644,8 +644,8 @@ fn handoff_ends_with_the_last_waiter_that_gives_up() {
                 for j in 0..2 {
                     let lock = &lock;
                     waits.push(s.spawn(move || match (i >> j) & 1 {
-                        0 => lock.write_until(soon(30)),
-                        _ => lock.read_until(soon(30)),
+                        0 => lock.write_with(Wait::until_nanos(soon(30))),
+                        _ => lock.read_with(Wait::until_nanos(soon(30))),
                     }));
                 }
                 for wait in waits {
@@ -665,7 +665,7 @@ fn head_takes_the_free_lock_under_an_inherited_handoff() {
     let lock = Lock::new(IMMEDIATE);
     lock.write();
     scope(|s| {
-        let first = s.spawn(|| lock.write_until(soon(50)));
+        let first = s.spawn(|| lock.write_with(Wait::until_nanos(soon(50))));
         until(|| lock.has_waiters() || first.is_finished());
         let second = s.spawn(|| lock.write());
         assert_eq!(join(first), Err(WaitError::TimedOut));
@@ -688,8 +688,12 @@ fn timed_wait_ends_while_the_owner_sleeps() {
             let started = Instant::now();
             let end = soon(2);
             scope(|s| {
-                s.spawn(|| assert_eq!(lock.write_until(end), Err(WaitError::TimedOut)));
-                s.spawn(|| assert_eq!(lock.read_until(end), Err(WaitError::TimedOut)));
+                s.spawn(|| {
+                    assert_eq!(lock.write_with(Wait::until_nanos(end)), Err(WaitError::TimedOut))
+                });
+                s.spawn(|| {
+                    assert_eq!(lock.read_with(Wait::until_nanos(end)), Err(WaitError::TimedOut))
+                });
             });
             assert!(started.elapsed() >= Duration::from_millis(2));
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use fairlock::{CancelToken, Semaphore, SemaphorePermit, WaitError};
+use fairlock::{CancelToken, Semaphore, SemaphorePermit, Wait, WaitError};
 use fairlock_testing::{rounds, scope, until};
 
 #[test]
@@ -61,13 +61,17 @@ fn waits_end() {
     let semaphore = Semaphore::new(1);
     let why = |result: Result<SemaphorePermit<'_>, WaitError>| result.err();
     let soon = Duration::from_millis(2);
-    assert_eq!(why(semaphore.acquire_many_for(2, soon)), Some(WaitError::TimedOut));
+    assert_eq!(why(semaphore.acquire_many_with(2, Wait::within(soon))), Some(WaitError::TimedOut));
     let deadline = Instant::now() + soon;
-    assert_eq!(why(semaphore.acquire_many_until(2, deadline)), Some(WaitError::TimedOut));
+    assert_eq!(
+        why(semaphore.acquire_many_with(2, Wait::until(deadline))),
+        Some(WaitError::TimedOut)
+    );
     assert!(Instant::now() >= deadline);
     let token = CancelToken::new();
     scope(|s| {
-        let waits = s.spawn(|| why(semaphore.acquire_many_cancellable(2, &token)));
+        let waits =
+            s.spawn(|| why(semaphore.acquire_many_with(2, Wait::FOREVER.cancellable(&token))));
         until(|| semaphore.has_waiters());
         // One that has given up lets the next one go on.
         let next = s.spawn(|| semaphore.acquire().count());
@@ -75,7 +79,10 @@ fn waits_end() {
         assert_eq!(waits.join().unwrap(), Some(WaitError::Cancelled));
         assert_eq!(next.join().unwrap(), 1);
     });
-    assert!(semaphore.acquire_many_cancellable(1, &token).is_ok(), "it need not wait");
+    assert!(
+        semaphore.acquire_many_with(1, Wait::FOREVER.cancellable(&token)).is_ok(),
+        "it need not wait"
+    );
 }
 
 #[test]
@@ -91,7 +98,7 @@ fn no_permit_is_lost_or_made() {
                     let count = (thread + round as u32) % PERMITS + 1;
                     let short = Duration::from_micros(20 * (round as u64 % 3));
                     let permit = match round % 4 {
-                        0 => semaphore.acquire_many_for(count, short).ok(),
+                        0 => semaphore.acquire_many_with(count, Wait::within(short)).ok(),
                         1 => semaphore.try_acquire_many(count),
                         _ => Some(semaphore.acquire_many(count)),
                     };

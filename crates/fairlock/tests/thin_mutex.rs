@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::thin_tests;
 use fairlock::platform::{Native, Platform, PooledPlatform};
 use fairlock::thin::ThinMutex;
-use fairlock::{Condvar, Mutex, MutexExt};
+use fairlock::{Condvar, Mutex, MutexExt, Wait};
 use fairlock_testing::{alone, join, rounds, scope, until};
 
 thin_tests!(Mutex, lock, is_contended, mutex_slots, 2);
@@ -166,7 +166,8 @@ fn a_mutex_that_is_trimmed_is_thin_whoever_has_given_up_before() {
             scope(|s| {
                 for _ in 0..3 {
                     s.spawn(|| {
-                        let short = || mutex.lock_until(Native::now() + 1_000_000);
+                        let short =
+                            || mutex.lock_with(Wait::until_nanos(Native::now() + 1_000_000));
                         (0..2).for_each(|_| assert!(short().is_err()));
                     });
                 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use fairlock::{Policy, RwLock, RwLockExt, WaitError};
+use fairlock::{Policy, RwLock, RwLockExt, Wait, WaitError};
 
 const MOST_READERS: usize = 1 << (usize::BITS - 9);
 
@@ -33,7 +33,7 @@ fn no_writer_gets_in_beside_forgotten_readers_however_many() {
         }
         let error = Some(WaitError::TooManyReaders);
         assert_eq!(lock.read_for(Duration::from_secs(1_000)).err(), error);
-        assert_eq!(lock.read_recursive_for(Duration::ZERO).err(), error);
+        assert_eq!(lock.read_recursive_with(Wait::within(Duration::ZERO)).err(), error);
         assert_eq!(lock.read_interruptible().err(), error);
         assert!(lock.try_write().is_none() && *last == 7);
         assert_eq!(lock.write_for(Duration::from_millis(1)).err(), Some(WaitError::TimedOut));

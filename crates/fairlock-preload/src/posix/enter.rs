@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use core::ptr;
 
 use fairlock::platform::Platform;
+use fairlock::wait::Wait;
 use libc::{EAGAIN, EBUSY};
 
 use super::SPIN_NS;
@@ -128,7 +129,7 @@ pub(super) fn write(slot: &Slot<Preload>, me: &State, until: &Until) -> Result<(
             slot.sem().write();
             Ok(())
         }
-        until => until.wait(|deadline| slot.sem().write_until(deadline)),
+        until => until.wait(|deadline| slot.sem().write_with(Wait::until_nanos(deadline))),
     })
 }
 

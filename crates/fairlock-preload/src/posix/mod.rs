@@ -28,7 +28,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::Platform;
-use fairlock::wait::WaitError;
+use fairlock::wait::{Wait, WaitError};
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 
 use self::enter::{Inflatable, timed, try_write, write};
@@ -329,7 +329,7 @@ impl Lock {
             }
             timed(slot, me, || match self.kind() {
                 Kind::Fair => until.wait(|deadline| self.read_fairly(slot, deadline)),
-                _ => until.wait(|deadline| slot.sem().read_until(deadline)),
+                _ => until.wait(|deadline| slot.sem().read_with(Wait::until_nanos(deadline))),
             })
         })
     }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use fairlock::wait::{CancelToken, Wait};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::platform::Sim;
 
 /// A number below `below`, which is not zero.
 pub(super) fn below(random: &mut Xoshiro256PlusPlus, below: u64) -> u64 {
@@ -40,6 +43,17 @@ pub(super) enum How {
     For(u64),
     /// Until the token of this number is cancelled.
     Cancellable(usize),
+}
+
+impl How {
+    /// How long that is; for ever where it is not said.
+    pub(super) fn wait(self, tokens: &[CancelToken<Sim>; TOKENS]) -> Wait<'_, Sim> {
+        match self {
+            How::Wait | How::Try => Wait::FOREVER,
+            How::For(ns) => Wait::until_nanos(crate::now() + ns),
+            How::Cancellable(token) => Wait::FOREVER.cancellable(&tokens[token]),
+        }
+    }
 }
 
 /// What to do before leaving.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fairlock::condvar::ThinCondvar;
 use fairlock::platform::{Platform, PooledPlatform};
 use fairlock::thin::ThinMutex;
+use fairlock::wait::Wait;
 
 use super::condvar::{BenchCondvar, Set, Stage, Which};
 
@@ -135,7 +136,7 @@ unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
 
     fn lock_until(&self, deadline: Option<u64>) -> bool {
         match deadline {
-            Some(deadline) => self.mutex.lock_until(deadline).is_ok(),
+            Some(deadline) => self.mutex.lock_with(Wait::until_nanos(deadline)).is_ok(),
             None => {
                 self.mutex.lock();
                 true
@@ -154,7 +155,7 @@ unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
         unsafe {
             match deadline {
                 // Whether the time was over does not matter: the caller looks again.
-                Some(deadline) => _ = changed.wait_until(&self.mutex, deadline),
+                Some(deadline) => _ = changed.wait_with(&self.mutex, Wait::until_nanos(deadline)),
                 None => changed.wait(&self.mutex),
             }
         }

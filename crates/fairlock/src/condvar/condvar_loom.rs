@@ -10,7 +10,7 @@ use crate::fault::{Fault, with_fault};
 use crate::platform::Platform;
 use crate::platform::loom::{Loom, assert_fails};
 use crate::ticket::{Fixed, TicketLock};
-use crate::wait::CancelToken;
+use crate::wait::{CancelToken, Wait};
 
 /// Long enough to park.
 const TIMEOUT_NS: u64 = 10_000_000;
@@ -73,7 +73,9 @@ impl Stage {
         self.locked(|| {
             let deadline = Loom::now() + TIMEOUT_NS;
             // SAFETY: the mutex is held.
-            !self.is_set() && unsafe { self.changed.wait_until(&self.mutex, deadline) }.is_ok()
+            !self.is_set()
+                && unsafe { self.changed.wait_with(&self.mutex, Wait::until_nanos(deadline)) }
+                    .is_ok()
         })
         .into()
     }
@@ -81,7 +83,9 @@ impl Stage {
     fn wait_cancellable(&self) -> usize {
         self.locked(|| {
             // SAFETY: the mutex is held.
-            let wait = || unsafe { self.changed.wait_cancellable(&self.mutex, &self.token) };
+            let wait = || unsafe {
+                self.changed.wait_with(&self.mutex, Wait::FOREVER.cancellable(&self.token))
+            };
             !self.is_set() && wait().is_ok()
         })
         .into()

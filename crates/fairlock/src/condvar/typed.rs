@@ -3,13 +3,11 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::GuardMarker;
-
 use super::ThinCondvar;
 use crate::deadlock;
-use crate::platform::{Native, deadline_after};
-use crate::wait::{WaitContext, WaitError};
-use crate::{CancelToken, MutexGuard, RawMutex};
+use crate::platform::Native;
+use crate::wait::WaitError;
+use crate::{CancelToken, GuardMarker, MutexGuard, RawMutex, Wait};
 
 /// The raw condition variable. 24 bytes.
 ///
@@ -103,9 +101,8 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
         _guard: &mut GuardMarker,
         timeout: &Duration,
     ) -> bool {
-        let deadline = deadline_after::<Native>(*timeout);
         // SAFETY: the guard stands for an acquisition of the mutex.
-        let wait = || unsafe { self.0.wait_until(mutex.thin(), deadline) };
+        let wait = || unsafe { self.0.wait_with(mutex.thin(), Wait::within(*timeout)) };
         deadlock::acquire_again(mutex, wait).is_err()
     }
 }
@@ -115,6 +112,17 @@ unsafe impl lock_api::RawCondvarTimed for RawCondvar {
 /// These waits are *cancel safe*: one that ends without a notification has used none up, and the
 /// mutex is held again in any case.
 pub trait CondvarExt {
+    /// Waits for a notification; gives up as `wait` says. When it returns the mutex is held again,
+    /// whatever the result.
+    ///
+    /// # Errors
+    /// As `wait` says: it was not notified.
+    fn wait_with<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        wait: Wait<'_>,
+    ) -> Result<(), WaitError>;
+
     /// Waits for a notification; gives up when `token` is cancelled. When it returns the mutex is
     /// held again, whatever the result.
     ///
@@ -135,44 +143,35 @@ pub trait CondvarExt {
         &self,
         guard: &mut MutexGuard<'_, T>,
         token: &CancelToken,
-    ) -> Result<(), WaitError>;
+    ) -> Result<(), WaitError> {
+        self.wait_with(guard, Wait::FOREVER.cancellable(token))
+    }
 
     /// Waits for a notification; gives up when a signal handler runs in this thread while it
-    /// sleeps, with or without `SA_RESTART`. Only Linux can tell; elsewhere this is `wait`. When it
-    /// returns the mutex is held again, whatever the result.
+    /// sleeps, as [`Wait::interruptible`]. When it returns the mutex is held again, whatever the
+    /// result.
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted): it was not notified.
-    fn wait_interruptible<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>)
-    -> Result<(), WaitError>;
-}
-
-impl CondvarExt for Condvar {
-    fn wait_cancellable<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        token: &CancelToken,
-    ) -> Result<(), WaitError> {
-        wait(self, guard, &WaitContext::cancellable(token))
-    }
-
     fn wait_interruptible<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
     ) -> Result<(), WaitError> {
-        wait(self, guard, &WaitContext::interruptible())
+        self.wait_with(guard, Wait::FOREVER.interruptible())
     }
 }
 
-fn wait<T: ?Sized>(
-    condvar: &Condvar,
-    guard: &mut MutexGuard<'_, T>,
-    until: &WaitContext<'_, Native>,
-) -> Result<(), WaitError> {
-    // SAFETY: the wait holds the mutex again when it returns, and nobody looks at what the
-    // guard guards before that, as it is borrowed.
-    unsafe {
-        let mutex = MutexGuard::mutex(guard).raw();
-        deadlock::acquire_again(mutex, || condvar.raw().0.wait_within(mutex.thin(), until))
+impl CondvarExt for Condvar {
+    fn wait_with<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        wait: Wait<'_>,
+    ) -> Result<(), WaitError> {
+        // SAFETY: the wait holds the mutex again when it returns, and nobody looks at what the
+        // guard guards before that, as it is borrowed.
+        unsafe {
+            let mutex = MutexGuard::mutex(guard).raw();
+            deadlock::acquire_again(mutex, || self.raw().0.wait_with(mutex.thin(), wait))
+        }
     }
 }

@@ -47,7 +47,7 @@ use super::Mutex;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::ticket::TicketLock;
-use crate::wait::{CancelToken, Hint, Thread, WaitContext, WaitError};
+use crate::wait::{Hint, Thread, Wait, WaitContext, WaitError};
 
 const WAITING: u32 = 0;
 const NOTIFIED: u32 = 1;
@@ -192,66 +192,16 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         debug_assert!(notified.is_ok(), "a wait for ever has ended");
     }
 
-    /// Lets `mutex` go, and takes it again once notified, or once `deadline` has passed on
-    /// the platform's clock.
+    /// Lets `mutex` go, and takes it again once notified, or as `wait` says.
     ///
     /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut): it was not notified.
+    /// As `wait` says: it was not notified.
     ///
     /// # Safety
     /// The caller holds `mutex`.
-    pub unsafe fn wait_until(&self, mutex: &M, deadline: u64) -> Result<(), WaitError> {
+    pub unsafe fn wait_with(&self, mutex: &M, wait: Wait<'_, P>) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
-        unsafe { self.wait_within(mutex, &WaitContext::until(deadline)) }
-    }
-
-    /// Lets `mutex` go, and takes it again once notified, or once a signal handler has run in
-    /// this thread while it slept.
-    ///
-    /// # Errors
-    /// [`Interrupted`](WaitError::Interrupted): it was not notified.
-    ///
-    /// # Safety
-    /// The caller holds `mutex`.
-    pub unsafe fn wait_interruptible(&self, mutex: &M) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.wait_within(mutex, &WaitContext::interruptible()) }
-    }
-
-    /// Lets `mutex` go, and takes it again once notified, or once `token` is cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled): it was not notified.
-    ///
-    /// # Safety
-    /// The caller holds `mutex`.
-    pub unsafe fn wait_cancellable(
-        &self,
-        mutex: &M,
-        token: &CancelToken<P>,
-    ) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.wait_within(mutex, &WaitContext::cancellable(token)) }
-    }
-
-    /// As [`wait_cancellable`](Self::wait_cancellable), or gives up at `deadline` on the platform's
-    /// clock.
-    ///
-    /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled) or [`TimedOut`](WaitError::TimedOut): it was not
-    /// notified.
-    ///
-    /// # Safety
-    /// The caller holds `mutex`.
-    pub unsafe fn wait_cancellable_until(
-        &self,
-        mutex: &M,
-        token: &CancelToken<P>,
-        deadline: u64,
-    ) -> Result<(), WaitError> {
-        let until = WaitContext { deadline: Some(deadline), ..WaitContext::cancellable(token) };
-        // SAFETY: the caller's promise.
-        unsafe { self.wait_within(mutex, &until) }
+        unsafe { self.wait_within(mutex, &wait.begin()) }
     }
 
     /// The lock of the queue.

@@ -2,7 +2,6 @@
 //! slots, tree and wait.
 
 use core::ops::RangeBounds;
-use core::time::Duration;
 
 use super::gate::{Patience, Shut};
 use super::guard::{RangeReadGuard, RangeWriteGuard};
@@ -11,7 +10,7 @@ use super::span::{RangeError, Span};
 use super::{Hold, RangeRwLock};
 use crate::fault::{Fault, active};
 use crate::platform::Platform;
-use crate::wait::{CancelToken, Kind, WaitContext, WaitError};
+use crate::wait::{Kind, Wait, WaitContext, WaitError};
 
 impl<P: Platform> RangeRwLock<P> {
     /// Locks `range` for reading; blocks until it has it.
@@ -80,7 +79,7 @@ impl<P: Platform> RangeRwLock<P> {
         &self,
         range: impl RangeBounds<u64>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, true, || WaitContext::FOREVER)
+        self.read_recursive_with(range, Wait::FOREVER)
     }
 
     /// As [`read_recursive`](Self::read_recursive), without waiting.
@@ -96,185 +95,46 @@ impl<P: Platform> RangeRwLock<P> {
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
-    /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, of any
-    /// length. Zero does not wait.
+    /// Locks `range` for reading; gives up as `wait` says.
     ///
     /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
-    /// those of [`read`](Self::read).
-    pub fn read_recursive_for(
+    /// As `wait` says, and those of [`read`](Self::read).
+    pub fn read_with(
         &self,
         range: impl RangeBounds<u64>,
-        timeout: Duration,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, true, || WaitContext::until(deadline::<P>(timeout)))
-    }
-
-    /// As [`read_recursive`](Self::read_recursive); gives up at `deadline`.
-    ///
-    /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), not before `deadline`, and those of
-    /// [`read`](Self::read).
-    #[cfg(feature = "std")]
-    pub fn read_recursive_until(
-        &self,
-        range: impl RangeBounds<u64>,
-        deadline: std::time::Instant,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        let timeout = deadline.saturating_duration_since(std::time::Instant::now());
-        self.read_recursive_for(range, timeout)
-    }
-
-    /// As [`read_recursive`](Self::read_recursive); gives up when a signal handler has
-    /// run in this thread while it slept, as
-    /// [`read_interruptible`](Self::read_interruptible).
-    ///
-    /// # Errors
-    /// [`Interrupted`](RangeError::Interrupted), and those of [`read`](Self::read).
-    pub fn read_recursive_interruptible(
-        &self,
-        range: impl RangeBounds<u64>,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, true, WaitContext::interruptible)
-    }
-
-    /// As [`read_recursive`](Self::read_recursive); gives up when `token` is cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](RangeError::Cancelled), and those of [`read`](Self::read).
-    pub fn read_recursive_cancellable(
-        &self,
-        range: impl RangeBounds<u64>,
-        token: &CancelToken<P>,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, true, || WaitContext::cancellable(token))
-    }
-
-    /// Locks `range` for reading; gives up after `timeout`, of any length. Zero
-    /// does not wait.
-    ///
-    /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
-    /// those of [`read`](Self::read).
-    pub fn read_for(
-        &self,
-        range: impl RangeBounds<u64>,
-        timeout: Duration,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, false, || WaitContext::until(deadline::<P>(timeout)))
-    }
-
-    /// Locks `range` for writing; gives up after `timeout`, of any length. Zero
-    /// does not wait.
-    ///
-    /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), not before `timeout` has passed, and
-    /// those of [`write`](Self::write).
-    pub fn write_for(
-        &self,
-        range: impl RangeBounds<u64>,
-        timeout: Duration,
-    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
-        self.write_with(range, || WaitContext::until(deadline::<P>(timeout)))
-    }
-
-    /// Locks `range` for reading; gives up at `deadline`.
-    ///
-    /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), not before `deadline`, and those of
-    /// [`read`](Self::read).
-    #[cfg(feature = "std")]
-    pub fn read_until(
-        &self,
-        range: impl RangeBounds<u64>,
-        deadline: std::time::Instant,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_for(range, deadline.saturating_duration_since(std::time::Instant::now()))
-    }
-
-    /// Locks `range` for writing; gives up at `deadline`.
-    ///
-    /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), not before `deadline`, and those of
-    /// [`write`](Self::write).
-    #[cfg(feature = "std")]
-    pub fn write_until(
-        &self,
-        range: impl RangeBounds<u64>,
-        deadline: std::time::Instant,
-    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
-        self.write_for(range, deadline.saturating_duration_since(std::time::Instant::now()))
-    }
-
-    /// Locks `range` for reading; gives up when a signal handler runs in this
-    /// thread while it sleeps. Only Linux can tell; elsewhere this is `read`.
-    ///
-    /// # Errors
-    /// [`Interrupted`](RangeError::Interrupted), and those of [`read`](Self::read).
-    pub fn read_interruptible(
-        &self,
-        range: impl RangeBounds<u64>,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, false, WaitContext::interruptible)
-    }
-
-    /// Locks `range` for writing; gives up when a signal handler has run in this
-    /// thread while it slept. As [`read_interruptible`](Self::read_interruptible).
-    ///
-    /// # Errors
-    /// [`Interrupted`](RangeError::Interrupted), and those of [`write`](Self::write).
-    pub fn write_interruptible(
-        &self,
-        range: impl RangeBounds<u64>,
-    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
-        self.write_with(range, WaitContext::interruptible)
-    }
-
-    /// Locks `range` for reading; gives up when `token` is cancelled. A range that
-    /// can be had at once is taken without a look at the token.
-    ///
-    /// # Errors
-    /// [`Cancelled`](RangeError::Cancelled), and those of [`read`](Self::read).
-    pub fn read_cancellable(
-        &self,
-        range: impl RangeBounds<u64>,
-        token: &CancelToken<P>,
-    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        self.read_with(range, false, || WaitContext::cancellable(token))
-    }
-
-    /// Locks `range` for writing; gives up when `token` is cancelled. A range that
-    /// can be had at once is taken without a look at the token.
-    ///
-    /// # Errors
-    /// [`Cancelled`](RangeError::Cancelled), and those of [`write`](Self::write).
-    pub fn write_cancellable(
-        &self,
-        range: impl RangeBounds<u64>,
-        token: &CancelToken<P>,
-    ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
-        self.write_with(range, || WaitContext::cancellable(token))
-    }
-
-    fn read_with<'a>(
-        &self,
-        range: impl RangeBounds<u64>,
-        recursive: bool,
-        context: impl FnOnce() -> WaitContext<'a, P>,
+        wait: Wait<'_, P>,
     ) -> Result<RangeReadGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_with(span, Kind::Reader, recursive, context)?;
+        let hold = self.acquire_with(span, Kind::Reader, false, wait)?;
         Ok(RangeReadGuard::new(self, span, hold))
     }
 
-    fn write_with<'a>(
+    /// Locks `range` for writing; gives up as `wait` says.
+    ///
+    /// # Errors
+    /// As `wait` says, and those of [`write`](Self::write).
+    pub fn write_with(
         &self,
         range: impl RangeBounds<u64>,
-        context: impl FnOnce() -> WaitContext<'a, P>,
+        wait: Wait<'_, P>,
     ) -> Result<RangeWriteGuard<'_, P>, RangeError> {
         let span = Span::new(range)?;
-        let hold = self.acquire_with(span, Kind::Writer, false, context)?;
+        let hold = self.acquire_with(span, Kind::Writer, false, wait)?;
         Ok(RangeWriteGuard::new(self, span, hold))
+    }
+
+    /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
+    ///
+    /// # Errors
+    /// As `wait` says, and those of [`read`](Self::read).
+    pub fn read_recursive_with(
+        &self,
+        range: impl RangeBounds<u64>,
+        wait: Wait<'_, P>,
+    ) -> Result<RangeReadGuard<'_, P>, RangeError> {
+        let span = Span::new(range)?;
+        let hold = self.acquire_with(span, Kind::Reader, true, wait)?;
+        Ok(RangeReadGuard::new(self, span, hold))
     }
 
     // ---- the choice ----
@@ -313,16 +173,16 @@ impl<P: Platform> RangeRwLock<P> {
 
     /// As `acquire_forever`, for waits that may end. A range that can be had at once is taken
     /// without a look at the clock.
-    pub(super) fn acquire_with<'a>(
+    fn acquire_with(
         &self,
         span: Span,
         kind: Kind,
         recursive: bool,
-        context: impl FnOnce() -> WaitContext<'a, P>,
+        wait: Wait<'_, P>,
     ) -> Result<Hold, WaitError> {
         match self.try_acquire(span, kind, recursive) {
             Ok(hold) => Ok(hold),
-            Err(_) => self.acquire(span, kind, recursive, &context()),
+            Err(_) => self.acquire(span, kind, recursive, &wait.begin()),
         }
     }
 
@@ -396,10 +256,4 @@ impl<P: Platform> RangeRwLock<P> {
             }
         }
     }
-}
-
-/// When `timeout` ends, on the platform's clock. What lies beyond the clock's
-/// range (centuries) is its last instant.
-fn deadline<P: Platform>(timeout: Duration) -> u64 {
-    P::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }

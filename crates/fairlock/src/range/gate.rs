@@ -32,7 +32,7 @@ use super::span::Span;
 use super::{Hold, LONG_NS, RangeRwLock};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
-use crate::wait::{Kind, WaitContext, WaitError};
+use crate::wait::{Kind, Wait, WaitContext, WaitError};
 
 /// How many full ranges in a row there must be before the lock is taken as a whole again, at first
 /// and at most. A change costs about a microsecond. In full ranges; compared with those in a row.
@@ -194,7 +194,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline]
     pub(super) fn enter_whole_forever(&self, kind: Kind) -> Result<bool, WaitError> {
         match kind {
-            Kind::Reader => self.gate.lock.checked_read()?,
+            Kind::Reader => self.gate.lock.read_with(Wait::FOREVER)?,
             Kind::Writer => self.gate.lock.write(),
         }
         // Acquire: as above.
@@ -357,9 +357,9 @@ impl<P: Platform> RangeRwLock<P> {
                 };
             }
             (Kind::Writer, None) => return if gate.try_write() { Ok(()) } else { Err(Shut::Busy) },
-            (Kind::Reader, Some(context)) if recursive => gate.read_recursive_with(context),
-            (Kind::Reader, Some(context)) => gate.read_with(context),
-            (Kind::Writer, Some(context)) => gate.write_with(context),
+            (Kind::Reader, Some(context)) if recursive => gate.read_recursive_with(context.into()),
+            (Kind::Reader, Some(context)) => gate.read_with(context.into()),
+            (Kind::Writer, Some(context)) => gate.write_with(context.into()),
         };
         waited.map_err(Shut::Wait)
     }

@@ -160,8 +160,8 @@ const LONG_NS: u64 = 10_000_000;
 /// ```
 /// use std::time::Duration;
 ///
-/// use fairlock::RangeRwLock;
 /// use fairlock::range::RangeError;
+/// use fairlock::{RangeRwLock, Wait};
 ///
 /// static FILE: RangeRwLock = RangeRwLock::new();
 ///
@@ -174,7 +174,7 @@ const LONG_NS: u64 = 10_000_000;
 /// assert!(FILE.try_read(0..1).is_ok());
 ///
 /// // A wait that ends.
-/// let in_vain = FILE.write_for(500..600, Duration::from_millis(1));
+/// let in_vain = FILE.write_with(500..600, Wait::within(Duration::from_millis(1)));
 /// assert_eq!(in_vain.err(), Some(RangeError::TimedOut));
 ///
 /// // Give up a part of it.

@@ -5,14 +5,13 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::ops::{Bound, Deref, DerefMut, RangeBounds};
 use core::ptr;
-use core::time::Duration;
 
 use super::RangeRwLock;
 use super::guard::{RangeReadGuard, RangeWriteGuard};
 use super::policy::RangePolicy;
 use super::span::{RangeError, Span};
 use crate::platform::Platform;
-use crate::wait::{CancelToken, Kind};
+use crate::wait::{Kind, Wait};
 
 /// Owns a slice, and hands out `&[T]` and `&mut [T]` for ranges of it that are locked. There is no
 /// other way to the elements, so a range that is written never overlaps another one in use.
@@ -137,7 +136,8 @@ impl<P: Platform, T> RangeSlice<P, T> {
         range: impl RangeBounds<usize>,
     ) -> Result<SliceReadGuard<'_, P, T>, RangeError> {
         let span = self.span(range)?;
-        Ok(self.read_guard(self.lock.read_span(span)?))
+        let hold = self.lock.acquire_forever(span, Kind::Reader)?;
+        Ok(self.read_guard(RangeReadGuard::new(&self.lock, span, hold)))
     }
 
     /// Locks elements for writing; blocks until it has them.
@@ -150,7 +150,8 @@ impl<P: Platform, T> RangeSlice<P, T> {
         range: impl RangeBounds<usize>,
     ) -> Result<SliceWriteGuard<'_, P, T>, RangeError> {
         let span = self.span(range)?;
-        Ok(self.write_guard(self.lock.write_span(span)?))
+        let hold = self.lock.acquire_forever(span, Kind::Writer)?;
+        Ok(self.write_guard(RangeWriteGuard::new(&self.lock, span, hold)))
     }
 
     /// Locks elements for reading if that needs no waiting. Never blocks.
@@ -175,52 +176,28 @@ impl<P: Platform, T> RangeSlice<P, T> {
         Ok(self.write_guard(self.lock.try_write(self.span(range)?)?))
     }
 
-    /// Locks elements for reading; gives up after `timeout`.
+    /// Locks elements for reading; gives up as `wait` says.
     ///
     /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), and those of the [type](Self).
-    pub fn read_for(
+    /// As `wait` says, and those of the [type](Self).
+    pub fn read_with(
         &self,
         range: impl RangeBounds<usize>,
-        timeout: Duration,
+        wait: Wait<'_, P>,
     ) -> Result<SliceReadGuard<'_, P, T>, RangeError> {
-        Ok(self.read_guard(self.lock.read_for(self.span(range)?, timeout)?))
+        Ok(self.read_guard(self.lock.read_with(self.span(range)?, wait)?))
     }
 
-    /// Locks elements for writing; gives up after `timeout`.
+    /// Locks elements for writing; gives up as `wait` says.
     ///
     /// # Errors
-    /// [`TimedOut`](RangeError::TimedOut), and those of the [type](Self).
-    pub fn write_for(
+    /// As `wait` says, and those of the [type](Self).
+    pub fn write_with(
         &self,
         range: impl RangeBounds<usize>,
-        timeout: Duration,
+        wait: Wait<'_, P>,
     ) -> Result<SliceWriteGuard<'_, P, T>, RangeError> {
-        Ok(self.write_guard(self.lock.write_for(self.span(range)?, timeout)?))
-    }
-
-    /// Locks elements for reading; gives up when `token` is cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](RangeError::Cancelled), and those of the [type](Self).
-    pub fn read_cancellable(
-        &self,
-        range: impl RangeBounds<usize>,
-        token: &CancelToken<P>,
-    ) -> Result<SliceReadGuard<'_, P, T>, RangeError> {
-        Ok(self.read_guard(self.lock.read_cancellable(self.span(range)?, token)?))
-    }
-
-    /// Locks elements for writing; gives up when `token` is cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](RangeError::Cancelled), and those of the [type](Self).
-    pub fn write_cancellable(
-        &self,
-        range: impl RangeBounds<usize>,
-        token: &CancelToken<P>,
-    ) -> Result<SliceWriteGuard<'_, P, T>, RangeError> {
-        Ok(self.write_guard(self.lock.write_cancellable(self.span(range)?, token)?))
+        Ok(self.write_guard(self.lock.write_with(self.span(range)?, wait)?))
     }
 
     /// The positions of a range of elements.
@@ -261,18 +238,6 @@ impl<P: Platform, T> RangeSlice<P, T> {
     #[inline]
     fn write_guard<'a>(&'a self, guard: RangeWriteGuard<'a, P>) -> SliceWriteGuard<'a, P, T> {
         SliceWriteGuard { elements: self.elements(guard.span()), guard }
-    }
-}
-
-impl<P: Platform> RangeRwLock<P> {
-    #[inline]
-    fn read_span(&self, span: Span) -> Result<RangeReadGuard<'_, P>, RangeError> {
-        Ok(RangeReadGuard::new(self, span, self.acquire_forever(span, Kind::Reader)?))
-    }
-
-    #[inline]
-    fn write_span(&self, span: Span) -> Result<RangeWriteGuard<'_, P>, RangeError> {
-        Ok(RangeWriteGuard::new(self, span, self.acquire_forever(span, Kind::Writer)?))
     }
 }
 

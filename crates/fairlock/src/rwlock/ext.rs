@@ -8,21 +8,17 @@ use lock_api::{RwLock as TypedLock, RwLockReadGuard as ReadGuard};
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
 use crate::events::EventCounts;
+use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
-use crate::platform::{Platform, deadline_after};
 use crate::rwsem::{Policy, RwSem};
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::thin::ThinRwSem;
-use crate::wait::{self, WaitContext, WaitError};
+use crate::wait::{CancelToken, Wait, WaitError};
 
 /// What a [`RwLock`](TypedLock) of this crate can do beyond `lock_api`.
 ///
-/// These waits can end without the lock, and then return a [`WaitError`] that says why.
-/// They are *cancel safe*: a wait that ends without the lock leaves nothing behind, and
-/// threads that were behind it in the queue move up. A wait that gets the lock at the very
-/// instant at which it would end keeps the lock and returns the guard. A lock that is free is
-/// taken without a look at the deadline or the token.
+/// These waits can end without the lock, and then return a [`WaitError`] that says why: see [`Wait`].
 ///
 /// Where `read` would panic, methods that read fail at once with
 /// [`TooManyReaders`](WaitError::TooManyReaders).
@@ -70,51 +66,80 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// locks may share one `counts`.
     fn set_events(&self, counts: Option<&'static EventCounts>);
 
-    /// Takes the lock for reading; gives up after `timeout`, of any length.
-    /// Zero does not wait.
+    /// Takes the lock for reading; gives up as `wait` says.
     ///
     /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError>;
+    /// As `wait` says.
+    fn read_with(&self, wait: Wait<'_, R::Platform>) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
-    /// Takes the lock for writing; gives up after `timeout`, of any length.
-    /// Zero does not wait.
+    /// Takes the lock for writing; gives up as `wait` says.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use fairlock::{CancelToken, RwLock, RwLockExt, Wait, WaitError};
+    ///
+    /// let (lock, stop) = (RwLock::new(()), CancelToken::new());
+    /// let reader = lock.read();
+    /// let wait = Wait::within(Duration::from_millis(1)).cancellable(&stop);
+    /// assert_eq!(lock.write_with(wait).err(), Some(WaitError::TimedOut));
+    /// ```
+    ///
+    /// # Errors
+    /// As `wait` says.
+    fn write_with(&self, wait: Wait<'_, R::Platform>) -> Result<WriteGuard<'_, R, T>, WaitError>;
+
+    /// Takes the lock for reading; gives up after `timeout`, as [`Wait::within`].
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, R, T>, WaitError>;
+    fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        self.read_with(Wait::within(timeout))
+    }
+
+    /// Takes the lock for writing; gives up after `timeout`, as [`Wait::within`].
+    ///
+    /// # Errors
+    /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
+    fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        self.write_with(Wait::within(timeout))
+    }
 
     /// Takes the lock for reading; gives up at `deadline`.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
     #[cfg(feature = "std")]
-    fn read_until(&self, deadline: std::time::Instant) -> Result<ReadGuard<'_, R, T>, WaitError>;
+    fn read_until(&self, deadline: std::time::Instant) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        self.read_with(Wait::until(deadline))
+    }
 
     /// Takes the lock for writing; gives up at `deadline`.
     ///
     /// # Errors
     /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
     #[cfg(feature = "std")]
-    fn write_until(&self, deadline: std::time::Instant) -> Result<WriteGuard<'_, R, T>, WaitError>;
+    fn write_until(&self, deadline: std::time::Instant) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        self.write_with(Wait::until(deadline))
+    }
 
     /// Takes the lock for reading; gives up when a signal handler runs in this thread while it
-    /// sleeps, with or without `SA_RESTART`.
-    ///
-    /// A handler that ran just before the thread fell asleep is not noticed. If none may be
-    /// missed, let the handler [cancel](wait::CancelToken::cancel) a token instead, or send the
-    /// signal again. Only Linux can tell; elsewhere this is `read`.
+    /// sleeps, as [`Wait::interruptible`].
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
-    fn read_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError>;
+    fn read_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        self.read_with(Wait::FOREVER.interruptible())
+    }
 
     /// Takes the lock for writing; gives up when a signal handler runs in this thread while it
-    /// sleeps. As [`read_interruptible`](Self::read_interruptible).
+    /// sleeps, as [`Wait::interruptible`].
     ///
     /// # Errors
     /// [`Interrupted`](WaitError::Interrupted).
-    fn write_interruptible(&self) -> Result<WriteGuard<'_, R, T>, WaitError>;
+    fn write_interruptible(&self) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        self.write_with(Wait::FOREVER.interruptible())
+    }
 
     /// Takes the lock for reading; gives up when `token` is cancelled.
     ///
@@ -135,8 +160,10 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// cannot be taken without waiting.
     fn read_cancellable(
         &self,
-        token: &wait::CancelToken<R::Platform>,
-    ) -> Result<ReadGuard<'_, R, T>, WaitError>;
+        token: &CancelToken<R::Platform>,
+    ) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        self.read_with(Wait::FOREVER.cancellable(token))
+    }
 
     /// Takes the lock for writing; gives up when `token` is cancelled.
     ///
@@ -145,70 +172,51 @@ pub trait RwLockExt<R: RawRwLockExt, T: ?Sized> {
     /// cannot be taken without waiting.
     fn write_cancellable(
         &self,
-        token: &wait::CancelToken<R::Platform>,
-    ) -> Result<WriteGuard<'_, R, T>, WaitError>;
+        token: &CancelToken<R::Platform>,
+    ) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        self.write_with(Wait::FOREVER.cancellable(token))
+    }
 
     /// Takes the lock for reading. If readers hold it already, it is taken past all that wait: for
     /// a thread that may hold a read guard of this lock itself.
     ///
     /// In this way readers that never all let go at once can starve a writer, so use it only where
     /// it is needed. A thread that holds the *write* guard waits for itself, for ever.
-    fn read_recursive(&self) -> ReadGuard<'_, R, T>;
+    fn read_recursive(&self) -> ReadGuard<'_, R, T> {
+        match self.read_recursive_with(Wait::FOREVER) {
+            Ok(guard) => guard,
+            Err(error) => panic!("{error}"),
+        }
+    }
 
     /// As [`read_recursive`](Self::read_recursive), without waiting: `None` if
     /// that would be needed.
     fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>>;
 
-    /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, of
-    /// any length. Zero does not wait.
+    /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
     ///
     /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut), not before `timeout` has passed.
-    fn read_recursive_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError>;
-
-    /// As [`read_recursive`](Self::read_recursive); gives up at `deadline`.
-    ///
-    /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
-    #[cfg(feature = "std")]
-    fn read_recursive_until(
+    /// As `wait` says.
+    fn read_recursive_with(
         &self,
-        deadline: std::time::Instant,
+        wait: Wait<'_, R::Platform>,
     ) -> Result<ReadGuard<'_, R, T>, WaitError>;
 
-    /// As [`read_recursive_for`](Self::read_recursive_for), by the name that it has in `lock_api`
-    /// 0.4.
+    /// As [`read_recursive`](Self::read_recursive); gives up after `timeout`, by the name that this has
+    /// in `lock_api` 0.4.
     fn try_read_recursive_for(&self, timeout: Duration) -> Option<ReadGuard<'_, R, T>> {
-        self.read_recursive_for(timeout).ok()
+        self.read_recursive_with(Wait::within(timeout)).ok()
     }
 
-    /// As [`read_recursive_until`](Self::read_recursive_until), by the name that it has in
+    /// As [`read_recursive`](Self::read_recursive); gives up at `deadline`, by the name that this has in
     /// `lock_api` 0.4.
     #[cfg(feature = "std")]
     fn try_read_recursive_until(
         &self,
         deadline: std::time::Instant,
     ) -> Option<ReadGuard<'_, R, T>> {
-        self.read_recursive_until(deadline).ok()
+        self.read_recursive_with(Wait::until(deadline)).ok()
     }
-
-    /// As [`read_recursive`](Self::read_recursive); gives up when a signal handler
-    /// has run in this thread, as [`read_interruptible`](Self::read_interruptible).
-    ///
-    /// # Errors
-    /// [`Interrupted`](WaitError::Interrupted).
-    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError>;
-
-    /// As [`read_recursive`](Self::read_recursive); gives up when `token` is
-    /// cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled before and the lock
-    /// cannot be taken without waiting.
-    fn read_recursive_cancellable(
-        &self,
-        token: &wait::CancelToken<R::Platform>,
-    ) -> Result<ReadGuard<'_, R, T>, WaitError>;
 }
 
 impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
@@ -231,51 +239,16 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
         raw(self).set_events(counts);
     }
 
-    fn read_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| read_for(raw, timeout))
+    fn read_with(&self, wait: Wait<'_, R::Platform>) -> Result<ReadGuard<'_, R, T>, WaitError> {
+        raw(self).read_with(wait)?;
+        // SAFETY: the lock was just taken for reading, for this guard alone.
+        Ok(unsafe { self.make_read_guard_unchecked(GuardMarker::new()) })
     }
 
-    fn write_for(&self, timeout: Duration) -> Result<WriteGuard<'_, R, T>, WaitError> {
-        write_guard(self, |raw| write_for(raw, timeout))
-    }
-
-    #[cfg(feature = "std")]
-    fn read_until(&self, deadline: std::time::Instant) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| read_for(raw, time_until(deadline)))
-    }
-
-    #[cfg(feature = "std")]
-    fn write_until(&self, deadline: std::time::Instant) -> Result<WriteGuard<'_, R, T>, WaitError> {
-        write_guard(self, |raw| write_for(raw, time_until(deadline)))
-    }
-
-    fn read_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| raw.read_with(&WaitContext::interruptible()))
-    }
-
-    fn write_interruptible(&self) -> Result<WriteGuard<'_, R, T>, WaitError> {
-        write_guard(self, |raw| raw.write_with(&WaitContext::interruptible()))
-    }
-
-    fn read_cancellable(
-        &self,
-        token: &wait::CancelToken<R::Platform>,
-    ) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| raw.read_with(&WaitContext::cancellable(token)))
-    }
-
-    fn write_cancellable(
-        &self,
-        token: &wait::CancelToken<R::Platform>,
-    ) -> Result<WriteGuard<'_, R, T>, WaitError> {
-        write_guard(self, |raw| raw.write_with(&WaitContext::cancellable(token)))
-    }
-
-    fn read_recursive(&self) -> ReadGuard<'_, R, T> {
-        match read_guard(self, |raw| raw.read_recursive_with(&WaitContext::FOREVER)) {
-            Ok(guard) => guard,
-            Err(error) => panic!("{error}"),
-        }
+    fn write_with(&self, wait: Wait<'_, R::Platform>) -> Result<WriteGuard<'_, R, T>, WaitError> {
+        raw(self).write_with(wait)?;
+        // SAFETY: the lock was just taken for writing, for this guard alone.
+        Ok(unsafe { self.make_write_guard_unchecked(GuardMarker::new()) })
     }
 
     fn try_read_recursive(&self) -> Option<ReadGuard<'_, R, T>> {
@@ -285,27 +258,13 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
         })
     }
 
-    fn read_recursive_for(&self, timeout: Duration) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| read_recursive_for(raw, timeout))
-    }
-
-    #[cfg(feature = "std")]
-    fn read_recursive_until(
+    fn read_recursive_with(
         &self,
-        deadline: std::time::Instant,
+        wait: Wait<'_, R::Platform>,
     ) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| read_recursive_for(raw, time_until(deadline)))
-    }
-
-    fn read_recursive_interruptible(&self) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| raw.read_recursive_with(&WaitContext::interruptible()))
-    }
-
-    fn read_recursive_cancellable(
-        &self,
-        token: &wait::CancelToken<R::Platform>,
-    ) -> Result<ReadGuard<'_, R, T>, WaitError> {
-        read_guard(self, |raw| raw.read_recursive_with(&WaitContext::cancellable(token)))
+        raw(self).read_recursive_with(wait)?;
+        // SAFETY: the lock was just taken for reading, for this guard alone.
+        Ok(unsafe { self.make_read_guard_unchecked(GuardMarker::new()) })
     }
 }
 
@@ -313,55 +272,6 @@ impl<R: RawRwLockExt, T: ?Sized> RwLockExt<R, T> for TypedLock<R, T> {
 fn raw<R: RawRwLockExt, T: ?Sized>(lock: &TypedLock<R, T>) -> &R {
     // SAFETY: nothing in this file releases a lock that a live guard holds.
     unsafe { lock.raw() }
-}
-
-/// The guard of the read lock that `take` takes.
-#[inline]
-fn read_guard<R: RawRwLockExt, T: ?Sized>(
-    lock: &TypedLock<R, T>,
-    take: impl FnOnce(&R) -> Result<(), WaitError>,
-) -> Result<ReadGuard<'_, R, T>, WaitError> {
-    take(raw(lock))?;
-    // SAFETY: `take` took the lock for reading, for this guard alone.
-    Ok(unsafe { lock.make_read_guard_unchecked(GuardMarker::new()) })
-}
-
-/// The guard of the write lock that `take` takes.
-#[inline]
-fn write_guard<R: RawRwLockExt, T: ?Sized>(
-    lock: &TypedLock<R, T>,
-    take: impl FnOnce(&R) -> Result<(), WaitError>,
-) -> Result<WriteGuard<'_, R, T>, WaitError> {
-    take(raw(lock))?;
-    // SAFETY: `take` took the lock for writing, for this guard alone.
-    Ok(unsafe { lock.make_write_guard_unchecked(GuardMarker::new()) })
-}
-
-// A lock that is free is taken without a look at the clock.
-pub(super) fn read_for<R: RawRwLockExt>(raw: &R, timeout: Duration) -> Result<(), WaitError> {
-    if raw.try_lock_shared().is_some() { Ok(()) } else { raw.read_with(&until::<R>(timeout)) }
-}
-
-pub(super) fn read_recursive_for<R: RawRwLockExt>(
-    raw: &R,
-    timeout: Duration,
-) -> Result<(), WaitError> {
-    if raw.try_read_recursive() { Ok(()) } else { raw.read_recursive_with(&until::<R>(timeout)) }
-}
-
-pub(super) fn write_for<R: RawRwLockExt>(raw: &R, timeout: Duration) -> Result<(), WaitError> {
-    if raw.try_lock_exclusive().is_some() { Ok(()) } else { raw.write_with(&until::<R>(timeout)) }
-}
-
-/// The end of a wait of `timeout`, on the platform's clock.
-fn until<R: RawRwLockExt>(timeout: Duration) -> WaitContext<'static, R::Platform> {
-    WaitContext::until(deadline_after::<R::Platform>(timeout))
-}
-
-/// The two clocks may show different times, but agree in how long is left.
-#[cfg(feature = "std")]
-pub(super) fn time_until(deadline: std::time::Instant) -> Duration {
-    deadline.saturating_duration_since(std::time::Instant::now())
 }
 
 /// The raw locks of this crate, as [`RwLockExt`] needs them: [`RwSem`] and
@@ -382,14 +292,11 @@ pub trait RawRwLockExt:
     #[doc(hidden)]
     fn try_read_recursive(&self) -> bool;
     #[doc(hidden)]
-    fn read_with(&self, context: &WaitContext<'_, Self::Platform>) -> Result<(), WaitError>;
+    fn read_with(&self, wait: Wait<'_, Self::Platform>) -> Result<(), WaitError>;
     #[doc(hidden)]
-    fn write_with(&self, context: &WaitContext<'_, Self::Platform>) -> Result<(), WaitError>;
+    fn write_with(&self, wait: Wait<'_, Self::Platform>) -> Result<(), WaitError>;
     #[doc(hidden)]
-    fn read_recursive_with(
-        &self,
-        context: &WaitContext<'_, Self::Platform>,
-    ) -> Result<(), WaitError>;
+    fn read_recursive_with(&self, wait: Wait<'_, Self::Platform>) -> Result<(), WaitError>;
 }
 
 mod sealed {
@@ -432,25 +339,25 @@ macro_rules! raw_rwlock_ext {
             }
 
             #[inline]
-            fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-                $lock::read_with(self, context)?;
+            fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+                $lock::read_with(self, wait)?;
                 deadlock::acquired(self, Mode::Shared);
                 Ok(())
             }
 
             #[inline]
-            fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-                $lock::write_with(self, context)?;
+            fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+                $lock::write_with(self, wait)?;
                 deadlock::acquired(self, Mode::Exclusive);
                 Ok(())
             }
 
             #[inline]
-            fn read_recursive_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-                if !context.can_end() {
+            fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+                if !wait.can_end() {
                     deadlock::waits(self, Mode::Recursive);
                 }
-                $lock::read_recursive_with(self, context)?;
+                $lock::read_recursive_with(self, wait)?;
                 deadlock::acquired(self, Mode::Shared);
                 Ok(())
             }

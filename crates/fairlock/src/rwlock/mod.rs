@@ -186,6 +186,8 @@ mod native {
     pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
     /// Ends waits from outside; see [`wait::CancelToken`](crate::wait::CancelToken).
     pub type CancelToken = crate::wait::CancelToken<Native>;
+    /// For how long a thread is ready to wait; see [`wait::Wait`](crate::wait::Wait).
+    pub type Wait<'a> = crate::wait::Wait<'a, Native>;
 }
 #[cfg(any(feature = "std", fairlock_loom))]
 pub use native::*;

@@ -3,7 +3,7 @@
 use lock_api::RawRwLock as RawLock;
 
 #[cfg(feature = "std")]
-use super::ext::{read_for, time_until, write_for};
+use super::ext::RawRwLockExt;
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
 #[cfg(any(feature = "std", fairlock_loom))]
@@ -12,6 +12,8 @@ use crate::platform::{ConstZero, Platform};
 use crate::rwsem::{Policy, RwSem};
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::thin::ThinRwSem;
+#[cfg(feature = "std")]
+use crate::wait::Wait;
 
 /// Implements the traits for `$lock`, whose free value is `$init`, on platforms that are a
 /// `$platform` and have `$atomic`s that can be constants.
@@ -125,19 +127,19 @@ macro_rules! raw_rwlock {
             type Instant = std::time::Instant;
 
             fn try_lock_shared_for(&self, timeout: core::time::Duration) -> Option<GuardMarker> {
-                read_for(self, timeout).is_ok().then(GuardMarker::new)
+                RawRwLockExt::read_with(self, Wait::within(timeout)).is_ok().then(GuardMarker::new)
             }
 
             fn try_lock_shared_until(&self, deadline: std::time::Instant) -> Option<GuardMarker> {
-                self.try_lock_shared_for(time_until(deadline))
+                RawRwLockExt::read_with(self, Wait::until(deadline)).is_ok().then(GuardMarker::new)
             }
 
             fn try_lock_exclusive_for(&self, timeout: core::time::Duration) -> Option<GuardMarker> {
-                write_for(self, timeout).is_ok().then(GuardMarker::new)
+                RawRwLockExt::write_with(self, Wait::within(timeout)).is_ok().then(GuardMarker::new)
             }
 
             fn try_lock_exclusive_until(&self, deadline: std::time::Instant) -> Option<GuardMarker> {
-                self.try_lock_exclusive_for(time_until(deadline))
+                RawRwLockExt::write_with(self, Wait::until(deadline)).is_ok().then(GuardMarker::new)
             }
         }
     };

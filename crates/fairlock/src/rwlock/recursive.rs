@@ -6,9 +6,10 @@ use std::time::Instant;
 use lock_api::{RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 
 use super::RawRwLock;
-use super::ext::{read_recursive_for, time_until};
+use super::ext::RawRwLockExt;
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
+use crate::wait::Wait;
 
 /// The raw lock of [`RecursiveRwLock`]: a [`RawRwLock`] whose every read is a recursive one.
 #[derive(Debug)]
@@ -133,11 +134,15 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
     type Instant = Instant;
 
     fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardMarker> {
-        read_recursive_for(&self.0, timeout).is_ok().then(GuardMarker::new)
+        RawRwLockExt::read_recursive_with(&self.0, Wait::within(timeout))
+            .ok()
+            .map(|()| GuardMarker::new())
     }
 
     fn try_lock_shared_until(&self, deadline: Instant) -> Option<GuardMarker> {
-        self.try_lock_shared_for(time_until(deadline))
+        RawRwLockExt::read_recursive_with(&self.0, Wait::until(deadline))
+            .ok()
+            .map(|()| GuardMarker::new())
     }
 
     fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardMarker> {

@@ -2,18 +2,16 @@
 
 use lock_api::RawRwLock as RawLock;
 
-#[cfg(feature = "std")]
-use super::ext::time_until;
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
-#[cfg(feature = "std")]
-use crate::platform::deadline_after;
 use crate::rwsem::RwSem;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::thin::ThinRwSem;
+#[cfg(feature = "std")]
+use crate::wait::Wait;
 
 macro_rules! raw_rwlock_upgrade {
     ($lock:ident on $platform:ident) => {
@@ -110,10 +108,7 @@ macro_rules! raw_rwlock_upgrade {
                 &self,
                 timeout: core::time::Duration,
             ) -> Option<GuardMarker> {
-                // A lock that is free is taken without a look at the clock.
-                let taken = self.try_upgradable_read()
-                    || self.upgradable_read_until(deadline_after::<P>(timeout)).is_ok();
-                taken.then(|| {
+                self.upgradable_read_with(Wait::within(timeout)).is_ok().then(|| {
                     deadlock::acquired(self, Mode::Upgradable);
                     GuardMarker::new()
                 })
@@ -123,7 +118,9 @@ macro_rules! raw_rwlock_upgrade {
                 &self,
                 deadline: std::time::Instant,
             ) -> Option<GuardMarker> {
-                self.try_lock_upgradable_for(time_until(deadline))
+                self.try_lock_upgradable_for(
+                    deadline.saturating_duration_since(std::time::Instant::now()),
+                )
             }
 
             unsafe fn try_upgrade_for(
@@ -132,11 +129,7 @@ macro_rules! raw_rwlock_upgrade {
                 timeout: core::time::Duration,
             ) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: the guard stands for an upgradable acquisition.
-                let upgraded = unsafe {
-                    $lock::try_upgrade(self)
-                        || self.upgrade_until(deadline_after::<P>(timeout)).is_ok()
-                };
-                if upgraded {
+                if unsafe { self.upgrade_with(Wait::within(timeout)) }.is_ok() {
                     deadlock::changes(self, Mode::Upgradable, Mode::Exclusive);
                     Ok(guard)
                 } else {
@@ -150,7 +143,12 @@ macro_rules! raw_rwlock_upgrade {
                 deadline: std::time::Instant,
             ) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: the caller's promise.
-                unsafe { self.try_upgrade_for(guard, time_until(deadline)) }
+                unsafe {
+                    self.try_upgrade_for(
+                        guard,
+                        deadline.saturating_duration_since(std::time::Instant::now()),
+                    )
+                }
             }
         }
     };

@@ -11,7 +11,7 @@ use super::word::{READERS_LIMIT, Word};
 use super::{Percent, Policy, PublishedPolicy, RwSem, TenurePolicy};
 use crate::models::enough;
 use crate::platform::loom::Loom;
-use crate::wait::WaitError;
+use crate::wait::{Wait, WaitError};
 
 const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
     handoff_after: Some(Duration::ZERO),
@@ -33,7 +33,7 @@ fn room_for_one(policy: Policy) {
         lock.write();
         let others = [(); 2].map(|()| {
             let (lock, inside) = (lock.clone(), inside.clone());
-            thread::spawn(move || match lock.checked_read() {
+            thread::spawn(move || match lock.read_with(Wait::FOREVER) {
                 Ok(()) => {
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "there was room for one");
                     thread::yield_now();

@@ -16,7 +16,7 @@ use super::word::Word;
 use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
 use crate::models::{self, Scene, enough};
 use crate::platform::loom::{Loom, set_priority};
-use crate::wait::{CancelToken, WaitError};
+use crate::wait::{CancelToken, Wait, WaitError};
 
 /// The lock is handed on at every release.
 const IMMEDIATE: Policy = Policy::published(PublishedPolicy {
@@ -115,8 +115,10 @@ impl Guarded {
             let seen = self.value.with(|value| *value);
             let upgraded = match visit {
                 TryUpgrade => lock.try_upgrade(),
-                UpgradeUntil => lock.upgrade_until(DEADLINE).is_ok(),
-                UpgradeCancellable => lock.upgrade_cancellable(&self.stop).is_ok(),
+                UpgradeUntil => lock.upgrade_with(Wait::until_nanos(DEADLINE)).is_ok(),
+                UpgradeCancellable => {
+                    lock.upgrade_with(Wait::FOREVER.cancellable(&self.stop)).is_ok()
+                }
                 _ => {
                     lock.upgrade();
                     true
@@ -151,15 +153,15 @@ impl Scene for Guarded {
             ReadRecursive => Ok(lock.read_recursive()),
             TryRead => lock.try_read().then_some(()).ok_or(WaitError::TimedOut),
             TryWrite => lock.try_write().then_some(()).ok_or(WaitError::TimedOut),
-            ReadUntil => lock.read_until(DEADLINE),
-            WriteUntil => lock.write_until(DEADLINE),
-            ReadCancellable => lock.read_cancellable(&self.stop),
-            WriteCancellable => lock.write_cancellable(&self.stop),
-            ReadInterruptible => lock.read_interruptible(),
-            WriteInterruptible => lock.write_interruptible(),
+            ReadUntil => lock.read_with(Wait::until_nanos(DEADLINE)),
+            WriteUntil => lock.write_with(Wait::until_nanos(DEADLINE)),
+            ReadCancellable => lock.read_with(Wait::FOREVER.cancellable(&self.stop)),
+            WriteCancellable => lock.write_with(Wait::FOREVER.cancellable(&self.stop)),
+            ReadInterruptible => lock.read_with(Wait::FOREVER.interruptible()),
+            WriteInterruptible => lock.write_with(Wait::FOREVER.interruptible()),
             Upgradable | UpgradableDown | Upgrade | TryUpgrade | UpgradeUntil
             | UpgradeCancellable | UpgradableFair => Ok(lock.upgradable_read()),
-            UpgradableUntil => lock.upgradable_read_until(DEADLINE),
+            UpgradableUntil => lock.upgradable_read_with(Wait::until_nanos(DEADLINE)),
             DownAndUp => Ok(lock.write()),
             Cancel => {
                 self.stop.cancel();

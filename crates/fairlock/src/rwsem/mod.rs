@@ -52,7 +52,7 @@ use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
-use crate::wait::{Access, WaitContext, WaitError};
+use crate::wait::{Access, Wait, WaitError};
 
 /// How long who is next watches the lock before it sleeps: a waiter that has just been told so or
 /// woken, and an upgrader, while readers are inside. In ns; compared with the time since it was
@@ -67,15 +67,8 @@ const WATCH_NS: u64 = 10_000;
 /// | form | ends without the lock |
 /// |---|---|
 /// | `write` | never; `read` and `read_recursive` panic if no more readers can be counted |
-/// | `checked_read` | with [`TooManyReaders`](WaitError::TooManyReaders); so may all forms below that read |
 /// | `try_write` | with `false`, at once |
-/// | `write_until(deadline)` | with [`TimedOut`](WaitError::TimedOut), not before `deadline`: nanoseconds of [`Platform::now`] |
-/// | `write_interruptible` | with [`Interrupted`](WaitError::Interrupted), when a signal handler runs in this thread while it sleeps (only Linux can tell) |
-/// | `write_cancellable(token)` | with [`Cancelled`](WaitError::Cancelled), when the token is cancelled |
-///
-/// All of them are *cancel safe*: a wait that ends without the lock leaves nothing behind. A wait
-/// that gets the lock at the very instant at which it would end keeps the lock. A lock that is free is
-/// taken without a look at the deadline or the token.
+/// | `write_with` | as its [`Wait`] says; the methods that read, also with [`TooManyReaders`](WaitError::TooManyReaders) |
 pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
 
 /// What a lock consists of. The first cache line has the word, and what is touched with it; `favour`
@@ -195,19 +188,12 @@ impl<P: Platform> RwSem<P> {
     /// Takes the lock for reading; blocks until it has it.
     ///
     /// # Panics
-    /// Where [`checked_read`](Self::checked_read) fails.
+    /// If there are [`TooManyReaders`](WaitError::TooManyReaders).
     #[inline]
     pub fn read(&self) {
         if let Err(before) = self.read_fast() {
             self.read_slow_forever(before);
         }
-    }
-
-    /// Takes the lock for reading; blocks until it has it, or there are
-    /// [`TooManyReaders`](WaitError::TooManyReaders).
-    #[inline]
-    pub fn checked_read(&self) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::FOREVER)
     }
 
     /// Takes the lock for reading if that needs no waiting, and if it is not
@@ -228,26 +214,12 @@ impl<P: Platform> RwSem<P> {
             || self.policy.priorities() && self.try_read_past_writers()
     }
 
-    /// As [`checked_read`](Self::checked_read), or gives up at `deadline` (nanoseconds
-    /// of [`Platform::now`]).
-    pub fn read_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::until(deadline))
-    }
-
-    /// As [`checked_read`](Self::checked_read), or gives up when a signal handler ran.
-    pub fn read_interruptible(&self) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::interruptible())
-    }
-
-    /// As [`checked_read`](Self::checked_read), or gives up when `token` is cancelled.
-    pub fn read_cancellable(&self, token: &crate::wait::CancelToken<P>) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::cancellable(token))
-    }
-
-    pub(crate) fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    /// Takes the lock for reading; gives up as `wait` says.
+    #[inline]
+    pub fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         match self.read_fast() {
             Ok(()) => Ok(()),
-            Err(before) => self.read_slow(before, context),
+            Err(before) => self.read_slow(before, &wait.begin()),
         }
     }
 
@@ -295,26 +267,12 @@ impl<P: Platform> RwSem<P> {
         self.write_fast().is_ok()
     }
 
-    /// Takes the lock for writing, or gives up at `deadline` (nanoseconds of
-    /// [`Platform::now`]).
-    pub fn write_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.write_with(&WaitContext::until(deadline))
-    }
-
-    /// Takes the lock for writing, or gives up when a signal handler ran.
-    pub fn write_interruptible(&self) -> Result<(), WaitError> {
-        self.write_with(&WaitContext::interruptible())
-    }
-
-    /// Takes the lock for writing, or gives up when `token` is cancelled.
-    pub fn write_cancellable(&self, token: &crate::wait::CancelToken<P>) -> Result<(), WaitError> {
-        self.write_with(&WaitContext::cancellable(token))
-    }
-
-    pub(crate) fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    /// Takes the lock for writing; gives up as `wait` says.
+    #[inline]
+    pub fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         match self.write_fast() {
             Ok(()) => Ok(()),
-            Err(word) => self.write_slow(word, context),
+            Err(word) => self.write_slow(word, &wait.begin()),
         }
     }
 

@@ -193,7 +193,7 @@ impl<P: Platform> RwSem<P> {
                 tenure.wait(Access::Shared, context)?;
                 self.keep_if_room()
             }
-            _ => self.read_with(context),
+            _ => self.read_with(context.into()),
         }
     }
 
@@ -236,7 +236,7 @@ impl<P: Platform> RwSem<P> {
     pub(crate) fn write_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         match self.in_tenure() {
             Some(tenure) => tenure.wait(Access::Exclusive, context),
-            None => self.write_with(context),
+            None => self.write_with(context.into()),
         }
     }
 

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use super::RwSem;
 use super::word::Word;
 use crate::platform::Platform;
-use crate::wait::{Access, CancelToken, WaitContext, WaitError};
+use crate::wait::{Access, Wait, WaitError};
 
 impl<P: Platform> RwSem<P> {
     /// Takes the lock for reading even past waiting writers if readers hold it
@@ -23,12 +23,6 @@ impl<P: Platform> RwSem<P> {
         }
     }
 
-    /// As [`read_recursive`](Self::read_recursive), but as
-    /// [`checked_read`](Self::checked_read) where that is like `read`.
-    pub fn checked_read_recursive(&self) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::FOREVER)
-    }
-
     /// As [`read_recursive`](Self::read_recursive), without waiting; false if the lock
     /// is [saturated](Self::is_saturated), too.
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
@@ -36,29 +30,8 @@ impl<P: Platform> RwSem<P> {
         let word = self.word.load(Ordering::Relaxed);
         self.word.take_while(word, Access::Shared, Word::is_joinable).is_some() || self.try_read()
     }
-
-    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at
-    /// `deadline` (nanoseconds of [`Platform::now`]).
-    pub fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::until(deadline))
-    }
-
-    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when a
-    /// signal handler ran.
-    pub fn read_recursive_interruptible(&self) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::interruptible())
-    }
-
-    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when
-    /// `token` is cancelled.
-    pub fn read_recursive_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::cancellable(token))
-    }
-
-    pub(crate) fn read_recursive_with(
-        &self,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
-        if self.try_read_recursive() { Ok(()) } else { self.read_with(context) }
+    /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
+    pub fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.try_read_recursive() { Ok(()) } else { self.read_with(wait) }
     }
 }

@@ -33,7 +33,7 @@ use super::{RwSem, WATCH_NS};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
-use crate::wait::{Access, CancelToken, Kind, Thread, WaitContext, WaitError};
+use crate::wait::{Access, Kind, Thread, Wait, WaitContext, WaitError};
 
 impl<P: Platform> RwSem<P> {
     // ---- in ----
@@ -55,24 +55,9 @@ impl<P: Platform> RwSem<P> {
         self.upgradable_fast() || self.upgradable_beside_readers()
     }
 
-    /// As [`upgradable_read`](Self::upgradable_read), or gives up at `deadline` (nanoseconds of
-    /// [`Platform::now`]).
-    pub fn upgradable_read_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.upgradable_with(&WaitContext::until(deadline))
-    }
-
-    /// As [`upgradable_read`](Self::upgradable_read), or gives up when a signal handler ran.
-    pub fn upgradable_read_interruptible(&self) -> Result<(), WaitError> {
-        self.upgradable_with(&WaitContext::interruptible())
-    }
-
-    /// As [`upgradable_read`](Self::upgradable_read), or gives up when `token` is cancelled.
-    pub fn upgradable_read_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.upgradable_with(&WaitContext::cancellable(token))
-    }
-
-    pub(crate) fn upgradable_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.upgradable_fast() { Ok(()) } else { self.upgradable_slow(context) }
+    /// As [`upgradable_read`](Self::upgradable_read); gives up as `wait` says.
+    pub fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.upgradable_fast() { Ok(()) } else { self.upgradable_slow(&wait.begin()) }
     }
 
     /// One compare-exchange from 0.
@@ -197,42 +182,14 @@ impl<P: Platform> RwSem<P> {
         false
     }
 
-    /// As [`upgrade`](Self::upgrade), or gives up at `deadline` (nanoseconds of
-    /// [`Platform::now`]): then the lock is held upgradably as before.
+    /// As [`upgrade`](Self::upgrade); gives up as `wait` says, and then the lock is held upgradably as
+    /// before.
     ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
-    pub unsafe fn upgrade_until(&self, deadline: u64) -> Result<(), WaitError> {
+    pub unsafe fn upgrade_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
-        unsafe { self.upgrade_with(&WaitContext::until(deadline)) }
-    }
-
-    /// As [`upgrade`](Self::upgrade), or gives up when a signal handler ran.
-    ///
-    /// # Safety
-    /// As [`upgrade_until`](Self::upgrade_until).
-    pub unsafe fn upgrade_interruptible(&self) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.upgrade_with(&WaitContext::interruptible()) }
-    }
-
-    /// As [`upgrade`](Self::upgrade), or gives up when `token` is cancelled.
-    ///
-    /// # Safety
-    /// As [`upgrade_until`](Self::upgrade_until).
-    pub unsafe fn upgrade_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.upgrade_with(&WaitContext::cancellable(token)) }
-    }
-
-    /// # Safety
-    /// As [`upgrade_until`](Self::upgrade_until).
-    pub(crate) unsafe fn upgrade_with(
-        &self,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        if unsafe { self.try_upgrade() } { Ok(()) } else { self.upgrade_slow(context) }
+        if unsafe { self.try_upgrade() } { Ok(()) } else { self.upgrade_slow(&wait.begin()) }
     }
 
     /// Others are inside.
@@ -243,7 +200,7 @@ impl<P: Platform> RwSem<P> {
         if active(Fault::UpgradesInTwoSteps) {
             // SAFETY: held upgradably; `write_with` takes it again.
             unsafe { self.unlock_upgradable() };
-            return self.write_with(context);
+            return self.write_with(context.into());
         }
         self.with_queue(|q| {
             q.upgrader = Some(me);

@@ -15,7 +15,7 @@ use crate::condvar::ThinCondvar;
 use crate::fault::Fault;
 use crate::models::{self, Scene, controls, enough, models};
 use crate::platform::loom::Loom;
-use crate::wait::CancelToken;
+use crate::wait::{CancelToken, Wait};
 
 struct Guarded {
     lock: ThinMutex<Loom>,
@@ -114,8 +114,10 @@ impl Scene for Both {
                 1
             }
             TryLock => guarded.section(lock.try_lock()),
-            LockUntil => guarded.section(lock.lock_until(DEADLINE).is_ok()),
-            LockCancellable => guarded.section(lock.lock_cancellable(&self.stop).is_ok()),
+            LockUntil => guarded.section(lock.lock_with(Wait::until_nanos(DEADLINE)).is_ok()),
+            LockCancellable => {
+                guarded.section(lock.lock_with(Wait::FOREVER.cancellable(&self.stop)).is_ok())
+            }
             Cancel => {
                 self.stop.cancel();
                 0
@@ -146,7 +148,7 @@ impl Scene for Both {
                 lock.lock();
                 if !self.is_set() {
                     // SAFETY: the lock is held.
-                    let _ = unsafe { self.changed.wait_until(lock, DEADLINE) };
+                    let _ = unsafe { self.changed.wait_with(lock, Wait::until_nanos(DEADLINE)) };
                 }
                 guarded.section(true)
             }

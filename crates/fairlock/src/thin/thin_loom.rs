@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::models::{self, Scene, controls, enough, models};
 use crate::platform::loom::Loom;
 use crate::rwsem::Policy;
-use crate::wait::CancelToken;
+use crate::wait::{CancelToken, Wait};
 
 struct Guarded {
     lock: ThinRwSem<Loom>,
@@ -96,7 +96,7 @@ impl Guarded {
         // SAFETY: held upgradably.
         let upgraded = unsafe {
             match how {
-                UpgradeUntil => self.lock.upgrade_until(DEADLINE).is_ok(),
+                UpgradeUntil => self.lock.upgrade_with(Wait::until_nanos(DEADLINE)).is_ok(),
                 _ => {
                     self.lock.upgrade();
                     true
@@ -139,10 +139,14 @@ impl Scene for Both {
             }
             TryRead => guarded.read(lock.try_read()),
             TryWrite => guarded.write(lock.try_write()),
-            ReadUntil => guarded.read(lock.read_until(DEADLINE).is_ok()),
-            WriteUntil => guarded.write(lock.write_until(DEADLINE).is_ok()),
-            ReadCancellable => guarded.read(lock.read_cancellable(&self.stop).is_ok()),
-            WriteCancellable => guarded.write(lock.write_cancellable(&self.stop).is_ok()),
+            ReadUntil => guarded.read(lock.read_with(Wait::until_nanos(DEADLINE)).is_ok()),
+            WriteUntil => guarded.write(lock.write_with(Wait::until_nanos(DEADLINE)).is_ok()),
+            ReadCancellable => {
+                guarded.read(lock.read_with(Wait::FOREVER.cancellable(&self.stop)).is_ok())
+            }
+            WriteCancellable => {
+                guarded.write(lock.write_with(Wait::FOREVER.cancellable(&self.stop)).is_ok())
+            }
             Cancel => {
                 self.stop.cancel();
                 0

@@ -48,48 +48,16 @@ use super::reopen::NAME_SHIFT;
 use super::word::Word;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
+use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
 impl<P: Platform, S: BatchSize> TicketLock<P, S> {
-    /// Takes the lock; gives up at `deadline`, on the platform's clock. A lock that can be
-    /// had at once is taken without a look at the clock.
-    ///
-    /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
-    pub fn lock_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.lock_within(&WaitContext::until(deadline))
-    }
-
-    /// Takes the lock; gives up when a signal handler has run in this thread while it slept.
-    ///
-    /// # Errors
-    /// [`Interrupted`](WaitError::Interrupted).
-    pub fn lock_interruptible(&self) -> Result<(), WaitError> {
-        self.lock_within(&WaitContext::interruptible())
-    }
-
-    /// Takes the lock; gives up when `token` is cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled); at once if `token` was cancelled
-    /// before and the lock cannot be had without waiting.
-    pub fn lock_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.lock_within(&WaitContext::cancellable(token))
-    }
-
-    pub(crate) fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        self.registered(until, || self.wait_for_lock(until))
-    }
-
-    /// Takes the lock if nobody is there; otherwise waits where the token finds the thread.
-    fn registered(
-        &self,
-        until: &WaitContext<'_, P>,
-        wait: impl FnOnce() -> Result<(), WaitError>,
-    ) -> Result<(), WaitError> {
+    /// Takes the lock; gives up as `wait` says.
+    pub fn lock_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         if self.take_solo() {
             return Ok(());
         }
+        let until = &wait.begin();
+        let wait = || self.wait_for_lock(until);
         match until.cancel {
             Some(token) => token.with_registered(P::thread(), wait),
             None => wait(),
@@ -229,6 +197,7 @@ mod tests {
 
     use crate::platform::{Native, Platform};
     use crate::ticket::{Fixed, TicketLock};
+    use crate::wait::Wait;
 
     #[test]
     fn short_attempts_do_not_use_up_the_batch() {
@@ -239,7 +208,7 @@ mod tests {
             s.spawn(|| {
                 // Shorter timeouts than a waiter spins, and longer ones.
                 for timeout_ns in [5_000; 20].into_iter().chain([1_000_000; 3]) {
-                    lock.lock_until(Native::now() + timeout_ns).unwrap_err();
+                    lock.lock_with(Wait::until_nanos(Native::now() + timeout_ns)).unwrap_err();
                 }
             });
         });

@@ -12,14 +12,14 @@ use super::{Adaptive, BatchSize, Fixed};
 use crate::models::controls;
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
-use crate::wait::CancelToken;
+use crate::wait::{CancelToken, Wait};
 
 /// Long enough to park.
 const TIMEOUT_NS: u64 = 10_000_000;
 
 impl<S: BatchSize> Guarded<S> {
     fn add_timed(&self) -> u32 {
-        let taken = self.lock.lock_until(Loom::now() + TIMEOUT_NS).is_ok();
+        let taken = self.lock.lock_with(Wait::until_nanos(Loom::now() + TIMEOUT_NS)).is_ok();
         if taken {
             self.add_held();
         }
@@ -111,7 +111,7 @@ fn a_cancel_against_a_release() {
             let waiter = {
                 let (lock, token) = (lock.clone(), token.clone());
                 loom::thread::spawn(move || {
-                    let taken = lock.lock.lock_cancellable(&token).is_ok();
+                    let taken = lock.lock.lock_with(Wait::FOREVER.cancellable(&token)).is_ok();
                     if taken {
                         lock.add_held();
                     }

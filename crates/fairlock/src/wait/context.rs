@@ -1,9 +1,10 @@
 //! How long, and until what, a caller is ready to wait.
 
 use core::fmt;
+use core::time::Duration;
 
 use super::{CancelToken, Parker, Thread};
-use crate::platform::Platform;
+use crate::platform::{Platform, deadline_after};
 
 /// Why a wait ended without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +33,130 @@ impl fmt::Display for WaitError {
 
 impl core::error::Error for WaitError {}
 
-/// One slow path serves every way to wait: this says which one it is.
+/// For how long, and until what, a thread is ready to wait.
+///
+/// A deadline, a token and signals can be combined; the first of them ends the wait. What can be had at
+/// once is had, even if the deadline is over or the token is cancelled. Waits are *cancel safe*: one
+/// that ends without what it waited for leaves nothing behind, and threads that were behind it in the
+/// queue move up. One that gets it at the very instant at which it would end keeps it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use fairlock::range::RangeError;
+/// use fairlock::{CancelToken, RangeRwLock, Wait};
+///
+/// let (lock, stop) = (RangeRwLock::new(), CancelToken::new());
+/// let _head = lock.write(0..512)?;
+/// let in_vain = lock.read_with(0..10, Wait::within(Duration::from_millis(1)));
+/// assert_eq!(in_vain.err(), Some(RangeError::TimedOut));
+/// stop.cancel();
+/// let in_vain = lock.read_with(0..10, Wait::within(Duration::from_secs(1)).cancellable(&stop));
+/// assert_eq!(in_vain.err(), Some(RangeError::Cancelled));
+/// # Ok::<(), RangeError>(())
+/// ```
+pub struct Wait<'a, P: Platform> {
+    end: End,
+    interruptible: bool,
+    cancel: Option<&'a CancelToken<P>>,
+}
+
+/// When a wait ends at the latest.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Never,
+    /// A time of [`Platform::now`].
+    At(u64),
+    /// So long after it has begun.
+    After(Duration),
+}
+
+impl<'a, P: Platform> Wait<'a, P> {
+    /// Until it succeeds.
+    pub const FOREVER: Self = Self::ending(End::Never);
+
+    const fn ending(end: End) -> Self {
+        Self { end, interruptible: false, cancel: None }
+    }
+
+    /// For at most `timeout`, of any length, from when the wait begins; then it ends with
+    /// [`TimedOut`](WaitError::TimedOut). Zero does not wait.
+    pub const fn within(timeout: Duration) -> Self {
+        Self::ending(End::After(timeout))
+    }
+
+    /// Until `deadline`; then it ends with [`TimedOut`](WaitError::TimedOut).
+    #[cfg(feature = "std")]
+    pub fn until(deadline: std::time::Instant) -> Self {
+        // The two clocks may show different times, but agree in how long is left.
+        Self::within(deadline.saturating_duration_since(std::time::Instant::now()))
+    }
+
+    /// As [`until`](Self::until); `deadline` is in nanoseconds of [`Platform::now`].
+    pub const fn until_nanos(deadline: u64) -> Self {
+        Self::ending(End::At(deadline))
+    }
+
+    /// As before, or until a signal handler runs in this thread while it sleeps, with or without
+    /// `SA_RESTART`; then it ends with [`Interrupted`](WaitError::Interrupted).
+    ///
+    /// A handler that ran just before the thread fell asleep is not noticed. If none may be
+    /// missed, let the handler [cancel](CancelToken::cancel) a token instead, or send the signal
+    /// again. Only Linux can tell; elsewhere no signal ends a wait.
+    pub const fn interruptible(self) -> Self {
+        Self { interruptible: true, ..self }
+    }
+
+    /// As before, or until `token` is cancelled; then, or at once if it was cancelled before, it ends
+    /// with [`Cancelled`](WaitError::Cancelled).
+    pub const fn cancellable(self, token: &'a CancelToken<P>) -> Self {
+        Self { cancel: Some(token), ..self }
+    }
+
+    /// Whether the wait may end in vain.
+    pub(crate) const fn can_end(&self) -> bool {
+        !matches!(self.end, End::Never) || self.interruptible || self.cancel.is_some()
+    }
+
+    /// The wait begins now. The clock is read only if its end depends on that.
+    pub(crate) fn begin(self) -> WaitContext<'a, P> {
+        let Self { end, interruptible, cancel } = self;
+        let deadline = match end {
+            End::Never => None,
+            End::At(deadline) => Some(deadline),
+            End::After(timeout) => Some(deadline_after::<P>(timeout)),
+        };
+        WaitContext { deadline, interruptible, cancel }
+    }
+}
+
+impl<P: Platform> Clone for Wait<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Wait<'_, P> {}
+
+impl<P: Platform> fmt::Debug for Wait<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait")
+            .field("end", &self.end)
+            .field("interruptible", &self.interruptible)
+            .field("cancel", &self.cancel)
+            .finish()
+    }
+}
+
+/// The rest of a wait that has begun at one lock, at another.
+impl<'a, P: Platform> From<&WaitContext<'a, P>> for Wait<'a, P> {
+    fn from(context: &WaitContext<'a, P>) -> Self {
+        let end = context.deadline.map_or(End::Never, End::At);
+        Self { end, interruptible: context.interruptible, cancel: context.cancel }
+    }
+}
+
+/// A [`Wait`] that has begun: one slow path serves every way to wait, and this says which one it is.
 pub struct WaitContext<'a, P: Platform> {
     /// Give up at this time.
     pub(crate) deadline: Option<u64>,
@@ -42,20 +166,8 @@ pub struct WaitContext<'a, P: Platform> {
     pub(crate) cancel: Option<&'a CancelToken<P>>,
 }
 
-impl<'a, P: Platform> WaitContext<'a, P> {
+impl<P: Platform> WaitContext<'_, P> {
     pub(crate) const FOREVER: Self = Self { deadline: None, interruptible: false, cancel: None };
-
-    pub(crate) const fn until(deadline: u64) -> Self {
-        Self { deadline: Some(deadline), interruptible: false, cancel: None }
-    }
-
-    pub(crate) const fn interruptible() -> Self {
-        Self { deadline: None, interruptible: true, cancel: None }
-    }
-
-    pub(crate) const fn cancellable(token: &'a CancelToken<P>) -> Self {
-        Self { deadline: None, interruptible: false, cancel: Some(token) }
-    }
 
     /// Whether the wait may end without the lock.
     pub(crate) fn can_end(&self) -> bool {

@@ -16,7 +16,7 @@ mod wakes;
 
 pub use cancel::CancelToken;
 pub(crate) use context::WaitContext;
-pub use context::WaitError;
+pub use context::{Wait, WaitError};
 pub(crate) use looks::{LOOK_NS, LOOKS, WAKE_NS};
 pub(crate) use meetings::Meeting;
 pub(crate) use queue::Queue;

@@ -26,6 +26,7 @@ use crate::slot::Slot;
 use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
 use crate::thread::{self, COUNTED, State, THIN};
+use fairlock::wait::Wait;
 
 /// The program's mutex. Its holder, and how often that has it, are where debuggers look for them.
 #[repr(C)]
@@ -292,10 +293,10 @@ fn take_at_once(slot: &Slot<Preload>) -> Result<(), c_int> {
 
 /// A `try` may go before those that wait if nobody holds the lock and it is not closed.
 fn try_lock(slot: &Slot<Preload>) -> Result<(), c_int> {
-    let over = 0;
+    let over = Wait::until_nanos(0);
     let sem = slot.sem();
     try_write(slot).or_else(|errno| {
-        let taken = !sem.is_write_locked() && sem.write_until(over).is_ok();
+        let taken = !sem.is_write_locked() && sem.write_with(over).is_ok();
         if taken { Ok(()) } else { Err(errno) }
     })
 }

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 
 use fairlock::condvar::{ThinCondvar, TicketCondvar};
-use fairlock::platform::Platform;
 use fairlock::thin::ThinMutex;
 use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
 use fairlock::wait::CancelToken;
@@ -85,9 +84,8 @@ macro_rules! monitor {
             // SAFETY: the caller's promise.
             unsafe {
                 match how {
-                    How::For(ns) => changed.wait_until(mutex, Sim::now() + ns).is_ok(),
-                    How::Cancellable(token) => {
-                        changed.wait_cancellable(mutex, &tokens[token]).is_ok()
+                    How::For(_) | How::Cancellable(_) => {
+                        changed.wait_with(mutex, how.wait(tokens)).is_ok()
                     }
                     How::Wait | How::Try => {
                         changed.wait(mutex);

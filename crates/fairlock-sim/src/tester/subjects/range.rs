@@ -191,14 +191,8 @@ impl Ranges {
             (How::Wait, false) => Guard::Read(lock.read(range)?),
             (How::Try, true) => Guard::Write(lock.try_write(range)?),
             (How::Try, false) => Guard::Read(lock.try_read(range)?),
-            (How::For(ns), true) => Guard::Write(lock.write_for(range, Duration::from_nanos(ns))?),
-            (How::For(ns), false) => Guard::Read(lock.read_for(range, Duration::from_nanos(ns))?),
-            (How::Cancellable(token), true) => {
-                Guard::Write(lock.write_cancellable(range, &self.tokens[token])?)
-            }
-            (How::Cancellable(token), false) => {
-                Guard::Read(lock.read_cancellable(range, &self.tokens[token])?)
-            }
+            (_, true) => Guard::Write(lock.write_with(range, how.wait(&self.tokens))?),
+            (_, false) => Guard::Read(lock.read_with(range, how.wait(&self.tokens))?),
         })
     }
 
@@ -215,12 +209,11 @@ impl Ranges {
         let (again, last) = match how {
             How::Wait => (lock.read_recursive(start..=middle), middle),
             How::Try => (lock.try_read_recursive(start..=beyond), beyond),
-            How::For(ns) => {
-                (lock.read_recursive_for(start..=beyond, Duration::from_nanos(ns)), beyond)
+            How::For(_) => {
+                (lock.read_recursive_with(start..=beyond, how.wait(&self.tokens)), beyond)
             }
-            How::Cancellable(token) => {
-                let token = &self.tokens[token];
-                (lock.read_recursive_cancellable(start..=middle, token), middle)
+            How::Cancellable(_) => {
+                (lock.read_recursive_with(start..=middle, how.wait(&self.tokens)), middle)
             }
         };
         Ok((again?, Claim { start, last, writes: false }))

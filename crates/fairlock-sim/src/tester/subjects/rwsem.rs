@@ -8,7 +8,7 @@ use fairlock::rwsem::{
     Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy,
 };
 use fairlock::thin::ThinRwSem;
-use fairlock::wait::{CancelToken, WaitError};
+use fairlock::wait::{CancelToken, Wait, WaitError};
 
 use super::ranks::Ranks;
 use super::{Complaint, Room, Subject, SubjectKind, stay};
@@ -125,14 +125,10 @@ trait Lock {
     fn try_write(&self) -> bool;
     fn try_upgradable_read(&self) -> bool;
     fn try_read_recursive(&self) -> bool;
-    fn read_until(&self, deadline: u64) -> Result<(), WaitError>;
-    fn write_until(&self, deadline: u64) -> Result<(), WaitError>;
-    fn upgradable_read_until(&self, deadline: u64) -> Result<(), WaitError>;
-    fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError>;
-    fn read_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
-    fn write_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
-    fn upgradable_read_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
-    fn read_recursive_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
+    fn read_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+    fn write_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+    fn upgradable_read_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+    fn read_recursive_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
     unsafe fn unlock_read(&self);
     unsafe fn unlock_read_fair(&self);
     unsafe fn unlock_write(&self);
@@ -143,8 +139,7 @@ trait Lock {
     unsafe fn downgrade_to_upgradable(&self);
     unsafe fn upgrade(&self);
     unsafe fn try_upgrade(&self) -> bool;
-    unsafe fn upgrade_until(&self, deadline: u64) -> Result<(), WaitError>;
-    unsafe fn upgrade_cancellable(&self, token: &CancelToken<Sim>) -> Result<(), WaitError>;
+    unsafe fn upgrade_with(&self, wait: Wait<'_, Sim>) -> Result<(), WaitError>;
 
     fn policy(&self) -> &Policy;
     fn is_free(&self) -> bool;
@@ -180,14 +175,10 @@ macro_rules! own {
             try_write() -> bool;
             try_upgradable_read() -> bool;
             try_read_recursive() -> bool;
-            read_until(deadline: u64) -> Result<(), WaitError>;
-            write_until(deadline: u64) -> Result<(), WaitError>;
-            upgradable_read_until(deadline: u64) -> Result<(), WaitError>;
-            read_recursive_until(deadline: u64) -> Result<(), WaitError>;
-            read_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
-            write_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
-            upgradable_read_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
-            read_recursive_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
+            read_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+            write_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+            upgradable_read_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
+            read_recursive_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
         }
         own! { $lock, unsafe
             unlock_read();
@@ -200,8 +191,7 @@ macro_rules! own {
             downgrade_to_upgradable();
             upgrade();
             try_upgrade() -> bool;
-            upgrade_until(deadline: u64) -> Result<(), WaitError>;
-            upgrade_cancellable(token: &CancelToken<Sim>) -> Result<(), WaitError>;
+            upgrade_with(wait: Wait<'_, Sim>) -> Result<(), WaitError>;
         }
     };
 }
@@ -367,20 +357,13 @@ impl<L: Lock> Sem<L> {
 
     fn try_acquire(&self, writes: bool, how: How) -> bool {
         let lock = &self.lock;
-        let until = |ns| crate::now() + ns;
         match (how, writes) {
             (How::Wait, true) => lock.write(),
             (How::Wait, false) => lock.read(),
             (How::Try, true) => return lock.try_write(),
             (How::Try, false) => return lock.try_read(),
-            (How::For(ns), true) => return lock.write_until(until(ns)).is_ok(),
-            (How::For(ns), false) => return lock.read_until(until(ns)).is_ok(),
-            (How::Cancellable(token), true) => {
-                return lock.write_cancellable(&self.tokens[token]).is_ok();
-            }
-            (How::Cancellable(token), false) => {
-                return lock.read_cancellable(&self.tokens[token]).is_ok();
-            }
+            (_, true) => return lock.write_with(how.wait(&self.tokens)).is_ok(),
+            (_, false) => return lock.read_with(how.wait(&self.tokens)).is_ok(),
         }
         true
     }
@@ -393,10 +376,7 @@ impl<L: Lock> Sem<L> {
                 true
             }
             How::Try => lock.try_upgradable_read(),
-            How::For(ns) => lock.upgradable_read_until(crate::now() + ns).is_ok(),
-            How::Cancellable(token) => {
-                lock.upgradable_read_cancellable(&self.tokens[token]).is_ok()
-            }
+            _ => lock.upgradable_read_with(how.wait(&self.tokens)).is_ok(),
         }
     }
 
@@ -411,8 +391,7 @@ impl<L: Lock> Sem<L> {
                     true
                 }
                 How::Try => lock.try_upgrade(),
-                How::For(ns) => lock.upgrade_until(crate::now() + ns).is_ok(),
-                How::Cancellable(token) => lock.upgrade_cancellable(&self.tokens[token]).is_ok(),
+                _ => lock.upgrade_with(how.wait(&self.tokens)).is_ok(),
             }
         })
     }
@@ -438,10 +417,7 @@ impl<L: Lock> Sem<L> {
                 true
             }
             How::Try => self.lock.try_read_recursive(),
-            How::For(ns) => self.lock.read_recursive_until(crate::now() + ns).is_ok(),
-            How::Cancellable(token) => {
-                self.lock.read_recursive_cancellable(&self.tokens[token]).is_ok()
-            }
+            _ => self.lock.read_recursive_with(how.wait(&self.tokens)).is_ok(),
         };
         if !had {
             self.room.complain(Kind::Order, "a reader could not read again".into());

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 
-use fairlock::platform::Platform;
 use fairlock::ticket::{AdaptiveTicketLock, BatchSize, BatchedTicketLock, TicketLock};
 use fairlock::wait::CancelToken;
 
@@ -120,8 +119,9 @@ impl<S: BatchSize> Subject for Tickets<S> {
         self.waiters.borrow_mut()[me].asks = how != How::Try;
         let taken = match how {
             How::Try => self.lock.try_lock(),
-            How::For(ns) => self.lock.lock_until(Sim::now() + ns).is_ok(),
-            How::Cancellable(token) => self.lock.lock_cancellable(&self.tokens[token]).is_ok(),
+            How::For(_) | How::Cancellable(_) => {
+                self.lock.lock_with(how.wait(&self.tokens)).is_ok()
+            }
             How::Wait if self.backoff => {
                 self.lock.lock_with_backoff();
                 true

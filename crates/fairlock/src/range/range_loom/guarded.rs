@@ -13,7 +13,7 @@ use crate::fault::{Fault, with_fault};
 use crate::platform::loom::Loom;
 use crate::range::slots::word::{Flags, Word};
 use crate::range::{RangeError, RangePolicy, RangeReadGuard, RangeRwLock, RangeWriteGuard};
-use crate::wait::CancelToken;
+use crate::wait::{CancelToken, Wait};
 
 pub(super) const DEFAULT: RangePolicy = RangePolicy::DEFAULT;
 pub(super) const FIFO: RangePolicy = RangePolicy::FIFO;
@@ -130,13 +130,19 @@ impl Guarded {
             TryRead(range) => self.read(lock.try_read(range)),
             TryWrite(range) => self.write(lock.try_write(range)),
             ReadRecursive(range) => self.read(lock.read_recursive(range)),
-            ReadRecursiveFor(range) => self.read(lock.read_recursive_for(range, SOON)),
-            ReadRecursiveCancellable(range) => {
-                self.read(lock.read_recursive_cancellable(range, &self.stop))
+            ReadRecursiveFor(range) => {
+                self.read(lock.read_recursive_with(range, Wait::within(SOON)))
             }
-            WriteCancellable(range) => self.write(lock.write_cancellable(range, &self.stop)),
-            ReadCancellable(range) => self.read(lock.read_cancellable(range, &self.stop)),
-            WriteFor(range) => self.write(lock.write_for(range, SOON)),
+            ReadRecursiveCancellable(range) => {
+                self.read(lock.read_recursive_with(range, Wait::FOREVER.cancellable(&self.stop)))
+            }
+            WriteCancellable(range) => {
+                self.write(lock.write_with(range, Wait::FOREVER.cancellable(&self.stop)))
+            }
+            ReadCancellable(range) => {
+                self.read(lock.read_with(range, Wait::FOREVER.cancellable(&self.stop)))
+            }
+            WriteFor(range) => self.write(lock.write_with(range, Wait::within(SOON))),
             Downgrade(range) => {
                 let guard = lock.write(range).unwrap();
                 let wrote = self.write_inside(&guard);

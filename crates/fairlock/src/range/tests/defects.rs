@@ -19,7 +19,7 @@ use fairlock_testing::rounds;
 use super::{Lock, WriteGuard, assert_free, join, scope, until, until_queued};
 use crate::range::slots::word::{Packed, SlotBits};
 use crate::range::{Hold, Place, RangeAccess, RangeError, RangePolicy, Span};
-use crate::wait::{CancelToken, Kind};
+use crate::wait::{CancelToken, Kind, Wait};
 
 fn fifo() -> Lock {
     Lock::with_policy(RangePolicy::FIFO)
@@ -52,7 +52,7 @@ fn defect_2_a_reader_that_gives_up_lets_nobody_in_beside_the_writer() {
     let stop = &CancelToken::new();
     let writer = lock.write(..).unwrap();
     scope(|s| {
-        let first = s.spawn(|| lock.read_cancellable(.., stop).map(drop));
+        let first = s.spawn(|| lock.read_with(.., Wait::FOREVER.cancellable(stop)).map(drop));
         until_queued(lock, 1);
         let second = s.spawn(|| lock.read(..).map(drop));
         until_queued(lock, 2);
@@ -94,7 +94,7 @@ fn defect_4_a_wait_that_ended_leaves_no_count_for_the_next() {
         let lock = &Lock::with_policy(policy);
         let held = [lock.write(0..5).unwrap(), lock.write(5..10).unwrap()];
         for _ in 0..3 {
-            let end = lock.write_for(0..10, Duration::from_millis(2));
+            let end = lock.write_with(0..10, Wait::within(Duration::from_millis(2)));
             assert_eq!(end.err(), Some(RangeError::TimedOut));
         }
         drop(held);
@@ -126,7 +126,8 @@ fn defect_6_granted_and_cancelled_at_once_is_held_or_not_but_never_half() {
         let stop = &CancelToken::new();
         let writer = lock.write(0..10).unwrap();
         scope(|s| {
-            let waiter = s.spawn(move || lock.write_cancellable(5..15, stop).map(drop));
+            let waiter =
+                s.spawn(move || lock.write_with(5..15, Wait::FOREVER.cancellable(stop)).map(drop));
             until_queued(lock, 1);
             let canceller = s.spawn(move || stop.cancel());
             if round % 2 == 0 {
@@ -217,7 +218,8 @@ fn rereading_what_one_holds_needs_a_recursive_read_while_a_writer_waits() {
             let first = lock.read(range.clone()).unwrap();
             let stop = &CancelToken::new();
             scope(|s| {
-                let writer = s.spawn(move || lock.write_cancellable(all, stop).map(drop));
+                let writer = s
+                    .spawn(move || lock.write_with(all, Wait::FOREVER.cancellable(stop)).map(drop));
                 until(|| lock.ranges().iter().any(|range| range.waiting));
                 if policy == RangePolicy::FIFO {
                     assert_eq!(lock.try_read(range.clone()).err(), Some(RangeError::Busy));
@@ -267,9 +269,12 @@ fn a_recursive_read_that_gives_up_is_waited_for_by_nobody() {
         scope(|s| {
             let waiter = s.spawn(|| drop(lock.write(5..15).unwrap()));
             until_queued(lock, 1);
-            let end = lock.read_recursive_for(5..20, Duration::from_millis(2)).map(drop);
+            let end =
+                lock.read_recursive_with(5..20, Wait::within(Duration::from_millis(2))).map(drop);
             assert_eq!(end, Err(RangeError::TimedOut));
-            let again = s.spawn(|| lock.read_recursive_cancellable(5..20, stop).map(drop));
+            let again = s.spawn(|| {
+                lock.read_recursive_with(5..20, Wait::FOREVER.cancellable(stop)).map(drop)
+            });
             until_queued(lock, 2);
             stop.cancel();
             assert_eq!(join(again), Err(RangeError::Cancelled));
@@ -319,7 +324,7 @@ fn who_tells_late_that_it_left_a_slot_does_not_speak_for_the_next_holder() {
     let stop = &CancelToken::new();
     let left = lock.write(0..10).unwrap();
     scope(|s| {
-        let waiter = s.spawn(|| lock.write_cancellable(0..5, stop).map(drop));
+        let waiter = s.spawn(|| lock.write_with(0..5, Wait::FOREVER.cancellable(stop)).map(drop));
         until_queued(lock, 1);
         let slot = leave_slot(lock, left);
         stop.cancel();
@@ -436,8 +441,8 @@ fn the_full_range_is_not_read_more_often_than_can_be_counted() {
         lock.try_read(..),
         lock.read_recursive(..),
         lock.try_read_recursive(..),
-        lock.read_for(.., late),
-        lock.read_interruptible(..),
+        lock.read_with(.., Wait::within(late)),
+        lock.read_with(.., Wait::FOREVER.interruptible()),
         lock.read(3..5),
         lock.try_read(3..5),
     ]

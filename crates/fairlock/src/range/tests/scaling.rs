@@ -8,7 +8,7 @@ use crate::range::RangePolicy;
 use crate::range::span::Span;
 use crate::range::tree::LOOKS;
 use crate::range::tree::ranges::Ranges;
-use crate::wait::Kind;
+use crate::wait::{Kind, Wait};
 
 /// A hundred times as many ranges: two levels more of a tree of sixteen a block.
 const FEW: u64 = 1_000;
@@ -72,8 +72,8 @@ fn a_range_held_in_the_tree_costs_the_same_beside_any_number() {
 fn a_wide_wait_that_gives_up_costs_the_same_beside_any_number() {
     assert_flat(RangePolicy::DEFAULT, |lock, _| {
         for timeout in [0, 1, 100] {
-            assert!(lock.write_for(.., Duration::from_micros(timeout)).is_err());
-            assert!(lock.read_for(.., Duration::from_micros(timeout)).is_err());
+            assert!(lock.write_with(.., Wait::within(Duration::from_micros(timeout))).is_err());
+            assert!(lock.read_with(.., Wait::within(Duration::from_micros(timeout))).is_err());
         }
     });
 }
@@ -84,7 +84,7 @@ fn a_release_beside_a_wide_waiter_costs_the_same_beside_any_number() {
     assert_flat(policy, |lock, count| {
         let stop = &crate::wait::CancelToken::new();
         scope(|s| {
-            let waiter = s.spawn(|| lock.write_cancellable(.., stop).map(drop));
+            let waiter = s.spawn(|| lock.write_with(.., Wait::FOREVER.cancellable(stop)).map(drop));
             until(|| lock.shown.has_patient());
             let gap = 10 * (count / 3) + 5;
             (0..100).for_each(|_| drop(lock.read(gap..gap + 5).unwrap()));

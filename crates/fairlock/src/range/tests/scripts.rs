@@ -15,7 +15,7 @@ use super::model::{Model, POSITIONS, Places, span};
 use super::rules::{Step, choose, part, step};
 use super::{Lock, ReadGuard, WriteGuard};
 use crate::range::{RangeError, RangePolicy};
-use crate::wait::{CancelToken, Kind};
+use crate::wait::{CancelToken, Kind, Wait};
 
 enum Guard<'a> {
     Read(ReadGuard<'a>),
@@ -30,8 +30,12 @@ impl<'a> Guard<'a> {
         stop: &CancelToken<crate::platform::Native>,
     ) -> Result<Self, RangeError> {
         match kind {
-            Kind::Reader => lock.read_cancellable(span(places), stop).map(Guard::Read),
-            Kind::Writer => lock.write_cancellable(span(places), stop).map(Guard::Write),
+            Kind::Reader => {
+                lock.read_with(span(places), Wait::FOREVER.cancellable(stop)).map(Guard::Read)
+            }
+            Kind::Writer => {
+                lock.write_with(span(places), Wait::FOREVER.cancellable(stop)).map(Guard::Write)
+            }
         }
     }
 

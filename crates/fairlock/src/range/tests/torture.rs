@@ -9,7 +9,7 @@ use fairlock_testing::rounds;
 use super::model::{NEAR, POSITIONS, Places, span};
 use super::{Lock, ReadGuard, WriteGuard, assert_free, join, scope};
 use crate::range::RangePolicy;
-use crate::wait::CancelToken;
+use crate::wait::{CancelToken, Wait};
 
 /// Readers at each position, or -1 for a writer.
 struct Inside([AtomicI32; POSITIONS]);
@@ -155,23 +155,23 @@ fn torture_lock(
                                 .into_iter()
                                 .for_each(|g| read(random, inside, places, g)),
                             2 => lock
-                                .write_for(wanted, soon)
+                                .write_with(wanted, Wait::within(soon))
                                 .into_iter()
                                 .for_each(|g| write(random, inside, places, g)),
                             3 => lock
-                                .read_for(wanted, soon)
+                                .read_with(wanted, Wait::within(soon))
                                 .into_iter()
                                 .for_each(|g| read(random, inside, places, g)),
                             4 => scope(|s| {
                                 let stopper = (turn % 16 == 0).then(|| s.spawn(|| stop.cancel()));
-                                lock.write_cancellable(wanted, &stop)
+                                lock.write_with(wanted, Wait::FOREVER.cancellable(&stop))
                                     .into_iter()
                                     .for_each(|g| write(random, inside, places, g));
                                 stopper.map(join);
                             }),
                             5 => read(random, inside, places, lock.read_recursive(wanted).unwrap()),
                             6 => lock
-                                .read_recursive_for(wanted, soon)
+                                .read_recursive_with(wanted, Wait::within(soon))
                                 .into_iter()
                                 .for_each(|g| read(random, inside, places, g)),
                             7..10 => read(random, inside, places, lock.read(wanted).unwrap()),

@@ -9,7 +9,7 @@ use crate::rwsem::published::Spinners;
 use crate::rwsem::queued::LockedQueue;
 use crate::rwsem::tenure::InTenure;
 use crate::rwsem::word::{Flags, READERS_LIMIT};
-use crate::wait::{Access, Kind, WaitContext, WaitError};
+use crate::wait::{Access, Kind, Wait, WaitError};
 
 /// The orderings are Relaxed: whoever publishes the lock afterwards does so with Release, and
 /// before that no holder uses it.
@@ -46,13 +46,13 @@ impl<P: Platform> RwSem<P> {
         self.word.keep(Flags::QUEUE, Ordering::Relaxed);
     }
 
-    /// As [`read_until`](Self::read_until), which asks for the deadline only if it has to wait.
+    /// Takes the lock for reading, or gives up at a deadline; asks for that only if it has to wait.
     #[doc(hidden)]
     #[inline]
     pub fn read_until_of(&self, deadline: impl FnOnce() -> u64) -> Result<(), WaitError> {
         match self.read_fast() {
             Ok(()) => Ok(()),
-            Err(before) => self.read_slow(before, &WaitContext::until(deadline())),
+            Err(before) => self.read_slow(before, &Wait::until_nanos(deadline()).begin()),
         }
     }
 
@@ -243,7 +243,7 @@ mod tests {
                 assert!(child.has_waiters() && !child.queue.is_quiet());
                 child.forget_waiters();
                 assert!(child.is_write_locked() && !child.has_waiters());
-                assert!(child.read_until(past()).is_err());
+                assert!(child.read_with(Wait::until_nanos(past())).is_err());
                 // SAFETY: held as the lock is that it was made from.
                 unsafe { child.unlock_write() };
                 child.write();

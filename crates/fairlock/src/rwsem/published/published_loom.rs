@@ -14,7 +14,7 @@ use crate::models::{self, Scene};
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
-use crate::wait::{CancelToken, Kind, WaitError};
+use crate::wait::{CancelToken, Kind, Wait, WaitError};
 
 struct Spun {
     queue: SpinnerQueue<Loom>,
@@ -103,9 +103,9 @@ impl Scene for Guarded {
     fn visit(&self, visit: Visit) -> u32 {
         let taken = match visit {
             Visit::Read => Ok(self.lock.read()),
-            Visit::ReadTimed => self.lock.read_until(1),
+            Visit::ReadTimed => self.lock.read_with(Wait::until_nanos(1)),
             Visit::Write | Visit::WriteFair | Visit::Downgrade => Ok(self.lock.write()),
-            Visit::WriteTimed => self.lock.write_until(1),
+            Visit::WriteTimed => self.lock.write_with(Wait::until_nanos(1)),
         };
         if taken.is_err() {
             return 0;
@@ -294,7 +294,7 @@ fn cancelled_wait_ends() {
         lock.write();
         let waiter = {
             let (lock, token) = (lock.clone(), token.clone());
-            thread::spawn(move || lock.write_cancellable(&token))
+            thread::spawn(move || lock.write_with(Wait::FOREVER.cancellable(&token)))
         };
         token.cancel();
         assert_eq!(waiter.join().unwrap(), Err(WaitError::Cancelled));

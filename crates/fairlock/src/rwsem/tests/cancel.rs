@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::mpsc;
+use std::time::Instant;
 
 use super::*;
-use crate::wait::WaitContext;
 
 #[derive(Clone, Copy, Debug)]
 enum GiveUp {
@@ -20,12 +20,12 @@ enum GiveUp {
 /// The wait that ends without the lock, in this way.
 fn give_up(lock: &Lock, kind: Kind, how: GiveUp, token: &CancelToken<Native>) -> WaitError {
     let result = match (kind, how) {
-        (Kind::Reader, GiveUp::Timeout) => lock.read_until(soon(10)),
-        (Kind::Writer, GiveUp::Timeout) => lock.write_until(soon(10)),
-        (Kind::Reader, GiveUp::Cancel) => lock.read_cancellable(token),
-        (Kind::Writer, GiveUp::Cancel) => lock.write_cancellable(token),
-        (Kind::Reader, GiveUp::Signal) => lock.read_interruptible(),
-        (Kind::Writer, GiveUp::Signal) => lock.write_interruptible(),
+        (Kind::Reader, GiveUp::Timeout) => lock.read_with(Wait::until_nanos(soon(10))),
+        (Kind::Writer, GiveUp::Timeout) => lock.write_with(Wait::until_nanos(soon(10))),
+        (Kind::Reader, GiveUp::Cancel) => lock.read_with(Wait::FOREVER.cancellable(token)),
+        (Kind::Writer, GiveUp::Cancel) => lock.write_with(Wait::FOREVER.cancellable(token)),
+        (Kind::Reader, GiveUp::Signal) => lock.read_with(Wait::FOREVER.interruptible()),
+        (Kind::Writer, GiveUp::Signal) => lock.write_with(Wait::FOREVER.interruptible()),
     };
     result.expect_err("got the lock while another wrote")
 }
@@ -174,7 +174,7 @@ fn wait_is_interrupted_although_it_is_woken_at_the_same_time() {
                 // SAFETY: always succeed.
                 let ids = unsafe { (libc::pthread_self(), libc::gettid()) };
                 send.send((ids, Native::thread())).unwrap();
-                lock.read_interruptible()
+                lock.read_with(Wait::FOREVER.interruptible())
             });
             let ((thread, id), record) = who.recv().unwrap();
             until(|| waiters(lock) == 1 && rules::sleeps(id));
@@ -215,8 +215,7 @@ fn a_handler_cancels_whatever_its_thread_is_doing() {
     }
     // Begins a wait and ends it, again and again, until one is cancelled.
     let wait = |lock: &Lock, token: &'static CancelToken<Native>| loop {
-        let context = WaitContext { deadline: Some(0), ..WaitContext::cancellable(token) };
-        match lock.read_with(&context) {
+        match lock.read_with(Wait::until_nanos(0).cancellable(token)) {
             Err(WaitError::TimedOut) => {}
             ended => break ended,
         }
@@ -237,7 +236,11 @@ fn a_handler_cancels_whatever_its_thread_is_doing() {
                     // SAFETY: always succeeds.
                     send.send(unsafe { libc::pthread_self() }).unwrap();
                     // One sleeps; the others come and go.
-                    if which == 0 { lock.write_cancellable(token) } else { wait(lock, token) }
+                    if which == 0 {
+                        lock.write_with(Wait::FOREVER.cancellable(token))
+                    } else {
+                        wait(lock, token)
+                    }
                 })
             });
             let ids: Vec<_> = ids.iter().take(WAITERS).collect();
@@ -252,4 +255,27 @@ fn a_handler_cancels_whatever_its_thread_is_doing() {
     // SAFETY: taken above.
     unsafe { lock.unlock_write() };
     assert_free(lock);
+}
+
+#[test]
+fn whichever_comes_first_ends_a_wait() {
+    for_each_policy(|lock| {
+        let (stop, go_on) = (CancelToken::new(), CancelToken::new());
+        stop.cancel();
+        lock.write();
+        let (soon, late) = (Duration::from_millis(2), Duration::MAX);
+        for (wait, why) in [
+            (Wait::within(soon).cancellable(&go_on).interruptible(), WaitError::TimedOut),
+            (Wait::until(Instant::now() + soon).cancellable(&go_on), WaitError::TimedOut),
+            (Wait::within(late).cancellable(&stop), WaitError::Cancelled),
+            (Wait::FOREVER.interruptible().cancellable(&stop), WaitError::Cancelled),
+        ] {
+            assert_eq!([lock.read_with(wait), lock.write_with(wait)], [Err(why); 2], "{wait:?}");
+        }
+        // SAFETY: taken above.
+        unsafe { lock.unlock_write() };
+        assert_eq!(lock.write_with(Wait::within(Duration::ZERO).cancellable(&stop)), Ok(()));
+        // SAFETY: just taken.
+        unsafe { lock.unlock_write() };
+    });
 }

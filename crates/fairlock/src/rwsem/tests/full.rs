@@ -30,19 +30,18 @@ fn beside_as_many_readers_as_can_be_no_way_of_reading_gets_in() {
             fill(lock, word);
             assert!(lock.is_saturated() && lock.is_locked());
             assert!(!lock.try_read() && !lock.try_read_recursive());
-            assert_eq!([lock.checked_read(), lock.checked_read_recursive()], [fails; 2]);
-            assert_eq!([lock.read_until(0), lock.read_recursive_until(soon(10_000))], [fails; 2]);
-            assert_eq!(
-                [lock.read_interruptible(), lock.read_recursive_interruptible()],
-                [fails; 2]
-            );
-            assert_eq!(
-                [lock.read_cancellable(&token), lock.read_recursive_cancellable(&token)],
-                [fails; 2]
-            );
+            for wait in [
+                Wait::FOREVER,
+                Wait::until_nanos(0),
+                Wait::until_nanos(soon(10_000)),
+                Wait::FOREVER.interruptible(),
+                Wait::FOREVER.cancellable(&token),
+            ] {
+                assert_eq!([lock.read_with(wait), lock.read_recursive_with(wait)], [fails; 2]);
+            }
             assert!(panics(|| lock.read()) && panics(|| lock.read_recursive()));
             assert!(!lock.try_write());
-            assert_eq!(lock.write_until(soon(2)), Err(WaitError::TimedOut));
+            assert_eq!(lock.write_with(Wait::until_nanos(soon(2))), Err(WaitError::TimedOut));
             assert_eq!(super::word(lock), word, "no trace of any attempt");
         }
         fill(lock, Word::FREE);
@@ -74,9 +73,10 @@ fn a_reader_that_finds_no_room_does_not_queue_behind_a_writer() {
         let token = &CancelToken::new();
         fill(lock, FULL);
         scope(|s| {
-            let writer = s.spawn(|| lock.write_cancellable(token));
+            let writer = s.spawn(|| lock.write_with(Wait::FOREVER.cancellable(token)));
             until(|| waiters(lock) == 1);
-            let reader = s.spawn(|| (lock.checked_read(), lock.checked_read_recursive()));
+            let reader = s
+                .spawn(|| (lock.read_with(Wait::FOREVER), lock.read_recursive_with(Wait::FOREVER)));
             let fails = Err(WaitError::TooManyReaders);
             assert_eq!(join(reader), (fails, fails));
             token.cancel();
@@ -94,11 +94,12 @@ fn let_in_from_the_queue(lock: &Lock, writer_waits: bool) -> [Result<(), WaitErr
     let token = &CancelToken::new();
     lock.write();
     let results = scope(|s| {
-        let reader = || lock.read_cancellable(token);
+        let reader = || lock.read_with(Wait::FOREVER.cancellable(token));
         let first = s.spawn(reader);
         until(|| waiters(lock) == 1);
         let readers = [first, s.spawn(reader), s.spawn(reader)];
-        let writer = writer_waits.then(|| s.spawn(|| lock.write_cancellable(token)));
+        let writer =
+            writer_waits.then(|| s.spawn(|| lock.write_with(Wait::FOREVER.cancellable(token))));
         until(|| waiters(lock) == 3 + usize::from(writer_waits));
         lock.word.enter_readers(READERS_LIMIT - 1, Ordering::SeqCst);
         // SAFETY: written above.
@@ -142,7 +143,7 @@ fn the_count_is_what_it_was_after_many_threads_have_failed() {
             let threads = [(); 4].map(|()| {
                 s.spawn(|| {
                     for _ in 0..1_000 {
-                        assert_eq!(lock.checked_read(), Err(WaitError::TooManyReaders));
+                        assert_eq!(lock.read_with(Wait::FOREVER), Err(WaitError::TooManyReaders));
                         assert!(!lock.try_read() && !lock.try_write());
                         let seen = word(lock);
                         assert!(!seen.has_room() && seen.readers() <= READERS_LIMIT + 4);

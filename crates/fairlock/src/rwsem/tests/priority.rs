@@ -140,7 +140,7 @@ fn a_real_time_reader_passes_lower_writers_and_no_others() {
             let pass = |read: bool| read.then(|| unsafe { lock.unlock_read() }).is_some();
             let passed = s.spawn(move || {
                 assert!(become_real_time(5));
-                pass(lock.try_read()) && pass(lock.read_until(soon(2)).is_ok())
+                pass(lock.try_read()) && pass(lock.read_with(Wait::until_nanos(soon(2))).is_ok())
             });
             assert!(join(passed), "{policy:?}");
             let high = s.spawn(|| {
@@ -150,7 +150,7 @@ fn a_real_time_reader_passes_lower_writers_and_no_others() {
             until(|| waiters(lock) == 2);
             let passed = s.spawn(move || {
                 assert!(become_real_time(5));
-                pass(lock.try_read()) || pass(lock.read_until(soon(2)).is_ok())
+                pass(lock.try_read()) || pass(lock.read_with(Wait::until_nanos(soon(2))).is_ok())
             });
             assert!(!join(passed), "{policy:?}");
             // SAFETY: read above.

@@ -44,7 +44,7 @@ fn rule_04_handoff_set_twice_leaves_no_other_bit() {
             lock.write();
             let token = CancelToken::new();
             scope(|s| {
-                let leaver = s.spawn(|| lock.write_cancellable(&token));
+                let leaver = s.spawn(|| lock.write_with(Wait::FOREVER.cancellable(&token)));
                 s.spawn(|| visit(lock, Kind::Writer));
                 until(|| waiters(lock) == 2);
                 let closers: Vec<_> = (0..3).map(|_| s.spawn(|| close(lock))).collect();
@@ -109,8 +109,8 @@ fn closed_then_first_cancelled(lock: &Lock, first: Kind, second: Kind) {
     lock.write();
     scope(|s| {
         let leaver = s.spawn(|| match first {
-            Kind::Reader => lock.read_cancellable(&token),
-            Kind::Writer => lock.write_cancellable(&token),
+            Kind::Reader => lock.read_with(Wait::FOREVER.cancellable(&token)),
+            Kind::Writer => lock.write_with(Wait::FOREVER.cancellable(&token)),
         });
         until(|| waiters(lock) == 1);
         let next = s.spawn(|| visit(lock, second));
@@ -141,8 +141,8 @@ fn rule_06_handoff_goes_with_the_last_waiter() {
             lock.write();
             scope(|s| {
                 let leaver = s.spawn(|| match kind {
-                    Kind::Reader => lock.read_cancellable(&token),
-                    Kind::Writer => lock.write_cancellable(&token),
+                    Kind::Reader => lock.read_with(Wait::FOREVER.cancellable(&token)),
+                    Kind::Writer => lock.write_with(Wait::FOREVER.cancellable(&token)),
                 });
                 until(|| close(lock).is_closed());
                 token.cancel();
@@ -314,7 +314,7 @@ fn rule_14_timed_out_writer_wakes_the_readers_behind_it() {
             scope(|s| {
                 // Long enough for the readers to queue; if not, they have the
                 // lock all the same.
-                let writer = s.spawn(|| lock.write_until(soon(10)));
+                let writer = s.spawn(|| lock.write_with(Wait::until_nanos(soon(10))));
                 until(|| waiters(lock) == 1 || writer.is_finished());
                 if closed {
                     close(lock);

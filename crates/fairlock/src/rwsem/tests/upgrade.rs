@@ -9,7 +9,7 @@ fn readers_come_and_go_beside_an_upgradable_one_and_nobody_else() {
     for_each_policy(|lock| {
         lock.upgradable_read();
         assert!(lock.try_read() && !lock.try_upgradable_read() && !lock.try_write());
-        assert!(lock.upgradable_read_until(Native::now()).is_err());
+        assert!(lock.upgradable_read_with(Wait::until_nanos(Native::now())).is_err());
         // SAFETY: taken above.
         unsafe { lock.unlock_read() };
         // SAFETY: as above.
@@ -61,8 +61,14 @@ fn an_upgrade_that_gives_up_is_upgradable_as_before_and_lets_readers_in() {
         token.cancel();
         // SAFETY: upgradable throughout.
         unsafe {
-            assert_eq!(lock.upgrade_until(Native::now()), Err(WaitError::TimedOut));
-            assert_eq!(lock.upgrade_cancellable(&token), Err(WaitError::Cancelled));
+            assert_eq!(
+                lock.upgrade_with(Wait::until_nanos(Native::now())),
+                Err(WaitError::TimedOut)
+            );
+            assert_eq!(
+                lock.upgrade_with(Wait::FOREVER.cancellable(&token)),
+                Err(WaitError::Cancelled)
+            );
         }
         assert!(lock.try_read() && !lock.try_upgradable_read() && !lock.is_write_locked());
         // SAFETY: taken twice.
@@ -201,7 +207,7 @@ fn an_interrupted_upgrade_that_finds_the_readers_gone_succeeds() {
                 tid.store(unsafe { libc::gettid() }, SeqCst);
                 // SAFETY: upgradable, and then written.
                 unsafe {
-                    lock.upgrade_interruptible().unwrap();
+                    lock.upgrade_with(Wait::FOREVER.interruptible()).unwrap();
                     lock.unlock_write();
                 }
             });

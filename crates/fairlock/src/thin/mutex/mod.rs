@@ -39,7 +39,7 @@ use super::slot::Slot;
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::rwsem::{Policy, RwSem};
 use crate::ticket::Solo;
-use crate::wait::{CancelToken, WaitContext, WaitError};
+use crate::wait::{Wait, WaitError};
 
 /// A mutex of eight bytes, without data; see [`Mutex`](crate::Mutex) for the one with data.
 ///
@@ -115,34 +115,9 @@ impl<P: PooledPlatform> ThinMutex<P> {
         self.take_thin() || self.try_full()
     }
 
-    /// As [`lock`](Self::lock), or gives up at `deadline` (nanoseconds of
-    /// [`Platform::now`](crate::platform::Platform::now)).
-    ///
-    /// # Errors
-    /// [`TimedOut`](WaitError::TimedOut), not before `deadline`.
-    pub fn lock_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.lock_within(&WaitContext::until(deadline))
-    }
-
-    /// As [`lock`](Self::lock), or gives up when a signal handler ran.
-    ///
-    /// # Errors
-    /// [`Interrupted`](WaitError::Interrupted).
-    pub fn lock_interruptible(&self) -> Result<(), WaitError> {
-        self.lock_within(&WaitContext::interruptible())
-    }
-
-    /// As [`lock`](Self::lock), or gives up when `token` is cancelled.
-    ///
-    /// # Errors
-    /// [`Cancelled`](WaitError::Cancelled).
-    pub fn lock_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.lock_within(&WaitContext::cancellable(token))
-    }
-
-    /// Takes the lock, or gives up when `until` says so.
-    pub(crate) fn lock_within(&self, until: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.take_thin() { Ok(()) } else { self.enter(until) }
+    /// As [`lock`](Self::lock); gives up as `wait` says.
+    pub fn lock_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.take_thin() { Ok(()) } else { self.enter(&wait.begin()) }
     }
 
     /// Releases the lock. Nothing touches it after another thread can have it, so the next owner

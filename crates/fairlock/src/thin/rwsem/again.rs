@@ -97,6 +97,7 @@ mod tests {
     use crate::platform::{Native, Platform};
     use crate::rwsem::Policy;
     use crate::thin::marks;
+    use crate::wait::Wait;
 
     type Lock = ThinRwSem<Native>;
 
@@ -148,9 +149,9 @@ mod tests {
         type Way = (fn(&Lock), bool);
         let ways: [Way; 4] = [
             (Lock::read, true),
-            (|lock| lock.checked_read().expect("it is free"), true),
-            (|lock| lock.read_until(u64::MAX).expect("it is free"), true),
-            (|lock| lock.read_until(0).expect("it is free"), false), // its CPU may come back late
+            (|lock| lock.read_with(Wait::FOREVER).expect("it is free"), true),
+            (|lock| lock.read_with(Wait::until_nanos(u64::MAX)).expect("it is free"), true),
+            (|lock| lock.read_with(Wait::until_nanos(0)).expect("it is free"), false), // its CPU may come back late
         ];
         let me = Native::thread();
         for (number, (read, gives_way)) in ways.into_iter().enumerate() {

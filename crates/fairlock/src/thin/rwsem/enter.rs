@@ -74,8 +74,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         self.on_full(|sem| match access {
             Access::Read => sem.read_asleep(context),
-            Access::ReadRecursive => sem.read_recursive_with(context),
-            Access::Upgradable => sem.upgradable_with(context),
+            Access::ReadRecursive => sem.read_recursive_with(context.into()),
+            Access::Upgradable => sem.upgradable_read_with(context.into()),
             Access::Write => sem.write_asleep(context),
         })
     }

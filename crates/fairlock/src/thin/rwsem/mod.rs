@@ -32,7 +32,7 @@ use crate::events::EventCounts;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
 use crate::rwsem::{PastQueue, Policy, READERS_LIMIT, RwSem};
-use crate::wait::{CancelToken, Thread, WaitContext, WaitError};
+use crate::wait::{Thread, Wait, WaitError};
 use enter::Access;
 
 const INFLATED: u64 = 1 << 0;
@@ -105,7 +105,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// Takes the lock for reading; blocks until it has it.
     ///
     /// # Panics
-    /// Where [`checked_read`](Self::checked_read) fails.
+    /// If there are [`TooManyReaders`](WaitError::TooManyReaders).
     #[inline]
     pub fn read(&self) {
         let at_once = match marks::find::<P, _>(self) {
@@ -117,12 +117,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// Takes the lock for reading; blocks until it has it, or there are
-    /// [`TooManyReaders`](WaitError::TooManyReaders).
-    pub fn checked_read(&self) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::FOREVER)
-    }
-
     /// Takes the lock for reading if that needs no waiting. Never blocks. It may also fail at the moment
     /// when another thread begins to wait, if only readers are inside.
     #[inline]
@@ -131,24 +125,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.read_at_once() || self.try_enter(Access::Read)
     }
 
-    /// As [`checked_read`](Self::checked_read), or gives up at `deadline` (nanoseconds
-    /// of [`now`](crate::platform::Platform::now)).
-    pub fn read_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::until(deadline))
-    }
-
-    /// As [`checked_read`](Self::checked_read), or gives up when a signal handler ran.
-    pub fn read_interruptible(&self) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::interruptible())
-    }
-
-    /// As [`checked_read`](Self::checked_read), or gives up when `token` is cancelled.
-    pub fn read_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.read_with(&WaitContext::cancellable(token))
-    }
-
-    pub(crate) fn read_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.read_at_once() { Ok(()) } else { self.enter(Access::Read, context) }
+    /// Takes the lock for reading; gives up as `wait` says.
+    pub fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.read_at_once() { Ok(()) } else { self.enter(Access::Read, &wait.begin()) }
     }
 
     /// Enters a thin lock as a reader, if nothing is in the way, and nobody else comes at the
@@ -203,30 +182,6 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
     }
 
-    /// As [`read_recursive`](Self::read_recursive), or there are
-    /// [`TooManyReaders`](WaitError::TooManyReaders).
-    pub fn checked_read_recursive(&self) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::FOREVER)
-    }
-
-    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up at
-    /// `deadline` (nanoseconds of [`now`](crate::platform::Platform::now)).
-    pub fn read_recursive_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::until(deadline))
-    }
-
-    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when a
-    /// signal handler ran.
-    pub fn read_recursive_interruptible(&self) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::interruptible())
-    }
-
-    /// As [`checked_read_recursive`](Self::checked_read_recursive), or gives up when
-    /// `token` is cancelled.
-    pub fn read_recursive_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.read_recursive_with(&WaitContext::cancellable(token))
-    }
-
     /// As [`read_recursive`](Self::read_recursive), without waiting; false if the lock
     /// is [saturated](Self::is_saturated), too.
     #[inline]
@@ -235,11 +190,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.read_at_once() || self.try_enter(Access::ReadRecursive)
     }
 
-    pub(crate) fn read_recursive_with(
-        &self,
-        context: &WaitContext<'_, P>,
-    ) -> Result<(), WaitError> {
-        if self.read_at_once() { Ok(()) } else { self.enter(Access::ReadRecursive, context) }
+    /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
+    pub fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.read_at_once() { Ok(()) } else { self.enter(Access::ReadRecursive, &wait.begin()) }
     }
 
     // ---- write ----
@@ -264,24 +217,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.write_at_once() || self.try_enter(Access::Write)
     }
 
-    /// Takes the lock for writing, or gives up at `deadline` (nanoseconds of
-    /// [`now`](crate::platform::Platform::now)).
-    pub fn write_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.write_with(&WaitContext::until(deadline))
-    }
-
-    /// Takes the lock for writing, or gives up when a signal handler ran.
-    pub fn write_interruptible(&self) -> Result<(), WaitError> {
-        self.write_with(&WaitContext::interruptible())
-    }
-
-    /// Takes the lock for writing, or gives up when `token` is cancelled.
-    pub fn write_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.write_with(&WaitContext::cancellable(token))
-    }
-
-    pub(crate) fn write_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.write_at_once() { Ok(()) } else { self.enter(Access::Write, context) }
+    /// Takes the lock for writing; gives up as `wait` says.
+    pub fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        if self.write_at_once() { Ok(()) } else { self.enter(Access::Write, &wait.begin()) }
     }
 
     /// Enters a free thin lock as a writer.

@@ -6,7 +6,7 @@ use super::enter::Access;
 use super::{INFLATED, READER, ThinRwSem, UPGRADABLE, WRITER};
 use crate::platform::PooledPlatform;
 use crate::rwsem::RwSem;
-use crate::wait::{CancelToken, WaitContext, WaitError};
+use crate::wait::{Wait, WaitError};
 
 impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`RwSem::upgradable_read`].
@@ -26,23 +26,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         self.upgradable_at_once() || self.try_enter(Access::Upgradable)
     }
 
-    /// As [`RwSem::upgradable_read_until`].
-    pub fn upgradable_read_until(&self, deadline: u64) -> Result<(), WaitError> {
-        self.upgradable_with(&WaitContext::until(deadline))
-    }
-
-    /// As [`RwSem::upgradable_read_interruptible`].
-    pub fn upgradable_read_interruptible(&self) -> Result<(), WaitError> {
-        self.upgradable_with(&WaitContext::interruptible())
-    }
-
-    /// As [`RwSem::upgradable_read_cancellable`].
-    pub fn upgradable_read_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        self.upgradable_with(&WaitContext::cancellable(token))
-    }
-
-    fn upgradable_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        if self.upgradable_at_once() { Ok(()) } else { self.enter(Access::Upgradable, context) }
+    /// As [`RwSem::upgradable_read_with`].
+    pub fn upgradable_read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
+        match self.upgradable_at_once() {
+            true => Ok(()),
+            false => self.enter(Access::Upgradable, &wait.begin()),
+        }
     }
 
     /// Enters a free thin lock upgradably.
@@ -117,7 +106,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[inline]
     pub unsafe fn upgrade(&self) {
         // SAFETY: the caller's promise. Waiting for ever ends with the lock only.
-        let _ = unsafe { self.upgrade_with(&WaitContext::FOREVER) };
+        let _ = unsafe { self.upgrade_with(Wait::FOREVER) };
     }
 
     /// As [`RwSem::try_upgrade`].
@@ -135,45 +124,19 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             Err(_) => false,
         }
     }
-
-    /// As [`RwSem::upgrade_until`].
+    /// As [`RwSem::upgrade_with`].
     ///
     /// # Safety
     /// The caller holds the lock upgradably; after the call, for writing if it succeeded.
-    pub unsafe fn upgrade_until(&self, deadline: u64) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.upgrade_with(&WaitContext::until(deadline)) }
-    }
-
-    /// As [`RwSem::upgrade_interruptible`].
-    ///
-    /// # Safety
-    /// As [`upgrade_until`](Self::upgrade_until).
-    pub unsafe fn upgrade_interruptible(&self) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.upgrade_with(&WaitContext::interruptible()) }
-    }
-
-    /// As [`RwSem::upgrade_cancellable`].
-    ///
-    /// # Safety
-    /// As [`upgrade_until`](Self::upgrade_until).
-    pub unsafe fn upgrade_cancellable(&self, token: &CancelToken<P>) -> Result<(), WaitError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.upgrade_with(&WaitContext::cancellable(token)) }
-    }
-
-    /// # Safety
-    /// As [`upgrade_until`](Self::upgrade_until).
     #[inline]
-    unsafe fn upgrade_with(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
+    pub unsafe fn upgrade_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         // SAFETY: the caller's promise.
         unsafe {
             if self.try_upgrade() {
                 return Ok(());
             }
             // Other readers are inside. If the lock is thin, the full one adopts them.
-            self.on_full(|sem| sem.upgrade_with(context))
+            self.on_full(|sem| sem.upgrade_with(wait))
         }
     }
 }

@@ -10,7 +10,7 @@ use super::TurnEnd;
 use crate::platform::{Native, Platform};
 use crate::rwsem::tests::{Lock, assert_free, soon, visit, waiters, word};
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin};
-use crate::wait::Kind;
+use crate::wait::{Kind, Wait};
 
 /// A week: what happens within a test's patience does not wait for this.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -42,7 +42,7 @@ fn leave(lock: &Lock) {
 }
 
 fn join_for(lock: &Lock, ms: u64) -> bool {
-    lock.read_until(soon(ms)).is_ok()
+    lock.read_with(Wait::until_nanos(soon(ms))).is_ok()
 }
 
 /// The published rule holds for a lock without deadlines, too: the writer would starve.
