@@ -38,15 +38,13 @@ use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
-#[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use pooled::PastQueue;
 use queued::{LockedQueue, Queued};
 #[cfg(any(feature = "std", fairlock_loom))]
-pub(crate) use tenure::{YIELDS, yield_to_others};
+pub(crate) use tenure::{Again, PastQueue, YIELDS, yield_to_others};
 use word::AtomicWord;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use word::READERS_LIMIT;
-pub(crate) use word::Word;
+use word::Word;
 
 use crate::events::{self, Event, EventCounts};
 use crate::fault::{Fault, active};

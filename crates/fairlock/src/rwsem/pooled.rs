@@ -5,27 +5,12 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::policy::TenurePolicy;
-use super::tenure::InTenure;
+use super::tenure::{Again, InTenure, PastQueue};
 use super::word::{Flags, Word};
 use super::{Policy, RwSem};
 use crate::platform::Platform;
 use crate::thin::Calm;
 use crate::wait::{Access, Kind, Thread, WaitContext, WaitError, Waiter};
-
-/// How a thread has taken a lock past its queue, or found it without one.
-pub(crate) struct PastQueue {
-    kind: Kind,
-    /// The word before.
-    before: Word,
-}
-
-impl PastQueue {
-    /// Whether the lock was free, and nobody waited.
-    #[inline(always)]
-    pub(crate) fn found_free(&self) -> bool {
-        self.before == Word::FREE
-    }
-}
 
 impl<P: Platform> RwSem<P> {
     /// A sealed lock: held for writing, by nobody in particular.
@@ -66,8 +51,9 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// The calling thread, `me`, takes the lock for reading if nothing is in the way but those that
-    /// wait. Where it does, [`note`](Self::note) is to follow.
+    /// wait.
     #[inline(always)]
+    #[must_use]
     pub(crate) fn read_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
         // Before it is counted: else the writer would not find the lock free.
         if self.holder.has_awake_writer() {
@@ -98,15 +84,14 @@ impl<P: Platform> RwSem<P> {
 
     /// As [`read_past_queue`](Self::read_past_queue), for writing.
     #[inline(always)]
+    #[must_use]
     pub(crate) fn write_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
         // Without looking at the word first: that would fetch the line twice, to read it and to
         // write it. Where somebody waits the exchange would fail, which costs more.
-        let before = if !self.holder.is_awaited() && self.try_write() {
-            Word::FREE
-        } else {
-            self.in_tenure()?.steal_in_turn(me, Access::Exclusive)?
-        };
-        Some(PastQueue { kind: Kind::Writer, before })
+        if !self.holder.is_awaited() && self.try_write() {
+            return Some(PastQueue { kind: Kind::Writer, before: Word::FREE });
+        }
+        self.in_tenure()?.steal_in_turn(me, Access::Exclusive)
     }
 
     /// As [`write_past_queue`](Self::write_past_queue), with the note. Returns whether the lock was
@@ -115,45 +100,25 @@ impl<P: Platform> RwSem<P> {
         let me = P::thread();
         let taken = self.write_past_queue(me)?;
         let found_free = taken.found_free();
-        self.note(me, taken);
+        taken.note(self, me);
         Some(found_free)
     }
 
     /// As [`read_past_queue`](Self::read_past_queue), for reading upgradably.
     #[inline(always)]
+    #[must_use]
     pub(crate) fn upgradable_past_queue(&self, me: &Thread<P>) -> Option<PastQueue> {
-        let before = self.in_tenure()?.steal_in_turn(me, Access::Upgradable)?;
-        Some(PastQueue { kind: Access::Upgradable.kind(), before })
-    }
-
-    /// The calling thread, `me`, has taken the lock in this way.
-    #[inline(always)]
-    pub(crate) fn note(&self, me: &Thread<P>, PastQueue { kind, before }: PastQueue) {
-        if let Some(tenure) = self.in_tenure() {
-            tenure.note_steal(me, kind, before);
-        }
+        self.in_tenure()?.steal_in_turn(me, Access::Upgradable)
     }
 
     // ---- a lock with the default policy, and a thread that had it last ----
 
     /// The calling thread, `me`, takes the lock in this way, if it had it last, somebody waits, and
-    /// nothing else is in the way. Returns the word before, if it did; then
-    /// [`note_again`](Self::note_again) is to follow.
+    /// nothing else is in the way.
     #[inline(always)]
-    pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Word> {
+    #[must_use]
+    pub(crate) fn take_again(&self, me: &Thread<P>, access: Access) -> Option<Again> {
         InTenure::of(self, TenurePolicy::DEFAULT).take_again(me, access)
-    }
-
-    /// The calling thread, `me`, has taken the lock [again](Self::take_again).
-    #[inline(always)]
-    pub(crate) fn note_again(&self, me: &Thread<P>, before: Word) {
-        InTenure::of(self, TenurePolicy::DEFAULT).note_again(me, before);
-    }
-
-    /// As [`note_again`](Self::note_again), of a writer of a lock that is also read.
-    #[inline(always)]
-    pub(crate) fn note_write_again(&self, me: &Thread<P>, before: Word) {
-        InTenure::of(self, TenurePolicy::DEFAULT).note_write_again(me, before);
     }
 
     /// The calling thread, `me`, leaves the lock as a writer, if somebody waits, and nobody is to be

@@ -72,8 +72,8 @@ impl<P: Platform> RwSem<P> {
     pub fn write_again(&self) -> bool {
         let me = P::thread();
         self.in_tenure().is_some_and(|tenure| {
-            let before = tenure.take_again(me, Access::Exclusive);
-            before.inspect(|&before| tenure.note_write_again(me, before)).is_some()
+            let taken = tenure.take_again(me, Access::Exclusive);
+            taken.map(|again| tenure.note_write_again(me, again)).is_some()
         })
     }
 

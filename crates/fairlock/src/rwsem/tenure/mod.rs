@@ -70,6 +70,8 @@ mod wait;
 
 use core::sync::atomic::Ordering;
 
+#[cfg(any(feature = "std", fairlock_loom))]
+pub(crate) use again::Again;
 use clock::TenureClock;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use compete::YIELDS;
@@ -88,6 +90,32 @@ use crate::platform::Platform;
 use crate::wait::{
     Access, FEW_WAKES, Kind, Queue, Thread, WAKE_NS, WaitContext, WaitError, Waiter, WakeList,
 };
+
+/// A lock that a thread has taken past its queue, or found without one: to be noted, or left at once if
+/// it is not the right one.
+#[must_use]
+pub(crate) struct PastQueue {
+    pub(super) kind: Kind,
+    /// The word before.
+    pub(super) before: Word,
+}
+
+#[cfg(any(feature = "std", fairlock_loom))]
+impl PastQueue {
+    /// Whether the lock was free, and nobody waited.
+    #[inline(always)]
+    pub(crate) fn found_free(&self) -> bool {
+        self.before == Word::FREE
+    }
+
+    /// Notes that the calling thread, `me`, has taken `lock`.
+    #[inline(always)]
+    pub(crate) fn note<P: Platform>(self, lock: &RwSem<P>, me: &Thread<P>) {
+        if let Some(tenure) = lock.in_tenure() {
+            tenure.note_steal(me, self);
+        }
+    }
+}
 
 /// Each reader that gets in wakes no more than two others; and the waiter that is next is one.
 type FewWakes<P> = WakeList<P, FEW_WAKES>;
@@ -230,7 +258,7 @@ impl<P: Platform> InTenure<'_, P> {
         let me = P::thread();
         let stays = self.may_stay(me, before);
         if stays {
-            self.note_steal(me, Kind::Reader, before);
+            self.note_steal(me, PastQueue { kind: Kind::Reader, before });
         } else {
             self.take_count_back();
         }
@@ -283,14 +311,17 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline]
     pub(in crate::rwsem) fn steal_at_once(&self, access: Access) -> bool {
         let me = P::thread();
-        let before = self.steal_in_turn(me, access);
-        before.inspect(|&before| self.note_steal(me, access.kind(), before)).is_some()
+        self.steal_in_turn(me, access).map(|taken| self.note_steal(me, taken)).is_some()
     }
 
     /// The calling thread, `me`, takes the lock past the queue, if it is free and it is its turn.
-    /// Returns the word before, if it did; then [`note_steal`](Self::note_steal) is to follow.
     #[inline(always)]
-    pub(in crate::rwsem) fn steal_in_turn(&self, me: &Thread<P>, access: Access) -> Option<Word> {
+    #[must_use]
+    pub(in crate::rwsem) fn steal_in_turn(
+        &self,
+        me: &Thread<P>,
+        access: Access,
+    ) -> Option<PastQueue> {
         let word = self.word.load(Ordering::Relaxed);
         if self.takes_turns(me, access.kind(), word) {
             return None;
@@ -301,28 +332,30 @@ impl<P: Platform> InTenure<'_, P> {
     /// Takes the lock past the queue, if nothing is in the way.
     fn steal(&self, access: Access) -> bool {
         let me = P::thread();
-        let before = self.steal_from(me, self.word.load(Ordering::Relaxed), access);
-        before.inspect(|&before| self.note_steal(me, access.kind(), before)).is_some()
+        let taken = self.steal_from(me, self.word.load(Ordering::Relaxed), access);
+        taken.map(|taken| self.note_steal(me, taken)).is_some()
     }
 
     /// Takes the lock past the queue, if nothing is in the way; `word` is the last that was seen.
-    /// Returns the word before, if it did; then [`note_steal`](Self::note_steal) is to follow.
     #[inline(always)]
-    fn steal_from(&self, me: &Thread<P>, word: Word, access: Access) -> Option<Word> {
+    #[must_use]
+    fn steal_from(&self, me: &Thread<P>, word: Word, access: Access) -> Option<PastQueue> {
         let is_stealable = |word: Word| match access {
             Access::Shared => self.may_read(me, word),
             Access::Upgradable => word.is_read_stealable() && word.may_take_next(access),
             Access::Exclusive => word.is_write_stealable(),
         };
-        self.word.take_while(word, access, is_stealable)
+        let before = self.word.take_while(word, access, is_stealable)?;
+        Some(PastQueue { kind: access.kind(), before })
     }
 
-    /// The calling thread, `me`, has taken the lock past the queue; the word was `before`.
+    /// The calling thread, `me`, has taken the lock past the queue.
     ///
     /// Rare work is a tail call that gets only the parts of the lock that it needs: so the fast path of
     /// a busy lock needs no stack frame.
     #[inline(always)]
-    pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, kind: Kind, before: Word) {
+    pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, taken: PastQueue) {
+        let PastQueue { kind, before } = taken;
         me.ages.forget(self.id());
         if !before.has_waiters() {
             return;

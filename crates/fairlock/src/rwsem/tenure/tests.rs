@@ -67,7 +67,7 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
     me.writes(0);
-    let read = || lock.read_past_queue(me).map(|taken| lock.note(me, taken)).is_some();
+    let read = || lock.read_past_queue(me).map(|taken| taken.note(&lock, me)).is_some();
     assert!(read() && !read(), "it comes in if nobody is inside");
     // SAFETY: taken above.
     unsafe { lock.unlock_read() };
@@ -112,7 +112,7 @@ fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
     assert!(write(&|| lock.write_again()));
     assert!(write(&|| lock.take_past_queue().is_some()));
     me.writes(0);
-    assert!(lock.upgradable_past_queue(me).map(|taken| lock.note(me, taken)).is_some());
+    assert!(lock.upgradable_past_queue(me).map(|taken| taken.note(&lock, me)).is_some());
     assert!(me.wrote(tenure.id()));
     // SAFETY: taken above.
     unsafe { lock.unlock_upgradable() };

@@ -38,12 +38,12 @@ impl<P: PooledPlatform> ThinMutex<P> {
             return false;
         }
         let slot = self.slot(place);
-        let Some(before) = slot.full.lock.take_again(me, Access::Exclusive) else { return false };
+        let Some(again) = slot.full.lock.take_again(me, Access::Exclusive) else { return false };
         if !self.is_verified(place) {
             return self.leave_other(place);
         }
         slot.note(false);
-        slot.full.lock.note_again(me, before);
+        again.note(&slot.full.lock, me);
         !slot.full.follows.get() || self.follow_for_ever(slot)
     }
 

@@ -8,7 +8,7 @@
 use super::enter::Access;
 use super::{READER, ThinRwSem, WRITER, inflated};
 use crate::platform::PooledPlatform;
-use crate::rwsem::{RwSem, Word};
+use crate::rwsem::{Again, RwSem};
 use crate::thin::marks::Mark;
 use crate::thin::slot::Slot;
 use crate::wait::{self, Thread};
@@ -28,7 +28,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         match self.marked_slot(mark) {
             Some(slot) => {
                 let taken = slot.full.take_again(me, wait::Access::Exclusive);
-                taken.is_some_and(|before| self.entered_again(me, slot, Access::Write, before))
+                taken.is_some_and(|again| self.entered_again(me, slot, Access::Write, again))
             }
             None => self.write_at_once(),
         }
@@ -42,7 +42,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
                 let taken = slot.full.take_again(me, wait::Access::Shared);
                 // Somebody waits, and decides when it leaves.
                 mark.set_calm(false);
-                taken.is_some_and(|before| self.entered_again(me, slot, Access::Read, before))
+                taken.is_some_and(|again| self.entered_again(me, slot, Access::Read, again))
             }
             None => self.read_at_once(),
         }
@@ -54,15 +54,15 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         me: &Thread<P>,
         slot: &'static Slot<P, RwSem<P>>,
         access: Access,
-        before: Word,
+        again: Again,
     ) -> bool {
         if !self.is_verified(inflated(slot.name)) {
             return Self::leave_other(slot, access);
         }
         slot.note(false);
         match access {
-            Access::Write => slot.full.note_write_again(me, before),
-            _ => slot.full.note_again(me, before),
+            Access::Write => again.note_write(&slot.full, me),
+            _ => again.note(&slot.full, me),
         }
         true
     }

@@ -261,7 +261,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         slot.note(taken.found_free());
         marks::mark(me, self, slot, slot.seems_calm(name(word)));
-        slot.full.note(me, taken);
+        taken.note(&slot.full, me);
         true
     }
 
