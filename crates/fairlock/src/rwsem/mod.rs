@@ -38,7 +38,7 @@ use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
-use queued::{LockedQueue, Queued};
+use queued::LockedQueue;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{Again, PastQueue, YIELDS, yield_to_others};
 use word::AtomicWord;
@@ -46,7 +46,7 @@ use word::AtomicWord;
 pub(crate) use word::READERS_LIMIT;
 use word::Word;
 
-use crate::events::{self, Event, EventCounts};
+use crate::events::{self, EventCounts};
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
@@ -75,13 +75,13 @@ pub struct RwSem<P: Platform>(MayDangle<Parts<P>>);
 #[repr(C, align(64))]
 pub struct Parts<P: Platform> {
     /// The state: see [`word`].
-    word: AtomicWord<P>,
+    pub(crate) word: AtomicWord<P>,
     /// Of the published discipline, as are `favour` and `spinners`. Written by who has just written the
     /// word.
     owner: published::Owner<P>,
     /// For a lock of a pool: how often it was free of late.
     #[cfg(any(feature = "std", fairlock_loom))]
-    calm: crate::thin::Calm,
+    pub(crate) calm: crate::thin::Calm,
     events: events::Sink,
     policy: Policy,
     favour: published::Favour<P>,
@@ -125,12 +125,8 @@ impl<P: Platform> DerefMut for RwSem<P> {
 impl<P: Platform> RwSem<P> {
     /// A free lock that follows `policy`.
     pub fn new(policy: Policy) -> Self {
-        Self::with_word(policy, Word::FREE)
-    }
-
-    fn with_word(policy: Policy, word: Word) -> Self {
         Self(MayDangle::new(Parts {
-            word: AtomicWord::new(word),
+            word: AtomicWord::new(Word::FREE),
             owner: published::Owner::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
             calm: crate::thin::Calm::new(),
@@ -173,12 +169,6 @@ impl<P: Platform> RwSem<P> {
     /// locks may share one `counts`.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
         self.events.set(counts);
-    }
-
-    /// Nearly free unless somebody counts events; see [`events`].
-    #[inline]
-    fn count(&self, event: Event) {
-        self.events.count(event);
     }
 
     // ---- read ----
@@ -342,7 +332,7 @@ impl<P: Platform> RwSem<P> {
     /// since when. `f` must not panic, and must not use this lock.
     #[cfg(feature = "alloc")]
     pub(crate) fn for_each_waiter(&self, mut f: impl FnMut(crate::wait::Kind, usize, u64)) {
-        self.with_queue(|q| {
+        self.queue.with(|q| {
             q.waiters.iter().for_each(|w| f(w.kind, w.thread.hint(), w.arrived));
         });
     }
@@ -357,11 +347,6 @@ impl<P: Platform> RwSem<P> {
     /// which plans nothing.
     pub fn planned_wait_ns(&self, grants_ahead: usize) -> Option<u64> {
         Some(self.in_tenure()?.planned_wait_ns(grants_ahead))
-    }
-
-    /// Runs `f` on the queue, under the queue lock.
-    fn with_queue<R>(&self, f: impl FnOnce(&mut Queued<P>) -> R) -> R {
-        self.queue.with(f)
     }
 }
 

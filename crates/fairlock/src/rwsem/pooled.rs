@@ -4,52 +4,14 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
+use super::RwSem;
 use super::policy::TenurePolicy;
 use super::tenure::{Again, InTenure, PastQueue};
-use super::word::{Flags, Word};
-use super::{Policy, RwSem};
+use super::word::{AtomicWord, Flags, Word};
 use crate::platform::Platform;
-use crate::thin::Calm;
 use crate::wait::{Access, Kind, Thread, WaitContext, WaitError, Waiter};
 
 impl<P: Platform> RwSem<P> {
-    /// A sealed lock: held for writing, by nobody in particular.
-    pub(crate) fn sealed(policy: Policy) -> Self {
-        Self::with_word(policy, Word::WRITTEN.with(Flags::SEALED))
-    }
-
-    pub(crate) fn calm(&self) -> &Calm {
-        &self.calm
-    }
-
-    /// The caller has the lock for writing; from here on it is sealed, and the caller has it no
-    /// longer.
-    pub(crate) fn seal(&self) {
-        // Release: the caller's section comes before whatever is done to the lock next.
-        self.word.set(Flags::SEALED, Ordering::Release);
-    }
-
-    /// The sealed lock becomes a writer's.
-    pub(crate) fn adopt_sealed_writer(&self) {
-        // Relaxed: whoever publishes the lock afterwards does so with Release.
-        self.word.clear(Flags::SEALED, Ordering::Relaxed);
-    }
-
-    /// A sealed lock becomes free, or its readers'. Nobody waits for it before this.
-    pub(crate) fn unseal(&self) {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word.is_sealed() {
-            let open = word.without(Flags::SEALED.with(Flags::WRITER_LOCKED));
-            // Both bits in one step, so that a reader that comes again finds no writer. Release: as
-            // where a writer leaves.
-            match self.word.compare_exchange_weak(word, open, Ordering::Release, Ordering::Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => word = now,
-            }
-        }
-    }
-
     /// The calling thread, `me`, takes the lock for reading if nothing is in the way but those that
     /// wait.
     #[inline(always)]
@@ -135,54 +97,42 @@ impl<P: Platform> RwSem<P> {
         self.holder.set(P::thread());
     }
 
-    /// As [`seem_busy`](Self::seem_busy), and the calling thread has seen that the waiter is late.
-    #[cfg(all(test, feature = "std", not(fairlock_loom)))]
-    pub(crate) fn seem_late(&self) {
-        self.seem_busy();
-        P::thread().gives_way.set(self.word.address());
-    }
-
     // ---- awake, and asleep ----
 
-    /// Takes the lock for reading without going to sleep for it.
+    /// Takes the lock in this way without going to sleep for it.
     #[cold]
-    pub(crate) fn read_awake(&self, context: &WaitContext<'_, P>) -> bool {
-        let Some(tenure) = self.in_tenure() else { return self.try_read() };
-        tenure.compete(Access::Shared, context) && self.keep_if_room().is_ok()
+    pub(crate) fn awake(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
+        match (access, self.in_tenure()) {
+            (Access::Shared, Some(t)) => t.compete(access, context) && self.keep_if_room().is_ok(),
+            (Access::Shared, None) => self.try_read(),
+            (Access::Upgradable, tenure) => {
+                self.try_upgradable_read() || tenure.is_some_and(|t| t.compete(access, context))
+            }
+            (Access::Exclusive, Some(t)) => t.steal_at_once(access) || t.compete(access, context),
+            (Access::Exclusive, None) => self.try_write(),
+        }
     }
 
-    /// The rest of `read`: sleeps.
-    pub(crate) fn read_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        match self.in_tenure() {
-            Some(tenure) if self.word.load(Ordering::Relaxed).has_room() => {
-                tenure.wait(Access::Shared, context)?;
+    /// The rest of the wait: sleeps.
+    pub(crate) fn asleep(
+        &self,
+        access: Access,
+        context: &WaitContext<'_, P>,
+    ) -> Result<(), WaitError> {
+        match (access, self.in_tenure()) {
+            (Access::Shared, Some(tenure)) if self.word.load(Ordering::Relaxed).has_room() => {
+                tenure.wait(access, context)?;
                 self.keep_if_room()
             }
-            _ => self.read_with(context.into()),
+            (Access::Shared, _) => self.read_with(context.into()),
+            (Access::Upgradable, _) => self.upgradable_read_with(context.into()),
+            (Access::Exclusive, Some(tenure)) => tenure.wait(access, context),
+            (Access::Exclusive, None) => self.write_with(context.into()),
         }
-    }
-
-    /// As [`read_awake`](Self::read_awake), for writing.
-    #[cold]
-    pub(crate) fn write_awake(&self, context: &WaitContext<'_, P>) -> bool {
-        match self.in_tenure() {
-            Some(tenure) => {
-                tenure.steal_at_once(Access::Exclusive)
-                    || tenure.compete(Access::Exclusive, context)
-            }
-            None => self.try_write(),
-        }
-    }
-
-    /// As [`read_awake`](Self::read_awake), upgradably.
-    #[cold]
-    pub(crate) fn upgradable_awake(&self, context: &WaitContext<'_, P>) -> bool {
-        self.try_upgradable_read()
-            || self.in_tenure().is_some_and(|tenure| tenure.compete(Access::Upgradable, context))
     }
 
     /// Queues a writer that sleeps, at a lock with the default policy. It is woken once it is next and
-    /// the lock is left free; then [`write_queued`](Self::write_queued) is to follow.
+    /// the lock is left free, and takes it by [`write_queued`](Self::write_queued).
     ///
     /// # Safety
     /// The waiter is in no queue, and stays where it is until its thread has the lock.
@@ -195,14 +145,6 @@ impl<P: Platform> RwSem<P> {
     /// being: waits until it has the lock.
     pub(crate) fn write_queued(&self, waiter: &Waiter<P>) {
         InTenure::of(self, TenurePolicy::DEFAULT).wait_for_ever(waiter);
-    }
-
-    /// The rest of `write`: sleeps.
-    pub(crate) fn write_asleep(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
-        match self.in_tenure() {
-            Some(tenure) => tenure.wait(Access::Exclusive, context),
-            None => self.write_with(context.into()),
-        }
     }
 
     /// Takes the lock, which follows the default policy, in this way if that needs no waiting; `again`:
@@ -220,15 +162,43 @@ impl<P: Platform> RwSem<P> {
         let taken = self.word.take_while(self.word.load(Ordering::Relaxed), access, may);
         taken.map(|_| ()).ok_or(sealed.get())
     }
+}
+
+/// The seal: a lock that is held for writing, by nobody in particular.
+impl<P: Platform> AtomicWord<P> {
+    /// The caller has the lock for writing; from here on it is sealed, and the caller has it no
+    /// longer.
+    pub(crate) fn seal(&self) {
+        // Release: the caller's section comes before whatever is done to the lock next.
+        self.set(Flags::SEALED, Ordering::Release);
+    }
+
+    /// The sealed lock becomes a writer's.
+    pub(crate) fn adopt_sealed_writer(&self) {
+        // Relaxed: whoever publishes the lock afterwards does so with Release.
+        self.clear(Flags::SEALED, Ordering::Relaxed);
+    }
+
+    /// A sealed lock becomes free, or its readers'. Nobody waits for it before this.
+    pub(crate) fn unseal(&self) {
+        let mut word = self.load(Ordering::Relaxed);
+        while word.is_sealed() {
+            let open = word.without(Flags::SEALED.with(Flags::WRITER_LOCKED));
+            // Both bits in one step, so that a reader that comes again finds no writer. Release: as
+            // where a writer leaves.
+            match self.compare_exchange_weak(word, open, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
 
     /// The only reader, upgradable or not, seals the lock, and is still counted; it is not upgradable
     /// any more. Not if anybody waits.
     ///
     /// # Safety
-    /// The caller holds the lock for reading, upgradably if `upgradable`; for reading from then on if
-    /// the result is true.
-    pub(crate) unsafe fn seal_alone(&self, upgradable: bool) -> bool {
-        let access = if upgradable { Access::Upgradable } else { Access::Shared };
+    /// The caller holds the lock in this way; for reading from then on if the result is true.
+    pub(crate) unsafe fn seal_alone(&self, access: Access) -> bool {
         // Acquire: the sections of the readers before it, too, come before what follows (rule 3).
         // Release: the next upgradable reader may write what this one has read.
         self.seal_from(Word::FREE.taken(access), Word::FREE.with_reader(), Ordering::AcqRel)
@@ -242,32 +212,32 @@ impl<P: Platform> RwSem<P> {
 
     fn seal_from(&self, from: Word, to: Word, order: Ordering) -> bool {
         let sealed = to.with(Flags::SEALED.with(Flags::WRITER_LOCKED));
-        self.word.compare_exchange(from, sealed, order, Ordering::Relaxed).is_ok()
+        self.compare_exchange(from, sealed, order, Ordering::Relaxed).is_ok()
     }
 
     /// Whether the lock is sealed.
     pub(crate) fn is_sealed(&self) -> bool {
         // Relaxed: whoever asks has closed the slot, or found it closed, and acquired that.
-        self.word.load(Ordering::Relaxed).is_sealed()
+        self.load(Ordering::Relaxed).is_sealed()
     }
 
     /// One of the adopted readers is upgradable.
     pub(crate) fn adopt_upgradable(&self) {
         // Relaxed: whoever publishes the lock afterwards does so with Release.
-        self.word.change(Access::Shared, Access::Upgradable, Ordering::Relaxed);
+        self.change(Access::Shared, Access::Upgradable, Ordering::Relaxed);
     }
 
     /// Takes `UPGRADABLE` off the readers adopted: the upgradable one is not this lock's, as in
     /// [`disown_readers`](Self::disown_readers).
     pub(crate) fn disown_upgradable(&self) {
         // Relaxed: as it was adopted.
-        self.word.change(Access::Upgradable, Access::Shared, Ordering::Relaxed);
+        self.change(Access::Upgradable, Access::Shared, Ordering::Relaxed);
     }
 
     /// Takes back `count` adopted readers, which are not this lock's. Nobody may have entered the
     /// lock meanwhile.
     pub(crate) fn disown_readers(&self, count: usize) {
         // Relaxed: as they were adopted. By subtraction: a thread that is late may be counted, too.
-        self.word.leave_readers(count, Ordering::Relaxed);
+        self.leave_readers(count, Ordering::Relaxed);
     }
 }

@@ -34,7 +34,7 @@ impl<P: Platform> RwSem<P> {
         if priority == 0 {
             return false;
         }
-        let passed = self.with_queue(|q| {
+        let passed = self.queue.with(|q| {
             // The lock may be closed: then the last one out grants it.
             let may = |word: Word| !word.is_written() && word.has_room();
             let word = self.word.load(Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl<P: Platform> RwSem<P> {
                 && self.word.take_while(word, Access::Shared, may).is_some()
         });
         if passed {
-            self.count(Event::ReadSteal);
+            self.events.count(Event::ReadSteal);
         }
         passed
     }

@@ -42,7 +42,7 @@ impl<P: Platform> RwSem<P> {
 
     /// A reader that is counted finds no room, and takes its count back.
     fn refuse_reader(&self) -> Result<(), WaitError> {
-        self.count(Event::fail(Kind::Reader));
+        self.events.count(Event::fail(Kind::Reader));
         // SAFETY: the thread gives up a count as a reader inside does, and it may be the last one.
         unsafe { self.unlock_read() };
         Err(WaitError::TooManyReaders)

@@ -202,7 +202,7 @@ impl<P: Platform> RwSem<P> {
             unsafe { self.unlock_upgradable() };
             return self.write_with(context.into());
         }
-        self.with_queue(|q| {
+        self.queue.with(|q| {
             q.upgrader = Some(me);
             // Relaxed: this thread owns nothing more yet. It is in as a reader, and stays in.
             self.word.change(Access::Shared, Access::Exclusive, Ordering::Relaxed);
@@ -211,7 +211,7 @@ impl<P: Platform> RwSem<P> {
             Some(token) => token.with_registered(me, || self.drain(me, context)),
             None => self.drain(me, context),
         };
-        self.with_queue(|q| q.upgrader = None);
+        self.queue.with(|q| q.upgrader = None);
         match result {
             Ok(()) => self.note_upgrade(),
             Err(_) => self.become_reader(Access::Shared),
@@ -237,7 +237,7 @@ impl<P: Platform> RwSem<P> {
                 }
             }
             me.note_cpu();
-            self.count(Event::sleep(Kind::Writer));
+            self.events.count(Event::sleep(Kind::Writer));
             let outcome = me.parker.park(context.deadline, context.interruptible);
             if outcome == WaitOutcome::Interrupted && context.interruptible {
                 // Acted on after another look: the readers may have left meanwhile.

@@ -264,19 +264,21 @@ impl<P: Platform, F: Full> Slots<P, F> {
 
 impl<P: Platform> Full for RwSem<P> {
     fn sealed() -> Self {
-        Self::sealed(Policy::DEFAULT)
+        let lock = Self::new(Policy::DEFAULT);
+        lock.word.seal_free();
+        lock
     }
 
     fn try_seal(&self) -> bool {
         let is_free = *self.policy() == Policy::DEFAULT && self.try_write();
         if is_free {
-            self.seal();
+            self.word.seal();
         }
         is_free
     }
 
     fn calm(&self) -> &Calm {
-        self.calm()
+        &self.calm
     }
 }
 
@@ -373,7 +375,7 @@ mod tests {
     fn nobody_looks_at_a_lock_while_it_has_the_list_of_those_set_aside() {
         let slots = Slots::<Linux, RwSem<Linux>>::new_const();
         let [first, last] =
-            [(); 2].map(|()| slots.make(|index| Slot::new(RwSem::sealed(Policy::DEFAULT), index)));
+            [(); 2].map(|()| slots.make(|index| Slot::new(RwSem::<_>::sealed(), index)));
         slots.set_aside(first);
         slots.set_aside(last);
         let looks = Cell::new(0);

@@ -80,7 +80,7 @@ impl<P: Platform> RwSem<P> {
     /// When the first of the queued writers came.
     #[doc(hidden)]
     pub fn first_writer_since(&self) -> Option<u64> {
-        self.with_queue(|q| q.waiters.first(Kind::Writer).map(|writer| writer.arrived))
+        self.queue.with(|q| q.waiters.first(Kind::Writer).map(|writer| writer.arrived))
     }
 
     /// For the child of a fork, where the threads that wait for this lock, or were
@@ -88,29 +88,21 @@ impl<P: Platform> RwSem<P> {
     /// counted just then and had not queued yet, unless a writer shows that it is none.
     #[doc(hidden)]
     pub fn forget_waiters(&mut self) {
-        self.forget_passing_readers();
-        if self.is_quiet() {
+        let word = self.word.load(Ordering::Relaxed);
+        // Readers counted beside a writer that is inside were about to take that count back.
+        if word.has_writer_inside() && word.readers() > 0 {
+            self.word.leave_readers(word.readers(), Ordering::Relaxed);
+        }
+        let is_quiet = !word.has_any(Flags::QUEUE)
+            && self.queue.is_quiet()
+            && self.queue.get_mut().waiters.is_empty()
+            && self.spinners.is_idle();
+        if is_quiet {
             return; // and the memory stays shared with the parent
         }
         self.word.clear(Flags::QUEUE, Ordering::Relaxed);
         self.queue = LockedQueue::new();
         self.spinners = Spinners::new();
-    }
-
-    /// Readers counted beside a writer that is inside were about to take that count back.
-    fn forget_passing_readers(&self) {
-        let word = self.word.load(Ordering::Relaxed);
-        if word.has_writer_inside() && word.readers() > 0 {
-            self.word.leave_readers(word.readers(), Ordering::Relaxed);
-        }
-    }
-
-    /// Nobody is in the queue, or about to be.
-    fn is_quiet(&mut self) -> bool {
-        !self.word.load(Ordering::Relaxed).has_any(Flags::QUEUE)
-            && self.queue.is_quiet()
-            && self.queue.get_mut().waiters.is_empty()
-            && self.spinners.is_idle()
     }
 }
 
@@ -213,7 +205,7 @@ mod tests {
     fn forked(lock: &Lock) -> Lock {
         let mut child = Lock::new(lock.policy);
         child.queue.leave_locked();
-        lock.with_queue(|q| {
+        lock.queue.with(|q| {
             child.word.store(lock.word.load(Ordering::Relaxed));
             // SAFETY: plain values, which nobody changes without the queue lock; and nobody
             // follows the copied pointers.
@@ -238,7 +230,7 @@ mod tests {
                     lock.write();
                     lock.unlock_write();
                 });
-                until(|| lock.with_queue(|q| q.waiters.len()) == 2);
+                until(|| lock.queue.with(|q| q.waiters.len()) == 2);
                 let mut child = forked(lock);
                 assert!(child.has_waiters() && !child.queue.is_quiet());
                 child.forget_waiters();

@@ -63,7 +63,7 @@ fn for_each_policy(test: impl Fn(&Lock)) {
 }
 
 pub(super) fn waiters(lock: &Lock) -> usize {
-    lock.with_queue(|q| q.waiters.len())
+    lock.queue.with(|q| q.waiters.len())
 }
 
 pub(super) fn word(lock: &Lock) -> Word {

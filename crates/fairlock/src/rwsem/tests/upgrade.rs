@@ -159,14 +159,15 @@ fn nobody_starves_and_nothing_is_lost_between_read_and_upgrade() {
 /// sealed.
 #[test]
 fn an_upgrade_leaves_a_sealed_slot_to_who_unseals_it() {
-    let lock = Lock::sealed(Policy::DEFAULT);
+    let lock = Lock::new(Policy::DEFAULT);
+    assert!(lock.word.seal_free());
     // SAFETY: nobody holds a sealed lock.
     unsafe { lock.adopt_readers(1) };
-    lock.adopt_upgradable();
+    lock.word.adopt_upgradable();
     // SAFETY: held upgradably, and sealed for nobody in particular.
     unsafe {
         assert!(!lock.try_upgrade());
-        lock.unseal();
+        lock.word.unseal();
         assert!(lock.try_upgrade());
         assert!(!lock.try_read() && lock.is_write_locked());
         lock.unlock_write();

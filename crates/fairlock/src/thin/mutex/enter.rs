@@ -100,7 +100,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 continue;
             }
             slot.note(false);
-            full.write_asleep(until)?;
+            full.asleep(Access::Exclusive, until)?;
             drop(pin);
             return self.follow(slot, until);
         }
@@ -116,7 +116,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
     ) -> Option<bool> {
         full.take_past_queue().or_else(|| {
             let met = !full.has_waiters() && meeting.begin(self.address(), until);
-            (met && full.try_write() || full.write_awake(until)).then_some(false)
+            (met && full.try_write() || full.awake(Access::Exclusive, until)).then_some(false)
         })
     }
 

@@ -16,13 +16,13 @@ impl<P: PooledPlatform> ThinMutex<P> {
     pub(super) fn inflate(&self) -> Option<&'static Slot<P, FullMutex<P>>> {
         let slots = P::mutex_slots();
         let slot = slots.take_sealed();
-        slot.full.lock.adopt_sealed_writer();
+        slot.full.lock.word.adopt_sealed_writer();
         slot.full.follows.set(true);
         // Acquire and Release: orders the thread that made the lock thin before those that find the
         // place.
         let made = self.place.compare_exchange(0, slot.name, Ordering::AcqRel, Ordering::Relaxed);
         if made.is_err() {
-            slot.full.lock.seal();
+            slot.full.lock.word.seal();
             slots.give(slot);
         }
         made.ok().map(|_| slot)
@@ -35,7 +35,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         if !slot.close(Holder::Writer) && !active(Fault::DeflatesPinned) {
             return false;
         }
-        slot.full.lock.seal();
+        slot.full.lock.word.seal();
         // Release: the section comes before what is done by whoever finds the lock thin.
         self.place.store(0, Ordering::Release);
         slot.reopen();

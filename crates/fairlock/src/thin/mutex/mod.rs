@@ -69,11 +69,7 @@ unsafe impl<P: PooledPlatform> Sync for FullMutex<P> {}
 
 impl<P: PooledPlatform> Full for FullMutex<P> {
     fn sealed() -> Self {
-        Self {
-            lock: RwSem::sealed(Policy::DEFAULT),
-            follows: Cell::new(false),
-            sleeper: P::AtomicUsize::new(0),
-        }
+        Self { lock: Full::sealed(), follows: Cell::new(false), sleeper: P::AtomicUsize::new(0) }
     }
 
     fn try_seal(&self) -> bool {
@@ -81,7 +77,7 @@ impl<P: PooledPlatform> Full for FullMutex<P> {
     }
 
     fn calm(&self) -> &Calm {
-        self.lock.calm()
+        &self.lock.calm
     }
 }
 

@@ -157,7 +157,9 @@ mod tests {
         for (number, (read, gives_way)) in ways.into_iter().enumerate() {
             let lock = Lock::new_const();
             use_inflated(&lock);
-            lock.slot(lock.inflated()).full.seem_late();
+            let full = &lock.slot(lock.inflated()).full;
+            full.seem_busy();
+            me.gives_way.set(full.word.address());
             me.gives_way_again.set(0);
             read(&lock);
             // Only this is left: if the thread was away for long, the waiter is late once more.

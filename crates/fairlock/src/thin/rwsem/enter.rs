@@ -73,10 +73,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             }
         }
         self.on_full(|sem| match access {
-            Access::Read => sem.read_asleep(context),
             Access::ReadRecursive => sem.read_recursive_with(context.into()),
-            Access::Upgradable => sem.upgradable_read_with(context.into()),
-            Access::Write => sem.write_asleep(context),
+            access => sem.asleep(access.full(), context),
         })
     }
 
@@ -161,11 +159,14 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         if word & STICKY == 0 && slot.is_calm(name(word)) {
             let by = match access {
                 Access::Write => Some(Holder::Writer),
-                // SAFETY: the caller holds the lock in this way.
-                _ => unsafe { slot.full.seal_alone(access == Access::Upgradable) }.then(|| {
-                    access = Access::Read;
-                    Holder::Reader
-                }),
+                _ => {
+                    // SAFETY: the caller holds the lock in this way.
+                    let seals = unsafe { slot.full.word.seal_alone(access.full()) };
+                    seals.then(|| {
+                        access = Access::Read;
+                        Holder::Reader
+                    })
+                }
             };
             if by.is_some_and(|by| self.deflate(word, slot, by)) {
                 return;
@@ -192,12 +193,7 @@ impl Access {
     fn at_once<P: Platform>(self, sem: &RwSem<P>) -> Result<(), bool> {
         // Only locks of the default policy are sealed.
         if *sem.policy() == Policy::DEFAULT {
-            return match self {
-                Self::Read => sem.try_take(wait::Access::Shared, false),
-                Self::ReadRecursive => sem.try_take(wait::Access::Shared, true),
-                Self::Upgradable => sem.try_take(wait::Access::Upgradable, false),
-                Self::Write => sem.try_take(wait::Access::Exclusive, false),
-            };
+            return sem.try_take(self.full(), self == Self::ReadRecursive);
         }
         let taken = match self {
             Self::Read => sem.try_read(),
@@ -211,10 +207,17 @@ impl Access {
     /// Takes the full lock without going to sleep for it.
     fn awake<P: Platform>(self, sem: &RwSem<P>, context: &WaitContext<'_, P>) -> bool {
         match self {
-            Self::Read => sem.read_awake(context),
             Self::ReadRecursive => sem.try_read_recursive(),
-            Self::Upgradable => sem.upgradable_awake(context),
-            Self::Write => sem.write_awake(context),
+            access => sem.awake(access.full(), context),
+        }
+    }
+
+    /// The same, of a full lock.
+    fn full(self) -> wait::Access {
+        match self {
+            Self::Read | Self::ReadRecursive => wait::Access::Shared,
+            Self::Upgradable => wait::Access::Upgradable,
+            Self::Write => wait::Access::Exclusive,
         }
     }
 

@@ -32,7 +32,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             if !self.names(word) && !active(Fault::PinsAnySlot) {
                 continue;
             }
-            slot.full.unseal();
+            slot.full.word.unseal();
             slot.note(false);
             marks::mark(P::thread(), self, slot, slot.seems_calm(name(word)));
             return f(&slot.full);
@@ -81,7 +81,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn open(&self, word: u64) {
         match self.slot(word).pin() {
-            Ok(pin) if self.names(word) => pin.slot().full.unseal(),
+            Ok(pin) if self.names(word) => pin.slot().full.word.unseal(),
             Ok(_) => {}
             Err(closed) => self.finish(word, &closed),
         }
@@ -91,7 +91,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// makes it thin in place of whoever closed the slot, who is counted in the word then.
     fn finish(&self, word: u64, closed: &Closed<'_, P, RwSem<P>>) {
         // Without a seal, others read beside the reader that closed it, which will find them.
-        if word & STICKY == 0 && (closed.by == Holder::Writer || closed.slot().full.is_sealed()) {
+        if word & STICKY == 0
+            && (closed.by == Holder::Writer || closed.slot().full.word.is_sealed())
+        {
             // Acquire and Release: those who come now find what was done before the slot was closed.
             _ = self.exchange(word, share(closed.by), Ordering::AcqRel);
         }
@@ -104,11 +106,11 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     #[cold]
     pub(super) fn deflate(&self, word: u64, slot: &'static Slot<P, RwSem<P>>, by: Holder) -> bool {
         if !slot.close(by) && !active(Fault::DeflatesPinned) {
-            slot.full.unseal();
+            slot.full.word.unseal();
             return false;
         }
         // A thread that had pinned the slot may have taken the seal off.
-        if by != Holder::Writer && !slot.full.is_sealed() {
+        if by != Holder::Writer && !slot.full.word.is_sealed() {
             slot.reopen();
             return false;
         }
@@ -118,7 +120,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             // Somebody has made it sticky.
             Err(now) if (now ^ word) & !STICKY == 0 => {
                 slot.reopen();
-                slot.full.unseal();
+                slot.full.word.unseal();
                 return false;
             }
             // Somebody who came too late has made it thin: see `finish`.
@@ -145,8 +147,8 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             && self.names(word)
         {
             let slot = pin.slot();
-            slot.full.unseal();
-            _ = slot.full.seal_free() && self.deflate(word, slot, Holder::Nobody);
+            slot.full.word.unseal();
+            _ = slot.full.word.seal_free() && self.deflate(word, slot, Holder::Nobody);
         }
         !self.is_inflated()
     }
@@ -176,8 +178,8 @@ fn share(by: Holder) -> u64 {
 fn give_back<P: PooledPlatform>(slot: &'static Slot<P, RwSem<P>>, by: Holder) {
     match by {
         Holder::Nobody => {}
-        Holder::Reader => slot.full.disown_readers(1),
-        Holder::Writer => slot.full.seal(),
+        Holder::Reader => slot.full.word.disown_readers(1),
+        Holder::Writer => slot.full.word.seal(),
     }
     slot.reopen();
     P::rwsem_slots().give(slot);
@@ -186,12 +188,12 @@ fn give_back<P: PooledPlatform>(slot: &'static Slot<P, RwSem<P>>, by: Holder) {
 /// The slot, which no word names yet, gets the holders of a thin lock.
 fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     if word & WRITER != 0 {
-        slot.full.adopt_sealed_writer();
+        slot.full.word.adopt_sealed_writer();
     } else {
         // SAFETY: nobody holds a sealed lock; a thread that is late counts itself for a moment only.
         unsafe { slot.full.adopt_readers((word >> READER_SHIFT) as usize) };
         if word & UPGRADABLE != 0 {
-            slot.full.adopt_upgradable();
+            slot.full.word.adopt_upgradable();
         }
     }
 }
@@ -199,11 +201,11 @@ fn adopt<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
 /// Takes the adopted holders off the slot, which no word names.
 fn disown<P: Platform>(slot: &Slot<P, RwSem<P>>, word: u64) {
     if word & WRITER != 0 {
-        slot.full.seal();
+        slot.full.word.seal();
     } else {
-        slot.full.disown_readers((word >> READER_SHIFT) as usize);
+        slot.full.word.disown_readers((word >> READER_SHIFT) as usize);
         if word & UPGRADABLE != 0 {
-            slot.full.disown_upgradable();
+            slot.full.word.disown_upgradable();
         }
     }
 }

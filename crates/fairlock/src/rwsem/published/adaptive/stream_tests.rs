@@ -130,7 +130,7 @@ fn lock_that_a_stream_left_idle_is_taken_before_the_deadline() {
     let lock = &adaptive(Some(LONG));
     beside_a_queued_writer(lock, || {
         until(|| {
-            lock.with_queue(|q| q.waiters.head().unwrap().thread.parker.unpark());
+            lock.queue.with(|q| q.waiters.head().unwrap().thread.parker.unpark());
             thread::sleep(Duration::from_millis(1));
             lock.favour.is_quiet()
         });
@@ -171,7 +171,7 @@ fn readers_have_several_times_as_long_as_the_writers_had() {
     while !was_in_time.get() {
         beside_a_queued_writer(lock, || {
             let now = Native::now();
-            let (least, in_time) = lock.with_queue(|q| {
+            let (least, in_time) = lock.queue.with(|q| {
                 q.turns.begin(Kind::Writer, now - TURN_NS);
                 lock.in_published().count_reads(q, 1);
                 let least = lock.favour.least(now);
