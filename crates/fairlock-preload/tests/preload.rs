@@ -48,6 +48,7 @@ programs! {
         broadcast_wakes_all stopped_elsewhere destroys_mutex_of_waiter invalid_time_comes_first;
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
         priorities real_time_threads_sleep sandboxed process_shared keys cancelled_anywhere;
+    spin: exclusion;
 }
 
 /// Whether there is a C++ compiler. What needs one is left out without, and that is said past
@@ -140,6 +141,14 @@ fn a_slow_cancellation_is_not_lost() {
         let both = format!("{}:{}", library().display(), slow.display());
         succeeds(Command::new(cond::program()).env("LD_PRELOAD", both).arg(test));
     }
+}
+
+/// A call that is passed on takes half as long again.
+#[test]
+fn spin_locks_that_are_free_are_not_passed_on() {
+    let counts = compile_library("count_spins.c");
+    let both = format!("{}:{}", library().display(), counts.display());
+    succeeds(Command::new(spin::program()).env("LD_PRELOAD", both).arg("not_passed_on"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod kind;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod mutex;
 #[cfg(not(test))]
-mod spin;
+pub(crate) mod spin;
 #[cfg(not(test))]
 mod symbols;
 pub(crate) mod until;

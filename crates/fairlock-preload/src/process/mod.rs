@@ -42,6 +42,8 @@ extern "C" fn start() {
     // Each looks symbols up once. Done later, that could wait for a thread that loads a library
     // and, in its constructor, waits for a lock.
     real::resolve();
+    #[cfg(not(test))]
+    crate::posix::spin::start();
     Preload::cpu();
     if config::mode() == config::Mode::Stats {
         report::start();

@@ -131,6 +131,7 @@ real_functions! {
     cond_signal: fn(cond: Cond) = c"pthread_cond_signal" of c"GLIBC_2.3.2";
     cond_broadcast: fn(cond: Cond) = c"pthread_cond_broadcast" of c"GLIBC_2.3.2";
 
+    spin_init: fn(lock: Spin, shared: c_int) = c"pthread_spin_init";
     spin_lock: fn(lock: Spin) = c"pthread_spin_lock";
     spin_trylock: fn(lock: Spin) = c"pthread_spin_trylock";
     spin_unlock: fn(lock: Spin) = c"pthread_spin_unlock";
