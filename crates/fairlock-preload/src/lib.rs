@@ -57,8 +57,9 @@
 //!   Fork handlers may use locks, in whatever order they run (`process::fork`).
 //!   A reader of another thread that came to a held lock in the very microsecond of the
 //!   fork may stay counted (glibc keeps every waiting reader).
-//! * No memory is taken from the program's allocator. If the system has none left, the
-//!   process ends with a message.
+//! * No memory is taken from the program's allocator. If the system has none left, threads that
+//!   have none to wait in a queue look for the lock from time to time, and get it in no order; and
+//!   such a wait for a condition variable ends for no reason after a moment.
 //!
 //! # Limits
 //!

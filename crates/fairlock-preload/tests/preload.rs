@@ -49,6 +49,7 @@ programs! {
     process: signals fork_with_waiters fork_while_busy fork_handlers_wait fork_without_handlers
         priorities real_time_threads_sleep sandboxed process_shared keys cancelled_anywhere;
     spin: exclusion;
+    memory: none_left;
 }
 
 /// Whether there is a C++ compiler. What needs one is left out without, and that is said past
@@ -107,7 +108,7 @@ fn every_policy_is_a_lock() {
 /// AVX-512. Code that is not optimised needs more.
 #[test]
 fn a_handler_may_wait_on_a_small_stack() {
-    const ROOM: &str = if cfg!(debug_assertions) { "8800" } else { "4816" };
+    const ROOM: &str = if cfg!(debug_assertions) { "9200" } else { "4816" };
     for policy in ["default", "handoff", "writer_phase"] {
         let mut command = with_ours(process::program());
         succeeds(command.env("FAIRLOCK_POLICY", policy).env("ROOM", ROOM).arg("small_stacks"));

@@ -5,12 +5,12 @@ use core::ptr;
 
 use fairlock::platform::Platform;
 use fairlock::wait::Wait;
-use libc::{EAGAIN, EBUSY};
+use libc::{EAGAIN, EBUSY, ENOMEM, ETIMEDOUT};
 
 use super::SPIN_NS;
 use super::until::Until;
 use crate::head::Entry;
-use crate::process::registry::{self, Head};
+use crate::process::registry::{self, Head, nap};
 use crate::slot::Slot;
 use crate::thread::cancel::Whole;
 use crate::thread::platform::Preload;
@@ -28,8 +28,8 @@ const LOOK_NS: u64 = 200;
 pub(super) trait Inflatable: Sized {
     fn head(&self) -> &Head;
 
-    /// The lock's slot; inflates the lock if it was thin.
-    fn inflate(&self) -> &'static Slot<Preload>;
+    /// The lock's slot; inflates the lock if it was thin. `None` if there is no memory for a slot.
+    fn inflate(&self) -> Option<&'static Slot<Preload>>;
 
     fn address(&self) -> usize {
         ptr::from_ref(self) as usize
@@ -41,10 +41,17 @@ pub(super) trait Inflatable: Sized {
         me: &State,
         attempt: impl Fn(&Head, usize) -> Entry<Preload>,
     ) -> Entry<Preload> {
-        if me.observes() && self.head().slot(self.address()).is_none() {
-            return Entry::Inflated(self.inflate());
+        let mut inflates = me.observes() && self.head().slot(self.address()).is_none();
+        loop {
+            if inflates && let Some(slot) = self.inflate() {
+                return Entry::Inflated(slot);
+            }
+            match attempt(self.head(), self.address()) {
+                // If there is no memory: another thread's attempt did not fail.
+                Entry::Crowded => inflates = true,
+                entry => return entry,
+            }
         }
-        attempt(self.head(), self.address())
     }
 
     /// As [`enter`](Self::enter), watching the lock for a moment if somebody is in the way.
@@ -61,8 +68,47 @@ pub(super) trait Inflatable: Sized {
         watch(until, WATCH_NS, look).unwrap_or(Entry::Conflict)
     }
 
+    /// What came of the attempt `entry`, in the end: if the caller is not inside, it waits in the
+    /// inflated lock, which `take` takes until a time.
+    fn wait_inside(
+        &self,
+        me: &State,
+        entry: Entry<Preload>,
+        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
+        until: &Until,
+        take: impl Fn(&Slot<Preload>, &Until) -> Result<(), c_int>,
+    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
+        match self.inside(entry, true, |slot| take(slot, until)) {
+            Err(ENOMEM) => self.look_until_inside(me, attempt, until, take),
+            taken => taken,
+        }
+    }
+
+    /// As [`wait_inside`](Self::wait_inside), while there is no memory to wait there: the caller
+    /// tries from time to time, in no order.
+    #[cold]
+    #[inline(never)]
+    fn look_until_inside(
+        &self,
+        me: &State,
+        attempt: impl Fn(&Head, usize) -> Entry<Preload>,
+        until: &Until,
+        take: impl Fn(&Slot<Preload>, &Until) -> Result<(), c_int>,
+    ) -> Result<Option<&'static Slot<Preload>>, c_int> {
+        loop {
+            nap();
+            let (entry, waits) = (self.enter(me, &attempt), thread::has_record());
+            let moment = if waits { until } else { &Until::Monotonic(0) };
+            match self.inside(entry, waits, |slot| take(slot, moment)) {
+                Err(EBUSY | ETIMEDOUT | ENOMEM) if until.is_over() => return Err(ETIMEDOUT),
+                Err(EBUSY | ETIMEDOUT | ENOMEM) => {}
+                taken => return taken,
+            }
+        }
+    }
+
     /// What came of the attempt `entry`: if the caller is not inside, `take` takes the inflated
-    /// lock. A thread that `waits` inflates the lock for that.
+    /// lock. A thread that `waits` inflates the lock for that: ENOMEM if there is no memory to wait.
     fn inside(
         &self,
         entry: Entry<Preload>,
@@ -73,12 +119,13 @@ pub(super) trait Inflatable: Sized {
             Entry::Entered => return Ok(None),
             Entry::Full => return Err(EAGAIN),
             Entry::Conflict if !waits => return Err(EBUSY),
+            _ if waits && !thread::has_record() => return Err(ENOMEM),
             Entry::Conflict | Entry::Crowded => None,
             Entry::Inflated(slot) => Some(slot),
         };
         loop {
             let whole = Whole::begin();
-            let taken = self.inside_slot(found, &take);
+            let taken = self.inside_slot(found, waits, &take);
             let ends = whole.is_cancelled();
             if let (true, Ok(slot)) = (ends, taken) {
                 leave(slot);
@@ -96,16 +143,18 @@ pub(super) trait Inflatable: Sized {
     fn inside_slot(
         &self,
         found: Option<&'static Slot<Preload>>,
+        waits: bool,
         take: impl Fn(&'static Slot<Preload>) -> Result<(), c_int>,
     ) -> Result<&'static Slot<Preload>, c_int> {
-        let mut slot = found.unwrap_or_else(|| self.inflate());
+        let inflate = || self.inflate().ok_or(if waits { ENOMEM } else { EBUSY });
+        let mut slot = found.map_or_else(inflate, Ok)?;
         loop {
             let _use = thread::Use::of(slot.number);
             if self.head().slot(self.address()).is_some_and(|now| ptr::eq(now, slot)) {
                 slot.note_use();
                 return take(registry::here(slot)).map(|()| slot);
             }
-            slot = self.inflate();
+            slot = inflate()?;
         }
     }
 }

@@ -95,11 +95,11 @@ impl Inflatable for Lock {
         &self.head
     }
 
-    fn inflate(&self) -> &'static Slot<Preload> {
-        let slot = registry::inflate(&self.head, self.address(), config::Kind::Rwlock);
+    fn inflate(&self) -> Option<&'static Slot<Preload>> {
+        let slot = registry::inflate(&self.head, self.address(), config::Kind::Rwlock)?;
         // The caller is not inside yet: the lock stays.
         self.inflated.store(1, Ordering::Relaxed);
-        slot
+        Some(slot)
     }
 }
 
@@ -212,7 +212,8 @@ impl Lock {
         }
         self.wait_for_announced(me);
         let entry = self.wait_to_enter(me, Head::read, until);
-        self.note_read(me, self.inside(entry, true, |slot| self.read_slot(slot, me, until)))
+        let take = |slot: &_, until: &_| self.read_slot(slot, me, until);
+        self.note_read(me, self.wait_inside(me, entry, Head::read, until, take))
     }
 
     pub(crate) fn try_read(&self) -> c_int {
@@ -233,21 +234,21 @@ impl Lock {
             Kind::Writers => self.enter(me, Head::write),
             _ => self.wait_to_enter(me, Head::write, until),
         };
-        let wait = |slot| {
-            let wait = || write(slot, me, until);
-            me.with_more_priority(self.kind().writer_priority(), wait)
+        let take = |slot: &_, until: &_| {
+            me.with_more_priority(self.kind().writer_priority(), || write(slot, me, until))
         };
+        let wait = |entry| self.wait_inside(me, entry, Head::write, until, take);
         let taken = match entry {
             Entry::Entered => Ok(None),
             entry if self.kind() == Kind::Writers => {
                 self.announced.add();
                 // This keeps readers from taking a thin lock meanwhile.
                 self.inflated.store(1, Ordering::Relaxed);
-                let taken = self.inside(entry, true, wait);
+                let taken = wait(entry);
                 self.announced.remove();
                 taken
             }
-            entry => self.inside(entry, true, wait),
+            entry => wait(entry),
         };
         self.note_write(me, taken)
     }
@@ -462,7 +463,7 @@ mod tests {
         // SAFETY: initialised, and here to the end.
         let lock = unsafe { Lock::at(&mut lock) }.unwrap();
         // SAFETY: nobody holds it.
-        unsafe { lock.inflate().sem().adopt_readers(usize::MAX) };
+        unsafe { lock.inflate().unwrap().sem().adopt_readers(usize::MAX) };
         let far = Preload::now() + 1_000_000_000_000;
         let fails = || {
             let timed = [Until::Monotonic(far), Until::Realtime(u64::MAX / 2)];

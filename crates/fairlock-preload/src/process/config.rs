@@ -5,11 +5,13 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use fairlock::Policy;
 
+use crate::thread;
+
 /// What the library does in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Mode {
-    /// Leaves everything to glibc; see also [`profiles`].
+    /// Leaves everything to glibc, as asked for or for want of memory; see also [`profiles`].
     Off = 1,
     On = 2,
     /// As `On`, and counts what happens. Only inflated locks count, so all are inflated at once.
@@ -94,6 +96,7 @@ fn look() -> Mode {
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     let mode = match variable(c"FAIRLOCK_STATS") {
         _ if secure || variable(c"FAIRLOCK_OBSERVE").is_some() => Mode::Off,
+        _ if !thread::reserve() => Mode::Off,
         None => Mode::On,
         Some(_) => Mode::Stats,
     };

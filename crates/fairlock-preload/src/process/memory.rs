@@ -20,10 +20,3 @@ pub(crate) unsafe fn unmap(memory: *mut c_void, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { libc::munmap(memory, bytes) };
 }
-
-/// Ends the process: a lock cannot go on without memory.
-pub(crate) fn exhausted() -> ! {
-    super::say("fairlock: out of memory for locks: the system refused more\n");
-    // SAFETY: ends the process.
-    unsafe { libc::abort() }
-}

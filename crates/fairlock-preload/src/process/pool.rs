@@ -41,25 +41,31 @@ impl<T: Pooled> Pool<T> {
         }
     }
 
-    /// A free item, as it was when it was given back; or a new one, which knows its number.
-    pub(crate) fn take(&self, make: impl FnOnce(u32) -> T) -> &'static T {
+    /// A free item, as it was when it was given back; or a new one, which knows its number. `None` if
+    /// there is no memory for it.
+    pub(crate) fn take(&self, make: impl FnOnce(u32) -> T) -> Option<&'static T> {
         // Acquire, here and below: the item is as the thread that gave it back left it.
         let mut free = self.free.load(Ordering::Acquire);
         while let Some(item) = (free as u32).checked_sub(1).and_then(|number| self.get(number)) {
             let rest = following(free) | u64::from(item.next().load(Ordering::Relaxed));
             let order = (Ordering::Acquire, Ordering::Acquire);
             match self.free.compare_exchange_weak(free, rest, order.0, order.1) {
-                Ok(_) => return item,
+                Ok(_) => return Some(item),
                 Err(now) => free = now,
             }
         }
-        // Relaxed: only makes the number this thread's.
-        let number = self.len.fetch_add(1, Ordering::Relaxed);
-        let Some(item) = self.place(number) else { memory::exhausted() };
-        // SAFETY: room for an item that nobody knows yet.
-        unsafe {
-            item.write(make(number));
-            &*item
+        loop {
+            let number = self.len.load(Ordering::Relaxed);
+            let item = self.place(number)?;
+            // Relaxed: only makes the number this thread's.
+            let order = (Ordering::Relaxed, Ordering::Relaxed);
+            if self.len.compare_exchange_weak(number, number + 1, order.0, order.1).is_ok() {
+                // SAFETY: room for an item that nobody knows yet.
+                return unsafe {
+                    item.write(make(number));
+                    Some(&*item)
+                };
+            }
         }
     }
 
@@ -183,7 +189,7 @@ mod tests {
     fn items_are_taken_given_and_taken_again() {
         static POOL: Pool<Item> = Pool::new();
         // More than three chunks.
-        let items: Vec<_> = (0..500).map(|_| POOL.take(Item::new)).collect();
+        let items: Vec<_> = (0..500).map(|_| POOL.take(Item::new).unwrap()).collect();
         let addresses = |items: &[&Item]| {
             let mut addresses: Vec<_> = items.iter().map(|&i| ptr::from_ref(i) as usize).collect();
             addresses.sort_unstable();
@@ -199,7 +205,7 @@ mod tests {
         }
         assert!(POOL.get(500).is_none() && POOL.get(NUMBERS).is_none());
         items.into_iter().for_each(|item| POOL.give(item.number, item));
-        let again: Vec<_> = (0..500).map(|_| POOL.take(Item::new)).collect();
+        let again: Vec<_> = (0..500).map(|_| POOL.take(Item::new).unwrap()).collect();
         assert_eq!(addresses(&again), made);
     }
 
@@ -211,7 +217,7 @@ mod tests {
             for _ in 0..4 {
                 s.spawn(|| {
                     for _ in 0..5_000 {
-                        let items = [(); 3].map(|()| POOL.take(Item::new));
+                        let items = [(); 3].map(|()| POOL.take(Item::new).unwrap());
                         for item in items {
                             let taken = &TAKEN[item.number as usize];
                             assert_eq!(taken.swap(1, Ordering::Relaxed), 0);

@@ -15,7 +15,7 @@ use super::fork;
 use super::pool::{Pool, Pooled};
 use super::table::{Table, spread_over};
 use crate::slot::Slots;
-use crate::thread::{self, platform::Preload};
+use crate::thread::{self, Recorded, platform::Preload};
 
 pub(crate) type Slot = crate::slot::Slot<Preload>;
 pub(crate) type Head = crate::head::Head<Preload, Registered>;
@@ -51,32 +51,34 @@ fn table(address: usize) -> &'static Table {
 }
 
 /// The slot of the lock at `address`, whose head and kind are given. If the lock was thin, the slot
-/// has its holders.
+/// has its holders. `None` if there is no memory for a slot.
 #[cold]
-pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> &'static Slot {
+pub(crate) fn inflate(head: &Head, address: usize, kind: Kind) -> Option<&'static Slot> {
+    let _record = Recorded::begin();
     if SLOTS.is_drained() && config::mode() != Mode::Stats {
         sweep();
     }
     let table = table(address);
     let guard = table.lock();
     if let Some(slot) = head.slot(address) {
-        return slot;
+        return Some(slot);
     }
     let slot = table.find(&guard, address).filter(|slot| recover(slot));
-    let slot = slot.inspect(|slot| slot.assign(address)).unwrap_or_else(|| {
+    let slot = slot.inspect(|slot| slot.assign(address)).or_else(|| {
         table.remove(&guard, address);
-        let slot = here(SLOTS.take(|number| Slot::new(config::policy(), fork::number(), number)));
+        let new = |number| Slot::new(config::policy(), fork::number(), number);
+        let slot = here(SLOTS.take(new)?);
         if config::mode() == Mode::Stats {
             slot.sem().set_events(Some(&slot.stats.events));
         }
         slot.assign(address);
         table.insert(&guard, slot);
-        slot
-    });
+        Some(slot)
+    })?;
     slot.stats.destroyed.store(false, Ordering::Relaxed);
     slot.stats.kind.store(kind as u8, Ordering::Relaxed);
     // Nobody else inflates this lock while this thread has the table's mutex.
-    head.inflate(address, slot).err().unwrap_or(slot)
+    Some(head.inflate(address, slot).err().unwrap_or(slot))
 }
 
 /// Called before a slot is made: takes away some slots whose locks are idle, and were not used
@@ -120,6 +122,7 @@ fn reclaim(slot: &'static Slot) {
 /// The program destroys the lock at `address`, which is inflated: it becomes thin, and free.
 #[cold]
 pub(crate) fn retire(head: &Head, address: usize) {
+    let _record = Recorded::begin();
     let table = table(address);
     let guard = table.lock();
     if config::mode() == Mode::Stats {
@@ -191,23 +194,23 @@ mod tests {
     fn a_lock_is_inflated_once_with_whoever_is_inside() {
         let head = &heads(1)[0];
         assert!(head.read_at_once() && head.read_at_once());
-        let slot = inflate(head, address(head), Kind::Rwlock);
+        let slot = inflate(head, address(head), Kind::Rwlock).unwrap();
         assert_eq!(slot.sem().snapshot().readers, 2);
-        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock)));
+        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
         assert_eq!(slot.sem().snapshot().readers, 2);
     }
 
     #[test]
     fn an_abandoned_lock_leaves_its_slot_to_the_next_at_its_address() {
         let head = &heads(1)[0];
-        let slot = inflate(head, address(head), Kind::Rwlock);
+        let slot = inflate(head, address(head), Kind::Rwlock).unwrap();
         slot.sem().write();
         head.clear(); // the program uses its memory for another lock
         assert!(head.write_at_once());
-        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock)));
+        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
         assert!(slot.sem().is_write_locked());
         head.clear();
-        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock)));
+        assert!(ptr::eq(slot, inflate(head, address(head), Kind::Rwlock).unwrap()));
         assert!(!slot.sem().is_locked());
     }
 
@@ -217,7 +220,7 @@ mod tests {
             let heads = heads(2000);
             let mut slots = std::collections::HashSet::new();
             for head in &heads {
-                slots.insert(ptr::from_ref(inflate(head, address(head), Kind::Rwlock)));
+                slots.insert(ptr::from_ref(inflate(head, address(head), Kind::Rwlock).unwrap()));
                 retire(head, address(head));
                 assert!(head.slot(address(head)).is_none() && head.write_at_once());
             }
@@ -228,7 +231,7 @@ mod tests {
     #[test]
     fn a_copy_of_a_lock_is_another_lock() {
         let heads = heads(2);
-        let slot = inflate(&heads[0], address(&heads[0]), Kind::Rwlock);
+        let slot = inflate(&heads[0], address(&heads[0]), Kind::Rwlock).unwrap();
         // SAFETY: atomic words; a program that copies the structure does the same.
         unsafe {
             ptr::copy(&raw const heads[0], (&raw const heads[1]).cast_mut(), 1);

@@ -175,8 +175,8 @@ mod tests {
                 let table = Table::new();
                 let addresses = || (1..=10_000).map(|place| place * distance);
                 for address in addresses() {
-                    let slot =
-                        SLOTS.take(|number| Slot::new(config::policy(), fork::number(), number));
+                    let new = |number| Slot::new(config::policy(), fork::number(), number);
+                    let slot = SLOTS.take(new).unwrap();
                     slot.assign(address);
                     table.insert(&table.lock(), slot);
                 }

@@ -144,7 +144,7 @@ impl Busy {
             return None;
         }
         let here = fork::number();
-        let local = LOCALS.take(|number| Local {
+        let new = |number| Local {
             entry: Cell::new(ptr::null()),
             process: Cell::new(0),
             memory: Memory::new(),
@@ -154,7 +154,8 @@ impl Busy {
             way: Cell::new(0),
             number,
             next: AtomicU32::new(0),
-        });
+        };
+        let local = LOCALS.take(new)?;
         if local.process.get() != here {
             let Some((_, entry)) = THREADS.add() else {
                 LOCALS.give(local.number, local);

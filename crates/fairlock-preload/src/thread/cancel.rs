@@ -37,7 +37,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::pthread_t;
 
-use super::{RECORDS, Record, State, enter, state, whole_record};
+use super::{RECORDS, Record, Recorded, State, enter, own_record, state, whole_record};
 use crate::process::real;
 
 unsafe extern "C-unwind" {
@@ -100,6 +100,7 @@ pub(crate) unsafe fn cancel(thread: pthread_t, cancel: impl FnOnce() -> c_int) -
     // SAFETY: the caller's promise.
     let state = unsafe { state_of(thread) };
     enter();
+    let _record = Recorded::begin();
     let me = whole_record();
     let question = me.cancels.ask();
     state.asked.store(question << NUMBER_SHIFT | u64::from(me.number + 1), Ordering::SeqCst);
@@ -145,9 +146,8 @@ unsafe fn state_of<'a>(thread: pthread_t) -> &'a State {
 
 /// Cancellation is off, for the time of a wait.
 pub(crate) struct Deferred {
-    record: &'static Record,
-    /// How often the thread had been cancelled.
-    count: u32,
+    /// The thread's record, and how often the thread had been cancelled.
+    record: Option<(&'static Record, u32)>,
     before: c_int,
 }
 
@@ -155,21 +155,26 @@ impl Deferred {
     /// Before that, acts on a cancellation that was asked for earlier, by unwinding, if
     /// cancellation is on.
     pub(crate) fn begin() -> Self {
-        let record = whole_record();
         // SeqCst: what was counted is known to glibc, which acts on it below.
-        let count = record.cancels.count.load(Ordering::SeqCst);
+        let record =
+            own_record().map(|record| (record, record.cancels.count.load(Ordering::SeqCst)));
         let mut before = DISABLE;
         // SAFETY: `before` is written. Nothing is in the caller's frames that must not be left.
         unsafe {
             pthread_testcancel();
             pthread_setcancelstate(DISABLE, &mut before);
         }
-        Self { record, count, before }
+        Self { record, before }
+    }
+
+    /// Whether the thread has a record, and so can wait in a queue.
+    pub(crate) fn can_wait(&self) -> bool {
+        self.record.is_some()
     }
 
     /// Whether the wait is to end because of a cancellation.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.before == ENABLE && self.record.cancels.count.load(Ordering::SeqCst) != self.count
+        self.before == ENABLE && self.record.is_some_and(was_counted)
     }
 
     /// The thread has its mutex again. If it `gave_up` because of a cancellation it is cancelled
@@ -183,6 +188,11 @@ impl Deferred {
             }
         }
     }
+}
+
+/// Whether the thread of the record has been cancelled since the count was this.
+fn was_counted((record, count): (&Record, u32)) -> bool {
+    record.cancels.count.load(Ordering::SeqCst) != count
 }
 
 const DEFERRED: c_int = 0;
@@ -199,43 +209,49 @@ pub(crate) fn note_type(new: c_int) {
     }
 }
 
-/// While this lives, a thread that may be cancelled at any instruction is not.
-pub(crate) struct Whole(Option<(&'static Record, u32)>);
+/// While this lives, a thread that may be cancelled at any instruction is not; and it has a record.
+pub(crate) struct Whole {
+    record: Recorded,
+    deferred: Option<(&'static Record, u32)>,
+}
 
 impl Whole {
     #[inline]
     pub(crate) fn begin() -> Self {
-        if ANYWHERE.load(Ordering::Relaxed) { Self::defer() } else { Self(None) }
+        let record = Recorded::begin();
+        let deferred = if ANYWHERE.load(Ordering::Relaxed) { Self::defer() } else { None };
+        Self { record, deferred }
     }
 
     #[cold]
-    fn defer() -> Self {
+    fn defer() -> Option<(&'static Record, u32)> {
         let mut before = DEFERRED;
         // SAFETY: `before` is written.
         unsafe { real::setcanceltype(DEFERRED, &mut before) };
         if before != ASYNCHRONOUS {
-            return Self(None);
+            return None;
         }
         let record = whole_record();
-        Self(Some((record, record.cancels.count.load(Ordering::SeqCst))))
+        Some((record, record.cancels.count.load(Ordering::SeqCst)))
     }
 
     /// Whether the thread has been cancelled meanwhile, and would end at once.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.0.is_some_and(|(record, count)| {
+        self.deferred.is_some_and(|counted| {
             let mut before = DISABLE;
             // SAFETY: `before` is written.
             unsafe {
                 pthread_setcancelstate(DISABLE, &mut before);
                 pthread_setcancelstate(before, ptr::null_mut());
             }
-            before == ENABLE && record.cancels.count.load(Ordering::SeqCst) != count
+            before == ENABLE && was_counted(counted)
         })
     }
 
     /// The thread may be cancelled again; a thread that was cancelled meanwhile ends here.
     pub(crate) fn end(self) {
-        if self.0.is_some() {
+        drop(self.record);
+        if self.deferred.is_some() {
             // SAFETY: nothing is in the caller's frames that must not be left.
             unsafe { real::setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
         }

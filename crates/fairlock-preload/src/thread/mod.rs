@@ -18,6 +18,7 @@ use self::platform::Preload;
 use crate::posix::as_glibc;
 use crate::process::config::{self, Kind, Mode};
 use crate::process::fork;
+use crate::process::mutex::{Guard, Mutex};
 use crate::process::pool::{Pool, Pooled};
 use crate::profile::{self, Mine};
 
@@ -292,14 +293,21 @@ pub(crate) fn record() -> &'static Thread<Preload> {
 
 #[inline]
 fn whole_record() -> &'static Record {
+    own_record().expect("a thread without a record is in no lock's queue")
+}
+
+/// `None` if there is no memory for one.
+#[inline]
+fn own_record() -> Option<&'static Record> {
     let state = state();
-    // Relaxed, here and below: the thread's own.
-    let record = state.record.load(Ordering::Relaxed);
-    if record.is_null() {
-        return new_record(state);
-    }
-    // SAFETY: null, or from the pool.
-    unsafe { &*record }
+    // Relaxed, here and below: the thread's own. SAFETY: null, or from the pool.
+    unsafe { state.record.load(Ordering::Relaxed).as_ref() }.or_else(|| new_record(state))
+}
+
+/// Whether the calling thread has a record, or could have one made. It may wait only if it has.
+#[inline]
+pub(crate) fn has_record() -> bool {
+    own_record().is_some()
 }
 
 /// The address of the record, or zero before there is one.
@@ -308,20 +316,73 @@ fn record_hint() -> usize {
     state().record.load(Ordering::Relaxed) as usize
 }
 
+impl Record {
+    fn new(number: u32) -> Self {
+        Self {
+            thread: Thread::new(),
+            uses: [const { AtomicU32::new(0) }; USES],
+            cancels: cancel::Cancels::new(),
+            number,
+            next: AtomicU32::new(0),
+        }
+    }
+}
+
+/// For threads that have no record, one at a time. Null before there is one.
+static SPARE: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+
+/// Makes sure of the spare record: false if there is no memory for it. Before any lock is used.
+pub(crate) fn reserve() -> bool {
+    if SPARE.load(Ordering::Relaxed).is_null() {
+        let Some(record) = RECORDS.take(Record::new) else { return false };
+        // Release: a thread that finds the record finds it made. If another one has come first, the
+        // record is left to those that are to come.
+        let (new, order) =
+            (ptr::from_ref(record).cast_mut(), (Ordering::Release, Ordering::Relaxed));
+        if SPARE.compare_exchange(ptr::null_mut(), new, order.0, order.1).is_err() {
+            RECORDS.give(record.number, record);
+        }
+    }
+    true
+}
+
+/// While this lives, the calling thread has a record: if there is no memory for one of its own, the
+/// spare one. Then it must not wait for what others do with the program's locks.
+pub(crate) struct Recorded(Option<Guard<'static>>);
+
+impl Recorded {
+    #[inline]
+    pub(crate) fn begin() -> Self {
+        if has_record() { Self(None) } else { Self::with_spare() }
+    }
+
+    #[cold]
+    fn with_spare() -> Self {
+        static SPARE_IS_USED: Mutex = Mutex::new();
+        let guard = SPARE_IS_USED.lock();
+        // Acquire: see `reserve`.
+        state().record.store(SPARE.load(Ordering::Acquire), Ordering::Relaxed);
+        Self(Some(guard))
+    }
+}
+
+impl Drop for Recorded {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            state().record.store(ptr::null_mut(), Ordering::Relaxed);
+        }
+    }
+}
+
 #[cold]
-fn new_record(state: &State) -> &'static Record {
-    let record = RECORDS.take(|number| Record {
-        thread: Thread::new(),
-        uses: [const { AtomicU32::new(0) }; USES],
-        cancels: cancel::Cancels::new(),
-        number,
-        next: AtomicU32::new(0),
-    });
+fn new_record(state: &State) -> Option<&'static Record> {
+    let record = RECORDS.take(Record::new)?;
     // SeqCst: see `cancel`.
     state.record.store(ptr::from_ref(record).cast_mut(), Ordering::SeqCst);
     cancel::answer(state, record.number);
     tidy_up_at_exit(state);
-    record
+    Some(record)
 }
 
 /// The key whose destructor runs when a thread ends, plus one; zero before there is one.

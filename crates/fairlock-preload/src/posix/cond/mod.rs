@@ -89,7 +89,12 @@ impl Cond {
     unsafe fn wait(&self, mutex: *mut pthread_mutex_t, until: &Until) -> c_int {
         let cancels = Deferred::begin();
         // SAFETY: the caller's promise.
-        let (result, gave_up) = unsafe { self.wait_here(mutex, until, &cancels) };
+        let (result, gave_up) = unsafe {
+            match cancels.can_wait() {
+                true => self.wait_here(mutex, until, &cancels),
+                false => (wait_without_queue(mutex, until), false),
+            }
+        };
         cancels.end(gave_up);
         result
     }
@@ -181,5 +186,25 @@ impl Cond {
             (false, false) => self.waiting.add(),
         }
         result
+    }
+}
+
+/// For a thread that has no memory to wait in a queue: it waits for a moment, and the wait ends for
+/// no reason, as POSIX allows.
+///
+/// # Safety
+/// The caller holds the mutex.
+#[cold]
+unsafe fn wait_without_queue(mutex: *mut pthread_mutex_t, until: &Until) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { mutex::unlock_to_wait(mutex) } {
+        0 => {}
+        errno => return errno,
+    }
+    nap();
+    // SAFETY: the caller had it, and let it go above.
+    match unsafe { mutex::lock_again_after_wait(mutex) } {
+        0 if until.is_over() => ETIMEDOUT,
+        errno => errno,
     }
 }

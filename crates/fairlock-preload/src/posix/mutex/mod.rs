@@ -72,7 +72,7 @@ impl Inflatable for Mutex {
         &self.head
     }
 
-    fn inflate(&self) -> &'static Slot<Preload> {
+    fn inflate(&self) -> Option<&'static Slot<Preload>> {
         registry::inflate(&self.head, self.address(), Kind::Mutex)
     }
 }
@@ -171,7 +171,8 @@ impl Mutex {
             }
         };
         let entry = self.wait_to_enter(me, Head::write, &until);
-        match self.inside(entry, true, |slot| write(slot, me, &until)) {
+        let take = |slot: &_, until: &_| write(slot, me, until);
+        match self.wait_inside(me, entry, Head::write, &until, take) {
             Ok(slot) => self.taken(kind, me, slot),
             Err(errno) => errno,
         }
