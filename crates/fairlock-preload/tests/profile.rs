@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use common::{compile, succeeds, with_ours};
-use fairlock_profile::layout::kind;
-use fairlock_profile::{AtPlace, Lock, Record};
+use common::{compile, compile_library, succeeds, with_ours};
+use fairlock_profile::layout::{frame, kind};
+use fairlock_profile::{AtPlace, Lock, Module, Record, Wait};
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -97,6 +97,31 @@ fn has_one_of_each(record: &Record) {
     let in_program =
         |address: &u64| program.clone().any(|module| (module.start..module.end).contains(address));
     assert!(frames.iter().all(|frames| in_program(&frames[0])), "{frames:x?}");
+}
+
+#[test]
+fn a_plugin_where_another_one_was_is_not_taken_for_that_one() {
+    let folder = folder("profile_plugins");
+    let plugin = compile_library("plugin.c");
+    let other = plugin.with_file_name("other_plugin");
+    fs::copy(&plugin, &other).unwrap();
+    for test in [recorded, observed] {
+        let mut command = test("plugins", &folder);
+        succeeds(command.env("PLUGIN", &plugin).env("OTHER_PLUGIN", &other));
+        let record = the_record(&folder);
+        let plugin_of = |wait: &Wait| {
+            let frame = record.stack(wait.stack)[0];
+            let unloads = (frame >> frame::UNLOADS_SHIFT) as u32;
+            let is_it = |module: &&Module| {
+                module.unloads == unloads
+                    && (module.start..module.end).contains(&(frame & frame::ADDRESS))
+            };
+            Path::new(&record.modules.iter().find(is_it).unwrap().path)
+        };
+        let plugins: Vec<_> = record.waits.iter().map(plugin_of).collect();
+        assert_eq!(plugins, [&*plugin, &other, &plugin, &other]);
+        fs::remove_file(fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()).unwrap();
+    }
 }
 
 /// Those of glibc's locks are glibc's, although each lock is tried first.

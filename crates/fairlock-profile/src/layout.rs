@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// No file is longer.
@@ -78,7 +78,8 @@ pub enum ChunkKind {
     Waits = 5,
     /// [`PlaceEntry`].
     Places = 6,
-    /// Text: lines of `/proc/PID/maps`. The last chunk of this kind has everything.
+    /// Text: lines of `/proc/PID/maps`. [`Chunk::first`] says how often code had been unloaded by
+    /// then: the last chunk of each such number has everything.
     Modules = 7,
 }
 
@@ -322,8 +323,7 @@ pub struct Cell {
     pub contended: AtomicU32,
 }
 
-/// A stack: its depth, and so many addresses behind it, the innermost first. Each is where a call
-/// returns to, or, with the top bit set, where a signal came.
+/// A stack: its depth, and so many [frames](frame) behind it, the innermost first.
 #[repr(C, align(8))]
 #[derive(Debug)]
 pub struct StackEntry {
@@ -331,6 +331,18 @@ pub struct StackEntry {
     pub depth: u32,
     /// [`STACK`], to tell it from anything else.
     pub mark: u32,
+}
+
+/// A frame of a stack: an address; above it, how often code had been unloaded by then.
+pub mod frame {
+    /// The top bit: the address is where a signal came; otherwise it is where a call returns to.
+    pub const SIGNAL: u64 = 1 << 63;
+    /// Where the number of unloads begins.
+    pub const UNLOADS_SHIFT: u32 = 48;
+    /// The largest such number: the count begins anew behind it.
+    pub const MOST_UNLOADS: u32 = (1 << (63 - UNLOADS_SHIFT)) - 1;
+    /// The bits of the address.
+    pub const ADDRESS: u64 = (1 << UNLOADS_SHIFT) - 1;
 }
 
 /// See [`StackEntry::mark`].

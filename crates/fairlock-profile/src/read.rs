@@ -200,7 +200,9 @@ impl Record {
                 let (at, end) = (chunk.at + size_of::<Chunk>(), chunk.at + chunk.bytes);
                 let used = (field!(bytes, chunk.at, Chunk, used: u32) as usize).min(end - at);
                 let text = String::from_utf8_lossy(&bytes[at..at + used]);
-                self.modules = text.lines().filter_map(module).collect();
+                let modules = text.lines().filter_map(|line| module(line, chunk.first));
+                self.modules.retain(|module| module.unloads != chunk.first);
+                self.modules.extend(modules);
             }
             ChunkKind::Stacks => {}
         }
@@ -428,7 +430,7 @@ fn wait(bytes: &[u8], at: usize) -> Option<Wait> {
 }
 
 /// A line such as `7f00-7f80 r-xp 00001000 08:01 1234   /lib/x.so`.
-fn module(line: &str) -> Option<Module> {
+fn module(line: &str, unloads: u32) -> Option<Module> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
@@ -442,6 +444,7 @@ fn module(line: &str) -> Option<Module> {
         offset: number(offset)?,
         inode: inode.parse().ok()?,
         path: path.to_owned(),
+        unloads,
     })
 }
 

@@ -36,7 +36,7 @@ pub struct Record {
     pub holders: Vec<AtPlace>,
     /// The last ones that were long enough, in the order in which they ended.
     pub waits: Vec<Wait>,
-    /// What is mapped.
+    /// What is mapped, and what was before code was unloaded.
     pub modules: Vec<Module>,
     /// Those that run.
     pub threads: Vec<Thread>,
@@ -44,7 +44,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// The addresses of a stack, the innermost first; none if there is no such stack.
+    /// The [frames](crate::layout::frame) of a stack, the innermost first; none if there is no such
+    /// stack.
     pub fn stack(&self, number: u32) -> &[u64] {
         self.stacks.get(&number).map_or(&[], Vec::as_slice)
     }
@@ -202,6 +203,8 @@ pub struct Module {
     pub inode: u64,
     /// The file.
     pub path: String,
+    /// How often code had been unloaded by then: frames of stacks have the same number.
+    pub unloads: u32,
 }
 
 /// A thread that runs.

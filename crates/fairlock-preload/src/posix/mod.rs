@@ -18,6 +18,8 @@ mod mutex;
 pub(crate) mod spin;
 #[cfg(not(test))]
 mod symbols;
+#[cfg(not(test))]
+mod unload;
 pub(crate) mod until;
 #[cfg(not(test))]
 mod watched;

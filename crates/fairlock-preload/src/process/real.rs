@@ -135,6 +135,7 @@ real_functions! {
     spin_lock: fn(lock: Spin) = c"pthread_spin_lock";
     spin_trylock: fn(lock: Spin) = c"pthread_spin_trylock";
     spin_unlock: fn(lock: Spin) = c"pthread_spin_unlock";
+    dlclose: fn(library: *mut c_void) = c"dlclose";
     cancel: fn(thread: pthread_t) = c"pthread_cancel";
     setcanceltype: fn(new: c_int, before: *mut c_int) = c"pthread_setcanceltype";
 }

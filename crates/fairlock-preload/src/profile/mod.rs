@@ -84,6 +84,20 @@ pub(crate) fn end() {
     }
 }
 
+/// Calls `unload`, which may unload code of the program.
+pub(crate) fn unloading(unload: impl FnOnce() -> c_int) -> c_int {
+    if !is_on() || PROCESS.load(Ordering::Acquire) != fork::number() {
+        return unload();
+    }
+    modules::read_what_is_missed();
+    let before = modules::unloads_of_loader();
+    let result = unload();
+    if modules::unloads_of_loader() != before {
+        modules::note_unload();
+    }
+    result
+}
+
 /// The process for which a record was made, or could not be made: see [`fork::number`].
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static OPENING: Mutex = Mutex::new();

@@ -1,17 +1,23 @@
 //! What is mapped where, as `/proc/self/maps` says it, for readers that look for names. Read when
 //! the record begins, and again when a stack has addresses in no known mapping, though not all the time.
+//!
+//! Code that is loaded may have the addresses of code that was unloaded. So what is read, and each stack, has with it
+//! how often code had been unloaded by then.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use fairlock::platform::Platform;
-use fairlock_profile::layout::{Chunk, ChunkKind};
+use fairlock_profile::layout::{Chunk, ChunkKind, frame};
 
 use super::file;
 use crate::process::memory;
 use crate::process::mutex::Mutex;
 use crate::thread::platform::Preload;
+
+/// How often code has been unloaded.
+static UNLOADS: AtomicU32 = AtomicU32::new(0);
 
 /// Where code was the last time, as far as there is room; then this library's own code.
 const RANGES_LIMIT: usize = 512;
@@ -51,7 +57,7 @@ pub(super) fn is_own(address: usize) -> bool {
 
 /// Reads the mappings again if one of these addresses is in none that is known; at the end at the latest.
 pub(super) fn make_sure_of(addresses: &[u64]) {
-    if !addresses.iter().all(|&address| is_known(address as usize)) {
+    if !addresses.iter().all(|&address| is_known((address & frame::ADDRESS) as usize)) {
         MISSES.store(true, Ordering::Relaxed);
         if Preload::now() >= NEXT.load(Ordering::Relaxed) {
             read_what_is_missed();
@@ -64,6 +70,35 @@ pub(super) fn read_what_is_missed() {
     if MISSES.load(Ordering::Relaxed) && TIMES.fetch_add(1, Ordering::Relaxed) < MOST_TIMES {
         read();
     }
+}
+
+/// How often code has been unloaded, as far as that is counted.
+#[inline(always)]
+pub(super) fn unloads() -> u32 {
+    UNLOADS.load(Ordering::Relaxed)
+}
+
+/// Code has been unloaded: nothing is known of what is mapped. Not counted any more once the mappings
+/// are no longer read.
+pub(super) fn note_unload() {
+    let _guard = MUTEX.lock();
+    if TIMES.load(Ordering::Relaxed) < MOST_TIMES {
+        UNLOADS.store((unloads() + 1) & frame::MOST_UNLOADS, Ordering::Relaxed);
+        LEN.store(0, Ordering::Relaxed);
+    }
+}
+
+/// How often the loader has unloaded anything. It takes the loader's lock.
+pub(super) fn unloads_of_loader() -> u64 {
+    extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, unloads: *mut c_void) -> c_int {
+        // SAFETY: the loader's, and `unloads` below.
+        unsafe { *unloads.cast::<u64>() = (*info).dlpi_subs };
+        1 // the others say the same
+    }
+    let mut unloads = 0_u64;
+    // SAFETY: `note` is called with what it takes.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut unloads).cast()) };
+    unloads
 }
 
 fn is_known(address: usize) -> bool {
@@ -82,7 +117,9 @@ pub(super) fn read() {
     each_line(|line| bytes += line.len());
     // They may be longer when they are read again.
     let capacity = bytes + bytes / 4 + 4096;
-    let Some(chunk) = file::add_chunk(ChunkKind::Modules, 1, 0, capacity as u32) else { return };
+    let Some(chunk) = file::add_chunk(ChunkKind::Modules, 1, unloads(), capacity as u32) else {
+        return;
+    };
     let mut used = 0;
     let mut ranges = 0;
     each_line(|line| {

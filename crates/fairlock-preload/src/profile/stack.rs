@@ -13,7 +13,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry};
+use fairlock_profile::layout::{Chunk, ChunkKind, DEEPEST, STACK, StackEntry, frame};
 
 use super::file;
 use super::index::{Entries, Index, mix};
@@ -106,6 +106,8 @@ pub(super) struct Memory {
     /// A table with open addressing; null at first.
     nodes: Cell<*const Cell<Node>>,
     len: Cell<usize>,
+    /// How often code had been unloaded.
+    unloads: Cell<u32>,
 }
 
 /// A return address, or the stack pointer at the root.
@@ -127,7 +129,7 @@ const FULL: usize = NODES / 4 * 3;
 
 impl Memory {
     pub(super) const fn new() -> Self {
-        Self { nodes: Cell::new(ptr::null()), len: Cell::new(0) }
+        Self { nodes: Cell::new(ptr::null()), len: Cell::new(0), unloads: Cell::new(0) }
     }
 
     /// Forgets all stacks: for a new process, or another thread.
@@ -159,6 +161,10 @@ impl Memory {
     #[inline(never)]
     pub(super) fn here(&self) -> u32 {
         let Some(unwinder) = UNWINDER.get() else { return 0 };
+        let unloads = modules::unloads();
+        if self.unloads.replace(unloads) != unloads {
+            self.forget();
+        }
         let pointer: usize;
         // SAFETY: reads a register.
         unsafe { core::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack)) };
@@ -292,7 +298,7 @@ extern "C" fn note(context: *mut Context, found: *mut c_void) -> c_int {
 }
 
 /// A mark: the address is not a return address, but where a signal interrupted.
-const SIGNAL: usize = 1 << 63;
+const SIGNAL: usize = frame::SIGNAL as usize;
 
 /// Whether the thread runs on a stack for signal handlers, which may be small.
 pub(super) fn is_on_signal_stack() -> bool {
@@ -348,9 +354,10 @@ fn frames_of(number: u32) -> &'static [u64] {
 fn record(frames: &[Frame]) -> u32 {
     let mut addresses = [0_u64; DEEPEST];
     let mut depth = 0;
+    let unloads = u64::from(modules::unloads()) << frame::UNLOADS_SHIFT;
     let callers = frames.iter().skip_while(|frame| modules::is_own(frame.address));
     for (to, frame) in addresses.iter_mut().zip(callers) {
-        *to = frame.address as u64;
+        *to = frame.address as u64 | unloads;
         depth += 1;
     }
     let addresses = &addresses[..depth];

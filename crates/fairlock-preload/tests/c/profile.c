@@ -1,5 +1,6 @@
 /* What a profile is to say of: each test is a number of waits that is known. */
 #include "check.h"
+#include <dlfcn.h>
 
 static pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t the_rwlock = PTHREAD_RWLOCK_INITIALIZER;
@@ -408,9 +409,34 @@ static void many_mappings(void) {
         ((void (*)(void (*)(void)))(uintptr_t)(pages + i * PAGE))(takes_another);
 }
 
+static int (*of_plugin)(pthread_mutex_t *);
+
+static void *waits_in_plugin(void *unused) {
+    tid = gettid();
+    CHECK(of_plugin(&the_mutex) == 0);
+    return unused;
+}
+
+/* Each of the two, where the other one was. */
+static void plugins(void) {
+    const char *const paths[] = {getenv("PLUGIN"), getenv("OTHER_PLUGIN")};
+    void *first = NULL;
+    for (int i = 0; i < 4; i++) {
+        void *plugin = dlopen(paths[i % 2], RTLD_NOW);
+        CHECK(plugin);
+        *(void **)&of_plugin = dlsym(plugin, "locks_and_unlocks");
+        if (i == 0)
+            first = *(void **)&of_plugin;
+        CHECK(*(void **)&of_plugin == first);
+        CHECK(pthread_mutex_lock(&the_mutex) == 0);
+        one_wait(waits_in_plugin, release_the_mutex);
+        CHECK(dlclose(plugin) == 0);
+    }
+}
+
 TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
       {"in_vain", in_vain}, {"handlers", handlers},
       {"small_threads", small_threads}, {"locks_its_memory", locks_its_memory}, {"takes_once", takes_once},
-      {"many_mappings", many_mappings})
+      {"many_mappings", many_mappings}, {"plugins", plugins})

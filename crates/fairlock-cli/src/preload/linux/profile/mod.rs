@@ -254,7 +254,8 @@ impl<'a> Seen<'a> {
     /// The name of the variable that the lock is in, or else of the place that took it first.
     fn name(&self) -> String {
         let Self { process, lock, .. } = *self;
-        let variable = || process.names.variable(lock.address);
+        let first = process.record.stack(lock.first_stack);
+        let variable = || process.names.variable(lock.address, first);
         let taker = || process.caller(lock.first_stack).map(|place| place.short());
         variable().or_else(taker).unwrap_or_else(|| format!("{:#x}", lock.address))
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use addr2line::Loader;
+use fairlock_profile::layout::frame::{ADDRESS, MOST_UNLOADS, SIGNAL, UNLOADS_SHIFT};
 use fairlock_profile::{Module, Record};
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
@@ -45,6 +46,8 @@ struct File {
 /// A loaded file.
 struct Object {
     file: Rc<File>,
+    /// How often code had been unloaded when it was loaded.
+    unloads: u32,
     /// What is added to the file's addresses.
     bias: u64,
     /// The addresses of the object, those parts included that are not in its file.
@@ -60,17 +63,24 @@ pub struct Names {
 impl Names {
     /// The names of what the process had mapped.
     pub fn of(record: &Record, files: &mut Files) -> Self {
-        let mut mapped: BTreeMap<&str, Vec<&Module>> = BTreeMap::new();
+        let mut mapped: BTreeMap<_, Vec<&Module>> = BTreeMap::new();
         for module in &record.modules {
-            mapped.entry(&module.path).or_default().push(module);
+            mapped.entry((module.unloads, &*module.path)).or_default().push(module);
         }
-        let object = |(path, modules): (&str, Vec<&Module>)| Object::of(files.get(path)?, &modules);
+        let object = |((_, path), modules): ((u32, &str), Vec<&Module>)| {
+            Object::of(files.get(path)?, &modules)
+        };
         let objects = mapped.into_iter().filter_map(object);
         Self { objects: objects.collect(), known: RefCell::default() }
     }
 
-    fn object(&self, address: u64) -> Option<&Object> {
-        self.objects.iter().find(|object| object.range.contains(&address))
+    /// The object that a frame is in: of what was mapped then, as far as that was looked at.
+    fn object(&self, frame: u64) -> Option<&Object> {
+        let unloads = (frame >> UNLOADS_SHIFT) as u32 & MOST_UNLOADS;
+        let known = self.objects.iter().map(|object| object.unloads).filter(|&it| it <= unloads);
+        let known = known.max()?;
+        let mut then = self.objects.iter().filter(|object| object.unloads == known);
+        then.find(|object| object.range.contains(&(frame & ADDRESS)))
     }
 
     /// The functions that an address of a stack is in, the innermost first: more than one if some
@@ -85,11 +95,10 @@ impl Names {
     }
 
     fn look_up(&self, address: u64) -> Vec<Place> {
-        /// The bit of an address that a signal interrupted: no call returns to it.
-        const SIGNAL: u64 = 1 << 63;
         // The call is before the address that it returns to.
-        let exact = if address & SIGNAL != 0 { address & !SIGNAL } else { address.wrapping_sub(1) };
-        let Some(object) = self.object(exact) else {
+        let call = if address & SIGNAL != 0 { address } else { address.wrapping_sub(1) };
+        let exact = call & ADDRESS;
+        let Some(object) = self.object(call) else {
             return vec![Place { function: format!("{exact:#x}"), ..Place::default() }];
         };
         object.file.places(exact.wrapping_sub(object.bias))
@@ -107,7 +116,7 @@ impl Names {
     /// The function of the same file that was called, if such a one was, by the call that returns to this address.
     fn last_called(&self, address: u64) -> Option<Vec<Place>> {
         let object = self.object(address)?;
-        let called = object.file.called(address.wrapping_sub(object.bias))?;
+        let called = object.file.called((address & ADDRESS).wrapping_sub(object.bias))?;
         let begins = object.file.lines()?.find_symbol_info(called)?.address() == called;
         begins.then(|| object.file.places(called))
     }
@@ -117,9 +126,9 @@ impl Names {
         place::caller(&self.stack(frames)).cloned()
     }
 
-    /// The variable that an address is in.
-    pub fn variable(&self, address: u64) -> Option<String> {
-        let object = self.object(address)?;
+    /// The variable that an address was in when a thread had the stack `then`.
+    pub fn variable(&self, address: u64, then: &[u64]) -> Option<String> {
+        let object = self.object(address | then.first()? & !ADDRESS)?;
         let at = address.wrapping_sub(object.bias);
         let variables = object.file.variables();
         let before = variables.partition_point(|(start, ..)| *start <= at);
@@ -145,7 +154,7 @@ impl Object {
         let end =
             file.segments.iter().map(|[.., address, len]| address.saturating_add(*len)).max()?;
         let range = first.start..bias.wrapping_add(end).max(first.end);
-        Some(Self { file, bias, range })
+        Some(Self { file, unloads: first.unloads, bias, range })
     }
 }
 
@@ -314,8 +323,8 @@ mod tests {
                 start: number(start),
                 end: number(end),
                 offset: number(words[2]),
-                inode: 0,
                 path: (*path).to_owned(),
+                ..Module::default()
             })
         });
         let mut record = Record::default();
@@ -327,9 +336,35 @@ mod tests {
         let found = &places.last().unwrap().function;
         assert!(found.contains("a_function_and_a_variable"), "{places:?}");
         assert!(places[0].file.as_ref().unwrap().ends_with("names.rs"), "{places:?}");
-        let variable = names.variable(VARIABLE.as_ptr() as u64 + 8).unwrap();
+        let variable = names.variable(VARIABLE.as_ptr() as u64 + 8, &[0]).unwrap();
         assert!(variable.contains("VARIABLE") || variable.contains("+0x"), "{variable}");
         assert_eq!(names.places(16)[0].function, "0xf");
+    }
+
+    #[test]
+    fn a_plugin_where_another_one_was_has_its_own_names() {
+        let this = std::env::current_exe().unwrap();
+        let plugin = |path: &str, unloads| Module {
+            start: 0x10_0000,
+            end: 0x20_0000,
+            path: path.to_owned(),
+            unloads,
+            ..Module::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let second = folder.path().join("second");
+        fs::copy(&this, &second).unwrap();
+        let mut record = Record::default();
+        record.modules =
+            vec![plugin(this.to_str().unwrap(), 0), plugin(second.to_str().unwrap(), 2)];
+        let names = Names::of(&record, &mut Files::default());
+        let path = |unloads: u64| {
+            let object = names.object(0x10_0000 | unloads << UNLOADS_SHIFT).unwrap();
+            Path::new(&object.file.path).file_name().unwrap().to_owned()
+        };
+        let first = this.file_name().unwrap();
+        assert!(path(0) == first && path(1) == first && path(2) == "second" && path(9) == "second");
+        assert!(names.object(0x10_0000 | SIGNAL).is_some());
     }
 
     #[test]
