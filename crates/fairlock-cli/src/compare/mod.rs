@@ -190,6 +190,12 @@ fn text(comparison: &Comparison, looked_for: f64, more: &str, width: Option<usiz
                  include some (--locks …,std,parking_lot)\n"
             .to_owned(),
     };
+    text + &cells(comparison)
+}
+
+/// Cells that changed by themselves, and how many could not be compared.
+fn cells(comparison: &Comparison) -> String {
+    let mut text = String::new();
     if !comparison.cells.is_empty() {
         text += "\ncells that changed by themselves:\n";
         for cell in comparison.cells.iter().take(LISTED) {

@@ -64,47 +64,13 @@ pub fn scatter(group: &Group<'_>, width: f64) -> Option<Picture> {
     let y = Scale { axis: y, title: unit, show: &digits };
     let (xs, ys) = frame(&mut svg, &x, &y, 24.0);
 
-    let path = front(&points).into_iter().map(|at| {
-        let (x, y) = (xs.at(points[at].wait), ys.at(points[at].speed));
-        format!("{x:.0} {y:.0}")
-    });
-    let path = path.collect::<Vec<_>>().join("L");
-    // If every lock starves somebody, there is no front.
-    if !path.is_empty() {
-        svg.raw(format_args!(
-            "<path class=\"k8 line\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"4 4\" d=\"M{path}\"/>",
-            COLORS[8]
-        ));
-    }
-    let width = svg.width;
-    // A letter is about 7 pixels wide.
-    let is_left = |point: &Point| {
-        let (x, needs) = (xs.at(point.wait), 12.0 + 7.0 * point.label().chars().count() as f64);
-        x + needs > width && x > width / 2.0
-    };
+    draw_front(&mut svg, &points, (&xs, &ys));
     // Labels to the left of one point could lie on those to the right of another.
     let wanted: Vec<f64> = points.iter().map(|point| ys.at(point.speed)).collect();
     let places = apart(&wanted, 16.0, svg.height - 52.0);
-    for (at, point) in points.iter().enumerate() {
-        let (x, y) = (xs.at(point.wait), ys.at(point.speed));
-        let color = group.color(&point.lock);
-        let size = if color == 0 { 7 } else { 5 };
-        let hollow = point.starved > 0;
-        let title = escaped(&point.says(one));
-        let (fill, class) = if hollow { ("#fff", " hollow") } else { (COLORS[color], "") };
-        let stroke = COLORS[color];
-        svg.raw(format_args!(
-            "<circle class=\"k{color}{class}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"{size}\" fill=\"{fill}\" \
-             stroke=\"{stroke}\" stroke-width=\"2\"><title>{title}</title></circle>"
-        ));
-        let (dx, anchor) = if is_left(point) { (-12.0, "end") } else { (12.0, "start") };
-        if (places[at] - y).abs() > 8.0 {
-            let (from, to, height) = (x + dx * 0.6, x + dx * 0.9, places[at]);
-            svg.raw(format_args!(
-                "<path class=\"grid\" stroke=\"#d0d7de\" d=\"M{from:.0} {y:.0}L{to:.0} {height:.0}\"/>"
-            ));
-        }
-        svg.text(x + dx, places[at] + 4.0, anchor, &point.label());
+    for (point, place) in points.iter().zip(places) {
+        let at = (xs.at(point.wait), ys.at(point.speed));
+        point.draw(&mut svg, at, place, group.color(&point.lock), one);
     }
     let of_many = if one {
         String::new()
@@ -125,7 +91,47 @@ pub fn scatter(group: &Group<'_>, width: f64) -> Option<Picture> {
     })
 }
 
+/// Draws the line through the points that no other is better than, if there are any: every lock may
+/// starve somebody.
+fn draw_front(svg: &mut Svg, points: &[Point], (xs, ys): (&Axis, &Axis)) {
+    let path = front(points).into_iter().map(|at| {
+        let (x, y) = (xs.at(points[at].wait), ys.at(points[at].speed));
+        format!("{x:.0} {y:.0}")
+    });
+    let path = path.collect::<Vec<_>>().join("L");
+    if !path.is_empty() {
+        svg.raw(format_args!(
+            "<path class=\"k8 line\" fill=\"none\" stroke=\"{}\" stroke-dasharray=\"4 4\" d=\"M{path}\"/>",
+            COLORS[8]
+        ));
+    }
+}
+
 impl Point {
+    /// Draws the point, and its label at this height.
+    fn draw(&self, svg: &mut Svg, (x, y): (f64, f64), place: f64, color: usize, one: bool) {
+        let size = if color == 0 { 7 } else { 5 };
+        let hollow = self.starved > 0;
+        let title = escaped(&self.says(one));
+        let (fill, class) = if hollow { ("#fff", " hollow") } else { (COLORS[color], "") };
+        let stroke = COLORS[color];
+        svg.raw(format_args!(
+            "<circle class=\"k{color}{class}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"{size}\" fill=\"{fill}\" \
+             stroke=\"{stroke}\" stroke-width=\"2\"><title>{title}</title></circle>"
+        ));
+        // A letter is about 7 pixels wide.
+        let needs = 12.0 + 7.0 * self.label().chars().count() as f64;
+        let is_left = x + needs > svg.width && x > svg.width / 2.0;
+        let (dx, anchor) = if is_left { (-12.0, "end") } else { (12.0, "start") };
+        if (place - y).abs() > 8.0 {
+            let (from, to) = (x + dx * 0.6, x + dx * 0.9);
+            svg.raw(format_args!(
+                "<path class=\"grid\" stroke=\"#d0d7de\" d=\"M{from:.0} {y:.0}L{to:.0} {place:.0}\"/>"
+            ));
+        }
+        svg.text(x + dx, place + 4.0, anchor, &self.label());
+    }
+
     fn label(&self) -> String {
         match self.starved {
             0 => self.lock.clone(),
@@ -310,31 +316,17 @@ fn line_plot(
         lines.iter().filter_map(|(_, line)| line.last()).map(|p| ys.at(p.1)).collect();
     let places = apart(&ends, 16.0, svg.height - 50.0);
     for (number, ((lock, points), label)) in lines.iter().zip(places).enumerate() {
-        let color = group.color(lock);
-        let stroke = COLORS[color];
-        let width = if color == 0 { 3 } else { 2 };
+        let says =
+            |x, y| format!("{lock}, {} {}: {}", dimension.name, (dimension.show)(x), show(y));
+        let drawn = points
+            .iter()
+            .map(|&(x, y)| Drawn { at: (xs.at(place(x)), ys.at(y)), says: escaped(&says(x, y)) });
         let dash = ["", " stroke-dasharray=\"7 3\"", " stroke-dasharray=\"2 3\""][number % 3];
-        let dash = if color == 0 { "" } else { dash };
-        let path = points.iter().map(|&(x, y)| format!("{:.0} {:.0}", xs.at(place(x)), ys.at(y)));
-        let path = path.collect::<Vec<_>>().join("L");
-        svg.raw(format_args!(
-            "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{dash} d=\"M{path}\"/>"
-        ));
-        for &(x, y) in points {
-            let title = escaped(&format!(
-                "{lock}, {} {}: {}",
-                dimension.name,
-                (dimension.show)(x),
-                show(y)
-            ));
-            let (x, y) = (xs.at(place(x)), ys.at(y));
-            svg.raw(format_args!(
-                "<circle class=\"k{color}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"4\" fill=\"{stroke}\"><title>{title}</title></circle>"
-            ));
-        }
+        draw_line(&mut svg, &drawn.collect::<Vec<_>>(), group.color(lock), dash);
         let end = svg.width - ROOM;
         if let Some(&(x, y)) = points.last() {
-            let (x, y, to) = (xs.at(place(x)), ys.at(y), end + 18.0);
+            let (color, to) = (group.color(lock), end + 18.0);
+            let (x, y, stroke) = (xs.at(place(x)), ys.at(y), COLORS[color]);
             svg.raw(format_args!(
                 "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\".7\" d=\"M{x:.0} {y:.0}L{to:.0} {label:.0}\"/>"
             ));
@@ -342,6 +334,28 @@ fn line_plot(
         svg.text(end + 22.0, label + 4.0, "start", lock);
     }
     Some(svg)
+}
+
+/// A point of a line, and what it says.
+struct Drawn {
+    at: (f64, f64),
+    says: String,
+}
+
+/// Draws a line and its points. Ours is thick, and never dashed.
+fn draw_line(svg: &mut Svg, points: &[Drawn], color: usize, dash: &str) {
+    let stroke = COLORS[color];
+    let (width, dash) = if color == 0 { (3, "") } else { (2, dash) };
+    let path = points.iter().map(|Drawn { at: (x, y), .. }| format!("{x:.0} {y:.0}"));
+    let path = path.collect::<Vec<_>>().join("L");
+    svg.raw(format_args!(
+        "<path class=\"k{color} line\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width}\"{dash} d=\"M{path}\"/>"
+    ));
+    for Drawn { at: (x, y), says } in points {
+        svg.raw(format_args!(
+            "<circle class=\"k{color}\" cx=\"{x:.0}\" cy=\"{y:.0}\" r=\"4\" fill=\"{stroke}\"><title>{says}</title></circle>"
+        ));
+    }
 }
 
 /// How many operations each thread had, a bar for each, in the configuration with the most threads.

@@ -14,7 +14,8 @@ use super::locks;
 use super::machines;
 use super::real::RealRun;
 use super::unknowns;
-use crate::cell::{Cell, Workload};
+use crate::cell::scenario::Scenario;
+use crate::cell::{Case, Cell, Workload};
 use crate::disturbance::Disturbance;
 use crate::error::{Error, unknown};
 use crate::flags::check_are_had;
@@ -87,22 +88,8 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
             }
             None => {
                 for (machine, gap_ns) in variants(machine, flags)? {
-                    let configurations = match &scenario {
-                        Some(scenario) if grid.workload == Workload::Scenario => {
-                            vec![Grid::of_scenario(scenario)]
-                        }
-                        _ => grid.configurations(&machine, flags)?,
-                    };
-                    for configuration in configurations {
-                        if !cases.is_empty() && !cases.contains(&configuration.case) {
-                            continue;
-                        }
-                        let machine = Arc::new(configuration.on(&machine)?);
-                        for lock in locks_of(grid, &configuration, flags)? {
-                            let cell = cell(grid, &configuration, lock, flags, &machine);
-                            cells.push(SimCell { gap_ns, ..cell });
-                        }
-                    }
+                    let on_it = cells_on(&machine, grid, scenario.as_ref(), &cases, flags)?;
+                    cells.extend(on_it.into_iter().map(|cell| SimCell { gap_ns, ..cell }));
                 }
             }
         }
@@ -114,17 +101,48 @@ pub fn plan(workloads: &[String], flags: &SimFlags, real: Option<&RealRun>) -> R
     check_are_had(&flags.of_some(), &workloads)?;
     check_all_are_used(&cells, flags)?;
     check_all_fit(&cells)?;
-    if cells.is_empty() {
-        return Err(Error::usage(match real {
-            Some(_) => {
-                "nothing in the file of --real can be simulated: give one of `fairlock \
-                        bench handoff batch --json FILE`"
-            }
-            None => "no such case in these workloads: leave out --case to simulate all",
-        }));
-    }
+    check_there_are_some(&cells, real)?;
     let seeds = (0..u64::from(flags.seeds)).map(|n| flags.seed.wrapping_add(n)).collect();
     Ok(Plan { cells, seeds })
+}
+
+/// An error if there is nothing to simulate.
+fn check_there_are_some(cells: &[SimCell], real: Option<&RealRun>) -> Result<(), Error> {
+    if !cells.is_empty() {
+        return Ok(());
+    }
+    Err(Error::usage(match real {
+        Some(_) => {
+            "nothing in the file of --real can be simulated: give one of `fairlock \
+                    bench handoff batch --json FILE`"
+        }
+        None => "no such case in these workloads: leave out --case to simulate all",
+    }))
+}
+
+/// The cells of a grid, or of the scenario that it stands for, on one machine.
+fn cells_on(
+    machine: &Machine,
+    grid: &Grid,
+    scenario: Option<&Scenario>,
+    cases: &[Case],
+    flags: &SimFlags,
+) -> Result<Vec<SimCell>, Error> {
+    let configurations = match scenario {
+        Some(scenario) if grid.workload == Workload::Scenario => vec![Grid::of_scenario(scenario)],
+        _ => grid.configurations(machine, flags)?,
+    };
+    let mut cells = Vec::new();
+    for configuration in configurations {
+        if !cases.is_empty() && !cases.contains(&configuration.case) {
+            continue;
+        }
+        let machine = Arc::new(configuration.on(machine)?);
+        for lock in locks_of(grid, &configuration, flags)? {
+            cells.push(cell(grid, &configuration, lock, flags, &machine));
+        }
+    }
+    Ok(cells)
 }
 
 /// The machine, with a host that takes from its CPUs what the command line says.

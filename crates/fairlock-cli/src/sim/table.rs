@@ -65,6 +65,9 @@ fn both_sides(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     }
 }
 
+/// Rates as text: operations, or thousands of them, a second.
+type PerSecond = fn(f64) -> String;
+
 /// The table with a line for each row.
 fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     let (whose, made) =
@@ -74,9 +77,34 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     let has_unit = is_beside_others && !rows.iter().all(is_relative);
     // Where a section takes milliseconds, thousands of operations a second are too coarse.
     let is_slow = rows.iter().all(|row| row.workload == Workload::Range);
-    let (unit, per_s): (&str, fn(f64) -> String) =
-        if is_slow { ("op/s", digits) } else { ("kop/s", kops) };
-    let mut table = Table::new([
+    let (unit, per_s): (&str, PerSecond) = if is_slow { ("op/s", digits) } else { ("kop/s", kops) };
+    let mut table = Table::new(columns_of_line(unit, whose));
+    for row in rows.iter() {
+        table.row(line(row, per_s));
+    }
+    leave_out_what_says_nothing(&mut table, rows);
+    let mut note = "min-max: over the seeds".to_owned();
+    if has_unit {
+        note.push_str(&format!("; x: ours in relation to the {made} figure"));
+    } else {
+        table.leave_out(whose);
+        table.leave_out("x");
+    }
+    if is_beside_others {
+        note.push_str(&format!(
+            "; x base, {whose}: in relation to the baseline, ours and as {made}"
+        ));
+    } else {
+        table.leave_out("as");
+        table.leave_out(whose);
+        note.push_str("; x base: in relation to the baseline");
+    }
+    note.push_str("; free: the share of time in which the lock was free and waited for");
+    table.titled(title, &note, width)
+}
+
+fn columns_of_line(unit: &str, whose: &str) -> [Column; 20] {
+    [
         Column::name("machine").shared(),
         Column::name("case").shared(),
         Column::lock(),
@@ -97,49 +125,53 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
         Column::figure("Jain").rank(2),
         Column::figure("longest").rank(5),
         Column::figure("free").rank(4),
-    ]);
-    for row in rows.iter() {
-        let (f, c) = (&row.figures, &row.comparison);
-        let show = |rate: f64| match f.mb_per_s {
-            Some(_) => format!("{} MB/s", digits(rate)),
-            None => per_s(rate),
-        };
-        let case = match row.range.section_ns {
-            Some(ns) => format!("{}, {}", row.case.name(), time(u64::from(ns))),
-            None => row.case.name().to_owned(),
-        };
-        table.row([
-            row.machine.clone().unwrap_or_default(),
-            case,
-            row.lock.clone(),
-            or_dash(c.published_as.as_deref(), str::to_owned),
-            row.side.name().to_owned(),
-            row.threads.to_string(),
-            or_dash(row.overcommit, |x| format!("{x}x")),
-            or_dash(row.cs_load, |n| n.to_string()),
-            or_dash(row.rate(), show),
-            or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| match f.mb_per_s {
-                Some(mb) => {
-                    // Both are rates of the same blocks, so one factor turns operations into
-                    // megabytes.
-                    let in_mb = |ops: f64| digits(ops * mb / f.ops_per_s.unwrap_or(ops).max(1.0));
-                    format!("{}-{}", in_mb(min), in_mb(max))
-                }
-                None => format!("{}-{}", per_s(min), per_s(max)),
-            }),
-            or_dash(c.published, show),
-            two_digits(c.ratio_to_published),
-            two_digits(c.ratio_to_baseline),
-            two_digits(c.published_ratio_to_baseline),
-            starved(row),
-            or_dash(f.min_ops, count),
-            or_dash(f.max_ops, count),
-            or_dash(f.jain, |jain| format!("{jain:.3}")),
-            or_dash(f.wait_max_ns, time),
-            or_dash(f.free_while_waited, percent),
-        ]);
-    }
-    // A column that is the same in all rows, or empty, says nothing.
+    ]
+}
+
+fn line(row: &Row, per_s: PerSecond) -> [String; 20] {
+    let (f, c) = (&row.figures, &row.comparison);
+    let show = |rate: f64| match f.mb_per_s {
+        Some(_) => format!("{} MB/s", digits(rate)),
+        None => per_s(rate),
+    };
+    let case = match row.range.section_ns {
+        Some(ns) => format!("{}, {}", row.case.name(), time(u64::from(ns))),
+        None => row.case.name().to_owned(),
+    };
+    [
+        row.machine.clone().unwrap_or_default(),
+        case,
+        row.lock.clone(),
+        or_dash(c.published_as.as_deref(), str::to_owned),
+        row.side.name().to_owned(),
+        row.threads.to_string(),
+        or_dash(row.overcommit, |x| format!("{x}x")),
+        or_dash(row.cs_load, |n| n.to_string()),
+        or_dash(row.rate(), show),
+        or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| match f.mb_per_s {
+            Some(mb) => {
+                // Both are rates of the same blocks, so one factor turns operations into
+                // megabytes.
+                let in_mb = |ops: f64| digits(ops * mb / f.ops_per_s.unwrap_or(ops).max(1.0));
+                format!("{}-{}", in_mb(min), in_mb(max))
+            }
+            None => format!("{}-{}", per_s(min), per_s(max)),
+        }),
+        or_dash(c.published, show),
+        two_digits(c.ratio_to_published),
+        two_digits(c.ratio_to_baseline),
+        two_digits(c.published_ratio_to_baseline),
+        starved(row),
+        or_dash(f.min_ops, count),
+        or_dash(f.max_ops, count),
+        or_dash(f.jain, |jain| format!("{jain:.3}")),
+        or_dash(f.wait_max_ns, time),
+        or_dash(f.free_while_waited, percent),
+    ]
+}
+
+/// A column that is the same in all rows, or empty, says nothing.
+fn leave_out_what_says_nothing(table: &mut Table, rows: &Rows<'_>) {
     if rows.iter().all(|row| row.machine == rows.all()[0].machine) {
         table.leave_out("machine");
     }
@@ -155,24 +187,6 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     if rows.iter().all(|row| row.case == Case::Sleep) {
         table.leave_out("case");
     }
-    let mut note = "min-max: over the seeds".to_owned();
-    if has_unit {
-        note.push_str(&format!("; x: ours in relation to the {made} figure"));
-    } else {
-        table.leave_out(whose);
-        table.leave_out("x");
-    }
-    if is_beside_others {
-        note.push_str(&format!(
-            "; x base, {whose}: in relation to the baseline, ours and as {made}"
-        ));
-    } else {
-        table.leave_out("as");
-        table.leave_out(whose);
-        note.push_str("; x base: in relation to the baseline");
-    }
-    note.push_str("; free: the share of time in which the lock was free and waited for");
-    table.titled(title, &note, width)
 }
 
 /// The table with a line for each configuration, and the locks beside each other.
