@@ -144,7 +144,7 @@ impl<P: Platform> RangeRwLock<P> {
         let missed = if span == Span::FULL && self.is_by_gate() {
             None
         } else {
-            match self.try_slot(span, kind) {
+            match self.core.try_slot(span, kind) {
                 Ok(hold) => return Ok(hold),
                 Err(missed) => Some(missed),
             }
@@ -164,7 +164,7 @@ impl<P: Platform> RangeRwLock<P> {
             return Ok(Hold::GATE);
         }
         if missed == Some(Missed::Unknown)
-            && let Ok(hold) = self.try_beside_tree(span, kind)
+            && let Ok(hold) = self.core.try_beside_tree(span, kind)
         {
             return Ok(hold);
         }
@@ -202,7 +202,7 @@ impl<P: Platform> RangeRwLock<P> {
                 Err(Shut::Wait(error)) => return Err(error),
                 Err(Shut::Busy) => {}
             }
-            if let Some(hold) = self.wait_for_range(span, kind, ahead, context)? {
+            if let Some(hold) = self.core.wait_for_range(span, kind, ahead, context)? {
                 return Ok(hold);
             }
         }
@@ -236,7 +236,7 @@ impl<P: Platform> RangeRwLock<P> {
             return Ok(hold);
         }
         loop {
-            match self.attempt(span, kind) {
+            match self.core.attempt(span, kind) {
                 Ok(hold) => return Ok(hold),
                 // `WHOLE` was raised since: another thread that asks for everything was quicker.
                 Err(Missed::Gate) if span == Span::FULL && self.is_whole() => {
@@ -250,7 +250,7 @@ impl<P: Platform> RangeRwLock<P> {
                     }
                 }
                 Err(Missed::Tree) if recursive => {
-                    return self.try_ahead(span).map_err(|_| Shut::Busy);
+                    return self.core.try_ahead(span).map_err(|_| Shut::Busy);
                 }
                 Err(_) => return Err(Shut::Busy),
             }

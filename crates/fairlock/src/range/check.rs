@@ -20,12 +20,12 @@ impl<P: Platform> RangeRwLock<P> {
     /// No thread runs in a method of this lock meanwhile; any may be stopped in one.
     #[doc(hidden)]
     pub unsafe fn check(&self, mut queued: impl FnMut(usize)) -> Result<bool, &'static str> {
-        if self.tree_lock.is_locked() {
+        if self.core.tree_lock.is_locked() {
             return Ok(false);
         }
-        let word = self.word.load(Ordering::Relaxed);
+        let word = self.core.word.load(Ordering::Relaxed);
         // SAFETY: nobody has the tree lock, and nobody runs who could take it.
-        let q = unsafe { &*self.queue.get() };
+        let q = unsafe { &*self.core.queue.get() };
         if word.has_any(Flags::TREE) == q.ranges.is_empty() {
             return Err("TREE does not say whether the tree is empty");
         }
@@ -36,14 +36,14 @@ impl<P: Platform> RangeRwLock<P> {
             return Err("STRIPED does not say whether the lock is striped");
         }
         if let Some(regions) = &q.ranges.regions {
-            for (stripe, (_, word)) in self.striped_words().enumerate() {
+            for (stripe, (_, word)) in self.core.striped.words().enumerate() {
                 if word.is_closed() != regions.is_touched(stripe) {
                     return Err("CLOSED does not say whether the tree has a range there");
                 }
             }
         }
-        let shows_asleep = self.shown.patient.load(Ordering::Relaxed) == ASLEEP;
-        if self.shown.has_patient() == q.patient.is_empty()
+        let shows_asleep = self.core.shown.patient.load(Ordering::Relaxed) == ASLEEP;
+        if self.core.shown.has_patient() == q.patient.is_empty()
             || shows_asleep != (!q.patient.is_empty() && q.patient.awake() == 0)
         {
             return Err("what is shown of those that may be overtaken is not so");
@@ -62,7 +62,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[doc(hidden)]
     pub fn stripe(&self, shift: u32) -> bool {
         assert!(shift < u64::BITS, "a region has at most all positions");
-        let makes = self.with_queue(|q| {
+        let makes = self.core.with_queue(|q| {
             let makes = q.made == Made::No;
             if makes {
                 q.made = Made::For(shift);
@@ -70,11 +70,11 @@ impl<P: Platform> RangeRwLock<P> {
             makes
         });
         if makes {
-            self.make_stripes(shift);
+            self.core.striped.make(shift);
         }
         // Acquire: the stripes are there; unless another thread is still making them.
-        self.striped.made.load(Ordering::Acquire) != 0
-            && self.with_queue(|q| self.begin_stripes(q, shift))
+        self.core.striped.made.load(Ordering::Acquire) != 0
+            && self.core.with_queue(|q| self.core.begin_stripes(q, shift))
     }
 
     /// Checks that nothing is left in a lock that nobody uses.
@@ -88,14 +88,14 @@ impl<P: Platform> RangeRwLock<P> {
             self.check(|_| ())?;
             self.gate.lock.check_idle()?;
         }
-        self.tree_lock.check_idle()?;
+        self.core.tree_lock.check_idle()?;
         if self.is_locked()
-            || self.word.load(Ordering::Relaxed).has_any(Flags::TREE.with(Flags::QUEUED))
+            || self.core.word.load(Ordering::Relaxed).has_any(Flags::TREE.with(Flags::QUEUED))
         {
             return Err("a range is held after everybody has left");
         }
         // SAFETY: nobody runs.
-        if !unsafe { &*self.queue.get() }.patient.is_empty() || self.shown.has_patient() {
+        if !unsafe { &*self.core.queue.get() }.patient.is_empty() || self.core.shown.has_patient() {
             return Err("somebody is listed after everybody has left");
         }
         Ok(())
@@ -105,10 +105,10 @@ impl<P: Platform> RangeRwLock<P> {
     #[doc(hidden)]
     pub fn field_at(&self, address: usize) -> Option<&'static str> {
         let fields = [
-            (offset_of!(Self, word), size_of_val(&self.word), "word"),
-            (offset_of!(Self, slots), size_of_val(&self.slots), "slots"),
-            (offset_of!(Self, hull), size_of_val(&self.hull), "hull"),
-            (offset_of!(Self, tree_lock), size_of_val(&self.tree_lock), "tree lock"),
+            (offset_of!(Self, core.word), size_of_val(&self.core.word), "word"),
+            (offset_of!(Self, core.slots), size_of_val(&self.core.slots), "slots"),
+            (offset_of!(Self, core.hull), size_of_val(&self.core.hull), "hull"),
+            (offset_of!(Self, core.tree_lock), size_of_val(&self.core.tree_lock), "tree lock"),
             (offset_of!(Self, gate), size_of_val(&self.gate), "gate"),
             (0, size_of::<Self>(), "hints"),
         ];

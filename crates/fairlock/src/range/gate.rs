@@ -176,7 +176,7 @@ impl<P: Platform> RangeRwLock<P> {
             self.enter_gate(kind, recursive, patience)?;
             // Acquire: pairs with the Release of whoever raised `WHOLE`: what was
             // done under ranges before that is seen.
-            if self.word.load(Ordering::Acquire).is_whole() {
+            if self.core.word.load(Ordering::Acquire).is_whole() {
                 if self.gate.mixes(kind) {
                     return Ok(Some(self.stop_whole(kind)));
                 }
@@ -198,7 +198,7 @@ impl<P: Platform> RangeRwLock<P> {
             Kind::Writer => self.gate.lock.write(),
         }
         // Acquire: as above.
-        if self.word.load(Ordering::Acquire).is_whole() && !self.gate.mixes(kind) {
+        if self.core.word.load(Ordering::Acquire).is_whole() && !self.gate.mixes(kind) {
             return Ok(true);
         }
         // SAFETY: just taken.
@@ -217,7 +217,7 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
         // Relaxed: looked at again once the gate is held.
-        let word = self.word.load(Ordering::Relaxed);
+        let word = self.core.word.load(Ordering::Relaxed);
         word.is_whole() && !word.has_any(Flags::TRACED)
     }
 
@@ -239,10 +239,10 @@ impl<P: Platform> RangeRwLock<P> {
     /// lately.
     #[inline]
     fn open(&self) -> bool {
-        if self.policy.is_fifo() {
+        if self.core.policy.is_fifo() {
             return false;
         }
-        if self.word.load(Ordering::Relaxed) != Word::FREE {
+        if self.core.word.load(Ordering::Relaxed) != Word::FREE {
             return false;
         }
         self.gate.is_due() && self.raise()
@@ -251,11 +251,12 @@ impl<P: Platform> RangeRwLock<P> {
     #[cold]
     fn raise(&self) -> bool {
         // Under the tree lock, so that nobody is listed beside the gate.
-        self.with_queue(|q| {
+        self.core.with_queue(|q| {
             // Relaxed on failure: nothing is done then. AcqRel: Acquire for what was
             // done under ranges before; Release hands it on to those who see `WHOLE`.
             let raised = q.patient.is_empty()
                 && self
+                    .core
                     .word
                     .compare_exchange(Word::FREE, Word::WHOLE, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
@@ -291,11 +292,11 @@ impl<P: Platform> RangeRwLock<P> {
         let drain = Flags::DRAIN.only_if(kind == Kind::Reader);
         let packed = Packed::pack(span);
         let slot = packed.map_or(SlotBits::NONE, |_| SlotBits::new(0, kind));
-        let mut word = self.word.load(Ordering::Relaxed);
+        let mut word = self.core.word.load(Ordering::Relaxed);
         while word.is_whole() {
             // AcqRel: Acquire, as every way to hold a range (rule 3), and Release,
             // which hands on what was done under the gate.
-            match self.word.compare_exchange_weak(
+            match self.core.word.compare_exchange_weak(
                 word,
                 word.without(Flags::WHOLE).with(drain).with_slot(slot),
                 Ordering::AcqRel,
@@ -306,7 +307,7 @@ impl<P: Platform> RangeRwLock<P> {
                     // Release: a thread that reads the range comes after the one that took the
                     // slot.
                     return packed.map(|packed| {
-                        self.slots[0].store(packed.0, Ordering::Release);
+                        self.core.slots[0].store(packed.0, Ordering::Release);
                         Hold::slot(0)
                     });
                 }
@@ -315,7 +316,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         if kind == Kind::Writer {
             // Nobody is inside by the gate, and nobody will be. AcqRel: as above.
-            self.word.clear(Flags::DRAIN, Ordering::AcqRel);
+            self.core.word.clear(Flags::DRAIN, Ordering::AcqRel);
         }
         None
     }
@@ -325,7 +326,7 @@ impl<P: Platform> RangeRwLock<P> {
         let hold = self.close(Span::FULL, kind).unwrap_or_else(|| {
             loop {
                 // A reader beside other readers: no writer can be inside or waiting.
-                match self.attempt(Span::FULL, kind) {
+                match self.core.attempt(Span::FULL, kind) {
                     Ok(hold) => break hold,
                     Err(missed) => {
                         debug_assert!(missed != Missed::Gate && kind == Kind::Reader);

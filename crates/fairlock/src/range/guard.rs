@@ -62,7 +62,7 @@ macro_rules! guard {
                     let hold = self.lock.out_of_gate_if_there(self.hold, $kind);
                     // The hold is stored at once: a panic must not release one that is gone.
                     self.hold = hold;
-                    self.hold = self.lock.shrink_hold(hold, self.span, span, $kind);
+                    self.hold = self.lock.core.shrink_hold(hold, self.span, span, $kind);
                     self.span = span;
                 }
                 Ok(())
@@ -81,7 +81,7 @@ macro_rules! guard {
                 }
                 let this = ManuallyDrop::new(self);
                 let hold = this.lock.out_of_gate_if_there(this.hold, $kind);
-                let [low, high] = this.lock.split_hold(hold, span, $kind, mid);
+                let [low, high] = this.lock.core.split_hold(hold, span, $kind, mid);
                 Ok((
                     Self::new(this.lock, Span::closed(span.start(), mid - 1), low),
                     Self::new(this.lock, Span::closed(mid, span.last()), high),
@@ -127,10 +127,13 @@ impl<P: Platform> RangeRwLock<P> {
     #[inline(always)]
     pub(super) unsafe fn release(&self, hold: Hold, kind: Kind) {
         match hold.place() {
-            Place::Slot(slot) => self.release_slot(slot, kind),
-            Place::Striped(slot) => self.release_striped(slot, kind),
-            Place::Pair(first, second) => self.release_pair(first, second, kind),
-            Place::Node(id) => self.release_node(id),
+            Place::Slot(slot) => self.core.release_slot(slot, kind),
+            Place::Striped(slot) => self.core.release_striped(slot, kind),
+            Place::Pair(first, second) => {
+                self.core.release_striped(first, kind);
+                self.core.release_striped(second, kind);
+            }
+            Place::Node(id) => self.core.release_node(id),
             // SAFETY: the hold is by the gate.
             Place::Gate => unsafe { self.gate.leave(kind) },
         }
@@ -142,12 +145,12 @@ impl<P: Platform> RangeRwLock<P> {
     /// `hold` holds `span` for writing; afterwards, for reading.
     pub(super) unsafe fn downgrade(&self, hold: Hold, span: Span) {
         match hold.place() {
-            Place::Slot(slot) | Place::Striped(slot) => self.downgrade_slot(slot, span),
+            Place::Slot(slot) | Place::Striped(slot) => self.core.downgrade_slot(slot, span),
             Place::Pair(first, second) => {
-                self.downgrade_slot(first, span);
-                self.downgrade_slot(second, span);
+                self.core.downgrade_slot(first, span);
+                self.core.downgrade_slot(second, span);
             }
-            Place::Node(id) => self.downgrade_node(id, span),
+            Place::Node(id) => self.core.downgrade_node(id, span),
             // SAFETY: the hold is by the gate.
             Place::Gate => unsafe { self.gate.lock.downgrade() },
         }

@@ -5,9 +5,8 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use super::RangeRwLock;
-use super::slots::word::{Flags, Packed, SLOTS, Word};
+use super::slots::word::{Flags, Packed};
 use super::span::Span;
-use super::stripes::{STRIPE_SLOTS, Stripe};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 
@@ -51,25 +50,13 @@ impl<P: Platform> RangeRwLock<P> {
     /// Whether any range is held at this instant.
     pub fn is_locked(&self) -> bool {
         // A range that leaves a stripe for the tree has set `TREE` before, and is seen there.
-        if self.striped_words().any(|(_, word)| word.has_slots()) {
+        if self.core.striped.words().any(|(_, word)| word.has_slots()) {
             return true;
         }
-        let word = self.word.load(Ordering::Relaxed);
+        let word = self.core.word.load(Ordering::Relaxed);
         word.has_slots()
             || (word.may_be_held_by_gate() && self.gate.lock.is_locked())
             || (word.has_any(Flags::TREE) && self.ranges().iter().any(|range| !range.waiting))
-    }
-
-    /// The words of the stripes, each with the name of its first slot. None if the lock is not
-    /// striped: then what is still held there is in the tree, too.
-    pub(super) fn striped_words(&self) -> impl Iterator<Item = (usize, Word)> {
-        // Acquire: the stripes are there.
-        let is_striped = self.striped.shift.load(Ordering::Acquire) != 0;
-        let stripes = if is_striped { self.stripes() } else { &[] };
-        let word = |(at, stripe): (usize, &Stripe<P>)| {
-            (SLOTS + at * STRIPE_SLOTS, stripe.word.load(Ordering::Acquire))
-        };
-        stripes.iter().enumerate().map(word)
     }
 
     /// Notes who takes a range and since when, for [`ranges`](Self::ranges); with `false`, no
@@ -79,12 +66,12 @@ impl<P: Platform> RangeRwLock<P> {
     pub fn set_traced(&self, traced: bool) {
         // Relaxed: nothing orders holders that came before it and after it.
         if traced {
-            self.with_queue(|q| {
-                self.end_stripes(q);
-                self.word.set(Flags::TRACED, Ordering::Relaxed);
+            self.core.with_queue(|q| {
+                self.core.end_stripes(q);
+                self.core.word.set(Flags::TRACED, Ordering::Relaxed);
             });
         } else {
-            self.word.clear(Flags::TRACED, Ordering::Relaxed);
+            self.core.word.clear(Flags::TRACED, Ordering::Relaxed);
         }
     }
 
@@ -104,8 +91,8 @@ impl<P: Platform> RangeRwLock<P> {
         let now = P::now();
         let ago = |since: u64| Duration::from_nanos(now.saturating_sub(since));
         let mut all = Vec::new();
-        self.with_queue(|q| {
-            let word = self.word.load(Ordering::Acquire);
+        self.core.with_queue(|q| {
+            let word = self.core.word.load(Ordering::Acquire);
             for (_, span, kind, entry) in q.ranges.iter() {
                 let known = entry.who != 0;
                 all.push(RangeInfo {
@@ -120,9 +107,9 @@ impl<P: Platform> RangeRwLock<P> {
                 let access = kind.into();
                 all.push(RangeInfo { span, access, waiting: false, who: None, how_long: None });
             };
-            for (first, word) in core::iter::once((0, word)).chain(self.striped_words()) {
+            for (first, word) in core::iter::once((0, word)).chain(self.core.striped.words()) {
                 for slot in word.rivals(Kind::Writer).filter(|slot| !q.is_moved(first + slot)) {
-                    let packed = self.seat(first + slot).packed.load(Ordering::Acquire);
+                    let packed = self.core.seat(first + slot).packed.load(Ordering::Acquire);
                     if packed != 0 {
                         held(Packed(packed).span(), word.kind_of(slot));
                     }

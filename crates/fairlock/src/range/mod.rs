@@ -139,7 +139,7 @@ use tree::Id;
 use tree::queue::{Hull, Queue};
 use wait::shown::Shown;
 
-use crate::events::{self, Event, EventCounts};
+use crate::events::{self, EventCounts};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
 
@@ -224,8 +224,15 @@ const LONG_NS: u64 = 10_000_000;
 /// Counting conflicting ranges in an interval tree is a public proposal for the
 /// Linux kernel (2017); slots, hull, stripes, gate and bounded overtaking are this
 /// crate's.
-#[repr(C, align(64))] // the word and the first slots share a cache line
+#[repr(C)]
 pub struct RangeRwLock<P: Platform> {
+    core: Core<P>,
+    gate: Gate<P>,
+}
+
+/// A range lock but for the gate, of which only the flags in the word are known here.
+#[repr(C, align(64))] // the word and the first slots share a cache line
+struct Core<P: Platform> {
     /// The state: see [`slots::word`].
     word: AtomicWord<P>,
     /// Ranges that are held, packed; meaningful while their bits are set.
@@ -239,7 +246,6 @@ pub struct RangeRwLock<P: Platform> {
     striped: Striped<P>,
     policy: RangePolicy,
     events: events::Sink,
-    gate: Gate<P>,
 }
 
 // SAFETY: everything but `queue` and `striped.stripes` is atomic, constant or a lock. `queue` is
@@ -247,9 +253,9 @@ pub struct RangeRwLock<P: Platform> {
 // before they are taken out. The stripes are set once, by the thread that has set `Queue::made`,
 // and looked at only by threads that have seen `made` or `shift` beside them set after that (with
 // Acquire), or that have the name of a slot in them.
-unsafe impl<P: Platform> Send for RangeRwLock<P> {}
+unsafe impl<P: Platform> Send for Core<P> {}
 // SAFETY: as above.
-unsafe impl<P: Platform> Sync for RangeRwLock<P> {}
+unsafe impl<P: Platform> Sync for Core<P> {}
 
 /// How a range is held: the name of a [`Place`] in the lock, owned by a guard. One
 /// small number, so that it stays in a register.
@@ -330,7 +336,7 @@ impl<P: Platform> RangeRwLock<P> {
         P::AtomicU32: ConstZero,
         P::AtomicU64: ConstZero,
     {
-        Self {
+        let core = Core {
             word: AtomicWord::new_const(),
             slots: [const { <P::AtomicU64 as ConstZero>::ZERO }; SLOTS],
             hull: Hull::new_const(),
@@ -338,15 +344,15 @@ impl<P: Platform> RangeRwLock<P> {
             queue: UnsafeCell::new(Queue::new()),
             shown: Shown::new_const(),
             striped: Striped::new_const(),
-            gate: Gate::new_const(),
             policy,
             events: events::Sink::new(),
-        }
+        };
+        Self { core, gate: Gate::new_const() }
     }
 
     /// As [`with_policy`](Self::with_policy), on a platform whose atomics cannot be constants.
     pub fn on_platform(policy: RangePolicy) -> Self {
-        Self {
+        let core = Core {
             word: AtomicWord::new(Word::FREE),
             slots: core::array::from_fn(|_| P::AtomicU64::new(0)),
             hull: Hull::new(),
@@ -354,26 +360,21 @@ impl<P: Platform> RangeRwLock<P> {
             queue: UnsafeCell::new(Queue::new()),
             shown: Shown::new(),
             striped: Striped::new(),
-            gate: Gate::new(),
             policy,
             events: events::Sink::new(),
-        }
+        };
+        Self { core, gate: Gate::new() }
     }
 
     /// The policy this lock was made with.
     pub const fn policy(&self) -> &RangePolicy {
-        &self.policy
+        &self.core.policy
     }
 
     /// Counts this lock's [events](events::Event) in `counts` too; with `None`, no longer.
     pub fn set_events(&self, counts: Option<&'static EventCounts>) {
-        self.events.set(counts);
+        self.core.events.set(counts);
         self.gate.lock.set_events(counts);
-    }
-
-    #[inline]
-    fn count(&self, event: Event) {
-        self.events.count(event);
     }
 }
 
@@ -385,11 +386,12 @@ impl<P: Platform> Default for RangeRwLock<P> {
 
 impl<P: Platform> fmt::Debug for RangeRwLock<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.word.load(Ordering::Relaxed);
+        let core = &self.core;
+        let word = core.word.load(Ordering::Relaxed);
         f.debug_struct("RangeRwLock")
             .field("locked", &self.is_locked())
-            .field("waiters", &(word.has_any(Flags::QUEUED) || self.shown.has_patient()))
-            .field("policy", &self.policy)
+            .field("waiters", &(word.has_any(Flags::QUEUED) || core.shown.has_patient()))
+            .field("policy", &core.policy)
             .finish_non_exhaustive()
     }
 }

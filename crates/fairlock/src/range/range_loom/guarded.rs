@@ -174,7 +174,7 @@ impl Guarded {
                 0
             }
             EndStripes => {
-                lock.with_queue(|q| lock.end_stripes(q));
+                lock.core.with_queue(|q| lock.core.end_stripes(q));
                 0
             }
         }
@@ -182,12 +182,12 @@ impl Guarded {
 
     /// Nobody is inside, and nothing is left.
     pub(super) fn check(&self, written: u32) {
-        let word = self.lock.word.load(Ordering::Acquire);
+        let word = self.lock.core.word.load(Ordering::Acquire);
         let others = Flags::WHOLE.with(Flags::DRAIN).with(Flags::STRIPED);
         assert_eq!(word.without(others), Word::FREE, "{word:?}");
         let is_left = |(_, word): (usize, Word)| word.has_slots();
-        assert!(!self.lock.striped_words().any(is_left));
-        self.lock.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
+        assert!(!self.lock.core.striped.words().any(is_left));
+        self.lock.core.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
         assert!(!self.lock.gate.lock.is_locked());
         // SAFETY: the other threads have ended.
         let sum: u32 = self.values.iter().map(|v| v.with(|v| unsafe { *v })).sum();

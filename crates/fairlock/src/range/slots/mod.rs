@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 use super::span::Span;
 use super::stripes::STRIPE_SLOTS;
-use super::{Hold, RangeRwLock, SLOT_LOOKS};
+use super::{Core, Hold, SLOT_LOOKS};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
@@ -43,13 +43,14 @@ pub(super) struct Seat<'a, P: Platform> {
     pub(super) packed: &'a P::AtomicU64,
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     /// The slot of that name.
     pub(super) fn seat(&self, slot: usize) -> Seat<'_, P> {
         match slot.checked_sub(SLOTS) {
             None => Seat { word: &self.word, index: slot, packed: &self.slots[slot] },
             Some(slot) => {
-                let (stripe, index) = (&self.stripes()[slot / STRIPE_SLOTS], slot % STRIPE_SLOTS);
+                let (stripe, index) =
+                    (&self.striped.all()[slot / STRIPE_SLOTS], slot % STRIPE_SLOTS);
                 Seat { word: &stripe.word, index, packed: &stripe.slots[index] }
             }
         }
@@ -227,7 +228,7 @@ impl<P: Platform> RangeRwLock<P> {
         if before.has_any(Flags::TELLS) && !active(Fault::LeavesQuietly) {
             self.tell_that_slot_was_left(slot);
         }
-        if self.is_watched(slot) {
+        if self.shown.is_watched(slot) {
             self.tell_patient(slot);
         }
     }
@@ -246,8 +247,11 @@ impl<P: Platform> RangeRwLock<P> {
                 Ordering::Relaxed,
             ) {
                 Ok(before) => {
-                    let is_watched =
-                        if slot < SLOTS { self.is_watched(slot) } else { before.is_watched() };
+                    let is_watched = if slot < SLOTS {
+                        self.shown.is_watched(slot)
+                    } else {
+                        before.is_watched()
+                    };
                     if is_watched {
                         self.tell_patient(slot);
                     }

@@ -41,7 +41,7 @@ use super::slots::Missed;
 use super::slots::word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
 use super::span::Span;
 use super::tree::queue::Queue;
-use super::{Hold, RangeRwLock};
+use super::{Core, Hold};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
@@ -65,7 +65,7 @@ pub(super) struct Stripe<P: Platform> {
 /// All stripes, made when they are first needed.
 pub(super) type Stripes<P> = Box<[Stripe<P>]>;
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     // ---- ranges ----
 
     /// Takes a slot in a stripe, or in two if the range lies in two regions, if nothing is in its
@@ -108,7 +108,7 @@ impl<P: Platform> RangeRwLock<P> {
         has_tree: bool,
     ) -> Result<usize, Missed> {
         let Some(packed) = Packed::pack(span) else { return Err(Missed::Unknown) };
-        let stripes = self.stripes();
+        let stripes = self.striped.all();
         let number = stripe_of(region, stripes.len());
         let stripe = &stripes[number];
         let open = Flags::open_for(shift);
@@ -148,7 +148,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
         }
         let name = SLOTS + number * STRIPE_SLOTS + slot;
-        let mut missed = self.look_at_stripe(number, word, span, kind);
+        let mut missed = self.striped.look_at(number, word, span, kind);
         // A holder that left its slot for the tree before the look has closed the stripe before
         // that. Acquire: as for the slot.
         if word.has_rivals(kind)
@@ -177,32 +177,6 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Looks at the slots of a stripe that were taken in `word`.
-    pub(super) fn look_at_stripe(
-        &self,
-        number: usize,
-        word: Word,
-        span: Span,
-        kind: Kind,
-    ) -> Result<(), Missed> {
-        let stripe = &self.stripes()[number];
-        for slot in word.rivals(kind) {
-            // Acquire: pairs with the Release of the holder that left it, or of the word. If it is
-            // zero, or the range of a later holder, it was left.
-            let packed = stripe.slots[slot].load(Ordering::Acquire);
-            if packed != 0 && Packed(packed).overlaps(span) {
-                return Err(Missed::Slot((SLOTS + number * STRIPE_SLOTS + slot) as u16));
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives back both slots of a range in two stripes.
-    pub(super) fn release_pair(&self, first: usize, second: usize, kind: Kind) {
-        self.release_striped(first, kind);
-        self.release_striped(second, kind);
-    }
-
     /// Gives back a slot in a stripe.
     #[inline(never)]
     pub(super) fn release_striped(&self, slot: usize, kind: Kind) {
@@ -226,60 +200,7 @@ impl<P: Platform> RangeRwLock<P> {
         before
     }
 
-    /// The stripes. They exist once `Striped::shift` has been seen to be set, or a hold has the
-    /// name of one of their slots.
-    pub(super) fn stripes(&self) -> &[Stripe<P>] {
-        self.striped.stripes.get().expect("made before anybody is told of them")
-    }
-
-    // ---- the tree, under its lock ----
-
-    /// Before a range enters the tree: closes its stripes, and calls `f` with each of them and its
-    /// word.
-    pub(super) fn close_stripes(
-        &self,
-        q: &mut Queue<P>,
-        span: Span,
-        mut f: impl FnMut(&mut Queue<P>, usize, Word) -> Result<(), Missed>,
-    ) -> Result<(), Missed> {
-        let Some(regions) = &q.ranges.regions else { return Ok(()) };
-        if active(Fault::SkipsStripes) {
-            return Ok(());
-        }
-        for stripe in regions.stripes(span) {
-            let word = self.close_stripe(q, stripe);
-            f(q, stripe, word)?;
-        }
-        Ok(())
-    }
-
-    /// As [`close_stripes`](Self::close_stripes), for a range that is to be held at once: nobody
-    /// may be in its way.
-    pub(super) fn close_stripes_for_holder(
-        &self,
-        q: &mut Queue<P>,
-        span: Span,
-        kind: Kind,
-    ) -> Result<(), Missed> {
-        self.close_stripes(q, span, |_, stripe, word| self.look_at_stripe(stripe, word, span, kind))
-    }
-
-    pub(super) fn close_stripe(&self, q: &mut Queue<P>, number: usize) -> Word {
-        if let Some(striping) = &mut q.striping {
-            striping.count_miss();
-        }
-        let stripe = &self.stripes()[number];
-        match &mut q.ranges.regions {
-            Some(regions) if !regions.is_closed(number) => {
-                regions.note_closed(number);
-                // AcqRel: as for the state word, see `publish`.
-                stripe.word.set(Flags::CLOSED, Ordering::AcqRel)
-            }
-            // Nobody takes a slot there, and a holder that has left one has told so under the tree
-            // lock, or will. Acquire: for the ranges in the slots.
-            _ => stripe.word.load(Ordering::Acquire),
-        }
-    }
+    // ---- under the tree lock ----
 
     /// Opens the stripes that are closed for nobody any more.
     pub(super) fn settle_stripes(&self, q: &mut Queue<P>) {
@@ -287,7 +208,7 @@ impl<P: Platform> RangeRwLock<P> {
         let Some(regions) = &mut q.ranges.regions else { return };
         while let Some(stripe) = regions.next_to_open() {
             // Release: what was done under ranges that have left the tree.
-            self.stripes()[stripe].word.clear(Flags::CLOSED, Ordering::Release);
+            self.striped.all()[stripe].word.clear(Flags::CLOSED, Ordering::Release);
         }
     }
 }

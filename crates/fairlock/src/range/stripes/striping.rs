@@ -16,9 +16,11 @@ use core::sync::atomic::Ordering;
 use super::regions::Regions;
 use super::state::{Made, Striping};
 use super::{STRIPE_SLOTS, STRIPES_LIMIT, Stripe, Stripes};
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::range::RangeRwLock;
-use crate::range::slots::word::{Flags, SLOTS, WRITER_SLOTS};
+use crate::range::Core;
+use crate::range::slots::Missed;
+use crate::range::slots::word::{Flags, Packed, SLOTS, WRITER_SLOTS, Word};
 use crate::range::span::Span;
 use crate::range::tree::NIL;
 use crate::range::tree::queue::Queue;
@@ -57,9 +59,112 @@ impl<P: Platform> Striped<P> {
     {
         Self { shift: ConstZero::ZERO, stripes: OnceCell::new(), made: ConstZero::ZERO }
     }
+
+    /// Looks at the slots of a stripe that were taken in `word`.
+    pub(in crate::range) fn look_at(
+        &self,
+        number: usize,
+        word: Word,
+        span: Span,
+        kind: Kind,
+    ) -> Result<(), Missed> {
+        let stripe = &self.all()[number];
+        for slot in word.rivals(kind) {
+            // Acquire: pairs with the Release of the holder that left it, or of the word. If it is
+            // zero, or the range of a later holder, it was left.
+            let packed = stripe.slots[slot].load(Ordering::Acquire);
+            if packed != 0 && Packed(packed).overlaps(span) {
+                return Err(Missed::Slot((SLOTS + number * STRIPE_SLOTS + slot) as u16));
+            }
+        }
+        Ok(())
+    }
+
+    /// The stripes. They exist once `shift` has been seen to be set, or a hold has the
+    /// name of one of their slots.
+    pub(in crate::range) fn all(&self) -> &[Stripe<P>] {
+        self.stripes.get().expect("made before anybody is told of them")
+    }
+
+    /// Before a range enters the tree: closes its stripes, and calls `f` with each of them and its
+    /// word.
+    pub(in crate::range) fn close_for(
+        &self,
+        q: &mut Queue<P>,
+        span: Span,
+        mut f: impl FnMut(&mut Queue<P>, usize, Word) -> Result<(), Missed>,
+    ) -> Result<(), Missed> {
+        let Some(regions) = &q.ranges.regions else { return Ok(()) };
+        if active(Fault::SkipsStripes) {
+            return Ok(());
+        }
+        for stripe in regions.stripes(span) {
+            let word = self.close(q, stripe);
+            f(q, stripe, word)?;
+        }
+        Ok(())
+    }
+
+    /// As [`close_for`](Self::close_for), for a range that is to be held at once: nobody
+    /// may be in its way.
+    pub(in crate::range) fn close_for_holder(
+        &self,
+        q: &mut Queue<P>,
+        span: Span,
+        kind: Kind,
+    ) -> Result<(), Missed> {
+        self.close_for(q, span, |_, stripe, word| self.look_at(stripe, word, span, kind))
+    }
+
+    pub(in crate::range) fn close(&self, q: &mut Queue<P>, number: usize) -> Word {
+        if let Some(striping) = &mut q.striping {
+            striping.count_miss();
+        }
+        let stripe = &self.all()[number];
+        match &mut q.ranges.regions {
+            Some(regions) if !regions.is_closed(number) => {
+                regions.note_closed(number);
+                // AcqRel: as for the state word, see `publish`.
+                stripe.word.set(Flags::CLOSED, Ordering::AcqRel)
+            }
+            // Nobody takes a slot there, and a holder that has left one has told so under the tree
+            // lock, or will. Acquire: for the ranges in the slots.
+            _ => stripe.word.load(Ordering::Acquire),
+        }
+    }
+
+    /// How many ranges were had by stripes; roughly.
+    pub(in crate::range) fn uses(&self) -> u64 {
+        let uses = |stripe: &Stripe<P>| stripe.uses.load(Ordering::Relaxed);
+        self.all().iter().map(uses).fold(0, u64::wrapping_add)
+    }
+
+    /// The words of the stripes, each with the name of its first slot. None if the lock is not
+    /// striped: then what is still held there is in the tree, too.
+    pub(in crate::range) fn words(&self) -> impl Iterator<Item = (usize, Word)> {
+        // Acquire: the stripes are there.
+        let is_striped = self.shift.load(Ordering::Acquire) != 0;
+        let stripes = if is_striped { self.all() } else { &[] };
+        let word = |(at, stripe): (usize, &Stripe<P>)| {
+            (SLOTS + at * STRIPE_SLOTS, stripe.word.load(Ordering::Acquire))
+        };
+        stripes.iter().enumerate().map(word)
+    }
+
+    /// Makes the stripes, without the tree lock: with it, all others would fall asleep meanwhile.
+    /// Only for the thread that has set `made`, to this shift. The stripes are open, but nobody
+    /// comes yet. If they had to be opened later, each line would have to be fetched under the tree
+    /// lock.
+    pub(in crate::range) fn make(&self, shift: u32) {
+        let count = (STRIPES_A_CPU * P::cpus()).min(STRIPES_LIMIT);
+        let made = self.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
+        debug_assert!(made.is_ok(), "made once");
+        // Release: they are there.
+        self.made.store(1, Ordering::Release);
+    }
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     // ---- crowds ----
 
     /// Whether many find no slot: they meet at the tree lock.
@@ -103,18 +208,6 @@ impl<P: Platform> RangeRwLock<P> {
         None
     }
 
-    /// Makes the stripes, without the tree lock: with it, all others would fall asleep meanwhile.
-    /// Only for the thread that has set `made`, to this shift. The stripes are open, but nobody
-    /// comes yet. If they had to be opened later, each line would have to be fetched under the tree
-    /// lock.
-    pub(in crate::range) fn make_stripes(&self, shift: u32) {
-        let count = (STRIPES_A_CPU * P::cpus()).min(STRIPES_LIMIT);
-        let made = self.striped.stripes.set((0..count).map(|_| Stripe::open(shift)).collect());
-        debug_assert!(made.is_ok(), "made once");
-        // Release: they are there.
-        self.striped.made.store(1, Ordering::Release);
-    }
-
     // ---- under the tree lock ----
 
     /// Begins to use the stripes, which have been made, for regions of 2^`shift` positions. False
@@ -136,10 +229,10 @@ impl<P: Platform> RangeRwLock<P> {
         {
             return false; // and `settle` takes the flags back
         }
-        let stripes = self.stripes();
+        let stripes = self.striped.all();
         let (shift, uses, are_open) = match core::mem::replace(&mut q.made, Made::Used) {
             Made::For(shift) => (shift, 0, true),
-            _ => (shift, self.uses(), false),
+            _ => (shift, self.striped.uses(), false),
         };
         if !are_open {
             for stripe in stripes {
@@ -164,7 +257,7 @@ impl<P: Platform> RangeRwLock<P> {
         }
         for stripe in 0..stripes.len() {
             if q.ranges.regions.as_ref().is_some_and(|regions| regions.is_touched(stripe)) {
-                self.close_stripe(q, stripe); // if it is open
+                self.striped.close(q, stripe); // if it is open
             }
         }
         // Release: the stripes are there.
@@ -183,7 +276,7 @@ impl<P: Platform> RangeRwLock<P> {
         // A thread that still sees `shift` finds the stripes closed. Release: one that does not
         // sees `TREE`.
         self.striped.shift.store(0, Ordering::Release);
-        let _ = self.close_stripes(q, Span::FULL, |q, stripe, word| {
+        let _ = self.striped.close_for(q, Span::FULL, |q, stripe, word| {
             for slot in word.rivals(Kind::Writer) {
                 self.migrate(q, SLOTS + stripe * STRIPE_SLOTS + slot, word, Span::FULL);
             }
@@ -195,16 +288,10 @@ impl<P: Platform> RangeRwLock<P> {
     /// Every so often: ends striping if too few ranges were had by it.
     pub(in crate::range) fn judge_stripes(&self, q: &mut Queue<P>) {
         let Some(striping) = &mut q.striping else { return };
-        if striping.is_due(self.stripes().len()) && !striping.is_useful(self.uses()) {
+        if striping.is_due(self.striped.all().len()) && !striping.is_useful(self.striped.uses()) {
             let lasted_ns = P::now().saturating_sub(striping.since);
             q.crowd.get_or_insert_default().count_end(lasted_ns);
             self.end_stripes(q);
         }
-    }
-
-    /// How many ranges were had by stripes; roughly.
-    pub(in crate::range) fn uses(&self) -> u64 {
-        let uses = |stripe: &Stripe<P>| stripe.uses.load(Ordering::Relaxed);
-        self.stripes().iter().map(uses).fold(0, u64::wrapping_add)
     }
 }

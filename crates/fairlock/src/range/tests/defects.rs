@@ -59,7 +59,7 @@ fn defect_2_a_reader_that_gives_up_lets_nobody_in_beside_the_writer() {
         stop.cancel();
         assert_eq!(join(first), Err(RangeError::Cancelled));
         // Still waiting, and not granted while the writer is inside.
-        assert_eq!(lock.with_queue(|q| q.ranges.waiting()), 1);
+        assert_eq!(lock.core.with_queue(|q| q.ranges.waiting()), 1);
         assert!(!second.is_finished());
         drop(writer);
         join(second).unwrap();
@@ -292,8 +292,8 @@ fn a_recursive_read_that_gives_up_is_waited_for_by_nobody() {
 fn leave_slot(lock: &Lock, guard: WriteGuard<'_>) -> usize {
     let Place::Slot(slot) = guard.hold.place() else { panic!("not in a slot") };
     std::mem::forget(guard);
-    lock.slots[slot].store(0, Ordering::SeqCst);
-    lock.word.leave(SlotBits::new(slot, Kind::Writer), Ordering::SeqCst);
+    lock.core.slots[slot].store(0, Ordering::SeqCst);
+    lock.core.word.leave(SlotBits::new(slot, Kind::Writer), Ordering::SeqCst);
     slot
 }
 
@@ -309,9 +309,9 @@ fn a_slot_that_was_left_is_not_taken_before_those_who_wait_are_told() {
         assert_ne!(beside.hold, Hold::slot(slot));
         let second = s.spawn(|| drop(lock.write(25..35).unwrap()));
         until_queued(lock, 2);
-        lock.tell_that_slot_was_left(slot);
+        lock.core.tell_that_slot_was_left(slot);
         join(waiter);
-        assert_eq!(lock.with_queue(|q| q.ranges.waiting()), 1);
+        assert_eq!(lock.core.with_queue(|q| q.ranges.waiting()), 1);
         drop(beside);
         join(second);
     });
@@ -334,8 +334,8 @@ fn who_tells_late_that_it_left_a_slot_does_not_speak_for_the_next_holder() {
         assert_eq!(next.hold, Hold::slot(slot));
         let waiter = s.spawn(|| drop(lock.write(0..5).unwrap()));
         until_queued(lock, 1);
-        lock.tell_that_slot_was_left(slot);
-        assert_eq!(lock.with_queue(|q| q.ranges.waiting()), 1);
+        lock.core.tell_that_slot_was_left(slot);
+        assert_eq!(lock.core.with_queue(|q| q.ranges.waiting()), 1);
         drop(next);
         join(waiter);
     });
@@ -459,18 +459,18 @@ fn who_looks_at_a_slot_late_sees_a_holder_that_left_it_for_the_tree() {
     let first = lock.write(7..=9).unwrap();
     // The first half of taking a slot beside it: all but the look at the others.
     let mine = Span::new(9..=10).unwrap();
-    let seen = lock.word.load(Ordering::SeqCst);
+    let seen = lock.core.word.load(Ordering::SeqCst);
     let (own, kind) = (1, Kind::Writer);
     assert_eq!(seen.free_slot(kind), Some(own));
-    lock.word.take_slot(SlotBits::new(own, kind));
-    lock.slots[own].store(Packed::pack(mine).unwrap().0, Ordering::SeqCst);
+    lock.core.word.take_slot(SlotBits::new(own, kind));
+    lock.core.slots[own].store(Packed::pack(mine).unwrap().0, Ordering::SeqCst);
     let slot = first.hold;
     let (low, high) = first.split_at(9).unwrap();
     drop(low);
     let next = lock.write(11..=11).unwrap();
     assert_eq!(next.hold, slot);
-    assert!(lock.look_at_rivals(seen, SlotBits::new(own, kind), mine, kind, false).is_err());
-    lock.release_slot(own, kind);
+    assert!(lock.core.look_at_rivals(seen, SlotBits::new(own, kind), mine, kind, false).is_err());
+    lock.core.release_slot(own, kind);
     drop((high, next));
     assert_free(lock);
 }

@@ -25,17 +25,17 @@ type WriteGuard<'a> = RangeWriteGuard<'a, Native>;
 
 /// Nothing of anybody is left: not in the word, not in a slot, not in the tree.
 fn assert_free(lock: &Lock) {
-    let word = lock.word.load(Ordering::SeqCst);
+    let word = lock.core.word.load(Ordering::SeqCst);
     let others = Flags::NOT_FAST.without(Flags::TREE);
     assert_eq!(word.without(others), Word::FREE, "{word:?}");
-    assert!(lock.slots.iter().all(|slot| slot.load(Ordering::SeqCst) == 0));
-    assert!(lock.striped_words().all(|(_, word)| !word.has_slots()));
-    lock.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
+    assert!(lock.core.slots.iter().all(|slot| slot.load(Ordering::SeqCst) == 0));
+    assert!(lock.core.striped.words().all(|(_, word)| !word.has_slots()));
+    lock.core.with_queue(|q| assert!(q.ranges.is_empty() && q.patient.is_empty()));
     assert!(!lock.is_locked() && lock.ranges().is_empty());
     drop(lock.try_write(..).unwrap());
 }
 
 /// Waits until `count` threads are queued in the tree.
 fn until_queued(lock: &Lock, count: usize) {
-    until(|| lock.with_queue(|q| q.ranges.waiting()) == count);
+    until(|| lock.core.with_queue(|q| q.ranges.waiting()) == count);
 }

@@ -85,7 +85,7 @@ fn a_release_beside_a_wide_waiter_costs_the_same_beside_any_number() {
         let stop = &crate::wait::CancelToken::new();
         scope(|s| {
             let waiter = s.spawn(|| lock.write_with(.., Wait::FOREVER.cancellable(stop)).map(drop));
-            until(|| lock.shown.has_patient());
+            until(|| lock.core.shown.has_patient());
             let gap = 10 * (count / 3) + 5;
             (0..100).for_each(|_| drop(lock.read(gap..gap + 5).unwrap()));
             stop.cancel();

@@ -223,7 +223,9 @@ fn with_waiting(
                         let (send, done) = mpsc::channel();
                         s.spawn(move || send.send(Guard::ask(lock, places, kind, stop)));
                         waiting.insert(name, Waiting { stop, done });
-                        super::until(|| lock.with_queue(|q| q.ranges.waiting()) == waiting.len());
+                        super::until(|| {
+                            lock.core.with_queue(|q| q.ranges.waiting()) == waiting.len()
+                        });
                     }
                     vec![]
                 }
@@ -317,7 +319,7 @@ fn a_waiter_may_be_woken_in_vain_any_number_of_times() {
     let guard = lock.write(0..5).unwrap();
     super::scope(|s| {
         let waiter = s.spawn(|| drop(lock.write(0..10).unwrap()));
-        super::until(|| lock.shown.has_patient());
+        super::until(|| lock.core.shown.has_patient());
         for _ in 0..rounds(200) {
             drop(lock.read(5..10).unwrap());
             thread::sleep(Duration::from_micros(100));

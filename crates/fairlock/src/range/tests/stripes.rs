@@ -8,7 +8,7 @@ use crate::range::slots::word::Flags;
 use crate::range::span::Span;
 
 fn is_striped(lock: &Lock) -> bool {
-    lock.word.load(Ordering::Relaxed).has_any(Flags::STRIPED)
+    lock.core.word.load(Ordering::Relaxed).has_any(Flags::STRIPED)
 }
 
 fn is_in_a_stripe(guard: &WriteGuard<'_>) -> bool {
@@ -27,11 +27,13 @@ fn block(number: u64) -> core::ops::Range<u64> {
 fn a_crowd_of_ranges_that_are_apart_gets_stripes() {
     let lock = &Lock::new();
     let few: Vec<_> = (0..9).map(|number| lock.write(block(number)).unwrap()).collect();
-    let arrive = |number| lock.with_queue(|q| lock.begin_stripes_if_useful(q, span(block(number))));
+    let arrive = |number| {
+        lock.core.with_queue(|q| lock.core.begin_stripes_if_useful(q, span(block(number))))
+    };
     let next = |from| (from..20).find_map(|number| Some(number).zip(arrive(number)));
     assert_eq!(next(0), Some((15, 12)));
     assert_eq!(next(16), None);
-    lock.make_stripes(12);
+    lock.core.striped.make(12);
     assert!(next(0).is_none() && is_striped(lock));
     let many: Vec<_> = (9..50).map(|number| lock.write(block(number)).unwrap()).collect();
     assert!(many.iter().any(is_in_a_stripe));
@@ -50,7 +52,7 @@ fn a_crowd_of_ranges_that_are_apart_gets_stripes() {
 #[test]
 fn a_crowd_at_one_place_gets_none() {
     let lock = &Lock::new();
-    let arrive = || lock.with_queue(|q| lock.begin_stripes_if_useful(q, span(block(0))));
+    let arrive = || lock.core.with_queue(|q| lock.core.begin_stripes_if_useful(q, span(block(0))));
     assert!((0..100).all(|_| arrive().is_none()));
     assert!(!is_striped(lock));
     assert_free(lock);
@@ -132,7 +134,7 @@ fn what_is_held_from_the_last_time_stays_held() {
     let old = [lock.write(block(3)).unwrap(), lock.write(40_000..42_000).unwrap()];
     assert!(is_in_a_stripe(&old[0]) && matches!(old[1].hold.place(), Place::Pair(..)));
     for shift in [4, 12, 20] {
-        lock.with_queue(|q| lock.end_stripes(q));
+        lock.core.with_queue(|q| lock.core.end_stripes(q));
         assert!(lock.stripe(shift) && is_striped(lock));
         assert!(lock.try_read(3 * 4096..=3 * 4096).is_err());
         assert!(lock.try_read(..40_001).is_err() && lock.try_read(41_999..).is_err());

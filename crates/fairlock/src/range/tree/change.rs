@@ -9,10 +9,10 @@ use super::{Id, NIL};
 use crate::platform::{Atomic, Platform};
 use crate::range::slots::word::{Flags, Packed, SLOTS, SlotBits};
 use crate::range::span::Span;
-use crate::range::{Hold, Place, RangeRwLock};
+use crate::range::{Core, Hold, Place};
 use crate::wait::{Kind, WakeList};
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     /// Gives back a range that is in the tree.
     pub(in crate::range) fn release_node(&self, id: Id) {
         self.with_queue_and_wakes(|q, wakes| q.remove(id, wakes));
@@ -128,7 +128,7 @@ impl<P: Platform> RangeRwLock<P> {
             NIL => {
                 // Cannot fail: the lock is not taken as a whole while a slot is.
                 let _ = self.publish(q, span, Flags::TREE);
-                let _ = self.close_stripes(q, span, |_, _, _| Ok(()));
+                let _ = self.striped.close_for(q, span, |_, _, _| Ok(()));
                 q.ranges.insert_held(span, kind, 0, 0)
             }
             // The slot may have been entered when its range could not be read.

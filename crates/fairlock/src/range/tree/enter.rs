@@ -26,8 +26,9 @@ use crate::range::slots::Missed;
 use crate::range::slots::word::{Flags, Packed, SLOTS, SlotBits, Word};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
+use crate::range::wait::patient::InWay;
 use crate::range::wait::waiter::{self, RangeWaiter};
-use crate::range::{Hold, RangeRwLock};
+use crate::range::{Core, Hold};
 use crate::wait::{Kind, WakeList};
 
 /// The range of `waiter` has entered the tree, to be held or to wait.
@@ -48,7 +49,7 @@ fn passes_gate(word: Word, kind: Kind) -> Result<(), Missed> {
     if word.is_gated(kind) { Err(Missed::Gate) } else { Ok(()) }
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     // ---- without waiting ----
 
     /// Asks the tree, and takes the range if nothing is in its way.
@@ -64,7 +65,7 @@ impl<P: Platform> RangeRwLock<P> {
             (self.try_entry(q, span, kind), shift)
         });
         if let Some(shift) = shift {
-            self.make_stripes(shift);
+            self.striped.make(shift);
         }
         result
     }
@@ -80,7 +81,7 @@ impl<P: Platform> RangeRwLock<P> {
         let word = self.word.load(Ordering::Relaxed);
         if let Some(packed) = Packed::pack(span)
             && !word.has_any(Flags::TRACED.with(Flags::STRIPED))
-            && Self::stays_are_short(q, word)
+            && q.stays_are_short(word)
         {
             match self.claim_slot(q, word, packed, span, kind) {
                 Err(Missed::Unknown) => {}
@@ -90,7 +91,7 @@ impl<P: Platform> RangeRwLock<P> {
         let before = self.publish(q, span, Flags::TREE)?;
         passes_gate(before, kind)?;
         self.look_at_rivals(before, SlotBits::NONE, span, kind, true)?;
-        self.close_stripes_for_holder(q, span, kind)?;
+        self.striped.close_for_holder(q, span, kind)?;
         let (who, since) = self.trace(word);
         let id = q.ranges.insert_held(span, kind, who, since);
         q.last = Last::Node(id);
@@ -142,16 +143,6 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    /// Whether ranges that are taken now can be expected to leave soon, so that they are worth a
-    /// slot: the one taken last has left already. A guess.
-    fn stays_are_short(q: &Queue<P>, word: Word) -> bool {
-        match q.last {
-            Last::Gone => true,
-            Last::Slot(slot) => !word.has_slot(slot as usize),
-            Last::Node(_) => false,
-        }
-    }
-
     /// Who takes the range and when, if that is to be noted; zeros otherwise.
     pub(in crate::range) fn trace(&self, word: Word) -> (usize, u64) {
         if word.has_any(Flags::TRACED) { (P::thread().hint(), P::now()) } else { (0, 0) }
@@ -165,7 +156,7 @@ impl<P: Platform> RangeRwLock<P> {
             }
             let before = self.publish(q, span, Flags::TREE)?;
             self.look_at_rivals(before, SlotBits::NONE, span, Kind::Reader, true)?;
-            self.close_stripes_for_holder(q, span, Kind::Reader)?;
+            self.striped.close_for_holder(q, span, Kind::Reader)?;
             let (who, since) = self.trace(before);
             Ok(Hold::node(q.ranges.insert_ahead(span, Kind::Reader, who, since)))
         })
@@ -185,7 +176,10 @@ impl<P: Platform> RangeRwLock<P> {
         // Relaxed: the gate is opened under the tree lock.
         passes_gate(self.word.load(Ordering::Relaxed), waiter.kind)?;
         // SAFETY: the caller's promise.
-        unsafe { self.list_patient(q, waiter) };
+        unsafe { q.patient.push(waiter) };
+        if matches!(self.watch(q, waiter), InWay::Nobody | InWay::Unknown) {
+            q.patient.note_awake(waiter);
+        }
         Ok(())
     }
 
@@ -236,7 +230,7 @@ impl<P: Platform> RangeRwLock<P> {
         for slot in before.rivals(kind) {
             self.migrate(q, slot, before, span);
         }
-        self.close_stripes(q, span, |q, stripe, word| {
+        self.striped.close_for(q, span, |q, stripe, word| {
             for slot in word.rivals(kind) {
                 self.migrate(q, SLOTS + stripe * STRIPE_SLOTS + slot, word, span);
             }
@@ -285,21 +279,5 @@ impl<P: Platform> RangeRwLock<P> {
                 break;
             }
         }
-    }
-
-    /// Takes a waiter out, wherever it is. `Ok` with its range if that was granted:
-    /// then it is held (defect 6).
-    pub(in crate::range) fn take_out(
-        &self,
-        q: &mut Queue<P>,
-        waiter: &RangeWaiter<P>,
-        wakes: &mut WakeList<P>,
-    ) -> Option<Hold> {
-        match waiter.state() {
-            waiter::GRANTED => return Some(Hold::node(waiter.node())),
-            waiter::QUEUED => q.remove(waiter.node(), wakes),
-            _ => q.patient.remove(waiter),
-        }
-        None
     }
 }

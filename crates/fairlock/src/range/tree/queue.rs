@@ -10,7 +10,7 @@ use super::ranges::Ranges;
 use super::{Id, NIL};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::range::RangeRwLock;
+use crate::range::Core;
 use crate::range::slots::Missed;
 use crate::range::slots::word::{Flags, SLOTS, Word};
 use crate::range::span::Span;
@@ -166,6 +166,31 @@ impl<P: Platform> Queue<P> {
         self.note_left(self.ranges.span(id));
         self.ranges.remove(id, |waiter, node| grant(waiter, node, wakes));
     }
+
+    /// Whether ranges that are taken now can be expected to leave soon, so that they are worth a
+    /// slot: the one taken last has left already. A guess.
+    pub(super) fn stays_are_short(&self, word: Word) -> bool {
+        match self.last {
+            Last::Gone => true,
+            Last::Slot(slot) => !word.has_slot(slot as usize),
+            Last::Node(_) => false,
+        }
+    }
+
+    /// Takes a waiter out, wherever it is. `Ok` with its range if that was granted:
+    /// then it is held (defect 6).
+    pub(in crate::range) fn take_out(
+        &mut self,
+        waiter: &RangeWaiter<P>,
+        wakes: &mut WakeList<P>,
+    ) -> Option<Id> {
+        match waiter.state() {
+            waiter::GRANTED => return Some(waiter.node()),
+            waiter::QUEUED => self.remove(waiter.node(), wakes),
+            _ => self.patient.remove(waiter),
+        }
+        None
+    }
 }
 
 /// The range of `waiter` is held from now on. Rule 1: published first, woken after.
@@ -195,7 +220,7 @@ pub(in crate::range) fn grant<P: Platform>(
     wakes.push(thread);
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     /// Runs `f` under the tree lock, then makes the lock show what is in the tree.
     pub(in crate::range) fn with_queue<R>(&self, f: impl FnOnce(&mut Queue<P>) -> R) -> R {
         self.with_queue_and_wakes(|q, _| f(q))

@@ -25,7 +25,7 @@ use core::sync::atomic::Ordering;
 
 use super::slots::Missed;
 use super::span::Span;
-use super::{Hold, RangeRwLock};
+use super::{Core, Hold};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
@@ -54,7 +54,7 @@ const IN_WAY_A_CPU: usize = 2;
 /// since the range was queued.
 const SPIN_QUEUED_NS: u64 = 50_000;
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     /// Waits for a range that could not be had at once; if `recursive`, ahead of those
     /// that wait for it. `None` if the gate has to be passed first.
     #[cold]
@@ -155,10 +155,10 @@ impl<P: Platform> RangeRwLock<P> {
         let left = context.deadline.map_or(u64::MAX, |end| end.saturating_sub(now));
         P::spin_until(waiter.state_word(), SPIN_QUEUED_NS.min(left), |s| s == waiter::GRANTED);
         let granted = match waiter.state() {
-            waiter::GRANTED => Some(Hold::node(waiter.node())),
-            _ => self.with_queue_and_wakes(|q, wakes| self.take_out(q, &waiter, wakes)),
+            waiter::GRANTED => Some(waiter.node()),
+            _ => self.with_queue_and_wakes(|q, wakes| q.take_out(&waiter, wakes)),
         };
-        granted.ok_or(Missed::Unknown)
+        granted.map(Hold::node).ok_or(Missed::Unknown)
     }
 
     /// Lists or queues the waiter, and waits until it has its range or gives up.
@@ -235,17 +235,17 @@ impl<P: Platform> RangeRwLock<P> {
         until: Option<u64>,
         context: &WaitContext<'_, P>,
     ) -> WaitOutcome {
-        self.count(Event::sleep(waiter.kind));
+        self.events.count(Event::sleep(waiter.kind));
         waiter.thread.parker.park(until, context.interruptible)
     }
 
     /// Gives up, unless the grant came first: then the range is held (defect 6).
     fn leave(&self, waiter: &RangeWaiter<P>, error: WaitError) -> Result<Hold, WaitError> {
-        let granted = self.with_queue_and_wakes(|q, wakes| self.take_out(q, waiter, wakes));
+        let granted = self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
         match granted {
-            Some(hold) if !active(Fault::ForgetsGrant) => Ok(hold),
+            Some(id) if !active(Fault::ForgetsGrant) => Ok(Hold::node(id)),
             _ => {
-                self.count(Event::fail(waiter.kind));
+                self.events.count(Event::fail(waiter.kind));
                 Err(error)
             }
         }
@@ -254,10 +254,9 @@ impl<P: Platform> RangeRwLock<P> {
     /// The waiter has its range by an attempt of its own; a range that it was granted meanwhile it
     /// gives back.
     fn leave_with(&self, waiter: &RangeWaiter<P>) {
-        let granted = self.with_queue_and_wakes(|q, wakes| self.take_out(q, waiter, wakes));
-        if let Some(hold) = granted {
-            // SAFETY: it was granted to this waiter, which uses it no further.
-            unsafe { self.release(hold, waiter.kind) };
+        let granted = self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
+        if let Some(id) = granted {
+            self.release_node(id);
         }
     }
 }

@@ -45,7 +45,7 @@ use crate::range::slots::word::{Flags, Packed, SLOTS};
 use crate::range::span::Span;
 use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::tree::queue::{NOTHING, Queue};
-use crate::range::{RangeRwLock, SLOT_LOOKS};
+use crate::range::{Core, SLOT_LOOKS};
 use crate::wait::{WAKE_NS, WakeList};
 
 /// Ranges are in use if one is left at least this often: more often than it is worth to look, or to
@@ -92,15 +92,8 @@ pub(in crate::range) enum Rest {
     Queued,
 }
 
-impl<P: Platform> RangeRwLock<P> {
+impl<P: Platform> Core<P> {
     // ---- who leaves a range ----
-
-    /// Whether somebody sleeps for this slot of the lock itself. To be asked after the slot was
-    /// left.
-    #[inline(always)]
-    pub(in crate::range) fn is_watched(&self, slot: usize) -> bool {
-        self.watched() & (1 << slot) != 0
-    }
 
     /// A watched slot was left or downgraded.
     #[cold]
@@ -137,7 +130,7 @@ impl<P: Platform> RangeRwLock<P> {
         self.with_queue_and_wakes(|q, wakes| {
             let left = self.unwatch(slot);
             let (_, blocked) = self.wake_free(q, Look::For(left), wakes);
-            let in_use = self.note_look(P::now()) < IN_USE_NS;
+            let in_use = self.shown.note_look(P::now()) < IN_USE_NS;
             // Another thread may have been quicker.
             if q.patient.awake() == 0
                 && in_use
@@ -149,7 +142,7 @@ impl<P: Platform> RangeRwLock<P> {
                 && let InWay::Slot(slot) = left
             {
                 // How often the slot is left from now on tells whether it is in use.
-                self.show_watched(self.watched() | 1 << slot);
+                self.shown.show_watched(self.shown.watched() | 1 << slot);
             }
         });
     }
@@ -169,13 +162,13 @@ impl<P: Platform> RangeRwLock<P> {
     fn unwatch(&self, slot: usize) -> InWay {
         match slot.checked_sub(SLOTS) {
             None => {
-                self.show_watched(self.watched() & !(1 << slot));
+                self.shown.show_watched(self.shown.watched() & !(1 << slot));
                 InWay::Slot(slot)
             }
             Some(slot) => {
                 let stripe = slot / STRIPE_SLOTS;
                 // Relaxed: a thread that leaves a slot too early for it looks in vain.
-                self.stripes()[stripe].word.clear(Flags::WATCHED, Ordering::Relaxed);
+                self.striped.all()[stripe].word.clear(Flags::WATCHED, Ordering::Relaxed);
                 InWay::Stripe(stripe)
             }
         }
@@ -189,19 +182,10 @@ impl<P: Platform> RangeRwLock<P> {
             return;
         }
         self.with_queue_and_wakes(|q, wakes| {
-            self.note_look(now);
+            self.shown.note_look(now);
             self.enqueue_overdue(q, now, wakes);
             self.wake_free(q, Look::Late, wakes);
         });
-    }
-
-    /// Under the tree lock: notes a look at those that may be overtaken. Returns how long after the
-    /// last.
-    fn note_look(&self, now: u64) -> u64 {
-        // Relaxed: guarded by the lock, or a guess.
-        let before = self.shown.looked.load(Ordering::Relaxed);
-        self.shown.looked.store(now, Ordering::Relaxed);
-        now.saturating_sub(before)
     }
 
     /// Queues waiters whose time is long over: they have no CPU.
@@ -218,20 +202,6 @@ impl<P: Platform> RangeRwLock<P> {
         }
     }
 
-    // ---- who may be overtaken ----
-
-    /// Lists a waiter; as awake if it may be able to have its range already.
-    ///
-    /// # Safety
-    /// The waiter stays where it is until it is granted or taken out.
-    pub(in crate::range) unsafe fn list_patient(&self, q: &mut Queue<P>, waiter: &RangeWaiter<P>) {
-        // SAFETY: the caller's promise.
-        unsafe { q.patient.push(waiter) };
-        if matches!(self.watch(q, waiter), InWay::Nobody | InWay::Unknown) {
-            q.patient.note_awake(waiter);
-        }
-    }
-
     /// A listed waiter did not get its range. Returns until when it sleeps.
     pub(in crate::range) fn rest(&self, waiter: &RangeWaiter<P>) -> Rest {
         self.with_queue_and_wakes(|q, wakes| {
@@ -245,7 +215,7 @@ impl<P: Platform> RangeRwLock<P> {
                 return Rest::Until(end);
             }
             if q.patient.awake() == 1 {
-                let since = self.note_look(now);
+                let since = self.shown.note_look(now);
                 // Acquire: sees the slots that were left.
                 let shown = self.shown.patient.swap(AWAKE, Ordering::Acquire);
                 let in_use =
@@ -282,7 +252,7 @@ impl<P: Platform> RangeRwLock<P> {
     fn settle_listed(&self, q: &mut Queue<P>, left: Option<Span>, wakes: &mut WakeList<P>) {
         if q.patient.is_empty() {
             self.show_patient(q, NOBODY);
-            self.show_watched(0);
+            self.shown.show_watched(0);
             return;
         }
         if q.patient.awake() == 0 && q.shows_patient != ASLEEP {
@@ -303,19 +273,6 @@ impl<P: Platform> RangeRwLock<P> {
         q.shows_patient = shown;
         // Relaxed: see the module documentation.
         self.shown.patient.store(shown, Ordering::Relaxed);
-    }
-
-    /// The slots of the lock itself that are watched.
-    fn watched(&self) -> u32 {
-        // Relaxed: changed under the tree lock; for looks without it, see the module documentation.
-        self.shown.watched.load(Ordering::Relaxed)
-    }
-
-    fn show_watched(&self, watched: u32) {
-        if self.watched() != watched {
-            // Relaxed: see the module documentation.
-            self.shown.watched.store(watched, Ordering::Relaxed);
-        }
     }
 
     /// Orders what was shown to those who leave slots before a look at the slots: see the module
@@ -379,7 +336,7 @@ impl<P: Platform> RangeRwLock<P> {
         if look == Look::All {
             // The others sleep for somebody in the tree, or until a waiter that is awake has
             // looked.
-            self.show_watched(watched);
+            self.shown.show_watched(watched);
         }
         (woken, first_blocked)
     }
@@ -387,27 +344,28 @@ impl<P: Platform> RangeRwLock<P> {
     fn wake(&self, q: &Queue<P>, waiter: &RangeWaiter<P>, wakes: &mut WakeList<P>) {
         q.patient.note_awake(waiter);
         wakes.push(waiter.thread);
-        self.count(Event::wake(waiter.kind));
+        self.events.count(Event::wake(waiter.kind));
     }
 
     /// Returns who is in the way of a waiter. From now on that holder tells when it leaves.
-    fn watch(&self, q: &Queue<P>, waiter: &RangeWaiter<P>) -> InWay {
+    pub(in crate::range) fn watch(&self, q: &Queue<P>, waiter: &RangeWaiter<P>) -> InWay {
         loop {
             let in_way = self.in_way(q, waiter);
             let is_there = match in_way {
                 InWay::Slot(slot) => {
-                    let watched = self.watched();
+                    let watched = self.shown.watched();
                     let is_watched = watched & (1 << slot) != 0;
                     if !is_watched {
-                        self.show_watched(watched | 1 << slot);
+                        self.shown.show_watched(watched | 1 << slot);
                         self.order_look();
                     }
                     is_watched
                 }
                 InWay::Stripe(stripe) => {
                     // AcqRel: see the module documentation.
-                    let word = self.stripes()[stripe].word.set(Flags::WATCHED, Ordering::AcqRel);
-                    self.look_at_stripe(stripe, word, waiter.span, waiter.kind).is_err()
+                    let word =
+                        self.striped.all()[stripe].word.set(Flags::WATCHED, Ordering::AcqRel);
+                    self.striped.look_at(stripe, word, waiter.span, waiter.kind).is_err()
                 }
                 InWay::Nobody | InWay::Unknown | InWay::Tree => true,
             };
@@ -445,8 +403,8 @@ impl<P: Platform> RangeRwLock<P> {
         let Some(regions) = &q.ranges.regions else { return found };
         for stripe in regions.stripes(span) {
             // Acquire: for the ranges in the slots.
-            let word = self.stripes()[stripe].word.load(Ordering::Acquire);
-            if self.look_at_stripe(stripe, word, span, kind).is_err() {
+            let word = self.striped.all()[stripe].word.load(Ordering::Acquire);
+            if self.striped.look_at(stripe, word, span, kind).is_err() {
                 return InWay::Stripe(stripe);
             }
         }

@@ -51,4 +51,33 @@ impl<P: Platform> Shown<P> {
         // Relaxed: a hint.
         self.patient.load(Ordering::Relaxed) != NOBODY
     }
+
+    /// Whether somebody sleeps for this slot of the lock itself. To be asked after the slot was
+    /// left.
+    #[inline(always)]
+    pub(in crate::range) fn is_watched(&self, slot: usize) -> bool {
+        self.watched() & (1 << slot) != 0
+    }
+
+    /// The slots of the lock itself that are watched.
+    pub(super) fn watched(&self) -> u32 {
+        // Relaxed: changed under the tree lock; for looks without it, see the module documentation.
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn show_watched(&self, watched: u32) {
+        if self.watched() != watched {
+            // Relaxed: see the module documentation.
+            self.watched.store(watched, Ordering::Relaxed);
+        }
+    }
+
+    /// Under the tree lock: notes a look at those that may be overtaken. Returns how long after the
+    /// last.
+    pub(super) fn note_look(&self, now: u64) -> u64 {
+        // Relaxed: guarded by the lock, or a guess.
+        let before = self.looked.load(Ordering::Relaxed);
+        self.looked.store(now, Ordering::Relaxed);
+        now.saturating_sub(before)
+    }
 }
