@@ -39,6 +39,7 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
+use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::span::Span;
 use crate::wait::Kind;
@@ -373,6 +374,14 @@ impl<P: Platform> AtomicWord<P> {
     #[cfg(all(test, not(fairlock_loom)))]
     pub(in crate::range) fn take_slot(&self, bits: SlotBits) {
         self.0.fetch_or(bits.0, Ordering::SeqCst);
+    }
+
+    /// Orders what was shown to those who leave slots before a look at the slots: see
+    /// `wait::patient`.
+    pub(in crate::range) fn order_look(&self) {
+        if !active(Fault::LooksUnordered) {
+            self.set(Flags::NONE, Ordering::AcqRel);
+        }
     }
 }
 

@@ -19,7 +19,6 @@
 
 use core::sync::atomic::Ordering;
 
-use super::Id;
 use super::queue::{Last, Queue, grant};
 use crate::platform::{Atomic, Platform};
 use crate::range::slots::Missed;
@@ -31,17 +30,9 @@ use crate::range::wait::waiter::{self, RangeWaiter};
 use crate::range::{Core, Hold};
 use crate::wait::{Kind, WakeList};
 
-/// The range of `waiter` has entered the tree, to be held or to wait.
-fn settle_in<P: Platform>(
-    waiter: &RangeWaiter<P>,
-    (id, held): (Id, bool),
-    wakes: &mut WakeList<P>,
-) {
-    if held {
-        grant(waiter, id, wakes);
-    } else {
-        waiter.enter(id, waiter::QUEUED);
-    }
+/// Who takes the range and when, if that is to be noted; zeros otherwise.
+fn trace<P: Platform>(word: Word) -> (usize, u64) {
+    if word.has_any(Flags::TRACED) { (P::thread().hint(), P::now()) } else { (0, 0) }
 }
 
 /// A writer cannot enter while readers may still be inside by the gate.
@@ -75,8 +66,12 @@ impl<P: Platform> Core<P> {
         if q.ranges.conflicts(span, kind) {
             return Err(Missed::Tree);
         }
-        if let Some(result) = self.try_striped_again(q, span, kind) {
-            return result;
+        // By a stripe, which may have opened meanwhile.
+        if let Some(regions) = &q.ranges.regions {
+            match self.try_striped(regions.shift(), span, kind, true) {
+                Err(Missed::Unknown) => {}
+                result => return result,
+            }
         }
         let word = self.word.load(Ordering::Relaxed);
         if let Some(packed) = Packed::pack(span)
@@ -92,25 +87,10 @@ impl<P: Platform> Core<P> {
         passes_gate(before, kind)?;
         self.look_at_rivals(before, SlotBits::NONE, span, kind, true)?;
         self.striped.close_for_holder(q, span, kind)?;
-        let (who, since) = self.trace(word);
+        let (who, since) = trace::<P>(word);
         let id = q.ranges.insert_held(span, kind, who, since);
         q.last = Last::Node(id);
         Ok(Hold::node(id))
-    }
-
-    /// If the lock is striped: takes the range by a stripe that has opened meanwhile. `None` if it
-    /// has to be had otherwise.
-    fn try_striped_again(
-        &self,
-        q: &Queue<P>,
-        span: Span,
-        kind: Kind,
-    ) -> Option<Result<Hold, Missed>> {
-        let shift = q.ranges.regions.as_ref()?.shift();
-        match self.try_striped(shift, span, kind, true) {
-            Err(Missed::Unknown) => None,
-            result => Some(result),
-        }
     }
 
     /// Takes a slot, with the tree lock held and nothing in the way in the tree.
@@ -143,11 +123,6 @@ impl<P: Platform> Core<P> {
         }
     }
 
-    /// Who takes the range and when, if that is to be noted; zeros otherwise.
-    pub(in crate::range) fn trace(&self, word: Word) -> (usize, u64) {
-        if word.has_any(Flags::TRACED) { (P::thread().hint(), P::now()) } else { (0, 0) }
-    }
-
     /// Reads past those that wait: only holders count.
     pub(in crate::range) fn try_ahead(&self, span: Span) -> Result<Hold, Missed> {
         self.with_queue(|q| {
@@ -157,7 +132,7 @@ impl<P: Platform> Core<P> {
             let before = self.publish(q, span, Flags::TREE)?;
             self.look_at_rivals(before, SlotBits::NONE, span, Kind::Reader, true)?;
             self.striped.close_for_holder(q, span, Kind::Reader)?;
-            let (who, since) = self.trace(before);
+            let (who, since) = trace::<P>(before);
             Ok(Hold::node(q.ranges.insert_ahead(span, Kind::Reader, who, since)))
         })
     }
@@ -183,8 +158,8 @@ impl<P: Platform> Core<P> {
         Ok(())
     }
 
-    /// Enters a waiter's range into the tree, to wait there or to be held at once.
-    /// The waiter is in no list.
+    /// Enters a waiter's range into the tree, to wait there or to be held at once; if `ahead`, a
+    /// reader's, which waits only for those that hold a part of it. The waiter is in no list.
     ///
     /// # Safety
     /// The waiter stays where it is until it is granted or taken out.
@@ -192,32 +167,22 @@ impl<P: Platform> Core<P> {
         &self,
         q: &mut Queue<P>,
         waiter: &RangeWaiter<P>,
+        ahead: bool,
         wakes: &mut WakeList<P>,
     ) -> Result<(), Missed> {
         let (span, kind) = (waiter.span, waiter.kind);
         self.migrate_rivals(q, span, kind)?;
-        let (who, since) = (waiter.thread.hint(), waiter.arrived);
-        let entered = q.ranges.insert(span, kind, core::ptr::from_ref(waiter), who, since);
-        settle_in(waiter, entered, wakes);
-        Ok(())
-    }
-
-    /// As [`enqueue`](Self::enqueue), for a reader that goes ahead of those that wait: it waits for
-    /// those that hold a part of its range.
-    ///
-    /// # Safety
-    /// As [`enqueue`](Self::enqueue).
-    pub(in crate::range) unsafe fn enqueue_ahead(
-        &self,
-        q: &mut Queue<P>,
-        waiter: &RangeWaiter<P>,
-        wakes: &mut WakeList<P>,
-    ) -> Result<(), Missed> {
-        self.migrate_rivals(q, waiter.span, waiter.kind)?;
-        let (who, since) = (waiter.thread.hint(), waiter.arrived);
-        let this = core::ptr::from_ref(waiter);
-        let entered = q.ranges.insert_waiting_ahead(waiter.span, this, who, since);
-        settle_in(waiter, entered, wakes);
+        let (this, who, since) =
+            (core::ptr::from_ref(waiter), waiter.thread.hint(), waiter.arrived);
+        let (id, held) = match ahead {
+            true => q.ranges.insert_waiting_ahead(span, this, who, since),
+            false => q.ranges.insert(span, kind, this, who, since),
+        };
+        if held {
+            grant(waiter, id, wakes);
+        } else {
+            waiter.enter(id, waiter::QUEUED);
+        }
         Ok(())
     }
 
@@ -270,7 +235,7 @@ impl<P: Platform> Core<P> {
             // was listed under the promise that `enqueue` needs.
             let entered = unsafe {
                 q.patient.remove(&*first);
-                self.enqueue(q, &*first, wakes)
+                self.enqueue(q, &*first, false, wakes)
             };
             // The gate is not opened while anybody is listed, and nobody is listed who still has to
             // pass it.

@@ -49,6 +49,18 @@ impl<P: Platform> Hull<P> {
         span.last() < !self.not_start.load(Ordering::Acquire)
             || span.start() > self.last.load(Ordering::Acquire)
     }
+
+    /// Under the tree lock: shows `hull` in place of what is shown.
+    #[inline]
+    fn show(&self, shown: &mut (u64, u64), hull: (u64, u64)) {
+        if *shown != hull {
+            *shown = hull;
+            // Release: what was done under the ranges that let it shrink. Where others have to see
+            // that the hull has grown, `publish` makes it visible.
+            self.not_start.store(!hull.0, Ordering::Release);
+            self.last.store(hull.1, Ordering::Release);
+        }
+    }
 }
 
 /// What the tree lock guards.
@@ -177,8 +189,21 @@ impl<P: Platform> Queue<P> {
         }
     }
 
-    /// Takes a waiter out, wherever it is. `Ok` with its range if that was granted:
-    /// then it is held (defect 6).
+    /// Nobody waits for slots any more: they need no entries in the tree.
+    #[cold]
+    fn forget_moved(&mut self) {
+        for slot in 0..SLOTS {
+            let node = self.take_moved(slot);
+            if node != NIL {
+                self.note_left(self.ranges.span(node));
+                self.ranges.remove(node, |_, _| debug_assert!(false, "somebody waits"));
+            }
+        }
+        self.any_moved = false;
+    }
+
+    /// Takes a waiter out, wherever it is. Returns its range's entry if that was granted: then it is
+    /// held (defect 6).
     pub(in crate::range) fn take_out(
         &mut self,
         waiter: &RangeWaiter<P>,
@@ -254,11 +279,12 @@ impl<P: Platform> Core<P> {
             self.settle_stripes(q);
         }
         if q.any_moved && q.ranges.waiting() == 0 && q.striping.is_none() {
-            self.forget_moved(q);
+            q.forget_moved();
         }
         // What grows here was covered by `publish` already, or is in a slot too. What shrinks may
         // be seen by others at any time.
-        self.show_hull(q, q.ranges.hull().map_or(NOTHING, |hull| (hull.start(), hull.last())));
+        let hull = q.ranges.hull().map_or(NOTHING, |hull| (hull.start(), hull.last()));
+        self.hull.show(&mut q.hull, hull);
         let flags = Flags::TREE
             .only_if(!q.ranges.is_empty())
             .with(Flags::QUEUED.only_if(q.ranges.waiting() > 0))
@@ -273,30 +299,6 @@ impl<P: Platform> Core<P> {
         self.settle_patient(q, wakes);
     }
 
-    #[inline]
-    fn show_hull(&self, q: &mut Queue<P>, hull: (u64, u64)) {
-        if q.hull != hull {
-            q.hull = hull;
-            // Release: what was done under the ranges that let it shrink. Where others have to see
-            // that the hull has grown, `publish` makes it visible.
-            self.hull.not_start.store(!hull.0, Ordering::Release);
-            self.hull.last.store(hull.1, Ordering::Release);
-        }
-    }
-
-    /// Nobody waits for slots any more: they need no entries in the tree.
-    #[cold]
-    fn forget_moved(&self, q: &mut Queue<P>) {
-        for slot in 0..SLOTS {
-            let node = q.take_moved(slot);
-            if node != NIL {
-                q.note_left(q.ranges.span(node));
-                q.ranges.remove(node, |_, _| debug_assert!(false, "somebody waits"));
-            }
-        }
-        q.any_moved = false;
-    }
-
     /// Sets `flags` and returns the word before. If the lock is taken as a whole the flags are
     /// taken back: nothing may enter the tree then.
     pub(in crate::range) fn publish(
@@ -307,7 +309,8 @@ impl<P: Platform> Core<P> {
     ) -> Result<Word, Missed> {
         if flags.has_any(Flags::TREE) {
             let (start, last) = q.hull;
-            self.show_hull(q, (start.min(span.start()), last.max(span.last())));
+            let hull = (start.min(span.start()), last.max(span.last()));
+            self.hull.show(&mut q.hull, hull);
         }
         // AcqRel: Release for the hull, and Acquire for what was done under ranges that are gone.
         // It is done even if the flags are set already: this operation's place in the word's order

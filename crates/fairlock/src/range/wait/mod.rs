@@ -150,7 +150,7 @@ impl<P: Platform> Core<P> {
             }
             // SAFETY: the waiter stays in this frame, which is left after a grant or
             // after `take_out` only.
-            unsafe { self.enqueue(q, &waiter, wakes) }
+            unsafe { self.enqueue(q, &waiter, false, wakes) }
         })?;
         let left = context.deadline.map_or(u64::MAX, |end| end.saturating_sub(now));
         P::spin_until(waiter.state_word(), SPIN_QUEUED_NS.min(left), |s| s == waiter::GRANTED);
@@ -172,10 +172,8 @@ impl<P: Platform> Core<P> {
             // SAFETY: the caller keeps the waiter in its frame while this runs,
             // and every way out of here is after a grant or after `take_out`.
             unsafe {
-                if recursive {
-                    self.enqueue_ahead(q, waiter, wakes)
-                } else if self.policy.is_fifo() {
-                    self.enqueue(q, waiter, wakes)
+                if recursive || self.policy.is_fifo() {
+                    self.enqueue(q, waiter, recursive, wakes)
                 } else {
                     self.list(q, waiter)
                 }
@@ -184,6 +182,10 @@ impl<P: Platform> Core<P> {
         if listed.is_err() {
             return Ok(None);
         }
+        let sleep = |until| {
+            self.events.count(Event::sleep(waiter.kind));
+            waiter.thread.parker.park(until, context.interruptible)
+        };
         let mut has_spun = false;
         let mut interrupted = None;
         loop {
@@ -196,7 +198,12 @@ impl<P: Platform> Core<P> {
                     if state == waiter::AWAKE
                         && let Ok(hold) = self.attempt(waiter.span, waiter.kind)
                     {
-                        self.leave_with(waiter);
+                        // A range that was granted meanwhile is given back.
+                        let granted =
+                            self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
+                        if let Some(id) = granted {
+                            self.release_node(id);
+                        }
                         return Ok(Some(hold));
                     }
                     if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
@@ -205,7 +212,7 @@ impl<P: Platform> Core<P> {
                     match self.rest(waiter) {
                         Rest::Until(until) => {
                             let ends = [until, context.deadline].into_iter().flatten();
-                            self.sleep(waiter, ends.min(), context)
+                            sleep(ends.min())
                         }
                         Rest::Queued => continue,
                     }
@@ -219,7 +226,7 @@ impl<P: Platform> Core<P> {
                     if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
                         return self.leave(waiter, error).map(Some);
                     }
-                    self.sleep(waiter, context.deadline, context)
+                    sleep(context.deadline)
                 }
             };
             if outcome == WaitOutcome::Interrupted && context.interruptible {
@@ -227,16 +234,6 @@ impl<P: Platform> Core<P> {
                 interrupted = Some(WaitError::Interrupted);
             }
         }
-    }
-
-    fn sleep(
-        &self,
-        waiter: &RangeWaiter<P>,
-        until: Option<u64>,
-        context: &WaitContext<'_, P>,
-    ) -> WaitOutcome {
-        self.events.count(Event::sleep(waiter.kind));
-        waiter.thread.parker.park(until, context.interruptible)
     }
 
     /// Gives up, unless the grant came first: then the range is held (defect 6).
@@ -248,15 +245,6 @@ impl<P: Platform> Core<P> {
                 self.events.count(Event::fail(waiter.kind));
                 Err(error)
             }
-        }
-    }
-
-    /// The waiter has its range by an attempt of its own; a range that it was granted meanwhile it
-    /// gives back.
-    fn leave_with(&self, waiter: &RangeWaiter<P>) {
-        let granted = self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
-        if let Some(id) = granted {
-            self.release_node(id);
         }
     }
 }

@@ -101,7 +101,14 @@ impl<P: Platform> Core<P> {
         loop {
             // Relaxed: see the module documentation.
             match self.shown.patient.load(Ordering::Relaxed) {
-                NOBODY => return self.stop_telling(slot),
+                NOBODY => {
+                    // Threads that leave a slot of this stripe need not come here any more.
+                    return self.with_queue(|q| {
+                        if q.patient.is_empty() {
+                            self.unwatch(slot);
+                        }
+                    });
+                }
                 ASLEEP => return self.wake_patient(slot),
                 BUSY => {
                     if let Some(look) = P::thread().steals.tick::<P>() {
@@ -143,16 +150,6 @@ impl<P: Platform> Core<P> {
             {
                 // How often the slot is left from now on tells whether it is in use.
                 self.shown.show_watched(self.shown.watched() | 1 << slot);
-            }
-        });
-    }
-
-    /// Nobody that may be overtaken waits any more: threads that leave a slot of this stripe need
-    /// not come here.
-    fn stop_telling(&self, slot: usize) {
-        self.with_queue(|q| {
-            if q.patient.is_empty() {
-                self.unwatch(slot);
             }
         });
     }
@@ -251,13 +248,13 @@ impl<P: Platform> Core<P> {
     #[inline(never)]
     fn settle_listed(&self, q: &mut Queue<P>, left: Option<Span>, wakes: &mut WakeList<P>) {
         if q.patient.is_empty() {
-            self.show_patient(q, NOBODY);
+            self.shown.show(&mut q.shows_patient, NOBODY);
             self.shown.show_watched(0);
             return;
         }
         if q.patient.awake() == 0 && q.shows_patient != ASLEEP {
-            self.show_patient(q, ASLEEP);
-            self.order_look();
+            self.shown.show(&mut q.shows_patient, ASLEEP);
+            self.word.order_look();
             if !active(Fault::RestsBlindly) {
                 self.wake_free(q, Look::All, wakes);
             }
@@ -265,21 +262,7 @@ impl<P: Platform> Core<P> {
             self.wake_free(q, Look::At(left), wakes);
         }
         if q.patient.awake() > 0 && q.shows_patient != AWAKE {
-            self.show_patient(q, AWAKE);
-        }
-    }
-
-    fn show_patient(&self, q: &mut Queue<P>, shown: u32) {
-        q.shows_patient = shown;
-        // Relaxed: see the module documentation.
-        self.shown.patient.store(shown, Ordering::Relaxed);
-    }
-
-    /// Orders what was shown to those who leave slots before a look at the slots: see the module
-    /// documentation.
-    fn order_look(&self) {
-        if !active(Fault::LooksUnordered) {
-            self.word.set(Flags::NONE, Ordering::AcqRel);
+            self.shown.show(&mut q.shows_patient, AWAKE);
         }
     }
 
@@ -357,7 +340,7 @@ impl<P: Platform> Core<P> {
                     let is_watched = watched & (1 << slot) != 0;
                     if !is_watched {
                         self.shown.show_watched(watched | 1 << slot);
-                        self.order_look();
+                        self.word.order_look();
                     }
                     is_watched
                 }

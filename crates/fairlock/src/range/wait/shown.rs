@@ -61,13 +61,13 @@ impl<P: Platform> Shown<P> {
 
     /// The slots of the lock itself that are watched.
     pub(super) fn watched(&self) -> u32 {
-        // Relaxed: changed under the tree lock; for looks without it, see the module documentation.
+        // Relaxed: changed under the tree lock; for looks without it, see `patient`.
         self.watched.load(Ordering::Relaxed)
     }
 
     pub(super) fn show_watched(&self, watched: u32) {
         if self.watched() != watched {
-            // Relaxed: see the module documentation.
+            // Relaxed: see `patient`.
             self.watched.store(watched, Ordering::Relaxed);
         }
     }
@@ -79,5 +79,11 @@ impl<P: Platform> Shown<P> {
         let before = self.looked.load(Ordering::Relaxed);
         self.looked.store(now, Ordering::Relaxed);
         now.saturating_sub(before)
+    }
+    /// Under the tree lock: shows how things stand, where `last` says what was shown last.
+    pub(super) fn show(&self, last: &mut u32, shown: u32) {
+        *last = shown;
+        // Relaxed: see `patient`.
+        self.patient.store(shown, Ordering::Relaxed);
     }
 }
