@@ -93,6 +93,45 @@ fn time_in_futexes_that_no_record_knows_is_said() {
     assert!(share > 10.0 && text.contains("semaphores"), "{text}");
 }
 
+/// A program that waits for what nobody holds.
+fn sleeps() -> &'static str {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile_source("sleeps.c", "sleeps", &["-g"])).to_str().unwrap()
+}
+
+/// An idle worker waits, and no time is lost.
+#[test]
+fn a_wait_for_what_nobody_holds_is_shown_apart_from_locks() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("profile.json");
+    for way in [&["--observe"][..], &[]] {
+        let flags = ["--charge", "waiter", "--folded", "-", "--json", json.to_str().unwrap(), "--"];
+        let output = run(&[way, &flags, &[sleeps(), "condition"]].concat());
+        let text = stderr(&output);
+        assert!(output.status.success(), "{text}");
+        let (locks, others) = text.split_once("waiting for what nobody holds").expect(&text);
+        assert!(!locks.contains("the_condition") && !locks.contains("the longest waits"), "{text}");
+        let row = others.lines().find(|line| line.starts_with("the_condition")).expect(&text);
+        let columns: Vec<_> =
+            row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        assert_eq!((columns[1], columns[3], columns[4]), ("condition", "1", "1"), "{text}");
+        assert!(row.contains("condition (sleeps.c:"), "{text}");
+        assert_eq!(stdout(&output), "", "no stacks are charged");
+        let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+        let process = &profile["processes"][0];
+        let asleep = &process["asleep"][0];
+        assert_eq!((&asleep["name"], &asleep["going_on"]), (&"the_condition".into(), &1.into()));
+        assert_eq!(asleep["slept_ns"], asleep["sleepers"][0]["wait_total_ns"]);
+        assert!(process["locks"].as_array().unwrap().iter().all(|it| it["kind"] == "mutex"));
+        let schema = fairlock().args(["schema", "profile"]).output().unwrap();
+        let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+        assert_eq!(differences(&profile, &schema, &schema), [] as [String; 0]);
+        let args = ["report", json.to_str().unwrap(), "--format", "html", "-o", "-"];
+        let page = stdout(&fairlock().args(args).output().unwrap());
+        assert!(page.contains("Waiting for what nobody holds: 1 row"), "{page}");
+    }
+}
+
 #[test]
 fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
     let folder = tempfile::tempdir().unwrap();

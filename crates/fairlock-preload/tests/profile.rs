@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use common::{compile, compile_library, succeeds, with_ours};
 use fairlock_profile::layout::{frame, kind};
-use fairlock_profile::{AtPlace, Lock, Module, Record, Wait};
+use fairlock_profile::{Asleep, AtPlace, Lock, Module, Record, Wait};
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -39,6 +39,11 @@ fn observed(test: &str, folder: &Path) -> Command {
     command.env("FAIRLOCK_OBSERVE", "1");
     command
 }
+
+type Way = fn(&str, &Path) -> Command;
+
+/// Each way of running it.
+const WAYS: [(&str, Way); 2] = [("observed", observed), ("ours", recorded)];
 
 /// By the time when they began.
 fn records(folder: &Path) -> Vec<Record> {
@@ -188,7 +193,7 @@ fn a_wait_names_who_held_longest_not_who_released_last() {
 
 #[test]
 fn each_holder_is_charged_for_the_waits_during_its_own_hold() {
-    for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
+    for (name, test) in WAYS {
         let folder = folder(&format!("profile_shares_{name}"));
         succeeds(&mut test("shares", &folder));
         let record = the_record(&folder);
@@ -221,7 +226,7 @@ fn short_waits_are_all_counted() {
 
 #[test]
 fn spin_locks_are_recorded_too() {
-    for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
+    for (name, test) in WAYS {
         let folder = folder(&format!("profile_spins_{name}"));
         succeeds(&mut test("spins", &folder));
         let record = the_record(&folder);
@@ -287,7 +292,7 @@ fn small_threads_may_make_the_record() {
 /// They would stand still if a handler came while the thread has a mutex of the record.
 #[test]
 fn handlers_may_take_the_first_locks_of_a_process() {
-    for (name, test) in [("observed", observed as fn(&str, &Path) -> Command), ("ours", recorded)] {
+    for (name, test) in WAYS {
         let folder = folder(&format!("profile_handlers_{name}"));
         succeeds(&mut test("handlers", &folder));
         assert_eq!(records(&folder).len(), 40, "the parent takes no lock");
@@ -382,6 +387,42 @@ fn a_wait_for_a_condition_is_no_wait_for_its_mutex() {
     let mutex = mutex.unwrap_or_else(|| panic!("{:?}", record.locks));
     let waits = mutex.contention.as_ref().map_or(0, |found| found.waits());
     assert!(waits <= 1, "only the other thread can have waited");
+}
+
+#[test]
+fn waits_at_a_condition_are_recorded_and_nobody_is_to_blame() {
+    for (name, test) in WAYS {
+        let folder = folder(&format!("profile_conditions_{name}"));
+        succeeds(&mut test("conditions", &folder));
+        let record = the_record(&folder);
+        let number = record.locks.iter().position(|lock| lock.kind == kind::CONDITION).unwrap();
+        let condition = &record.locks[number];
+        let found = condition.contention.as_ref().unwrap();
+        assert_eq!((found.writes, found.given_up, condition.writes), (1, 2, 0), "{found:?}");
+        // The one that was cancelled.
+        assert!(found.longest_ns >= 2_000_000 && found.waited_ns >= found.longest_ns, "{found:?}");
+        assert!(record.holders.iter().all(|place| place.lock != number), "{:?}", record.holders);
+        assert!(record.waits.iter().all(|wait| wait.lock != number), "{:?}", record.waits);
+        // Those that have not ended.
+        let asleep: Vec<_> = record.threads.iter().filter_map(|it| it.asleep.as_ref()).collect();
+        assert_eq!(asleep.iter().map(|it| it.lock).collect::<Vec<_>>(), [number; 2]);
+        let waited = |it: &&Asleep| record.ended_ns.unwrap() - it.since_ns;
+        assert!(asleep.iter().all(|it| waited(it) >= 2_000_000), "{asleep:?}");
+        assert!(asleep.iter().all(|it| !record.stack(it.stack).is_empty()), "{asleep:?}");
+    }
+}
+
+#[test]
+fn a_mutex_has_nothing_of_a_condition_that_was_at_its_place() {
+    for (name, test) in WAYS {
+        let folder = folder(&format!("profile_same_place_{name}"));
+        succeeds(&mut test("condition_then_mutex", &folder));
+        let record = the_record(&folder);
+        let condition = waited_for(&record, kind::CONDITION);
+        let there = record.locks.iter().filter(|lock| lock.address == condition.address);
+        let mutex = there.clone().find(|lock| lock.kind == kind::MUTEX).unwrap();
+        assert_eq!((mutex.writes, &mutex.contention, there.count()), (7, &None, 2));
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::buckets;
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"fairlock";
 /// Of this format.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// The header's length; chunks are multiples of it.
 pub const PAGE: usize = 4096;
 /// No file is longer.
@@ -101,7 +101,7 @@ pub struct Chunk {
     pub used: AtomicU32,
 }
 
-/// The kinds of locks.
+/// The kinds of locks, and of what threads wait for that nobody holds.
 pub mod kind {
     /// `PTHREAD_MUTEX_NORMAL`.
     pub const MUTEX: u32 = 1;
@@ -115,9 +115,16 @@ pub mod kind {
     pub const RWLOCK: u32 = 5;
     /// `pthread_spinlock_t`.
     pub const SPIN: u32 = 6;
+    /// `pthread_cond_t`.
+    pub const CONDITION: u32 = 7;
+
+    /// Whether somebody may hold it, whom others wait for.
+    pub fn is_lock(kind: u32) -> bool {
+        kind < CONDITION
+    }
 }
 
-/// A lock.
+/// A lock, or what threads wait for that nobody holds.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct LockEntry {
@@ -125,7 +132,7 @@ pub struct LockEntry {
     pub address: AtomicU64,
     /// See [`kind`].
     pub kind: AtomicU32,
-    /// Who took it first.
+    /// Who took it first, or waited there first.
     pub first_stack: AtomicU32,
     /// How often it was taken for reading, without what is in the threads' cells.
     pub reads: AtomicU64,
@@ -283,6 +290,20 @@ pub struct ThreadEntry {
     pub cells: [Cell; CELLS],
     /// What it knows of waits, and has not counted elsewhere yet.
     pub notes: [NoteEntry; NOTES],
+    /// Where it waits now for what nobody holds.
+    pub asleep: AsleepEntry,
+}
+
+/// A wait that has not ended.
+#[repr(C)]
+#[derive(Debug)]
+pub struct AsleepEntry {
+    /// The number of what is waited for and one; zero: the thread does not wait. Stored last.
+    pub lock: AtomicU32,
+    /// Where.
+    pub stack: AtomicU32,
+    /// When the wait began.
+    pub since_ns: AtomicU64,
 }
 
 /// A short wait that has ended, or a release: not yet counted in the [`ContentionEntry`] and the

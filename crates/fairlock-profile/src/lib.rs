@@ -24,4 +24,4 @@ mod read;
 mod record;
 
 pub use read::{Error, load, load_file};
-pub use record::{AtPlace, Contention, Lock, Module, Record, Thread, Wait};
+pub use record::{Asleep, AtPlace, Contention, Lock, Module, Record, Thread, Wait};

@@ -9,11 +9,11 @@ use std::path::Path;
 
 use crate::buckets;
 use crate::layout::{
-    CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LONGEST, LockEntry, MAGIC,
-    NOTES, NoteEntry, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION, WORST, WaitEntry,
-    side,
+    AsleepEntry, CELLS, Cell, Chunk, ChunkKind, ContentionEntry, DEEPEST, Header, LONGEST,
+    LockEntry, MAGIC, NOTES, NoteEntry, PAGE, PlaceEntry, STACK, StackEntry, ThreadEntry, VERSION,
+    WORST, WaitEntry, side,
 };
-use crate::record::{AtPlace, Contention, Lock, Module, Record, Thread, Wait};
+use crate::record::{Asleep, AtPlace, Contention, Lock, Module, Record, Thread, Wait};
 
 /// Why bytes are no record.
 #[derive(Debug, PartialEq, Eq)]
@@ -213,7 +213,15 @@ impl Record {
     fn take_thread(&mut self, bytes: &[u8], at: usize) {
         let tid = field!(bytes, at, ThreadEntry, tid: u32);
         if tid != 0 {
-            self.threads.push(Thread { tid });
+            let at = at + offset_of!(ThreadEntry, asleep);
+            let lock = field!(bytes, at, AsleepEntry, lock: u32) as usize;
+            let asleep = Asleep {
+                lock: lock.wrapping_sub(1),
+                stack: field!(bytes, at, AsleepEntry, stack: u32),
+                since_ns: field!(bytes, at, AsleepEntry, since_ns: u64),
+            };
+            let asleep = Some(asleep).filter(|asleep| asleep.lock < self.locks.len());
+            self.threads.push(Thread { tid, asleep });
         }
         for index in 0..CELLS {
             let at = at + offset_of!(ThreadEntry, cells) + index * size_of::<Cell>();
@@ -294,7 +302,9 @@ impl Record {
         });
         let of_places = self.waiters.iter().chain(&self.holders).map(|place| place.stack);
         let of_waits = self.waits.iter().flat_map(|wait| [wait.stack, wait.holder_stack]);
-        let named = of_locks.chain(of_places).chain(of_waits).filter(|&number| number != 0);
+        let of_threads = self.threads.iter().filter_map(|it| Some(it.asleep.as_ref()?.stack));
+        let all = of_locks.chain(of_places).chain(of_waits).chain(of_threads);
+        let named = all.filter(|&number| number != 0);
         let numbers: std::collections::BTreeSet<u32> = named.collect();
         let found = |number: u32| Some((number, stack(bytes, number)?));
         self.stacks = numbers.into_iter().filter_map(found).collect();
@@ -488,6 +498,10 @@ mod tests {
             put64(&mut bytes, at + offset_of!(PlaceEntry, waited_ns), 55);
         }
         let threads = chunk(&mut bytes, ChunkKind::Threads, size_of::<ThreadEntry>(), 1);
+        put32(&mut bytes, threads + offset_of!(ThreadEntry, tid), 78);
+        let asleep = threads + offset_of!(ThreadEntry, asleep);
+        put32(&mut bytes, asleep + offset_of!(AsleepEntry, lock), 1);
+        put64(&mut bytes, asleep + offset_of!(AsleepEntry, since_ns), 99);
         let cell = threads + offset_of!(ThreadEntry, cells) + 5 * size_of::<Cell>();
         put64(&mut bytes, cell + offset_of!(Cell, address), 0x2000);
         put64(&mut bytes, cell + offset_of!(Cell, reads), 4);
@@ -553,6 +567,8 @@ mod tests {
         assert!(places.iter().all(|places| places.len() == 1 && places[0].lock == 1));
         assert_eq!((found.writes, found.waited_ns, record.holders[0].waited_ns), (5, 65, 60));
         assert_eq!(record.stack(found.worst[0].stack), [0xaaaa, 0xbbbb]);
+        let asleep = Asleep { lock: 0, stack: 0, since_ns: 99 };
+        assert_eq!(record.threads, [Thread { tid: 78, asleep: Some(asleep) }]);
         let module = &record.modules[0];
         assert_eq!((module.start, module.offset, module.inode), (0x1000, 0x2000, 99));
         assert_eq!(module.path, "/lib/a b.so");
@@ -592,7 +608,10 @@ mod tests {
             let waits = record.waits.iter().chain(found().flat_map(|found| &found.worst));
             let places = record.waiters.iter().chain(&record.holders).map(|place| place.lock);
             // Readers look the locks up.
-            assert!(places.chain(waits.map(|wait| wait.lock)).all(|at| at < record.locks.len()));
+            let asleep =
+                record.threads.iter().filter_map(|thread| Some(thread.asleep.as_ref()?.lock));
+            let named = places.chain(waits.map(|wait| wait.lock)).chain(asleep);
+            assert!(named.into_iter().all(|at| at < record.locks.len()));
             found().for_each(|found| _ = found.waits());
         };
         let bytes = file();

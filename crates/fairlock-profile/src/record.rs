@@ -28,7 +28,8 @@ pub struct Record {
     pub policy: String,
     /// The program's path.
     pub program: String,
-    /// In the order in which they were first taken.
+    /// In the order in which they were first taken. What nobody holds is among them: see
+    /// [`layout::kind::is_lock`](crate::layout::kind::is_lock).
     pub locks: Vec<Lock>,
     /// Waits by where they were.
     pub waiters: Vec<AtPlace>,
@@ -56,14 +57,14 @@ impl Record {
     }
 }
 
-/// A lock.
+/// A lock, or what threads wait for that nobody holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lock {
     /// Where it is.
     pub address: u64,
     /// See [`layout::kind`](crate::layout::kind).
     pub kind: u32,
-    /// Who took it first.
+    /// Who took it first, or waited there first.
     pub first_stack: u32,
     /// How often it was taken for reading.
     pub reads: u64,
@@ -212,4 +213,17 @@ pub struct Module {
 pub struct Thread {
     /// Its number.
     pub tid: u32,
+    /// Where it waits for what nobody holds.
+    pub asleep: Option<Asleep>,
+}
+
+/// A wait that had not ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asleep {
+    /// The number of what is waited for.
+    pub lock: usize,
+    /// Where.
+    pub stack: u32,
+    /// When the wait began.
+    pub since_ns: u64,
 }

@@ -61,6 +61,26 @@ pub struct OfProcess {
     pub lost: u64,
     pub locks: Vec<OfLock>,
     pub waits: Vec<OfWait>,
+    #[serde(default)]
+    pub asleep: Vec<OfSleep>,
+}
+
+/// What threads waited for that nobody holds: a condition.
+#[derive(Serialize, Deserialize)]
+pub struct OfSleep {
+    pub address: String,
+    pub kind: String,
+    pub name: String,
+    pub waits: u64,
+    pub given_up: u64,
+    /// Waits that had not ended.
+    pub going_on: u64,
+    /// All waits together, those that had not ended until then.
+    pub slept_ns: u64,
+    pub sleep_p50_ns: Option<u64>,
+    pub sleep_p99_ns: Option<u64>,
+    pub sleep_longest_ns: u64,
+    pub sleepers: Vec<AtStack>,
 }
 
 #[derive(Serialize, Deserialize)]

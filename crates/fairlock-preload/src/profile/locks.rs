@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry};
+use fairlock_profile::layout::{ChunkKind, ContentionEntry, LockEntry, kind};
 
 use super::index::{Entries, Index, mix};
 use super::records::Records;
@@ -12,11 +12,14 @@ use super::{Target, file};
 static LOCKS: Records<LockEntry> = Records::new(ChunkKind::Locks, 64);
 static CONTENTION: Records<ContentionEntry> = Records::new(ChunkKind::Contention, 4);
 static INDEX: Index = Index::new();
+/// Of what nobody holds: a lock may have been at the same address.
+static INDEX_OF_OTHERS: Index = Index::new();
 
 pub(super) fn forget() {
     LOCKS.forget();
     CONTENTION.forget();
     INDEX.forget();
+    INDEX_OF_OTHERS.forget();
 }
 
 struct Addresses(usize);
@@ -39,8 +42,17 @@ fn hash(address: usize) -> u64 {
 /// The entry of a lock. If it has none, a new one, with the calling thread's stack as its first.
 /// `None` if there is no room.
 pub(super) fn find(local: &Local, target: Target) -> Option<(u32, &'static LockEntry)> {
+    find_in(&INDEX, local, target)
+}
+
+/// The same of what nobody holds.
+pub(super) fn find_other(local: &Local, target: Target) -> Option<(u32, &'static LockEntry)> {
+    find_in(&INDEX_OF_OTHERS, local, target)
+}
+
+fn find_in(index: &Index, local: &Local, target: Target) -> Option<(u32, &'static LockEntry)> {
     let (number, _) =
-        INDEX.find_or_add(hash(target.address), &Addresses(target.address), || {
+        index.find_or_add(hash(target.address), &Addresses(target.address), || {
             let (number, lock) = LOCKS.add()?;
             // Relaxed, as everything in the file: statistics.
             lock.kind.store((target.kind)(target.address), Ordering::Relaxed);
@@ -105,8 +117,8 @@ pub(super) fn contended() -> u32 {
     CONTENTION.len()
 }
 
-/// Calls `f` with the address of each of them, from number `seen` on. Returns where to go on the
-/// next time.
+/// Calls `f` with the address of each of them, from number `seen` on, but for what nobody holds.
+/// Returns where to go on the next time.
 pub(super) fn contended_since(
     seen: u32,
     mut f: impl FnMut(usize, &'static ContentionEntry),
@@ -120,8 +132,10 @@ pub(super) fn contended_since(
             0 => return number,
             NEVER => {}
             lock => {
-                let address = get(lock - 1).map_or(0, |lock| lock.address.load(Ordering::Relaxed));
-                f(address as usize, found);
+                let is_lock = |it: &&LockEntry| kind::is_lock(it.kind.load(Ordering::Relaxed));
+                if let Some(lock) = get(lock - 1).filter(is_lock) {
+                    f(lock.address.load(Ordering::Relaxed) as usize, found);
+                }
             }
         }
     }

@@ -20,6 +20,10 @@
 //! one in sixteen short ones; for every 64th other acquisition of a lock that was waited for; and
 //! otherwise at least from when the first waiter came.
 //!
+//! At a condition nobody is waited for who holds something: such waits are counted like those for a lock, but
+//! charged to no holder, and not kept one by one. A thread that has nothing to do may wait there
+//! for ever, so the record also says where each thread waits now ([`asleep`]).
+//!
 //! What is counted of short waits and of releases is noted first, where only this thread writes
 //! (`note`).
 //!
@@ -41,6 +45,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fairlock::platform::Platform;
+use fairlock_profile::layout::side;
 use libc::{EBUSY, EOWNERDEAD};
 
 pub(crate) use self::thread::{Coming, Mine, thread_ends};
@@ -168,6 +173,22 @@ pub(crate) fn acquire(
 
 fn is_success(result: c_int) -> bool {
     result == 0 || result == EOWNERDEAD
+}
+
+/// Waits by `wait` for what nobody holds. What that returns has the error number `errno`, or zero:
+/// ETIMEDOUT if the time was over, and any other if the thread did not wait.
+#[inline(always)]
+pub(crate) fn asleep<R>(
+    address: usize,
+    kind: fn(usize) -> u32,
+    wait: impl FnOnce() -> R,
+    errno: impl FnOnce(&R) -> c_int,
+) -> R {
+    if is_on() {
+        wait::asleep(Target { address, side: side::WRITE, kind }, wait, errno)
+    } else {
+        wait()
+    }
 }
 
 /// Counts an attempt to take a lock, whose result this is.

@@ -4,8 +4,10 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use fairlock::platform::Platform;
 use fairlock_profile::layout::{
-    self, CELLS, ChunkKind, ContentionEntry, NOTES, PlaceEntry, ThreadEntry, WAYS, side,
+    self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, PlaceEntry, ThreadEntry, WAYS,
+    side,
 };
 
 use super::index::mix;
@@ -15,6 +17,7 @@ use super::stack::Memory;
 use super::{Target, enter_process, file, locks, wait};
 use crate::process::fork;
 use crate::process::pool::{Pool, Pooled};
+use crate::thread::platform::Preload;
 use crate::thread::{self, State};
 
 /// One of this many acquisitions of a lock that was waited for is timed. In acquisitions; compared
@@ -191,6 +194,7 @@ pub(crate) fn thread_ends(state: &State) {
     let Some(local) = (unsafe { mine.local.get().as_ref() }) else { return };
     let Some(_busy) = Busy::begin() else { return };
     tell_passes();
+    local.ends_its_wait();
     local.count_notes();
     mine.local.set(ptr::null());
     mine.entry.set(ptr::null());
@@ -431,6 +435,29 @@ impl Local {
                 note.count(contention, self);
             }
         }
+    }
+
+    /// The thread waits from now on for what nobody holds.
+    pub(super) fn falls_asleep(&self, number: u32, stack: u32, at: u64) {
+        let asleep = &self.entry().asleep;
+        asleep.stack.store(stack, Ordering::Relaxed);
+        asleep.since_ns.store(at, Ordering::Relaxed);
+        // Release: a reader that sees it sees the rest.
+        asleep.lock.store(number + 1, Ordering::Release);
+    }
+
+    pub(super) fn wakes(&self) {
+        self.entry().asleep.lock.store(0, Ordering::Relaxed);
+    }
+
+    /// The thread was cancelled in a wait: it was until now.
+    fn ends_its_wait(&self) {
+        let AsleepEntry { lock, stack, since_ns } = &self.entry().asleep;
+        let Some(lock) = lock.swap(0, Ordering::Relaxed).checked_sub(1) else { return };
+        let waited = Preload::now() - since_ns.load(Ordering::Relaxed);
+        let stack = stack.load(Ordering::Relaxed);
+        let side = side::GIVEN_UP;
+        self.note(Note { lock, stack, side, times: 1, waited, passed: 0, held: None });
     }
 
     /// Counts that `count` threads waited `waited` nanoseconds in all, at a place: see

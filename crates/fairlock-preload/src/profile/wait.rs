@@ -55,6 +55,30 @@ pub(super) fn wait(
     }
 }
 
+/// Waits for what nobody holds: see [`super::asleep`]. A thread that is cancelled does not return from
+/// `wait`: its wait ends as the thread does.
+#[cold]
+#[inline(never)]
+pub(super) fn asleep<R>(
+    target: Target,
+    wait: impl FnOnce() -> R,
+    errno: impl FnOnce(&R) -> c_int,
+) -> R {
+    let begun = Busy::begin().and_then(|busy| Begun::asleep(busy.local()?, target));
+    let result = wait();
+    let ended = Busy::begin().and_then(|busy| {
+        let local = busy.local()?;
+        // As above.
+        let begun = begun.filter(|begun| core::ptr::eq(local, begun.local))?;
+        begun.wakes(local, errno(&result));
+        Some(())
+    });
+    if ended.is_none() {
+        file::lose();
+    }
+    result
+}
+
 /// A thread that has found a lock held tries so often again, for some 0.1 µs, before it tells others that
 /// it waits. Where two threads run, most waits are shorter, and telling of them would take several times
 /// as long. In attempts; compared with those of this call.
@@ -139,6 +163,29 @@ impl Begun {
         // After what takes long the first time.
         let at = Preload::now();
         Some(Self { local, target, number, contention, stack, at, passed })
+    }
+
+    /// The calling thread waits from now on for what nobody holds.
+    fn asleep(local: &Local, target: Target) -> Option<Self> {
+        let (number, lock) = locks::find_other(local, target)?;
+        let contention = locks::make_contention(number, lock)?;
+        let stack = local.stack();
+        let at = Preload::now();
+        local.falls_asleep(number, stack, at);
+        Some(Self { local, target, number, contention, stack, at, passed: 0 })
+    }
+
+    /// That wait is over, and has ended with this error number.
+    fn wakes(&self, local: &Local, errno: c_int) {
+        local.wakes();
+        let how = match errno {
+            0 => 0,
+            ETIMEDOUT => side::GIVEN_UP,
+            _ => return,
+        };
+        let waited = Preload::now() - self.at;
+        let note = self.note(how, waited, 0);
+        if waited < THRESHOLD_NS { local.note(note) } else { note.count(self.contention, local) }
     }
 
     /// That the wait is over, after so long.

@@ -206,6 +206,62 @@ static void cond(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+static void unlock(void *mutex) {
+    CHECK(pthread_mutex_unlock(mutex) == 0);
+}
+
+static void *waits_for_ever(void *unused) {
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    tid = gettid();
+    pthread_cleanup_push(unlock, &the_mutex);
+    for (;;)
+        CHECK(pthread_cond_wait(&the_cond, &the_mutex) == 0);
+    pthread_cleanup_pop(0);
+    return unused;
+}
+
+static pthread_t one_that_waits(void) {
+    pthread_t thread;
+    tid = 0;
+    CHECK(pthread_create(&thread, NULL, waits_for_ever, NULL) == 0);
+    until_it_sleeps();
+    usleep(2000);
+    return thread;
+}
+
+/* One wait that ends, one in vain, one that is cancelled, and two that go on. */
+static void conditions(void) {
+    struct timespec over = {0, 0};
+    cond();
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_cond_timedwait(&the_cond, &the_mutex, &over) == ETIMEDOUT);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    pthread_t thread = one_that_waits();
+    CHECK(pthread_cancel(thread) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    one_that_waits();
+    one_that_waits();
+}
+
+/* Where a condition variable was, a mutex is afterwards. */
+static void condition_then_mutex(void) {
+    static union {
+        pthread_cond_t cond;
+        pthread_mutex_t mutex;
+    } place;
+    struct timespec over = {0, 0};
+    CHECK(pthread_cond_init(&place.cond, NULL) == 0);
+    CHECK(pthread_mutex_lock(&the_mutex) == 0);
+    CHECK(pthread_cond_timedwait(&place.cond, &the_mutex, &over) == ETIMEDOUT);
+    CHECK(pthread_mutex_unlock(&the_mutex) == 0);
+    CHECK(pthread_cond_destroy(&place.cond) == 0);
+    CHECK(pthread_mutex_init(&place.mutex, NULL) == 0);
+    for (int i = 0; i < 7; i++) {
+        CHECK(pthread_mutex_lock(&place.mutex) == 0);
+        CHECK(pthread_mutex_unlock(&place.mutex) == 0);
+    }
+}
+
 static void *gives_up(void *unused) {
     struct timespec soon = {0, 0};
     tid = gettid();
@@ -437,6 +493,7 @@ static void plugins(void) {
 TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
+      {"conditions", conditions}, {"condition_then_mutex", condition_then_mutex},
       {"in_vain", in_vain}, {"handlers", handlers},
       {"small_threads", small_threads}, {"locks_its_memory", locks_its_memory}, {"takes_once", takes_once},
       {"many_mappings", many_mappings}, {"plugins", plugins})

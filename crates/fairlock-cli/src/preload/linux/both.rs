@@ -56,6 +56,7 @@ pub fn run(
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let began = Instant::now();
             let child = command.spawn().map_err(|error| program::cannot_start(program, &error))?;
+            let pid = child.id();
             let status = wait(child)?;
             let secs = began.elapsed().as_secs_f64();
             if let Some(signal) = caught() {
@@ -77,7 +78,8 @@ pub fn run(
                 code = exit_code(if status.success() { first } else { status });
                 break 'rounds;
             }
-            finished[usize::from(ours)] = Some((secs, Profile::read(folder.path())?.by_name()));
+            finished[usize::from(ours)] =
+                Some((secs, Profile::read(folder.path(), pid)?.by_name()));
             code = exit_code(status);
         }
         for (way, (secs, locks)) in ways.iter_mut().zip(finished.into_iter().flatten()) {

@@ -53,13 +53,14 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     }
     catch_signals();
     let child = command.spawn().map_err(|error| program::cannot_start(&program, &error))?;
-    let watch = Watch::of(child.id());
+    let pid = child.id();
+    let watch = Watch::of(pid);
     let status = wait(child)?;
     let threads = watch.end();
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-    wanted.show(folder.path(), obstacle, &threads, flags)?;
+    wanted.show(folder.path(), pid, obstacle, &threads, flags)?;
     Ok(exit_code(status))
 }
 
@@ -179,6 +180,7 @@ impl Wanted {
     fn show(
         self,
         folder: &Path,
+        pid: u32,
         obstructed: bool,
         threads: &Threads,
         flags: &RunFlags,
@@ -191,7 +193,7 @@ impl Wanted {
                 report.keep(kept)
             }
             Self::Profile { json, pprof, folded, trace } => {
-                let profile = Profile::read(folder)?;
+                let profile = Profile::read(folder, pid)?;
                 let verdict = threads.text(profile.lost());
                 Page::Stderr.show(&(verdict + &profile.text(obstructed, width)))?;
                 // All of them, also where one cannot be written.

@@ -59,7 +59,7 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         let _ = child.kill();
         let _ = child.wait();
         let Some(code) = outcome? else { return Ok(ExitCode::SUCCESS) };
-        show(&Profile::read(folder.path())?.text(false, Page::Stdout.width()))?;
+        show(&Profile::read(folder.path(), child.id())?.text(false, Page::Stdout.width()))?;
         Ok(code)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{DRAWN, Program, ROWS, bars, named, shortened, value};
 use crate::error::Error;
-use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfWait, SCHEMA};
+use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfSleep, OfWait, SCHEMA};
 use crate::preload::place::{Place, file_name};
 use crate::report::columns::{Table, is_asked_for};
 use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
@@ -24,6 +24,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     for process in &mut document.processes {
         process.locks.retain(|lock| is_asked_for(&lock.name, only));
         process.waits.retain(|wait| is_asked_for(&wait.lock, only));
+        process.asleep.retain(|asleep| is_asked_for(&asleep.name, only));
     }
     let mut locks: Vec<Seen<'_>> = Vec::new();
     for process in &document.processes {
@@ -111,7 +112,41 @@ fn tables(document: &Document<Machine>, locks: &[Seen<'_>]) -> Vec<(String, Tabl
         }
     }
     tables.extend(of_waits(document, many));
+    tables.extend(of_sleeps(document, many));
     tables
+}
+
+/// What threads waited for that nobody holds.
+fn of_sleeps(document: &Document<Machine>, many: bool) -> Option<(String, Table)> {
+    let mut sleeps: Vec<(&OfProcess, &OfSleep)> = Vec::new();
+    for process in &document.processes {
+        sleeps.extend(process.asleep.iter().map(|asleep| (process, asleep)));
+    }
+    sleeps.sort_by_key(|(_, asleep)| Reverse(asleep.slept_ns));
+    let heads = ["waited for", "kind", "slept", "waits", "in vain", "going on", "p50", "p99"];
+    let process = many.then_some("process");
+    let heads: Vec<&str> = process.into_iter().chain(heads).chain(["longest", "at"]).collect();
+    let or_nothing = |ns: Option<u64>| ns.map_or_else(String::new, time);
+    let row = |(process, asleep): &(&OfProcess, &OfSleep)| {
+        let cells = vec![
+            asleep.name.clone(),
+            asleep.kind.clone(),
+            time(asleep.slept_ns),
+            count(asleep.waits),
+            count(asleep.given_up),
+            count(asleep.going_on),
+            or_nothing(asleep.sleep_p50_ns),
+            or_nothing(asleep.sleep_p99_ns),
+            time(asleep.sleep_longest_ns),
+            asleep.sleepers.first().map_or_else(String::new, |at| stack(&at.stack)),
+        ];
+        let pid = many.then(|| process.pid.to_string());
+        pid.into_iter().chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = sleeps.iter().take(ROWS).map(row).collect();
+    let (names, text) = (1 + usize::from(many), heads.len() - 1);
+    let table = Table::new(heads, names, rows).with_text(text);
+    (!sleeps.is_empty()).then(|| (named("Waiting for what nobody holds", sleeps.len()), table))
 }
 
 fn of_locks(locks: &[Seen<'_>], many: bool) -> Table {

@@ -16,6 +16,7 @@ use core::ptr;
 
 use fairlock::platform::Platform;
 use fairlock::wait::WaitError;
+use fairlock_profile::layout::kind;
 use libc::{ETIMEDOUT, pthread_cond_t, pthread_mutex_t};
 
 use super::count::Count;
@@ -25,6 +26,7 @@ use super::until::Until;
 use crate::process::config::{self, Kind};
 use crate::process::mutex::Mutex;
 use crate::process::registry::nap;
+use crate::profile;
 use crate::thread::cancel::Deferred;
 use crate::thread::platform::Preload;
 use crate::waiters::{Queue, Waiter};
@@ -50,6 +52,13 @@ const _: () = {
     assert!(align_of::<Cond>() <= align_of::<pthread_cond_t>());
     assert!(offset_of!(Cond, flags) == 36);
 };
+
+/// Waits by `wait` at a condition variable of glibc's.
+fn asleep(cond: *mut pthread_cond_t, wait: impl FnOnce() -> c_int) -> c_int {
+    profile::asleep(cond.addr(), CONDITION, wait, |&errno| errno)
+}
+
+const CONDITION: fn(usize) -> u32 = |_| kind::CONDITION;
 
 const SHARED: u32 = 1 << 0;
 const MONOTONIC: u32 = 1 << 1;
@@ -121,10 +130,14 @@ impl Cond {
             return (errno, false);
         }
         let cancelled = || cancels.is_cancelled();
-        let slept = match until {
+        let sleep = || match until {
             Until::Forever => waiter.sleep(None, cancelled),
             _ => until.wait_for(|deadline| waiter.sleep(Some(deadline), cancelled)),
         };
+        let slept = profile::asleep(self.address(), CONDITION, sleep, |slept| match slept {
+            Ok(()) => 0,
+            Err(_) => ETIMEDOUT,
+        });
         let ended = slept.err().filter(|_| self.gives_up(&waiter));
         // SAFETY: the caller had it, and let it go above.
         let errno = unsafe { mutex::lock_again_after_wait(mutex) };

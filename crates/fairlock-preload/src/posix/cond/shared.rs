@@ -12,6 +12,7 @@ use core::ffi::c_int;
 use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 
 use super::super::mutex;
+use super::asleep;
 use crate::process::real;
 use crate::process::table::spread_over;
 use crate::thread::cancel::Deferred;
@@ -43,12 +44,12 @@ pub(super) unsafe fn wait(
     let result = unsafe {
         real::mutex_lock(stand);
         let errno = mutex::unlock_to_wait(mutex);
-        let result = match (errno, clock) {
-            (0, _) if until.is_null() => real::cond_wait(cond, stand),
-            (0, None) => real::cond_timedwait(cond, stand, until),
-            (0, Some(clock)) => real::cond_clockwait(cond, stand, clock, until),
-            _ => errno,
+        let wait = || match clock {
+            _ if until.is_null() => real::cond_wait(cond, stand),
+            None => real::cond_timedwait(cond, stand, until),
+            Some(clock) => real::cond_clockwait(cond, stand, clock, until),
         };
+        let result = if errno == 0 { asleep(cond, wait) } else { errno };
         real::mutex_unlock(stand);
         if errno == 0 {
             mutex::lock_again_after_wait(mutex);

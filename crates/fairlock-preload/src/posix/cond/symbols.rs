@@ -7,7 +7,7 @@ use libc::{
     EINVAL, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_t, timespec,
 };
 
-use super::{Cond, shared};
+use super::{Cond, asleep, shared};
 use crate::posix::mutex::{self, watched};
 use crate::posix::until::{Until, is_known};
 use crate::process::config::{self, Kind};
@@ -67,7 +67,9 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_wait(
         match served(cond, mutex) {
             Served::Here(ours) => ours.wait(mutex, &Until::Forever),
             Served::ByStand => shared::wait(cond, mutex, core::ptr::null(), None),
-            Served::ByGlibc => watched::without(mutex, || real::cond_wait(cond, mutex)),
+            Served::ByGlibc => {
+                watched::without(mutex, || asleep(cond, || real::cond_wait(cond, mutex)))
+            }
         }
     }
 }
@@ -89,7 +91,10 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_timedwait(
                 Ok(_) => shared::wait(cond, mutex, until, None),
                 Err(errno) => errno,
             },
-            Served::ByGlibc => watched::without(mutex, || real::cond_timedwait(cond, mutex, until)),
+            Served::ByGlibc => {
+                let wait = || real::cond_timedwait(cond, mutex, until);
+                watched::without(mutex, || asleep(cond, wait))
+            }
         }
     }
 }
@@ -114,7 +119,8 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_clockwait(
                 Err(errno) => errno,
             },
             Served::ByGlibc => {
-                watched::without(mutex, || real::cond_clockwait(cond, mutex, clock, until))
+                let wait = || real::cond_clockwait(cond, mutex, clock, until);
+                watched::without(mutex, || asleep(cond, wait))
             }
         }
     }

@@ -6,11 +6,12 @@ use std::time::SystemTime;
 
 use fairlock_profile::{AtPlace, Wait};
 
+use super::asleep::{self, Asleep};
 use super::{Process, Profile, Seen};
 use crate::json::VERSION;
 use crate::machine::Machine;
 use crate::preload::Charge;
-use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfWait, SCHEMA};
+use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfSleep, OfWait, SCHEMA};
 
 /// The document of a profile, made now; `command` is the command line that recorded it.
 pub fn document(profile: &Profile, command: String) -> Document<Machine> {
@@ -45,6 +46,24 @@ fn of_process(process: &Process) -> OfProcess {
         lost: record.lost,
         locks: locks.iter().map(&mut of_lock).collect(),
         waits: record.waits.iter().map(|wait| of_wait(process, wait)).collect(),
+        asleep: asleep::of(process).iter().map(|it| of_sleep(process, it)).collect(),
+    }
+}
+
+fn of_sleep(process: &Process, asleep: &Asleep<'_>) -> OfSleep {
+    let Asleep { seen, waits, going_on, slept_ns, longest_ns, places } = asleep;
+    OfSleep {
+        address: format!("{:#x}", seen.lock.address),
+        kind: seen.kind().to_owned(),
+        name: seen.name(),
+        waits: *waits,
+        given_up: seen.contention().map_or(0, |found| found.given_up),
+        going_on: *going_on,
+        slept_ns: *slept_ns,
+        sleep_p50_ns: seen.wait(0.5),
+        sleep_p99_ns: seen.wait(0.99),
+        sleep_longest_ns: *longest_ns,
+        sleepers: places.iter().map(|place| of_place(process, place)).collect(),
     }
 }
 
@@ -143,7 +162,7 @@ mod tests {
         }
         let names = Names::of(&record, &mut Files::default());
         let places = record.waiters.len();
-        let process = of_process(&Process { record, names });
+        let process = of_process(&Process { record, names, until_ns: None });
         // Once for those that waited, and once for holders.
         assert_eq!((process.locks.len(), LOOKED_AT.get()), (LOCKS, 2 * places));
         let lost = |at: &[AtStack]| at.iter().map(|it| it.wait_total_ns).collect::<Vec<_>>();

@@ -1,5 +1,6 @@
 //! What the library recorded of a program's locks, with names, in the forms that were asked for.
 
+mod asleep;
 mod folded;
 mod json;
 mod names;
@@ -43,6 +44,16 @@ fn open(path: &Path) -> io::Result<fs::File> {
     fs::File::options().read(true).custom_flags(flags).open(path)
 }
 
+/// The clock of records.
+fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn runs(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
 /// What a program and its children recorded.
 pub struct Profile {
     /// The processes in the order in which they began.
@@ -53,16 +64,21 @@ pub struct Profile {
 struct Process {
     record: Record,
     names: Names,
+    /// When it ended, or was looked at; none if it was ended in an unknown moment.
+    until_ns: Option<u64>,
 }
 
 impl Profile {
     /// Reads the records of a folder. A file that is no record, or a damaged one, is named and left
-    /// out.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
-        Self::look(folder, &mut Files::default())
+    /// out. The process `program` has just ended, if it has.
+    pub fn read(folder: &Path, program: u32) -> Result<Self, Error> {
+        let mut profile = Self::look(folder, &mut Files::default())?;
+        let last = profile.processes.iter_mut().rfind(|it| it.record.pid == program);
+        last.into_iter().for_each(|process| _ = process.until_ns.get_or_insert_with(now));
+        Ok(profile)
     }
 
-    /// The same, by one who knows some files already.
+    /// The same while the program runs, by one who knows some files already.
     pub fn look(folder: &Path, files: &mut Files) -> Result<Self, Error> {
         let cannot = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
         let entries: io::Result<Vec<_>> = fs::read_dir(folder).and_then(Iterator::collect);
@@ -87,7 +103,9 @@ impl Profile {
         for path in paths {
             match open(&path).and_then(fairlock_profile::load_file) {
                 Ok(record) => {
-                    processes.push(Process { names: Names::of(&record, files), record });
+                    let names = Names::of(&record, files);
+                    let until_ns = record.ended_ns.or_else(|| runs(record.pid).then(now));
+                    processes.push(Process { names, record, until_ns });
                 }
                 // Its folder is being removed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -95,6 +113,12 @@ impl Profile {
             }
         }
         processes.sort_by_key(|process| process.record.began_ns);
+        // What called `exec` ended where its successor began.
+        let mut after = HashMap::new();
+        for process in processes.iter_mut().rev() {
+            let next = after.insert(process.record.pid, process.record.began_ns);
+            process.until_ns = process.record.ended_ns.or(next).or(process.until_ns);
+        }
         Self { processes }
     }
 
@@ -123,7 +147,8 @@ impl Profile {
     fn worst(&self, most: usize) -> Vec<(&Process, &Wait)> {
         let of = |process| -> Vec<(&Process, &Wait)> {
             let process: &Process = process;
-            let found = process.record.locks.iter().filter_map(|lock| lock.contention.as_ref());
+            let locks = process.record.locks.iter().filter(|lock| kind::is_lock(lock.kind));
+            let found = locks.filter_map(|lock| lock.contention.as_ref());
             found.flat_map(|found| &found.worst).map(|wait| (process, wait)).collect()
         };
         let mut all: Vec<_> = self.processes.iter().flat_map(of).collect();
@@ -171,7 +196,8 @@ impl Profile {
 impl Process {
     fn locks(&self) -> Vec<Seen<'_>> {
         let of = |(number, lock)| Seen { process: self, number, lock };
-        let used = self.record.locks.iter().enumerate().filter(|(_, lock)| lock.address != 0);
+        let is_lock = |lock: &Lock| lock.address != 0 && kind::is_lock(lock.kind);
+        let used = self.record.locks.iter().enumerate().filter(|(_, lock)| is_lock(lock));
         used.map(of).collect()
     }
 
@@ -181,8 +207,9 @@ impl Process {
         #[cfg(test)]
         tests::LOOKED_AT.set(tests::LOOKED_AT.get() + self.record.waiters.len());
         let Record { waiters, holders, locks, .. } = &self.record;
+        let is_lock = |number: usize| locks.get(number).is_some_and(|it| kind::is_lock(it.kind));
         if charge == Charge::Waiter {
-            return waiters.clone();
+            return waiters.iter().filter(|place| is_lock(place.lock)).cloned().collect();
         }
         let mut known = HashMap::<usize, u64>::new();
         for place in holders {
@@ -190,7 +217,7 @@ impl Process {
             *known = sum([*known, place.waited_ns]);
         }
         let mut places = holders.clone();
-        for (number, lock) in locks.iter().enumerate() {
+        for (number, lock) in locks.iter().enumerate().filter(|&(number, _)| is_lock(number)) {
             let lost = lock.contention.as_ref().map_or(0, |found| found.waited_ns);
             let waited_ns = lost.saturating_sub(known.get(&number).copied().unwrap_or(0));
             if waited_ns > 0 {
@@ -247,6 +274,7 @@ impl<'a> Seen<'a> {
             kind::ADAPTIVE => "adaptive",
             kind::RWLOCK => "rwlock",
             kind::SPIN => "spin",
+            kind::CONDITION => "condition",
             _ => "lock",
         }
     }
@@ -296,7 +324,10 @@ impl<'a> Seen<'a> {
 mod tests {
     use std::cell::Cell;
 
+    use fairlock_profile::{Asleep, Thread};
+
     use super::*;
+    use crate::preload::document::OfProcess;
 
     thread_local! {
         /// How many places were gone through to charge them.
@@ -325,14 +356,18 @@ mod tests {
         let lock = Lock { address: 8, reads: MOST, writes: MOST, ..Lock::default() };
         let waited = Lock { contention: Some(Box::new(contention)), ..lock.clone() };
         let place = AtPlace { count: MOST, waited_ns: MOST, ..AtPlace::default() };
+        let condition = Lock { kind: kind::CONDITION, ..waited.clone() };
+        let asleep = Asleep { lock: 32, ..Asleep::default() };
         let mut record = Record::default();
         record.lost = MOST;
         record.began_ns = 7;
-        record.locks = [vec![waited; 30], vec![lock; 2]].concat();
-        record.waiters = vec![place.clone(); 2];
+        record.locks = [vec![waited; 30], vec![lock; 2], vec![condition]].concat();
+        record.waiters = vec![place.clone(), place.clone(), AtPlace { lock: 32, ..place.clone() }];
         record.holders = vec![place; 2];
         record.waits = vec![Wait { lock: 1, began_ns: MOST, waited_ns: MOST, ..Wait::default() }];
-        Process { names: Names::of(&record, &mut Files::default()), record }
+        record.threads = vec![Thread { tid: 1, asleep: Some(asleep) }];
+        let names = Names::of(&record, &mut Files::default());
+        Process { names, record, until_ns: Some(MOST) }
     }
 
     #[test]
@@ -351,5 +386,8 @@ mod tests {
         assert!(!trace::document(&profile).is_empty());
         let document = json::document(&profile, String::new());
         assert!(document.processes.iter().all(|process| process.locks.len() == 32));
+        let asleep = |process: &OfProcess| process.asleep.iter().map(|it| it.slept_ns).collect();
+        let asleep: Vec<Vec<u64>> = document.processes.iter().map(asleep).collect();
+        assert_eq!(asleep, [[u64::MAX]; 2]);
     }
 }

@@ -1,13 +1,12 @@
 //! What happened at a program's locks since the last look: a screen of `fairlock top`.
 
 use std::cmp::Reverse;
-use std::path::Path;
 use std::time::Duration;
 
 use fairlock_profile::buckets;
 
 use super::table::{LOCKS, share};
-use super::{Profile, Seen};
+use super::{Profile, Seen, runs};
 use crate::layout::{Column, NOTHING, Table};
 use crate::output::Room;
 use crate::preload::place::Place;
@@ -102,7 +101,6 @@ pub fn text(profile: &Profile, earlier: &Profile, time: Duration, room: Room) ->
 
 /// What the processes did that still run, since they began and since the last look.
 fn totals<'a>(profile: &Profile, locks: &[Since<'a>], passed: Duration) -> String {
-    let runs = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
     let running: Vec<_> =
         profile.processes.iter().map(|process| &process.record).filter(|it| runs(it.pid)).collect();
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
@@ -185,7 +183,7 @@ mod tests {
             })
             .collect();
         let names = Names::of(&record, &mut Files::default());
-        Profile { processes: vec![Process { names, record }] }
+        Profile { processes: vec![Process { names, record, until_ns: None }] }
     }
 
     const SCREEN: Room = Room { columns: Some(80), rows: Some(24) };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::{Profile, Seen};
+use super::{Profile, Seen, asleep};
 use crate::layout::{Column, NOTHING, Table};
 use crate::preload::place::{Place, file_name};
 use crate::preload::{Charge, sum};
@@ -52,6 +52,7 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
         );
     }
     text += &waits(profile);
+    text += &asleep::text(profile, width);
     text += &nameless(&waited[..waited.len().min(LOCKS)]);
     let lost = sum(profile.processes.iter().map(|process| process.record.lost));
     if lost > 0 {
