@@ -82,7 +82,7 @@
 //! | `FAIRLOCK_ONLY` | `rwlock` or `mutex` (with condition variables): the rest is left to glibc. Anything else is a warning and both |
 //! | `FAIRLOCK_STATS` | the file for a report on every lock, written at exit. `%p` in it is the number of the process; without it, the first process writes to the file and each of its descendants to one with `.` and its number appended. All locks are inflated then, and keep their memory |
 //! | `FAIRLOCK_STATS_SIGNAL` | if not empty, SIGUSR2 also has the report written, unless the program ignores or handles that signal |
-//! | `FAIRLOCK_PROFILE` | a folder, or a file with `%p` in its name: a record of every mutex, rwlock and spin lock, and of waits at conditions, there, one file for each process (`fairlock-profile` reads it), written while the program runs |
+//! | `FAIRLOCK_PROFILE` | a folder, or a file with `%p` in its name: a record of every mutex, rwlock and spin lock, and of waits at conditions, semaphores and futexes, there, one file for each process (`fairlock-profile` reads it), written while the program runs |
 //! | `FAIRLOCK_PROFILE_THRESHOLD` | waits this long, in nanoseconds, are kept one by one. 100000 (0.1 ms) if it is not set |
 //! | `FAIRLOCK_OBSERVE` | if not empty, all locks stay glibc's, and are only watched |
 //! | `FAIRLOCK_STATS_PID` | set by the library: the number of the first process |

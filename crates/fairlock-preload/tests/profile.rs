@@ -87,6 +87,7 @@ fn has_one_of_each(record: &Record) {
     assert!(wait.holder == record.pid && wait.thread != record.pid && !wait.reads);
     assert!(wait.released_ns.unwrap() >= wait.began_ns + 2_000_000);
     assert!(record.waits[1].reads && record.waits.len() == 2);
+    assert!(record.locks.iter().all(|lock| kind::is_lock(lock.kind)), "{:?}", record.locks);
     assert_eq!(record.lost, 0);
     // What waited and what released it are not the same places.
     let frames = [wait.stack, wait.holder_stack].map(|stack| record.stack(stack));
@@ -136,6 +137,7 @@ fn results_are_the_same_with_a_record() {
     let programs = [
         ("errors.c", "functions invalid busy deadlock timeouts"),
         ("mutex.c", "results kinds c11"),
+        ("profile.c", "semaphores futexes"),
         ("cond.c", "results both_clocks cancelled waits_when_cancelled"),
     ];
     for (source, tests) in programs {
@@ -409,6 +411,23 @@ fn waits_at_a_condition_are_recorded_and_nobody_is_to_blame() {
         let waited = |it: &&Asleep| record.ended_ns.unwrap() - it.since_ns;
         assert!(asleep.iter().all(|it| waited(it) >= 2_000_000), "{asleep:?}");
         assert!(asleep.iter().all(|it| !record.stack(it.stack).is_empty()), "{asleep:?}");
+    }
+}
+
+/// Those of the program: the library's own are none of its waits.
+#[test]
+fn waits_at_semaphores_and_futexes_are_recorded() {
+    for (what, kind, in_vain) in [("semaphores", kind::SEMAPHORE, 2), ("futexes", kind::FUTEX, 1)] {
+        for (name, test) in WAYS {
+            let folder = folder(&format!("profile_{what}_{name}"));
+            succeeds(&mut test(what, &folder));
+            let record = the_record(&folder);
+            let found = waited_for(&record, kind).contention.as_ref().unwrap();
+            assert_eq!((found.writes, found.given_up), (1, in_vain), "{what}: {found:?}");
+            assert!(found.longest_ns >= 2_000_000, "{what}: {found:?}");
+            assert_eq!(record.waits, []);
+            assert!(record.waiters.iter().all(|place| !record.stack(place.stack).is_empty()));
+        }
     }
 }
 

@@ -117,6 +117,10 @@ pub mod kind {
     pub const SPIN: u32 = 6;
     /// `pthread_cond_t`.
     pub const CONDITION: u32 = 7;
+    /// `sem_t`.
+    pub const SEMAPHORE: u32 = 8;
+    /// A number at which a thread waited by the system call `futex` itself.
+    pub const FUTEX: u32 = 9;
 
     /// Whether somebody may hold it, whom others wait for.
     pub fn is_lock(kind: u32) -> bool {

@@ -65,7 +65,7 @@ pub struct OfProcess {
     pub asleep: Vec<OfSleep>,
 }
 
-/// What threads waited for that nobody holds: a condition.
+/// What threads waited for that nobody holds: a condition, a semaphore or a futex.
 #[derive(Serialize, Deserialize)]
 pub struct OfSleep {
     pub address: String,

@@ -5,6 +5,8 @@
 #[macro_use]
 mod old_names;
 #[cfg(not(test))]
+mod asleep;
+#[cfg(not(test))]
 mod c11;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exported functions only"))]
 mod cond;

@@ -33,6 +33,8 @@ static START: extern "C" fn() = start;
 
 #[cfg_attr(test, allow(dead_code, reason = "tests start what they need"))]
 extern "C" fn start() {
+    // Later it could be a signal handler that looks it up.
+    real::look_up_syscall();
     if config::mode() == config::Mode::Off && !profile::is_on() {
         return;
     }

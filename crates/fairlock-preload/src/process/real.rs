@@ -1,21 +1,23 @@
 //! glibc's own functions, for what this library leaves to them.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_int, c_long, c_void};
 use core::mem::transmute;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
-    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, timespec,
+    pthread_rwlock_t, pthread_rwlockattr_t, pthread_spinlock_t, pthread_t, sem_t, timespec,
 };
 
 /// A function of the next library that has one of this name.
-struct Real {
+#[repr(C)]
+pub(crate) struct Real {
+    /// First: see `syscall`.
+    address: AtomicPtr<c_void>,
     name: &'static CStr,
     /// The version, for functions of which there is an older one of the same name that differs.
     version: Option<&'static CStr>,
-    address: AtomicPtr<c_void>,
 }
 
 impl Real {
@@ -87,10 +89,23 @@ macro_rules! real_functions {
     };
 }
 
+/// Where glibc's `syscall` is, once it was looked up.
+pub(crate) static SYSCALL: Real = Real::new(c"syscall", None);
+
+pub(crate) extern "C" fn look_up_syscall() {
+    SYSCALL.get();
+}
+
+pub(crate) fn syscall() -> unsafe extern "C" fn(number: c_long, ...) -> c_long {
+    // SAFETY: what glibc has under that name is such a function, and it is always there.
+    unsafe { transmute(SYSCALL.get()) }
+}
+
 type Lock = *mut pthread_rwlock_t;
 type Mutex = *mut pthread_mutex_t;
 type Cond = *mut pthread_cond_t;
 type Spin = *mut pthread_spinlock_t;
+type Semaphore = *mut sem_t;
 
 real_functions! {
     init: fn(lock: Lock, attributes: *const pthread_rwlockattr_t) = c"pthread_rwlock_init";
@@ -130,6 +145,11 @@ real_functions! {
         = c"pthread_cond_clockwait";
     cond_signal: fn(cond: Cond) = c"pthread_cond_signal" of c"GLIBC_2.3.2";
     cond_broadcast: fn(cond: Cond) = c"pthread_cond_broadcast" of c"GLIBC_2.3.2";
+
+    sem_wait: fn(semaphore: Semaphore) = c"sem_wait";
+    sem_timedwait: fn(semaphore: Semaphore, until: *const timespec) = c"sem_timedwait";
+    sem_clockwait: fn(semaphore: Semaphore, clock: clockid_t, until: *const timespec)
+        = c"sem_clockwait";
 
     spin_init: fn(lock: Spin, shared: c_int) = c"pthread_spin_init";
     spin_lock: fn(lock: Spin) = c"pthread_spin_lock";

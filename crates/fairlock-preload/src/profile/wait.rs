@@ -66,11 +66,12 @@ pub(super) fn asleep<R>(
 ) -> R {
     let begun = Busy::begin().and_then(|busy| Begun::asleep(busy.local()?, target));
     let result = wait();
+    let errno = errno(&result);
     let ended = Busy::begin().and_then(|busy| {
         let local = busy.local()?;
         // As above.
         let begun = begun.filter(|begun| core::ptr::eq(local, begun.local))?;
-        begun.wakes(local, errno(&result));
+        begun.wakes(local, errno);
         Some(())
     });
     if ended.is_none() {

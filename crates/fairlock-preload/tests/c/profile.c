@@ -2,6 +2,10 @@
 #include "check.h"
 #include <dlfcn.h>
 
+#include <linux/futex.h>
+#include <semaphore.h>
+#include <sys/syscall.h>
+
 static pthread_mutex_t the_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t the_rwlock = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -241,6 +245,75 @@ static void conditions(void) {
     CHECK(pthread_join(thread, NULL) == 0);
     one_that_waits();
     one_that_waits();
+}
+
+static sem_t the_semaphore;
+
+static void *waits_at_the_semaphore(void *unused) {
+    tid = gettid();
+    CHECK(sem_wait(&the_semaphore) == 0);
+    return unused;
+}
+
+static void post(void) {
+    usleep(2000);
+    CHECK(sem_post(&the_semaphore) == 0);
+}
+
+static void *is_cancelled_at_the_semaphore(void *unused) {
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    sem_wait(&the_semaphore);
+    CHECK(0);
+    return unused;
+}
+
+/* One wait that ends, two in vain, and calls that do not wait. */
+static void semaphores(void) {
+    struct timespec over = {0, 0}, none = {0, -1};
+    pthread_t thread;
+    int value;
+    CHECK(sem_init(&the_semaphore, 0, 1) == 0);
+    CHECK(pthread_create(&thread, NULL, is_cancelled_at_the_semaphore, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(sem_getvalue(&the_semaphore, &value) == 0 && value == 1);
+    CHECK(sem_wait(&the_semaphore) == 0);
+    one_wait(waits_at_the_semaphore, post);
+    CHECK(sem_timedwait(&the_semaphore, &none) == -1 && errno == EINVAL);
+    CHECK(sem_timedwait(&the_semaphore, &over) == -1 && errno == ETIMEDOUT);
+    CHECK(sem_clockwait(&the_semaphore, CLOCK_MONOTONIC, &over) == -1 && errno == ETIMEDOUT);
+}
+
+static _Atomic int the_futex;
+
+static long futex(int operation, int value, const struct timespec *until) {
+    return syscall(SYS_futex, &the_futex, operation, value, until, NULL, -1);
+}
+
+static void *waits_at_the_futex(void *unused) {
+    tid = gettid();
+    CHECK(futex(FUTEX_WAIT_PRIVATE, 0, NULL) == 0);
+    return unused;
+}
+
+static void wake(void) {
+    usleep(2000);
+    CHECK(futex(FUTEX_WAKE_PRIVATE, 1, NULL) == 1);
+}
+
+/* One wait that ends, one in vain, and calls that do not wait. */
+static void futexes(void) {
+    struct timespec over = {0, 0};
+    one_wait(waits_at_the_futex, wake);
+    CHECK(futex(FUTEX_WAIT, 1, NULL) == -1 && errno == EAGAIN);
+    int operation = FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME;
+    CHECK(futex(operation, 0, &over) == -1 && errno == ETIMEDOUT);
+    CHECK(syscall(SYS_getpid) == getpid());
+    CHECK(syscall(SYS_close, -1) == -1 && errno == EBADF);
+    /* The sixth argument, too. */
+    FILE *file = tmpfile();
+    CHECK(file && ftruncate(fileno(file), 8192) == 0 && pwrite(fileno(file), "x", 1, 4096) == 1);
+    char *page = (char *)syscall(SYS_mmap, NULL, 4096L, PROT_READ, MAP_PRIVATE, fileno(file), 4096L);
+    CHECK(page != MAP_FAILED && page[0] == 'x');
 }
 
 /* Where a condition variable was, a mutex is afterwards. */
@@ -493,7 +566,8 @@ static void plugins(void) {
 TESTS({"waits", waits}, {"chain", chain}, {"crowd_and_kill", crowd_and_kill},
       {"spins", spins}, {"shares", shares}, {"killed", killed}, {"killed_later", killed_later}, {"leaves", leaves}, {"forks", forks}, {"execs", execs},
       {"threads", threads}, {"million", million}, {"closes", closes}, {"cond", cond},
-      {"conditions", conditions}, {"condition_then_mutex", condition_then_mutex},
+      {"conditions", conditions}, {"semaphores", semaphores}, {"futexes", futexes},
+      {"condition_then_mutex", condition_then_mutex},
       {"in_vain", in_vain}, {"handlers", handlers},
       {"small_threads", small_threads}, {"locks_its_memory", locks_its_memory}, {"takes_once", takes_once},
       {"many_mappings", many_mappings}, {"plugins", plugins})

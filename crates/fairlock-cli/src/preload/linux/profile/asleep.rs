@@ -1,4 +1,4 @@
-//! Waits for what nobody holds, as at a condition: time is not lost there by itself, and nobody is to
+//! Waits for what nobody holds, as at a condition or a semaphore: time is not lost there by itself, and nobody is to
 //! blame for it.
 
 use std::cmp::Reverse;

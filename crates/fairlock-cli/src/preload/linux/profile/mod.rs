@@ -275,6 +275,8 @@ impl<'a> Seen<'a> {
             kind::RWLOCK => "rwlock",
             kind::SPIN => "spin",
             kind::CONDITION => "condition",
+            kind::SEMAPHORE => "semaphore",
+            kind::FUTEX => "futex",
             _ => "lock",
         }
     }
