@@ -81,22 +81,52 @@ fn locks_that_were_not_asked_for_are_not_in_the_report() {
     assert!(counted("rwlock") && !counted("mutex"));
 }
 
-/// The record does not know of it, and is not the last word.
-#[test]
-fn time_in_futexes_that_no_record_knows_is_said() {
-    let program = compile("waits-semaphore", &["-DSEMAPHORE"]);
-    let output = run(&["--observe", "--", program.to_str().unwrap()]);
-    let text = stderr(&output);
-    let share = text.split("in futexes beyond that ").nth(1).expect(&text);
-    let share: f64 = share.split(['%', ' ']).next().unwrap().parse().unwrap();
-    // One of two threads is there nearly all the time.
-    assert!(share > 10.0 && text.contains("semaphores"), "{text}");
-}
-
 /// A program that waits for what nobody holds.
 fn sleeps() -> &'static str {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| compile_source("sleeps.c", "sleeps", &["-g"])).to_str().unwrap()
+}
+
+/// The record does not know of it, and is not the last word.
+#[test]
+fn time_in_futexes_that_no_record_knows_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("profile.json");
+    let share = |text: &str| {
+        let share = text.split("in futexes beyond that ").nth(1).expect(text);
+        share.split(['%', ' ']).next().unwrap().parse::<f64>().unwrap()
+    };
+    // One of two threads is there nearly all the time.
+    let args = [&["--observe", "--json", json.to_str().unwrap(), "--"], &[sleeps(), "join"][..]];
+    let text = stderr(&run(&args.concat()));
+    assert!(share(&text) > 10.0 && text.contains("has nothing: joins"), "{text}");
+    let is_in = |document: &Value, threads: &Value, schema: &str| {
+        let [all, unknown] = ["threads_ns", "unknown_futexes_ns"].map(|key| threads[key].as_f64());
+        assert!(unknown.unwrap() / all.unwrap() > 0.1, "{threads}");
+        let schema = fairlock().args(["schema", schema]).output().unwrap();
+        let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+        assert_eq!(differences(document, &schema, &schema), [] as [String; 0]);
+    };
+    let profile: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    is_in(&profile, &profile["threads"], "profile");
+    let page = fairlock().args(["report", json.to_str().unwrap(), "-o", "-"]).output().unwrap();
+    assert!(stdout(&page).contains("in futexes beyond that"), "{}", stdout(&page));
+
+    // Whatever else is asked for.
+    let text = stderr(&run(&["--stats", "/dev/null", "--", sleeps(), "join"]));
+    assert!(share(&text) > 10.0 && text.contains("nothing is counted"), "{text}");
+    let flags = ["--compare", "--runs", "1", "--json", json.to_str().unwrap(), "--"];
+    let text = stderr(&run(&[&flags[..], &[sleeps(), "join"]].concat()));
+    for way in ["as it is: ", "with our locks: "] {
+        let line = text.lines().rfind(|line| line.starts_with(way)).expect(&text);
+        assert!(share(line) > 10.0, "{text}");
+    }
+    let compared: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    let runs = compared["runs"].as_array().unwrap();
+    runs.iter().for_each(|run| is_in(&compared, &run["threads"], "compared"));
+    let top = fairlock().args(["top", "--", sleeps(), "join"]).output().unwrap();
+    let text = stdout(&top);
+    assert!(share(text.rsplit("threads on average").next().unwrap()) > 10.0, "{text}");
 }
 
 /// An idle worker waits, and no time is lost.

@@ -26,6 +26,7 @@ pub struct Document<M> {
     pub machine: Option<M>,
     /// The command line that made the document, without the flags that say where results went.
     pub command: Option<String>,
+    pub threads: Option<OfThreads>,
     pub processes: Vec<OfProcess>,
 }
 
@@ -46,6 +47,33 @@ impl<M> Document<M> {
         }
         words.join(", ")
     }
+}
+
+/// What threads did with their time, seen from outside. None of these times is exact.
+#[derive(Serialize, Deserialize)]
+pub struct OfThreads {
+    /// The time from the first look to the last.
+    pub watched_ns: u64,
+    /// The time of all threads together, of which the others are parts.
+    pub threads_ns: u64,
+    /// Running, or ready to run.
+    pub running_ns: u64,
+    /// At locks, by the record.
+    pub lost_ns: u64,
+    /// Waiting for what nobody holds, by the record.
+    pub slept_ns: u64,
+    /// In futexes beyond that.
+    pub unknown_futexes_ns: u64,
+    /// Asleep in other system calls.
+    pub elsewhere: Vec<InCall>,
+    /// Asleep in unknown places.
+    pub hidden_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct InCall {
+    pub call: String,
+    pub slept_ns: u64,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -140,7 +140,7 @@ fn check_locks(sources: &[Results], only: &[&str]) -> Result<(), Error> {
 }
 
 fn is_empty(program: &Program) -> bool {
-    program.locks.is_empty()
+    program.tables.is_empty()
 }
 
 /// The first picture of speed against waits, or else the first of a program, with a line that says

@@ -28,24 +28,3 @@ int main(int argc, char **argv) {
 #endif
     return argc > 1 ? atoi(argv[1]) : 0;
 }
-
-#ifdef SEMAPHORE
-#include <semaphore.h>
-
-static sem_t semaphore;
-
-static void *waiter(void *unused) {
-    sem_wait(&semaphore);
-    return unused;
-}
-
-/* Before all that, somebody waits for no lock. */
-__attribute__((constructor)) static void semaphore_first(void) {
-    pthread_t thread;
-    sem_init(&semaphore, 0, 0);
-    pthread_create(&thread, NULL, waiter, NULL);
-    usleep(300000);
-    sem_post(&semaphore);
-    pthread_join(thread, NULL);
-}
-#endif

@@ -8,12 +8,14 @@ use std::time::{Instant, SystemTime};
 use serde::Serialize;
 
 use super::profile::Profile;
+use super::threads::{Verdict, Watch};
 use super::{caught, command_line, exit_code, folder, program, wait};
 use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
 use crate::json::{Target, VERSION};
 use crate::machine::Machine;
 use crate::output::{Page, complain};
+use crate::preload::document::OfThreads;
 use crate::preload::waited::{self, Waited};
 use crate::preload::{RunFlags, sum};
 use crate::stats::median;
@@ -31,6 +33,7 @@ const NOTE: &str = "lost: all waits of a run together; medians of the runs, long
 struct Way {
     secs: Vec<f64>,
     locks: Vec<BTreeMap<String, Waited>>,
+    verdicts: Vec<Verdict>,
 }
 
 /// Runs the program each way, as often as the flags say. The command for a folder comes from
@@ -57,7 +60,9 @@ pub fn run(
             let began = Instant::now();
             let child = command.spawn().map_err(|error| program::cannot_start(program, &error))?;
             let pid = child.id();
+            let watch = Watch::of(pid);
             let status = wait(child)?;
+            let threads = watch.end();
             let secs = began.elapsed().as_secs_f64();
             if let Some(signal) = caught() {
                 complain("interrupted; the rounds that were finished are shown");
@@ -78,13 +83,15 @@ pub fn run(
                 code = exit_code(if status.success() { first } else { status });
                 break 'rounds;
             }
-            finished[usize::from(ours)] =
-                Some((secs, Profile::read(folder.path(), pid)?.by_name()));
+            let profile = Profile::read(folder.path(), pid)?;
+            let verdict = threads.verdict(profile.totals());
+            finished[usize::from(ours)] = Some((secs, verdict, profile.by_name()));
             code = exit_code(status);
         }
-        for (way, (secs, locks)) in ways.iter_mut().zip(finished.into_iter().flatten()) {
+        for (way, (secs, verdict, locks)) in ways.iter_mut().zip(finished.into_iter().flatten()) {
             way.secs.push(secs);
             way.locks.push(locks);
+            way.verdicts.push(verdict);
         }
     }
     let [theirs, ours] = &ways;
@@ -128,6 +135,7 @@ struct Interval {
 struct Run<'a> {
     observed: bool,
     secs: f64,
+    threads: Option<OfThreads>,
     locks: Vec<OfLock<'a>>,
 }
 
@@ -142,9 +150,11 @@ fn document<'a>(flags: &RunFlags, ways: &'a [Way; 2], interrupted: bool) -> Docu
     let change = change(&ways[0], &ways[1]);
     let times = |log: f64| log.exp();
     let runs = ways.iter().zip([true, false]).flat_map(|(way, observed)| {
-        way.secs.iter().zip(&way.locks).map(move |(&secs, locks)| {
+        let runs = way.secs.iter().zip(&way.locks).zip(&way.verdicts);
+        runs.map(move |((&secs, locks), verdict)| {
             let of_lock = |(name, waited): (&'a String, &Waited)| OfLock { name, waited: *waited };
-            Run { observed, secs, locks: locks.iter().map(of_lock).collect() }
+            let locks = locks.iter().map(of_lock).collect();
+            Run { observed, secs, threads: verdict.document(), locks }
         })
     });
     Document {
@@ -164,7 +174,17 @@ fn document<'a>(flags: &RunFlags, ways: &'a [Way; 2], interrupted: bool) -> Docu
 }
 
 fn text(theirs: &Way, ours: &Way, width: Option<usize>) -> String {
-    format!("\n{}{}", table(theirs, ours, width), duration(theirs, ours),)
+    let threads = |name, way: &Way| {
+        let line = way.verdicts.iter().cloned().sum::<Verdict>().line();
+        line.map_or_else(String::new, |line| format!("{name}: {line}\n"))
+    };
+    format!(
+        "\n{}{}{}{}",
+        table(theirs, ours, width),
+        duration(theirs, ours),
+        threads("as it is", theirs),
+        threads("with our locks", ours),
+    )
 }
 
 /// A line that says how long the program took, both ways.

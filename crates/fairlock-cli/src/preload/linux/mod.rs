@@ -60,7 +60,7 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-    wanted.show(folder.path(), pid, obstacle, &threads, flags)?;
+    wanted.show(folder.path(), pid, obstacle, threads, flags)?;
     Ok(exit_code(status))
 }
 
@@ -181,24 +181,26 @@ impl Wanted {
         self,
         folder: &Path,
         pid: u32,
-        obstructed: bool,
-        threads: &Threads,
+        explained: bool,
+        threads: Threads,
         flags: &RunFlags,
     ) -> Result<(), Error> {
         let (charge, width) = (flags.charge, Page::Stderr.width());
         match self {
             Self::Stats(kept) => {
                 let report = report::read(folder)?;
-                Page::Stderr.show(&report.text(obstructed, width))?;
+                let verdict = threads.verdict(report.totals());
+                Page::Stderr.show(&(verdict.text() + &report.text(explained, width)))?;
                 report.keep(kept)
             }
             Self::Profile { json, pprof, folded, trace } => {
                 let profile = Profile::read(folder, pid)?;
-                let verdict = threads.text(profile.lost());
-                Page::Stderr.show(&(verdict + &profile.text(obstructed, width)))?;
+                let verdict = threads.verdict(profile.totals());
+                Page::Stderr.show(&(verdict.text() + &profile.text(explained, width)))?;
+                let command = || command_line(&flags.program);
                 // All of them, also where one cannot be written.
                 let written = [
-                    json.map_or(Ok(()), |to| profile.json(&to, command_line(&flags.program))),
+                    json.map_or(Ok(()), |to| profile.json(&to, command(), &verdict)),
                     pprof.map_or(Ok(()), |to| profile.pprof(&to, charge)),
                     folded.map_or(Ok(()), |to| profile.folded(&to, charge)),
                     trace.map_or(Ok(()), |to| profile.trace(&to)),

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::profile::Totals;
 use crate::error::Error;
 use crate::layout::{Column, Table};
 use crate::output::print;
@@ -119,10 +120,16 @@ impl Report {
         }
     }
 
-    /// The table. With `obstructed` it has been said already why there may be none.
-    pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
+    /// All waits together.
+    pub fn totals(&self) -> Totals {
+        let lost_ns = sum(self.locks.iter().map(|lock| lock.wait_total_ns));
+        Totals { lost_ns, slept_ns: None }
+    }
+
+    /// The table. With `explained` it has been said already why there may be none.
+    pub fn text(&self, explained: bool, width: Option<usize>) -> String {
         if self.processes == 0 {
-            return match obstructed {
+            return match explained {
                 true => String::new(),
                 false => "fairlock: no report: the program was ended by a signal or by _exit, or \
                           does not use glibc\n"

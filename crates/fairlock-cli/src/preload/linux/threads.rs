@@ -1,59 +1,101 @@
-//! What the program's threads do, seen from outside: the record knows only of locks that are pthread's,
-//! and threads may wait in other ways.
+//! What the program's threads do, seen from outside: the record knows of waits at locks, conditions, semaphores
+//! and futexes, and threads may wait in other ways.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::iter::Sum;
+use std::mem;
+use std::ops::AddAssign;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::profile::Totals;
+use crate::preload::document::{InCall, OfThreads};
 use crate::units::{percent, time};
 
 /// How often they are looked at; less often where looking takes long.
 const PERIOD: Duration = Duration::from_millis(10);
 /// Looking takes no more than one part in so many of the time.
 const PART: u32 = 20;
+/// So many of the system calls are named in which most time is spent.
+const CALLS: usize = 3;
 
 /// Looks at a program's threads while it lives.
 pub struct Watch {
     stop: Sender<()>,
-    thread: JoinHandle<Threads>,
+    thread: JoinHandle<()>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    all: Threads,
+    /// Since somebody asked for it last.
+    lately: Threads,
 }
 
 /// The time of all threads together, as far as they were looked at.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Threads {
     ran: Duration,
     running: Duration,
     in_futexes: Duration,
-    elsewhere: Duration,
+    /// Asleep in other system calls, by their numbers.
+    elsewhere: BTreeMap<u64, Duration>,
     /// Asleep, but the kernel does not say where.
     hidden: Duration,
 }
 
 impl Watch {
-    /// Of a child of this process, and its children.
+    /// Of a process, and its children.
     pub fn of(pid: u32) -> Self {
         let (stop, stopped) = mpsc::channel();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let shared = Arc::clone(&seen);
         let thread = thread::spawn(move || {
-            let (mut threads, mut last) = (Threads::default(), Instant::now());
+            let mut last = Instant::now();
             let mut pause = PERIOD;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let now = Instant::now();
-                threads.look(pid, now - last);
-                threads.ran += now - last;
+                let mut look = Threads { ran: now - last, ..Threads::default() };
+                look.look(pid, now - last);
+                let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.all += look.clone();
+                seen.lately += look;
+                drop(seen);
                 last = now;
                 pause = PERIOD.max(now.elapsed() * PART);
             }
-            threads
         });
-        Self { stop, thread }
+        Self { stop, thread, seen }
     }
 
-    /// What was seen.
+    /// What was seen since this was asked for last.
+    pub fn since_last(&self) -> Threads {
+        mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner).lately)
+    }
+
+    /// All that was seen.
     pub fn end(self) -> Threads {
         drop(self.stop);
-        self.thread.join().unwrap_or_default()
+        let _ = self.thread.join(); // all that it knows is known here
+        mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner).all)
+    }
+}
+
+impl AddAssign for Threads {
+    fn add_assign(&mut self, other: Self) {
+        self.ran += other.ran;
+        self.running += other.running;
+        self.in_futexes += other.in_futexes;
+        self.hidden += other.hidden;
+        for (call, time) in other.elsewhere {
+            *self.elsewhere.entry(call).or_default() += time;
+        }
     }
 }
 
@@ -80,53 +122,184 @@ impl Threads {
         stat: &str,
         syscall: impl FnOnce() -> Option<String>,
     ) -> Option<&mut Duration> {
-        const FUTEX: [&str; 2] = ["202", "449"];
+        const FUTEXES: [u64; 3] = [202, 449, 455];
         // The name before it may have any letters.
         let (_, state) = stat.rsplit_once(") ")?;
         Some(match state.as_bytes().first()? {
             b'R' => &mut self.running,
-            b'S' | b'D' => match syscall() {
-                Some(call) if FUTEX.contains(&call.split(' ').next().unwrap_or_default()) => {
-                    &mut self.in_futexes
+            b'S' | b'D' => {
+                let call = syscall();
+                let number = call.map(|call| call.split(' ').next().unwrap_or_default().parse());
+                match number {
+                    Some(Ok(call)) if FUTEXES.contains(&call) => &mut self.in_futexes,
+                    Some(Ok(call)) => self.elsewhere.entry(call).or_default(),
+                    // In none, as at a page fault.
+                    Some(Err(_)) => self.elsewhere.entry(u64::MAX).or_default(),
+                    None => &mut self.hidden,
                 }
-                Some(_) => &mut self.elsewhere,
-                None => &mut self.hidden,
-            },
+            }
             _ => return None,
         })
     }
 
-    /// The same for people, with what was lost at locks by the record; empty if nothing was seen.
-    pub fn text(&self, lost_ns: u64) -> String {
-        let all = self.running + self.in_futexes + self.elsewhere + self.hidden;
+    /// The same with what a record or our locks know.
+    pub fn verdict(self, known: Totals) -> Verdict {
+        Verdict { threads: self, known }
+    }
+}
+
+/// What threads did with their time.
+#[derive(Clone, Default)]
+pub struct Verdict {
+    threads: Threads,
+    known: Totals,
+}
+
+impl Sum for Verdict {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.reduce(|mut sum, other| {
+            sum.threads += other.threads;
+            sum.known += other.known;
+            sum
+        })
+        .unwrap_or_default()
+    }
+}
+
+impl Verdict {
+    fn all(&self) -> Duration {
+        let Threads { running, in_futexes, elsewhere, hidden, .. } = &self.threads;
+        *running + *in_futexes + elsewhere.values().sum::<Duration>() + *hidden
+    }
+
+    /// In futexes of which nothing is known.
+    fn unknown(&self) -> Duration {
+        let known = self.known.lost_ns.saturating_add(self.known.slept_ns.unwrap_or(0));
+        self.threads.in_futexes.saturating_sub(Duration::from_nanos(known))
+    }
+
+    /// The system calls in which most time was slept, and the time.
+    fn calls(&self) -> Vec<(String, Duration)> {
+        let mut calls: Vec<_> =
+            self.threads.elsewhere.iter().map(|(&call, &time)| (name(call), time)).collect();
+        calls.sort_by_key(|&(_, time)| Reverse(time));
+        calls
+    }
+
+    /// A line, for people; none if nothing was seen.
+    pub fn line(&self) -> Option<String> {
+        let (threads, all) = (&self.threads, self.all());
         if all.is_zero() {
-            return String::new();
+            return None;
         }
         let share = |part: Duration| percent(part.as_secs_f64() / all.as_secs_f64());
-        let lost = Duration::from_nanos(lost_ns);
-        let mut text = format!(
-            "\n{:.1} threads on average, {}: running or ready {} of their time, in futexes {}, asleep \
-             elsewhere {}",
-            all.as_secs_f64() / self.ran.as_secs_f64(),
-            time(self.ran.as_nanos() as u64),
-            share(self.running),
-            share(self.in_futexes),
-            share(self.elsewhere),
+        let mut line = format!(
+            "{}, {:.1} threads on average: running or ready {} of their time, lost at locks {}",
+            time(threads.ran.as_nanos() as u64),
+            all.as_secs_f64() / threads.ran.as_secs_f64(),
+            share(threads.running),
+            share(Duration::from_nanos(self.known.lost_ns)),
         );
         // Writing to a string does not fail.
-        if !self.hidden.is_zero() {
-            let _ = write!(text, ", asleep in unknown places {}", share(self.hidden));
+        if let Some(slept) = self.known.slept_ns {
+            let slept = share(Duration::from_nanos(slept));
+            let _ = write!(line, ", waiting for what nobody holds {slept}");
         }
-        let unseen = self.in_futexes.saturating_sub(lost);
-        let _ = writeln!(
-            text,
-            "\nlost at locks in the record {}; in futexes beyond that {}: conditions, semaphores, joins, \
-             and locks that are not pthread's are not in the record",
-            share(lost),
-            share(unseen),
+        let calls = self.calls();
+        let elsewhere = share(calls.iter().map(|&(_, time)| time).sum());
+        let _ = write!(
+            line,
+            ", in futexes beyond that {}, asleep elsewhere {elsewhere}",
+            share(self.unknown())
         );
-        text
+        let most = calls.iter().take(CALLS).map(|(name, time)| format!("{name} {}", share(*time)));
+        let most = most.collect::<Vec<_>>().join(", ");
+        if !most.is_empty() {
+            let _ = write!(line, " ({most})");
+        }
+        if !threads.hidden.is_zero() {
+            let _ = write!(line, ", asleep in unknown places {}", share(threads.hidden));
+        }
+        Some(line)
     }
+
+    /// The same, and what is not known of futexes.
+    pub fn text(&self) -> String {
+        let Some(line) = self.line() else { return String::new() };
+        let unknown = match (self.unknown().is_zero(), self.known.slept_ns) {
+            (true, _) => "",
+            (false, Some(_)) => {
+                "in futexes beyond that, the record has nothing: joins, barriers, and locks of programs \
+                 that call the kernel by themselves\n"
+            }
+            (false, None) => {
+                "in futexes beyond that, nothing is counted: conditions, semaphores, joins, and locks that \
+                 are not served\n"
+            }
+        };
+        format!("\n{line}\n{unknown}")
+    }
+
+    /// For a document; none if nothing was seen.
+    pub fn document(&self) -> Option<OfThreads> {
+        let ns = |time: Duration| time.as_nanos() as u64;
+        let calls = self.calls().into_iter();
+        (!self.all().is_zero()).then(|| OfThreads {
+            watched_ns: ns(self.threads.ran),
+            threads_ns: ns(self.all()),
+            running_ns: ns(self.threads.running),
+            lost_ns: self.known.lost_ns,
+            slept_ns: self.known.slept_ns.unwrap_or(0),
+            unknown_futexes_ns: ns(self.unknown()),
+            elsewhere: calls.map(|(call, time)| InCall { call, slept_ns: ns(time) }).collect(),
+            hidden_ns: ns(self.threads.hidden),
+        })
+    }
+}
+
+/// A system call's name, or its number; of 64-bit x86, which the library is for.
+fn name(call: u64) -> String {
+    let name = match call {
+        0 => "read",
+        1 => "write",
+        7 => "poll",
+        17 => "pread64",
+        18 => "pwrite64",
+        19 => "readv",
+        20 => "writev",
+        23 => "select",
+        34 => "pause",
+        35 => "nanosleep",
+        42 => "connect",
+        43 => "accept",
+        44 => "sendto",
+        45 => "recvfrom",
+        46 => "sendmsg",
+        47 => "recvmsg",
+        61 => "wait4",
+        65 => "semop",
+        70 => "msgrcv",
+        72 => "fcntl",
+        73 => "flock",
+        74 => "fsync",
+        75 => "fdatasync",
+        128 => "rt_sigtimedwait",
+        130 => "rt_sigsuspend",
+        208 => "io_getevents",
+        220 => "semtimedop",
+        230 => "clock_nanosleep",
+        232 => "epoll_wait",
+        247 => "waitid",
+        270 => "pselect6",
+        271 => "ppoll",
+        281 => "epoll_pwait",
+        288 => "accept4",
+        426 => "io_uring_enter",
+        441 => "epoll_pwait2",
+        u64::MAX => "no system call",
+        other => return format!("system call {other}"),
+    };
+    name.to_owned()
 }
 
 #[cfg(test)]
@@ -135,11 +308,12 @@ mod tests {
 
     #[test]
     fn threads_are_told_apart_by_where_they_sleep() {
-        let mut threads = Threads { ran: Duration::from_secs(4), ..Threads::default() };
+        let mut threads = Threads { ran: Duration::from_secs(5), ..Threads::default() };
         let seen = [
             ("1 (a) R 0", None),
             ("1 (a) R ) S 0", Some("202 0x1 0x80")),
             ("1 (a) S 0", Some("230 0x202 0x1")),
+            ("1 (a) D 0", Some("running")),
             ("1 (a) S 0", None),
             ("1 (a) Z 0", None),
         ];
@@ -148,9 +322,28 @@ mod tests {
                 *place += Duration::from_secs(1);
             }
         }
-        let Threads { running, in_futexes, elsewhere, hidden, .. } = threads;
-        assert!([running, in_futexes, elsewhere, hidden].iter().all(|part| part.as_secs() == 1));
-        let text = threads.text(100_000_000);
-        assert!(text.contains("1.0 threads") && text.contains("in unknown places"), "{text}");
+        let known = Totals { lost_ns: 100_000_000, slept_ns: Some(650_000_000) };
+        let verdict = threads.verdict(known);
+        let text = verdict.text();
+        for said in [
+            "5.00 s, 1.0 threads on average: running or ready 20.0 %",
+            "lost at locks 2.0 %, waiting for what nobody holds 13.0 %, in futexes beyond that 5.0 %",
+            "asleep elsewhere 40.0 % (clock_nanosleep 20.0 %, no system call 20.0 %)",
+            "in unknown places 20.0 %",
+            "the record has nothing: joins",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        let document = verdict.document().unwrap();
+        assert_eq!(
+            (document.threads_ns, document.unknown_futexes_ns),
+            (5_000_000_000, 250_000_000)
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_was_not_seen() {
+        let verdict = Threads::default().verdict(Totals { lost_ns: 7, slept_ns: None });
+        assert!(verdict.text().is_empty() && verdict.document().is_none());
     }
 }

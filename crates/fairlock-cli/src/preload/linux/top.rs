@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::profile::{Files, Profile};
+use super::threads::Watch;
 use super::{catch_signals, caught, command, exit_code, find, folder, library, program, record};
 use crate::error::Error;
 use crate::output::{Page, print};
@@ -32,7 +33,8 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
             None => Ok(Profile::mapped(process, files)),
         };
         let runs = || Path::new("/proc").join(process.to_string()).exists();
-        let ended = watch(flags, look, || Ok((!runs()).then_some(ExitCode::SUCCESS)))?;
+        let ended =
+            watch(flags, &Watch::of(process), look, || Ok((!runs()).then_some(ExitCode::SUCCESS)))?;
         Ok(ended.unwrap_or(ExitCode::SUCCESS))
     } else if flags.program.is_empty() {
         Err(Error::usage(
@@ -49,7 +51,8 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         catch_signals();
         let mut child = command.spawn().map_err(|error| program::cannot_start(&found, &error))?;
         let look = |files: &mut Files| Profile::look(folder.path(), files);
-        let outcome = watch(flags, look, || {
+        let threads = Watch::of(child.id());
+        let outcome = watch(flags, &threads, look, || {
             let ended = child
                 .try_wait()
                 .map_err(|error| Error::failed(format!("cannot wait for the program: {error}")))?;
@@ -59,7 +62,9 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         let _ = child.kill();
         let _ = child.wait();
         let Some(code) = outcome? else { return Ok(ExitCode::SUCCESS) };
-        show(&Profile::read(folder.path(), child.id())?.text(false, Page::Stdout.width()))?;
+        let profile = Profile::read(folder.path(), child.id())?;
+        let verdict = threads.end().verdict(profile.totals());
+        show(&(verdict.text() + &profile.text(false, Page::Stdout.width())))?;
         Ok(code)
     }
 }
@@ -68,6 +73,7 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
 /// flags say.
 fn watch(
     flags: &TopFlags,
+    threads: &Watch,
     look: impl Fn(&mut Files) -> Result<Profile, Error>,
     mut ended: impl FnMut() -> Result<Option<ExitCode>, Error>,
 ) -> Result<Option<ExitCode>, Error> {
@@ -82,7 +88,10 @@ fn watch(
             return Ok(Some(code));
         }
         let now = (profile?, Instant::now());
-        show(&now.0.rates(&earlier.0, now.1 - earlier.1, Page::Stdout.room()))?;
+        let known = now.0.totals().since(earlier.0.totals());
+        let threads = threads.since_last().verdict(known).line();
+        let time = now.1 - earlier.1;
+        show(&now.0.rates(&earlier.0, time, threads, Page::Stdout.room()))?;
         earlier = now;
         looks += 1;
     }

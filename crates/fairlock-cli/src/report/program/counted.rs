@@ -31,12 +31,13 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
     });
     let picture = bars("Longest wait for each lock", "longest wait", &waited.collect::<Vec<_>>());
     let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let table = (!locks.is_empty()).then(|| (named("Locks", locks.len()), table(&locks)));
     Ok(Program {
         title: format!("locks of a program ({name})"),
         command: format!("fairlock run, policy {}", policies.join(", ")),
         origin: several(locks.len(), "lock"),
         pictures: picture.into_iter().collect(),
-        tables: vec![(named("Locks", locks.len()), table(&locks))],
+        tables: table.into_iter().collect(),
         locks: locks.iter().map(value).collect::<Result<_, _>>()?,
         file: file.to_owned(),
         made: None,

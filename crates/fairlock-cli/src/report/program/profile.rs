@@ -8,12 +8,14 @@ use serde_json::Value;
 
 use super::{DRAWN, Program, ROWS, bars, named, shortened, value};
 use crate::error::Error;
-use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfSleep, OfWait, SCHEMA};
+use crate::preload::document::{
+    AtStack, Document, OfLock, OfProcess, OfSleep, OfThreads, OfWait, SCHEMA,
+};
 use crate::preload::place::{Place, file_name};
 use crate::report::columns::{Table, is_asked_for};
 use crate::report::pictures::{Picture, WAITS, Waits, wait_plot};
 use crate::results::{Machine, origin};
-use crate::units::{count, digits, several, time};
+use crate::units::{count, digits, percent, several, time};
 use crate::written::Written;
 
 /// A lock of a process.
@@ -26,6 +28,7 @@ pub fn program(file: &Path, written: &Written<'_>, only: &[&str]) -> Result<Prog
         process.waits.retain(|wait| is_asked_for(&wait.lock, only));
         process.asleep.retain(|asleep| is_asked_for(&asleep.name, only));
     }
+    document.threads = document.threads.filter(|_| only.is_empty());
     let mut locks: Vec<Seen<'_>> = Vec::new();
     for process in &document.processes {
         locks.extend(process.locks.iter().map(|lock| (process, lock)));
@@ -86,7 +89,10 @@ fn pictures(locks: &[Seen<'_>]) -> Vec<Picture> {
 
 fn tables(document: &Document<Machine>, locks: &[Seen<'_>]) -> Vec<(String, Table)> {
     let many = document.processes.len() > 1;
-    let mut tables = vec![(named("Locks", locks.len()), of_locks(locks, many))];
+    let mut tables = Vec::new();
+    if !locks.is_empty() {
+        tables.push((named("Locks", locks.len()), of_locks(locks, many)));
+    }
     for (what, pick) in [
         ("Where was waited", (|lock| &lock.waiters) as fn(&OfLock) -> &Vec<_>),
         ("Where it was released that was held meanwhile", |lock| &lock.holders),
@@ -113,7 +119,27 @@ fn tables(document: &Document<Machine>, locks: &[Seen<'_>]) -> Vec<(String, Tabl
     }
     tables.extend(of_waits(document, many));
     tables.extend(of_sleeps(document, many));
+    tables.extend(document.threads.as_ref().map(of_threads));
     tables
+}
+
+/// What threads did with their time.
+fn of_threads(threads: &OfThreads) -> (String, Table) {
+    let calls = threads.elsewhere.iter();
+    let calls = calls.map(|of| (format!("asleep in {}", of.call), of.slept_ns));
+    let parts = [
+        ("running or ready", threads.running_ns),
+        ("lost at locks", threads.lost_ns),
+        ("waiting for what nobody holds", threads.slept_ns),
+        ("in futexes beyond that", threads.unknown_futexes_ns),
+        ("asleep in unknown places", threads.hidden_ns),
+    ];
+    let parts = parts.map(|(what, ns)| (what.to_owned(), ns)).into_iter().chain(calls);
+    let share = |ns: u64| percent(ns as f64 / threads.threads_ns.max(1) as f64);
+    let row = |(what, ns): (String, u64)| vec![what, share(ns), time(ns)];
+    let rows: Vec<_> = parts.filter(|(_, ns)| *ns > 0).take(ROWS).map(row).collect();
+    let name = format!("What threads did in {}", time(threads.watched_ns));
+    (name, Table::new(["", "share", "time"].to_vec(), 1, rows))
 }
 
 /// What threads waited for that nobody holds.

@@ -11,16 +11,23 @@ use super::{Process, Profile, Seen};
 use crate::json::VERSION;
 use crate::machine::Machine;
 use crate::preload::Charge;
-use crate::preload::document::{AtStack, Document, OfLock, OfProcess, OfSleep, OfWait, SCHEMA};
+use crate::preload::document::{
+    AtStack, Document, OfLock, OfProcess, OfSleep, OfThreads, OfWait, SCHEMA,
+};
 
 /// The document of a profile, made now; `command` is the command line that recorded it.
-pub fn document(profile: &Profile, command: String) -> Document<Machine> {
+pub fn document(
+    profile: &Profile,
+    command: String,
+    threads: Option<OfThreads>,
+) -> Document<Machine> {
     Document {
         schema: SCHEMA.to_owned(),
         version: VERSION.to_owned(),
         made: Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
         machine: Some(Machine::this()),
         command: Some(command),
+        threads,
         processes: profile.processes.iter().map(of_process).collect(),
     }
 }

@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Read};
+use std::ops::AddAssign;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
+use super::threads::Verdict;
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::{Room, complain};
@@ -66,6 +68,33 @@ struct Process {
     names: Names,
     /// When it ended, or was looked at; none if it was ended in an unknown moment.
     until_ns: Option<u64>,
+}
+
+/// All waits together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Those for locks.
+    pub lost_ns: u64,
+    /// Those for what nobody holds, if they are recorded.
+    pub slept_ns: Option<u64>,
+}
+
+impl Totals {
+    /// What came after `before`.
+    pub fn since(self, before: Self) -> Self {
+        let slept_before = before.slept_ns.unwrap_or(0);
+        Self {
+            lost_ns: self.lost_ns.saturating_sub(before.lost_ns),
+            slept_ns: self.slept_ns.map(|slept| slept.saturating_sub(slept_before)),
+        }
+    }
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.lost_ns = sum([self.lost_ns, other.lost_ns]);
+        self.slept_ns = self.slept_ns.into_iter().chain(other.slept_ns).reduce(|a, b| sum([a, b]));
+    }
 }
 
 impl Profile {
@@ -158,8 +187,8 @@ impl Profile {
     }
 
     /// Writes the profile that `command` recorded, as JSON.
-    pub fn json(&self, target: &Target, command: String) -> Result<(), Error> {
-        target.write(&json::document(self, command))
+    pub fn json(&self, target: &Target, command: String, verdict: &Verdict) -> Result<(), Error> {
+        target.write(&json::document(self, command, verdict.document()))
     }
 
     pub fn pprof(&self, target: &Target, charge: Charge) -> Result<(), Error> {
@@ -174,22 +203,28 @@ impl Profile {
         target.write_bytes(&trace::document(self))
     }
 
-    /// All waits together, in nanoseconds.
-    pub fn lost(&self) -> u64 {
-        sum(self.locks().iter().map(Seen::lost))
+    pub fn totals(&self) -> Totals {
+        let slept = self.processes.iter().flat_map(asleep::of).map(|found| found.slept_ns);
+        Totals { lost_ns: sum(self.locks().iter().map(Seen::lost)), slept_ns: Some(sum(slept)) }
     }
 
-    /// The report for people.
-    pub fn text(&self, obstructed: bool, width: Option<usize>) -> String {
-        if self.processes.is_empty() && obstructed {
+    /// The report for people. With `explained` it has been said already why there may be none.
+    pub fn text(&self, explained: bool, width: Option<usize>) -> String {
+        if self.processes.is_empty() && explained {
             return String::new();
         }
         table::text(self, width)
     }
 
     /// What happened since an earlier look, which was so long ago, on a screen.
-    pub fn rates(&self, earlier: &Self, time: Duration, room: Room) -> String {
-        rates::text(self, earlier, time, room)
+    pub fn rates(
+        &self,
+        earlier: &Self,
+        time: Duration,
+        threads: Option<String>,
+        room: Room,
+    ) -> String {
+        rates::text(self, earlier, time, threads, room)
     }
 }
 
@@ -386,7 +421,7 @@ mod tests {
             assert!(!pprof::profile(&profile, charge).unwrap().is_empty());
         }
         assert!(!trace::document(&profile).is_empty());
-        let document = json::document(&profile, String::new());
+        let document = json::document(&profile, String::new(), None);
         assert!(document.processes.iter().all(|process| process.locks.len() == 32));
         let asleep = |process: &OfProcess| process.asleep.iter().map(|it| it.slept_ns).collect();
         let asleep: Vec<Vec<u64>> = document.processes.iter().map(asleep).collect();

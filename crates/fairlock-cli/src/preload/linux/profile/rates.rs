@@ -75,11 +75,19 @@ impl<'a> Since<'a> {
     }
 }
 
-/// As many locks as there are lines for, those first at which most time was lost since.
-pub fn text(profile: &Profile, earlier: &Profile, time: Duration, room: Room) -> String {
+/// As many locks as there are lines for, those first at which most time was lost since; and above them what
+/// threads did since.
+pub fn text(
+    profile: &Profile,
+    earlier: &Profile,
+    time: Duration,
+    threads: Option<String>,
+    room: Room,
+) -> String {
     let mut locks: Vec<_> =
         profile.locks().into_iter().map(|now| Since::of(now, earlier)).collect();
     let totals = totals(profile, &locks, time);
+    let totals = [totals].into_iter().chain(threads).collect::<Vec<_>>().join("\n");
     locks.retain(|since| since.taken() > 0 || since.lost() > 0);
     locks.sort_by_cached_key(|since| Reverse((since.lost(), since.taken())));
     let screen = |most: usize| {
@@ -193,7 +201,7 @@ mod tests {
         // The lock that was taken most is idle now.
         let earlier = look(|number| if number == 3 { 1_000_000 } else { 100 });
         let now = look(|number| if number == 3 { 1_000_000 } else { 100 + 40 * number });
-        let text = text(&now, &earlier, Duration::from_millis(500), SCREEN);
+        let text = text(&now, &earlier, Duration::from_millis(500), None, SCREEN);
         let rows: Vec<_> = text.lines().filter(|line| line.starts_with("0x")).collect();
         let cells: Vec<_> =
             rows[0].split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect();
@@ -215,7 +223,7 @@ mod tests {
         let (earlier, now) = (look(|_| 0), look(|_| 40));
         for rows in [1, 2, 3, 7, 10, 24, 25] {
             let room = Room { rows: Some(rows), ..SCREEN };
-            let lines = room.lines(&text(&now, &earlier, Duration::from_secs(1), room));
+            let lines = room.lines(&text(&now, &earlier, Duration::from_secs(1), None, room));
             assert!(lines < rows.max(3), "{lines} lines for {rows}");
             assert!(rows < 10 || lines == rows - 1, "{lines} lines for {rows}");
         }
