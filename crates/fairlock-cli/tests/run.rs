@@ -129,6 +129,23 @@ fn time_in_futexes_that_no_record_knows_is_said() {
     assert!(share(text.rsplit("threads on average").next().unwrap()) > 10.0, "{text}");
 }
 
+/// What goes on is named, instead of "no lock".
+#[test]
+fn a_process_that_outlives_the_program_is_named() {
+    for flags in [&["--observe"][..], &["--stats", "/dev/null"]] {
+        let output = run(&[flags, &["--", sleeps(), "daemon"]].concat());
+        let (pid, text) = (stdout(&output), stderr(&output));
+        let pid = pid.trim();
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains(&format!("still running: {pid} (sleeps); ")), "{text}");
+        assert!(!text.contains("no record") && !text.contains("no report"), "{text}");
+        // What it has done until then is there.
+        let has_waited = text.lines().any(|line| line.starts_with("the_condition"));
+        assert_eq!(has_waited, flags[0] == "--observe", "{text}");
+        kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    }
+}
+
 /// An idle worker waits, and no time is lost.
 #[test]
 fn a_wait_for_what_nobody_holds_is_shown_apart_from_locks() {

@@ -63,6 +63,27 @@ static void *is_looked_at(void *unused) {
     return unused;
 }
 
+/* A process that goes on when its parent has ended. Its number is printed. */
+static void becomes_daemon(void) {
+    int ready[2];
+    char byte;
+    pthread_t thread;
+    if (pipe(ready) != 0 || fork() != 0) {
+        close(ready[1]);
+        exit(read(ready[0], &byte, 1) != 1);
+    }
+    for (int fd = 0; fd < 3; fd++)
+        if (fd != STDOUT_FILENO)
+            close(fd);
+    pthread_create(&thread, NULL, condition, NULL);
+    until_it_sleeps();
+    printf("%d\n", getpid());
+    fclose(stdout);
+    if (write(ready[1], "", 1) != 1)
+        exit(1);
+    pause();
+}
+
 int main(int argc, char **argv) {
     pthread_t thread;
     if (argc < 2)
@@ -73,6 +94,8 @@ int main(int argc, char **argv) {
         pthread_create(&thread, NULL, is_looked_at, NULL);
         return pthread_join(thread, NULL);
     }
+    if (strcmp(argv[1], "daemon") == 0)
+        becomes_daemon();
     until_it_sleeps();
     return 0;
 }

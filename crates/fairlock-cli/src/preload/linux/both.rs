@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::profile::Profile;
 use super::threads::{Verdict, Watch};
-use super::{caught, command_line, exit_code, folder, program, wait};
+use super::{caught, command_line, exit_code, folder, program, tell_of_survivors, wait};
 use crate::compare::bootstrap::{Estimate, Sum};
 use crate::error::Error;
 use crate::json::{Target, VERSION};
@@ -49,6 +49,7 @@ pub fn run(
     let mut interrupted = false;
     let mut first: Option<ExitStatus> = None;
     let mut code = ExitCode::SUCCESS;
+    let mut survive = false;
     'rounds: for round in 0..flags.runs {
         let mut finished = [None, None];
         // Which way comes first alternates: the second run finds the machine warmer.
@@ -83,6 +84,7 @@ pub fn run(
                 code = exit_code(if status.success() { first } else { status });
                 break 'rounds;
             }
+            survive = survive || tell_of_survivors(folder.path());
             let profile = Profile::read(folder.path(), pid)?;
             let verdict = threads.verdict(profile.totals());
             finished[usize::from(ours)] = Some((secs, verdict, profile.by_name()));

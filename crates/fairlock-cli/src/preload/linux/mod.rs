@@ -5,6 +5,7 @@ mod library;
 mod profile;
 mod program;
 mod report;
+mod survivors;
 mod threads;
 mod top;
 
@@ -60,8 +61,15 @@ pub fn run(flags: &RunFlags) -> Result<ExitCode, Error> {
     if let Some(signal) = status.signal() {
         complain(&format!("{} was ended by signal {signal}", program.display()));
     }
-    wanted.show(folder.path(), pid, obstacle, threads, flags)?;
+    let explained = tell_of_survivors(folder.path()) || obstacle;
+    wanted.show(folder.path(), pid, explained, threads, flags)?;
     Ok(exit_code(status))
+}
+
+/// Says which processes of the program, which has ended, go on; false if none does.
+fn tell_of_survivors(folder: &Path) -> bool {
+    let survivors = survivors::text(folder);
+    survivors.inspect(|text| complain(text)).is_some()
 }
 
 /// Where the program is, its arguments, and whether something keeps the library out of it. If

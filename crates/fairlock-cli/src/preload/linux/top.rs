@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use super::profile::{Files, Profile};
 use super::threads::Watch;
-use super::{catch_signals, caught, command, exit_code, find, folder, library, program, record};
+use super::{
+    catch_signals, caught, command, exit_code, find, folder, library, program, record, survivors,
+};
 use crate::error::Error;
-use crate::output::{Page, print};
+use crate::output::{Page, complain, print};
 use crate::preload::TopFlags;
 
 /// Clears the terminal.
@@ -64,7 +66,10 @@ pub fn top(flags: &TopFlags) -> Result<ExitCode, Error> {
         let Some(code) = outcome? else { return Ok(ExitCode::SUCCESS) };
         let profile = Profile::read(folder.path(), child.id())?;
         let verdict = threads.end().verdict(profile.totals());
-        show(&(verdict.text() + &profile.text(false, Page::Stdout.width())))?;
+        let survivors = survivors::text(folder.path());
+        let text = profile.text(survivors.is_some(), Page::Stdout.width());
+        show(&(verdict.text() + &text))?;
+        survivors.iter().for_each(|text| complain(text));
         Ok(code)
     }
 }
