@@ -180,6 +180,15 @@ fn a_wait_for_what_nobody_holds_is_shown_apart_from_locks() {
 }
 
 #[test]
+fn semaphores_of_one_place_share_a_row() {
+    let text = stderr(&run(&["--", sleeps(), "semaphores"]));
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("  semaphore  ")).collect();
+    let [row] = rows[..] else { panic!("{text}") };
+    let cells: Vec<_> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(cells[3..5], ["3", "3"], "{text}");
+}
+
+#[test]
 fn locks_that_are_only_watched_have_lines_and_their_waits_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);

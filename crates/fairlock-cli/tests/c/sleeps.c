@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ static _Atomic int tid;
 
 static void until_it_sleeps(void) {
     char path[64], state = 0;
-    while (state != 'S') {
+    while (tid == 0 || state != 'S') {
         usleep(100);
         snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
         FILE *file = fopen(path, "r");
@@ -31,6 +32,16 @@ static void *condition(void *unused) {
     tid = gettid();
     for (;;)
         pthread_cond_wait(&the_condition, &the_mutex);
+    return unused;
+}
+
+/* The same, where each has a semaphore of its own. */
+static void *semaphore(void *unused) {
+    sem_t *mine = malloc(sizeof *mine);
+    if (!mine || sem_init(mine, 0, 0) != 0)
+        abort();
+    tid = gettid();
+    sem_wait(mine);
     return unused;
 }
 
@@ -90,6 +101,11 @@ int main(int argc, char **argv) {
         return 1;
     if (strcmp(argv[1], "condition") == 0)
         pthread_create(&thread, NULL, condition, NULL);
+    for (int i = 0; i < 3 && strcmp(argv[1], "semaphores") == 0; i++) {
+        tid = 0;
+        pthread_create(&thread, NULL, semaphore, NULL);
+        until_it_sleeps();
+    }
     if (strcmp(argv[1], "join") == 0) {
         pthread_create(&thread, NULL, is_looked_at, NULL);
         return pthread_join(thread, NULL);

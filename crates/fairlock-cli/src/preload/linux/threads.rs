@@ -192,7 +192,8 @@ impl Verdict {
         if all.is_zero() {
             return None;
         }
-        let share = |part: Duration| percent(part.as_secs_f64() / all.as_secs_f64());
+        // More may have been waited, by processes and at times that were not looked at.
+        let share = |part: Duration| percent(part.min(all).as_secs_f64() / all.as_secs_f64());
         let mut line = format!(
             "{}, {:.1} threads on average: running or ready {} of their time, lost at locks {}",
             time(threads.ran.as_nanos() as u64),

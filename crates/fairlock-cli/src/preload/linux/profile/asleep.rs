@@ -3,10 +3,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write;
 
-use fairlock_profile::AtPlace;
 use fairlock_profile::layout::kind;
+use fairlock_profile::{AtPlace, buckets};
 
 use super::{Process, Profile, Seen};
 use crate::layout::{Column, NOTHING, Table};
@@ -27,8 +28,30 @@ pub(super) struct Asleep<'a> {
     pub(super) going_on: u64,
     pub(super) slept_ns: u64,
     pub(super) longest_ns: u64,
+    /// Those that ended, by their bucket.
+    by_time: Vec<u64>,
     /// Where, those with most of the time first.
     pub(super) places: Vec<AtPlace>,
+}
+
+impl Asleep<'_> {
+    /// The time that so large a share of the waits that ended does not exceed.
+    pub(super) fn wait(&self, share: f64) -> Option<u64> {
+        let ended = self.waits > self.going_on;
+        ended.then(|| buckets::percentile(&self.by_time, share).min(self.longest_ns))
+    }
+
+    /// Adds what was waited for elsewhere.
+    fn add(&mut self, other: Self) {
+        self.waits = sum([self.waits, other.waits]);
+        self.going_on += other.going_on;
+        self.slept_ns = sum([self.slept_ns, other.slept_ns]);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.by_time.resize(buckets::COUNT, 0);
+        for (count, others) in self.by_time.iter_mut().zip(other.by_time) {
+            *count = sum([*count, others]);
+        }
+    }
 }
 
 /// All of a process, those with most of the time first.
@@ -39,9 +62,11 @@ pub(super) fn of(process: &Process) -> Vec<Asleep<'_>> {
     {
         let seen = Seen { process, number, lock };
         let (waits, slept_ns) = (seen.waits(), seen.lost());
-        let longest_ns = seen.contention().map_or(0, |found| found.longest_ns);
+        let found = seen.contention();
+        let longest_ns = found.map_or(0, |found| found.longest_ns);
+        let by_time = found.map_or_else(Vec::new, |found| found.waits_by_time.clone());
         let places = record.waiters.iter().filter(|place| place.lock == number).cloned().collect();
-        let found = Asleep { seen, waits, going_on: 0, slept_ns, longest_ns, places };
+        let found = Asleep { seen, waits, going_on: 0, slept_ns, longest_ns, by_time, places };
         all.insert(number, found);
     }
     for asleep in record.threads.iter().filter_map(|thread| thread.asleep.as_ref()) {
@@ -69,13 +94,24 @@ pub(super) fn of(process: &Process) -> Vec<Asleep<'_>> {
     all
 }
 
-/// The table, for people; empty if no thread waited so.
+/// The table, for people; empty if no thread waited so. One row for all that has the same name, and was waited
+/// for at the same place: a program may have a semaphore for each thread.
 pub(super) fn text(profile: &Profile, width: Option<usize>) -> String {
-    let mut all: Vec<_> = profile.processes.iter().flat_map(of).collect();
-    all.sort_by_key(|found| Reverse((found.slept_ns, found.waits)));
-    if all.is_empty() {
+    let mut rows = BTreeMap::new();
+    for found in profile.processes.iter().flat_map(of) {
+        let process = found.seen.process;
+        let caller = found.places.iter().find_map(|place| process.caller(place.stack));
+        let at = caller.map_or_else(|| NOTHING.to_owned(), |place| place.short());
+        match rows.entry((process.record.pid, found.seen.name(), found.seen.kind(), at)) {
+            Entry::Vacant(row) => _ = row.insert(found),
+            Entry::Occupied(mut row) => row.get_mut().add(found),
+        }
+    }
+    if rows.is_empty() {
         return String::new();
     }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, found)| Reverse((found.slept_ns, found.waits)));
     let mut table = Table::new([
         Column::place("waited for"),
         Column::name("kind").rank(2),
@@ -87,27 +123,26 @@ pub(super) fn text(profile: &Profile, width: Option<usize>) -> String {
         Column::place("at"),
         Column::figure("process").rank(0),
     ]);
-    for Asleep { seen, waits, going_on, slept_ns, longest_ns, places } in all.iter().take(SHOWN) {
-        let caller = places.iter().find_map(|place| seen.process.caller(place.stack));
+    for ((pid, name, kind, at), found) in rows.iter().take(SHOWN) {
         table.row([
-            seen.name(),
-            seen.kind().to_owned(),
-            time(*slept_ns),
-            count(*waits),
-            count(*going_on),
-            seen.wait(0.5).map_or_else(|| NOTHING.to_owned(), time),
-            time(*longest_ns),
-            caller.map_or_else(|| NOTHING.to_owned(), |place| place.short()),
-            seen.process.record.pid.to_string(),
+            name.clone(),
+            (*kind).to_owned(),
+            time(found.slept_ns),
+            count(found.waits),
+            count(found.going_on),
+            found.wait(0.5).map_or_else(|| NOTHING.to_owned(), time),
+            time(found.longest_ns),
+            at.clone(),
+            pid.to_string(),
         ]);
     }
     if profile.processes.len() == 1 {
         table.leave_out("process");
     }
     let mut text = format!("\n{}", table.titled("waiting for what nobody holds", NOTE, width));
-    if let Some(more) = all.get(SHOWN..).filter(|more| !more.is_empty()) {
-        let slept = time(sum(more.iter().map(|found| found.slept_ns)));
-        let waits = several(sum(more.iter().map(|found| found.waits)), "wait");
+    if let Some(more) = rows.get(SHOWN..).filter(|more| !more.is_empty()) {
+        let slept = time(sum(more.iter().map(|(_, found)| found.slept_ns)));
+        let waits = several(sum(more.iter().map(|(_, found)| found.waits)), "wait");
         // Writing to a string does not fail.
         let _ = writeln!(text, "{} more: {waits}, {slept} slept", count(more.len() as u64));
     }

@@ -58,19 +58,19 @@ fn of_process(process: &Process) -> OfProcess {
 }
 
 fn of_sleep(process: &Process, asleep: &Asleep<'_>) -> OfSleep {
-    let Asleep { seen, waits, going_on, slept_ns, longest_ns, places } = asleep;
+    let seen = asleep.seen;
     OfSleep {
         address: format!("{:#x}", seen.lock.address),
         kind: seen.kind().to_owned(),
         name: seen.name(),
-        waits: *waits,
+        waits: asleep.waits,
         given_up: seen.contention().map_or(0, |found| found.given_up),
-        going_on: *going_on,
-        slept_ns: *slept_ns,
-        sleep_p50_ns: seen.wait(0.5),
-        sleep_p99_ns: seen.wait(0.99),
-        sleep_longest_ns: *longest_ns,
-        sleepers: places.iter().map(|place| of_place(process, place)).collect(),
+        going_on: asleep.going_on,
+        slept_ns: asleep.slept_ns,
+        sleep_p50_ns: asleep.wait(0.5),
+        sleep_p99_ns: asleep.wait(0.99),
+        sleep_longest_ns: asleep.longest_ns,
+        sleepers: asleep.places.iter().map(|place| of_place(process, place)).collect(),
     }
 }
 

@@ -25,7 +25,10 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
     }
     let locks = profile.locks();
     let (waited, idle): (Vec<_>, Vec<_>) = locks.into_iter().partition(|seen| seen.waits() > 0);
-    let mut text = String::from("\n");
+    let mut text = String::new();
+    if !waited.is_empty() || !idle.is_empty() {
+        text.push('\n');
+    }
     if !waited.is_empty() {
         text += &table(profile, &waited[..waited.len().min(LOCKS)], width);
         if let Some(more) = waited.get(LOCKS..).filter(|more| !more.is_empty()) {
