@@ -8,6 +8,8 @@
 //! pool needs, which thin locks have one after the other, and `hidden` what other crates of ours
 //! need. Comments cite the rules of `docs/rules.md`.
 
+#[cfg(any(feature = "std", fairlock_loom))]
+mod calm;
 mod discipline;
 mod downgrade;
 #[cfg(all(test, fairlock_loom))]
@@ -34,6 +36,9 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
+#[cfg(any(feature = "std", fairlock_loom))]
+#[doc(hidden)]
+pub use calm::Calm;
 use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
@@ -81,7 +86,7 @@ pub struct Parts<P: Platform> {
     owner: published::Owner<P>,
     /// For a lock of a pool: how often it was free of late.
     #[cfg(any(feature = "std", fairlock_loom))]
-    pub(crate) calm: crate::thin::Calm,
+    pub(crate) calm: Calm,
     events: events::Sink,
     policy: Policy,
     favour: published::Favour<P>,
@@ -129,7 +134,7 @@ impl<P: Platform> RwSem<P> {
             word: AtomicWord::new(Word::FREE),
             owner: published::Owner::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
-            calm: crate::thin::Calm::new(),
+            calm: Calm::new(),
             events: events::Sink::new(),
             policy,
             favour: published::Favour::new(),
@@ -150,7 +155,7 @@ impl<P: Platform> RwSem<P> {
             word: AtomicWord::new_const(),
             owner: published::Owner::new_const(),
             #[cfg(any(feature = "std", fairlock_loom))]
-            calm: crate::thin::Calm::new(),
+            calm: Calm::new(),
             events: events::Sink::new(),
             policy,
             favour: published::Favour::new_const(),

@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 
 use super::published::Turns;
 use super::tenure::Tenure;
+use crate::fault::{Fault, active};
 use crate::platform::{ConstZero, Platform};
 use crate::ticket::AdaptiveTicketLock;
 use crate::wait::{Queue, Thread};
@@ -90,6 +91,18 @@ impl<P: Platform> LockedQueue<P> {
     /// For testers: what is left in the queue lock, which nobody uses.
     pub(super) fn check_idle(&self) -> Result<(), &'static str> {
         self.lock.check_idle()
+    }
+}
+
+/// The last reader has left a lock that is being upgraded, or one that was only passing through.
+#[cold]
+pub(super) fn wake_upgrader<P: Platform>(queue: &LockedQueue<P>) {
+    if active(Fault::ForgetsUpgrader) {
+        return;
+    }
+    // The record outlives the wait (rule 12).
+    if let Some(thread) = queue.with(|q| q.upgrader) {
+        thread.parker.unpark();
     }
 }
 

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::RwSem;
 use super::discipline::with_view;
-use super::upgrade::wake_upgrader;
+use super::queued::wake_upgrader;
 use super::word::Word;
 use crate::events::Event;
 use crate::platform::Platform;

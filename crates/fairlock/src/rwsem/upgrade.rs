@@ -27,7 +27,6 @@
 use core::sync::atomic::Ordering;
 
 use super::discipline::with_view;
-use super::queued::LockedQueue;
 use super::word::{Flags, Word};
 use super::{RwSem, WATCH_NS};
 use crate::events::Event;
@@ -269,17 +268,5 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     fn note_upgrade(&self) {
         with_view!(self, view => view.note_upgrade());
-    }
-}
-
-/// The last reader has left a lock that is being upgraded, or one that was only passing through.
-#[cold]
-pub(super) fn wake_upgrader<P: Platform>(queue: &LockedQueue<P>) {
-    if active(Fault::ForgetsUpgrader) {
-        return;
-    }
-    // The record outlives the wait (rule 12).
-    if let Some(thread) = queue.with(|q| q.upgrader) {
-        thread.parker.unpark();
     }
 }

@@ -35,7 +35,7 @@
 //! |---|---|
 //! | a full lock that locks share one after the other | `slot` |
 //! | all of them, and those that nobody uses | `pool` |
-//! | how often an inflated lock was free of late | `calm` |
+//! | whether an inflated lock becomes thin | `calm` |
 //! | what a thread remembers, to guess whether a lock is inflated | `marks` |
 //! | a policy in the word of a lock that was not used yet | `nascent` |
 //! | the reader/writer lock | `rwsem` |
@@ -53,7 +53,6 @@ mod slot;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 
-pub use calm::Calm;
 pub(crate) use marks::Marks;
 pub use mutex::{FullMutex, Seat, ThinMutex};
 pub use pool::Slots;

@@ -12,22 +12,16 @@ use std::boxed::Box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::calm::Calm;
-use super::slot::{NONE, Slot};
+use super::slot::{CHUNK_SHIFT, NONE, SMALLEST, Slot, name};
 use crate::fault::{Fault, active};
 use crate::platform::fork::PerProcess;
 use crate::platform::{Atomic, ConstZero, Platform};
-use crate::rwsem::{Policy, RwSem};
+use crate::rwsem::{Calm, Policy, RwSem};
 
-/// Slots in the first chunk.
-const SMALLEST: u32 = 16;
 /// Room for nearly 2^27 slots.
 const CHUNKS: u32 = 23;
 const SLOTS_LIMIT: u32 = SMALLEST * ((1 << CHUNKS) - 1);
 
-/// Where the slot is in its chunk is in the low bits of a name; in the others is the chunk, of which
-/// the first one is 1: zero names no slot.
-const CHUNK_SHIFT: u32 = 27;
 /// How many chunks a name could tell apart: so that no name leads out of the table.
 const NAMED: usize = 1 << (u32::BITS - CHUNK_SHIFT);
 const _: () = assert!(SMALLEST << (CHUNKS - 1) <= 1 << CHUNK_SHIFT && (CHUNKS as usize) < NAMED);
@@ -301,14 +295,6 @@ impl<P: Platform, F> Drop for Slots<P, F> {
             }
         }
     }
-}
-
-/// The name of the slot of this index: an acquisition finds the slot by it in fewer steps than by
-/// the index. Names grow with indices.
-pub(super) const fn name(index: u32) -> u32 {
-    let from_first = index + SMALLEST;
-    let chunk = from_first.ilog2() - SMALLEST.ilog2();
-    (chunk + 1) << CHUNK_SHIFT | (from_first - (SMALLEST << chunk))
 }
 
 /// Where the table has the chunk of the slot of this name.

@@ -13,12 +13,11 @@ pub(super) mod word;
 use core::sync::atomic::Ordering;
 
 use super::span::Span;
-use super::stripes::STRIPE_SLOTS;
 use super::{Core, Hold, SLOT_LOOKS};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
-use word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
+use word::{AtomicWord, Flags, Packed, SLOTS, STRIPE_SLOTS, SlotBits, Word};
 
 /// Why a range was not had at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

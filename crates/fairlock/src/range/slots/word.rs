@@ -46,6 +46,8 @@ use crate::wait::Kind;
 
 /// Slots in a lock.
 pub(in crate::range) const SLOTS: usize = 24;
+/// Slots in a stripe: as many as fit into a cache line beside the word and the count.
+pub(in crate::range) const STRIPE_SLOTS: usize = 6;
 /// How many slots writers use that find the tree empty: each of these has to be looked at by
 /// whoever comes next.
 pub(in crate::range) const WRITER_SLOTS: usize = 8;

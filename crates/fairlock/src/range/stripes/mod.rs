@@ -38,7 +38,7 @@ use alloc::boxed::Box;
 use core::sync::atomic::Ordering;
 
 use super::slots::Missed;
-use super::slots::word::{AtomicWord, Flags, Packed, SLOTS, SlotBits, Word};
+use super::slots::word::{AtomicWord, Flags, Packed, SLOTS, STRIPE_SLOTS, SlotBits, Word};
 use super::span::Span;
 use super::tree::queue::Queue;
 use super::{Core, Hold};
@@ -47,8 +47,6 @@ use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use regions::stripe_of;
 
-/// Slots in a stripe: as many as fit into a cache line beside the word and the count.
-pub(super) const STRIPE_SLOTS: usize = 6;
 /// More stripes than that would not fit the names of holds.
 pub(super) const STRIPES_LIMIT: usize = if cfg!(fairlock_loom) { 2 } else { 2048 };
 /// Slots in all stripes.

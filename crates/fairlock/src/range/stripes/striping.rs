@@ -15,12 +15,12 @@ use core::sync::atomic::Ordering;
 
 use super::regions::Regions;
 use super::state::{Made, Striping};
-use super::{STRIPE_SLOTS, STRIPES_LIMIT, Stripe, Stripes};
+use super::{STRIPES_LIMIT, Stripe, Stripes};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::Core;
 use crate::range::slots::Missed;
-use crate::range::slots::word::{Flags, Packed, SLOTS, WRITER_SLOTS, Word};
+use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS, WRITER_SLOTS, Word};
 use crate::range::span::Span;
 use crate::range::tree::NIL;
 use crate::range::tree::queue::Queue;

@@ -37,13 +37,12 @@
 use core::sync::atomic::Ordering;
 
 use super::shown::{ASLEEP, AWAKE, BUSY, NOBODY};
-use super::waiter::RangeWaiter;
+use super::waiter::{InWay, RangeWaiter};
 use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
-use crate::range::slots::word::{Flags, Packed, SLOTS};
+use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
-use crate::range::stripes::STRIPE_SLOTS;
 use crate::range::tree::queue::{NOTHING, Queue};
 use crate::range::{Core, SLOT_LOOKS};
 use crate::wait::{WAKE_NS, WakeList};
@@ -58,20 +57,6 @@ const NO_CPU_NS: u64 = 500_000;
 /// How many are woken at once, at most: these wake the next ones. In waiters; compared with those
 /// found able to go on.
 const MOST_WOKEN: usize = 16;
-
-/// Who is in a waiter's way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::range) enum InWay {
-    Nobody,
-    /// Nobody that can be seen, but a slot is just being taken.
-    Unknown,
-    /// Somebody in the tree.
-    Tree,
-    /// The holder of this slot of the lock itself.
-    Slot(usize),
-    /// The holder of a slot in this stripe.
-    Stripe(usize),
-}
 
 /// Which waiters to look for.
 #[derive(Clone, Copy, PartialEq, Eq)]

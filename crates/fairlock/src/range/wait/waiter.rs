@@ -4,12 +4,25 @@ use core::cell::Cell;
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
 
-use super::patient::InWay;
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, Platform};
 use crate::range::span::Span;
 use crate::range::tree::{Id, NIL};
 use crate::wait::{Kind, Thread};
+
+/// Who is in a waiter's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::range) enum InWay {
+    Nobody,
+    /// Nobody that can be seen, but a slot is just being taken.
+    Unknown,
+    /// Somebody in the tree.
+    Tree,
+    /// The holder of this slot of the lock itself.
+    Slot(usize),
+    /// The holder of a slot in this stripe.
+    Stripe(usize),
+}
 
 /// Lives in the acquiring thread's frame. Its parker, in the thread record, outlives it (rule 12),
 /// and a thread that wakes it has copied the record's address before (defect 8).

@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::queued::Queued;
-use crate::rwsem::upgrade::wake_upgrader;
+use crate::rwsem::queued::wake_upgrader;
 use crate::rwsem::word::{Flags, Word};
 use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
 

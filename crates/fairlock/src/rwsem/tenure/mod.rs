@@ -63,6 +63,7 @@ mod clock;
 mod compete;
 mod holder;
 mod mode;
+mod queued;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 mod turn;
@@ -72,23 +73,21 @@ use core::sync::atomic::Ordering;
 
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use again::Again;
-use clock::TenureClock;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use compete::YIELDS;
 pub(crate) use compete::yield_to_others;
 pub(super) use holder::Holder;
-use mode::Modes;
+pub(super) use queued::Tenure;
 
 use super::RwSem;
 use super::policy::{TenurePolicy, TenureShape};
-use super::queued::LockedQueue;
-use super::upgrade::wake_upgrader;
+use super::queued::{LockedQueue, wake_upgrader};
 use super::word::{AtomicWord, Flags, Word};
 use crate::events::{Event, Sink};
 use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::wait::{
-    Access, FEW_WAKES, Kind, Queue, Thread, WAKE_NS, WaitContext, WaitError, Waiter, WakeList,
+    Access, FEW_WAKES, Kind, Queue, Thread, WAKE_NS, WaitContext, WaitError, WakeList,
 };
 
 /// A lock that a thread has taken past its queue, or found without one: to be noted, or left at once if
@@ -142,50 +141,6 @@ const LOST_NS: u64 = 4_000_000;
 /// time: each store moves a cache line from CPU to CPU. A power of two. In ns; compared with the
 /// bits of the time in which two looks differ.
 const TELLS_NS: u64 = 16_384;
-
-/// What the queue lock guards for the discipline.
-pub(super) struct Tenure<P: Platform> {
-    /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
-    next: *const Waiter<P>,
-    /// Whose turn it is and until when.
-    pub(super) clock: TenureClock,
-    /// How threads that are not queued share the lock.
-    modes: Modes,
-    /// The CPU of the last thread that took the lock from the queue, plus one; zero if unknown.
-    holder_cpu: u32,
-    /// When the closed lock became free; zero if it has not.
-    freed: u64,
-    /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
-    unwoken: bool,
-}
-
-// SAFETY: `next` is used as an address, or under the queue lock while the waiter is queued.
-unsafe impl<P: Platform> Send for Tenure<P> {}
-
-impl<P: Platform> Tenure<P> {
-    pub(super) const fn new() -> Self {
-        Self {
-            next: core::ptr::null(),
-            clock: TenureClock::new(),
-            modes: Modes::new(),
-            holder_cpu: 0,
-            freed: 0,
-            unwoken: false,
-        }
-    }
-
-    /// The waiter that is next.
-    pub(super) fn next(&self) -> Option<&Waiter<P>> {
-        // SAFETY: queued (see the field), so alive: nobody leaves the queue without the
-        // queue lock, which the caller has.
-        unsafe { self.next.as_ref() }
-    }
-
-    /// Whether this waiter is next.
-    pub(super) fn is_next(&self, waiter: *const Waiter<P>) -> bool {
-        core::ptr::eq(self.next, waiter)
-    }
-}
 
 /// What the discipline sees of a lock.
 pub(super) struct InTenure<'a, P: Platform> {

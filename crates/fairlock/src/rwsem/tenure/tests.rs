@@ -3,7 +3,7 @@
 use super::*;
 use crate::platform::Native;
 use crate::rwsem::Policy;
-use crate::wait::{INVITED, WAITING};
+use crate::wait::{INVITED, WAITING, Waiter};
 
 /// A lock that the calling thread had last, with a queue, in a tenure without end.
 fn busy() -> RwSem<Native> {

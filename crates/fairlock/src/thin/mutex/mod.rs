@@ -33,11 +33,10 @@ use core::sync::atomic::Ordering;
 
 pub use seat::Seat;
 
-use super::calm::Calm;
 use super::pool::Full;
 use super::slot::Slot;
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::rwsem::{Policy, RwSem};
+use crate::rwsem::{Calm, Policy, RwSem};
 use crate::ticket::Solo;
 use crate::wait::{Wait, WaitError};
 

@@ -26,8 +26,9 @@ mod upgrade;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::marks;
+use super::nascent::{self, NASCENT};
 use super::slot::Slot;
-use super::{marks, nascent};
 use crate::events::EventCounts;
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
@@ -38,7 +39,6 @@ use enter::Access;
 const INFLATED: u64 = 1 << 0;
 const WRITER: u64 = 1 << 1;
 const STICKY: u64 = 1 << 2;
-pub(super) const NASCENT: u64 = 1 << 3;
 const UPGRADABLE: u64 = 1 << 4;
 const READER_SHIFT: u32 = 8;
 const READER: u64 = 1 << READER_SHIFT;
