@@ -209,10 +209,7 @@ impl Semaphore {
     fn wait(&self, count: u32, until: &WaitContext<'_, Native>) -> Result<(), WaitError> {
         self.queue.lock_with(until.into())?;
         let me = Native::thread();
-        let result = match until.cancel {
-            Some(token) => token.with_registered(me, || self.wait_first(count, me, until)),
-            None => self.wait_first(count, me, until),
-        };
+        let result = until.listed(me, || self.wait_first(count, me, until));
         // SAFETY: taken above.
         unsafe { self.queue.unlock() };
         result

@@ -233,10 +233,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if active(Fault::QueuesTooLate) {
             self.locked(|| self.push(&waiter));
         }
-        let notified = match until.cancel {
-            Some(token) => token.with_registered(P::thread(), || self.sleep(&waiter, until)),
-            None => self.sleep(&waiter, until),
-        };
+        let notified = until.listed(P::thread(), || self.sleep(&waiter, until));
         if notified.is_ok() {
             Self::lock_again(mutex, &waiter);
         } else {

@@ -206,10 +206,7 @@ impl<P: Platform> RwSem<P> {
             // Relaxed: this thread owns nothing more yet. It is in as a reader, and stays in.
             self.word.change(Access::Shared, Access::Exclusive, Ordering::Relaxed);
         });
-        let result = match context.cancel {
-            Some(token) => token.with_registered(me, || self.drain(me, context)),
-            None => self.drain(me, context),
-        };
+        let result = context.listed(me, || self.drain(me, context));
         self.queue.with(|q| q.upgrader = None);
         match result {
             Ok(()) => self.note_upgrade(),

@@ -57,11 +57,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             return Ok(());
         }
         let until = &wait.begin();
-        let wait = || self.wait_for_lock(until);
-        match until.cancel {
-            Some(token) => token.with_registered(P::thread(), wait),
-            None => wait(),
-        }
+        until.listed(P::thread(), || self.wait_for_lock(until))
     }
 
     /// The waiter of `entry`, which is a place's, does not want its ticket any more.

@@ -25,7 +25,8 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use super::Thread;
+use super::context::Cancels;
+use super::{Thread, Wait};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::BatchedTicketLock;
 
@@ -147,18 +148,6 @@ impl<P: Platform> CancelToken<P> {
         true
     }
 
-    /// Runs `wait` with `thread`, the calling one, in the list, so that a cancel wakes it. `wait`
-    /// looks at [`is_cancelled`](Self::is_cancelled) before it sleeps.
-    pub(crate) fn with_registered<R>(
-        &self,
-        thread: &'static Thread<P>,
-        wait: impl FnOnce() -> R,
-    ) -> R {
-        self.change(|| self.link(thread));
-        let _unlink = Unlink { token: self, thread };
-        wait()
-    }
-
     /// Runs `change` on the list.
     pub(super) fn change(&self, change: impl FnOnce()) {
         self.lock.lock();
@@ -211,14 +200,26 @@ impl<P: Platform> CancelToken<P> {
     }
 }
 
-struct Unlink<'a, P: Platform> {
-    token: &'a CancelToken<P>,
-    thread: &'static Thread<P>,
+impl<P: Platform> Cancels<P> for CancelToken<P> {
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled()
+    }
+
+    fn list(&self, thread: &'static Thread<P>) {
+        self.change(|| self.link(thread));
+    }
+
+    fn unlist(&self, thread: &'static Thread<P>) {
+        self.change(|| self.unlink(thread));
+    }
 }
 
-impl<P: Platform> Drop for Unlink<'_, P> {
-    fn drop(&mut self) {
-        self.token.change(|| self.token.unlink(self.thread));
+impl<'a, P: Platform> Wait<'a, P> {
+    /// As before, or until `token` is cancelled; then, or at once if it was cancelled before, it ends
+    /// with [`Cancelled`](WaitError::Cancelled).
+    pub const fn cancellable(mut self, token: &'a CancelToken<P>) -> Self {
+        self.cancel = Some(token);
+        self
     }
 }
 
@@ -250,7 +251,7 @@ mod tests {
         thread::scope(|s| {
             let waiter = s.spawn(|| {
                 let me = Native::thread();
-                token.with_registered(me, || {
+                Wait::FOREVER.cancellable(token).begin().listed(me, || {
                     while !token.is_cancelled() {
                         me.parker.park(None, false);
                     }
@@ -305,7 +306,10 @@ mod tests {
         for _ in 0..3 {
             token.cancel();
             assert!(token.is_cancelled());
-            token.with_registered(Native::thread(), || assert!(token.is_cancelled()));
+            Wait::FOREVER
+                .cancellable(&token)
+                .begin()
+                .listed(Native::thread(), || assert!(token.is_cancelled()));
         }
         assert_eq!(token.state.load(Ordering::Relaxed), CANCELLED | TOLD);
     }

@@ -7,7 +7,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::CancelToken;
+use super::{CancelToken, Wait};
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
 
@@ -16,7 +16,7 @@ type Token = CancelToken<Loom>;
 /// Waits until the token is cancelled.
 fn wait(token: &Token) {
     let me = Loom::thread();
-    token.with_registered(me, || {
+    Wait::FOREVER.cancellable(token).begin().listed(me, || {
         while !token.is_cancelled() {
             me.parker.park(None, false);
         }
@@ -25,7 +25,7 @@ fn wait(token: &Token) {
 
 /// Is listed, and waits for nothing.
 fn come_and_go(token: &Token) {
-    token.with_registered(Loom::thread(), || ());
+    Wait::FOREVER.cancellable(token).begin().listed(Loom::thread(), || ());
 }
 
 /// Runs all of these at once, the last one in the model's own thread.

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{CancelToken, Parker, Thread};
+use super::{Parker, Thread};
 use crate::platform::{Platform, deadline_after};
 
 /// Why a wait ended without the lock.
@@ -58,7 +58,7 @@ impl core::error::Error for WaitError {}
 pub struct Wait<'a, P: Platform> {
     end: End,
     interruptible: bool,
-    cancel: Option<&'a CancelToken<P>>,
+    pub(crate) cancel: Option<&'a dyn Cancels<P>>,
 }
 
 /// When a wait ends at the latest.
@@ -101,16 +101,10 @@ impl<'a, P: Platform> Wait<'a, P> {
     /// `SA_RESTART`; then it ends with [`Interrupted`](WaitError::Interrupted).
     ///
     /// A handler that ran just before the thread fell asleep is not noticed. If none may be
-    /// missed, let the handler [cancel](CancelToken::cancel) a token instead, or send the signal
+    /// missed, let the handler [cancel](super::CancelToken::cancel) a token instead, or send the signal
     /// again. Only Linux can tell; elsewhere no signal ends a wait.
     pub const fn interruptible(self) -> Self {
         Self { interruptible: true, ..self }
-    }
-
-    /// As before, or until `token` is cancelled; then, or at once if it was cancelled before, it ends
-    /// with [`Cancelled`](WaitError::Cancelled).
-    pub const fn cancellable(self, token: &'a CancelToken<P>) -> Self {
-        Self { cancel: Some(token), ..self }
     }
 
     /// Whether the wait may end in vain.
@@ -156,6 +150,17 @@ impl<'a, P: Platform> From<&WaitContext<'a, P>> for Wait<'a, P> {
     }
 }
 
+/// What ends waits from outside.
+pub(crate) trait Cancels<P: Platform>: Sync + fmt::Debug {
+    fn is_cancelled(&self) -> bool;
+
+    /// From here on a cancellation wakes the thread.
+    fn list(&self, thread: &'static Thread<P>);
+
+    /// The thread, which is listed, no longer waits.
+    fn unlist(&self, thread: &'static Thread<P>);
+}
+
 /// A [`Wait`] that has begun: one slow path serves every way to wait, and this says which one it is.
 pub struct WaitContext<'a, P: Platform> {
     /// Give up at this time.
@@ -163,7 +168,7 @@ pub struct WaitContext<'a, P: Platform> {
     /// Give up when a signal handler ran.
     pub(crate) interruptible: bool,
     /// Give up when this token is cancelled.
-    pub(crate) cancel: Option<&'a CancelToken<P>>,
+    pub(crate) cancel: Option<&'a dyn Cancels<P>>,
 }
 
 impl<P: Platform> WaitContext<'_, P> {
@@ -180,6 +185,13 @@ impl<P: Platform> WaitContext<'_, P> {
         if self.can_end() { &thread.parker } else { &thread.ticket_parker }
     }
 
+    /// Runs `wait` of `thread`, the calling one, so that a cancellation wakes it. `wait` looks whether
+    /// it has [expired](Self::expired) before it sleeps.
+    pub(crate) fn listed<R>(&self, thread: &'static Thread<P>, wait: impl FnOnce() -> R) -> R {
+        let _unlists = self.cancel.map(|token| Listed::new(token, thread));
+        wait()
+    }
+
     /// Nanoseconds until the deadline.
     pub(crate) fn left(&self, now: u64) -> u64 {
         self.deadline.map_or(u64::MAX, |deadline| deadline.saturating_sub(now))
@@ -192,9 +204,28 @@ impl<P: Platform> WaitContext<'_, P> {
 
     /// The reason to give up now, if there is one.
     pub(crate) fn expired(&self, now: impl FnOnce() -> u64) -> Option<WaitError> {
-        if self.cancel.is_some_and(CancelToken::is_cancelled) {
+        if self.cancel.is_some_and(Cancels::is_cancelled) {
             return Some(WaitError::Cancelled);
         }
         self.is_late(now).then_some(WaitError::TimedOut)
+    }
+}
+
+/// A thread is listed for as long as this is there.
+struct Listed<'a, P: Platform> {
+    token: &'a dyn Cancels<P>,
+    thread: &'static Thread<P>,
+}
+
+impl<'a, P: Platform> Listed<'a, P> {
+    fn new(token: &'a dyn Cancels<P>, thread: &'static Thread<P>) -> Self {
+        token.list(thread);
+        Self { token, thread }
+    }
+}
+
+impl<P: Platform> Drop for Listed<'_, P> {
+    fn drop(&mut self) {
+        self.token.unlist(self.thread);
     }
 }

@@ -84,12 +84,7 @@ impl<P: Platform> Core<P> {
         }
         me.parker.forget_notification();
         let waiter = RangeWaiter::new(me, span, kind, arrived);
-        match context.cancel {
-            Some(token) => {
-                token.with_registered(me, || self.wait_listed(&waiter, recursive, context))
-            }
-            None => self.wait_listed(&waiter, recursive, context),
-        }
+        context.listed(me, || self.wait_listed(&waiter, recursive, context))
     }
 
     /// One attempt: by a slot alone, or by asking the tree.

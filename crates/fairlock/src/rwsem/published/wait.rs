@@ -121,11 +121,9 @@ impl<P: Platform> Published<'_, P> {
         // SAFETY: `waiter` stays in this frame until it is out of the queue:
         // every return below is after it took the lock, was granted, or left.
         let acquired = self.with_wakes(|q, wakes| unsafe { self.queue_up(q, &waiter, wakes) });
-        match context.cancel {
-            _ if acquired => Ok(()),
-            Some(token) => token.with_registered(me, || self.wait_queued(&waiter, context)),
-            None => self.wait_queued(&waiter, context),
-        }?;
+        if !acquired {
+            context.listed(me, || self.wait_queued(&waiter, context))?;
+        }
         if discourages {
             self.discourage_readers();
         }

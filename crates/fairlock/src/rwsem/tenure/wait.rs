@@ -70,10 +70,7 @@ impl<P: Platform> InTenure<'_, P> {
         if let Arrival::Acquired = arrival {
             return Ok(());
         }
-        let result = match context.cancel {
-            Some(token) => token.with_registered(me, || self.wait_queued(&waiter, context)),
-            None => self.wait_queued(&waiter, context),
-        };
+        let result = context.listed(me, || self.wait_queued(&waiter, context));
         if result.is_err() {
             let now = P::now();
             me.ages.note(self.id(), now.saturating_sub(arrived), waiter.missed.get(), now);

@@ -200,10 +200,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 slot.name
             })
         };
-        let waited = match until.cancel {
-            Some(token) => token.with_registered(P::thread(), wait),
-            None => wait(),
-        };
+        let waited = until.listed(P::thread(), wait);
         match waited {
             Ok(()) => follows.set(false),
             // SAFETY: the caller has it. Whoever has it next does the waiting.
