@@ -128,6 +128,9 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod cancel;
+#[cfg(all(test, fairlock_loom))]
+mod cancel_loom;
 pub mod condvar;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod const_new;
@@ -152,6 +155,8 @@ mod may_dangle;
 mod models;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod mutex;
+#[cfg(any(feature = "std", fairlock_loom))]
+mod native;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod once;
 pub mod platform;
@@ -163,6 +168,7 @@ mod rwlock;
 pub mod rwsem;
 #[cfg(any(feature = "std", fairlock_loom))]
 mod semaphore;
+mod system;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub mod thin;
 pub mod ticket;

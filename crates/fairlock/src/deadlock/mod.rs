@@ -46,7 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use std::vec::Vec;
 
-use crate::platform::fork::{self, PerProcess};
+use crate::system::fork::{self, PerProcess};
 
 /// A thread that waits for another one of its circle.
 #[derive(Debug, Clone)]

@@ -14,9 +14,9 @@ use std::vec::Vec;
 
 use super::slot::{CHUNK_SHIFT, NONE, SMALLEST, Slot, name};
 use crate::fault::{Fault, active};
-use crate::platform::fork::PerProcess;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::{Calm, Policy, RwSem};
+use crate::system::fork::PerProcess;
 
 /// Room for nearly 2^27 slots.
 const CHUNKS: u32 = 23;

@@ -3,9 +3,6 @@
 //! threads to wake, and the ways a wait can end early.
 
 mod ages;
-mod cancel;
-#[cfg(all(test, fairlock_loom))]
-mod cancel_loom;
 mod context;
 mod looks;
 mod meetings;
@@ -14,8 +11,8 @@ mod thread;
 mod waiter;
 mod wakes;
 
-pub use cancel::CancelToken;
-pub(crate) use context::WaitContext;
+pub use crate::cancel::CancelToken;
+pub(crate) use context::{Cancels, WaitContext};
 pub use context::{Wait, WaitError};
 pub(crate) use looks::{LOOK_NS, LOOKS, WAKE_NS};
 pub(crate) use meetings::Meeting;

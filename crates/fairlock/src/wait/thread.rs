@@ -6,13 +6,13 @@ use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 
 use super::ages::Ages;
-use super::cancel::CancelLinks;
 use super::meetings::Meetings;
+use crate::cancel::CancelLinks;
 use crate::fault::{Fault, active};
 use crate::inspect;
-#[cfg(any(feature = "std", fairlock_loom))]
-use crate::platform::fork;
 use crate::platform::{Atomic, Platform, WaitOutcome};
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::system::fork;
 
 /// After so many reads in writers' tenures without a write, a thread is treated as a reader again.
 /// In reads; compared with those since the thread last wrote.

@@ -7,7 +7,8 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::{Platform, PooledPlatform, WaitOutcome, pools, threads};
+use super::{pools, threads};
+use crate::system::{Platform, PooledPlatform, WaitOutcome};
 use crate::wait::Thread;
 
 /// The Linux platform.

@@ -25,10 +25,9 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use super::context::Cancels;
-use super::{Thread, Wait};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::BatchedTicketLock;
+use crate::wait::{Cancels, Thread, Wait};
 
 /// No wait under the token goes on. Never cleared.
 const CANCELLED: u32 = 1 << 0;
@@ -37,7 +36,7 @@ const CANCELLED: u32 = 1 << 0;
 const TOLD: u32 = 1 << 1;
 
 /// Ends waits from outside. After [`cancel`](CancelToken::cancel) every wait that is given this
-/// token returns [`Cancelled`](super::WaitError::Cancelled), those that go on at that moment and
+/// token returns [`Cancelled`](crate::wait::WaitError::Cancelled), those that go on at that moment and
 /// those that begin later.
 ///
 /// Any number of threads, waits and locks may share a token. A wait that gets the lock at the very
@@ -82,7 +81,7 @@ pub(crate) struct CancelLinks<P: Platform> {
 }
 
 impl<P: Platform> CancelLinks<P> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { next: P::AtomicUsize::new(0), previous: P::AtomicUsize::new(0) }
     }
 }
@@ -149,7 +148,7 @@ impl<P: Platform> CancelToken<P> {
     }
 
     /// Runs `change` on the list.
-    pub(super) fn change(&self, change: impl FnOnce()) {
+    fn change(&self, change: impl FnOnce()) {
         self.lock.lock();
         change();
         // A step in the state's order, not a load: otherwise this and a `cancel` could miss each
@@ -167,7 +166,7 @@ impl<P: Platform> CancelToken<P> {
     }
 
     /// In a change: puts a thread that is in no list first.
-    pub(super) fn link(&self, thread: &'static Thread<P>) {
+    fn link(&self, thread: &'static Thread<P>) {
         // Relaxed, here and below: the lock orders what is done under it.
         let next = self.first.load(Ordering::Relaxed);
         thread.cancel.previous.store(0, Ordering::Relaxed);
@@ -180,7 +179,7 @@ impl<P: Platform> CancelToken<P> {
     }
 
     /// In a change: takes a thread out of the list.
-    pub(super) fn unlink(&self, thread: &'static Thread<P>) {
+    fn unlink(&self, thread: &'static Thread<P>) {
         let next = thread.cancel.next.load(Ordering::Relaxed);
         let previous = thread.cancel.previous.load(Ordering::Relaxed);
         let link = match Self::thread(previous) {

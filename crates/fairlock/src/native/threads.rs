@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::Platform;
-use super::fork::{self, PerProcess};
+use crate::system::Platform;
+use crate::system::fork::{self, PerProcess};
 use crate::wait::Thread;
 
 /// The records of a platform's threads that nobody uses, or that may be unused.
@@ -85,8 +85,8 @@ impl<P: Platform> Pool<P> {
 /// fork begins with `$in_child`, if a thread of its parent had a record.
 macro_rules! thread_records {
     ($platform:ty, $in_child:path) => {
-        pub(super) static POOL: $crate::platform::threads::Pool<$platform> =
-            $crate::platform::threads::Pool::new();
+        pub(super) static POOL: $crate::native::threads::Pool<$platform> =
+            $crate::native::threads::Pool::new();
 
         std::thread_local! {
             // No destructor, so it can be read while the thread's other
@@ -126,7 +126,7 @@ macro_rules! thread_records {
         fn new_record() -> &'static $crate::wait::Thread<$platform> {
             static IS_TOLD: core::sync::atomic::AtomicBool =
                 core::sync::atomic::AtomicBool::new(false);
-            $crate::platform::fork::tell(&IS_TOLD, $in_child);
+            $crate::system::fork::tell(&IS_TOLD, $in_child);
             let place = RECORD.with(|own| core::ptr::from_ref(own) as usize);
             let record = POOL.take(place);
             RECORD.set(core::ptr::from_ref(record) as usize);

@@ -1,13 +1,4 @@
-//! The machine beneath the locks.
-//!
-//! Every lock of this crate is written once, against [`Platform`]: on Linux it ships, on a
-//! simulated machine it can be seen on 96 CPUs, and under a model checker it is proved on small
-//! cases. A lock never asks which machine it is on.
-//!
-//! * `Linux`: futexes, the monotonic clock, the restartable-sequence area for
-//!   the CPU hint.
-//! * `Portable`: the standard library only, for systems without futexes.
-//! * `Loom`: the model checker (`--cfg fairlock_loom`).
+//! What the locks need of the system beneath them: the ground floor, which names nothing of this crate.
 
 use core::sync::atomic::Ordering;
 
@@ -22,14 +13,6 @@ pub(crate) mod fork {
         0
     }
 }
-#[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
-pub mod linux;
-#[cfg(fairlock_loom)]
-pub mod loom;
-#[cfg(all(feature = "std", not(fairlock_loom)))]
-pub mod portable;
-#[cfg(all(feature = "std", not(fairlock_loom)))]
-mod threads;
 
 /// An atomic integer as the locks use it.
 pub trait Atomic<T>: Send + Sync + 'static {
@@ -186,16 +169,6 @@ pub unsafe trait PooledPlatform: Platform {
 /// last look at the clock.
 const SPINS_PER_CLOCK: u32 = 8;
 
-/// The platform of this target: Linux futexes where there are any, but not under Miri.
-#[cfg(all(feature = "std", target_os = "linux", not(any(miri, fairlock_loom))))]
-pub type Native = linux::Linux;
-/// The platform of this target: the standard library.
-#[cfg(all(feature = "std", any(not(target_os = "linux"), miri), not(fairlock_loom)))]
-pub type Native = portable::Portable;
-/// The platform of a model check.
-#[cfg(fairlock_loom)]
-pub type Native = loom::Loom;
-
 /// When `timeout` ends, on the platform's clock; the clock's last instant if that is beyond its
 /// range (centuries).
 pub(crate) fn deadline_after<P: Platform>(timeout: core::time::Duration) -> u64 {
@@ -205,7 +178,7 @@ pub(crate) fn deadline_after<P: Platform>(timeout: core::time::Duration) -> u64 
 /// Implements [`Atomic`] by forwarding to the inherent methods of the type.
 macro_rules! forward_atomic {
     ($atomic:ty, $int:ty) => {
-        impl $crate::platform::Atomic<$int> for $atomic {
+        impl $crate::system::Atomic<$int> for $atomic {
             #[inline(always)]
             fn new(value: $int) -> Self {
                 <$atomic>::new(value)
@@ -263,31 +236,6 @@ macro_rules! forward_atomic {
 }
 #[cfg(fairlock_loom)]
 pub(crate) use forward_atomic;
-
-/// Gives the platform type `$platform`, whose atomics can be constants, its pools.
-#[cfg(all(feature = "std", not(fairlock_loom)))]
-macro_rules! pools {
-    ($platform:ty) => {
-        // SAFETY: each function returns one static pool; the platform has thread records.
-        unsafe impl $crate::platform::PooledPlatform for $platform {
-            #[inline(always)]
-            fn rwsem_slots() -> &'static $crate::thin::Slots<Self, $crate::rwsem::RwSem<Self>> {
-                static SLOTS: $crate::thin::Slots<$platform, $crate::rwsem::RwSem<$platform>> =
-                    $crate::thin::Slots::new_const();
-                &SLOTS
-            }
-
-            #[inline(always)]
-            fn mutex_slots() -> &'static $crate::thin::Slots<Self, $crate::thin::FullMutex<Self>> {
-                static SLOTS: $crate::thin::Slots<$platform, $crate::thin::FullMutex<$platform>> =
-                    $crate::thin::Slots::new_const();
-                &SLOTS
-            }
-        }
-    };
-}
-#[cfg(all(feature = "std", not(fairlock_loom)))]
-use pools;
 
 mod core_atomics {
     use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

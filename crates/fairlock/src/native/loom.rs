@@ -27,8 +27,8 @@ use std::sync::OnceLock;
 use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use loom::sync::{Condvar, Mutex};
 
-use super::{Atomic, Platform, PooledPlatform, WaitOutcome, forward_atomic};
 use crate::rwsem::RwSem;
+use crate::system::{Atomic, Platform, PooledPlatform, WaitOutcome, forward_atomic};
 use crate::thin::{FullMutex, Slots};
 use crate::wait::Thread;
 

@@ -7,9 +7,10 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{CancelToken, Wait};
+use crate::cancel::CancelToken;
 use crate::platform::Platform;
 use crate::platform::loom::Loom;
+use crate::wait::Wait;
 
 type Token = CancelToken<Loom>;
 

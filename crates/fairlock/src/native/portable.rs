@@ -9,8 +9,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::fork::PerProcess;
-use super::{Platform, PooledPlatform, WaitOutcome, pools, threads};
+use super::{pools, threads};
+use crate::system::fork::PerProcess;
+use crate::system::{Platform, PooledPlatform, WaitOutcome};
 use crate::wait::Thread;
 
 /// The portable platform.

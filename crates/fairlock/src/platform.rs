@@ -1,0 +1,23 @@
+//! The machine beneath the locks.
+//!
+//! Every lock of this crate is written once, against [`Platform`]: on Linux it ships, on a
+//! simulated machine it can be seen on 96 CPUs, and under a model checker it is proved on small
+//! cases. A lock never asks which machine it is on.
+//!
+//! * `Linux`: futexes, the monotonic clock, the restartable-sequence area for
+//!   the CPU hint.
+//! * `Portable`: the standard library only, for systems without futexes.
+//! * `Loom`: the model checker (`--cfg fairlock_loom`).
+
+#[cfg(any(feature = "std", fairlock_loom))]
+pub use crate::native::Native;
+#[cfg(all(feature = "std", target_os = "linux", not(fairlock_loom)))]
+pub use crate::native::linux;
+#[cfg(fairlock_loom)]
+pub use crate::native::loom;
+#[cfg(all(feature = "std", not(fairlock_loom)))]
+pub use crate::native::portable;
+#[cfg(any(feature = "std", fairlock_loom))]
+pub use crate::system::PooledPlatform;
+pub(crate) use crate::system::deadline_after;
+pub use crate::system::{Atomic, ConstZero, Platform, WaitOutcome};
