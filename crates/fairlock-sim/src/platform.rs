@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use fairlock::platform::{Atomic, ConstZero, Platform, PooledPlatform, WaitOutcome};
+use fairlock::platform::{Atomic, ConstZero, PooledPlatform, System, WaitOutcome};
 use fairlock::rwsem::RwSem;
 use fairlock::thin::{FullMutex, Slots};
 use fairlock::wait::Thread;
@@ -162,10 +162,11 @@ fn outside() -> ! {
 // SAFETY: a record belongs to one simulated thread, or to one OS thread outside,
 // and is never freed. The atomics are real ones. The comparison of a wait and its
 // going to sleep are one step of the simulation, and so is a wake-up.
-unsafe impl Platform for Sim {
+unsafe impl System for Sim {
     type AtomicUsize = SimUsize;
     type AtomicU32 = SimU32;
     type AtomicU64 = SimU64;
+    type Thread = Thread<Self>;
 
     #[inline]
     fn pause() {

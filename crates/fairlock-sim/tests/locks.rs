@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use fairlock::platform::{Atomic, Platform};
+use fairlock::platform::{Atomic, Platform, System};
 use fairlock::range::{RangePolicy, RangeRwLock};
 use fairlock::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairlock::platform::{Atomic, Platform};
+use fairlock::platform::{Atomic, System};
 use fairlock::rwsem::{Policy, RwSem};
 use fairlock_sim::machine::{Description, Guests, Placement, Stolen};
 use fairlock_sim::{

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fairlock::platform::{Platform, WaitOutcome};
+use fairlock::platform::{System, WaitOutcome};
 use fairlock::rwsem::RwSem;
 use fairlock::wait::{CancelToken, Thread};
 use fairlock::{RwLockExt, WaitError, lock_api};
@@ -38,10 +38,11 @@ std::thread_local! {
 // SAFETY: `NUMBER` is unique, so no two threads share a record, and `RECORDS`
 // is static. The atomics are the processor's. Wake-ups cannot be lost: nobody
 // sleeps, a wait looks at the word until it changes.
-unsafe impl Platform for Spinning {
+unsafe impl System for Spinning {
     type AtomicUsize = AtomicUsize;
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
+    type Thread = Thread<Self>;
 
     fn pause() {
         std::hint::spin_loop();

@@ -27,7 +27,7 @@ use core::sync::atomic::Ordering;
 
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::ticket::BatchedTicketLock;
-use crate::wait::{Cancels, Thread, Wait};
+use crate::wait::{Cancels, Sleeper, Wait};
 
 /// No wait under the token goes on. Never cleared.
 const CANCELLED: u32 = 1 << 0;
@@ -71,19 +71,6 @@ pub struct CancelToken<P: Platform> {
     first: P::AtomicUsize,
     /// Held by whoever changes the list.
     lock: BatchedTicketLock<P>,
-}
-
-/// A thread's place in the list of a token. Both are addresses of records, or zero.
-pub(crate) struct CancelLinks<P: Platform> {
-    next: P::AtomicUsize,
-    /// Used only by a thread that changes the list.
-    previous: P::AtomicUsize,
-}
-
-impl<P: Platform> CancelLinks<P> {
-    pub(crate) fn new() -> Self {
-        Self { next: P::AtomicUsize::new(0), previous: P::AtomicUsize::new(0) }
-    }
 }
 
 impl<P: Platform> CancelToken<P> {
@@ -148,7 +135,7 @@ impl<P: Platform> CancelToken<P> {
     }
 
     /// Runs `change` on the list.
-    fn change(&self, change: impl FnOnce()) {
+    pub(crate) fn change(&self, change: impl FnOnce()) {
         self.lock.lock();
         change();
         // A step in the state's order, not a load: otherwise this and a `cancel` could miss each
@@ -166,7 +153,7 @@ impl<P: Platform> CancelToken<P> {
     }
 
     /// In a change: puts a thread that is in no list first.
-    fn link(&self, thread: &'static Thread<P>) {
+    pub(crate) fn link(&self, thread: &'static Sleeper<P>) {
         // Relaxed, here and below: the lock orders what is done under it.
         let next = self.first.load(Ordering::Relaxed);
         thread.cancel.previous.store(0, Ordering::Relaxed);
@@ -179,7 +166,7 @@ impl<P: Platform> CancelToken<P> {
     }
 
     /// In a change: takes a thread out of the list.
-    fn unlink(&self, thread: &'static Thread<P>) {
+    pub(crate) fn unlink(&self, thread: &'static Sleeper<P>) {
         let next = thread.cancel.next.load(Ordering::Relaxed);
         let previous = thread.cancel.previous.load(Ordering::Relaxed);
         let link = match Self::thread(previous) {
@@ -193,9 +180,9 @@ impl<P: Platform> CancelToken<P> {
         }
     }
 
-    fn thread(address: usize) -> Option<&'static Thread<P>> {
+    fn thread(address: usize) -> Option<&'static Sleeper<P>> {
         // SAFETY: links hold zero and the addresses of records, which are never freed.
-        unsafe { (address as *const Thread<P>).as_ref() }
+        unsafe { (address as *const Sleeper<P>).as_ref() }
     }
 }
 
@@ -204,11 +191,11 @@ impl<P: Platform> Cancels<P> for CancelToken<P> {
         self.is_cancelled()
     }
 
-    fn list(&self, thread: &'static Thread<P>) {
+    fn list(&self, thread: &'static Sleeper<P>) {
         self.change(|| self.link(thread));
     }
 
-    fn unlist(&self, thread: &'static Thread<P>) {
+    fn unlist(&self, thread: &'static Sleeper<P>) {
         self.change(|| self.unlink(thread));
     }
 }
@@ -241,7 +228,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::platform::{Native, Platform};
+    use crate::platform::{Native, System};
 
     type Token = CancelToken<Native>;
 

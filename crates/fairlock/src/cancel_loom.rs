@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::cancel::CancelToken;
-use crate::platform::Platform;
+use crate::platform::System;
 use crate::platform::loom::Loom;
 use crate::wait::Wait;
 

@@ -171,6 +171,7 @@ mod semaphore;
 mod system;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub mod thin;
+mod thread;
 pub mod ticket;
 pub mod wait;
 
@@ -241,7 +242,7 @@ struct AttemptsMustBeUsed;
 /// code can neither write what belongs to another thread, nor say who holds a lock.
 ///
 /// ```compile_fail
-/// use fairlock::platform::{Native, Platform};
+/// use fairlock::platform::{Native, System};
 /// let word = std::sync::atomic::AtomicU32::new(1);
 /// Native::thread().stay_awake(&word, 1, None, false);
 /// ```

@@ -17,7 +17,7 @@ pub use crate::native::linux;
 pub use crate::native::loom;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use crate::native::portable;
+pub use crate::system::{Atomic, ConstZero, System, WaitOutcome};
 #[cfg(any(feature = "std", fairlock_loom))]
-pub use crate::system::PooledPlatform;
-pub(crate) use crate::system::deadline_after;
-pub use crate::system::{Atomic, ConstZero, Platform, WaitOutcome};
+pub use crate::thin::PooledPlatform;
+pub use crate::thread::{Platform, Thread};

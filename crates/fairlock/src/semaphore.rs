@@ -24,13 +24,13 @@ use core::sync::atomic::Ordering;
 
 #[cfg(fairlock_loom)]
 use crate::platform::Atomic;
-use crate::platform::{Native, Platform, WaitOutcome};
+use crate::platform::{Native, System, WaitOutcome};
 use crate::ticket::BatchedTicketLock;
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
-type AtomicU64 = <Native as Platform>::AtomicU64;
-type AtomicU32 = <Native as Platform>::AtomicU32;
-type AtomicUsize = <Native as Platform>::AtomicUsize;
+type AtomicU64 = <Native as System>::AtomicU64;
+type AtomicU32 = <Native as System>::AtomicU32;
+type AtomicUsize = <Native as System>::AtomicUsize;
 
 const PERMITS: u64 = u32::MAX as u64;
 const ASLEEP: u64 = 1 << 32;

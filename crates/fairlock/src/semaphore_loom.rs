@@ -5,7 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 use crate::Semaphore;
-use crate::platform::Platform;
+use crate::platform::System;
 use crate::platform::loom::Loom;
 use crate::wait::{CancelToken, Wait, WaitError};
 

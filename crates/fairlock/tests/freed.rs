@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use fairlock::Policy;
-use fairlock::platform::{Native, Platform, WaitOutcome};
+use fairlock::platform::{Native, System, WaitOutcome};
 use fairlock::rwsem::RwSem;
 use fairlock::ticket::{Adaptive, BatchSize, Fixed, TicketLock};
 use fairlock::wait::Thread;
@@ -23,10 +23,11 @@ thread_local! {
 }
 
 // SAFETY: one record a thread, never freed; the rest is another platform's.
-unsafe impl Platform for Lingering {
+unsafe impl System for Lingering {
     type AtomicUsize = AtomicUsize;
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
+    type Thread = Thread<Self>;
 
     fn pause() {
         Native::pause();

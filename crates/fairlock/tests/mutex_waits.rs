@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fairlock::platform::{Native, Platform};
+use fairlock::platform::{Native, System};
 use fairlock::ticket::{BatchSize, Fixed, TicketLock};
 use fairlock::{CancelToken, Mutex, MutexExt, MutexGuard, Wait, WaitError};
 use fairlock_testing::{scope, until};

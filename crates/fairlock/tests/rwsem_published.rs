@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairlock::events::{Event, EventCounts};
-use fairlock::platform::{Native, Platform};
+use fairlock::platform::{Native, System};
 use fairlock::rwsem::RwSem;
 use fairlock::wait::{CancelToken, Wait};
 use fairlock::{Discipline, Policy, PublishedPolicy, ReaderSpin, WaitError};

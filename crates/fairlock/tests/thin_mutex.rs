@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::thin_tests;
-use fairlock::platform::{Native, Platform, PooledPlatform};
+use fairlock::platform::{Native, PooledPlatform, System};
 use fairlock::thin::ThinMutex;
 use fairlock::{Condvar, Mutex, MutexExt, Wait};
 use fairlock_testing::{alone, join, rounds, scope, until};

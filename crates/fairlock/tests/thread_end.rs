@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use fairlock::platform::{Native, Platform};
+use fairlock::platform::{Native, System};
 
 /// The thread records that were in use, by address.
 static SEEN: Mutex<Option<HashSet<usize>>> = Mutex::new(None);

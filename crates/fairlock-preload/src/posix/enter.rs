@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock::wait::Wait;
 use libc::{EAGAIN, EBUSY, ENOMEM, ETIMEDOUT};
 

@@ -10,7 +10,7 @@
 //! readers' sections are just long, those inside leave in the first interval that is longer than a
 //! section, and a writer gets in.
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 
 use crate::slot::Slot;
 use crate::still::Turns;

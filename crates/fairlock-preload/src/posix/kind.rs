@@ -10,7 +10,7 @@
 
 use core::ffi::c_int;
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 
 use super::count::Count;
 use crate::process::registry::nap;

@@ -31,7 +31,7 @@ use core::hint::assert_unchecked;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock::wait::{Wait, WaitError};
 use libc::{EAGAIN, EBUSY, EDEADLK, pthread_rwlock_t};
 

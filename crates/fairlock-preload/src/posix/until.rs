@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock::wait::WaitError;
 use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EAGAIN, EINVAL, ETIMEDOUT, clockid_t, timespec};
 

@@ -14,7 +14,7 @@ pub(crate) mod signals;
 pub(crate) mod table;
 pub(crate) mod text;
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 
 use crate::profile;
 use crate::thread::{self, platform::Preload};

@@ -5,7 +5,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use fairlock::platform::linux::Linux;
-use fairlock::platform::{Platform, WaitOutcome};
+use fairlock::platform::{System, WaitOutcome};
 
 use super::fork;
 use super::signals::Blocked;

@@ -7,7 +7,7 @@
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock::platform::linux::Linux;
 
 use super::config::{self, Kind, Mode};

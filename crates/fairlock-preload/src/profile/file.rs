@@ -8,7 +8,7 @@ use core::fmt::Write;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock_profile::layout::{Chunk, ChunkKind, Header, LONGEST, MAGIC, PAGE, VERSION};
 
 use crate::process::config;

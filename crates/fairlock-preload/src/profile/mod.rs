@@ -44,7 +44,7 @@ mod wait;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock_profile::layout::side;
 use libc::{EBUSY, EOWNERDEAD};
 

@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock_profile::layout::{Chunk, ChunkKind, frame};
 
 use super::file;

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock_profile::layout::{
     self, AsleepEntry, CELLS, ChunkKind, ContentionEntry, NOTES, PlaceEntry, ThreadEntry, WAYS,
     side,

@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock_profile::layout::{
     Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, Now, PlaceEntry, WaitEntry, side,
 };

@@ -5,7 +5,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use fairlock::platform::linux::Linux;
-use fairlock::platform::{Platform, WaitOutcome};
+use fairlock::platform::{System, WaitOutcome};
 use fairlock::wait::Thread;
 
 use super::{record, record_hint, state};
@@ -14,10 +14,11 @@ pub(crate) struct Preload;
 
 // SAFETY: a thread has its record until it ends, when it goes back to a pool that is
 // never freed; all else is Linux's.
-unsafe impl Platform for Preload {
+unsafe impl System for Preload {
     type AtomicUsize = AtomicUsize;
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
+    type Thread = Thread<Self>;
 
     #[inline(always)]
     fn pause() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairlock::platform::{Atomic, Platform};
+use fairlock::platform::{Atomic, System};
 use fairlock_sim::{
     Machine, Mark, Observer, Sim, SimU64, Simulation, SimulationError, ThreadState, mark,
 };

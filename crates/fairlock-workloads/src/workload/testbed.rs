@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use fairlock::platform::{Atomic, Native, Platform};
+use fairlock::platform::{Atomic, Native, System};
 
 use super::team::{self, Gate, Phase};
 use crate::cell::{Cell, Side};
@@ -134,7 +134,7 @@ impl Real {
 impl Testbed for Real {
     type Gate = Gate;
     type File = DirectFile;
-    type Word = <Native as Platform>::AtomicU64;
+    type Word = <Native as System>::AtomicU64;
 
     fn run_team<R: Send>(
         &self,

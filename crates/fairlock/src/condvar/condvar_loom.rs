@@ -7,7 +7,7 @@ use loom::sync::Arc;
 
 use super::TicketCondvar;
 use crate::fault::{Fault, with_fault};
-use crate::platform::Platform;
+use crate::platform::System;
 use crate::platform::loom::{Loom, assert_fails};
 use crate::ticket::{Fixed, TicketLock};
 use crate::wait::{CancelToken, Wait};

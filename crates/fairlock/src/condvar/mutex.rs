@@ -2,9 +2,8 @@
 
 use core::convert::Infallible;
 
-use crate::platform::Platform;
+use crate::platform::{Platform, Thread};
 use crate::ticket::{BatchSize, BatchedTicketLock, TicketLock};
-use crate::wait::Thread;
 
 /// A lock that a [`LockCondvar`](super::LockCondvar) can wait with.
 ///

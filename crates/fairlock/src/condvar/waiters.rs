@@ -451,7 +451,7 @@ mod tests {
     use fairlock_testing::{join, scope, until};
 
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
     use crate::thin::ThinMutex;
 
     type Condvar = ThinCondvar<Native>;

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, Platform};
+use crate::system::{Atomic, System};
 
 /// How long a thread spins: about what it costs to sleep and be woken. In ns; compared with the
 /// time since the thread began to wait.
@@ -36,7 +36,7 @@ impl Watch {
     /// Waits, awake, until `word` is `woken` or the deadline has passed: spins for at most [`SPIN_NS`],
     /// unless spinning has lately been in vain; then, if the thread `yields`, yields for at most
     /// [`YIELD_NS`].
-    pub(crate) fn stay_awake<P: Platform>(
+    pub(crate) fn stay_awake<P: System>(
         &self,
         word: &P::AtomicU32,
         woken: u32,
@@ -64,7 +64,7 @@ impl Watch {
 
     /// Gives way again and again until `done`, for `bound_ns` at most; returns whether it is done.
     /// Ends early where others want the CPU for longer than a notification takes.
-    pub(super) fn give_way<P: Platform>(
+    pub(super) fn give_way<P: System>(
         &self,
         bound_ns: u64,
         mut done: impl FnMut() -> bool,

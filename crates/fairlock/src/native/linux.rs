@@ -8,8 +8,8 @@ use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::{pools, threads};
-use crate::system::{Platform, PooledPlatform, WaitOutcome};
-use crate::wait::Thread;
+use crate::platform::{PooledPlatform, Thread};
+use crate::system::{System, WaitOutcome};
 
 /// The Linux platform.
 #[derive(Debug, Clone, Copy)]
@@ -32,10 +32,11 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 // SAFETY: thread records come from `threads` (one per live thread, never
 // freed); the atomics are the processor's; the kernel compares the futex word
 // under its own lock, so a wake after a store is never lost.
-unsafe impl Platform for Linux {
+unsafe impl System for Linux {
     type AtomicUsize = AtomicUsize;
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
+    type Thread = Thread<Self>;
 
     #[inline(always)]
     fn pause() {

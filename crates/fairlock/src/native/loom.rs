@@ -12,7 +12,7 @@
 //!
 //! | where | ships | model checks | why, and what checks the rest |
 //! |---|---|---|---|
-//! | queue locks: ticket locks with batches of 8 and more | a holder without a ticket, while nobody waits (`ticket::solo`) | tickets only, unless [`whole`] | both words together are too many interleavings for two preemptions; the whole is checked at one, and such a lock by itself, in smaller batches, at two |
+//! | queue locks: ticket locks with batches of 8 and more | a holder without a ticket, while nobody waits (`ticket::solo`) | tickets only, unless `FAIRLOCK_LOOM_WHOLE` is set | both words together are too many interleavings for two preemptions; the whole is checked at one, and such a lock by itself, in smaller batches, at two |
 //! | `ticket::solo`, its release | a plain store | an exchange | loom orders a store and the exchanges of others in ways the language does not allow, and then a waiter never sees it; `ticket::solo` says what that leaves open. The tester and Miri run the store |
 //! | `ticket::wait`, for the next batch | yields the CPU | does not | to loom a yield is a promise that another thread has to run; the tester runs it |
 //! | spins | as long as they may last | one look | longer ones are more of the same |
@@ -22,15 +22,14 @@
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64 as Clock;
 use core::sync::atomic::Ordering;
-use std::sync::OnceLock;
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use loom::sync::{Condvar, Mutex};
 
+use crate::platform::{PooledPlatform, Thread};
 use crate::rwsem::RwSem;
-use crate::system::{Atomic, Platform, PooledPlatform, WaitOutcome, forward_atomic};
+use crate::system::{Atomic, System, WaitOutcome, forward_atomic};
 use crate::thin::{FullMutex, Slots};
-use crate::wait::Thread;
 
 /// The platform of a model check.
 #[derive(Debug, Clone, Copy)]
@@ -76,12 +75,6 @@ loom::thread_local! {
     static PRIORITY: Cell<u8> = Cell::new(0);
 }
 
-/// Whether queue locks are as they ship: see the table above.
-pub(crate) fn whole() -> bool {
-    static WHOLE: OnceLock<bool> = OnceLock::new();
-    *WHOLE.get_or_init(|| std::env::var_os("FAIRLOCK_LOOM_WHOLE").is_some())
-}
-
 /// Gives the calling thread of a model a real-time priority.
 #[cfg(test)]
 pub(crate) fn set_priority(priority: u8) {
@@ -105,10 +98,11 @@ pub(crate) fn assert_fails(path: &str, complaint: &str) {
 
 // SAFETY: one record per model thread, leaked; loom's atomics model the
 // language's; the word is compared under the mutex that `wake_one` takes.
-unsafe impl Platform for Loom {
+unsafe impl System for Loom {
     type AtomicUsize = AtomicUsize;
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
+    type Thread = Thread<Self>;
 
     fn pause() {
         loom::thread::yield_now();

@@ -23,8 +23,10 @@ pub type Native = loom::Loom;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 macro_rules! pools {
     ($platform:ty) => {
+        const _: () = assert!($crate::rwsem::RwSem::<$platform>::IS_IN_LINES);
+
         // SAFETY: each function returns one static pool; the platform has thread records.
-        unsafe impl $crate::platform::PooledPlatform for $platform {
+        unsafe impl $crate::thin::PooledPlatform for $platform {
             #[inline(always)]
             fn rwsem_slots() -> &'static $crate::thin::Slots<Self, $crate::rwsem::RwSem<Self>> {
                 static SLOTS: $crate::thin::Slots<$platform, $crate::rwsem::RwSem<$platform>> =

@@ -10,9 +10,9 @@ use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::{pools, threads};
+use crate::platform::{PooledPlatform, Thread};
 use crate::system::fork::PerProcess;
-use crate::system::{Platform, PooledPlatform, WaitOutcome};
-use crate::wait::Thread;
+use crate::system::{System, WaitOutcome};
 
 /// The portable platform.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +59,11 @@ fn epoch() -> Instant {
 // SAFETY: records come from `threads`; the atomics are the processor's; the
 // word is compared under the mutex that `wake_one` takes after the waker's
 // store, so a wake-up is never lost.
-unsafe impl Platform for Portable {
+unsafe impl System for Portable {
     type AtomicUsize = AtomicUsize;
     type AtomicU32 = AtomicU32;
     type AtomicU64 = AtomicU64;
+    type Thread = Thread<Self>;
 
     fn pause() {
         core::hint::spin_loop();

@@ -14,9 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use crate::system::Platform;
+use crate::platform::{Platform, Thread};
 use crate::system::fork::{self, PerProcess};
-use crate::wait::Thread;
 
 /// The records of a platform's threads that nobody uses, or that may be unused.
 pub(super) struct Pool<P: Platform>(PerProcess<Mutex<Records<P>>>);
@@ -58,7 +57,7 @@ impl<P: Platform> Pool<P> {
     pub(super) fn take(&self, place: usize) -> &'static Thread<P> {
         let mut records = self.records();
         let used = records.kept.remove(&place).or_else(|| records.free.pop());
-        used.inspect(|record| record.ages.forget_all()).unwrap_or_else(|| {
+        used.inspect(|record| record.tenure.ages.forget_all()).unwrap_or_else(|| {
             records.made += 1;
             let made = records.made;
             records.free.reserve(made);
@@ -103,7 +102,7 @@ macro_rules! thread_records {
                 let address = RECORD.replace(0);
                 if address != 0 {
                     // SAFETY: `RECORD` holds zero or the address of a leaked record.
-                    POOL.give(unsafe { &*(address as *const $crate::wait::Thread<$platform>) });
+                    POOL.give(unsafe { &*(address as *const $crate::platform::Thread<$platform>) });
                 }
             }
         }
@@ -114,16 +113,16 @@ macro_rules! thread_records {
         }
 
         #[inline]
-        fn record() -> &'static $crate::wait::Thread<$platform> {
+        fn record() -> &'static $crate::platform::Thread<$platform> {
             match RECORD.get() {
                 0 => new_record(),
                 // SAFETY: `RECORD` holds zero or the address of a leaked record.
-                address => unsafe { &*(address as *const $crate::wait::Thread<$platform>) },
+                address => unsafe { &*(address as *const $crate::platform::Thread<$platform>) },
             }
         }
 
         #[cold]
-        fn new_record() -> &'static $crate::wait::Thread<$platform> {
+        fn new_record() -> &'static $crate::platform::Thread<$platform> {
             static IS_TOLD: core::sync::atomic::AtomicBool =
                 core::sync::atomic::AtomicBool::new(false);
             $crate::system::fork::tell(&IS_TOLD, $in_child);
@@ -168,9 +167,9 @@ mod tests {
     fn a_thread_does_not_go_on_with_the_waits_of_one_that_ended() {
         let (pool, place) = (super::Pool::<linux::Linux>::new(), 1);
         let record = pool.take(place);
-        record.ages.note(1, 100, 0, 200);
+        record.tenure.ages.note(1, 100, 0, 200);
         pool.give(record);
-        assert!(std::ptr::eq(pool.take(place), record) && record.ages.at(1).is_none());
+        assert!(std::ptr::eq(pool.take(place), record) && record.tenure.ages.at(1).is_none());
     }
 
     #[test]

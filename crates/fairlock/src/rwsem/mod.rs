@@ -43,7 +43,9 @@ use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+pub(crate) use published::PublishedLocal;
 use queued::LockedQueue;
+pub(crate) use tenure::TenureLocal;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use tenure::{Again, PastQueue, YIELDS, yield_to_others};
 use word::AtomicWord;
@@ -96,18 +98,19 @@ pub struct Parts<P: Platform> {
     spinners: published::Spinners<P>,
 }
 
-/// So it is.
-#[cfg(all(feature = "std", not(fairlock_loom)))]
-const _: () = {
-    use core::mem::offset_of;
-    const LINE: usize = 64;
-    type Native = Parts<crate::platform::Native>;
-    assert!(offset_of!(Native, word) == 0);
-    assert!(offset_of!(Native, policy) + size_of::<Policy>() <= LINE);
-    assert!(offset_of!(Native, favour) == LINE);
-    assert!(offset_of!(Native, holder) == 2 * LINE);
-    assert!(offset_of!(Native, queue) == 3 * LINE);
-};
+impl<P: Platform> RwSem<P> {
+    /// Whether it is so on this platform.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(crate) const IS_IN_LINES: bool = {
+        use core::mem::offset_of;
+        const LINE: usize = 64;
+        offset_of!(Parts<P>, word) == 0
+            && offset_of!(Parts<P>, policy) + size_of::<Policy>() <= LINE
+            && offset_of!(Parts<P>, favour) == LINE
+            && offset_of!(Parts<P>, holder) == 2 * LINE
+            && offset_of!(Parts<P>, queue) == 3 * LINE
+    };
+}
 
 #[doc(hidden)] // its parts are its own
 impl<P: Platform> Deref for RwSem<P> {

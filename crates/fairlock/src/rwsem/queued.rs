@@ -5,9 +5,9 @@ use core::cell::UnsafeCell;
 use super::published::Turns;
 use super::tenure::Tenure;
 use crate::fault::{Fault, active};
-use crate::platform::{ConstZero, Platform};
+use crate::platform::{ConstZero, Platform, Thread};
 use crate::ticket::AdaptiveTicketLock;
-use crate::wait::{Queue, Thread};
+use crate::wait::Queue;
 
 /// The queue, and what either discipline knows about whose turn it is.
 pub(super) struct Queued<P: Platform> {
@@ -107,7 +107,14 @@ pub(super) fn wake_upgrader<P: Platform>(queue: &LockedQueue<P>) {
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl LockedQueue<crate::platform::loom::Loom> {
+impl<
+    P: Platform<
+            AtomicUsize = loom::sync::atomic::AtomicUsize,
+            AtomicU32 = loom::sync::atomic::AtomicU32,
+            AtomicU64 = loom::sync::atomic::AtomicU64,
+        >,
+> LockedQueue<P>
+{
     /// Has loom check that every access so far happens before this one.
     pub(super) fn access_mut(&mut self) {
         self.lock.access_mut();

@@ -529,7 +529,7 @@ impl<P: Platform> AtomicWord<P> {
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl AtomicWord<crate::platform::loom::Loom> {
+impl<P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>> AtomicWord<P> {
     /// Has loom check that every access so far happens before this one.
     pub(super) fn access_mut(&mut self) {
         self.0.with_mut(|_| ());

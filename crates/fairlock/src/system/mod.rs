@@ -2,8 +2,6 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::wait::Thread;
-
 #[cfg(feature = "std")]
 pub(crate) mod fork;
 /// Where there is no system there are no forks.
@@ -45,7 +43,7 @@ pub trait ConstZero {
     const ZERO: Self;
 }
 
-/// How a [`Platform::wait`] ended.
+/// How a [`System::wait`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
     /// Woken, or the word no longer held the expected value, or for no reason at all.
@@ -62,20 +60,22 @@ pub enum WaitOutcome {
 ///
 /// # Safety
 ///
-/// * [`thread`](Platform::thread) must return the same record for the life of
+/// * [`thread`](System::thread) must return the same record for the life of
 ///   a thread while that thread is inside a lock operation, and never the same
 ///   record to two live threads.
 /// * The atomics must be atomic.
-/// * [`wait`](Platform::wait) and [`wake_one`](Platform::wake_one) must not
+/// * [`wait`](System::wait) and [`wake_one`](System::wake_one) must not
 ///   lose a wake-up: a `wake_one` that follows a store to the word either
 ///   wakes a sleeping `wait`, or that `wait` sees the store.
-pub unsafe trait Platform: Sized + Send + Sync + 'static {
+pub unsafe trait System: Sized + Send + Sync + 'static {
     /// Pointer-sized atomic: the state words.
     type AtomicUsize: Atomic<usize>;
     /// 32-bit atomic: the words threads sleep on.
     type AtomicU32: Atomic<u32>;
     /// 64-bit atomic: the ticket word.
     type AtomicU64: Atomic<u64>;
+    /// What the locks know of a thread: [`Thread<Self>`](crate::platform::Thread).
+    type Thread: 'static;
 
     /// Tells the CPU that this is a spin loop.
     fn pause();
@@ -99,14 +99,14 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     ) -> WaitOutcome;
 
     /// Wakes one thread that sleeps on `word`. The word may be one on which
-    /// nobody sleeps any more; it must be of a [`Thread`] record or otherwise
+    /// nobody sleeps any more; it must be of a thread's record or otherwise
     /// never freed. If a signal handler may call this, it may
     /// [cancel](crate::wait::CancelToken::cancel) waits.
     fn wake_one(word: &Self::AtomicU32);
 
     /// The calling thread's record. Records are never freed while the process
     /// lives (rules 11 and 12 of `docs/rules.md`).
-    fn thread() -> &'static Thread<Self>;
+    fn thread() -> &'static Self::Thread;
 
     /// A cheap name of the calling thread for hints: zero, or the address of
     /// its record.
@@ -148,22 +148,6 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     }
 }
 
-/// A [`Platform`] that thin locks are on: it has the pool of their full ones.
-///
-/// # Safety
-///
-/// The [`thread_hint`](Platform::thread_hint) is zero, or the address of the calling thread's record;
-/// and each function always returns the same pool to the threads that have a record, one after the
-/// other.
-#[cfg(any(feature = "std", fairlock_loom))]
-pub unsafe trait PooledPlatform: Platform {
-    /// The pool of [`ThinRwSem`](crate::thin::ThinRwSem).
-    fn rwsem_slots() -> &'static crate::thin::Slots<Self, crate::rwsem::RwSem<Self>>;
-
-    /// The pool of [`ThinMutex`](crate::thin::ThinMutex).
-    fn mutex_slots() -> &'static crate::thin::Slots<Self, crate::thin::FullMutex<Self>>;
-}
-
 /// Pauses between two looks at the clock while spinning: a pause is 10 to 140
 /// cycles, so this is at most about half a microsecond. In pauses; compared with those since the
 /// last look at the clock.
@@ -171,7 +155,7 @@ const SPINS_PER_CLOCK: u32 = 8;
 
 /// When `timeout` ends, on the platform's clock; the clock's last instant if that is beyond its
 /// range (centuries).
-pub(crate) fn deadline_after<P: Platform>(timeout: core::time::Duration) -> u64 {
+pub(crate) fn deadline_after<P: System>(timeout: core::time::Duration) -> u64 {
     P::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }
 

@@ -7,72 +7,19 @@
 //! only time: before a slot is used, the lock's word is checked to name it. So a mark may also be torn,
 //! as a signal handler that interrupts its stores may leave it.
 
-use core::cell::Cell;
 use core::ptr;
 
+use super::mark::Mark;
 use super::slot::Slot;
-use crate::platform::{Platform, PooledPlatform};
+use crate::platform::{PooledPlatform, Thread};
 use crate::rwsem::RwSem;
-use crate::wait::Thread;
 
-/// How many locks a thread remembers. A power of two.
-const MARKS: usize = 16;
-
-/// The locks that a thread found inflated. Used by that thread only.
-pub(crate) struct Marks<P: Platform>([Mark<P>; MARKS]);
-
-// SAFETY: a slot is only used by reference, as by any thread: its pool is shared.
-unsafe impl<P: Platform> Send for Marks<P> {}
-
-/// A lock that a thread found inflated.
-// Aligned, so that where it is takes no multiplication.
-#[repr(align(32))]
-pub(super) struct Mark<P: Platform> {
-    /// The lock's address; zero if there is none.
-    lock: Cell<usize>,
-    slot: Cell<*const Slot<P, RwSem<P>>>,
-    /// The lock seemed calm when the thread took it. The thread should not look at that again as it
-    /// leaves: another reader may have come meanwhile, and have fetched the line.
-    calm: Cell<bool>,
-}
-
-impl<P: Platform> Marks<P> {
-    pub(crate) const fn new() -> Self {
-        Self([const { Mark::none() }; MARKS])
-    }
-
-    /// Where the lock of this address has its mark. Neighbouring locks have different places.
-    #[inline(always)]
-    fn of(&self, address: usize) -> &Mark<P> {
-        &self.0[(address >> 3 ^ address >> 7) % MARKS]
-    }
-}
-
-impl<P: Platform> Mark<P> {
-    const fn none() -> Self {
-        Self { lock: Cell::new(0), slot: Cell::new(ptr::null()), calm: Cell::new(false) }
-    }
-
+impl<P: PooledPlatform> Mark<P> {
     /// The slot that the lock had then.
     #[inline(always)]
-    pub(super) fn slot(&self) -> Option<&'static Slot<P, RwSem<P>>>
-    where
-        P: PooledPlatform,
-    {
-        // SAFETY: null, or a slot of the platform's pool, which is there for as long as its threads.
-        unsafe { self.slot.get().as_ref() }
-    }
-
-    /// Whether the lock seemed calm when the thread took it.
-    #[inline(always)]
-    pub(super) fn is_calm(&self) -> bool {
-        self.calm.get()
-    }
-
-    /// The thread takes the lock again, and now it seems calm, or not.
-    #[inline(always)]
-    pub(super) fn set_calm(&self, calm: bool) {
-        self.calm.set(calm);
+    pub(super) fn slot(&self) -> Option<&'static Slot<P, RwSem<P>>> {
+        // SAFETY: null, or a slot of the platform's pool (`mark`), which is there for as long as its threads.
+        unsafe { self.slot.get().cast::<Slot<P, RwSem<P>>>().as_ref() }
     }
 }
 
@@ -108,7 +55,7 @@ pub(super) fn mark<P: PooledPlatform, L>(
     let address = ptr::from_ref(lock).addr();
     let mark = me.marks.of(address);
     mark.lock.set(address);
-    mark.slot.set(slot);
+    mark.slot.set(ptr::from_ref(slot).cast());
     mark.calm.set(calm);
 }
 

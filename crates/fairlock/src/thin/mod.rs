@@ -36,12 +36,13 @@
 //! | a full lock that locks share one after the other | `slot` |
 //! | all of them, and those that nobody uses | `pool` |
 //! | whether an inflated lock becomes thin | `calm` |
-//! | what a thread remembers, to guess whether a lock is inflated | `marks` |
+//! | what a thread remembers, to guess whether a lock is inflated | `mark`, `marks` |
 //! | a policy in the word of a lock that was not used yet | `nascent` |
 //! | the reader/writer lock | `rwsem` |
 //! | the mutex | `mutex` |
 
 mod calm;
+mod mark;
 mod marks;
 mod mutex;
 #[cfg(all(test, fairlock_loom))]
@@ -53,8 +54,8 @@ mod slot;
 #[cfg(all(test, fairlock_loom))]
 mod thin_loom;
 
-pub(crate) use marks::Marks;
-pub use mutex::{FullMutex, Seat, ThinMutex};
-pub use pool::Slots;
+pub(crate) use mark::Marks;
+pub use mutex::{Seat, ThinMutex};
+pub use pool::{FullMutex, PooledPlatform, Slots};
 pub use rwsem::ThinRwSem;
 pub use slot::Slot;

@@ -5,6 +5,7 @@
 //! first one and a count of changes, so that a thread that is late does not take the list for what
 //! it was.
 
+use core::cell::Cell;
 use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -276,6 +277,36 @@ impl<P: Platform> Full for RwSem<P> {
     }
 }
 
+/// What a [`ThinMutex`] has while somebody waits.
+#[doc(hidden)]
+pub struct FullMutex<P: Platform> {
+    /// Only written.
+    pub(super) lock: RwSem<P>,
+    /// Somebody may still be inside the thin lock. Belongs to the holder of `lock`, who does not
+    /// change it while there is somebody.
+    pub(super) follows: Cell<bool>,
+    /// Where the thread sleeps that waits for the thin lock's holder.
+    pub(super) sleeper: P::AtomicUsize,
+}
+
+// SAFETY: `follows` is touched by the holder of `lock`, who is the only one to change it, and
+// by holders of the thin lock, each of whom is gone before it is changed (acquired from `solo`).
+unsafe impl<P: Platform> Sync for FullMutex<P> {}
+
+impl<P: Platform> Full for FullMutex<P> {
+    fn sealed() -> Self {
+        Self { lock: Full::sealed(), follows: Cell::new(false), sleeper: P::AtomicUsize::new(0) }
+    }
+
+    fn try_seal(&self) -> bool {
+        self.lock.try_seal()
+    }
+
+    fn calm(&self) -> &Calm {
+        &self.lock.calm
+    }
+}
+
 impl<P: Platform> Slots<P, RwSem<P>> {
     /// A slot whose lock follows `policy`, and has nobody inside. No thread is late at it: each
     /// thin lock that had it kept it to its end.
@@ -283,6 +314,21 @@ impl<P: Platform> Slots<P, RwSem<P>> {
         self.aside_that(|slot| *slot.full.policy() == policy && !slot.full.is_locked())
             .unwrap_or_else(|| self.make(|index| Slot::new(RwSem::new(policy), index)))
     }
+}
+
+/// A [`Platform`] that thin locks are on: it has the pool of their full ones.
+///
+/// # Safety
+///
+/// The [`thread_hint`](crate::system::System::thread_hint) is zero, or the address of the calling thread's record;
+/// and each function always returns the same pool to the threads that have a record, one after the
+/// other.
+pub unsafe trait PooledPlatform: Platform {
+    /// The pool of [`ThinRwSem`](crate::thin::ThinRwSem).
+    fn rwsem_slots() -> &'static Slots<Self, RwSem<Self>>;
+
+    /// The pool of [`ThinMutex`](crate::thin::ThinMutex).
+    fn mutex_slots() -> &'static Slots<Self, FullMutex<Self>>;
 }
 
 impl<P: Platform, F> Drop for Slots<P, F> {
@@ -335,7 +381,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::platform::PooledPlatform;
     use crate::platform::linux::Linux;
     use crate::thin::ThinRwSem;
 

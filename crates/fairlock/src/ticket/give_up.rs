@@ -36,14 +36,12 @@
 //! the lock by its name, a number that the lock gets when somebody first gives up, and by its
 //! address: a lock that was moved, or made where another one was, is not taken for it.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
-
-use alloc::boxed::Box;
 
 use super::batch::BatchSize;
 use super::lock::{Taken, TicketLock, can_take};
 use super::park::Parked;
+use super::places::{LockId, Place};
 use super::reopen::NAME_SHIFT;
 use super::word::Word;
 use crate::fault::{Fault, active};
@@ -100,7 +98,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     /// A place for the calling thread, which has `ticket`.
     pub(super) fn new_place(&self, thread: &'static Thread<P>, ticket: u32) -> &'static Place<P> {
         let place = thread.places.find(|place| place.entry.is_out());
-        let place = place.unwrap_or_else(|| thread.places.add(thread));
+        let place = place.unwrap_or_else(|| thread.places.add(&thread.parker));
         place.lock.set(self.id());
         place.entry.ticket.set(ticket);
         place
@@ -130,68 +128,11 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct LockId {
-    name: u32,
-    address: usize,
-}
-
-/// Where a thread waits, and leaves its ticket if it gives up. Belongs to the thread, but for what
-/// [`Parked`] says.
-pub(super) struct Place<P: Platform> {
-    pub(super) entry: Parked<P>,
-    lock: Cell<LockId>,
-    next: *const Place<P>,
-}
-
-/// The places of a thread, never freed: one for each lock in which it has given up at the same
-/// time, and one more.
-pub(crate) struct Places<P: Platform> {
-    first: Cell<*const Place<P>>,
-}
-
-// SAFETY: places belong to the thread that has the record; what a lock may do with them meanwhile,
-// it may do beside any thread.
-unsafe impl<P: Platform> Send for Places<P> {}
-
-impl<P: Platform> Places<P> {
-    pub(crate) const fn new() -> Self {
-        Self { first: Cell::new(core::ptr::null()) }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.get().is_null()
-    }
-
-    fn find(&self, wanted: impl Fn(&Place<P>) -> bool) -> Option<&'static Place<P>> {
-        let mut next = self.first.get();
-        // SAFETY: places are never freed.
-        while let Some(place) = unsafe { next.as_ref() } {
-            if wanted(place) {
-                return Some(place);
-            }
-            next = place.next;
-        }
-        None
-    }
-
-    #[cold]
-    fn add(&self, thread: &'static Thread<P>) -> &'static Place<P> {
-        let place = Box::leak(Box::new(Place {
-            entry: Parked::new(0, &thread.parker),
-            lock: Cell::new(LockId { name: 0, address: 0 }),
-            next: self.first.get(),
-        }));
-        self.first.set(place);
-        place
-    }
-}
-
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use fairlock_testing::scope;
 
-    use crate::platform::{Native, Platform};
+    use crate::platform::{Native, System};
     use crate::ticket::{Fixed, TicketLock};
     use crate::wait::Wait;
 

@@ -10,7 +10,7 @@ use loom::sync::Arc;
 use super::ticket_loom::Guarded;
 use super::{Adaptive, BatchSize, Fixed};
 use crate::models::controls;
-use crate::platform::Platform;
+use crate::platform::System;
 use crate::platform::loom::Loom;
 use crate::wait::{CancelToken, Wait};
 

@@ -66,6 +66,13 @@ pub(super) struct Own<P: Platform, S: BatchSize> {
     served: super::Served,
 }
 
+/// Whether queue locks are as they ship: see the table in `native::loom`.
+#[cfg(fairlock_loom)]
+fn whole() -> bool {
+    static WHOLE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *WHOLE.get_or_init(|| std::env::var_os("FAIRLOCK_LOOM_WHOLE").is_some())
+}
+
 /// What the caller has when it has LOCK. `Ok`: the lock. An error: the wait for the solo holder has
 /// ended without the lock, and the caller has to withdraw.
 pub(super) type Taken = Result<(), WaitError>;
@@ -83,7 +90,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
     #[inline(always)]
     fn tickets_only() -> bool {
         #[cfg(fairlock_loom)]
-        return S::MAX >= 8 && !crate::platform::loom::whole();
+        return S::MAX >= 8 && !whole();
         #[cfg(not(fairlock_loom))]
         false
     }
@@ -316,7 +323,15 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl<S: BatchSize> TicketLock<crate::platform::loom::Loom, S> {
+impl<
+    P: Platform<
+            AtomicUsize = loom::sync::atomic::AtomicUsize,
+            AtomicU32 = loom::sync::atomic::AtomicU32,
+            AtomicU64 = loom::sync::atomic::AtomicU64,
+        >,
+    S: BatchSize,
+> TicketLock<P, S>
+{
     /// Has loom check that every access so far happens before this one.
     pub(crate) fn access_mut(&mut self) {
         self.word.with_mut(|_| ());

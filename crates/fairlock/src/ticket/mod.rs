@@ -29,10 +29,13 @@
 
 mod batch;
 mod check;
+mod contended;
 #[cfg(feature = "alloc")]
 mod give_up;
 mod lock;
 mod park;
+#[cfg(feature = "alloc")]
+mod places;
 mod release;
 mod reopen;
 mod solo;
@@ -40,9 +43,10 @@ mod wait;
 mod word;
 
 pub use batch::{Adaptive, BatchSize, Fixed};
-#[cfg(feature = "alloc")]
-pub(crate) use give_up::Places;
+pub(crate) use contended::Contended;
 pub use lock::TicketLock;
+#[cfg(feature = "alloc")]
+pub(crate) use places::Places;
 #[cfg(any(feature = "std", fairlock_loom))]
 pub(crate) use solo::Solo;
 

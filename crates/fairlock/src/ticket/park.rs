@@ -26,7 +26,7 @@ use core::sync::atomic::Ordering;
 
 use super::word::{Word, is_before};
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform};
+use crate::system::{Atomic, ConstZero, System};
 use crate::wait::Parker;
 
 /// A waiter's entry in inbox and lot.
@@ -39,7 +39,7 @@ use crate::wait::Parker;
 /// | BURIED | the same, and nobody will wait with this ticket | the holder, which takes it out |
 ///
 /// OUT is the last thing that anybody but the waiter writes here.
-pub(super) struct Parked<P: Platform> {
+pub(super) struct Parked<P: System> {
     /// Set by the waiter while the entry is OUT.
     pub(super) ticket: Cell<u32>,
     /// Where the waiter sleeps.
@@ -56,7 +56,7 @@ const LISTED: u32 = 1;
 const GIVEN_UP: u32 = 2;
 const BURIED: u32 = 3;
 
-impl<P: Platform> Parked<P> {
+impl<P: System> Parked<P> {
     pub(super) fn new(ticket: u32, parker: &'static Parker<P>) -> Self {
         Self {
             ticket: Cell::new(ticket),
@@ -121,7 +121,7 @@ impl<P: Platform> Parked<P> {
 }
 
 /// What came out of the lot.
-pub(super) enum Popped<P: Platform> {
+pub(super) enum Popped<P: System> {
     /// Somebody to kick.
     Waiter(&'static Parker<P>),
     /// A ticket to retire.
@@ -130,20 +130,20 @@ pub(super) enum Popped<P: Platform> {
 
 /// Waiters that have parked since the holder last looked: a stack that anybody
 /// pushes to and the holder empties at once (so no ABA).
-pub(super) struct Inbox<P: Platform> {
+pub(super) struct Inbox<P: System> {
     newest: P::AtomicUsize,
 }
 
-impl<P: Platform> Inbox<P> {
+impl<P: System> Inbox<P> {
     pub(super) fn new() -> Self {
         Self { newest: P::AtomicUsize::new(0) }
     }
 
     pub(super) const fn new_const() -> Self
     where
-        P::AtomicUsize: crate::platform::ConstZero,
+        P::AtomicUsize: ConstZero,
     {
-        Self { newest: crate::platform::ConstZero::ZERO }
+        Self { newest: ConstZero::ZERO }
     }
 
     /// Adds an entry that is in no list.
@@ -183,14 +183,14 @@ impl<P: Platform> Inbox<P> {
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl Inbox<crate::platform::loom::Loom> {
+impl<P: System<AtomicUsize = loom::sync::atomic::AtomicUsize>> Inbox<P> {
     pub(super) fn access_mut(&mut self) {
         self.newest.with_mut(|_| ());
     }
 }
 
 /// The parked waiters in ticket order.
-pub(super) struct Lot<P: Platform> {
+pub(super) struct Lot<P: System> {
     first: *const Parked<P>,
     last: *const Parked<P>,
     /// Entries of the current batch: the first ones.
@@ -199,7 +199,7 @@ pub(super) struct Lot<P: Platform> {
     napping: u32,
 }
 
-impl<P: Platform> Lot<P> {
+impl<P: System> Lot<P> {
     pub(super) const fn new() -> Self {
         Self { first: core::ptr::null(), last: core::ptr::null(), ready: 0, napping: 0 }
     }

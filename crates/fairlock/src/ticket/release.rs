@@ -279,7 +279,7 @@ impl<P: Platform> Kicks<P> {
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
     use crate::ticket::batch::Fixed;
     use crate::ticket::park::{Inbox, Parked};
 

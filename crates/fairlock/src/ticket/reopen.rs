@@ -143,7 +143,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
     use crate::ticket::batch::Adaptive;
     use crate::ticket::park::Parked;
 
@@ -158,7 +158,7 @@ mod tests {
         for _ in 0..stragglers + 2 {
             word = word.with_ticket();
         }
-        lock.word = <Native as Platform>::AtomicU64::new(word.with_left(stragglers, MAX).0);
+        lock.word = <Native as System>::AtomicU64::new(word.with_left(stragglers, MAX).0);
         let word = lock.load();
         Adaptive::<MAX>::set_spent(&mut lock.own.get_mut().pace, word.head(), served, section_ns);
         // SAFETY: nobody else is there.

@@ -224,7 +224,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
     use super::*;
-    use crate::wait::Thread;
+    use crate::platform::{System, Thread};
 
     /// A platform with one thread, where a sleep takes exactly as long as it was asked to.
     struct Alone;
@@ -239,10 +239,11 @@ mod tests {
     }
 
     // SAFETY: one record a thread, leaked; the processor's atomics; nobody is ever woken.
-    unsafe impl Platform for Alone {
+    unsafe impl System for Alone {
         type AtomicUsize = AtomicUsize;
         type AtomicU32 = AtomicU32;
         type AtomicU64 = AtomicU64;
+        type Thread = Thread<Self>;
 
         fn pause() {
             NOW.set(NOW.get() + 10);

@@ -117,7 +117,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             return self.wait_for_lock(until);
         }
         let mut meeting = Meeting::none();
-        meeting.begin(core::ptr::from_ref(self).addr(), until);
+        meeting.begin(&P::thread().meetings, core::ptr::from_ref(self).addr(), until);
         if !self.take_solo() {
             self.wait_for_lock(until)?;
         }
@@ -164,7 +164,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         let why = if until.deadline.is_some()
             && before.is_open(S::MAX)
             && before.outstanding() > P::cpus() as u32
-            && thread.meets_again_within(TRIES_AGAIN_NS, P::now())
+            && thread.contended.again_within(TRIES_AGAIN_NS, P::now())
         {
             InVain::OVERTAKEN
         } else {

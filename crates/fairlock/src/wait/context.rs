@@ -3,8 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::{Parker, Thread};
-use crate::platform::{Platform, deadline_after};
+use super::{Parker, Sleeper};
+use crate::system::{System, deadline_after};
 
 /// Why a wait ended without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +55,7 @@ impl core::error::Error for WaitError {}
 /// assert_eq!(in_vain.err(), Some(RangeError::Cancelled));
 /// # Ok::<(), RangeError>(())
 /// ```
-pub struct Wait<'a, P: Platform> {
+pub struct Wait<'a, P: System> {
     end: End,
     interruptible: bool,
     pub(crate) cancel: Option<&'a dyn Cancels<P>>,
@@ -65,13 +65,13 @@ pub struct Wait<'a, P: Platform> {
 #[derive(Clone, Copy, Debug)]
 enum End {
     Never,
-    /// A time of [`Platform::now`].
+    /// A time of [`System::now`].
     At(u64),
     /// So long after it has begun.
     After(Duration),
 }
 
-impl<'a, P: Platform> Wait<'a, P> {
+impl<'a, P: System> Wait<'a, P> {
     /// Until it succeeds.
     pub const FOREVER: Self = Self::ending(End::Never);
 
@@ -92,7 +92,7 @@ impl<'a, P: Platform> Wait<'a, P> {
         Self::within(deadline.saturating_duration_since(std::time::Instant::now()))
     }
 
-    /// As [`until`](Self::until); `deadline` is in nanoseconds of [`Platform::now`].
+    /// As [`until`](Self::until); `deadline` is in nanoseconds of [`System::now`].
     pub const fn until_nanos(deadline: u64) -> Self {
         Self::ending(End::At(deadline))
     }
@@ -124,15 +124,15 @@ impl<'a, P: Platform> Wait<'a, P> {
     }
 }
 
-impl<P: Platform> Clone for Wait<'_, P> {
+impl<P: System> Clone for Wait<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform> Copy for Wait<'_, P> {}
+impl<P: System> Copy for Wait<'_, P> {}
 
-impl<P: Platform> fmt::Debug for Wait<'_, P> {
+impl<P: System> fmt::Debug for Wait<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wait")
             .field("end", &self.end)
@@ -143,7 +143,7 @@ impl<P: Platform> fmt::Debug for Wait<'_, P> {
 }
 
 /// The rest of a wait that has begun at one lock, at another.
-impl<'a, P: Platform> From<&WaitContext<'a, P>> for Wait<'a, P> {
+impl<'a, P: System> From<&WaitContext<'a, P>> for Wait<'a, P> {
     fn from(context: &WaitContext<'a, P>) -> Self {
         let end = context.deadline.map_or(End::Never, End::At);
         Self { end, interruptible: context.interruptible, cancel: context.cancel }
@@ -151,18 +151,18 @@ impl<'a, P: Platform> From<&WaitContext<'a, P>> for Wait<'a, P> {
 }
 
 /// What ends waits from outside.
-pub(crate) trait Cancels<P: Platform>: Sync + fmt::Debug {
+pub(crate) trait Cancels<P: System>: Sync + fmt::Debug {
     fn is_cancelled(&self) -> bool;
 
     /// From here on a cancellation wakes the thread.
-    fn list(&self, thread: &'static Thread<P>);
+    fn list(&self, thread: &'static Sleeper<P>);
 
     /// The thread, which is listed, no longer waits.
-    fn unlist(&self, thread: &'static Thread<P>);
+    fn unlist(&self, thread: &'static Sleeper<P>);
 }
 
 /// A [`Wait`] that has begun: one slow path serves every way to wait, and this says which one it is.
-pub struct WaitContext<'a, P: Platform> {
+pub struct WaitContext<'a, P: System> {
     /// Give up at this time.
     pub(crate) deadline: Option<u64>,
     /// Give up when a signal handler ran.
@@ -171,7 +171,7 @@ pub struct WaitContext<'a, P: Platform> {
     pub(crate) cancel: Option<&'a dyn Cancels<P>>,
 }
 
-impl<P: Platform> WaitContext<'_, P> {
+impl<P: System> WaitContext<'_, P> {
     pub(crate) const FOREVER: Self = Self { deadline: None, interruptible: false, cancel: None };
 
     /// Whether the wait may end without the lock.
@@ -181,13 +181,13 @@ impl<P: Platform> WaitContext<'_, P> {
 
     /// Where `thread`, the calling one, sleeps for a ticket lock. If the wait may end this is not
     /// where its queue locks put it to sleep: a token wakes the other parker.
-    pub(crate) fn parker(&self, thread: &'static Thread<P>) -> &'static Parker<P> {
+    pub(crate) fn parker(&self, thread: &'static Sleeper<P>) -> &'static Parker<P> {
         if self.can_end() { &thread.parker } else { &thread.ticket_parker }
     }
 
     /// Runs `wait` of `thread`, the calling one, so that a cancellation wakes it. `wait` looks whether
     /// it has [expired](Self::expired) before it sleeps.
-    pub(crate) fn listed<R>(&self, thread: &'static Thread<P>, wait: impl FnOnce() -> R) -> R {
+    pub(crate) fn listed<R>(&self, thread: &'static Sleeper<P>, wait: impl FnOnce() -> R) -> R {
         let _unlists = self.cancel.map(|token| Listed::new(token, thread));
         wait()
     }
@@ -212,19 +212,19 @@ impl<P: Platform> WaitContext<'_, P> {
 }
 
 /// A thread is listed for as long as this is there.
-struct Listed<'a, P: Platform> {
+struct Listed<'a, P: System> {
     token: &'a dyn Cancels<P>,
-    thread: &'static Thread<P>,
+    thread: &'static Sleeper<P>,
 }
 
-impl<'a, P: Platform> Listed<'a, P> {
-    fn new(token: &'a dyn Cancels<P>, thread: &'static Thread<P>) -> Self {
+impl<'a, P: System> Listed<'a, P> {
+    fn new(token: &'a dyn Cancels<P>, thread: &'static Sleeper<P>) -> Self {
         token.list(thread);
         Self { token, thread }
     }
 }
 
-impl<P: Platform> Drop for Listed<'_, P> {
+impl<P: System> Drop for Listed<'_, P> {
     fn drop(&mut self) {
         self.token.unlist(self.thread);
     }

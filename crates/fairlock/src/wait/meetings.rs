@@ -13,7 +13,7 @@
 use core::cell::Cell;
 
 use super::WaitContext;
-use crate::platform::{Atomic, Platform};
+use crate::system::{Atomic, System};
 
 /// See above: a numerator, and two for its denominator. In halves; compared with the average time
 /// between two meetings, for the average wait.
@@ -117,25 +117,29 @@ impl Meetings {
 /// A wait of the calling thread for a mutex, if it has to wait.
 pub(crate) struct Meeting {
     begun: bool,
-    /// If it is timed.
-    since: Option<u64>,
+    /// If it is timed: since when, and of which thread.
+    timed: Option<(u64, &'static Meetings)>,
 }
 
 impl Meeting {
     pub(crate) const fn none() -> Self {
-        Self { begun: false, since: None }
+        Self { begun: false, timed: None }
     }
 
-    /// The thread finds the mutex at this address held. The first time, it stands back if it should.
+    /// The thread, which had these meetings, finds the mutex at this address held. The first time, it stands back if it should.
     /// Returns whether it is the first time.
-    pub(crate) fn begin<P: Platform>(&mut self, mutex: usize, until: &WaitContext<'_, P>) -> bool {
+    pub(crate) fn begin<P: System>(
+        &mut self,
+        meetings: &'static Meetings,
+        mutex: usize,
+        until: &WaitContext<'_, P>,
+    ) -> bool {
         if self.begun {
             return false;
         }
         self.begun = true;
-        let meetings = &P::thread().meetings;
         match meetings.begin(mutex) {
-            Part::Times => self.since = Some(P::now()),
+            Part::Times => self.timed = Some((P::now(), meetings)),
             Part::Follows => {
                 let now = P::now();
                 if meetings.follows(now) {
@@ -149,9 +153,9 @@ impl Meeting {
     }
 
     /// The thread has the mutex.
-    pub(crate) fn end<P: Platform>(&self) {
-        if let Some(since) = self.since {
-            P::thread().meetings.end(since, P::now());
+    pub(crate) fn end<P: System>(&self) {
+        if let Some((since, meetings)) = self.timed {
+            meetings.end(since, P::now());
         }
     }
 }

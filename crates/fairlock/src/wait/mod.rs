@@ -1,23 +1,25 @@
-//! What every sleeping lock shares: the thread record and its parker, the
+//! What every sleeping lock shares: where a thread sleeps, the
 //! waiter in the acquiring frame, the FIFO queue of waiters, the list of
 //! threads to wake, and the ways a wait can end early.
 
-mod ages;
 mod context;
 mod looks;
 mod meetings;
 mod queue;
-mod thread;
+mod sleeper;
+mod steals;
 mod waiter;
 mod wakes;
 
 pub use crate::cancel::CancelToken;
+pub use crate::thread::Thread;
 pub(crate) use context::{Cancels, WaitContext};
 pub use context::{Wait, WaitError};
 pub(crate) use looks::{LOOK_NS, LOOKS, WAKE_NS};
-pub(crate) use meetings::Meeting;
+pub(crate) use meetings::{Meeting, Meetings};
 pub(crate) use queue::Queue;
-pub use thread::Thread;
-pub(crate) use thread::{Hint, Parker, SpinnerNode, this_cpu};
+pub use sleeper::Sleeper;
+pub(crate) use sleeper::{Hint, Parker, this_cpu};
+pub(crate) use steals::StealClock;
 pub(crate) use waiter::{Access, GRANTED, INVITED, Kind, NEXT, WAITING, Waiter};
 pub(crate) use wakes::{FEW_WAKES, MAX_WAKES, WakeList};

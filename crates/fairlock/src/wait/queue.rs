@@ -6,14 +6,14 @@ use core::cmp::Ordering;
 
 use super::{Kind, Waiter};
 use crate::fault::{Fault, active};
-use crate::platform::Platform;
+use crate::system::System;
 
-struct List<P: Platform> {
+struct List<P: System> {
     head: *const Waiter<P>,
     tail: *const Waiter<P>,
 }
 
-impl<P: Platform> List<P> {
+impl<P: System> List<P> {
     const EMPTY: Self = Self { head: core::ptr::null(), tail: core::ptr::null() };
 }
 
@@ -22,7 +22,7 @@ impl<P: Platform> List<P> {
 /// Invariants: a waiter in a list is alive and pinned in its frame until it is
 /// removed (its frame cannot return before); `len` counts both lists; in a list
 /// nobody stands behind one of a lower priority.
-pub(crate) struct Queue<P: Platform> {
+pub(crate) struct Queue<P: System> {
     lists: [List<P>; 2],
     len: usize,
     next_ticket: u64,
@@ -30,9 +30,9 @@ pub(crate) struct Queue<P: Platform> {
 
 // SAFETY: the pointers are to waiters whose fields are either atomics or used
 // under the queue lock, which also guards the queue.
-unsafe impl<P: Platform> Send for Queue<P> {}
+unsafe impl<P: System> Send for Queue<P> {}
 
-impl<P: Platform> Queue<P> {
+impl<P: System> Queue<P> {
     /// How often a waiter may be passed over by a later one of its kind. In times; compared with
     /// how often this waiter was.
     pub(crate) const MAX_PASSES: u8 = 2;

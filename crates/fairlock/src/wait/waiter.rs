@@ -4,10 +4,10 @@ use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
-use super::{Thread, WakeList};
+use super::{Sleeper, WakeList};
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
-use crate::platform::{Atomic, Platform};
+use crate::system::{Atomic, System};
 
 /// Which way a waiter wants the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +59,14 @@ impl Access {
 ///
 /// Only a holder of the queue lock stores the state; the waiter reads it
 /// without. Once GRANTED is stored nobody else touches the waiter.
-pub(crate) struct Waiter<P: Platform>(MayDangle<Frame<P>>);
+pub(crate) struct Waiter<P: System>(MayDangle<Frame<P>>);
 
 /// What others see of the waiter's frame.
-pub(crate) struct Frame<P: Platform> {
+pub(crate) struct Frame<P: System> {
     pub(crate) access: Access,
     /// Its side.
     pub(crate) kind: Kind,
-    pub(crate) thread: &'static Thread<P>,
+    pub(crate) thread: &'static Sleeper<P>,
     /// When it arrived; if it made several attempts, as if it had waited all the time that they lasted.
     pub(crate) arrived: u64,
     /// Whether its place depends on when it arrived; otherwise it is behind all others.
@@ -89,7 +89,7 @@ pub(crate) const NEXT: u32 = 1;
 pub(crate) const INVITED: u32 = 2;
 pub(crate) const GRANTED: u32 = 3;
 
-impl<P: Platform> Deref for Waiter<P> {
+impl<P: System> Deref for Waiter<P> {
     type Target = Frame<P>;
 
     #[inline(always)]
@@ -98,16 +98,16 @@ impl<P: Platform> Deref for Waiter<P> {
     }
 }
 
-impl<P: Platform> DerefMut for Waiter<P> {
+impl<P: System> DerefMut for Waiter<P> {
     fn deref_mut(&mut self) -> &mut Frame<P> {
         &mut self.0
     }
 }
 
-impl<P: Platform> Waiter<P> {
+impl<P: System> Waiter<P> {
     pub(crate) fn new(
         access: Access,
-        thread: &'static Thread<P>,
+        thread: &'static Sleeper<P>,
         arrived: u64,
         priority: u8,
     ) -> Self {
@@ -133,7 +133,7 @@ impl<P: Platform> Waiter<P> {
         self.state.load(Ordering::Acquire)
     }
 
-    /// The word of the state, for [`Platform::spin_until`].
+    /// The word of the state, for [`System::spin_until`].
     pub(crate) fn state_word(&self) -> &P::AtomicU32 {
         &self.state
     }

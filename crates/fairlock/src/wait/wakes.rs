@@ -2,16 +2,16 @@
 
 use core::mem::MaybeUninit;
 
-use super::Thread;
-use crate::platform::Platform;
+use super::Sleeper;
+use crate::system::System;
 
 /// Threads to wake once the queue lock is free: up to `MOST` of them.
 ///
 /// The long list takes 2 KiB of the stack. So it belongs in a frame of its own, which is left before
 /// the thread waits: signal handlers have small stacks.
-pub(crate) struct WakeList<P: Platform, const MOST: usize = MAX_WAKES> {
+pub(crate) struct WakeList<P: System, const MOST: usize = MAX_WAKES> {
     len: usize,
-    threads: [MaybeUninit<&'static Thread<P>>; MOST],
+    threads: [MaybeUninit<&'static Sleeper<P>>; MOST],
 }
 
 /// How many waiters one release wakes at most. In waiters; compared with those granted in one go.
@@ -21,7 +21,7 @@ pub(crate) const MAX_WAKES: usize = 256;
 /// on the list.
 pub(crate) const FEW_WAKES: usize = 8;
 
-impl<P: Platform, const MOST: usize> WakeList<P, MOST> {
+impl<P: System, const MOST: usize> WakeList<P, MOST> {
     pub(crate) fn new() -> Self {
         Self { len: 0, threads: [const { MaybeUninit::uninit() }; MOST] }
     }
@@ -35,7 +35,7 @@ impl<P: Platform, const MOST: usize> WakeList<P, MOST> {
     }
 
     /// Lists a thread; one for which there is no room is woken at once.
-    pub(crate) fn push(&mut self, thread: &'static Thread<P>) {
+    pub(crate) fn push(&mut self, thread: &'static Sleeper<P>) {
         match self.threads.get_mut(self.len) {
             Some(place) => {
                 place.write(thread);

@@ -14,7 +14,7 @@ use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr;
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock::wait::WaitError;
 use fairlock_profile::layout::kind;
 use libc::{ETIMEDOUT, pthread_cond_t, pthread_mutex_t};

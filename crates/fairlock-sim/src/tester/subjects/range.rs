@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 use fairlock::range::{RangeError, RangePolicy, RangeReadGuard, RangeRwLock, RangeWriteGuard};
 use fairlock::wait::CancelToken;
 

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use fairlock::platform::Platform;
+use fairlock::platform::System;
 
 use super::Complaint;
 use crate::platform::Sim;

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use super::ranges::Ranges;
 use super::{Id, NIL};
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, ConstZero, Platform, Thread};
 use crate::range::Core;
 use crate::range::slots::Missed;
 use crate::range::slots::word::{Flags, SLOTS, STRIPE_SLOTS, Word};
@@ -18,7 +18,7 @@ use crate::range::stripes::crowd::Crowd;
 use crate::range::stripes::state::{Made, Striping};
 use crate::range::wait::shown::NOBODY;
 use crate::range::wait::waiter::{self, PatientList, RangeWaiter};
-use crate::wait::{Thread, WakeList};
+use crate::wait::WakeList;
 
 /// The extent of everything in the tree, as two bounds that hold each by itself. Changed under the
 /// tree lock, looked at without.

@@ -28,8 +28,8 @@ use super::span::Span;
 use super::{Core, Hold};
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, Platform, WaitOutcome};
-use crate::wait::{Kind, LOOK_NS, Thread, WaitContext, WaitError};
+use crate::platform::{Atomic, Platform, Thread, WaitOutcome};
+use crate::wait::{Kind, LOOK_NS, WaitContext, WaitError};
 use patient::Rest;
 use waiter::RangeWaiter;
 

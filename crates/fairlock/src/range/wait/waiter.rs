@@ -5,10 +5,10 @@ use core::ops::Deref;
 use core::sync::atomic::Ordering;
 
 use crate::may_dangle::MayDangle;
-use crate::platform::{Atomic, Platform};
+use crate::platform::{Atomic, Platform, Thread};
 use crate::range::span::Span;
 use crate::range::tree::{Id, NIL};
-use crate::wait::{Kind, Thread};
+use crate::wait::Kind;
 
 /// Who is in a waiter's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -111,7 +111,7 @@ mod tests {
     use fairlock_testing::{join, scope, until};
 
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
     use crate::rwsem::policy::Policy;
     use crate::rwsem::word::Word;
 

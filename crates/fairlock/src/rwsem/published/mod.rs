@@ -32,6 +32,7 @@
 
 mod adaptive;
 mod grant;
+mod local;
 mod osq;
 mod owner;
 #[cfg(all(test, fairlock_loom))]
@@ -40,6 +41,7 @@ mod spin;
 mod wait;
 
 pub(super) use adaptive::{Favour, Turns};
+pub(crate) use local::PublishedLocal;
 pub(super) use owner::Owner;
 pub(super) use spin::Spinners;
 

@@ -29,9 +29,9 @@
 
 use core::sync::atomic::Ordering;
 
+use super::local::SpinnerNode;
 use crate::fault::{Fault, active};
-use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{SpinnerNode, Thread};
+use crate::platform::{Atomic, ConstZero, Platform, Thread};
 
 const FREE: u32 = 0;
 const WAITING: u32 = 1;
@@ -62,7 +62,7 @@ impl<P: Platform> SpinnerQueue<P> {
     /// Waits to be at the head, `bound_ns` at most; returns whether the caller is. If so it must
     /// [`leave`](Self::leave).
     pub(in crate::rwsem) fn enter(&self, me: &'static Thread<P>, bound_ns: u64) -> bool {
-        let node = &me.spinner;
+        let node = &me.published.spinner;
         // Acquire: whoever freed the node is done with it.
         if node.state.load(Ordering::Acquire) != FREE {
             return false;
@@ -151,14 +151,14 @@ impl<P: Platform> SpinnerQueue<P> {
         // SAFETY: `tail` and `next` hold hints of threads only (zero and GONE
         // were told apart before), and those are the addresses of records,
         // which are never freed (rule 11).
-        unsafe { &(*(hint as *const Thread<P>)).spinner }
+        unsafe { &(*(hint as *const Thread<P>)).published.spinner }
     }
 }
 
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::thread;
@@ -173,7 +173,7 @@ mod tests {
     /// of another test's lock.
     fn me() -> &'static Thread<Native> {
         let me = Native::thread();
-        until(|| me.spinner.state.load(Ordering::Acquire) != LEFT);
+        until(|| me.published.spinner.state.load(Ordering::Acquire) != LEFT);
         me
     }
 
@@ -185,7 +185,7 @@ mod tests {
             assert!(!queue.is_empty());
             queue.leave(me);
             assert!(queue.is_empty());
-            assert_eq!(me.spinner.state.load(Ordering::SeqCst), FREE);
+            assert_eq!(me.published.spinner.state.load(Ordering::SeqCst), FREE);
         }
     }
 
@@ -199,11 +199,11 @@ mod tests {
             s.spawn(|| {
                 let me = me();
                 assert!(!queue.enter(me, 1_000));
-                assert_eq!(me.spinner.state.load(Ordering::SeqCst), LEFT);
+                assert_eq!(me.published.spinner.state.load(Ordering::SeqCst), LEFT);
                 assert!(!queue.enter(me, 1_000));
                 left.wait();
                 freed.wait();
-                assert_eq!(me.spinner.state.load(Ordering::SeqCst), FREE);
+                assert_eq!(me.published.spinner.state.load(Ordering::SeqCst), FREE);
             });
             left.wait();
             queue.leave(me());

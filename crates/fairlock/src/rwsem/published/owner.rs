@@ -9,7 +9,7 @@ use super::Published;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::Word;
-use crate::wait::{Kind, Thread};
+use crate::wait::{Kind, Sleeper};
 
 /// In the owner word: readers took the lock by a slow path after that writer.
 pub(in crate::rwsem::published) const READER_OWNED: usize = 1 << 0;
@@ -58,7 +58,7 @@ impl<P: Platform> Owner<P> {
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl Owner<crate::platform::loom::Loom> {
+impl<P: Platform<AtomicUsize = loom::sync::atomic::AtomicUsize>> Owner<P> {
     /// Has loom check that every access so far happens before this one.
     pub(in crate::rwsem) fn access_mut(&mut self) {
         self.0.with_mut(|_| ());
@@ -81,7 +81,7 @@ impl<P: Platform> Seen<P> {
         Self(ConstZero::ZERO)
     }
 
-    fn note(&self, me: &'static Thread<P>) {
+    fn note(&self, me: &'static Sleeper<P>) {
         if let Some(cpu) = P::cpu() {
             self.0.store(me.hint() | cpu_tag(cpu), Ordering::Relaxed);
         }
@@ -181,7 +181,7 @@ impl<P: Platform> Published<'_, P> {
     }
 
     /// As [`note_fast_write`](Self::note_fast_write), for a writer that came by a slow path.
-    pub(in crate::rwsem::published) fn note_writer(&self, me: &'static Thread<P>) {
+    pub(in crate::rwsem::published) fn note_writer(&self, me: &'static Sleeper<P>) {
         self.note_change_to_writer();
         self.owner.set(me.hint());
         self.spinners.seen.note(me);
@@ -191,7 +191,7 @@ impl<P: Platform> Published<'_, P> {
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System, Thread};
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;

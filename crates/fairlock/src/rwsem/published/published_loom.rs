@@ -11,7 +11,7 @@ use loom::thread;
 
 use super::osq::SpinnerQueue;
 use crate::models::{self, Scene};
-use crate::platform::Platform;
+use crate::platform::System;
 use crate::platform::loom::Loom;
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin, RwSem};
 use crate::wait::{CancelToken, Kind, Wait, WaitError};

@@ -17,10 +17,10 @@ use super::Published;
 use super::osq::SpinnerQueue;
 use super::owner::{READER_OWNED, Seen};
 use crate::events::Event;
-use crate::platform::{Atomic, ConstZero, Platform};
+use crate::platform::{Atomic, ConstZero, Platform, Thread};
 use crate::rwsem::policy::ReaderSpin;
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, Kind, Thread, WaitContext};
+use crate::wait::{Access, Kind, WaitContext};
 
 /// A spinner waits this long for one writer. In ns; compared with the time since the writer was
 /// first seen.
@@ -271,7 +271,7 @@ fn patience_ns(word: Word) -> u64 {
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests {
     use super::*;
-    use crate::platform::Native;
+    use crate::platform::{Native, System};
     use crate::rwsem::{Policy, PublishedPolicy, RwSem};
 
     type Lock = RwSem<Native>;

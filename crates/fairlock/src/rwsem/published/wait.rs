@@ -6,11 +6,11 @@ use super::Published;
 use super::grant::Turn;
 use crate::events::Event;
 use crate::fault::{Fault, active};
-use crate::platform::{Platform, WaitOutcome};
+use crate::platform::{Platform, Thread, WaitOutcome};
 use crate::rwsem::queued::Queued;
 use crate::rwsem::queued::wake_upgrader;
 use crate::rwsem::word::{Flags, Word};
-use crate::wait::{Access, GRANTED, Kind, Thread, WaitContext, WaitError, Waiter, WakeList};
+use crate::wait::{Access, GRANTED, Kind, WaitContext, WaitError, Waiter, WakeList};
 
 /// The head of the queue, if the lock is about to be handed to it, waits awake for this long before
 /// it sleeps. In ns; compared with the time since it began to wait awake.

@@ -58,14 +58,14 @@ impl<P: Platform> InTenure<'_, P> {
     /// join readers as one that has written.
     #[inline(always)]
     pub(in crate::rwsem) fn note_write_again(&self, me: &Thread<P>, again: Again) {
-        me.writes(self.id());
+        me.tenure.writes(self.id());
         self.note_again(me, again);
     }
 
     /// As `note_steal`, for a thread that has taken the lock [again](Self::take_again).
     #[inline(always)]
     pub(in crate::rwsem) fn note_again(&self, me: &Thread<P>, Again { before }: Again) {
-        me.ages.forget(self.id());
+        me.tenure.ages.forget(self.id());
         let alone = self.is_ones_own(before);
         if alone {
             self.holder.count(1);

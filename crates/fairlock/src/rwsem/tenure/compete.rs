@@ -27,7 +27,7 @@ impl<P: Platform> InTenure<'_, P> {
             || *urgent.get_or_insert_with(|| self.policy.priorities && P::priority() > 0);
         let me = P::thread();
         // It has competed in earlier attempts: awake, it would take CPU time from the others.
-        if me.ages.at(self.id()).is_some() {
+        if me.tenure.ages.at(self.id()).is_some() {
             return self.steal_at_once(access);
         }
         if access == Access::Shared {

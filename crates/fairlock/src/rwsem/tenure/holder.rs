@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::platform::{Atomic, ConstZero, Platform};
-use crate::wait::{Hint, Thread, this_cpu};
+use crate::platform::{Atomic, ConstZero, Platform, Thread};
+use crate::wait::{Hint, this_cpu};
 
 /// Hints about whoever takes the lock past the queue. Relaxed throughout: a stale one costs
 /// time, never exclusion.
@@ -145,7 +145,7 @@ impl<P: Platform> Holder<P> {
 }
 
 #[cfg(all(test, fairlock_loom))]
-impl Holder<crate::platform::loom::Loom> {
+impl<P: Platform<AtomicU64 = loom::sync::atomic::AtomicU64>> Holder<P> {
     /// Has loom check that every access so far happens before this one.
     pub(in crate::rwsem) fn access_mut(&mut self) {
         self.end.with_mut(|_| ());

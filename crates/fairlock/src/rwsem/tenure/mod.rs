@@ -57,11 +57,13 @@
 
 #[cfg(any(feature = "std", fairlock_loom))]
 mod again;
+mod ages;
 #[cfg(any(feature = "std", fairlock_loom))]
 mod asleep;
 mod clock;
 mod compete;
 mod holder;
+mod local;
 mod mode;
 mod queued;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
@@ -77,6 +79,7 @@ pub(crate) use again::Again;
 pub(crate) use compete::YIELDS;
 pub(crate) use compete::yield_to_others;
 pub(super) use holder::Holder;
+pub(crate) use local::TenureLocal;
 pub(super) use queued::Tenure;
 
 use super::RwSem;
@@ -235,7 +238,7 @@ impl<P: Platform> InTenure<'_, P> {
     pub(super) fn may_read(&self, me: &Thread<P>, word: Word) -> bool {
         word.is_read_stealable()
             || word.is_open_past_queue()
-                && me.wrote(self.id())
+                && me.tenure.wrote(self.id())
                 && word.readers() < P::cpus()
                 && !self.holder.is_in_turns()
     }
@@ -311,7 +314,7 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline(always)]
     pub(in crate::rwsem) fn note_steal(&self, me: &Thread<P>, taken: PastQueue) {
         let PastQueue { kind, before } = taken;
-        me.ages.forget(self.id());
+        me.tenure.ages.forget(self.id());
         if !before.has_waiters() {
             return;
         }
@@ -319,10 +322,10 @@ impl<P: Platform> InTenure<'_, P> {
             Kind::Reader => {
                 self.events.count(Event::ReadSteal);
                 if !before.is_read_stealable() {
-                    me.joins_as_writer();
+                    me.tenure.joins_as_writer();
                 }
             }
-            Kind::Writer => me.writes(self.id()),
+            Kind::Writer => me.tenure.writes(self.id()),
         }
         // A reader may use a moment of the writers' tenure, but that does not become its own.
         let own = kind == Kind::Writer || before.is_readers_turn();
@@ -357,9 +360,9 @@ impl<P: Platform> InTenure<'_, P> {
     ) {
         let look = me.steals.look::<P>();
         // Steals of a shared lock are added to its counter late, and a few to another lock's counter.
-        let untold = me.untold_steals.take() + look.as_ref().map_or(0, |look| look.steals);
+        let untold = me.tenure.untold_steals.take() + look.as_ref().map_or(0, |look| look.steals);
         if !alone && !look.as_ref().is_some_and(|look| look.passed_multiple_of(TELLS_NS)) {
-            me.untold_steals.set(untold);
+            me.tenure.untold_steals.set(untold);
         } else {
             if !alone {
                 holder.count(untold);
@@ -386,14 +389,14 @@ impl<P: Platform> InTenure<'_, P> {
         if over >= LOST_NS {
             word.flag_queue(Flags::HANDOFF); // as `close`
         } else if over >= late {
-            me.is_to_give_way(word.address(), end, now);
+            me.tenure.is_to_give_way(word.address(), end, now);
         }
     }
 
     /// Whether the calling thread has seen that the waiter that is next is late.
     #[inline(always)]
     fn gives_way(&self, me: &Thread<P>) -> bool {
-        me.gives_way.get() == self.id()
+        me.tenure.gives_way.get() == self.id()
     }
 
     /// Whether the calling thread, a reader, lets others go first: the waiter that is next, which is
@@ -421,7 +424,7 @@ impl<P: Platform> InTenure<'_, P> {
     fn give_way(me: &Thread<P>) {
         let is_worth_while = yield_to_others::<P>(&WaitContext::FOREVER);
         let pause = if is_worth_while { WAKE_NS } else { u64::MAX };
-        me.gave_way(P::now().saturating_add(pause));
+        me.tenure.gave_way(P::now().saturating_add(pause));
     }
 
     // ---- out ----
@@ -564,6 +567,6 @@ fn wake<P: Platform>(wakes: &mut FewWakes<P>) {
     if !wakes.is_empty() {
         let began = P::now();
         wakes.wake_all();
-        P::thread().wake_cost.set(P::now().saturating_sub(began));
+        P::thread().tenure.wake_cost.set(P::now().saturating_sub(began));
     }
 }

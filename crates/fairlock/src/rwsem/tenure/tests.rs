@@ -1,7 +1,7 @@
 //! What threads tell each other without the queue lock.
 
 use super::*;
-use crate::platform::Native;
+use crate::platform::{Native, System};
 use crate::rwsem::Policy;
 use crate::wait::{INVITED, WAITING, Waiter};
 
@@ -66,7 +66,7 @@ fn a_thread_that_writes_joins_readers_in_a_writers_tenure() {
     let lock = busy();
     let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
-    me.writes(0);
+    me.tenure.writes(0);
     let read = || lock.read_past_queue(me).map(|taken| taken.note(&lock, me)).is_some();
     assert!(read() && !read(), "it comes in if nobody is inside");
     // SAFETY: taken above.
@@ -102,18 +102,18 @@ fn a_thread_that_writes_has_written_whichever_way_it_came_in() {
     let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
     let me = Native::thread();
     let write = |way: &dyn Fn() -> bool| {
-        me.writes(0);
+        me.tenure.writes(0);
         assert!(way());
         // SAFETY: just taken.
         unsafe { lock.unlock_write() };
-        me.wrote(tenure.id())
+        me.tenure.wrote(tenure.id())
     };
     assert!(write(&|| tenure.steal_at_once(Access::Exclusive)));
     assert!(write(&|| lock.write_again()));
     assert!(write(&|| lock.take_past_queue().is_some()));
-    me.writes(0);
+    me.tenure.writes(0);
     assert!(lock.upgradable_past_queue(me).map(|taken| taken.note(&lock, me)).is_some());
-    assert!(me.wrote(tenure.id()));
+    assert!(me.tenure.wrote(tenure.id()));
     // SAFETY: taken above.
     unsafe { lock.unlock_upgradable() };
 }

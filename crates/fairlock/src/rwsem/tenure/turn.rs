@@ -188,10 +188,11 @@ impl<P: Platform> InTenure<'_, P> {
                 Err(now) => word = now,
             }
         }
+        let own = &P::thread().tenure;
         if waiter.kind == Kind::Writer {
-            waiter.thread.writes(self.id());
+            own.writes(self.id());
         }
-        waiter.thread.ages.forget(self.id());
+        own.ages.forget(self.id());
         q.waiters.remove(waiter);
         self.events.count(match waiter.kind {
             Kind::Reader => Event::ReadLock,
@@ -226,7 +227,7 @@ impl<P: Platform> InTenure<'_, P> {
                 Kind::Writer => Event::WriteHandoff,
             });
         }
-        q.tenure.clock.note_leaving(P::thread().wake_cost.get());
+        q.tenure.clock.note_leaving(P::thread().tenure.wake_cost.get());
         self.holder.count(1);
         self.holder.note_cpu();
         self.holder.set(P::thread());

@@ -56,7 +56,7 @@ impl<P: Platform> InTenure<'_, P> {
         if let Some(error) = context.expired(|| now) {
             return self.try_last(access, error);
         }
-        let age = me.ages.at(self.id());
+        let age = me.tenure.ages.at(self.id());
         // As if its earlier attempts had been one wait that goes on.
         let arrived = now.saturating_sub(age.map_or(0, |age| age.waited));
         let mut waiter = Waiter::new(access, me, arrived, priority);
@@ -73,7 +73,7 @@ impl<P: Platform> InTenure<'_, P> {
         let result = context.listed(me, || self.wait_queued(&waiter, context));
         if result.is_err() {
             let now = P::now();
-            me.ages.note(self.id(), now.saturating_sub(arrived), waiter.missed.get(), now);
+            me.tenure.ages.note(self.id(), now.saturating_sub(arrived), waiter.missed.get(), now);
         }
         result
     }

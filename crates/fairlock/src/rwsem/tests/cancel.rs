@@ -4,6 +4,7 @@
     allow(dead_code, unused_imports, reason = "the portable platform does not tell of signals")
 )]
 
+use crate::platform::System;
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::mpsc;
 use std::time::Instant;

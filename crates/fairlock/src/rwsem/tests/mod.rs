@@ -19,7 +19,7 @@ use fairlock_testing::{end, join, rounds, scope, until};
 
 use super::word::{Flags, Word};
 use super::{Percent, Policy, PublishedPolicy, ReaderSpin, RwSem, TenurePolicy};
-use crate::platform::{Native, Platform};
+use crate::platform::{Native, System};
 use crate::wait::{CancelToken, Kind, Wait, WaitError};
 
 pub(super) type Lock = RwSem<Native>;

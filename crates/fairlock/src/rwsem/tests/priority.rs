@@ -1,6 +1,7 @@
 //! Real-time threads, on a machine that allows them. (The concurrency tester tries them on any
 //! machine, by every schedule it can think of: `rwsem:priorities`.)
 
+use crate::platform::System;
 use std::io::{self, Write};
 use std::sync::Mutex;
 

@@ -1,6 +1,7 @@
 //! The fifteen rules (`docs/rules.md`), as far as a test has to look inside.
 //! `tests/rules.rs` tries them from outside, `loom_tests` in every interleaving.
 
+use crate::platform::System;
 use std::cell::UnsafeCell;
 use std::sync::Barrier;
 

@@ -1,5 +1,6 @@
 //! Whose turn it is, and for how long.
 
+use crate::platform::System;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 

@@ -1,5 +1,6 @@
 //! Upgradable reads, under both disciplines.
 
+use crate::platform::System;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::*;

@@ -68,7 +68,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 if let Some(why) = until.expired(P::now) {
                     return Err(why);
                 }
-                if meeting.begin(self.address(), until) {
+                if meeting.begin(&P::thread().meetings, self.address(), until) {
                     continue;
                 }
                 if looks < LOOKS {
@@ -115,7 +115,8 @@ impl<P: PooledPlatform> ThinMutex<P> {
         until: &WaitContext<'_, P>,
     ) -> Option<bool> {
         full.take_past_queue().or_else(|| {
-            let met = !full.has_waiters() && meeting.begin(self.address(), until);
+            let met =
+                !full.has_waiters() && meeting.begin(&P::thread().meetings, self.address(), until);
             (met && full.try_write() || full.awake(Access::Exclusive, until)).then_some(false)
         })
     }

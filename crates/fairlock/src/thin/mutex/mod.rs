@@ -27,16 +27,15 @@ mod inflate;
 mod leave;
 mod seat;
 
-use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::Ordering;
 
 pub use seat::Seat;
 
-use super::pool::Full;
+use super::pool::FullMutex;
 use super::slot::Slot;
 use crate::platform::{Atomic, ConstZero, PooledPlatform};
-use crate::rwsem::{Calm, Policy, RwSem};
+use crate::rwsem::{Policy, RwSem};
 use crate::ticket::Solo;
 use crate::wait::{Wait, WaitError};
 
@@ -48,36 +47,6 @@ pub struct ThinMutex<P: PooledPlatform> {
     solo: Solo<P, u32>,
     /// The name of the slot; zero if there is none.
     pub(super) place: P::AtomicU32,
-}
-
-/// What a [`ThinMutex`] has while somebody waits.
-#[doc(hidden)]
-pub struct FullMutex<P: PooledPlatform> {
-    /// Only written.
-    lock: RwSem<P>,
-    /// Somebody may still be inside the thin lock. Belongs to the holder of `lock`, who does not
-    /// change it while there is somebody.
-    follows: Cell<bool>,
-    /// Where the thread sleeps that waits for the thin lock's holder.
-    sleeper: P::AtomicUsize,
-}
-
-// SAFETY: `follows` is touched by the holder of `lock`, who is the only one to change it, and
-// by holders of the thin lock, each of whom is gone before it is changed (acquired from `solo`).
-unsafe impl<P: PooledPlatform> Sync for FullMutex<P> {}
-
-impl<P: PooledPlatform> Full for FullMutex<P> {
-    fn sealed() -> Self {
-        Self { lock: Full::sealed(), follows: Cell::new(false), sleeper: P::AtomicUsize::new(0) }
-    }
-
-    fn try_seal(&self) -> bool {
-        self.lock.try_seal()
-    }
-
-    fn calm(&self) -> &Calm {
-        &self.lock.calm
-    }
 }
 
 impl<P: PooledPlatform> ThinMutex<P> {

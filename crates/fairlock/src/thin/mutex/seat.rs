@@ -7,9 +7,9 @@
 use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
-use crate::platform::PooledPlatform;
+use crate::platform::{PooledPlatform, Thread};
 use crate::thin::slot::{Pin, Slot};
-use crate::wait::{Access, Thread, WaitContext, Waiter};
+use crate::wait::{Access, WaitContext, Waiter};
 
 /// A sleeping thread's place in the queue of a [`ThinMutex`].
 #[doc(hidden)]

@@ -9,7 +9,7 @@ use super::enter::Access;
 use super::{READER, ThinRwSem, WRITER, inflated};
 use crate::platform::PooledPlatform;
 use crate::rwsem::{Again, RwSem};
-use crate::thin::marks::Mark;
+use crate::thin::mark::Mark;
 use crate::thin::slot::Slot;
 use crate::wait::{self, Thread};
 
@@ -94,7 +94,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::platform::{Native, Platform};
+    use crate::platform::{Native, System};
     use crate::rwsem::Policy;
     use crate::thin::marks;
     use crate::wait::Wait;
@@ -159,11 +159,11 @@ mod tests {
             use_inflated(&lock);
             let full = &lock.slot(lock.inflated()).full;
             full.seem_busy();
-            me.gives_way.set(full.word.address());
-            me.gives_way_again.set(0);
+            me.tenure.gives_way.set(full.word.address());
+            me.tenure.gives_way_again.set(0);
             read(&lock);
             // Only this is left: if the thread was away for long, the waiter is late once more.
-            assert_eq!(me.gives_way_again.get() != 0, gives_way, "way {number}");
+            assert_eq!(me.tenure.gives_way_again.get() != 0, gives_way, "way {number}");
             // SAFETY: just taken.
             unsafe { lock.unlock_read() };
             // Its queue is empty: nobody may trim it, or come to it once more.
@@ -178,9 +178,9 @@ mod tests {
         use_inflated(&lock);
         lock.slot(lock.inflated()).full.seem_busy();
         let me = Native::thread();
-        me.writes(0);
+        me.tenure.writes(0);
         lock.write();
-        assert!(!me.wrote(0));
+        assert!(!me.tenure.wrote(0));
         // SAFETY: just taken.
         unsafe { lock.unlock_write() };
         // Its queue is empty: nobody may trim it.

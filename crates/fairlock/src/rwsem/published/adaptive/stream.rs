@@ -24,12 +24,12 @@ use core::sync::atomic::Ordering;
 
 use super::favour::TurnEnd;
 use crate::events::Event;
-use crate::platform::Platform;
+use crate::platform::{Platform, Thread};
 use crate::rwsem::published::Published;
 use crate::rwsem::published::grant::due_at;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Word;
-use crate::wait::{Kind, Thread, Waiter, WakeList};
+use crate::wait::{Kind, Waiter, WakeList};
 
 /// How often a reader in the stream tells how many reads it made: others write that word, too. In
 /// ns, a power of two; compared with the bits of the time in which two looks differ.
@@ -63,14 +63,14 @@ impl<P: Platform> Published<'_, P> {
         me: &'static Thread<P>,
     ) -> bool {
         let Some(turn) = self.stream(before) else { return false };
-        me.past_queue.update(|reads| reads + 1);
+        me.published.past_queue.update(|reads| reads + 1);
         if let Some(look) = me.steals.tick::<P>() {
             if turn.is_over(look.now) {
                 self.close();
                 self.events.count(Event::WriteHandoff);
             }
             if look.passed_multiple_of(MARK_NS) {
-                self.favour.count_past_queue(me.past_queue.take());
+                self.favour.count_past_queue(me.published.past_queue.take());
             }
         }
         true

@@ -7,7 +7,7 @@ use std::thread;
 use fairlock_testing::{join, scope, until};
 
 use super::TurnEnd;
-use crate::platform::{Native, Platform};
+use crate::platform::{Native, System};
 use crate::rwsem::tests::{Lock, assert_free, soon, visit, waiters, word};
 use crate::rwsem::{Policy, PublishedPolicy, ReaderSpin};
 use crate::wait::{Kind, Wait};

@@ -1,0 +1,31 @@
+//! What the discipline remembers of a thread.
+
+use core::cell::Cell;
+
+use crate::system::{Atomic, System};
+
+pub(crate) struct PublishedLocal<P: System> {
+    pub(crate) spinner: SpinnerNode<P>,
+    /// Reads past a queue that are not yet added to the lock's counter.
+    pub(super) past_queue: Cell<usize>,
+}
+
+impl<P: System> PublishedLocal<P> {
+    pub(crate) fn new() -> Self {
+        Self { spinner: SpinnerNode::new(), past_queue: Cell::new(0) }
+    }
+}
+
+/// A thread's place in a spinner queue (`osq`).
+pub(crate) struct SpinnerNode<P: System> {
+    /// The hint of the next node, or a mark of the queue.
+    pub(super) next: P::AtomicUsize,
+    /// Where the node is on its way through the queue; zero if it is in none.
+    pub(super) state: P::AtomicU32,
+}
+
+impl<P: System> SpinnerNode<P> {
+    fn new() -> Self {
+        Self { next: P::AtomicUsize::new(0), state: P::AtomicU32::new(0) }
+    }
+}

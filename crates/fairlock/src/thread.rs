@@ -1,0 +1,100 @@
+//! The record of a thread, composed of what the waits need of it and of what each lock remembers of it: the
+//! lock declares that part, and only the lock reads it.
+
+use core::mem::offset_of;
+use core::ops::Deref;
+
+use crate::condvar::Watch;
+use crate::inspect;
+use crate::rwsem::{PublishedLocal, TenureLocal};
+use crate::system::System;
+#[cfg(any(feature = "std", fairlock_loom))]
+use crate::thin::Marks;
+use crate::ticket::Contended;
+#[cfg(feature = "alloc")]
+use crate::ticket::Places;
+use crate::wait::{Meetings, Sleeper, StealClock};
+
+/// A [`System`] whose threads have the records of this crate: what every lock is written against.
+pub trait Platform: System<Thread = Thread<Self>> {}
+
+impl<P: System<Thread = Thread<P>>> Platform for P {}
+
+/// A thread as the locks know it. One per live thread, never freed while the
+/// process lives, so that a late wake-up or a neighbour in the spinner queue
+/// may touch it at any time (rules 11 and 12).
+// In this order: the record's address is that of its first part, and what wakers write is in another
+// cache line than what neighbours in the spinner queue write.
+#[repr(C, align(128))]
+pub struct Thread<P: System> {
+    sleeper: Sleeper<P>,
+    pub(crate) steals: StealClock,
+    pub(crate) contended: Contended,
+    pub(crate) published: PublishedLocal<P>,
+    pub(crate) tenure: TenureLocal,
+    #[cfg(feature = "alloc")]
+    pub(crate) places: Places<P>,
+    pub(crate) meetings: Meetings,
+    pub(crate) watch: Watch,
+    #[cfg(any(feature = "std", fairlock_loom))]
+    pub(crate) marks: Marks<P>,
+}
+
+// SAFETY: `sleeper` and the spinner node are atomics; all else is used by the record's own thread only.
+unsafe impl<P: System> Sync for Thread<P> {}
+
+impl<P: System> Thread<P> {
+    /// A record for a thread that a [`System`] has not seen before.
+    #[allow(clippy::new_without_default)] // a record is only made by a platform, on purpose
+    pub fn new() -> Self {
+        Self {
+            sleeper: Sleeper::new(),
+            steals: StealClock::new(),
+            contended: Contended::new(),
+            published: PublishedLocal::new(),
+            tenure: TenureLocal::new(),
+            #[cfg(feature = "alloc")]
+            places: Places::new(),
+            meetings: Meetings::new(),
+            watch: Watch::new(),
+            #[cfg(any(feature = "std", fairlock_loom))]
+            marks: Marks::new(),
+        }
+    }
+
+    /// For concurrency testers: the name of what is at an address in the record.
+    #[doc(hidden)]
+    pub fn field_at(&self, address: usize) -> Option<&'static str> {
+        let Sleeper { parker, ticket_parker, cancel, .. } = &self.sleeper;
+        let spinner = &self.published.spinner;
+        let fields = [
+            (offset_of!(Self, sleeper.parker), size_of_val(parker), "parker"),
+            (offset_of!(Self, sleeper.ticket_parker), size_of_val(ticket_parker), "ticket parker"),
+            (offset_of!(Self, published.spinner), size_of_val(spinner), "spinner node"),
+            (offset_of!(Self, sleeper.cancel), size_of_val(cancel), "links under a token"),
+        ];
+        inspect::field_at(self, address, &fields)
+    }
+}
+
+impl<P: Platform> Thread<P> {
+    /// To be called before the calling thread [parks](Self::park): waits, awake, until `word` is `woken`.
+    /// It spins for at most 4 µs; then, if `yields`, it yields its CPU for at most 30 µs. Neither phase goes
+    /// on past `deadline` (nanoseconds of [`Platform::now`]), and a phase that has lately been in vain is
+    /// skipped.
+    ///
+    /// Not a method: only the calling thread may use what its record remembers of this.
+    pub fn stay_awake(word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {
+        let watch = &P::thread().watch;
+        watch.stay_awake::<P>(word, woken, deadline, || yields && watch.yields.begins());
+    }
+}
+
+impl<P: System> Deref for Thread<P> {
+    type Target = Sleeper<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Sleeper<P> {
+        &self.sleeper
+    }
+}

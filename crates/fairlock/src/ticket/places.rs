@@ -1,0 +1,66 @@
+//! Where a thread waits for ticket locks, if that may end: see `give_up`.
+
+use core::cell::Cell;
+
+use alloc::boxed::Box;
+
+use super::park::Parked;
+use crate::system::System;
+use crate::wait::Parker;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct LockId {
+    pub(super) name: u32,
+    pub(super) address: usize,
+}
+
+/// Where a thread waits, and leaves its ticket if it gives up. Belongs to the thread, but for what
+/// [`Parked`] says.
+pub(super) struct Place<P: System> {
+    pub(super) entry: Parked<P>,
+    pub(super) lock: Cell<LockId>,
+    next: *const Place<P>,
+}
+
+/// The places of a thread, never freed: one for each lock in which it has given up at the same
+/// time, and one more.
+pub(crate) struct Places<P: System> {
+    first: Cell<*const Place<P>>,
+}
+
+// SAFETY: places belong to the thread that has the record; what a lock may do with them meanwhile,
+// it may do beside any thread.
+unsafe impl<P: System> Send for Places<P> {}
+
+impl<P: System> Places<P> {
+    pub(crate) const fn new() -> Self {
+        Self { first: Cell::new(core::ptr::null()) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.get().is_null()
+    }
+
+    pub(super) fn find(&self, wanted: impl Fn(&Place<P>) -> bool) -> Option<&'static Place<P>> {
+        let mut next = self.first.get();
+        // SAFETY: places are never freed.
+        while let Some(place) = unsafe { next.as_ref() } {
+            if wanted(place) {
+                return Some(place);
+            }
+            next = place.next;
+        }
+        None
+    }
+
+    #[cold]
+    pub(super) fn add(&self, parker: &'static Parker<P>) -> &'static Place<P> {
+        let place = Box::leak(Box::new(Place {
+            entry: Parked::new(0, parker),
+            lock: Cell::new(LockId { name: 0, address: 0 }),
+            next: self.first.get(),
+        }));
+        self.first.set(place);
+        place
+    }
+}
