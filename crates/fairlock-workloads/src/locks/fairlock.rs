@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use fairlock::lock_api;
-use fairlock::platform::{Platform, PooledPlatform};
+use fairlock::platform::{ConstZero, Platform, PooledPlatform};
 use fairlock::rwsem::RwSem;
 use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
@@ -13,6 +13,7 @@ use fairlock::{Mutex, Policy, PublishedPolicy, ReaderSpin, RwLock};
 
 use super::entry::{LockEntry, Runs};
 use super::monitor::{Monitor, Thin};
+use super::range::Ours;
 use super::{BenchLock, BenchMutex, RwBench};
 
 thread_local! {
@@ -232,4 +233,23 @@ where
         ),
     ]);
     entries
+}
+
+/// The range locks on a platform.
+pub fn ranges<P: Platform, T: Runs>() -> Vec<LockEntry<T>>
+where
+    P::AtomicUsize: ConstZero,
+    P::AtomicU32: ConstZero,
+    P::AtomicU64: ConstZero,
+{
+    vec![
+        LockEntry::range::<Ours<P, false>>(
+            "fairlock:range",
+            "RangeRwLock: waits overtaken for 4 ms",
+        ),
+        LockEntry::range::<Ours<P, true>>(
+            "fairlock:range_fifo",
+            "RangeRwLock: in order of arrival",
+        ),
+    ]
 }

@@ -8,7 +8,6 @@ use fairlock::platform::{ConstZero, Platform};
 use fairlock::range::{RangePolicy, RangeRwLock};
 
 use super::BenchLock;
-use super::entry::{LockEntry, Runs};
 use crate::error::Error;
 
 /// A closed range of positions.
@@ -47,7 +46,7 @@ pub fn users<L: BenchRange>(lock: &L, threads: usize) -> Result<Vec<L::User>, Er
 }
 
 /// A lock of this project that follows the policy it is named for.
-struct Ours<P: Platform, const FIFO: bool>(RangeRwLock<P>);
+pub struct Ours<P: Platform, const FIFO: bool>(RangeRwLock<P>);
 
 impl<P: Platform, const FIFO: bool> BenchRange for Ours<P, FIFO>
 where
@@ -111,23 +110,4 @@ impl<L: BenchLock> BenchRange for OneLock<L> {
     fn keep(&self, _user: &(), _range: &Range) {
         unreachable!("cells with held ranges are not planned for it");
     }
-}
-
-/// The locks of this family on a platform.
-pub fn entries<P: Platform, T: Runs>() -> Vec<LockEntry<T>>
-where
-    P::AtomicUsize: ConstZero,
-    P::AtomicU32: ConstZero,
-    P::AtomicU64: ConstZero,
-{
-    vec![
-        LockEntry::range::<Ours<P, false>>(
-            "fairlock:range",
-            "RangeRwLock: waits overtaken for 4 ms",
-        ),
-        LockEntry::range::<Ours<P, true>>(
-            "fairlock:range_fifo",
-            "RangeRwLock: in order of arrival",
-        ),
-    ]
 }

@@ -4,7 +4,7 @@ use ::fairlock::platform::Native;
 use ::fairlock::{Mutex, RwLock};
 
 use super::entry::LockEntry;
-use super::{broken, condvar, custom, fairlock, range};
+use super::{broken, condvar, custom, fairlock};
 use crate::error::{Error, nearest};
 use crate::workload::testbed::Real;
 use crate::{peers, reference};
@@ -19,7 +19,7 @@ const LINUX_FAMILIES: [&str; 2] = ["pthread", "fcntl"];
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
     let mut locks = fairlock::entries::<Native, Real, RwLock<()>, Mutex<()>>();
-    locks.extend(range::entries::<Native, Real>());
+    locks.extend(fairlock::ranges::<Native, Real>());
     locks.extend(reference::entries::<Native, Real>());
     locks.extend(peers::std::entries());
     locks.extend(peers::parking_lot::entries());

@@ -11,7 +11,7 @@ use crate::locks::entry::{LockEntry, Runs};
 use crate::locks::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
 use crate::locks::fairlock::WithPolicy;
 use crate::locks::range::BenchRange;
-use crate::locks::{BenchLock, BenchMutex, custom, fairlock, range};
+use crate::locks::{BenchLock, BenchMutex, custom, fairlock};
 use crate::{reference, workload};
 
 impl Runs for Simulated {
@@ -38,7 +38,7 @@ impl Runs for Simulated {
 pub fn all() -> Vec<LockEntry<Simulated>> {
     let mut locks = fairlock::entries::<Sim, Simulated, WithPolicy<Sim>, AdaptiveTicketLock<Sim>>();
     locks.push(fairlock::thin::<Sim, Simulated>());
-    locks.extend(range::entries::<Sim, Simulated>());
+    locks.extend(fairlock::ranges::<Sim, Simulated>());
     locks.extend(reference::entries::<Sim, Simulated>());
     locks.push(reference::plain_for_ranges::<Sim, Simulated>());
     locks
