@@ -202,12 +202,16 @@ static void mixed(void) {
 }
 
 /* Shared condition variables are glibc's, the mutex is ours. */
-static void shared_with_ours(void) {
+static void share(pthread_cond_t *c) {
     pthread_condattr_t attributes;
     EXPECT(pthread_condattr_init(&attributes), 0);
     EXPECT(pthread_condattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED), 0);
-    EXPECT(pthread_cond_init(&not_full, &attributes), 0);
-    EXPECT(pthread_cond_init(&not_empty, &attributes), 0);
+    EXPECT(pthread_cond_init(c, &attributes), 0);
+}
+
+static void shared_with_ours(void) {
+    share(&not_full);
+    share(&not_empty);
     run_queue();
     EXPECT(pthread_cond_destroy(&not_full), 0);
 }
@@ -267,6 +271,11 @@ static void cancelled(void) {
         unlock();
     }
     CHECK(cleaned == 40);
+}
+
+static void cancelled_shared(void) {
+    share(&cond);
+    cancelled();
 }
 
 /* Who was cancelled may wait while it cleans up, for as long as others do. */
@@ -622,14 +631,16 @@ static void stop_here(int signal) {
 enum { CONDS = 4096 };
 static pthread_cond_t conds[CONDS];
 
-static void *wait_and_signal(void *seed) {
+static void *wait_and_signal(void *shared) {
     pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t at = PTHREAD_COND_INITIALIZER;
-    (void)seed;
+    if (shared)
+        share(&at);
     EXPECT(pthread_mutex_lock(&own), 0);
     while (!done) {
         struct timespec past = {0};
-        EXPECT(pthread_cond_timedwait(&at, &own, &past), ETIMEDOUT);
+        if (!shared) /* which would mostly be in the kernel */
+            EXPECT(pthread_cond_timedwait(&at, &own, &past), ETIMEDOUT);
         EXPECT(pthread_cond_signal(&at), 0);
     }
     EXPECT(pthread_mutex_unlock(&own), 0);
@@ -637,13 +648,13 @@ static void *wait_and_signal(void *seed) {
 }
 
 /* While threads are stopped wherever they are, waits at all other conditions begin and end. */
-static void stopped_elsewhere(void) {
+static void stop_elsewhere(int rounds, void *shared) {
     signal(SIGUSR1, stop_here);
     pthread_t threads[3];
     for (int t = 0; t < 3; t++)
-        threads[t] = start_thread(wait_and_signal, NULL);
+        threads[t] = start_thread(wait_and_signal, shared);
     lock();
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < rounds; round++) {
         stopped = 0;
         for (int t = 0; t < 3; t++)
             EXPECT(pthread_kill(threads[t], SIGUSR1), 0);
@@ -652,6 +663,7 @@ static void stopped_elsewhere(void) {
         for (int c = 0; c < CONDS; c++) {
             struct timespec past = {0};
             EXPECT(pthread_cond_timedwait(&conds[c], &mutex, &past), ETIMEDOUT);
+            EXPECT(pthread_cond_signal(&conds[c]), 0);
         }
         resumes++;
     }
@@ -659,6 +671,14 @@ static void stopped_elsewhere(void) {
     done = true;
     for (int t = 0; t < 3; t++)
         pthread_join(threads[t], NULL);
+}
+
+static void stopped_elsewhere(void) { stop_elsewhere(200, NULL); }
+
+static void stopped_elsewhere_shared(void) {
+    for (int c = 0; c < CONDS; c++)
+        share(&conds[c]);
+    stop_elsewhere(50, conds);
 }
 
 static pthread_mutex_t *used;
@@ -729,5 +749,6 @@ TESTS({"results", results}, {"order", order}, {"both_clocks", both_clocks},
       {"freed_after_broadcast", freed_after_broadcast}, {"copied", copied}, {"forked", forked},
       {"exits_with_waiters", exits_with_waiters}, {"c11", c11},
       {"broadcast_wakes_all", broadcast_wakes_all}, {"stopped_elsewhere", stopped_elsewhere},
+      {"stopped_elsewhere_shared", stopped_elsewhere_shared}, {"cancelled_shared", cancelled_shared},
       {"destroys_mutex_of_waiter", destroys_mutex_of_waiter},
       {"invalid_time_comes_first", invalid_time_comes_first})

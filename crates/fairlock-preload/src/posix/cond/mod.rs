@@ -53,7 +53,7 @@ const _: () = {
     assert!(offset_of!(Cond, flags) == 36);
 };
 
-/// Waits by `wait` at a condition variable of glibc's.
+/// Waits by `wait`, not in a queue of this library.
 fn asleep(cond: *mut pthread_cond_t, wait: impl FnOnce() -> c_int) -> c_int {
     profile::asleep(cond.addr(), CONDITION, wait, |&errno| errno)
 }
@@ -86,8 +86,12 @@ impl Cond {
         if flags & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
     }
 
+    fn pointer(&self) -> *mut pthread_cond_t {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+
     fn address(&self) -> usize {
-        ptr::from_ref(self) as usize
+        self.pointer().addr()
     }
 
     /// Lets the mutex go, whether it is ours or glibc's, and takes it again once notified, or when
@@ -101,7 +105,8 @@ impl Cond {
         let (result, gave_up) = unsafe {
             match cancels.can_wait() {
                 true => self.wait_here(mutex, until, &cancels),
-                false => (wait_without_queue(mutex, until), false),
+                // There is no memory to wait in the queue.
+                false => (away_from(self.pointer(), mutex, until, nap), true),
             }
         };
         cancels.end(gave_up);
@@ -202,22 +207,30 @@ impl Cond {
     }
 }
 
-/// For a thread that has no memory to wait in a queue: it waits for a moment, and the wait ends for
-/// no reason, as POSIX allows.
+/// A wait in no queue: the caller sleeps without the mutex. If the time is not over then, the
+/// wait has ended for no reason, as POSIX allows.
 ///
 /// # Safety
 /// The caller holds the mutex.
 #[cold]
-unsafe fn wait_without_queue(mutex: *mut pthread_mutex_t, until: &Until) -> c_int {
+unsafe fn away_from(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    until: &Until,
+    sleep: impl FnOnce(),
+) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { mutex::unlock_to_wait(mutex) } {
         0 => {}
         errno => return errno,
     }
-    nap();
+    let slept = asleep(cond, || {
+        sleep();
+        if until.is_over() { ETIMEDOUT } else { 0 }
+    });
     // SAFETY: the caller had it, and let it go above.
     match unsafe { mutex::lock_again_after_wait(mutex) } {
-        0 if until.is_over() => ETIMEDOUT,
+        0 => slept,
         errno => errno,
     }
 }

@@ -1,76 +1,72 @@
 //! A condition variable that is glibc's, as it is shared or misaligned, with a mutex that is not.
 //!
-//! glibc would unlock the mutex as one of its own. So glibc is given another mutex in its place,
-//! found by the address of the condition variable. A thread that notifies holds that mutex
-//! meanwhile, so no waiter is then between its own mutex and glibc's queue. A thread that notifies
-//! from another process cannot hold it, but has no part in the program's mutex either. Such a wait
-//! is no cancellation point.
+//! glibc would unlock the mutex as one of its own, so such a wait is not in glibc's queue. It ends with
+//! the next notification, by this process, of a condition variable that is counted at the same place.
+//! After a while it ends for no reason, as POSIX allows: the notification of another process, which
+//! has no part in the mutex, is found in that way, and so is a cancellation. No lock is taken: a
+//! thread that a signal stops anywhere is in nobody's way.
 
-use core::cell::UnsafeCell;
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+use fairlock::platform::System;
+use libc::{pthread_cond_t, pthread_mutex_t};
 
-use super::super::mutex;
-use super::asleep;
-use crate::process::real;
+use super::super::until::Until;
+use super::away_from;
 use crate::process::table::spread_over;
 use crate::thread::cancel::Deferred;
+use crate::thread::platform::Preload;
 
-struct Stand(UnsafeCell<pthread_mutex_t>);
+/// How long a wait takes at most. In ns; compared with the time since it began.
+const LONGEST_NS: u64 = 50_000_000;
 
-// SAFETY: it is a mutex, for use by any thread.
-unsafe impl Sync for Stand {}
+struct Place {
+    waiting: AtomicU32,
+    /// Counts the notifications while threads wait, which sleep on it.
+    notified: AtomicU32,
+}
 
-static STANDS: [Stand; 16] =
-    [const { Stand(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)) }; 16];
+static PLACES: [Place; 16] =
+    [const { Place { waiting: AtomicU32::new(0), notified: AtomicU32::new(0) } }; 16];
 
-fn stand(cond: *mut pthread_cond_t) -> *mut pthread_mutex_t {
-    STANDS[spread_over(cond as usize, STANDS.len())].0.get()
+fn place(cond: *mut pthread_cond_t) -> &'static Place {
+    &PLACES[spread_over(cond as usize, PLACES.len())]
 }
 
 /// # Safety
-/// `cond` is glibc's and `mutex` ours, and the caller holds the mutex; the time is valid, if there
-/// is one.
+/// The caller holds the mutex.
 pub(super) unsafe fn wait(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
-    until: *const timespec,
-    clock: Option<clockid_t>,
+    until: &Until,
 ) -> c_int {
-    let stand = stand(cond);
+    let place = place(cond);
     let cancels = Deferred::begin();
-    // SAFETY: the caller's promise; the stand is only ever glibc's.
-    let result = unsafe {
-        real::mutex_lock(stand);
-        let errno = mutex::unlock_to_wait(mutex);
-        let wait = || match clock {
-            _ if until.is_null() => real::cond_wait(cond, stand),
-            None => real::cond_timedwait(cond, stand, until),
-            Some(clock) => real::cond_clockwait(cond, stand, clock, until),
-        };
-        let result = if errno == 0 { asleep(cond, wait) } else { errno };
-        real::mutex_unlock(stand);
-        if errno == 0 {
-            mutex::lock_again_after_wait(mutex);
-        }
-        result
+    // Relaxed throughout: who notifies after a change that was made under the mutex has taken it since.
+    place.waiting.fetch_add(1, Ordering::Relaxed);
+    let seen = place.notified.load(Ordering::Relaxed);
+    let sleep = || {
+        let longest = Preload::now() + LONGEST_NS;
+        let _ = until.wait_for(|deadline| {
+            Preload::wait(&place.notified, seen, Some(deadline.min(longest)), false);
+            Ok(())
+        });
     };
-    cancels.end(false);
+    // SAFETY: the caller's promise.
+    let result = unsafe { away_from(cond, mutex, until, sleep) };
+    place.waiting.fetch_sub(1, Ordering::Relaxed);
+    cancels.end(true);
     result
 }
 
-/// Calls `notify` while no waiter is on the way to the queue.
-///
-/// # Safety
-/// A condition variable of glibc's.
-pub(super) unsafe fn notify(cond: *mut pthread_cond_t, notify: impl FnOnce() -> c_int) -> c_int {
-    let stand = stand(cond);
-    // SAFETY: as above.
-    unsafe {
-        real::mutex_lock(stand);
-        let result = notify();
-        real::mutex_unlock(stand);
-        result
+/// A condition variable of glibc's is notified: wakes those that do not wait in glibc's queue.
+pub(super) fn notify(cond: *mut pthread_cond_t) {
+    let place = place(cond);
+    if place.waiting.load(Ordering::Relaxed) > 0 {
+        place.notified.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..place.waiting.load(Ordering::Relaxed) {
+            Preload::wake_one(&place.notified);
+        }
     }
 }

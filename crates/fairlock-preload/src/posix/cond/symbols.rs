@@ -39,8 +39,8 @@ pub(crate) unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) 
 /// Who makes a wait.
 enum Served<'a> {
     Here(&'a Cond),
-    /// glibc, with another mutex in the place of ours.
-    ByStand,
+    /// Here, although the condition variable is glibc's.
+    InNoQueue,
     ByGlibc,
 }
 
@@ -51,7 +51,7 @@ unsafe fn served<'a>(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> 
     unsafe {
         match Cond::ours(cond) {
             Some(ours) => Served::Here(ours),
-            None if mutex::is_ours(mutex) => Served::ByStand,
+            None if mutex::is_ours(mutex) => Served::InNoQueue,
             None => Served::ByGlibc,
         }
     }
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_wait(
     unsafe {
         match served(cond, mutex) {
             Served::Here(ours) => ours.wait(mutex, &Until::Forever),
-            Served::ByStand => shared::wait(cond, mutex, core::ptr::null(), None),
+            Served::InNoQueue => shared::wait(cond, mutex, &Until::Forever),
             Served::ByGlibc => {
                 watched::without(mutex, || asleep(cond, || real::cond_wait(cond, mutex)))
             }
@@ -87,8 +87,8 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_timedwait(
                 Ok(until) => ours.wait(mutex, &until),
                 Err(errno) => errno,
             },
-            Served::ByStand => match Until::new(Cond::clock(cond), until) {
-                Ok(_) => shared::wait(cond, mutex, until, None),
+            Served::InNoQueue => match Until::new(Cond::clock(cond), until) {
+                Ok(until) => shared::wait(cond, mutex, &until),
                 Err(errno) => errno,
             },
             Served::ByGlibc => {
@@ -114,8 +114,8 @@ pub(crate) unsafe extern "C-unwind" fn pthread_cond_clockwait(
                 Ok(until) => ours.wait(mutex, &until),
                 Err(errno) => errno,
             },
-            Served::ByStand => match Until::new(clock, until) {
-                Ok(_) => shared::wait(cond, mutex, until, Some(clock)),
+            Served::InNoQueue => match Until::new(clock, until) {
+                Ok(until) => shared::wait(cond, mutex, &until),
                 Err(errno) => errno,
             },
             Served::ByGlibc => {
@@ -134,14 +134,16 @@ macro_rules! notifications {
                 // SAFETY: see above.
                 unsafe {
                     match Cond::ours(cond) {
-                        Some(ours) => ours.$ours(),
-                        None if config::serves(Kind::Mutex) => {
-                            return shared::notify(cond, || real::$real(cond));
+                        Some(ours) => {
+                            ours.$ours();
+                            0
                         }
-                        None => return real::$real(cond),
+                        None => {
+                            shared::notify(cond);
+                            real::$real(cond)
+                        }
                     }
                 }
-                0
             }
         )*
     };
