@@ -241,19 +241,16 @@ impl Lock {
         let take = |slot: &_, until: &_| {
             me.with_more_priority(self.kind().writer_priority(), || write(slot, me, until))
         };
-        let wait = |entry| self.wait_inside(me, entry, Head::write, until, take);
-        let taken = match entry {
-            Entry::Entered => Ok(None),
-            entry if self.kind() == Kind::Writers => {
-                self.announced.add();
-                // This keeps readers from taking a thin lock meanwhile.
-                self.inflated.store(1, Ordering::Relaxed);
-                let taken = wait(entry);
-                self.announced.remove();
-                taken
-            }
-            entry => wait(entry),
-        };
+        let announces = self.kind() == Kind::Writers && !matches!(entry, Entry::Entered);
+        if announces {
+            self.announced.add();
+            // This keeps readers from taking a thin lock meanwhile.
+            self.inflated.store(1, Ordering::Relaxed);
+        }
+        let taken = self.wait_inside(me, entry, Head::write, until, take);
+        if announces {
+            self.announced.remove();
+        }
         self.note_write(me, taken)
     }
 

@@ -37,7 +37,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::pthread_t;
 
-use super::{RECORDS, Record, Recorded, State, enter, own_record, state, whole_record};
+use super::{
+    RECORDS, Record, Recorded, State, enter, own_record, record_hint, state, whole_record,
+};
 use crate::process::real;
 
 unsafe extern "C-unwind" {
@@ -210,33 +212,56 @@ pub(crate) fn note_type(new: c_int) {
 }
 
 /// While this lives, a thread that may be cancelled at any instruction is not; and it has a record.
-pub(crate) struct Whole {
+/// Mostly that is so without it.
+pub(crate) struct Whole(Option<Guarded>);
+
+/// A thread that was made so.
+struct Guarded {
     record: Recorded,
+    /// The thread's record, and how often the thread had been cancelled, if it may be anywhere.
     deferred: Option<(&'static Record, u32)>,
 }
 
 impl Whole {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin() -> Self {
-        let record = Recorded::begin();
-        let deferred = if ANYWHERE.load(Ordering::Relaxed) { Self::defer() } else { None };
-        Self { record, deferred }
-    }
-
-    #[cold]
-    fn defer() -> Option<(&'static Record, u32)> {
-        let mut before = DEFERRED;
-        // SAFETY: `before` is written.
-        unsafe { real::setcanceltype(DEFERRED, &mut before) };
-        if before != ASYNCHRONOUS {
-            return None;
-        }
-        let record = whole_record();
-        Some((record, record.cancels.count.load(Ordering::SeqCst)))
+        let is_whole = record_hint() != 0 && !ANYWHERE.load(Ordering::Relaxed);
+        if is_whole { Self(None) } else { Self(Some(Guarded::begin())) }
     }
 
     /// Whether the thread has been cancelled meanwhile, and would end at once.
+    #[inline(always)]
     pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.as_ref().is_some_and(Guarded::is_cancelled)
+    }
+
+    /// The thread may be cancelled again; a thread that was cancelled meanwhile ends here.
+    #[inline(always)]
+    pub(crate) fn end(self) {
+        if let Some(guarded) = self.0 {
+            guarded.end();
+        }
+    }
+}
+
+impl Guarded {
+    #[cold]
+    fn begin() -> Self {
+        let record = Recorded::begin();
+        let mut before = DEFERRED;
+        if ANYWHERE.load(Ordering::Relaxed) {
+            // SAFETY: `before` is written.
+            unsafe { real::setcanceltype(DEFERRED, &mut before) };
+        }
+        let counted = || {
+            let record = whole_record();
+            (record, record.cancels.count.load(Ordering::SeqCst))
+        };
+        Self { record, deferred: (before == ASYNCHRONOUS).then(counted) }
+    }
+
+    #[cold]
+    fn is_cancelled(&self) -> bool {
         self.deferred.is_some_and(|counted| {
             let mut before = DISABLE;
             // SAFETY: `before` is written.
@@ -248,8 +273,8 @@ impl Whole {
         })
     }
 
-    /// The thread may be cancelled again; a thread that was cancelled meanwhile ends here.
-    pub(crate) fn end(self) {
+    #[cold]
+    fn end(self) {
         drop(self.record);
         if self.deferred.is_some() {
             // SAFETY: nothing is in the caller's frames that must not be left.
