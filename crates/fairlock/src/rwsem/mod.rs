@@ -8,8 +8,6 @@
 //! pool needs, which thin locks have one after the other, and `hidden` what other crates of ours
 //! need. Comments cite the rules of `docs/rules.md`.
 
-#[cfg(any(feature = "std", fairlock_loom))]
-mod calm;
 mod discipline;
 mod downgrade;
 #[cfg(all(test, fairlock_loom))]
@@ -36,13 +34,13 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
-#[cfg(any(feature = "std", fairlock_loom))]
-#[doc(hidden)]
-pub use calm::Calm;
 use discipline::with_view;
 #[doc(hidden)]
 pub use hidden::Snapshot;
 pub use policy::{Discipline, Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
+#[cfg(any(feature = "std", fairlock_loom))]
+#[doc(hidden)]
+pub use pooled::Calm;
 pub(crate) use published::PublishedLocal;
 use queued::LockedQueue;
 pub(crate) use tenure::TenureLocal;

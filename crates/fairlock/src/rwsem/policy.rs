@@ -3,7 +3,7 @@
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-use crate::platform::Platform;
+use crate::system::System;
 
 /// Whether readers spin before they sleep, under the [published](Policy::published) discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -254,7 +254,7 @@ impl Policy {
     }
 
     /// The priority with which the calling thread waits.
-    pub(crate) fn priority<P: Platform>(&self) -> u8 {
+    pub(crate) fn priority<P: System>(&self) -> u8 {
         if self.priorities() { P::priority() } else { 0 }
     }
 }

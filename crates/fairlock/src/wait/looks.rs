@@ -1,5 +1,9 @@
 //! For how long, and how often, threads of all locks look before they do something else.
 
+use core::cell::Cell;
+
+use crate::system::System;
+
 /// How often a thread that finds a lock taken looks again, awake, before it gives way to others, or
 /// queues. In looks; compared with those of this wait.
 pub(crate) const LOOKS: u32 = 3;
@@ -9,3 +13,76 @@ pub(crate) const LOOK_NS: u64 = 200;
 /// About what it takes to be woken, where there is a CPU. In ns; compared with the time since the
 /// end of a tenure; elsewhere it is the length of a sleep.
 pub(crate) const WAKE_NS: u64 = 50_000;
+
+/// Tells a thread that takes locks past their queues when to look at the clock: about once
+/// in [`INTERVAL_NS`](Self::INTERVAL_NS), however long its sections are, so that the clock
+/// costs next to nothing beside sections of a few nanoseconds.
+pub(crate) struct StealClock {
+    /// Steals until the next look.
+    left: Cell<u32>,
+    /// Steals between the last two looks.
+    stride: Cell<u32>,
+    /// When the last look was.
+    looked: Cell<u64>,
+}
+
+/// What a thread sees when it looks at the clock.
+pub(crate) struct Look {
+    pub(crate) now: u64,
+    /// Nanoseconds since its last look.
+    since: u64,
+    /// Steals since then.
+    pub(crate) steals: u32,
+}
+
+impl Look {
+    /// Whether a multiple of `period` nanoseconds, a power of two, lies between
+    /// the last look and this one.
+    pub(crate) fn passed_multiple_of(&self, period: u64) -> bool {
+        (self.now ^ self.now.wrapping_sub(self.since)) >= period
+    }
+}
+
+impl StealClock {
+    /// The time between two looks at the clock. In ns; compared with the time since the last look,
+    /// for a number of steals.
+    const INTERVAL_NS: u64 = 2_000;
+    /// The most steals between two looks. In steals; compared with those that fit the interval.
+    const MAX_STRIDE: u32 = 32;
+
+    pub(crate) const fn new() -> Self {
+        Self { left: Cell::new(1), stride: Cell::new(1), looked: Cell::new(0) }
+    }
+
+    /// Counts one steal of the calling thread; a look at the clock, if it is due.
+    #[inline(always)]
+    pub(crate) fn tick<P: System>(&self) -> Option<Look> {
+        if self.count() { self.look::<P>() } else { None }
+    }
+
+    /// Counts one steal of the calling thread: whether a [`look`](Self::look) at the clock is due.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> bool {
+        let left = self.left.get().saturating_sub(1);
+        self.left.set(left);
+        left == 0
+    }
+
+    /// A look at the clock, if one is due.
+    #[cold]
+    pub(crate) fn look<P: System>(&self) -> Option<Look> {
+        if self.left.get() > 0 {
+            return None;
+        }
+        let now = P::now();
+        let before = self.stride.get();
+        let since = now.wrapping_sub(self.looked.replace(now)).max(1);
+        // As many steals as fit into the interval at the recent rate. The stride at most doubles: after
+        // one short section the clock must still be read soon.
+        let fit = (u64::from(before) * Self::INTERVAL_NS / since).min(u64::from(before) * 2);
+        let stride = (fit as u32).clamp(1, Self::MAX_STRIDE);
+        self.stride.set(stride);
+        self.left.set(stride);
+        Some(Look { now, since, steals: before })
+    }
+}

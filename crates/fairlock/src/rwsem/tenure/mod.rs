@@ -63,9 +63,8 @@ mod asleep;
 mod clock;
 mod compete;
 mod holder;
-mod local;
 mod mode;
-mod queued;
+mod state;
 #[cfg(all(test, feature = "std", not(fairlock_loom)))]
 mod tests;
 mod turn;
@@ -79,8 +78,8 @@ pub(crate) use again::Again;
 pub(crate) use compete::YIELDS;
 pub(crate) use compete::yield_to_others;
 pub(super) use holder::Holder;
-pub(crate) use local::TenureLocal;
-pub(super) use queued::Tenure;
+pub(super) use state::Tenure;
+pub(crate) use state::TenureLocal;
 
 use super::RwSem;
 use super::policy::{TenurePolicy, TenureShape};

@@ -1,14 +1,62 @@
-//! What the discipline remembers of a thread.
+//! What the discipline knows: under a lock's queue lock, and of a thread.
 
 use core::cell::Cell;
 
 use super::ages::Ages;
+use super::clock::TenureClock;
+use super::mode::Modes;
+use crate::system::System;
+use crate::wait::Waiter;
+
+/// What the queue lock guards for the discipline.
+pub(in crate::rwsem) struct Tenure<P: System> {
+    /// The waiter that is next, and was told so: null if nobody waits. It is in the queue.
+    pub(super) next: *const Waiter<P>,
+    /// Whose turn it is and until when.
+    pub(in crate::rwsem) clock: TenureClock,
+    /// How threads that are not queued share the lock.
+    pub(super) modes: Modes,
+    /// The CPU of the last thread that took the lock from the queue, plus one; zero if unknown.
+    pub(super) holder_cpu: u32,
+    /// When the closed lock became free; zero if it has not.
+    pub(super) freed: u64,
+    /// The waiter that is next was not woken yet, and `WAKE_NEXT` was set for it.
+    pub(super) unwoken: bool,
+}
+
+// SAFETY: `next` is used as an address, or under the queue lock while the waiter is queued.
+unsafe impl<P: System> Send for Tenure<P> {}
+
+impl<P: System> Tenure<P> {
+    pub(in crate::rwsem) const fn new() -> Self {
+        Self {
+            next: core::ptr::null(),
+            clock: TenureClock::new(),
+            modes: Modes::new(),
+            holder_cpu: 0,
+            freed: 0,
+            unwoken: false,
+        }
+    }
+
+    /// The waiter that is next.
+    pub(in crate::rwsem) fn next(&self) -> Option<&Waiter<P>> {
+        // SAFETY: queued (see the field), so alive: nobody leaves the queue without the
+        // queue lock, which the caller has.
+        unsafe { self.next.as_ref() }
+    }
+
+    /// Whether this waiter is next.
+    pub(in crate::rwsem) fn is_next(&self, waiter: *const Waiter<P>) -> bool {
+        core::ptr::eq(self.next, waiter)
+    }
+}
 
 /// After so many reads in writers' tenures without a write, a thread is treated as a reader again.
 /// In reads; compared with those since the thread last wrote.
 const MOST_JOINS: u16 = 256;
 
-/// Used by that thread only.
+/// What the discipline remembers of a thread. Used by that thread only.
 pub(crate) struct TenureLocal {
     /// The lock after whose release the thread yields its CPU: an address, only compared; or zero.
     pub(crate) gives_way: Cell<usize>,
