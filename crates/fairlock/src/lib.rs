@@ -38,10 +38,8 @@
 //! version, too. Code of that version that uses the types of this page instead has to change in one
 //! place more:
 //!
-//! * `read_recursive` and `try_read_recursive` need `use fairlock::RwLockExt`, and their timed
-//!   forms are called [`read_recursive_for`](RwLockExt::read_recursive_for) and
-//!   [`read_recursive_until`](RwLockExt::read_recursive_until). Or make the lock a
-//!   [`RecursiveRwLock`], as in 0.13.
+//! * `read_recursive`, `try_read_recursive` and its timed forms need `use fairlock::RwLockExt`. Or
+//!   make the lock a [`RecursiveRwLock`], as in 0.13.
 //!
 //! The features `arc_lock` (guards that hold an `Arc`: `lock_arc`, `read_arc`, …), `serde` and
 //! `owning_ref` are those of the same names there. A guard stays on its thread unless the feature
