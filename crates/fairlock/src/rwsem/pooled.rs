@@ -212,6 +212,11 @@ impl<P: Platform> RwSem<P> {
 
 /// The seal: a lock that is held for writing, by nobody in particular.
 impl<P: Platform> AtomicWord<P> {
+    /// Of a new lock, which nobody knows yet: without an operation on the word.
+    pub(crate) fn make_sealed(&mut self) {
+        *self = Self::new(Word::WRITTEN.with(Flags::SEALED));
+    }
+
     /// The caller has the lock for writing; from here on it is sealed, and the caller has it no
     /// longer.
     pub(crate) fn seal(&self) {

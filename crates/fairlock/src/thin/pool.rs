@@ -259,8 +259,8 @@ impl<P: Platform, F: Full> Slots<P, F> {
 
 impl<P: Platform> Full for RwSem<P> {
     fn sealed() -> Self {
-        let lock = Self::new(Policy::DEFAULT);
-        lock.word.seal_free();
+        let mut lock = Self::new(Policy::DEFAULT);
+        lock.word.make_sealed();
         lock
     }
 
