@@ -30,6 +30,9 @@ pub struct Column {
     loses: Loses,
 }
 
+/// A column, and what it shows of a row.
+pub type Showing<'c, R> = (Column, &'c dyn Fn(&R) -> String);
+
 #[derive(Clone, Copy, PartialEq)]
 enum Loses {
     Nothing,
@@ -102,6 +105,27 @@ impl Table {
         let columns = columns.into_iter().collect();
         let (before, after) = (Vec::new(), Vec::new());
         Self { columns, rows: Vec::new(), above: Vec::new(), before, after }
+    }
+
+    /// The table of these rows: each column with what it shows of a row.
+    pub fn of<'a, 'c, R: 'a + 'c, const N: usize>(
+        rows: impl IntoIterator<Item = &'a R>,
+        columns: [Showing<'c, R>; N],
+    ) -> Self {
+        Self::with(rows, columns)
+    }
+
+    /// The same, of any number of columns.
+    pub fn with<'a, 'c, R: 'a + 'c>(
+        rows: impl IntoIterator<Item = &'a R>,
+        columns: impl IntoIterator<Item = Showing<'c, R>>,
+    ) -> Self {
+        let (columns, cells): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        let mut table = Self::new(columns);
+        for row in rows {
+            table.row(cells.iter().map(|cell| cell(row)));
+        }
+        table
     }
 
     /// Adds a row: a cell for each column.

@@ -10,7 +10,7 @@ use crate::cell::{Case, Side, Workload};
 use crate::interference::Interference;
 use crate::layout::{Column, NOTHING, Table};
 use crate::row::{Configuration, Index, Row};
-use crate::units::{count, digits, kops, several, time};
+use crate::units::{count, digits, kops, several, time, two_digits};
 use crate::verdict;
 
 /// What the column `x best` says, below every table that has it.
@@ -57,24 +57,22 @@ pub fn table(rows: &[Row], width: Option<usize>) -> String {
 }
 
 fn handoff(rows: &[&Row], width: Option<usize>) -> String {
-    let lead = |row: &Row| [row.case.name().to_owned()];
     let title = "handoff: writers only, a section of 1 us";
-    who_gets_it(title, rows, [Column::name("section").shared()], lead, width)
+    who_gets_it(title, rows, &[("section", &case)], width)
 }
 
 fn batch(rows: &[&Row], width: Option<usize>) -> String {
-    let lead = |row: &Row| {
-        [row.case.name().to_owned(), or_dash(row.cs_load, |n| n.to_string()), overcommit(row)]
-    };
     let title = "batch: a mutex, threads in relation to CPUs";
-    let configuration = ["case", "pauses", "overcommit"].map(|head| Column::name(head).shared());
-    who_gets_it(title, rows, configuration, lead, width)
+    let overcommit =
+        |row: &Row| or_dash(row.overcommit, |x| format!("{}x", (x * 100.0).round() / 100.0));
+    let configuration: &[(_, Cell<'_>)] =
+        &[("case", &case), ("pauses", &pauses), ("overcommit", &overcommit)];
+    who_gets_it(title, rows, configuration, width)
 }
 
 fn condvar(rows: &[&Row], width: Option<usize>) -> String {
-    let lead = |row: &Row| [row.case.name().to_owned()];
     let title = "condvar: threads that wait for each other, and for a mutex";
-    who_gets_it(title, rows, [Column::name("case").shared()], lead, width)
+    who_gets_it(title, rows, &[("case", &case)], width)
 }
 
 fn range(rows: &[&Row], width: Option<usize>) -> String {
@@ -86,22 +84,18 @@ fn range(rows: &[&Row], width: Option<usize>) -> String {
         out.push_str(&verdict::array(&together));
     }
     if !alone.is_empty() {
-        let mut table = Table::new([
-            Column::name("side").shared(),
-            Column::figure("held").shared(),
-            Column::lock(),
-            Column::figure("ns/op"),
-            Column::figure("x best"),
-        ]);
-        for row in alone {
-            table.row([
-                row.case.name().to_owned(),
-                or_dash(row.range.held, |n| count(n as u64)),
-                marked(row),
-                or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}")),
-                ratio(row),
-            ]);
-        }
+        let table = Table::of(
+            alone,
+            [
+                (Column::name("side").shared(), &case),
+                (Column::figure("held").shared(), &|row| {
+                    or_dash(row.range.held, |n| count(n as u64))
+                }),
+                (Column::lock(), &marked),
+                (Column::figure("ns/op"), &ns_per_op),
+                (Column::figure("x best"), &ratio),
+            ],
+        );
         let title = "range: lock and unlock in a gap between ranges that are held, one thread";
         out.push_str(&table.titled(title, MARK, width));
     }
@@ -109,234 +103,192 @@ fn range(rows: &[&Row], width: Option<usize>) -> String {
 }
 
 fn range_together(rows: &[&Row], width: Option<usize>) -> String {
-    let mut table = Table::new([
-        Column::name("case").shared(),
-        Column::name("shape").shared(),
-        Column::figure("section").shared(),
-        Column::figure("reads").shared(),
-        Column::lock(),
-        Column::name("side"),
-        Column::figure("threads").shared(),
-        Column::figure("kop/s"),
-        Column::figure("min-max").rank(1),
-        Column::figure("x best").rank(4),
-        Column::figure("x rwsem").rank(2),
-        Column::figure("x one").rank(2),
-        Column::figure("starved").rank(3),
-        Column::figure("longest").rank(5),
-    ]);
     let index = Index::of(rows.iter().copied());
-    for row in rows {
-        let own = row.configuration();
-        let rate = |lock: &str, threads| {
-            index.row(lock, &Configuration { threads, ..own })?.figures.ops_per_s
-        };
-        let in_relation = |to: Option<f64>| {
-            or_dash(row.figures.ops_per_s.zip(to), |(own, other)| format!("{:.2}", own / other))
-        };
-        table.row([
-            row.case.name().to_owned(),
-            or_dash(row.range.shape, |shape| shape.name().to_owned()),
-            or_dash(row.range.section_ns, |ns| time(u64::from(ns))),
-            or_dash(row.range.reads_percent, |percent| format!("{percent} %")),
-            marked(row),
-            row.side.name().to_owned(),
-            row.threads.to_string(),
-            or_dash(row.figures.ops_per_s, kops),
-            spread(row),
-            ratio(row),
-            in_relation(rate("fairlock:default", row.threads)),
-            in_relation(rate(&row.lock, 1)),
-            starved(row),
-            or_dash(row.figures.wait_max_ns, time),
-        ]);
-    }
+    let in_relation = |row: &Row, lock: &str, threads| {
+        let to = index.row(lock, &Configuration { threads, ..row.configuration() });
+        let rates = row.figures.ops_per_s.zip(to.and_then(|to| to.figures.ops_per_s));
+        or_dash(rates, |(own, other)| two_digits(own / other))
+    };
+    let table = Table::of(
+        rows.iter().copied(),
+        [
+            (Column::name("case").shared(), &case),
+            (Column::name("shape").shared(), &|row| {
+                or_dash(row.range.shape, |shape| shape.name().to_owned())
+            }),
+            (Column::figure("section").shared(), &|row| {
+                or_dash(row.range.section_ns, |ns| time(u64::from(ns)))
+            }),
+            (Column::figure("reads").shared(), &|row| {
+                or_dash(row.range.reads_percent, |percent| format!("{percent} %"))
+            }),
+            (Column::lock(), &marked),
+            (Column::name("side"), &side),
+            (Column::figure("threads").shared(), &threads),
+            (Column::figure("kop/s"), &rate),
+            (Column::figure("min-max").rank(1), &spread),
+            (Column::figure("x best").rank(4), &ratio),
+            (Column::figure("x rwsem").rank(2), &|row| {
+                in_relation(row, "fairlock:default", row.threads)
+            }),
+            (Column::figure("x one").rank(2), &|row| in_relation(row, &row.lock, 1)),
+            (Column::figure("starved").rank(3), &starved),
+            (Column::figure("longest").rank(5), &longest),
+        ],
+    );
     table.titled("range: threads that lock ranges and work", RANGE_MARKS, width)
 }
 
 /// The table of how fast a lock is, for whom, and how long waits are. The first columns say in
 /// which configuration.
-fn who_gets_it<const N: usize>(
+fn who_gets_it(
     title: &str,
     rows: &[&Row],
-    configuration: [Column; N],
-    lead: impl Fn(&Row) -> [String; N],
+    configuration: &[(&str, Cell<'_>)],
     width: Option<usize>,
 ) -> String {
-    let figures = [
-        Column::lock(),
-        Column::figure("threads").shared(),
-        Column::figure("kop/s"),
-        Column::figure("min-max").rank(1),
-        Column::figure("x best").rank(6),
-        Column::figure("fewest").rank(3),
-        Column::figure("most").rank(3),
-        Column::figure("starved"),
-        Column::figure("Jain").rank(5),
-        Column::figure("wait p50").rank(2),
-        Column::figure("p99").rank(2),
-        Column::figure("p99.9").rank(4),
-        Column::figure("longest"),
+    let lead = configuration.iter().map(|&(head, cell)| (Column::name(head).shared(), cell));
+    let figures: [(Column, Cell<'_>); 13] = [
+        (Column::lock(), &marked),
+        (Column::figure("threads").shared(), &threads),
+        (Column::figure("kop/s"), &rate),
+        (Column::figure("min-max").rank(1), &spread),
+        (Column::figure("x best").rank(6), &ratio),
+        (Column::figure("fewest").rank(3), &|row| or_dash(row.figures.min_ops, count)),
+        (Column::figure("most").rank(3), &|row| or_dash(row.figures.max_ops, count)),
+        (Column::figure("starved"), &starved),
+        (Column::figure("Jain").rank(5), &jain),
+        (Column::figure("wait p50").rank(2), &|row| or_dash(row.figures.wait_p50_ns, time)),
+        (Column::figure("p99").rank(2), &|row| or_dash(row.figures.wait_p99_ns, time)),
+        (Column::figure("p99.9").rank(4), &|row| or_dash(row.figures.wait_p999_ns, time)),
+        (Column::figure("longest"), &longest),
     ];
-    let mut table = Table::new(configuration.into_iter().chain(figures));
-    for row in rows {
-        let f = &row.figures;
-        let figures = [
-            marked(row),
-            row.threads.to_string(),
-            or_dash(f.ops_per_s, kops),
-            spread(row),
-            ratio(row),
-            or_dash(f.min_ops, count),
-            or_dash(f.max_ops, count),
-            starved(row),
-            or_dash(f.jain, |jain| format!("{jain:.3}")),
-            or_dash(f.wait_p50_ns, time),
-            or_dash(f.wait_p99_ns, time),
-            or_dash(f.wait_p999_ns, time),
-            or_dash(f.wait_max_ns, time),
-        ];
-        table.row(lead(row).into_iter().chain(figures));
-    }
-    table.titled(title, MARK, width)
-}
-
-fn overcommit(row: &Row) -> String {
-    or_dash(row.overcommit, |x| format!("{}x", (x * 100.0).round() / 100.0))
+    Table::with(rows.iter().copied(), lead.chain(figures)).titled(title, MARK, width)
 }
 
 fn reader_spin(rows: &[&Row], width: Option<usize>) -> String {
-    let mut table = Table::new([
-        Column::figure("threads").shared(),
-        Column::figure("pauses").shared(),
-        Column::lock(),
-        Column::figure("kop/s"),
-        Column::figure("x best").rank(4),
-        Column::figure("score"),
-        Column::figure("read").rank(2),
-        Column::figure("write").rank(2),
-        Column::figure("starved r").rank(3),
-        Column::figure("w").rank(3),
-        Column::figure("longest r"),
-        Column::figure("w"),
-        Column::figure("alone r").rank(1),
-        Column::figure("w").rank(1),
-    ]);
     let index = Index::of(rows.iter().copied());
-    for row in configurations(rows) {
-        let own = row.configuration();
-        let side = |case, side| index.row(&row.lock, &Configuration { case, side, ..own });
-        let total = side(Case::Mixed, Side::All);
-        let (read, write) = (side(Case::Mixed, Side::Read), side(Case::Mixed, Side::Write));
-        let rate = |row: Option<&Row>| or_dash(row.and_then(|r| r.figures.ops_per_s), kops);
-        let longest = |row: Option<&Row>| or_dash(row.and_then(|r| r.figures.wait_max_ns), time);
-        table.row([
-            row.threads.to_string(),
-            or_dash(row.cs_load, |n| n.to_string()),
-            marked(row),
-            rate(total),
-            or_dash(total, ratio),
-            or_dash(total, score),
-            rate(read),
-            rate(write),
-            or_dash(read, starved),
-            or_dash(write, starved),
-            longest(read),
-            longest(write),
-            rate(side(Case::ReaderAlone, Side::Read)),
-            rate(side(Case::WriterAlone, Side::Write)),
-        ]);
-    }
+    let of = |row: &Row, case, side| {
+        index.row(&row.lock, &Configuration { case, side, ..row.configuration() })
+    };
+    let mixed =
+        |row: &Row, side, show: fn(&Row) -> String| or_dash(of(row, Case::Mixed, side), show);
+    let (all, read, write) = (Side::All, Side::Read, Side::Write);
+    let table = Table::of(
+        configurations(rows),
+        [
+            (Column::figure("threads").shared(), &threads),
+            (Column::figure("pauses").shared(), &pauses),
+            (Column::lock(), &marked),
+            (Column::figure("kop/s"), &|row| mixed(row, all, rate)),
+            (Column::figure("x best").rank(4), &|row| mixed(row, all, ratio)),
+            (Column::figure("score"), &|row| mixed(row, all, score)),
+            (Column::figure("read").rank(2), &|row| mixed(row, read, rate)),
+            (Column::figure("write").rank(2), &|row| mixed(row, write, rate)),
+            (Column::figure("starved r").rank(3), &|row| mixed(row, read, starved)),
+            (Column::figure("w").rank(3), &|row| mixed(row, write, starved)),
+            (Column::figure("longest r"), &|row| mixed(row, read, longest)),
+            (Column::figure("w"), &|row| mixed(row, write, longest)),
+            (Column::figure("alone r").rank(1), &|row| {
+                or_dash(of(row, Case::ReaderAlone, read), rate)
+            }),
+            (Column::figure("w").rank(1), &|row| or_dash(of(row, Case::WriterAlone, write), rate)),
+        ],
+    );
     table.titled("reader-spin: half readers, half writers", MARK_AND_SCORE, width)
 }
 
 fn direct_io(rows: &[&Row], width: Option<usize>) -> String {
-    let mut table = Table::new([
-        Column::name("case").shared(),
-        Column::name("side"),
-        Column::lock(),
-        Column::figure("MB/s"),
-        Column::figure("x best").rank(4),
-        Column::figure("of alone"),
-        Column::figure("score").rank(3),
-        Column::figure("wait p50").rank(1),
-        Column::figure("p99").rank(1),
-        Column::figure("longest"),
-        Column::figure("latency p50").rank(2),
-        Column::figure("p99").rank(2),
-    ]);
-    for row in rows {
-        let f = &row.figures;
-        table.row([
-            row.case.name().to_owned(),
-            row.side.name().to_owned(),
-            marked(row),
-            or_dash(f.mb_per_s, digits),
-            ratio(row),
-            or_dash(f.share_of_alone, |share| format!("{share:.2}")),
-            score(row),
-            or_dash(f.wait_p50_ns, time),
-            or_dash(f.wait_p99_ns, time),
-            or_dash(f.wait_max_ns, time),
-            or_dash(f.latency_p50_ns, time),
-            or_dash(f.latency_p99_ns, time),
-        ]);
-    }
+    let table = Table::of(
+        rows.iter().copied(),
+        [
+            (Column::name("case").shared(), &case),
+            (Column::name("side"), &side),
+            (Column::lock(), &marked),
+            (Column::figure("MB/s"), &|row| or_dash(row.figures.mb_per_s, digits)),
+            (Column::figure("x best").rank(4), &ratio),
+            (Column::figure("of alone"), &|row| or_dash(row.figures.share_of_alone, two_digits)),
+            (Column::figure("score").rank(3), &score),
+            (Column::figure("wait p50").rank(1), &|row| or_dash(row.figures.wait_p50_ns, time)),
+            (Column::figure("p99").rank(1), &|row| or_dash(row.figures.wait_p99_ns, time)),
+            (Column::figure("longest"), &longest),
+            (Column::figure("latency p50").rank(2), &|row| {
+                or_dash(row.figures.latency_p50_ns, time)
+            }),
+            (Column::figure("p99").rank(2), &|row| or_dash(row.figures.latency_p99_ns, time)),
+        ],
+    );
     let on = rows.iter().find_map(|row| row.file_system.as_deref()).unwrap_or("unknown");
     let title = format!("direct-io: 4 KiB O_DIRECT append and tail, file system {on}");
     table.titled(&title, MARK_AND_SCORE, width)
 }
 
 fn uncontended(rows: &[&Row], width: Option<usize>) -> String {
-    let mut table = Table::new([
-        Column::name("side").shared(),
-        Column::lock(),
-        Column::figure("ns/op"),
-        Column::figure("x best"),
-    ]);
-    for row in rows {
-        table.row([
-            row.case.name().to_owned(),
-            marked(row),
-            or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}")),
-            ratio(row),
-        ]);
-    }
+    let table = Table::of(
+        rows.iter().copied(),
+        [
+            (Column::name("side").shared(), &case),
+            (Column::lock(), &marked),
+            (Column::figure("ns/op"), &ns_per_op),
+            (Column::figure("x best"), &ratio),
+        ],
+    );
     table.titled("uncontended: acquire and release, one thread", MARK, width)
 }
 
 fn read_mostly(rows: &[&Row], width: Option<usize>) -> String {
-    let mut table = Table::new([
-        Column::figure("threads").shared(),
-        Column::figure("pauses").shared(),
-        Column::lock(),
-        Column::figure("kop/s"),
-        Column::figure("min-max").rank(1),
-        Column::figure("x best").rank(2),
-        Column::figure("starved"),
-        Column::figure("longest r"),
-        Column::figure("w"),
-    ]);
     let index = Index::of(rows.iter().copied());
-    for row in rows.iter().filter(|row| row.side == Side::All) {
-        let own = row.configuration();
-        let longest = |side| {
-            let row = index.row(&row.lock, &Configuration { side, ..own });
-            or_dash(row.and_then(|r| r.figures.wait_max_ns), time)
-        };
-        table.row([
-            row.threads.to_string(),
-            or_dash(row.cs_load, |n| n.to_string()),
-            marked(row),
-            or_dash(row.figures.ops_per_s, kops),
-            spread(row),
-            ratio(row),
-            starved(row),
-            longest(Side::Read),
-            longest(Side::Write),
-        ]);
-    }
+    let of = |row: &Row, side| index.row(&row.lock, &Configuration { side, ..row.configuration() });
+    let table = Table::of(
+        rows.iter().copied().filter(|row| row.side == Side::All),
+        [
+            (Column::figure("threads").shared(), &threads),
+            (Column::figure("pauses").shared(), &pauses),
+            (Column::lock(), &marked),
+            (Column::figure("kop/s"), &rate),
+            (Column::figure("min-max").rank(1), &spread),
+            (Column::figure("x best").rank(2), &ratio),
+            (Column::figure("starved"), &starved),
+            (Column::figure("longest r"), &|row| or_dash(of(row, Side::Read), longest)),
+            (Column::figure("w"), &|row| or_dash(of(row, Side::Write), longest)),
+        ],
+    );
     table.titled("read-mostly: 99.9 % reads", MARK, width)
+}
+
+/// What a column shows of a row.
+type Cell<'a> = &'a dyn Fn(&Row) -> String;
+
+pub fn case(row: &Row) -> String {
+    row.case.name().to_owned()
+}
+
+pub fn side(row: &Row) -> String {
+    row.side.name().to_owned()
+}
+
+pub fn threads(row: &Row) -> String {
+    row.threads.to_string()
+}
+
+pub fn pauses(row: &Row) -> String {
+    or_dash(row.cs_load, |n| n.to_string())
+}
+
+fn rate(row: &Row) -> String {
+    or_dash(row.figures.ops_per_s, kops)
+}
+
+fn ns_per_op(row: &Row) -> String {
+    or_dash(row.figures.ns_per_op, |ns| format!("{ns:.1}"))
+}
+
+pub fn jain(row: &Row) -> String {
+    or_dash(row.figures.jain, |jain| format!("{jain:.3}"))
+}
+
+pub fn longest(row: &Row) -> String {
+    or_dash(row.figures.wait_max_ns, time)
 }
 
 /// One row for each lock and configuration, whatever its case: the mix may be missing.
@@ -393,11 +345,11 @@ pub fn lengths<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
 }
 
 fn ratio(row: &Row) -> String {
-    or_dash(row.ratio_to_best_peer, |ratio| format!("{ratio:.2}"))
+    or_dash(row.ratio_to_best_peer, two_digits)
 }
 
 fn score(row: &Row) -> String {
-    or_dash(row.figures.balance_score, |score| format!("{score:.2}"))
+    or_dash(row.figures.balance_score, two_digits)
 }
 
 fn spread(row: &Row) -> String {

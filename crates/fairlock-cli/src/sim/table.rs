@@ -9,7 +9,9 @@ use super::unknowns::is_varied;
 use crate::cell::{Case, Side, Workload};
 use crate::layout::{Column, Table};
 use crate::row::{Row, locks};
-use crate::table::{lengths, or_dash, program, scenario, starved};
+use crate::table::{
+    case, jain, lengths, longest, or_dash, pauses, program, scenario, side, starved, threads,
+};
 use crate::units::{count, digits, kops, percent, several, time};
 
 /// The tables of all workloads in `rows`, at most `width` wide, each with its judgement.
@@ -78,10 +80,7 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     // Where a section takes milliseconds, thousands of operations a second are too coarse.
     let is_slow = rows.iter().all(|row| row.workload == Workload::Range);
     let (unit, per_s): (&str, PerSecond) = if is_slow { ("op/s", digits) } else { ("kop/s", kops) };
-    let mut table = Table::new(columns_of_line(unit, whose));
-    for row in rows.iter() {
-        table.row(line(row, per_s));
-    }
+    let mut table = line_by_line(rows, unit, per_s, whose);
     leave_out_what_says_nothing(&mut table, rows);
     let mut note = "min-max: over the seeds".to_owned();
     if has_unit {
@@ -103,71 +102,58 @@ fn lines(title: &str, rows: &Rows<'_>, width: Option<usize>) -> String {
     table.titled(title, &note, width)
 }
 
-fn columns_of_line(unit: &str, whose: &str) -> [Column; 20] {
-    [
-        Column::name("machine").shared(),
-        Column::name("case").shared(),
-        Column::lock(),
-        Column::name("as").rank(4),
-        Column::name("side"),
-        Column::figure("threads").shared(),
-        Column::figure("overcommit").shared(),
-        Column::figure("pauses").shared(),
-        Column::figure(unit),
-        Column::figure("min-max").rank(1),
-        Column::figure(whose).rank(6),
-        Column::figure("x").rank(6),
-        Column::figure("x base"),
-        Column::figure(whose),
-        Column::figure("starved").rank(7),
-        Column::figure("fewest").rank(3),
-        Column::figure("most").rank(3),
-        Column::figure("Jain").rank(2),
-        Column::figure("longest").rank(5),
-        Column::figure("free").rank(4),
-    ]
+fn line_by_line(rows: &Rows<'_>, unit: &str, per_s: PerSecond, whose: &str) -> Table {
+    let show = |row: &Row, rate: Option<f64>| match row.figures.mb_per_s {
+        Some(_) => or_dash(rate, |rate| format!("{} MB/s", digits(rate))),
+        None => or_dash(rate, per_s),
+    };
+    Table::of(
+        rows.iter(),
+        [
+            (Column::name("machine").shared(), &|row| row.machine.clone().unwrap_or_default()),
+            (Column::name("case").shared(), &|row| match row.range.section_ns {
+                Some(ns) => format!("{}, {}", row.case.name(), time(u64::from(ns))),
+                None => case(row),
+            }),
+            (Column::lock(), &|row| row.lock.clone()),
+            (Column::name("as").rank(4), &|row| {
+                or_dash(row.comparison.published_as.as_deref(), str::to_owned)
+            }),
+            (Column::name("side"), &side),
+            (Column::figure("threads").shared(), &threads),
+            (Column::figure("overcommit").shared(), &|row| {
+                or_dash(row.overcommit, |x| format!("{x}x"))
+            }),
+            (Column::figure("pauses").shared(), &pauses),
+            (Column::figure(unit), &|row| show(row, row.rate())),
+            (Column::figure("min-max").rank(1), &|row| spread(row, per_s)),
+            (Column::figure(whose).rank(6), &|row| show(row, row.comparison.published)),
+            (Column::figure("x").rank(6), &|row| two_digits(row.comparison.ratio_to_published)),
+            (Column::figure("x base"), &|row| two_digits(row.comparison.ratio_to_baseline)),
+            (Column::figure(whose), &|row| two_digits(row.comparison.published_ratio_to_baseline)),
+            (Column::figure("starved").rank(7), &starved),
+            (Column::figure("fewest").rank(3), &|row| or_dash(row.figures.min_ops, count)),
+            (Column::figure("most").rank(3), &|row| or_dash(row.figures.max_ops, count)),
+            (Column::figure("Jain").rank(2), &jain),
+            (Column::figure("longest").rank(5), &longest),
+            (Column::figure("free").rank(4), &|row| {
+                or_dash(row.figures.free_while_waited, percent)
+            }),
+        ],
+    )
 }
 
-fn line(row: &Row, per_s: PerSecond) -> [String; 20] {
-    let (f, c) = (&row.figures, &row.comparison);
-    let show = |rate: f64| match f.mb_per_s {
-        Some(_) => format!("{} MB/s", digits(rate)),
-        None => per_s(rate),
-    };
-    let case = match row.range.section_ns {
-        Some(ns) => format!("{}, {}", row.case.name(), time(u64::from(ns))),
-        None => row.case.name().to_owned(),
-    };
-    [
-        row.machine.clone().unwrap_or_default(),
-        case,
-        row.lock.clone(),
-        or_dash(c.published_as.as_deref(), str::to_owned),
-        row.side.name().to_owned(),
-        row.threads.to_string(),
-        or_dash(row.overcommit, |x| format!("{x}x")),
-        or_dash(row.cs_load, |n| n.to_string()),
-        or_dash(row.rate(), show),
-        or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| match f.mb_per_s {
-            Some(mb) => {
-                // Both are rates of the same blocks, so one factor turns operations into
-                // megabytes.
-                let in_mb = |ops: f64| digits(ops * mb / f.ops_per_s.unwrap_or(ops).max(1.0));
-                format!("{}-{}", in_mb(min), in_mb(max))
-            }
-            None => format!("{}-{}", per_s(min), per_s(max)),
-        }),
-        or_dash(c.published, show),
-        two_digits(c.ratio_to_published),
-        two_digits(c.ratio_to_baseline),
-        two_digits(c.published_ratio_to_baseline),
-        starved(row),
-        or_dash(f.min_ops, count),
-        or_dash(f.max_ops, count),
-        or_dash(f.jain, |jain| format!("{jain:.3}")),
-        or_dash(f.wait_max_ns, time),
-        or_dash(f.free_while_waited, percent),
-    ]
+/// The least and the largest rate of any seed.
+fn spread(row: &Row, per_s: PerSecond) -> String {
+    let f = &row.figures;
+    or_dash(f.ops_per_s_min.zip(f.ops_per_s_max), |(min, max)| match f.mb_per_s {
+        Some(mb) => {
+            // Both are rates of the same blocks, so one factor turns operations into megabytes.
+            let in_mb = |ops: f64| digits(ops * mb / f.ops_per_s.unwrap_or(ops).max(1.0));
+            format!("{}-{}", in_mb(min), in_mb(max))
+        }
+        None => format!("{}-{}", per_s(min), per_s(max)),
+    })
 }
 
 /// A column that is the same in all rows, or empty, says nothing.
