@@ -426,7 +426,7 @@ fn what_cannot_be_reported_on_is_refused_with_the_mend() {
         (vec!["report", newer], 2, "has the schema 'fairlock/9'"),
         (vec!["compare", results, newer], 2, "has the schema 'fairlock/9'"),
         (vec!["report", profile], 2, "reads fairlock-profile/2: make it again"),
-        (vec!["compare", results, profile], 2, "give a file of `fairlock bench"),
+        (vec!["compare", results, profile], 2, "compare two of the same command"),
         (vec!["report", cut], 2, "was cut short"),
         (vec!["report", results, "--format", "md", "--columns", "kops"], 2, "'kop/s'"),
         (vec!["report", results, "--format", "csv", "--columns", "kop/s"], 2, "--format md"),
