@@ -4,7 +4,7 @@
 use core::mem::offset_of;
 use core::ops::Deref;
 
-use crate::condvar::Watch;
+use crate::condvar::{Notified, Watch};
 use crate::inspect;
 use crate::rwsem::{PublishedLocal, TenureLocal};
 use crate::system::System;
@@ -36,11 +36,14 @@ pub struct Thread<P: System> {
     pub(crate) places: Places<P>,
     pub(crate) meetings: Meetings,
     pub(crate) watch: Watch,
+    /// Those that it has notified and not woken.
+    pub(crate) notified: Notified<P>,
     #[cfg(any(feature = "std", fairlock_loom))]
     pub(crate) marks: Marks<P>,
 }
 
-// SAFETY: `sleeper` and the spinner node are atomics; all else is used by the record's own thread only.
+// SAFETY: `sleeper` and the spinner node are atomics, and `notified` is `Sync` but for what only the record's own
+// thread uses; all else is used by the record's own thread only.
 unsafe impl<P: System> Sync for Thread<P> {}
 
 impl<P: System> Thread<P> {
@@ -57,9 +60,17 @@ impl<P: System> Thread<P> {
             places: Places::new(),
             meetings: Meetings::new(),
             watch: Watch::new(),
+            notified: Notified::new(),
             #[cfg(any(feature = "std", fairlock_loom))]
             marks: Marks::new(),
         }
+    }
+
+    /// The thread, whose record this is, has forked, and is in the child.
+    #[cfg(feature = "std")]
+    pub(crate) fn enter_child(&self) {
+        self.sleeper.enter_child();
+        self.notified.enter_child();
     }
 
     /// For concurrency testers: the name of what is at an address in the record.

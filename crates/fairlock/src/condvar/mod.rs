@@ -3,12 +3,14 @@
 #[cfg(all(test, fairlock_loom))]
 mod condvar_loom;
 mod mutex;
+mod notified;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 mod typed;
 mod waiters;
 mod watch;
 
 use mutex::Mutex;
+pub(crate) use notified::Notified;
 #[cfg(all(feature = "std", not(fairlock_loom)))]
 pub use typed::*;
 #[cfg(any(feature = "std", fairlock_loom))]

@@ -33,10 +33,13 @@ const _: () = assert!(size_of::<RawCondvar>() == 24);
 /// A wait never ends without a reason. A wait that ends by its deadline or by a token has used up no
 /// notification. One condition variable may be waited at with several mutexes at the same time.
 ///
-/// `notify_one` and `notify_all` do not block. Of the threads that `notify_all` notifies, two to
-/// eight (as many as there are CPUs) are woken at once; each wakes the next one when it finds the
-/// mutex free, or holds it. A waiting thread may stay awake for the first 30 µs if notifications
-/// came within that time lately; it gives its CPU to any other thread that wants it.
+/// `notify_one` and `notify_all` do not block. Of the threads that `notify_all` notifies it wakes two.
+/// Each thread that was woken wakes the next one that was not, and two of them wake two. It does so
+/// when it finds the mutex free or has it, or after 0.1 ms. So a thread that gets no CPU delays no
+/// other, as long as one of those that were woken runs. If none does, each later wait of the thread
+/// that notified wakes the next one, too, and its next `notify_all` wakes all. A waiting thread may stay
+/// awake for the first 30 µs if notifications came within that time lately; it gives its CPU to any
+/// other thread that wants it.
 ///
 /// ```
 /// use fairlock::{Condvar, Mutex};

@@ -13,13 +13,13 @@
 //! | state | meaning | who leaves it |
 //! |---|---|---|
 //! | WAITING | in the queue | a holder of the queue lock |
-//! | NOTIFIED | taken out, and not told yet | whoever notified it, or the waiter that it follows |
+//! | NOTIFIED | taken out, and not told yet | whoever notified it, or another that was notified with it |
 //! | WOKEN | takes the mutex by itself, from its seat in the mutex's queue if it has one | nobody: final |
 //!
-//! Of several waiters that are notified at once, and wait with the same mutex, one is woken. The
-//! others *follow*: the first wakes [`LINES`] more, each of these wakes one more, and so on. Each
-//! does so when it finds the mutex free, or else when it has the mutex: then they may be queued there
-//! instead. So there is no herd at the mutex, and no CPU is idle for the length of a wake-up each time.
+//! Of several waiters that are notified at once few are woken, and these wake others (`notified`). Each
+//! does so when it finds the mutex free or has it, and before it sleeps for the mutex. So there is no
+//! herd at the mutex, no CPU is idle for the length of a wake-up each time, and a waiter that does not run
+//! delays no other.
 //!
 //! *Awake.* Where threads wait for each other by turns the notification comes sooner than a sleep
 //! could pay. So a waiter spins for a moment, for the thread on another CPU that is about to notify
@@ -44,18 +44,12 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 
 use super::Mutex;
+use super::notified::{Batch, NOTIFIED, Notice, WAITING, WOKEN};
 use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, WaitOutcome};
 use crate::ticket::TicketLock;
-use crate::wait::{Hint, Thread, Wait, WaitContext, WaitError};
+use crate::wait::{Hint, Wait, WaitContext, WaitError};
 
-const WAITING: u32 = 0;
-const NOTIFIED: u32 = 1;
-const WOKEN: u32 = 2;
-
-/// Waiters notified at once are woken in this many lines: few lines leave a CPU idle for each
-/// wake-up, too many are in each other's way at the mutex. Models have no more than three waiters.
-const LINES: usize = if cfg!(fairlock_loom) { 2 } else { 8 };
 /// How long a woken thread gives way to the holder of the mutex before it queues there. In ns;
 /// compared with the time since it began to give way.
 const COMPETE_NS: u64 = 100_000;
@@ -89,18 +83,13 @@ unsafe impl<P: Platform, M: Mutex<P>> Send for LockCondvar<P, M> {}
 // In this order: whoever notifies a waiter fetches the lines of its frame from another CPU.
 #[repr(C, align(64))]
 struct Waiter<P: Platform, M: Mutex<P>> {
-    thread: &'static Thread<P>,
+    notice: Notice<P>,
     /// The mutex it waits with.
     mutex: *const M,
     prev: Cell<*const Waiter<P, M>>,
     next: Cell<*const Waiter<P, M>>,
-    /// Once it is notified: the first of those that follow it, and the next one that is woken with
-    /// it.
-    follower: Cell<*const Waiter<P, M>>,
-    beside: Cell<*const Waiter<P, M>>,
     /// Its number in the row of waiters that stay awake; zero if it sleeps.
     awake: Hint,
-    state: P::AtomicU32,
     /// Its place in the queue of the mutex, if it was given one: by whoever makes it WOKEN, before.
     seat: OnceCell<M::Seat>,
 }
@@ -109,14 +98,11 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     fn new(mutex: &M) -> Self {
         let nobody = || Cell::new(ptr::null());
         Self {
-            thread: P::thread(),
+            notice: Notice::new(),
             mutex,
             prev: nobody(),
             next: nobody(),
-            follower: nobody(),
-            beside: nobody(),
             awake: Hint::new(0),
-            state: P::AtomicU32::new(WAITING),
             seat: OnceCell::new(),
         }
     }
@@ -125,40 +111,29 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     /// may sleep for the queue lock, too: it is not in the queue any more, and will look again.)
     fn take_seat(&self) -> Option<&M::Seat> {
         // SAFETY: it takes the mutex before its wait is over, so that is there.
-        let seat = unsafe { (*self.mutex).seat(self.thread)? };
+        let seat = unsafe { (*self.mutex).seat(self.notice.thread)? };
         Some(self.seat.get_or_init(|| seat))
     }
 
-    /// Acquire: the follower is seen, and what came before the notification.
-    fn state(&self) -> u32 {
-        self.state.load(Ordering::Acquire)
-    }
-}
-
-/// Wakes a waiter that is in no queue, or queues it at its mutex, and those beside it.
-///
-/// # Safety
-/// They were notified, and nobody else wakes them.
-unsafe fn wake<P: Platform, M: Mutex<P>>(mut next: *const Waiter<P, M>) {
-    // SAFETY: they stay in their frames until they are WOKEN, here.
-    while let Some(waiter) = unsafe { next.as_ref() } {
-        next = waiter.beside.get();
-        let thread = waiter.thread;
-        let Some(seat) = waiter.take_seat() else {
-            // Release: the follower is seen. The frame may be gone from here on.
-            waiter.state.store(WOKEN, Ordering::Release);
-            thread.parker.unpark();
-            continue;
+    /// Wakes it, or queues it at its mutex.
+    ///
+    /// # Safety
+    /// It was notified, and nobody else wakes it. Its frame may be gone afterwards.
+    unsafe fn wake(&self) {
+        let Some(seat) = self.take_seat() else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.notice.wake() };
         };
+        // Release: what came before the notification is seen, and the seat.
+        let tell = || self.notice.state.store(WOKEN, Ordering::Release);
         let tells_late = active(Fault::QueuesUntold);
         if !tells_late {
-            // Before it can be woken. Release: as above, and the seat.
-            waiter.state.store(WOKEN, Ordering::Release);
+            tell(); // before it can be woken
         }
         // SAFETY: the seat is new, and in the frame, which is not left without the mutex.
         unsafe { M::queue(seat) };
         if tells_late {
-            waiter.state.store(WOKEN, Ordering::Release);
+            tell();
         }
     }
 }
@@ -233,6 +208,8 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if active(Fault::QueuesTooLate) {
             self.locked(|| self.push(&waiter));
         }
+        // If none of those runs that this thread has woken.
+        waiter.notice.thread.notified.wake_next_of_own();
         let notified = until.listed(P::thread(), || self.sleep(&waiter, until));
         if notified.is_ok() {
             Self::lock_again(mutex, &waiter);
@@ -245,25 +222,23 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         notified
     }
 
-    /// For a thread that was woken: takes the mutex, and wakes those that follow.
+    /// For a thread that was woken: takes the mutex, and wakes those that are next.
     fn lock_again(mutex: &M, waiter: &Waiter<P, M>) {
-        let mut follower = waiter.follower.get();
-        if active(Fault::ForgetsFollowers) {
-            follower = ptr::null();
+        if let Some(seat) = waiter.seat.get() {
+            return mutex.lock_seated(seat); // it was notified alone
         }
-        let at_once = follower.is_null() || !mutex.is_locked();
-        if at_once {
-            // SAFETY: they follow this one only.
-            unsafe { wake(follower) };
+        let mut wakes = waiter.notice.has_next() && !active(Fault::ForgetsFollowers);
+        // Not while the mutex is held for a moment: they would be woken in vain.
+        if wakes && !mutex.is_locked() {
+            waiter.notice.wake_next();
+            wakes = false;
         }
-        match waiter.seat.get() {
-            Some(seat) => mutex.lock_seated(seat),
-            _ if P::thread().watch.give_way::<P>(COMPETE_NS, || mutex.try_lock()) => {}
-            _ => mutex.lock(),
+        let taken = waiter.notice.thread.watch.give_way::<P>(COMPETE_NS, || mutex.try_lock());
+        if wakes {
+            waiter.notice.wake_next();
         }
-        if !at_once {
-            // SAFETY: as above.
-            unsafe { wake(follower) };
+        if !taken {
+            mutex.lock();
         }
     }
 
@@ -273,7 +248,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         let mut interrupted = None;
         Self::stay_awake(waiter, until);
         loop {
-            match waiter.state() {
+            match waiter.notice.state() {
                 WAITING => {
                     if let Some(why) = interrupted.or_else(|| until.expired(P::now)) {
                         if self.locked(|| self.give_up(waiter)) {
@@ -286,8 +261,8 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
                 NOTIFIED => until = &WaitContext::FOREVER,
                 _ => return Ok(()),
             }
-            waiter.thread.note_cpu();
-            let outcome = waiter.thread.parker.park(until.deadline, until.interruptible);
+            waiter.notice.thread.note_cpu();
+            let outcome = waiter.notice.thread.parker.park(until.deadline, until.interruptible);
             if outcome == WaitOutcome::Interrupted {
                 interrupted = Some(WaitError::Interrupted);
             }
@@ -299,7 +274,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     fn stay_awake(waiter: &Waiter<P, M>, until: &WaitContext<'_, P>) {
         let yields = || waiter.awake.load(Ordering::Relaxed) > 0;
         if !until.interruptible {
-            P::thread().watch.stay_awake::<P>(&waiter.state, WOKEN, until.deadline, yields);
+            P::thread().watch.stay_awake::<P>(&waiter.notice.state, WOKEN, until.deadline, yields);
         }
         waiter.awake.store(0, Ordering::Relaxed);
     }
@@ -309,10 +284,12 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if !self.has_waiters() {
             return false;
         }
-        let first = self.locked(|| self.first().map_or(ptr::null(), |first| self.take(first)));
-        // SAFETY: taken above.
-        unsafe { wake(first) };
-        !first.is_null()
+        let first = self.locked(|| self.take_first());
+        if let Some(first) = first {
+            // SAFETY: taken above.
+            unsafe { first.wake() };
+        }
+        first.is_some()
     }
 
     /// Notifies all threads that wait; returns how many there were.
@@ -320,53 +297,31 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if !self.has_waiters() {
             return 0;
         }
-        let (mut firsts, mut notified) = (ptr::null(), 0);
+        let (mut all, mut last) = (Batch::new(), None);
         self.locked(|| {
-            // One mutex after the other; nearly always there is one only.
-            while let Some(first) = self.first() {
-                notified += self.take_all(first);
-                first.beside.set(firsts);
-                firsts = first;
+            while let Some(first) = self.take_first() {
+                all.push(&first.notice);
+                last = Some(first);
             }
         });
+        let notified = all.len();
         // SAFETY: taken above.
-        unsafe { wake(firsts) };
+        unsafe {
+            match last {
+                Some(only) if notified == 1 => only.wake(),
+                _ => all.wake(),
+            }
+        }
         notified
     }
 
-    /// Under the queue lock: takes out a waiter, and notes that it is notified.
-    fn take(&self, waiter: &Waiter<P, M>) -> *const Waiter<P, M> {
-        self.remove(waiter);
+    /// Under the queue lock: takes out the first waiter, and notes that it is notified.
+    fn take_first(&self) -> Option<&Waiter<P, M>> {
+        let first = self.first()?;
+        self.remove(first);
         // Relaxed: read under the queue lock; a read without it leads to no more than another look.
-        waiter.state.store(NOTIFIED, Ordering::Relaxed);
-        waiter
-    }
-
-    /// Under the queue lock: takes out the first waiter, and all that wait with the same mutex,
-    /// which follow it. Returns how many they are.
-    fn take_all(&self, first: &Waiter<P, M>) -> usize {
-        let mut taken = 1;
-        // The last of each line behind the first one.
-        let mut last = [ptr::from_ref(first); LINES];
-        let mut next = first.next.get();
-        self.take(first);
-        // SAFETY: the waiter is in the queue, so its frame is there.
-        while let Some(waiter) = unsafe { next.as_ref() } {
-            next = waiter.next.get();
-            if ptr::eq(waiter.mutex, first.mutex) {
-                self.take(waiter);
-                // SAFETY: notified, and not woken yet.
-                let last_of = |line: usize| unsafe { &*last[line] };
-                match taken {
-                    1 => first.follower.set(waiter),
-                    n if n <= LINES => last_of(n - 1).beside.set(waiter),
-                    n => last_of(n % LINES).follower.set(waiter),
-                }
-                last[taken % LINES] = waiter;
-                taken += 1;
-            }
-        }
-        taken
+        first.notice.state.store(NOTIFIED, Ordering::Relaxed);
+        Some(first)
     }
 
     fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -410,7 +365,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
     /// The waiter takes itself out of the queue: false if it was notified.
     fn give_up(&self, waiter: &Waiter<P, M>) -> bool {
         // Relaxed: under the queue lock.
-        let waits = waiter.state.load(Ordering::Relaxed) == WAITING;
+        let waits = waiter.notice.state.load(Ordering::Relaxed) == WAITING;
         if waits {
             self.remove(waiter);
         }
@@ -448,9 +403,12 @@ impl<P: Platform, M: Mutex<P>> core::fmt::Debug for LockCondvar<P, M> {
 mod tests {
     use std::vec::Vec;
 
+    use std::sync::atomic::AtomicUsize;
+
     use fairlock_testing::{join, scope, until};
 
     use super::*;
+    use crate::condvar::notified::{AT_ONCE, MORE};
     use crate::platform::{Native, System};
     use crate::thin::ThinMutex;
 
@@ -465,34 +423,92 @@ mod tests {
         waiters
     }
 
+    /// Which of them are woken. A test has to have all woken: those that are left on the list of its thread would be
+    /// found there by the next one.
+    fn woken(waiters: &[Waiter<Native, ThinMutex<Native>>]) -> Vec<usize> {
+        (0..waiters.len()).filter(|&n| waiters[n].notice.state() == WOKEN).collect()
+    }
+
     #[test]
     fn of_those_notified_at_once_few_are_woken_at_a_time_in_their_order() {
-        let (condvar, here, there) = (Condvar::new(), ThinMutex::new(), ThinMutex::new());
-        // Every tenth waits with another mutex.
-        let waiters = queued(&condvar, (0..40).map(|n| if n % 10 == 5 { &there } else { &here }));
+        let (condvar, mutexes) = (Condvar::new(), [ThinMutex::new(), ThinMutex::new()]);
+        let waiters = queued(&condvar, (0..40).map(|n| &mutexes[usize::from(n % 10 == 5)]));
         assert_eq!(condvar.notify_all(), 40);
         assert!(!condvar.has_waiters());
-        let mine: Vec<_> = (0..40).filter(|n| n % 10 != 5).collect();
-        let woken = || -> Vec<_> { (0..40).filter(|&n| waiters[n].state() == WOKEN).collect() };
-        assert_eq!(woken(), [0, 5]);
-        // SAFETY: each is woken once.
-        unsafe { wake(waiters[5].follower.get()) };
-        let theirs = || woken().into_iter().filter(|n| n % 10 == 5).count();
-        assert_eq!(theirs(), 1 + LINES.min(3));
-        for (passed, &n) in mine.iter().enumerate() {
-            // SAFETY: as above.
-            unsafe { wake(waiters[n].follower.get()) };
-            let came: Vec<_> = woken().into_iter().filter(|n| n % 10 != 5).collect();
-            let expected = (passed + 1 + LINES).min(mine.len());
-            assert_eq!(came, mine[..expected]);
+        let mut expected = AT_ONCE;
+        for (passed, waiter) in waiters.iter().enumerate() {
+            assert_eq!(woken(&waiters), (0..expected).collect::<Vec<_>>());
+            waiter.notice.wake_next();
+            expected = (expected + if passed < MORE { 2 } else { 1 }).min(40);
         }
+    }
+
+    /// All but one that was woken first never run.
+    #[test]
+    fn a_waiter_that_does_not_run_delays_no_other() {
+        let (condvar, mutex) = (&Condvar::new(), &ThinMutex::<Native>::new());
+        let stopped = queued(condvar, core::iter::repeat_n(mutex, AT_ONCE - 1));
+        let waiting = AtomicUsize::new(0);
+        scope(|s| {
+            let waiters: Vec<_> = (0..8)
+                .map(|_| {
+                    s.spawn(|| {
+                        mutex.lock();
+                        waiting.fetch_add(1, Ordering::Relaxed);
+                        // SAFETY: just taken; and taken again.
+                        unsafe { (condvar.wait(mutex), mutex.unlock()) };
+                    })
+                })
+                .collect();
+            until(|| waiting.load(Ordering::Relaxed) == 8);
+            mutex.lock();
+            assert_eq!(condvar.notify_all(), stopped.len() + 8);
+            // SAFETY: just taken.
+            unsafe { mutex.unlock() };
+            waiters.into_iter().for_each(join);
+        });
+    }
+
+    #[test]
+    fn if_none_of_those_woken_runs_the_thread_that_notified_wakes_the_others() {
+        let (condvar, mutex) = (Condvar::new(), ThinMutex::new());
+        let stopped = queued(&condvar, core::iter::repeat_n(&mutex, AT_ONCE + 9));
+        condvar.notify_all();
+        for waits in 1..=3 {
+            mutex.lock();
+            // SAFETY: just taken; and taken again.
+            let notified = unsafe { (condvar.wait_until(&mutex, 0), mutex.unlock()).0 };
+            assert_eq!(notified, Err(WaitError::TimedOut));
+            assert_eq!(woken(&stopped).len(), AT_ONCE + waits + waits.min(MORE));
+        }
+        let more = queued(&condvar, core::iter::repeat_n(&mutex, AT_ONCE + 1));
+        condvar.notify_all();
+        assert_eq!([woken(&stopped).len(), woken(&more).len()], [stopped.len(), AT_ONCE]);
+        more[0].notice.wake_next();
+        assert_eq!(woken(&more).len(), more.len());
+    }
+
+    /// Those that are still to be woken need nothing but their mutex.
+    #[test]
+    fn waiters_wake_each_other_when_the_condition_variable_is_gone() {
+        let (condvar, mutex) = (Condvar::new(), ThinMutex::new());
+        let waiters = queued(&condvar, core::iter::repeat_n(&mutex, 40));
+        condvar.notify_all();
+        drop(condvar);
+        for waiter in &waiters {
+            Condvar::lock_again(&mutex, waiter);
+            // SAFETY: just taken.
+            unsafe { mutex.unlock() };
+        }
+        assert_eq!(woken(&waiters).len(), 40);
     }
 
     #[test]
     fn a_sleeper_that_is_notified_under_a_full_mutex_is_queued_there() {
         let (condvar, mutex) = (&Condvar::new(), &ThinMutex::<Native>::new());
-        let sleeps =
-            || condvar.locked(|| condvar.first().is_some_and(|first| first.thread.is_asleep()));
+        let sleeps = || {
+            condvar.locked(|| condvar.first().is_some_and(|first| first.notice.thread.is_asleep()))
+        };
         for is_full in [true, false] {
             scope(|s| {
                 let waiter = s.spawn(|| {
@@ -529,9 +545,10 @@ mod tests {
         assert_eq!(awake(&first), expected);
         let next = queued(&condvar, core::iter::repeat_n(&mutex, 1));
         assert_eq!(awake(&next), [false]);
-        condvar.notify_all();
+        // None is left on a list.
+        (0..cpus + 3).for_each(|_| assert!(condvar.notify_one()));
         let alone = queued(&condvar, core::iter::repeat_n(&mutex, 1));
         assert_eq!(awake(&alone), [true]);
-        condvar.notify_all();
+        condvar.notify_one();
     }
 }

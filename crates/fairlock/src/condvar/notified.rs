@@ -1,0 +1,250 @@
+//! Threads that were notified and are to be woken.
+//!
+//! All at once would be in each other's way at the mutex. So the thread that notifies wakes only the
+//! first [`AT_ONCE`], and puts the others on its list. Each woken thread takes one more off the list and
+//! wakes it; the first [`MORE`] that come take two. A thread that does not run therefore delays no other, as
+//! long as one of those that were woken runs. If none does, each later wait of the thread that notified
+//! does the same, and its next notification of several threads wakes all.
+//!
+//! The list is in the record of the thread that notified. Records are never freed, so a woken thread
+//! may look there when the condition variable is gone already.
+
+use core::cell::Cell;
+use core::ptr;
+use core::sync::atomic::Ordering;
+
+use crate::platform::Thread;
+use crate::platform::{Atomic, Platform, System};
+use crate::wait::Hint;
+
+pub(super) const WAITING: u32 = 0;
+pub(super) const NOTIFIED: u32 = 1;
+pub(super) const WOKEN: u32 = 2;
+
+/// How many threads are woken by the one that notifies. With fewer a single one could delay all; with
+/// more, or with all woken at once, they are up to four times as slow on two CPUs. Model checks and
+/// testers have too few waiters for two.
+pub(super) const AT_ONCE: usize = if cfg!(any(fairlock_loom, fairlock_faults)) { 1 } else { 2 };
+/// How many of those that wake others wake two: with fewer, CPUs idle; with more, threads are in each
+/// other's way.
+pub(super) const MORE: usize = 2;
+
+/// What a waiting thread is told. It is in the frame of the wait.
+pub(super) struct Notice<P: Platform> {
+    pub(super) thread: &'static Thread<P>,
+    /// The next one that was notified at the same time.
+    next: Cell<*const Notice<P>>,
+    /// The thread that notified it together with others.
+    notifier: Cell<Option<&'static Thread<P>>>,
+    pub(super) state: P::AtomicU32,
+}
+
+impl<P: Platform> Notice<P> {
+    /// Of the calling thread.
+    pub(super) fn new() -> Self {
+        Self {
+            thread: P::thread(),
+            next: Cell::new(ptr::null()),
+            notifier: Cell::new(None),
+            state: P::AtomicU32::new(WAITING),
+        }
+    }
+
+    /// Acquire: what came before the notification is seen, and who notified.
+    pub(super) fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// # Safety
+    /// The waiter was notified, and nobody else wakes it. Its frame may be gone afterwards.
+    pub(super) unsafe fn wake(&self) {
+        let thread = self.thread;
+        // Release: pairs with `state`.
+        self.state.store(WOKEN, Ordering::Release);
+        thread.parker.unpark();
+    }
+
+    /// For a waiter that was woken: whether others were notified with it.
+    pub(super) fn has_next(&self) -> bool {
+        self.notifier.get().is_some()
+    }
+
+    /// For a waiter that was woken: wakes those that are next.
+    pub(super) fn wake_next(&self) {
+        let Some(notifier) = self.notifier.get() else { return };
+        notifier.notified.wake_next();
+    }
+}
+
+/// Wakes a list of waiters.
+///
+/// # Safety
+/// As for [`Notice::wake`], for each.
+unsafe fn wake_all<P: Platform>(mut next: *const Notice<P>) {
+    // SAFETY: a waiter is in its frame until it is woken, here.
+    while let Some(notice) = unsafe { next.as_ref() } {
+        next = notice.next.get();
+        // SAFETY: the caller's promise.
+        unsafe { notice.wake() };
+    }
+}
+
+/// Those that a thread has notified and not woken. In the record of the thread.
+pub(crate) struct Notified<P: System> {
+    /// Held by whoever changes the list, for some instructions. In ticket locks are records, so it is none.
+    lock: P::AtomicU32,
+    /// The first one, as an address; zero if there is none.
+    first: P::AtomicUsize,
+    /// Whether there may be some. Of the record's own thread, whose every wait looks here.
+    some: Cell<bool>,
+    /// How many are yet to wake two.
+    more: Hint,
+}
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and a thread may sleep for it.
+const AWAITED: u32 = 2;
+
+// SAFETY: all but `some` are atomics, and that is used by the record's own thread only; the notices on the list
+// are touched under its lock, or by the thread that took them off.
+unsafe impl<P: System> Sync for Notified<P> {}
+
+impl<P: System> Notified<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            lock: P::AtomicU32::new(FREE),
+            first: P::AtomicUsize::new(0),
+            some: Cell::new(false),
+            more: Hint::new(0),
+        }
+    }
+
+    /// Forgets the list, which another thread may have been about to change: the child of a fork has
+    /// none of those that its parent has notified.
+    #[cfg(feature = "std")]
+    pub(crate) fn enter_child(&self) {
+        // Relaxed: the process has no other thread.
+        self.lock.store(FREE, Ordering::Relaxed);
+        self.first.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<P: Platform> Notified<P> {
+    /// For the record's own thread, when it waits: wakes the next of those that it has notified.
+    pub(super) fn wake_next_of_own(&self) {
+        if self.some.get() {
+            self.some.set(self.wake_next());
+        }
+    }
+
+    /// Wakes the next one, or the next two. Returns whether there was one.
+    fn wake_next(&self) -> bool {
+        // Relaxed: whoever was woken sees what was left on the list before.
+        if self.first.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // Relaxed: if two do so at once, there is one more.
+        let more = self.more.load(Ordering::Relaxed);
+        if more > 0 {
+            self.more.store(more - 1, Ordering::Relaxed);
+            self.wake_first();
+        }
+        self.wake_first()
+    }
+
+    /// Takes the first one off the list, and wakes it. Returns whether there was one.
+    fn wake_first(&self) -> bool {
+        // SAFETY: a waiter on the list is not woken, so it is in its frame.
+        let first = self.change(|first| unsafe { first.as_ref() }.map_or(first, |n| n.next.get()));
+        // SAFETY: as above.
+        let first = unsafe { first.as_ref() };
+        if let Some(first) = first {
+            // SAFETY: whoever takes it off the list wakes it.
+            unsafe { first.wake() };
+        }
+        first.is_some()
+    }
+
+    /// Sets another first one; returns the one before.
+    fn change(&self, next: impl FnOnce(*const Notice<P>) -> *const Notice<P>) -> *const Notice<P> {
+        self.lock();
+        // Relaxed: under the lock.
+        let before = self.first.load(Ordering::Relaxed) as *const Notice<P>;
+        self.first.store(next(before) as usize, Ordering::Relaxed);
+        // Release: pairs with `lock`.
+        if self.lock.swap(FREE, Ordering::Release) == AWAITED {
+            P::wake_one(&self.lock);
+        }
+        before
+    }
+
+    fn lock(&self) {
+        // Acquire: what was done under the lock before.
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        if self.lock.compare_exchange(FREE, HELD, acquire, relaxed).is_ok() {
+            return;
+        }
+        while self.lock.swap(AWAITED, acquire) != FREE {
+            P::wait(&self.lock, AWAITED, None, false);
+        }
+    }
+}
+
+/// Waiters that the calling thread notifies at the same time, in their order.
+pub(super) struct Batch<P: Platform> {
+    notifier: &'static Thread<P>,
+    first: *const Notice<P>,
+    last: *const Notice<P>,
+    /// The last of those that the calling thread wakes.
+    last_at_once: *const Notice<P>,
+    len: usize,
+}
+
+impl<P: Platform> Batch<P> {
+    pub(super) fn new() -> Self {
+        let [first, last, last_at_once] = [ptr::null(); 3];
+        Self { notifier: P::thread(), first, last, last_at_once, len: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds one that is out of the condition variable's queue.
+    pub(super) fn push(&mut self, notice: &Notice<P>) {
+        notice.notifier.set(Some(self.notifier));
+        // SAFETY: pushed before, and not woken yet.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next.set(notice),
+            None => self.first = notice,
+        }
+        self.last = notice;
+        if self.len < AT_ONCE {
+            self.last_at_once = notice;
+        }
+        self.len += 1;
+    }
+
+    /// Wakes the first ones, and leaves the others to them.
+    ///
+    /// # Safety
+    /// All were notified, and nobody else wakes them.
+    pub(super) unsafe fn wake(self) {
+        // SAFETY: not woken yet.
+        if let Some(last) = unsafe { self.last_at_once.as_ref() } {
+            let others = last.next.replace(ptr::null());
+            if !others.is_null() {
+                self.notifier.notified.some.set(true);
+                // Relaxed: no matter who sees it when.
+                self.notifier.notified.more.store(MORE, Ordering::Relaxed);
+                // Before the first ones are woken, as they look at the list.
+                let before = self.notifier.notified.change(|_| others);
+                // SAFETY: taken off the list.
+                unsafe { wake_all(before) };
+            }
+        }
+        // SAFETY: the caller's promise; they are not on the list.
+        unsafe { wake_all(self.first) };
+    }
+}
