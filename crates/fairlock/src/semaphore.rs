@@ -224,14 +224,15 @@ impl Semaphore {
     ) -> Result<(), WaitError> {
         let mut outcome = WaitOutcome::Woken;
         loop {
-            if self.take(count) {
-                return Ok(());
-            }
-            let why = match outcome {
+            // Before the permits are looked for: the last act of a wait is a try.
+            let ended = match outcome {
                 WaitOutcome::Interrupted => Some(WaitError::Interrupted),
                 _ => until.expired(Native::now),
             };
-            if let Some(why) = why {
+            if self.take(count) {
+                return Ok(());
+            }
+            if let Some(why) = ended {
                 return Err(why);
             }
             // Relaxed: published by the exchange below.

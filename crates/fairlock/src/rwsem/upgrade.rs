@@ -220,10 +220,12 @@ impl<P: Platform> RwSem<P> {
         let mut spun = false;
         let mut interrupted = None;
         loop {
+            // Before the try, which is the last act of a wait.
+            let ended = interrupted.or_else(|| context.expired(P::now));
             if self.take_drained() {
                 return Ok(());
             }
-            if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
+            if let Some(error) = ended {
                 return Err(error);
             }
             if !spun {

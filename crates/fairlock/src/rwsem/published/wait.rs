@@ -183,11 +183,13 @@ impl<P: Platform> Published<'_, P> {
             if waiter.state() == GRANTED {
                 return Ok(());
             }
+            // Before the try, which is the last act of a wait.
+            let ended = interrupted.or_else(|| context.expired(P::now));
             let turn = self.try_queued(waiter);
             if turn == Turn::Taken {
                 return Ok(());
             }
-            if let Some(error) = interrupted.or_else(|| context.expired(P::now)) {
+            if let Some(error) = ended {
                 return self.give_up(waiter, error);
             }
             // Rule 10: only the head, and only once between two sleeps.

@@ -60,12 +60,14 @@ impl<P: PooledPlatform> ThinMutex<P> {
         loop {
             let place = self.place();
             if place == 0 {
+                // Before the look, as the last act of a wait is a try.
+                let ended = until.expired(P::now);
                 // Not before a look: trying would take the line from whoever is inside.
                 if !self.solo.is_held() && self.take_thin() {
                     meeting.end::<P>();
                     return Ok(());
                 }
-                if let Some(why) = until.expired(P::now) {
+                if let Some(why) = ended {
                     return Err(why);
                 }
                 if meeting.begin(&P::thread().meetings, self.address(), until) {
