@@ -477,7 +477,8 @@ mod tests {
         for waits in 1..=3 {
             mutex.lock();
             // SAFETY: just taken; and taken again.
-            let notified = unsafe { (condvar.wait_with(&mutex, Wait::until_nanos(0)), mutex.unlock()).0 };
+            let notified =
+                unsafe { (condvar.wait_with(&mutex, Wait::until_nanos(0)), mutex.unlock()).0 };
             assert_eq!(notified, Err(WaitError::TimedOut));
             assert_eq!(woken(&stopped).len(), AT_ONCE + waits + waits.min(MORE));
         }
