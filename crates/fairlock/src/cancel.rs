@@ -107,7 +107,7 @@ impl<P: Platform> CancelToken<P> {
     ///
     /// Takes no lock, and never blocks. On Linux a signal handler may call it, whatever its thread
     /// was doing. Elsewhere a handler may call it only if it may call the platform's
-    /// [`wake_one`](Platform::wake_one). (That of the standard library's platform takes a mutex.)
+    /// [`wake_one`](crate::platform::System::wake_one). (That of the standard library's platform takes a mutex.)
     pub fn cancel(&self) {
         // Release: see `is_cancelled`. Acquire: the list as the changes before left it.
         if self.state.fetch_or(CANCELLED, Ordering::AcqRel) & TOLD == 0
@@ -202,7 +202,7 @@ impl<P: Platform> Cancels<P> for CancelToken<P> {
 
 impl<'a, P: Platform> Wait<'a, P> {
     /// As before, or until `token` is cancelled; then, or at once if it was cancelled before, it ends
-    /// with [`Cancelled`](WaitError::Cancelled).
+    /// with [`Cancelled`](crate::wait::WaitError::Cancelled).
     pub const fn cancellable(mut self, token: &'a CancelToken<P>) -> Self {
         self.cancel = Some(token);
         self

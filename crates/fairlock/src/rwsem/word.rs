@@ -511,7 +511,7 @@ impl<P: Platform> AtomicWord<P> {
         seen
     }
 
-    /// See [`Platform::spin_until`].
+    /// See [`System::spin_until`](crate::platform::System::spin_until).
     #[inline(always)]
     pub(crate) fn spin_until(&self, bound_ns: u64, done: impl Fn(Word) -> bool) -> bool {
         P::spin_until(&self.0, bound_ns, |word| done(Word(word)))

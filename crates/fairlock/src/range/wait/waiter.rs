@@ -136,7 +136,7 @@ impl<P: Platform> RangeWaiter<P> {
         self.state.load(Ordering::Acquire)
     }
 
-    /// The word of the state, for [`Platform::spin_until`].
+    /// The word of the state, for [`System::spin_until`](crate::platform::System::spin_until).
     pub(in crate::range) fn state_word(&self) -> &P::AtomicU32 {
         &self.state
     }

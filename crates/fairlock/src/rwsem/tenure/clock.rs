@@ -8,7 +8,7 @@
 //! Where both sides use up their tenures, these last equally long, overruns included. Readers' tenures
 //! overrun by more: readers occupy all CPUs, and the writer that is next has to get one first.
 //!
-//! Times are nanoseconds of [`Platform::now`](crate::platform::Platform::now), all 64 bits of them.
+//! Times are nanoseconds of [`System::now`](crate::platform::System::now), all 64 bits of them.
 //! A tenure that is over stays over until the next one begins, whoever comes and goes meanwhile: a
 //! wait that ends without the lock does not change it.
 
