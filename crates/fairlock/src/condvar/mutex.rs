@@ -2,8 +2,9 @@
 
 use core::convert::Infallible;
 
-use crate::platform::{Platform, Thread};
+use crate::platform::Platform;
 use crate::ticket::{BatchSize, BatchedTicketLock, TicketLock};
+use crate::wait::Sleeper;
 
 /// A lock that a [`LockCondvar`](super::LockCondvar) can wait with.
 ///
@@ -16,7 +17,7 @@ pub trait Mutex<P: Platform>: Send + Sync + 'static {
     type Seat;
 
     /// A seat for `thread`, if that sleeps; `None` if nobody has the lock, or it has no queue for it.
-    fn seat(&self, thread: &'static Thread<P>) -> Option<Self::Seat>;
+    fn seat(&self, thread: &'static Sleeper<P>) -> Option<Self::Seat>;
 
     /// Queues the thread that has the seat.
     ///
@@ -68,7 +69,7 @@ impl<P: Platform, S: BatchSize> Mutex<P> for TicketLock<P, S> {
     /// It has none: a ticket cannot be taken for another thread.
     type Seat = Infallible;
 
-    fn seat(&self, _: &'static Thread<P>) -> Option<Infallible> {
+    fn seat(&self, _: &'static Sleeper<P>) -> Option<Infallible> {
         None
     }
 
@@ -86,7 +87,7 @@ impl<P: crate::platform::PooledPlatform> Mutex<P> for crate::thin::ThinMutex<P> 
     mutex!(crate::thin::ThinMutex<P>, Self);
     type Seat = crate::thin::Seat<P>;
 
-    fn seat(&self, thread: &'static Thread<P>) -> Option<Self::Seat> {
+    fn seat(&self, thread: &'static Sleeper<P>) -> Option<Self::Seat> {
         self.seat(thread)
     }
 

@@ -13,9 +13,8 @@ use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-use crate::platform::Thread;
-use crate::platform::{Atomic, Platform, System};
-use crate::wait::Hint;
+use crate::system::{Atomic, System};
+use crate::wait::{Hint, Sleeper};
 
 pub(super) const WAITING: u32 = 0;
 pub(super) const NOTIFIED: u32 = 1;
@@ -30,20 +29,20 @@ pub(super) const AT_ONCE: usize = if cfg!(any(fairlock_loom, fairlock_faults)) {
 pub(super) const MORE: usize = 2;
 
 /// What a waiting thread is told. It is in the frame of the wait.
-pub(super) struct Notice<P: Platform> {
-    pub(super) thread: &'static Thread<P>,
+pub(super) struct Notice<P: System> {
+    pub(super) thread: &'static Sleeper<P>,
     /// The next one that was notified at the same time.
     next: Cell<*const Notice<P>>,
-    /// The thread that notified it together with others.
-    notifier: Cell<Option<&'static Thread<P>>>,
+    /// The list of the thread that notified it together with others.
+    notifier: Cell<Option<&'static Notified<P>>>,
     pub(super) state: P::AtomicU32,
 }
 
-impl<P: Platform> Notice<P> {
-    /// Of the calling thread.
-    pub(super) fn new() -> Self {
+impl<P: System> Notice<P> {
+    /// Of `thread`, the calling one.
+    pub(super) fn new(thread: &'static Sleeper<P>) -> Self {
         Self {
-            thread: P::thread(),
+            thread,
             next: Cell::new(ptr::null()),
             notifier: Cell::new(None),
             state: P::AtomicU32::new(WAITING),
@@ -72,7 +71,7 @@ impl<P: Platform> Notice<P> {
     /// For a waiter that was woken: wakes those that are next.
     pub(super) fn wake_next(&self) {
         let Some(notifier) = self.notifier.get() else { return };
-        notifier.notified.wake_next();
+        notifier.wake_next();
     }
 }
 
@@ -80,7 +79,7 @@ impl<P: Platform> Notice<P> {
 ///
 /// # Safety
 /// As for [`Notice::wake`], for each.
-unsafe fn wake_all<P: Platform>(mut next: *const Notice<P>) {
+unsafe fn wake_all<P: System>(mut next: *const Notice<P>) {
     // SAFETY: a waiter is in its frame until it is woken, here.
     while let Some(notice) = unsafe { next.as_ref() } {
         next = notice.next.get();
@@ -128,9 +127,7 @@ impl<P: System> Notified<P> {
         self.lock.store(FREE, Ordering::Relaxed);
         self.first.store(0, Ordering::Relaxed);
     }
-}
 
-impl<P: Platform> Notified<P> {
     /// For the record's own thread, when it waits: wakes the next of those that it has notified.
     pub(super) fn wake_next_of_own(&self) {
         if self.some.get() {
@@ -192,8 +189,8 @@ impl<P: Platform> Notified<P> {
 }
 
 /// Waiters that the calling thread notifies at the same time, in their order.
-pub(super) struct Batch<P: Platform> {
-    notifier: &'static Thread<P>,
+pub(super) struct Batch<P: System> {
+    notifier: &'static Notified<P>,
     first: *const Notice<P>,
     last: *const Notice<P>,
     /// The last of those that the calling thread wakes.
@@ -201,10 +198,11 @@ pub(super) struct Batch<P: Platform> {
     len: usize,
 }
 
-impl<P: Platform> Batch<P> {
-    pub(super) fn new() -> Self {
+impl<P: System> Batch<P> {
+    /// `notifier`: the calling thread's list.
+    pub(super) fn new(notifier: &'static Notified<P>) -> Self {
         let [first, last, last_at_once] = [ptr::null(); 3];
-        Self { notifier: P::thread(), first, last, last_at_once, len: 0 }
+        Self { notifier, first, last, last_at_once, len: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -235,11 +233,11 @@ impl<P: Platform> Batch<P> {
         if let Some(last) = unsafe { self.last_at_once.as_ref() } {
             let others = last.next.replace(ptr::null());
             if !others.is_null() {
-                self.notifier.notified.some.set(true);
+                self.notifier.some.set(true);
                 // Relaxed: no matter who sees it when.
-                self.notifier.notified.more.store(MORE, Ordering::Relaxed);
+                self.notifier.more.store(MORE, Ordering::Relaxed);
                 // Before the first ones are woken, as they look at the list.
-                let before = self.notifier.notified.change(|_| others);
+                let before = self.notifier.change(|_| others);
                 // SAFETY: taken off the list.
                 unsafe { wake_all(before) };
             }

@@ -98,7 +98,7 @@ impl<P: Platform, M: Mutex<P>> Waiter<P, M> {
     fn new(mutex: &M) -> Self {
         let nobody = || Cell::new(ptr::null());
         Self {
-            notice: Notice::new(),
+            notice: Notice::new(P::thread()),
             mutex,
             prev: nobody(),
             next: nobody(),
@@ -209,7 +209,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             self.locked(|| self.push(&waiter));
         }
         // If none of those runs that this thread has woken.
-        waiter.notice.thread.notified.wake_next_of_own();
+        P::thread().notified.wake_next_of_own();
         let notified = until.listed(P::thread(), || self.sleep(&waiter, until));
         if notified.is_ok() {
             Self::lock_again(mutex, &waiter);
@@ -233,7 +233,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
             waiter.notice.wake_next();
             wakes = false;
         }
-        let taken = waiter.notice.thread.watch.give_way::<P>(COMPETE_NS, || mutex.try_lock());
+        let taken = P::thread().watch.give_way::<P>(COMPETE_NS, || mutex.try_lock());
         if wakes {
             waiter.notice.wake_next();
         }
@@ -297,7 +297,7 @@ impl<P: Platform, M: Mutex<P>> LockCondvar<P, M> {
         if !self.has_waiters() {
             return 0;
         }
-        let (mut all, mut last) = (Batch::new(), None);
+        let (mut all, mut last) = (Batch::new(&P::thread().notified), None);
         self.locked(|| {
             while let Some(first) = self.take_first() {
                 all.push(&first.notice);

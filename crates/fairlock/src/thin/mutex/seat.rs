@@ -7,9 +7,9 @@
 use super::{FullMutex, ThinMutex};
 use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
-use crate::platform::{PooledPlatform, Thread};
+use crate::platform::PooledPlatform;
 use crate::thin::slot::{Pin, Slot};
-use crate::wait::{Access, WaitContext, Waiter};
+use crate::wait::{Access, Sleeper, WaitContext, Waiter};
 
 /// A sleeping thread's place in the queue of a [`ThinMutex`].
 #[doc(hidden)]
@@ -22,7 +22,7 @@ struct Place<P: PooledPlatform> {
 
 impl<P: PooledPlatform> ThinMutex<P> {
     /// A seat for `thread`, if that sleeps; `None` if nobody has the mutex, or it has no queue.
-    pub(crate) fn seat(&self, thread: &'static Thread<P>) -> Option<Seat<P>> {
+    pub(crate) fn seat(&self, thread: &'static Sleeper<P>) -> Option<Seat<P>> {
         let place = self.place();
         let slot = (place != 0).then(|| self.slot(place))?;
         // The mutex first: the thread's record may be on another CPU.
