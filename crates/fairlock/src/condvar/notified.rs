@@ -90,7 +90,7 @@ unsafe fn wake_all<P: System>(mut next: *const Notice<P>) {
 
 /// Those that a thread has notified and not woken. In the record of the thread.
 pub(crate) struct Notified<P: System> {
-    /// Held by whoever changes the list, for some instructions. In ticket locks are records, so it is none.
+    /// Held by whoever changes the list, for some instructions. No ticket lock: those need records.
     lock: P::AtomicU32,
     /// The first one, as an address; zero if there is none.
     first: P::AtomicUsize,
