@@ -8,7 +8,6 @@ use super::guard::{RangeReadGuard, RangeWriteGuard};
 use super::slots::Missed;
 use super::span::{RangeError, Span};
 use super::{Hold, RangeRwLock};
-use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::wait::{Kind, Wait, WaitContext, WaitError};
 
@@ -193,16 +192,15 @@ impl<P: Platform> RangeRwLock<P> {
         recursive: bool,
         context: &WaitContext<'_, P>,
     ) -> Result<Hold, WaitError> {
-        // The writer in the way of a recursive read may only be looking: it has taken a slot, and
-        // finds the caller's range there. If it queues, a caller behind it would wait for itself.
-        let ahead = recursive && !active(Fault::WaitsBehind);
         loop {
             match self.attempt_or_pass(span, kind, recursive, Some(context)) {
                 Ok(hold) => return Ok(hold),
                 Err(Shut::Wait(error)) => return Err(error),
                 Err(Shut::Busy) => {}
             }
-            if let Some(hold) = self.core.wait_for_range(span, kind, ahead, context)? {
+            // The writer in the way of a recursive read may only be looking: it has taken a slot, and
+            // finds the caller's range there. If it queues, a caller behind it would wait for itself.
+            if let Some(hold) = self.core.wait_for_range(span, kind, recursive, context)? {
                 return Ok(hold);
             }
         }

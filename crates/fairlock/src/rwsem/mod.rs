@@ -52,7 +52,6 @@ pub(crate) use word::READERS_LIMIT;
 use word::Word;
 
 use crate::events::{self, EventCounts};
-use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::{ConstZero, Platform};
 use crate::wait::{Access, Wait, WaitError};
@@ -196,13 +195,6 @@ impl<P: Platform> RwSem<P> {
     #[inline]
     #[must_use = "where it is true, the caller holds the lock and has to give it up"]
     pub fn try_read(&self) -> bool {
-        if active(Fault::TryReadCounts) {
-            let counted = self.read_fast();
-            if counted.is_err() {
-                self.word.leave(Access::Shared, Ordering::Relaxed);
-            }
-            return counted.is_ok();
-        }
         let word = self.word.load(Ordering::Relaxed);
         self.word.take_while(word, Access::Shared, Word::is_open_to_readers).is_some()
             || self.policy.priorities() && self.try_read_past_writers()

@@ -4,7 +4,6 @@ use core::cell::UnsafeCell;
 
 use super::published::Turns;
 use super::tenure::Tenure;
-use crate::fault::{Fault, active};
 use crate::platform::{ConstZero, Platform, Thread};
 use crate::ticket::AdaptiveTicketLock;
 use crate::wait::Queue;
@@ -97,9 +96,6 @@ impl<P: Platform> LockedQueue<P> {
 /// The last reader has left a lock that is being upgraded, or one that was only passing through.
 #[cold]
 pub(super) fn wake_upgrader<P: Platform>(queue: &LockedQueue<P>) {
-    if active(Fault::ForgetsUpgrader) {
-        return;
-    }
     // The record outlives the wait (rule 12).
     if let Some(thread) = queue.with(|q| q.upgrader) {
         thread.parker.unpark();

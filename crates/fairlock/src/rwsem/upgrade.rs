@@ -30,7 +30,6 @@ use super::discipline::with_view;
 use super::word::{Flags, Word};
 use super::{RwSem, WATCH_NS};
 use crate::events::Event;
-use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
 use crate::wait::{Access, Kind, Thread, Wait, WaitContext, WaitError};
 
@@ -125,9 +124,6 @@ impl<P: Platform> RwSem<P> {
     /// that still counted the one that has left.
     #[cold]
     fn upgradable_left(&self, before: Word) {
-        if active(Fault::UpgradableLeavesQuietly) {
-            return;
-        }
         with_view!(self, view => view.upgradable_left(before));
     }
 
@@ -196,11 +192,6 @@ impl<P: Platform> RwSem<P> {
     fn upgrade_slow(&self, context: &WaitContext<'_, P>) -> Result<(), WaitError> {
         let me = P::thread();
         me.parker.forget_notification();
-        if active(Fault::UpgradesInTwoSteps) {
-            // SAFETY: held upgradably; `write_with` takes it again.
-            unsafe { self.unlock_upgradable() };
-            return self.write_with(context.into());
-        }
         self.queue.with(|q| {
             q.upgrader = Some(me);
             // Relaxed: this thread owns nothing more yet. It is in as a reader, and stays in.
@@ -247,7 +238,7 @@ impl<P: Platform> RwSem<P> {
     /// Makes the upgrader a writer, if all readers have left.
     fn take_drained(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word.is_drained() || active(Fault::UpgradesBesideReaders) {
+        while word.is_drained() {
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(
                 word,

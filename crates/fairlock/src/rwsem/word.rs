@@ -363,11 +363,6 @@ impl Word {
         Self(self.0 & !flags.0)
     }
 
-    /// Rule 4, broken on purpose.
-    pub(crate) const fn with_handoff_subtracted(self) -> Self {
-        Self(self.0.wrapping_sub(HANDOFF))
-    }
-
     /// The same with so many more readers.
     #[cfg(test)]
     pub(crate) const fn with_readers(self, count: usize) -> Self {

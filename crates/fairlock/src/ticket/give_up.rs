@@ -44,7 +44,6 @@ use super::park::Parked;
 use super::places::{LockId, Place};
 use super::reopen::NAME_SHIFT;
 use super::word::Word;
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::{Thread, Wait, WaitContext, WaitError};
 
@@ -74,17 +73,13 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 return Ok(taken);
             }
             if entry.is_out() {
-                if active(Fault::GivesUpQuietly) {
-                    return Err(why);
-                }
                 // SAFETY: the entry is out of all lists, and in a place that is never freed.
                 unsafe { self.inbox.push(entry, false) };
             }
             // While the ticket is outstanding, or the lock might be idle. AcqRel: as in `park`.
             let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel));
-            let free = can_take::<S>(word, ticket) && !active(Fault::GivesUpBlindly);
             // Otherwise the waiter has to take the lock, or was just kicked, and looks again.
-            if !free && entry.give_up() {
+            if !can_take::<S>(word, ticket) && entry.give_up() {
                 return Err(why);
             }
         }

@@ -9,6 +9,7 @@ use loom::sync::Arc;
 
 use super::ticket_loom::Guarded;
 use super::{Adaptive, BatchSize, Fixed};
+#[cfg(fairlock_faults)]
 use crate::models::controls;
 use crate::platform::System;
 use crate::platform::loom::Loom;
@@ -128,11 +129,13 @@ fn a_cancel_against_a_release() {
     }
 }
 
+#[cfg(fairlock_faults)]
 controls! {
     broken_gives_up_quietly: "not idle";
     broken_gives_up_blindly: "not idle";
 }
 
+#[cfg(fairlock_faults)]
 mod broken {
     use super::*;
     use crate::fault::{Fault, with_fault};

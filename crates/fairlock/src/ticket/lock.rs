@@ -9,7 +9,6 @@ use super::batch::BatchSize;
 use super::park::{Inbox, Lot};
 use super::solo::Solo;
 use super::word::Word;
-use crate::fault::{Fault, active};
 use crate::may_dangle::MayDangle;
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::wait::{WaitContext, WaitError};
@@ -238,7 +237,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
         }
         // Acquire: the section of the last ticket's holder, which left IDLE.
         let word = Word(self.word.load(Ordering::Acquire));
-        if !active(Fault::EntersBlindly) && word != Word::IDLE {
+        if word != Word::IDLE {
             // Somebody took a ticket first, and may wait for this thread.
             self.solo.leave_to_waiter();
             return false;
@@ -273,7 +272,6 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             .map_err(Word)?;
         if !word.is_serving() {
             if !Self::tickets_only()
-                && !active(Fault::OvertakesSolo)
                 && let Err(why) = self.solo.wait_until_free(until)
             {
                 return Ok(Err(why));
@@ -343,8 +341,7 @@ impl<
 
 #[inline]
 pub(super) fn can_take<S: BatchSize>(word: Word, ticket: u32) -> bool {
-    let eligible = word.is_eligible(ticket, S::MAX) || active(Fault::ServesAnyBatch);
-    !word.is_locked() && eligible
+    !word.is_locked() && word.is_eligible(ticket, S::MAX)
 }
 
 impl<P: Platform, S: BatchSize> ConstZero for TicketLock<P, S>

@@ -25,7 +25,6 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use super::word::{Word, is_before};
-use crate::fault::{Fault, active};
 use crate::system::{Atomic, ConstZero, System};
 use crate::wait::Parker;
 
@@ -288,7 +287,7 @@ impl<P: System> Lot<P> {
             }
             let parker = entry.parker;
             if !fresh {
-                let waits = self.remove(entry) || active(Fault::KicksGivenUp);
+                let waits = self.remove(entry);
                 return Some(if waits { Popped::Waiter(parker) } else { Popped::GivenUp });
             }
             self.unlink(entry);

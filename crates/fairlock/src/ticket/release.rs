@@ -8,7 +8,6 @@ use super::park::{Lot, Popped};
 use super::reopen::{HEIR, MOST_TIMES};
 use super::word::Word;
 use crate::events::{self, Event};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Parker;
 
@@ -56,14 +55,9 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 // The flag first, then the inbox: a waiter that pushes after the inbox was emptied
                 // raises the flag again, and the exchange below fails. Acquire: pairs with the
                 // waiter's raising of the flag.
-                if active(Fault::CollectsTooEarly) {
-                    own.lot.collect(&self.inbox, word, S::MAX);
-                }
                 let flagged = self.word.fetch_and(!Word::INBOX, Ordering::Acquire);
                 word = Word(flagged).without_inbox();
-                if !active(Fault::CollectsTooEarly) {
-                    own.lot.collect(&self.inbox, word, S::MAX);
-                }
+                own.lot.collect(&self.inbox, word, S::MAX);
             }
             // Everything below goes by this word: the exchange fails if it has changed.
             if word.left(S::MAX) == 1 && !matches!(step, Step::Next(_)) {
@@ -121,15 +115,10 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
                 Err(now) => word = Word(now),
             }
         }
-        if active(Fault::TouchesReleased) {
-            self.load();
-        }
         if word.has_parked() {
             events::count(Event::ReleasedSlow);
         }
-        if how != Passes::Withdrawal || !active(Fault::WithdrawsQuietly) {
-            kicks.send();
-        }
+        kicks.send();
     }
 
     /// Says whether the batch may be reopened once the word, now `word`, has become `next`.

@@ -8,6 +8,7 @@ use loom::sync::Arc;
 use super::batch::{Step, sealed};
 use super::word::Word;
 use super::{Adaptive, BatchSize, Fixed, TicketLock};
+#[cfg(fairlock_faults)]
 use crate::models::controls;
 use crate::platform::loom::Loom;
 
@@ -217,6 +218,7 @@ fn nothing_touches_the_lock_after_its_last_release() {
     }
 }
 
+#[cfg(fairlock_faults)]
 controls! {
     broken_parks_blindly: "deadlock";
     broken_looks_too_early: "deadlock";
@@ -225,6 +227,7 @@ controls! {
     broken_overtakes_solo: "oncurrent";
 }
 
+#[cfg(fairlock_faults)]
 mod broken {
     use super::*;
     use crate::fault::{Fault, with_fault};

@@ -10,7 +10,6 @@ use super::reopen::HEIR;
 use super::solo::SPIN_NS;
 use super::word::Word;
 use crate::events::{self, Event};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, WaitOutcome};
 use crate::wait::{Meeting, WaitContext, WaitError};
 
@@ -367,9 +366,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
             // AcqRel: the release publishes the push to the holder that sees
             // INBOX; the acquire is `take`'s.
             let word = Word(self.word.fetch_or(Word::INBOX, Ordering::AcqRel)).with_inbox();
-            if !active(Fault::ParksBlindly)
-                && let Some(taken) = self.take(word, ticket, until)
-            {
+            if let Some(taken) = self.take(word, ticket, until) {
                 events::count(Event::TakenSlowPickup);
                 return Slept::Taken(taken);
             }

@@ -5,7 +5,6 @@
 use core::cmp::Ordering;
 
 use super::{Kind, Waiter};
-use crate::fault::{Fault, active};
 use crate::system::System;
 
 struct List<P: System> {
@@ -118,7 +117,6 @@ impl<P: System> Queue<P> {
                 || waiter.returns
                     && lower.priority == waiter.priority
                     && lower.arrived > waiter.arrived)
-            && !active(Fault::IgnoresPriority)
         {
             last = lower.prev.get();
         }

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::fault::{Fault, active};
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::system::fork;
 use crate::system::{Atomic, System, WaitOutcome};
@@ -152,9 +151,6 @@ impl<P: System> Parker<P> {
 
     /// Ends the thread's current [`park`](Self::park), or its next one.
     pub(crate) fn unpark(&self) {
-        if active(Fault::ForgetsWakeUps) && self.word.load(Ordering::Relaxed) != PARKED {
-            return;
-        }
         // Release: pairs with the Acquire in `park`.
         if self.word.swap(NOTIFIED, Ordering::Release) == PARKED {
             P::wake_one(&self.word);

@@ -5,6 +5,7 @@
 //! Loom reports two threads inside at once, a section that does not see the one
 //! before, and a lost wake-up, which is a deadlock.
 
+#[cfg(fairlock_faults)]
 mod broken;
 mod guarded;
 mod stripes;
@@ -12,6 +13,7 @@ mod stripes;
 use guarded::Visit::*;
 use guarded::*;
 
+#[cfg(fairlock_faults)]
 use crate::models::controls;
 
 #[test]
@@ -137,6 +139,7 @@ fn the_whole_lock_and_parts_by_three() {
     model(DEFAULT, [&[TryRead(FULL)], &[TryRead(LOW)], &[TryWrite(HIGH)]]);
 }
 
+#[cfg(fairlock_faults)]
 controls! {
     broken_forgets_grant: "panicked";
     broken_touches_granted: "ausality violation";

@@ -14,7 +14,6 @@ use core::sync::atomic::Ordering;
 
 use super::span::Span;
 use super::{Core, Hold, SLOT_LOOKS};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use word::{AtomicWord, Flags, Packed, SLOTS, STRIPE_SLOTS, SlotBits, Word};
@@ -122,16 +121,10 @@ impl<P: Platform> Core<P> {
         span: Span,
         kind: Kind,
     ) -> Result<Hold, Missed> {
-        if active(Fault::LooksTooEarly) {
-            self.look_at_rivals(word, SlotBits::NONE, span, kind, false)?;
-        }
         let (slot, word) = self.enter_slot(word, packed, kind, |word| {
             self.may_skip_tree(word, span, kind)?;
             word.free_slot(kind).ok_or(Missed::Unknown)
         })?;
-        if active(Fault::LooksTooEarly) {
-            return Ok(Hold::slot(slot));
-        }
         // The hull is looked at again: it may have grown between the first look and the exchange.
         // From here on it is as it was at the exchange, or later.
         let free = self
@@ -208,7 +201,7 @@ impl<P: Platform> Core<P> {
             }
             break;
         }
-        if looked && !has_tree && !active(Fault::LooksOnce) {
+        if looked && !has_tree {
             // A slot that was left for the tree may have been taken again before the
             // look. Then `TREE` is seen now: Acquire, as for the slot.
             self.may_skip_tree(self.word.load(Ordering::Acquire), span, kind)?;
@@ -224,7 +217,7 @@ impl<P: Platform> Core<P> {
         // Release: what was done under the range is done before the next has it. Acquire: for
         // `is_watched`. By a subtraction, which returns what the word was in one instruction.
         let before = self.word.leave(SlotBits::new(slot, kind), Ordering::AcqRel);
-        if before.has_any(Flags::TELLS) && !active(Fault::LeavesQuietly) {
+        if before.has_any(Flags::TELLS) {
             self.tell_that_slot_was_left(slot);
         }
         if self.shown.is_watched(slot) {

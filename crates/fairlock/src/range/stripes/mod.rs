@@ -42,7 +42,6 @@ use super::slots::word::{AtomicWord, Flags, Packed, SLOTS, STRIPE_SLOTS, SlotBit
 use super::span::Span;
 use super::tree::queue::Queue;
 use super::{Core, Hold};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::wait::Kind;
 use regions::stripe_of;
@@ -110,10 +109,7 @@ impl<P: Platform> Core<P> {
         let number = stripe_of(region, stripes.len());
         let stripe = &stripes[number];
         let open = Flags::open_for(shift);
-        let is_open = |word: Word| {
-            word.regions() == open
-                || (active(Fault::IgnoresClosed) && word.regions() == open.with(Flags::CLOSED))
-        };
+        let is_open = |word: Word| word.regions() == open;
         // Relaxed: a guess.
         let mut word = stripe.word.load(Ordering::Relaxed);
         if !is_open(word) {
@@ -152,7 +148,6 @@ impl<P: Platform> Core<P> {
         if word.has_rivals(kind)
             && missed.is_ok()
             && stripe.word.load(Ordering::Acquire).is_closed()
-            && !active(Fault::LooksOnceAtStripe)
         {
             missed = Err(Missed::Unknown);
         }
@@ -179,7 +174,7 @@ impl<P: Platform> Core<P> {
     #[inline(never)]
     pub(super) fn release_striped(&self, slot: usize, kind: Kind) {
         let before = self.leave_seat(slot, kind);
-        if before.is_closed() && !active(Fault::LeavesQuietly) {
+        if before.is_closed() {
             self.tell_that_slot_was_left(slot);
         }
         if before.is_watched() {

@@ -16,7 +16,6 @@ use core::sync::atomic::Ordering;
 use super::regions::Regions;
 use super::state::{Made, Striping};
 use super::{STRIPES_LIMIT, Stripe, Stripes};
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform};
 use crate::range::Core;
 use crate::range::slots::Missed;
@@ -95,9 +94,6 @@ impl<P: Platform> Striped<P> {
         mut f: impl FnMut(&mut Queue<P>, usize, Word) -> Result<(), Missed>,
     ) -> Result<(), Missed> {
         let Some(regions) = &q.ranges.regions else { return Ok(()) };
-        if active(Fault::SkipsStripes) {
-            return Ok(());
-        }
         for stripe in regions.stripes(span) {
             let word = self.close(q, stripe);
             f(q, stripe, word)?;

@@ -163,7 +163,7 @@ impl<P: Platform> Queue<P> {
     /// `span` has left the tree, or conflicts with less there: waiters for it that may be overtaken
     /// are told at the end.
     pub(in crate::range) fn note_left(&mut self, span: Span) {
-        if !self.patient.is_empty() && !active(Fault::LeavesTreeQuietly) {
+        if !self.patient.is_empty() {
             let (start, last) = self.left;
             self.left = (start.min(span.start()), last.max(span.last()));
         }

@@ -118,18 +118,14 @@ impl<W: Copy> Ranges<W> {
 
     /// From now on the holder of one of the stripe's slots keeps the stripe closed, too.
     pub(in crate::range) fn keep_closed(&mut self, stripe: usize) {
-        if let Some(regions) = &mut self.regions
-            && !active(Fault::OpensBesideHolder)
-        {
+        if let Some(regions) = &mut self.regions {
             regions.keep_closed(stripe);
         }
     }
 
     /// There is one less that keeps the stripe closed.
     pub(in crate::range) fn let_open(&mut self, stripe: usize) {
-        if let Some(regions) = &mut self.regions
-            && !active(Fault::OpensBesideHolder)
-        {
+        if let Some(regions) = &mut self.regions {
             regions.let_open(stripe);
         }
     }
@@ -152,9 +148,6 @@ impl<W: Copy> Ranges<W> {
         }
         if active(Fault::TriesAgainstHull) {
             return true;
-        }
-        if active(Fault::OvertakesQueued) {
-            return self.conflicts_with_holder(span, kind);
         }
         let found = self.tree.overlapping(span, kind == Kind::Reader, |_| ControlFlow::Break(()));
         found.is_break()

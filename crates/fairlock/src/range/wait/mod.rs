@@ -27,7 +27,6 @@ use super::slots::Missed;
 use super::span::Span;
 use super::{Core, Hold};
 use crate::events::Event;
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform, Thread, WaitOutcome};
 use crate::wait::{Kind, LOOK_NS, WaitContext, WaitError};
 use patient::Rest;
@@ -235,8 +234,8 @@ impl<P: Platform> Core<P> {
     fn leave(&self, waiter: &RangeWaiter<P>, error: WaitError) -> Result<Hold, WaitError> {
         let granted = self.with_queue_and_wakes(|q, wakes| q.take_out(waiter, wakes));
         match granted {
-            Some(id) if !active(Fault::ForgetsGrant) => Ok(Hold::node(id)),
-            _ => {
+            Some(id) => Ok(Hold::node(id)),
+            None => {
                 self.events.count(Event::fail(waiter.kind));
                 Err(error)
             }

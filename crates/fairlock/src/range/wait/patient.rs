@@ -39,7 +39,6 @@ use core::sync::atomic::Ordering;
 use super::shown::{ASLEEP, AWAKE, BUSY, NOBODY};
 use super::waiter::{InWay, RangeWaiter};
 use crate::events::Event;
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, Platform};
 use crate::range::slots::word::{Flags, Packed, SLOTS, STRIPE_SLOTS};
 use crate::range::span::Span;
@@ -240,9 +239,7 @@ impl<P: Platform> Core<P> {
         if q.patient.awake() == 0 && q.shows_patient != ASLEEP {
             self.shown.show(&mut q.shows_patient, ASLEEP);
             self.word.order_look();
-            if !active(Fault::RestsBlindly) {
-                self.wake_free(q, Look::All, wakes);
-            }
+            self.wake_free(q, Look::All, wakes);
         } else if let Some(left) = left {
             self.wake_free(q, Look::At(left), wakes);
         }

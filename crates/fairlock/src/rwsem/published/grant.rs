@@ -5,7 +5,6 @@ use core::time::Duration;
 
 use super::Published;
 use crate::events::Event;
-use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::rwsem::policy::at_most;
 use crate::rwsem::queued::Queued;
@@ -38,9 +37,7 @@ impl<P: Platform> Published<'_, P> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             // Rule 5: HANDOFF never keeps the head out, whoever set it.
-            let refuses =
-                active(Fault::RefusesInherited) && word.is_closed() && !self.is_due(waiter);
-            let (new, turn) = if word.may_take_next(waiter.access) && !refuses {
+            let (new, turn) = if word.may_take_next(waiter.access) {
                 (word.taken(waiter.access).without(Flags::HANDOFF), Turn::Taken)
             } else if word.is_closed() {
                 return Turn::Next;
@@ -127,7 +124,7 @@ impl<P: Platform> Published<'_, P> {
                         self.events.count(Event::ReadHandoff);
                     }
                     // The count may have hidden from an upgrader that all readers have left.
-                    if counted && without.is_drained() && !active(Fault::ForgetsUpgrader) {
+                    if counted && without.is_drained() {
                         q.upgrader.into_iter().for_each(|thread| wakes.push(thread));
                     }
                     return false;
@@ -152,23 +149,14 @@ impl<P: Platform> Published<'_, P> {
         }
         // Rule 2: the word counts them all before the first is told. Acquire:
         // on their behalf.
-        if !active(Fault::CountsOneByOne) {
-            self.word.enter_readers(count - 1, Ordering::Acquire);
-        }
+        self.word.enter_readers(count - 1, Ordering::Acquire);
         self.note_readers();
         self.count_reads(q, count);
-        for told in 1..=count {
+        for _ in 0..count {
             // SAFETY: the waiter is not used after it is told of its grant.
             let Some(reader) = (unsafe { q.waiters.take_first(Kind::Reader) }) else { break };
             self.events.count(Event::ReadLock);
             self.events.count(Event::WakeReader);
-            if active(Fault::CountsOneByOne) {
-                let mut alone = WakeList::<P, 1>::new();
-                reader.grant(&mut alone);
-                alone.wake_all();
-                self.word.enter_readers(usize::from(told < count), Ordering::Acquire);
-                continue;
-            }
             reader.grant(wakes);
         }
         self.after_change(q, Flags::HANDOFF.with(Flags::WRITER_PHASE));
@@ -179,13 +167,12 @@ impl<P: Platform> Published<'_, P> {
     /// to its head: clears `done`, and what has no meaning any more. The lock is
     /// closed while a real-time thread waits.
     pub(in crate::rwsem::published) fn after_change(&self, q: &mut Queued<P>, done: Flags) {
-        let urgent = q.waiters.urgent().is_some() && !active(Fault::OpensTooEarly);
+        let urgent = q.waiters.urgent().is_some();
         let done = if urgent { done.without(Flags::HANDOFF) } else { done };
         if q.waiters.is_empty() {
             self.end_turns(q);
         }
         let gone = match q.waiters.head() {
-            None if active(Fault::LeavesHandoff) => Flags::QUEUE.without(Flags::HANDOFF),
             None => Flags::QUEUE,
             Some(head) if head.kind == Kind::Reader => done.with(Flags::WRITER_PHASE),
             Some(_) => done,

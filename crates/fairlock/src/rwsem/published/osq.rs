@@ -30,7 +30,6 @@
 use core::sync::atomic::Ordering;
 
 use super::local::SpinnerNode;
-use crate::fault::{Fault, active};
 use crate::platform::{Atomic, ConstZero, Platform, Thread};
 
 const FREE: u32 = 0;
@@ -84,14 +83,12 @@ impl<P: Platform> SpinnerQueue<P> {
             return true;
         }
         // Rule 9: bounded.
-        let bound_ns = if active(Fault::SpinsForEver) { u64::MAX } else { bound_ns };
         if P::spin_until(&node.state, bound_ns, |state| state == TURN) {
             return true;
         }
-        let left = if active(Fault::TakesNodeAlong) { FREE } else { LEFT };
         // Release: the thread is done with its node. Acquire: as for a spinner that is given the
         // turn.
-        node.state.compare_exchange(WAITING, left, Ordering::Release, Ordering::Acquire).is_err()
+        node.state.compare_exchange(WAITING, LEFT, Ordering::Release, Ordering::Acquire).is_err()
     }
 
     /// Gives up the head.

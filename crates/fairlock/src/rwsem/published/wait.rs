@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 use super::Published;
 use super::grant::Turn;
 use crate::events::Event;
-use crate::fault::{Fault, active};
 use crate::platform::{Platform, Thread, WaitOutcome};
 use crate::rwsem::queued::Queued;
 use crate::rwsem::queued::wake_upgrader;
@@ -157,9 +156,6 @@ impl<P: Platform> Published<'_, P> {
         if waiter.kind == Kind::Writer && q.waiters.is_head(waiter) {
             return self.take_as_head(q, waiter) == Turn::Taken;
         }
-        if active(Fault::ArrivesBlindly) && waiter.kind == Kind::Reader {
-            return false;
-        }
         let free = self.word.load(Ordering::Relaxed).is_free();
         self.wake_check(q, free, wakes);
         let acquired = waiter.state() == GRANTED;
@@ -195,10 +191,6 @@ impl<P: Platform> Published<'_, P> {
             // Rule 10: only the head, and only once between two sleeps.
             if turn == Turn::Next && !spun && self.spin_as_head() {
                 spun = true;
-                continue;
-            }
-            if active(Fault::AllSpin) {
-                self.word.spin_until(HEAD_SPIN_NS, Word::is_free);
                 continue;
             }
             spun = false;
@@ -247,9 +239,6 @@ impl<P: Platform> Published<'_, P> {
             q.waiters.remove(waiter);
             self.after_change(q, Flags::NONE);
             // Rules 8 and 14: the new head is always woken. It inherits HANDOFF.
-            if active(Fault::leaves_quietly(waiter.kind)) {
-                return Err(error);
-            }
             let free = self.word.load(Ordering::Relaxed).is_free();
             self.wake_check(q, was_head || free, wakes);
             Err(error)

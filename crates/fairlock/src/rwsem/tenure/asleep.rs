@@ -4,7 +4,6 @@
 use core::sync::atomic::Ordering;
 
 use super::{FewWakes, InTenure};
-use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::rwsem::queued::Queued;
 use crate::rwsem::word::Flags;
@@ -31,7 +30,7 @@ impl<P: Platform> InTenure<'_, P> {
     fn ask_for(&self, q: &mut Queued<P>, waiter: &Waiter<P>, wakes: &mut FewWakes<P>) {
         // In the same step as seeing the lock taken: whoever leaves it free sees the flag.
         let word = self.word.set(Flags::WAKE_NEXT, Ordering::Relaxed);
-        if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {
+        if word.may_take_next(waiter.access) {
             self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
             self.wake_appointed(q, wakes);
         } else {

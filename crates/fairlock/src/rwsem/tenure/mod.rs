@@ -86,7 +86,6 @@ use super::policy::{TenurePolicy, TenureShape};
 use super::queued::{LockedQueue, wake_upgrader};
 use super::word::{AtomicWord, Flags, Word};
 use crate::events::{Event, Sink};
-use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::wait::{
     Access, FEW_WAKES, Kind, Queue, Thread, WAKE_NS, WaitContext, WaitError, WakeList,
@@ -477,21 +476,12 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline(always)]
     pub(in crate::rwsem) fn write_release_at_once(&self, me: &Thread<P>) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        word.is_left_to_sleepers()
-            && !self.gives_way(me)
-            && !active(Fault::LooksAfterRelease)
-            && self.let_go_from(word).is_ok()
+        word.is_left_to_sleepers() && !self.gives_way(me) && self.let_go_from(word).is_ok()
     }
 
     /// A writer lets the lock go, and somebody waits. Whoever has the lock next may free its
     /// memory: from then on only records of threads are touched.
     pub(super) fn write_release(&self) {
-        if active(Fault::LooksAfterRelease) {
-            let before = self.word.clear(Flags::WRITER_LOCKED, Ordering::Release);
-            return if before.has_next_to_wake() {
-                self.wake_next()
-            };
-        }
         let me = P::thread();
         let gives_way = self.gives_way(me);
         let mut wakes = FewWakes::new();
@@ -510,7 +500,7 @@ impl<P: Platform> InTenure<'_, P> {
     #[inline(always)]
     fn let_go(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while !word.has_next_to_wake() || active(Fault::ReleasesQuietly) {
+        while !word.has_next_to_wake() {
             match self.let_go_from(word) {
                 Ok(_) => return true,
                 Err(now) => word = now,

@@ -10,7 +10,6 @@ use super::clock::Waiting;
 use super::mode::Mode;
 use super::{FewWakes, InTenure, MOST_MISSED};
 use crate::events::Event;
-use crate::fault::{Fault, active};
 use crate::platform::Platform;
 use crate::rwsem::priority::passes_writers;
 use crate::rwsem::queued::Queued;
@@ -97,7 +96,7 @@ impl<P: Platform> InTenure<'_, P> {
         unsafe { self.queue_up(q, waiter, wakes) };
         if core::mem::take(&mut q.tenure.unwoken) {
             self.word.clear(Flags::WAKE_NEXT, Ordering::Relaxed);
-            if !q.tenure.is_next(waiter) && !active(Fault::ForgetsNext) {
+            if !q.tenure.is_next(waiter) {
                 self.wake_appointed(q, wakes);
             }
         }
@@ -159,7 +158,7 @@ impl<P: Platform> InTenure<'_, P> {
         let is_next = q.tenure.is_next(waiter);
         let last = q.waiters.len() == 1;
         // Closed without a gap: else threads of a lower priority would get in before `recheck`.
-        let stays_closed = q.waiters.is_urgent_beside(waiter) && !active(Fault::OpensTooEarly);
+        let stays_closed = q.waiters.is_urgent_beside(waiter);
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let may = if is_next { word.may_take_next(waiter.access) } else { word.may_join() };
@@ -176,11 +175,7 @@ impl<P: Platform> InTenure<'_, P> {
                 let taken = taken
                     .without(Flags::READERS_TURN.with(Flags::WAKE_NEXT))
                     .with(Flags::READERS_TURN.only_if(waiter.kind == Kind::Reader));
-                if active(Fault::SubtractsHandoff) {
-                    taken.with_handoff_subtracted()
-                } else {
-                    taken.without(Flags::HANDOFF.only_if(!stays_closed))
-                }
+                taken.without(Flags::HANDOFF.only_if(!stays_closed))
             };
             // Acquire: owns the lock on success (rule 3).
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
@@ -289,7 +284,7 @@ impl<P: Platform> InTenure<'_, P> {
             self.word.clear(Flags::QUEUE, Ordering::Relaxed); // rule 6
             q.tenure.clock.last_gives_up(waiter.arrived);
             q.tenure.modes.last_gives_up(P::now(), self.holder.steals());
-        } else if !active(Fault::leaves_quietly(waiter.kind)) {
+        } else {
             self.recheck(q, None, wakes); // rules 8 and 14
             if waiter.state() == INVITED && self.word.load(Ordering::Relaxed).may_join() {
                 self.invite_readers(q, INVITES, wakes);
@@ -349,9 +344,8 @@ impl<P: Platform> InTenure<'_, P> {
     /// Tells the waiter that is next that it is. Returns whether it is to be woken for that.
     fn appoint(&self, q: &mut Queued<P>, caller: Option<&Waiter<P>>) -> bool {
         let Some(kind) = next_kind(q) else { return false };
-        let opens = caller.is_none() && active(Fault::OpensTooEarly);
         let urgent = q.waiters.urgent().is_some();
-        if urgent && !opens {
+        if urgent {
             self.close(); // before whoever has the lock can let go
         }
         // A closed lock is kept for the waiter that is next, whoever comes.

@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 use super::turn::Arrival;
 use super::{FewWakes, IDLE_NS, InTenure};
 use crate::events::Event;
-use crate::fault::{Fault, active};
 use crate::platform::{Platform, WaitOutcome};
 use crate::rwsem::WATCH_NS;
 use crate::rwsem::word::{Flags, Word};
@@ -242,7 +241,7 @@ impl<P: Platform> InTenure<'_, P> {
             // A writer wakes this waiter at its release, and closes the lock if the tenure is over by then.
             // Readers may overlap so that the lock is never free.
             needs_timer &= !word.is_held_by_writer();
-            if word.may_take_next(waiter.access) && !active(Fault::SleepsBlindly) {
+            if word.may_take_next(waiter.access) {
                 // The lock is free, but not for long enough to be idle: it is busy with short
                 // sections.
                 self.with_queue(|q| self.ask_no_more(q, waiter));
