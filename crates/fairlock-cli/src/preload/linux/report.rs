@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::profile::Totals;
+use super::threads::Totals;
 use crate::error::Error;
 use crate::layout::{Column, Table};
 use crate::output::print;

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::profile::Totals;
 use crate::preload::document::{InCall, OfThreads};
+use crate::preload::sum;
 use crate::units::{percent, time};
 
 /// How often they are looked at; less often where looking takes long.
@@ -23,6 +23,33 @@ const PERIOD: Duration = Duration::from_millis(10);
 const PART: u32 = 20;
 /// So many of the system calls are named in which most time is spent.
 const CALLS: usize = 3;
+
+/// All waits that the record knows, together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Those for locks.
+    pub lost_ns: u64,
+    /// Those for what nobody holds, if they are recorded.
+    pub slept_ns: Option<u64>,
+}
+
+impl Totals {
+    /// What came after `before`.
+    pub fn since(self, before: Self) -> Self {
+        let slept_before = before.slept_ns.unwrap_or(0);
+        Self {
+            lost_ns: self.lost_ns.saturating_sub(before.lost_ns),
+            slept_ns: self.slept_ns.map(|slept| slept.saturating_sub(slept_before)),
+        }
+    }
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.lost_ns = sum([self.lost_ns, other.lost_ns]);
+        self.slept_ns = self.slept_ns.into_iter().chain(other.slept_ns).reduce(|a, b| sum([a, b]));
+    }
+}
 
 /// Looks at a program's threads while it lives.
 pub struct Watch {

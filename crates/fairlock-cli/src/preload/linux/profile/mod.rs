@@ -13,7 +13,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Read};
-use std::ops::AddAssign;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +22,7 @@ use fairlock_profile::{AtPlace, Contention, Lock, Record, Wait, buckets};
 
 pub use self::names::Files;
 use self::names::Names;
-use super::threads::Verdict;
+use super::threads::{Totals, Verdict};
 use crate::error::Error;
 use crate::json::Target;
 use crate::output::{Room, complain};
@@ -68,33 +67,6 @@ struct Process {
     names: Names,
     /// When it ended, or was looked at; none if it was ended in an unknown moment.
     until_ns: Option<u64>,
-}
-
-/// All waits together.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
-    /// Those for locks.
-    pub lost_ns: u64,
-    /// Those for what nobody holds, if they are recorded.
-    pub slept_ns: Option<u64>,
-}
-
-impl Totals {
-    /// What came after `before`.
-    pub fn since(self, before: Self) -> Self {
-        let slept_before = before.slept_ns.unwrap_or(0);
-        Self {
-            lost_ns: self.lost_ns.saturating_sub(before.lost_ns),
-            slept_ns: self.slept_ns.map(|slept| slept.saturating_sub(slept_before)),
-        }
-    }
-}
-
-impl AddAssign for Totals {
-    fn add_assign(&mut self, other: Self) {
-        self.lost_ns = sum([self.lost_ns, other.lost_ns]);
-        self.slept_ns = self.slept_ns.into_iter().chain(other.slept_ns).reduce(|a, b| sum([a, b]));
-    }
 }
 
 impl Profile {
