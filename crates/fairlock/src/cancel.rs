@@ -202,7 +202,7 @@ impl<P: Platform> Cancels<P> for CancelToken<P> {
 
 impl<'a, P: Platform> Wait<'a, P> {
     /// As before, or until `token` is cancelled; then, or at once if it was cancelled before, it ends
-    /// with [`Cancelled`](crate::wait::WaitError::Cancelled).
+    /// with [`Cancelled`](crate::wait::WaitError::Cancelled). A wait has one token: the last one.
     pub const fn cancellable(mut self, token: &'a CancelToken<P>) -> Self {
         self.cancel = Some(token);
         self

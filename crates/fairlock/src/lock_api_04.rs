@@ -36,8 +36,9 @@ pub use lock_api_v04::{
 
 #[cfg(feature = "deadlock_detection")]
 pub use crate::deadlock;
+use crate::deadlock::Mode;
 use crate::wait::Wait;
-use crate::{GuardMarker, RawCondvar};
+use crate::{GuardMarker, RawCondvar, RawRwLockExt};
 pub use crate::{
     Once, OnceState, RawFairMutex, RawMutex, RawRwLock, RawRwLockRecursive, RawThreadId,
 };
@@ -361,22 +362,23 @@ raw_rwlock!(RawRwLockRecursive);
 // SAFETY: a recursive read excludes writers as any read does.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     fn lock_shared_recursive(&self) {
-        self.read_recursive();
+        let attempt = || self.try_read_recursive();
+        crate::deadlock::acquire(self, Mode::Recursive, attempt, || self.read_recursive());
     }
 
     fn try_lock_shared_recursive(&self) -> bool {
-        self.try_read_recursive()
+        RawRwLockExt::try_read_recursive(self)
     }
 }
 
 // SAFETY: as above.
 unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
     fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
-        self.read_recursive_with(Wait::within(timeout)).is_ok()
+        RawRwLockExt::read_recursive_with(self, Wait::within(timeout)).is_ok()
     }
 
     fn try_lock_shared_recursive_until(&self, deadline: Instant) -> bool {
-        self.read_recursive_with(Wait::until(deadline)).is_ok()
+        RawRwLockExt::read_recursive_with(self, Wait::until(deadline)).is_ok()
     }
 }
 

@@ -80,14 +80,10 @@ impl RawMutex {
     }
 
     #[inline]
-    fn taken(&self) -> GuardMarker {
-        deadlock::acquired(self, Mode::Exclusive);
-        GuardMarker::new()
-    }
-
-    #[inline]
     fn lock_with(&self, wait: Wait<'_>) -> Result<GuardMarker, WaitError> {
-        self.0.lock_with(wait).map(|()| self.taken())
+        let take = || self.0.lock_with(wait);
+        deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)?;
+        Ok(GuardMarker::new())
     }
 }
 
@@ -108,7 +104,10 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn try_lock(&self) -> Option<GuardMarker> {
-        self.0.try_lock().then(|| self.taken())
+        self.0.try_lock().then(|| {
+            deadlock::acquired(self, Mode::Exclusive);
+            GuardMarker::new()
+        })
     }
 
     #[inline]

@@ -23,8 +23,7 @@ impl<P: System<Thread = Thread<P>>> Platform for P {}
 /// A thread as the locks know it. One per live thread, never freed while the
 /// process lives, so that a late wake-up or a neighbour in the spinner queue
 /// may touch it at any time (rules 11 and 12).
-// In this order: the record's address is that of its first part, and what wakers write is in another
-// cache line than what neighbours in the spinner queue write.
+// In this order: the record's address is that of its first part.
 #[repr(C, align(128))]
 pub struct Thread<P: System> {
     sleeper: Sleeper<P>,

@@ -8,7 +8,7 @@ use std::sync::{Mutex as StdMutex, PoisonError};
 use fairlock::deadlock::{DeadlockedThread, check_deadlock};
 use fairlock::{
     Condvar, FairMutex, GuardMarker, Mutex, ReentrantMutex, RwLock, RwLockExt,
-    RwLockUpgradableReadGuard,
+    RwLockUpgradableReadGuard, Wait,
 };
 use fairlock_testing::{rounds, scope, until};
 
@@ -101,6 +101,22 @@ fn a_writer_and_a_reader_that_wait_for_each_other() {
         [&|| forget(a.write()), &|| forget(b.read())],
         [&|| drop(b.write()), &|| {
             drop(a.read());
+            // SAFETY: this thread forgot the guard.
+            unsafe { b.force_unlock_read(GuardMarker::new()) };
+        }],
+        // SAFETY: its holder forgot the guard.
+        || unsafe { a.force_unlock_write(GuardMarker::new()) },
+    );
+    assert_both_sides(&threads);
+}
+
+#[test]
+fn waits_for_ever_by_the_argument() {
+    let (a, b) = (RwLock::new(()), RwLock::new(()));
+    let threads = deadlock_of(
+        [&|| forget(a.write_with(Wait::FOREVER)), &|| forget(b.read_with(Wait::FOREVER))],
+        [&|| drop(b.write_with(Wait::FOREVER)), &|| {
+            drop(a.read_with(Wait::FOREVER));
             // SAFETY: this thread forgot the guard.
             unsafe { b.force_unlock_read(GuardMarker::new()) };
         }],

@@ -172,6 +172,19 @@ pub(crate) fn acquire<L>(
     acquired(lock, mode.held());
 }
 
+/// Takes a lock by `take`, which may end without it if `can_end`.
+pub(crate) fn acquire_with<L, E>(
+    lock: &L,
+    mode: Mode,
+    can_end: bool,
+    take: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    if !can_end {
+        waits(lock, mode);
+    }
+    take().inspect(|()| acquired(lock, mode.held()))
+}
+
 /// As [`acquire`], for the upgradable reader of a lock, which wants it alone.
 pub(crate) fn upgrade<L>(lock: &L, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
     if !attempt() {
@@ -217,7 +230,7 @@ pub(crate) fn releases<L>(lock: &L, mode: Mode) {
 }
 
 /// The lock is waited for until it is [`acquired`].
-pub(crate) fn waits<L>(lock: &L, mode: Mode) {
+fn waits<L>(lock: &L, mode: Mode) {
     note_wait(lock, mode, false);
 }
 

@@ -20,6 +20,16 @@ pub(crate) fn acquire<L>(
 }
 
 #[inline(always)]
+pub(crate) fn acquire_with<L, E>(
+    _lock: &L,
+    _mode: Mode,
+    _can_end: bool,
+    take: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    take()
+}
+
+#[inline(always)]
 pub(crate) fn upgrade<L>(_lock: &L, _attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
     wait();
 }
@@ -29,9 +39,6 @@ pub(crate) fn upgrade<L>(_lock: &L, _attempt: impl FnOnce() -> bool, wait: impl 
 pub(crate) fn acquire_again<L, R>(_lock: &L, wait: impl FnOnce() -> R) -> R {
     wait()
 }
-
-#[inline(always)]
-pub(crate) fn waits<L>(_lock: &L, _mode: Mode) {}
 
 #[inline(always)]
 pub(crate) fn acquired<L>(_lock: &L, _mode: Mode) {}

@@ -340,26 +340,20 @@ macro_rules! raw_rwlock_ext {
 
             #[inline]
             fn read_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-                $lock::read_with(self, wait)?;
-                deadlock::acquired(self, Mode::Shared);
-                Ok(())
+                let take = || $lock::read_with(self, wait);
+                deadlock::acquire_with(self, Mode::Shared, wait.can_end(), take)
             }
 
             #[inline]
             fn write_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-                $lock::write_with(self, wait)?;
-                deadlock::acquired(self, Mode::Exclusive);
-                Ok(())
+                let take = || $lock::write_with(self, wait);
+                deadlock::acquire_with(self, Mode::Exclusive, wait.can_end(), take)
             }
 
             #[inline]
             fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
-                if !wait.can_end() {
-                    deadlock::waits(self, Mode::Recursive);
-                }
-                $lock::read_recursive_with(self, wait)?;
-                deadlock::acquired(self, Mode::Shared);
-                Ok(())
+                let take = || $lock::read_recursive_with(self, wait);
+                deadlock::acquire_with(self, Mode::Recursive, wait.can_end(), take)
             }
         }
     };

@@ -135,14 +135,14 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLockRecursive {
 
     fn try_lock_shared_for(&self, timeout: Duration) -> Option<GuardMarker> {
         RawRwLockExt::read_recursive_with(&self.0, Wait::within(timeout))
-            .ok()
-            .map(|()| GuardMarker::new())
+            .is_ok()
+            .then(GuardMarker::new)
     }
 
     fn try_lock_shared_until(&self, deadline: Instant) -> Option<GuardMarker> {
         RawRwLockExt::read_recursive_with(&self.0, Wait::until(deadline))
-            .ok()
-            .map(|()| GuardMarker::new())
+            .is_ok()
+            .then(GuardMarker::new)
     }
 
     fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<GuardMarker> {

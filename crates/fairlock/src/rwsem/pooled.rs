@@ -147,7 +147,7 @@ impl<P: Platform> RwSem<P> {
 
     /// Takes the lock in this way without going to sleep for it.
     #[cold]
-    pub(crate) fn awake(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
+    pub(crate) fn take_awake(&self, access: Access, context: &WaitContext<'_, P>) -> bool {
         match (access, self.in_tenure()) {
             (Access::Shared, Some(t)) => t.compete(access, context) && self.keep_if_room().is_ok(),
             (Access::Shared, None) => self.try_read(),
@@ -160,7 +160,7 @@ impl<P: Platform> RwSem<P> {
     }
 
     /// The rest of the wait: sleeps.
-    pub(crate) fn asleep(
+    pub(crate) fn take_asleep(
         &self,
         access: Access,
         context: &WaitContext<'_, P>,

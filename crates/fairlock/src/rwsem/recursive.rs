@@ -30,6 +30,7 @@ impl<P: Platform> RwSem<P> {
         let word = self.word.load(Ordering::Relaxed);
         self.word.take_while(word, Access::Shared, Word::is_joinable).is_some() || self.try_read()
     }
+
     /// As [`read_recursive`](Self::read_recursive); gives up as `wait` says.
     pub fn read_recursive_with(&self, wait: Wait<'_, P>) -> Result<(), WaitError> {
         if self.try_read_recursive() { Ok(()) } else { self.read_with(wait) }

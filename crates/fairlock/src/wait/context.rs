@@ -89,7 +89,8 @@ impl<'a, P: System> Wait<'a, P> {
     #[cfg(feature = "std")]
     pub fn until(deadline: std::time::Instant) -> Self {
         // The two clocks may show different times, but agree in how long is left.
-        Self::within(deadline.saturating_duration_since(std::time::Instant::now()))
+        let left = deadline.saturating_duration_since(std::time::Instant::now());
+        Self::until_nanos(deadline_after::<P>(left))
     }
 
     /// As [`until`](Self::until); `deadline` is in nanoseconds of [`System::now`].
@@ -227,5 +228,28 @@ impl<'a, P: System> Listed<'a, P> {
 impl<P: System> Drop for Listed<'_, P> {
     fn drop(&mut self) {
         self.token.unlist(self.thread);
+    }
+}
+
+#[cfg(all(test, feature = "std", not(fairlock_loom)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Wait;
+    use crate::platform::Native;
+
+    /// A condition is waited for in a loop, each time with the same argument.
+    #[test]
+    fn a_deadline_is_the_same_for_every_wait_and_a_timeout_begins_anew() {
+        let hour = Duration::from_secs(3600);
+        let deadlines = |wait: Wait<'_, Native>| {
+            let first = wait.begin().deadline;
+            std::thread::sleep(Duration::from_micros(1));
+            [first, wait.begin().deadline]
+        };
+        let [first, second] = deadlines(Wait::until(Instant::now() + hour));
+        assert_eq!(first, second);
+        let [first, second] = deadlines(Wait::within(hour));
+        assert!(first < second);
     }
 }

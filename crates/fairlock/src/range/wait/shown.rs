@@ -80,6 +80,7 @@ impl<P: Platform> Shown<P> {
         self.looked.store(now, Ordering::Relaxed);
         now.saturating_sub(before)
     }
+
     /// Under the tree lock: shows how things stand, where `last` says what was shown last.
     pub(super) fn show(&self, last: &mut u32, shown: u32) {
         *last = shown;

@@ -4,6 +4,8 @@ use core::cell::Cell;
 
 use crate::system::{Atomic, System};
 
+// Neighbours in the spinner queue write it: in a line of its own, away from what wakers write.
+#[repr(align(64))]
 pub(crate) struct PublishedLocal<P: System> {
     pub(crate) spinner: SpinnerNode<P>,
     /// Reads past a queue that are not yet added to the lock's counter.

@@ -216,6 +216,36 @@ fn a_closed_lock_is_kept_for_the_waiter_that_is_next_whoever_comes() {
     unsafe { lock.unlock_write() };
 }
 
+/// A lock that is closed for the next upgradable reader lets readers in beside the one inside, which may
+/// wait for them.
+#[test]
+fn a_closed_lock_is_not_kept_for_one_that_waits_for_an_upgradable_reader() {
+    let lock: RwSem<Native> = RwSem::new(Policy::DEFAULT);
+    let tenure = InTenure::of(&lock, TenurePolicy::DEFAULT);
+    let me = Native::thread();
+    lock.write();
+    let next = Waiter::new(Access::Upgradable, me, 0, 0);
+    let reader = Waiter::new(Access::Shared, me, 0, 0);
+    let mut wakes = FewWakes::new();
+    // SAFETY: it leaves below, in this frame.
+    tenure.with_queue(|q| unsafe { tenure.arrive(q, &next, &mut wakes) });
+    tenure.close();
+    // SAFETY: taken above.
+    unsafe { lock.downgrade_to_upgradable() };
+    tenure.with_queue(|q| {
+        // SAFETY: as above.
+        unsafe { tenure.arrive(q, &reader, &mut wakes) };
+        assert!(tenure.take(q, &reader, Native::now(), &mut wakes));
+        tenure.leave(q, &next, &mut wakes);
+    });
+    wakes.wake_all();
+    // SAFETY: the reader is inside, and an upgradable one.
+    unsafe {
+        lock.unlock_read();
+        lock.unlock_upgradable();
+    }
+}
+
 /// An invited reader that gives up passes the invitation on: those behind it could join the reader
 /// inside, and nobody else would tell them.
 #[test]

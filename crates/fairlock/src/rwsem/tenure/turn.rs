@@ -140,7 +140,7 @@ impl<P: Platform> InTenure<'_, P> {
 
     /// A reader that comes gets in if nothing is in the way any more, or only waiters of a lower
     /// priority.
-    fn enters_at_once(&self, q: &Queued<P>, priority: u8) -> bool {
+    pub(super) fn enters_at_once(&self, q: &Queued<P>, priority: u8) -> bool {
         let passes = passes_writers(&q.waiters, priority);
         let may =
             |word: Word| word.is_read_stealable() || (passes && word.may_take_next(Access::Shared));
@@ -348,9 +348,11 @@ impl<P: Platform> InTenure<'_, P> {
         if urgent {
             self.close(); // before whoever has the lock can let go
         }
-        // A closed lock is kept for the waiter that is next, whoever comes.
-        let is_kept = !urgent && self.word.load(Ordering::Relaxed).is_closed();
-        if is_kept && q.tenure.next().is_some() {
+        // A closed lock is kept for the waiter that is next, whoever comes; not for one that waits
+        // only for an upgradable reader, which may wait for the readers that this would keep out.
+        let word = self.word.load(Ordering::Relaxed);
+        let is_kept = |next: &Waiter<P>| next.access != Access::Upgradable || !word.is_upgradable();
+        if !urgent && word.is_closed() && q.tenure.next().is_some_and(is_kept) {
             return false;
         }
         if q.tenure.next().is_none() {

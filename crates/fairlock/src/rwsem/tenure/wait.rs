@@ -53,6 +53,10 @@ impl<P: Platform> InTenure<'_, P> {
         let now = P::now();
         // An attempt whose deadline has passed does not queue.
         if let Some(error) = context.expired(|| now) {
+            let passes = priority > 0 && access == Access::Shared;
+            if passes && self.with_queue(|q| self.enters_at_once(q, priority)) {
+                return Ok(());
+            }
             return self.try_last(access, error);
         }
         let age = me.tenure.ages.at(self.id());

@@ -125,6 +125,31 @@ fn real_time_threads_are_let_in_by_priority() {
     }
 }
 
+/// A deadline that is over takes no more from a reader than a try does.
+#[test]
+fn a_real_time_reader_without_time_passes_lower_writers() {
+    if !real_time_is_allowed() {
+        return;
+    }
+    for policy in POLICIES {
+        let lock = &Lock::new(policy);
+        lock.read();
+        scope(|s| {
+            let low = s.spawn(|| visit(lock, Kind::Writer));
+            until(|| waiters(lock) == 1);
+            close(lock);
+            join(s.spawn(|| {
+                assert!(become_real_time(5));
+                assert_eq!(lock.read_with(Wait::until_nanos(0)), Ok(()), "{policy:?}");
+            }));
+            // SAFETY: taken above, twice.
+            unsafe { (lock.unlock_read(), lock.unlock_read()) };
+            join(low);
+        });
+        assert_free(lock);
+    }
+}
+
 #[test]
 fn a_real_time_reader_passes_lower_writers_and_no_others() {
     if !real_time_is_allowed() {

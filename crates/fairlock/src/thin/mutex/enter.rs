@@ -85,7 +85,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
             }
             let slot = self.slot(place);
             let full = &slot.full.lock;
-            if let Some(found_free) = self.awake(full, &mut meeting, until) {
+            if let Some(found_free) = self.take_awake(full, &mut meeting, until) {
                 if self.verify(place) {
                     slot.note(found_free);
                     meeting.end::<P>();
@@ -102,7 +102,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
                 continue;
             }
             slot.note(false);
-            full.asleep(Access::Exclusive, until)?;
+            full.take_asleep(Access::Exclusive, until)?;
             drop(pin);
             return self.follow(slot, until);
         }
@@ -110,7 +110,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
 
     /// Takes the full lock without going to sleep for it. `Some` if it did: whether the lock was
     /// free, and nobody waited.
-    fn awake(
+    fn take_awake(
         &self,
         full: &RwSem<P>,
         meeting: &mut Meeting,
@@ -119,7 +119,7 @@ impl<P: PooledPlatform> ThinMutex<P> {
         full.take_past_queue().or_else(|| {
             let met =
                 !full.has_waiters() && meeting.begin(&P::thread().meetings, self.address(), until);
-            (met && full.try_write() || full.awake(Access::Exclusive, until)).then_some(false)
+            (met && full.try_write() || full.take_awake(Access::Exclusive, until)).then_some(false)
         })
     }
 

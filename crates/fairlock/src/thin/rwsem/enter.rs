@@ -56,8 +56,9 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     ) -> Result<(), WaitError> {
         let mut looks = 0;
         loop {
-            let awake =
-                |access: Access, sem: &_| access.awake(sem, context).then_some(()).ok_or(false);
+            let awake = |access: Access, sem: &_| {
+                access.take_awake(sem, context).then_some(()).ok_or(false)
+            };
             match self.attempt(access, false, awake) {
                 Entry::Entered => return Ok(()),
                 Entry::Full => return Err(WaitError::TooManyReaders),
@@ -74,7 +75,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
         }
         self.on_full(|sem| match access {
             Access::ReadRecursive => sem.read_recursive_with(context.into()),
-            access => sem.asleep(access.full(), context),
+            access => sem.take_asleep(access.full(), context),
         })
     }
 
@@ -205,10 +206,10 @@ impl Access {
     }
 
     /// Takes the full lock without going to sleep for it.
-    fn awake<P: Platform>(self, sem: &RwSem<P>, context: &WaitContext<'_, P>) -> bool {
+    fn take_awake<P: Platform>(self, sem: &RwSem<P>, context: &WaitContext<'_, P>) -> bool {
         match self {
             Self::ReadRecursive => sem.try_read_recursive(),
-            access => sem.awake(access.full(), context),
+            access => sem.take_awake(access.full(), context),
         }
     }
 

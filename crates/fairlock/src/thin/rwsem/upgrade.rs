@@ -124,6 +124,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
             Err(_) => false,
         }
     }
+
     /// As [`RwSem::upgrade_with`].
     ///
     /// # Safety
