@@ -91,7 +91,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
 ];
 
 /// Schedules in which a mistake must be found.
-const MOST: u64 = 20_000;
+const MOST: u64 = 60_000;
 /// So many times as many the lock without it must survive,
 const TIMES: u64 = 20;
 /// or as if it had been so many.

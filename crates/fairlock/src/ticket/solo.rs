@@ -179,6 +179,9 @@ impl<P: Platform, N: Note<P>> Solo<P, N> {
         until: &WaitContext<'_, P>,
         note: impl Fn(&'static Parker<P>) -> N,
     ) -> Result<(), WaitError> {
+        if let Some(why) = until.expired(P::now) {
+            return Err(why);
+        }
         events::count(Event::TakenSlow);
         let parker = until.parker(P::thread());
         let note = note(parker);

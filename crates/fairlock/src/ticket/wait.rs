@@ -151,8 +151,7 @@ impl<P: Platform, S: BatchSize> TicketLock<P, S> {
 
     fn wait_with_ticket(&self, until: &WaitContext<'_, P>) -> Result<Taken, WaitError> {
         if let Some(why) = until.expired(P::now) {
-            // The last act of a wait is a try.
-            return if self.try_lock() { Ok(Ok(())) } else { Err(why) };
+            return Err(why);
         }
         // Relaxed: a ticket gives nothing yet.
         let before = Word(self.word.fetch_add(Word::TICKET, Ordering::Relaxed));
