@@ -104,9 +104,10 @@ fn starvation(rows: &[Row]) -> Option<String> {
 fn writers(rows: &[Row]) -> Option<String> {
     let handoff = || rows.iter().filter(|row| row.workload == Workload::Handoff);
     let ours = handoff().find(|row| row.lock == OURS)?;
-    let best = handoff().filter(|row| is_peer(&row.lock) && !row.starves()).max_by(|a, b| {
-        a.figures.ops_per_s.unwrap_or(0.0).total_cmp(&b.figures.ops_per_s.unwrap_or(0.0))
-    })?;
+    let best =
+        handoff().filter(|row| is_peer(&row.lock) && row.starved() == Some(0)).max_by(|a, b| {
+            a.figures.ops_per_s.unwrap_or(0.0).total_cmp(&b.figures.ops_per_s.unwrap_or(0.0))
+        })?;
     Some(format!(
         "- {} writers: {OURS} made {} kop/s, its longest wait was {}; the fastest peer that starved nobody, {}, made {} kop/s, its longest wait was {}.",
         ours.threads,

@@ -53,7 +53,7 @@ pub struct Header {
     pub ended_ns: AtomicU64,
     /// So many bytes of the file are in use; what is behind them is nothing.
     pub used: AtomicU64,
-    /// Acquisitions that are not in the record: there was no room for them, or they were in a
+    /// Acquisitions and waits that are not in the record: there was no room for them, or they were in a
     /// signal handler at an unlucky time.
     pub lost: AtomicU64,
     /// How the locks decide who goes next: a text that ends with a zero.

@@ -247,12 +247,13 @@ impl Whole {
 impl Guarded {
     #[cold]
     fn begin() -> Self {
-        let record = Recorded::begin();
         let mut before = DEFERRED;
         if ANYWHERE.load(Ordering::Relaxed) {
             // SAFETY: `before` is written.
             unsafe { real::setcanceltype(DEFERRED, &mut before) };
         }
+        // Afterwards: a thread that ended between taking its record and noting it would lose it for good.
+        let record = Recorded::begin();
         let counted = || {
             let record = whole_record();
             (record, record.cancels.count.load(Ordering::SeqCst))

@@ -1,7 +1,7 @@
 //! A condition variable that is glibc's, as it is shared or misaligned, with a mutex that is not.
 //!
 //! glibc would unlock the mutex as one of its own, so such a wait is not in glibc's queue. It ends with
-//! the next notification, by this process, of a condition variable that is counted at the same place.
+//! the next notification, by this process, of any condition variable that shares its place in `PLACES`.
 //! After a while it ends for no reason, as POSIX allows: the notification of another process, which
 //! has no part in the mutex, is found in that way, and so is a cancellation. No lock is taken: a
 //! thread that a signal stops anywhere is in nobody's way.

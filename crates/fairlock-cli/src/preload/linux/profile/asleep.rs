@@ -2,8 +2,8 @@
 //! blame for it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use fairlock_profile::layout::kind;
@@ -57,6 +57,12 @@ impl Asleep<'_> {
 /// All of a process, those with most of the time first.
 pub(super) fn of(process: &Process) -> Vec<Asleep<'_>> {
     let record = &process.record;
+    #[cfg(test)]
+    super::tests::LOOKED_AT.set(super::tests::LOOKED_AT.get() + record.waiters.len());
+    let mut places = HashMap::<usize, Vec<AtPlace>>::new();
+    for place in &record.waiters {
+        places.entry(place.lock).or_default().push(place.clone());
+    }
     let mut all = BTreeMap::<usize, Asleep<'_>>::new();
     for (number, lock) in record.locks.iter().enumerate().filter(|(_, it)| !kind::is_lock(it.kind))
     {
@@ -65,7 +71,7 @@ pub(super) fn of(process: &Process) -> Vec<Asleep<'_>> {
         let found = seen.contention();
         let longest_ns = found.map_or(0, |found| found.longest_ns);
         let by_time = found.map_or_else(Vec::new, |found| found.waits_by_time.clone());
-        let places = record.waiters.iter().filter(|place| place.lock == number).cloned().collect();
+        let places = places.remove(&number).unwrap_or_default();
         let found = Asleep { seen, waits, going_on: 0, slept_ns, longest_ns, by_time, places };
         all.insert(number, found);
     }

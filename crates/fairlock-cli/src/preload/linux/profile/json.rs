@@ -170,8 +170,8 @@ mod tests {
         let names = Names::of(&record, &mut Files::default());
         let places = record.waiters.len();
         let process = of_process(&Process { record, names, until_ns: None });
-        // Once for those that waited, and once for holders.
-        assert_eq!((process.locks.len(), LOOKED_AT.get()), (LOCKS, 2 * places));
+        // Once for those that waited, once for holders, and once for what nobody holds.
+        assert_eq!((process.locks.len(), LOOKED_AT.get()), (LOCKS, 3 * places));
         let lost = |at: &[AtStack]| at.iter().map(|it| it.wait_total_ns).collect::<Vec<_>>();
         for lock in process.locks {
             assert_eq!((lost(&lock.waiters), lost(&lock.holders)), (vec![2, 1], vec![2, 1]));

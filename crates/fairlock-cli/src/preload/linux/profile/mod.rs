@@ -385,7 +385,10 @@ mod tests {
         let most = crate::units::count(u64::MAX);
         let text = profile.text(false, None);
         assert!(text.contains(&format!("taken {most} times")), "{text}");
-        assert!(text.contains(&format!("{most} acquisitions are not in the record")), "{text}");
+        assert!(
+            text.contains(&format!("{most} acquisitions and waits are not in the record")),
+            "{text}"
+        );
         assert_eq!(profile.by_name()["0x8"].lost_ns, u64::MAX);
         for charge in [Charge::Holder, Charge::Waiter] {
             let folded = folded::stacks(&profile, charge);

@@ -119,6 +119,7 @@ fn totals<'a>(profile: &Profile, locks: &[Since<'a>], passed: Duration) -> Strin
             format!("{} and others, {}", name(&first.program), several(running.len(), "process"))
         }
     };
+    let runs = |pid| running.iter().any(|record| record.pid == pid);
     let own: Vec<_> = locks.iter().filter(|it| runs(it.now.process.record.pid)).collect();
     let all = |number: fn(&Seen<'a>) -> u64| sum(own.iter().map(|since| number(&since.now)));
     let more = |number: fn(&Seen<'a>) -> u64| sum(own.iter().map(|since| since.more(number)));

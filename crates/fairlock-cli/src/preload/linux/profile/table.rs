@@ -59,7 +59,7 @@ pub fn text(profile: &Profile, width: Option<usize>) -> String {
     text += &nameless(&waited[..waited.len().min(LOCKS)]);
     let lost = sum(profile.processes.iter().map(|process| process.record.lost));
     if lost > 0 {
-        let _ = writeln!(text, "{} acquisitions are not in the record", count(lost));
+        let _ = writeln!(text, "{} acquisitions and waits are not in the record", count(lost));
     }
     text
 }
