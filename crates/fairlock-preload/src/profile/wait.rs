@@ -8,7 +8,7 @@ use fairlock::platform::System;
 use fairlock_profile::layout::{
     Chunk, ChunkKind, ContentionEntry, HoldEntry, MAGNITUDES, Now, PlaceEntry, WaitEntry, side,
 };
-use libc::{EBUSY, EOWNERDEAD, ETIMEDOUT};
+use libc::{EBUSY, ETIMEDOUT};
 
 use super::index::{Entries, Index, mix};
 use super::note::Note;
@@ -180,7 +180,7 @@ impl Begun {
     fn wakes(&self, local: &Local, errno: c_int) {
         local.wakes();
         let how = match errno {
-            0 | EOWNERDEAD => 0,
+            _ if super::is_success(errno) => 0,
             ETIMEDOUT => side::GIVEN_UP,
             _ => return,
         };
