@@ -36,6 +36,7 @@ const FAULTS: &[(Fault, &str, &[Kind])] = &[
     (WriterLeavesQuietly, "rwsem:writer-phase", &[Deadlock]),
     (WriterLeavesQuietly, "rwsem:default", &[Word, Panic, Deadlock]),
     (TryReadCounts, "rwsem:handoff", &[Deadlock]),
+    (AsksReadersFirst, "rwsem:handoff", &[Deadlock]),
     (ForgetsWakeUps, "rwsem:handoff", &[Deadlock]),
     (ForgetsUpgrader, "rwsem:default", &[Deadlock]),
     (ForgetsUpgrader, "rwsem:handoff", &[Deadlock]),

@@ -45,6 +45,8 @@ pub enum Fault {
     WriterLeavesQuietly,
     /// Rule 15: `try_read` counts itself for a moment.
     TryReadCounts,
+    /// Rule 16: who asks whether it is the head is told of the first reader; who wakes the head is not.
+    AsksReadersFirst,
     /// A wake-up that comes before the sleep is forgotten.
     ForgetsWakeUps,
     /// Under tenure, the waiter that is next asks to be woken, and sleeps without another look at

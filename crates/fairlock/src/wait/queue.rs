@@ -57,7 +57,7 @@ impl<P: System> Queue<P> {
         unsafe { self.lists[kind as usize].head.as_ref() }
     }
 
-    /// The waiter that comes first: the one of the highest priority. Among equals it is the one
+    /// The waiter that comes first, whoever asks (rule 16): the one of the highest priority. Among equals it is the one
     /// that arrived first; among real-time threads of one priority a writer.
     pub(crate) fn head(&self) -> Option<&Waiter<P>> {
         match (self.first(Kind::Reader), self.first(Kind::Writer)) {

@@ -1,4 +1,4 @@
-//! The fifteen rules (`docs/rules.md`), as far as a test has to look inside.
+//! The sixteen rules (`docs/rules.md`), as far as a test has to look inside.
 //! `tests/rules.rs` tries them from outside, `loom_tests` in every interleaving.
 
 use crate::platform::System;
