@@ -12,9 +12,7 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     /// As [`RwSem::upgradable_read`].
     #[inline]
     pub fn upgradable_read(&self) {
-        if !self.upgradable_at_once()
-            && !self.full_at_once(Access::Upgradable, RwSem::upgradable_past_queue)
-        {
+        if !self.upgradable_at_once() && !self.upgradable_full_at_once() {
             self.enter_for_ever(Access::Upgradable);
         }
     }
@@ -39,6 +37,12 @@ impl<P: PooledPlatform> ThinRwSem<P> {
     fn upgradable_at_once(&self) -> bool {
         // Ordering: as in `write_at_once`.
         self.expected(0) == 0 && self.exchange(0, READER | UPGRADABLE, Ordering::Acquire).is_ok()
+    }
+
+    /// Enters an inflated lock upgradably, if nothing is in the way.
+    #[inline(never)]
+    fn upgradable_full_at_once(&self) -> bool {
+        self.full_at_once(Access::Upgradable, RwSem::upgradable_past_queue)
     }
 
     /// As [`RwSem::unlock_upgradable`].
