@@ -65,6 +65,14 @@ impl<P: System> Thread<P> {
         }
     }
 
+    /// The calling thread begins, and has the record of one that has ended: it goes on with no wait of that
+    /// one, nor with its habits.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(crate) fn begin_anew(&self) {
+        self.tenure.ages.forget_all();
+        self.watch.forget();
+    }
+
     /// The thread, whose record this is, has forked, and is in the child.
     #[cfg(feature = "std")]
     pub(crate) fn enter_child(&self) {

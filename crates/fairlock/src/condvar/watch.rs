@@ -33,6 +33,13 @@ impl Watch {
         Self { spins: Habit::new(), yields: Habit::new(), keeps: Cell::new(0) }
     }
 
+    /// Another thread has the record.
+    #[cfg(all(feature = "std", not(fairlock_loom)))]
+    pub(crate) fn forget(&self) {
+        [&self.spins, &self.yields].into_iter().for_each(|habit| habit.ended(true));
+        self.keeps.set(0);
+    }
+
     /// Waits, awake, until `word` is `woken` or the deadline has passed: spins for at most [`SPIN_NS`],
     /// unless spinning has lately been in vain; then, if the thread `yields`, yields for at most
     /// [`YIELD_NS`].
@@ -123,7 +130,7 @@ impl Habit {
     }
 
     /// The thread stayed awake; `came` says whether the notification came.
-    fn ended(&self, came: bool) {
+    pub(crate) fn ended(&self, came: bool) {
         let skips = if came { 0 } else { (2 * self.skips.get() + 1).min(MOST_SKIPPED) };
         self.skips.set(skips);
         // The first time in vain may be chance.

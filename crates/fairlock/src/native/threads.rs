@@ -57,7 +57,7 @@ impl<P: Platform> Pool<P> {
     pub(super) fn take(&self, place: usize) -> &'static Thread<P> {
         let mut records = self.records();
         let used = records.kept.remove(&place).or_else(|| records.free.pop());
-        used.inspect(|record| record.tenure.ages.forget_all()).unwrap_or_else(|| {
+        used.inspect(|record| record.begin_anew()).unwrap_or_else(|| {
             records.made += 1;
             let made = records.made;
             records.free.reserve(made);
@@ -168,8 +168,11 @@ mod tests {
         let (pool, place) = (super::Pool::<linux::Linux>::new(), 1);
         let record = pool.take(place);
         record.tenure.ages.note(1, 100, 0, 200);
+        (0..4).for_each(|_| record.watch.yields.ended(false));
+        assert!(!record.watch.yields.begins());
         pool.give(record);
         assert!(std::ptr::eq(pool.take(place), record) && record.tenure.ages.at(1).is_none());
+        assert!(record.watch.yields.begins());
     }
 
     #[test]
