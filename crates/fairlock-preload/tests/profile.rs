@@ -269,8 +269,8 @@ fn a_child_has_a_record_of_its_own() {
 /// Also on the first use of locks in its process, which makes no record.
 #[test]
 fn a_handler_may_wait_on_a_small_stack() {
-    // Code that is not optimised needs more.
-    for (name, room) in [("observed", 5000), ("ours", 9600)] {
+    // Code that is not optimised needs more; how much differs by a kilobyte with where the stack begins.
+    for (name, room) in [("observed", 5500), ("ours", 11_000)] {
         let room = if cfg!(debug_assertions) { room } else { 4000 };
         let folder = folder(&format!("profile_small_stacks_{name}"));
         let mut command = with_ours(&compile("process.c"));
