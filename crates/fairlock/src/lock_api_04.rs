@@ -3,7 +3,7 @@
 //! `use fairlock::lock_api_04 as parking_lot;` is all that has to be changed in a program
 //! written for that version: names and methods are the same, and so are the raw locks, for
 //! crates that are generic over `lock_api` 0.4. The locks are those of the
-//! [crate](crate): what they promise, when they block and when they panic is said there.
+//! [crate]: what they promise, when they block and when they panic is said there.
 //!
 //! ```
 //! use fairlock::lock_api_04 as parking_lot;

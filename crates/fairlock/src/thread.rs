@@ -98,8 +98,8 @@ impl<P: System> Thread<P> {
 impl<P: Platform> Thread<P> {
     /// To be called before the calling thread [parks](Sleeper::park): waits, awake, until `word` is `woken`.
     /// It spins for at most 4 µs; then, if `yields`, it yields its CPU for at most 30 µs. Neither phase goes
-    /// on past `deadline` (nanoseconds of [`System::now`](crate::platform::System::now)), and a phase that has lately been in vain is
-    /// skipped.
+    /// on past `deadline` (nanoseconds of [`System::now`]), and a phase that has lately been in vain
+    /// is skipped.
     ///
     /// Not a method: only the calling thread may use what its record remembers of this.
     pub fn stay_awake(word: &P::AtomicU32, woken: u32, deadline: Option<u64>, yields: bool) {

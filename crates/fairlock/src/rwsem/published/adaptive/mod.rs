@@ -3,11 +3,11 @@
 //! Readers run side by side, but each has to be woken, one after the other; writers
 //! run one by one, but those that spin follow each other at the cost of a cache line.
 //! Which of the two is faster depends on the machine and on the sections, so the lock
-//! measures it: what the [`turns`](turns) of either side yield.
+//! measures it: what the [`turns`] of either side yield.
 //!
 //! While somebody is queued, the side that yields more is *favoured*. Its writers
 //! spin and steal; its readers steal, one of them spins for a writer, and they join
-//! readers inside (a [`stream`](stream)). The other side *holds back*: it does none of that, and
+//! readers inside (a [`stream`]). The other side *holds back*: it does none of that, and
 //! has its turns by handoff. A turn of that side may go on like those of the favoured side for a
 //! part ([`SHARE`]) of `handoff_after`, so that it shows what it can yield, and for as long as
 //! nobody of the favoured side is queued. Queued writers that are past their deadlines all go

@@ -3,7 +3,7 @@
 //! The published rule is that a reader does not join others past the queue, as a stream of readers
 //! would then keep the lock from writers for ever. So with a writer in the queue each reader inside
 //! reads once, however many CPUs there are. In a turn of the readers
-//! ([`adaptive`](super::adaptive)) they may join, until the writer at the head of the queue is past
+//! ([`adaptive`](super)) they may join, until the writer at the head of the queue is past
 //! its deadline. Two things follow:
 //! of the queue is past its deadline. Two things follow:
 //!
