@@ -1,4 +1,6 @@
-//! Whether guards may leave their thread.
+//! Guards: whether they may leave their thread, and when there is one.
+
+use crate::deadlock::{self, Mode};
 
 /// What guards hold, beside the lock: nothing. Without the feature `send_guard` it keeps them,
 /// as in `parking_lot`, on the thread that took the lock; so a guard that is held across an
@@ -19,3 +21,12 @@ pub type GuardMarker = lock_api::GuardNoSend;
 /// ```
 #[cfg(feature = "send_guard")]
 pub type GuardMarker = lock_api::GuardSend;
+
+/// The guard of a lock that an attempt has taken in this mode, if it has.
+#[inline]
+pub(crate) fn if_taken<L>(lock: &L, mode: Mode, taken: bool) -> Option<GuardMarker> {
+    taken.then(|| {
+        deadlock::acquired(lock, mode);
+        GuardMarker::new()
+    })
+}

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::deadlock::{self, Mode};
+use crate::guard::if_taken;
 use crate::platform::Native;
 use crate::thin::ThinMutex;
 use crate::wait::WaitError;
@@ -104,10 +105,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn try_lock(&self) -> Option<GuardMarker> {
-        self.0.try_lock().then(|| {
-            deadlock::acquired(self, Mode::Exclusive);
-            GuardMarker::new()
-        })
+        if_taken(self, Mode::Exclusive, self.0.try_lock())
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use lock_api::RawRwLock as RawLock;
 use super::ext::RawRwLockExt;
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
+use crate::guard::if_taken;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
 use crate::platform::{ConstZero, Platform};
@@ -40,10 +41,7 @@ macro_rules! raw_rwlock {
 
             #[inline]
             fn try_lock_shared(&self) -> Option<GuardMarker> {
-                self.try_read().then(|| {
-                    deadlock::acquired(self, Mode::Shared);
-                    GuardMarker::new()
-                })
+                if_taken(self, Mode::Shared, self.try_read())
             }
 
             #[inline]
@@ -61,10 +59,7 @@ macro_rules! raw_rwlock {
 
             #[inline]
             fn try_lock_exclusive(&self) -> Option<GuardMarker> {
-                self.try_write().then(|| {
-                    deadlock::acquired(self, Mode::Exclusive);
-                    GuardMarker::new()
-                })
+                if_taken(self, Mode::Exclusive, self.try_write())
             }
 
             #[inline]

@@ -68,10 +68,7 @@ unsafe impl lock_api::RawRwLock for RawRwLockRecursive {
 
     #[inline]
     fn try_lock_shared(&self) -> Option<GuardMarker> {
-        self.0.try_read_recursive().then(|| {
-            deadlock::acquired(&self.0, Mode::Shared);
-            GuardMarker::new()
-        })
+        RawRwLockExt::try_read_recursive(&self.0).then(GuardMarker::new)
     }
 
     #[inline]

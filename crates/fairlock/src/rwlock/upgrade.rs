@@ -4,6 +4,7 @@ use lock_api::RawRwLock as RawLock;
 
 use crate::GuardMarker;
 use crate::deadlock::{self, Mode};
+use crate::guard::if_taken;
 use crate::platform::Platform;
 #[cfg(any(feature = "std", fairlock_loom))]
 use crate::platform::PooledPlatform;
@@ -12,6 +13,17 @@ use crate::rwsem::RwSem;
 use crate::thin::ThinRwSem;
 #[cfg(feature = "std")]
 use crate::wait::Wait;
+
+/// What becomes of the guard of an upgradable reader by an attempt at an upgrade.
+#[inline]
+fn upgraded<L>(lock: &L, guard: GuardMarker, is_writer: bool) -> Result<GuardMarker, GuardMarker> {
+    if is_writer {
+        deadlock::changes(lock, Mode::Upgradable, Mode::Exclusive);
+        Ok(guard)
+    } else {
+        Err(guard)
+    }
+}
 
 macro_rules! raw_rwlock_upgrade {
     ($lock:ident on $platform:ident) => {
@@ -32,10 +44,7 @@ macro_rules! raw_rwlock_upgrade {
 
             #[inline]
             fn try_lock_upgradable(&self) -> Option<GuardMarker> {
-                self.try_upgradable_read().then(|| {
-                    deadlock::acquired(self, Mode::Upgradable);
-                    GuardMarker::new()
-                })
+                if_taken(self, Mode::Upgradable, self.try_upgradable_read())
             }
 
             #[inline]
@@ -57,12 +66,7 @@ macro_rules! raw_rwlock_upgrade {
             #[inline]
             unsafe fn try_upgrade(&self, guard: GuardMarker) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: as above.
-                if unsafe { $lock::try_upgrade(self) } {
-                    deadlock::changes(self, Mode::Upgradable, Mode::Exclusive);
-                    Ok(guard)
-                } else {
-                    Err(guard)
-                }
+                upgraded(self, guard, unsafe { $lock::try_upgrade(self) })
             }
         }
 
@@ -108,19 +112,16 @@ macro_rules! raw_rwlock_upgrade {
                 &self,
                 timeout: core::time::Duration,
             ) -> Option<GuardMarker> {
-                self.upgradable_read_with(Wait::within(timeout)).is_ok().then(|| {
-                    deadlock::acquired(self, Mode::Upgradable);
-                    GuardMarker::new()
-                })
+                let taken = self.upgradable_read_with(Wait::within(timeout)).is_ok();
+                if_taken(self, Mode::Upgradable, taken)
             }
 
             fn try_lock_upgradable_until(
                 &self,
                 deadline: std::time::Instant,
             ) -> Option<GuardMarker> {
-                self.try_lock_upgradable_for(
-                    deadline.saturating_duration_since(std::time::Instant::now()),
-                )
+                let taken = self.upgradable_read_with(Wait::until(deadline)).is_ok();
+                if_taken(self, Mode::Upgradable, taken)
             }
 
             unsafe fn try_upgrade_for(
@@ -129,12 +130,8 @@ macro_rules! raw_rwlock_upgrade {
                 timeout: core::time::Duration,
             ) -> Result<GuardMarker, GuardMarker> {
                 // SAFETY: the guard stands for an upgradable acquisition.
-                if unsafe { self.upgrade_with(Wait::within(timeout)) }.is_ok() {
-                    deadlock::changes(self, Mode::Upgradable, Mode::Exclusive);
-                    Ok(guard)
-                } else {
-                    Err(guard)
-                }
+                let is_writer = unsafe { self.upgrade_with(Wait::within(timeout)) }.is_ok();
+                upgraded(self, guard, is_writer)
             }
 
             unsafe fn try_upgrade_until(
@@ -142,13 +139,9 @@ macro_rules! raw_rwlock_upgrade {
                 guard: GuardMarker,
                 deadline: std::time::Instant,
             ) -> Result<GuardMarker, GuardMarker> {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    self.try_upgrade_for(
-                        guard,
-                        deadline.saturating_duration_since(std::time::Instant::now()),
-                    )
-                }
+                // SAFETY: the guard stands for an upgradable acquisition.
+                let is_writer = unsafe { self.upgrade_with(Wait::until(deadline)) }.is_ok();
+                upgraded(self, guard, is_writer)
             }
         }
     };
