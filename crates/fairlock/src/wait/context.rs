@@ -177,7 +177,7 @@ impl<P: System> WaitContext<'_, P> {
 
     /// Whether the wait may end without the lock.
     pub(crate) fn can_end(&self) -> bool {
-        self.deadline.is_some() || self.interruptible || self.cancel.is_some()
+        Wait::from(self).can_end()
     }
 
     /// Where `thread`, the calling one, sleeps for a ticket lock. If the wait may end this is not
