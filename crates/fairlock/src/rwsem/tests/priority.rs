@@ -125,9 +125,9 @@ fn real_time_threads_are_let_in_by_priority() {
     }
 }
 
-/// A deadline that is over takes no more from a reader than a try does.
-#[test]
-fn a_real_time_reader_without_time_passes_lower_writers() {
+/// Runs `test` under each policy, with the lock read, and a writer without a priority behind that.
+/// The test lets the lock go.
+fn before_a_low_writer(test: impl Fn(&Lock, Policy)) {
     if !real_time_is_allowed() {
         return;
     }
@@ -137,33 +137,36 @@ fn a_real_time_reader_without_time_passes_lower_writers() {
         scope(|s| {
             let low = s.spawn(|| visit(lock, Kind::Writer));
             until(|| waiters(lock) == 1);
-            close(lock);
-            join(s.spawn(|| {
-                assert!(become_real_time(5));
-                assert_eq!(lock.read_with(Wait::until_nanos(0)), Ok(()), "{policy:?}");
-            }));
-            // SAFETY: taken above, twice.
-            unsafe { (lock.unlock_read(), lock.unlock_read()) };
+            test(lock, policy);
             join(low);
         });
         assert_free(lock);
     }
 }
 
+/// A deadline that is over takes no more from a reader than a try does.
+#[test]
+fn a_real_time_reader_without_time_passes_lower_writers() {
+    before_a_low_writer(|lock, policy| {
+        close(lock);
+        scope(|s| {
+            join(s.spawn(|| {
+                assert!(become_real_time(5));
+                assert_eq!(lock.read_with(Wait::until_nanos(0)), Ok(()), "{policy:?}");
+            }));
+        });
+        // SAFETY: taken above, and before.
+        unsafe { (lock.unlock_read(), lock.unlock_read()) };
+    });
+}
+
 #[test]
 fn a_real_time_reader_passes_lower_writers_and_no_others() {
-    if !real_time_is_allowed() {
-        return;
-    }
-    for policy in POLICIES {
-        let lock = &Lock::new(policy);
-        lock.read();
+    before_a_low_writer(|lock, policy| {
+        assert!(!lock.try_read());
+        // SAFETY: read if that is true.
+        let pass = |read: bool| read.then(|| unsafe { lock.unlock_read() }).is_some();
         scope(|s| {
-            let low = s.spawn(|| visit(lock, Kind::Writer));
-            until(|| waiters(lock) == 1);
-            assert!(!lock.try_read());
-            // SAFETY: read if that is true.
-            let pass = |read: bool| read.then(|| unsafe { lock.unlock_read() }).is_some();
             let passed = s.spawn(move || {
                 assert!(become_real_time(5));
                 pass(lock.try_read()) && pass(lock.read_with(Wait::until_nanos(soon(2))).is_ok())
@@ -179,11 +182,9 @@ fn a_real_time_reader_passes_lower_writers_and_no_others() {
                 pass(lock.try_read()) || pass(lock.read_with(Wait::until_nanos(soon(2))).is_ok())
             });
             assert!(!join(passed), "{policy:?}");
-            // SAFETY: read above.
+            // SAFETY: read before.
             unsafe { lock.unlock_read() };
             join(high);
-            join(low);
         });
-        assert_free(lock);
-    }
+    });
 }
