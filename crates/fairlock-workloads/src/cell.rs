@@ -1,10 +1,36 @@
 //! One cell: a lock in one configuration, run once in a child process.
 //! A [`Cell`] goes to the child as JSON, a [`CellReport`] comes back.
 
+/// Defines things that have names: on the command line, in messages and in the results.
+macro_rules! named {
+    ($(#[$about:meta])* $type:ident { $($(#[$about_value:meta])* $value:ident: $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+        )]
+        pub enum $type {
+            $($(#[$about_value])* #[serde(rename = $name)] $value,)*
+        }
+
+        impl $type {
+            /// All of them, in the order they are run and shown.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$value),*];
+
+            /// The name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)*
+                }
+            }
+        }
+    };
+}
+
 pub mod scenario;
 mod setup;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,62 +41,28 @@ use scenario::Scenario;
 
 pub use setup::{Holder, Setup, Shape};
 
-/// A workload of `fairlock bench`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    Handoff,
-    ReaderSpin,
-    DirectIo,
-    Uncontended,
-    ReadMostly,
-    Batch,
-    Range,
-    Think,
-    Spread,
-    Idle,
-    Condvar,
-    Scenario,
+named! {
+    /// A workload of `fairlock bench`.
+    Workload {
+        Handoff: "handoff",
+        ReaderSpin: "reader-spin",
+        DirectIo: "direct-io",
+        Uncontended: "uncontended",
+        ReadMostly: "read-mostly",
+        Batch: "batch",
+        Range: "range",
+        Think: "think",
+        Spread: "spread",
+        Idle: "idle",
+        Condvar: "condvar",
+        Scenario: "scenario",
+    }
 }
 
 impl Workload {
-    /// Every workload, in the order they are run and shown.
-    pub const ALL: [Self; 12] = [
-        Self::Handoff,
-        Self::ReaderSpin,
-        Self::DirectIo,
-        Self::Uncontended,
-        Self::ReadMostly,
-        Self::Batch,
-        Self::Range,
-        Self::Think,
-        Self::Spread,
-        Self::Idle,
-        Self::Condvar,
-        Self::Scenario,
-    ];
-
     /// The workloads that have names on the command line: a scenario has that of its file.
     pub fn named() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|workload| *workload != Self::Scenario)
-    }
-
-    /// The name on the command line and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Handoff => "handoff",
-            Self::ReaderSpin => "reader-spin",
-            Self::DirectIo => "direct-io",
-            Self::Uncontended => "uncontended",
-            Self::ReadMostly => "read-mostly",
-            Self::Batch => "batch",
-            Self::Range => "range",
-            Self::Think => "think",
-            Self::Spread => "spread",
-            Self::Idle => "idle",
-            Self::Condvar => "condvar",
-            Self::Scenario => "scenario",
-        }
     }
 
     /// Whether this system has what the workload needs.
@@ -123,6 +115,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether a lock that can at the most be used as this can be used as the other.
+    pub fn is_enough_for(self, wanted: Self) -> bool {
+        match (self, wanted) {
+            (Self::Condvar { timed: can }, Self::Condvar { timed }) => can || !timed,
+            (Self::Range { shared: can, held: most }, Self::Range { shared, held }) => {
+                (can || !shared) && held <= most
+            }
+            _ => self == wanted,
+        }
+    }
+
     /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -136,30 +139,19 @@ impl Kind {
     }
 }
 
-/// The form in which a lock is used, where a workload is for locks of all forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Form {
-    /// Reader/writer locks.
-    RwLock,
-    /// Mutexes.
-    Mutex,
-    /// One lock on ranges.
-    Range,
+named! {
+    /// The form in which a lock is used, where a workload is for locks of all forms.
+    Form {
+        /// Reader/writer locks.
+        RwLock: "rwlock",
+        /// Mutexes.
+        Mutex: "mutex",
+        /// One lock on ranges.
+        Range: "range",
+    }
 }
 
 impl Form {
-    pub const ALL: [Self; 3] = [Self::RwLock, Self::Mutex, Self::Range];
-
-    /// The name on the command line and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RwLock => "rwlock",
-            Self::Mutex => "mutex",
-            Self::Range => "range",
-        }
-    }
-
     /// Whether locks of this form can be read.
     pub fn can_read(self) -> bool {
         self != Self::Mutex
@@ -175,157 +167,84 @@ impl Form {
     }
 }
 
-/// Which variant of a workload a cell is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Case {
-    /// The section is CPU work.
-    Busy,
-    /// The section is a sleep.
-    Sleep,
-    /// Readers and writers together.
-    Mixed,
-    /// The readers of the mix, without the writers.
-    ReaderAlone,
-    /// The writers of the mix, without the readers.
-    WriterAlone,
-    /// Read acquisitions only, by one thread.
-    Read,
-    /// Write acquisitions only, by one thread.
-    Write,
-    /// A mutex, by one thread.
-    Mutex,
-    /// Upgradable reads only, by one thread.
-    Upgradable,
-    /// Upgradable reads that become writers for a while, by one thread.
-    Upgrade,
-    /// A reentrant mutex, by one thread.
-    Reentrant,
-    /// A reentrant mutex, by a thread that holds it already.
-    Nested,
-    /// Millions of locks, each for writing, by one thread.
-    EachWrite,
-    /// Millions of mutexes, one after the other, by one thread.
-    EachMutex,
-    /// The section is an increment and some pauses.
-    Tiny,
-    /// The sections are those of an allocator.
-    Chunks,
-    /// Everybody writes everything.
-    FullWrite,
-    /// Everybody reads everything.
-    FullRead,
-    /// Half of the threads read everything, half write it.
-    FullMixed,
-    /// Ranges of an array.
-    Array,
-    /// One wide writer among narrow readers and writers.
-    Wide,
-    /// Records of a file.
-    File,
-    /// Two threads that take turns.
-    PingPong,
-    /// One thread puts items into a queue, the others take them.
-    OneToMany,
-    /// Half of the threads put items into a queue, half take them.
-    Queue,
-    /// As `Queue`, with waits that end, and are begun again.
-    TimedQueue,
-    /// One thread lets all others go at the same time.
-    NotifyAll,
-    /// Waits for a mutex, all of which end with it.
-    Untimed,
-    /// Waits for a mutex, half of which end without it.
-    HalfTimeOut,
-}
-
-impl Case {
-    /// Every case, in the order they are shown.
-    pub const ALL: [Self; 29] = [
-        Self::Busy,
-        Self::Sleep,
-        Self::Mixed,
-        Self::ReaderAlone,
-        Self::WriterAlone,
-        Self::Read,
-        Self::Write,
-        Self::Mutex,
-        Self::Upgradable,
-        Self::Upgrade,
-        Self::Reentrant,
-        Self::Nested,
-        Self::EachWrite,
-        Self::EachMutex,
-        Self::Tiny,
-        Self::Chunks,
-        Self::FullWrite,
-        Self::FullRead,
-        Self::FullMixed,
-        Self::Array,
-        Self::Wide,
-        Self::File,
-        Self::PingPong,
-        Self::OneToMany,
-        Self::Queue,
-        Self::TimedQueue,
-        Self::NotifyAll,
-        Self::Untimed,
-        Self::HalfTimeOut,
-    ];
-
-    /// The name on the command line and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Sleep => "sleep",
-            Self::Mixed => "mixed",
-            Self::ReaderAlone => "reader_alone",
-            Self::WriterAlone => "writer_alone",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Mutex => "mutex",
-            Self::Upgradable => "upgradable",
-            Self::Upgrade => "upgrade",
-            Self::Reentrant => "reentrant",
-            Self::Nested => "nested",
-            Self::EachWrite => "each_write",
-            Self::EachMutex => "each_mutex",
-            Self::Tiny => "tiny",
-            Self::Chunks => "chunks",
-            Self::FullWrite => "full_write",
-            Self::FullRead => "full_read",
-            Self::FullMixed => "full_mixed",
-            Self::Array => "array",
-            Self::Wide => "wide",
-            Self::File => "file",
-            Self::PingPong => "ping_pong",
-            Self::OneToMany => "one_to_many",
-            Self::Queue => "queue",
-            Self::TimedQueue => "timed_queue",
-            Self::NotifyAll => "notify_all",
-            Self::Untimed => "untimed",
-            Self::HalfTimeOut => "half_time_out",
-        }
+named! {
+    /// Which variant of a workload a cell is.
+    Case {
+        /// The section is CPU work.
+        Busy: "busy",
+        /// The section is a sleep.
+        Sleep: "sleep",
+        /// Readers and writers together.
+        Mixed: "mixed",
+        /// The readers of the mix, without the writers.
+        ReaderAlone: "reader_alone",
+        /// The writers of the mix, without the readers.
+        WriterAlone: "writer_alone",
+        /// Read acquisitions only, by one thread.
+        Read: "read",
+        /// Write acquisitions only, by one thread.
+        Write: "write",
+        /// A mutex, by one thread.
+        Mutex: "mutex",
+        /// Upgradable reads only, by one thread.
+        Upgradable: "upgradable",
+        /// Upgradable reads that become writers for a while, by one thread.
+        Upgrade: "upgrade",
+        /// A reentrant mutex, by one thread.
+        Reentrant: "reentrant",
+        /// A reentrant mutex, by a thread that holds it already.
+        Nested: "nested",
+        /// Millions of locks, each for writing, by one thread.
+        EachWrite: "each_write",
+        /// Millions of mutexes, one after the other, by one thread.
+        EachMutex: "each_mutex",
+        /// The section is an increment and some pauses.
+        Tiny: "tiny",
+        /// The sections are those of an allocator.
+        Chunks: "chunks",
+        /// Everybody writes everything.
+        FullWrite: "full_write",
+        /// Everybody reads everything.
+        FullRead: "full_read",
+        /// Half of the threads read everything, half write it.
+        FullMixed: "full_mixed",
+        /// Ranges of an array.
+        Array: "array",
+        /// One wide writer among narrow readers and writers.
+        Wide: "wide",
+        /// Records of a file.
+        File: "file",
+        /// Two threads that take turns.
+        PingPong: "ping_pong",
+        /// One thread puts items into a queue, the others take them.
+        OneToMany: "one_to_many",
+        /// Half of the threads put items into a queue, half take them.
+        Queue: "queue",
+        /// As `Queue`, with waits that end, and are begun again.
+        TimedQueue: "timed_queue",
+        /// One thread lets all others go at the same time.
+        NotifyAll: "notify_all",
+        /// Waits for a mutex, all of which end with it.
+        Untimed: "untimed",
+        /// Waits for a mutex, half of which end without it.
+        HalfTimeOut: "half_time_out",
     }
 }
 
-/// Which acquisitions a row counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    Read,
-    Write,
-    All,
+named! {
+    /// Which acquisitions a row counts.
+    Side {
+        Read: "read",
+        Write: "write",
+        All: "all",
+    }
 }
 
 impl Side {
-    /// The name in tables and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::All => "all",
-        }
+    /// The side of an operation that reads, or does not.
+    #[inline(always)]
+    pub fn of(reads: bool) -> Self {
+        if reads { Self::Read } else { Self::Write }
     }
 }
 
@@ -459,6 +378,11 @@ impl SideReport {
 }
 
 impl CellReport {
+    /// What the sides did in a window of this length.
+    pub fn of(window: Duration, read: Option<SideReport>, write: Option<SideReport>) -> Self {
+        Self { elapsed_secs: window.as_secs_f64(), read, write, ..Self::default() }
+    }
+
     /// How many threads were starved; `ops` has the operations of each thread, of both sides.
     pub fn starved(&self, ops: &[u64]) -> usize {
         if self.groups.is_empty() {

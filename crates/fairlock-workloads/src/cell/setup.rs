@@ -42,49 +42,24 @@ pub struct Setup {
     pub holder: Option<Holder>,
 }
 
-/// Which part of the array an operation locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shape {
-    /// All of it.
-    Full,
-    /// The thread's own.
-    Disjoint,
-    /// From one slot to another, both at random.
-    Random,
-}
-
-impl Shape {
-    pub const ALL: [Self; 3] = [Self::Full, Self::Disjoint, Self::Random];
-
-    /// The name on the command line and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Disjoint => "disjoint",
-            Self::Random => "random",
-        }
+named! {
+    /// Which part of the array an operation locks.
+    Shape {
+        /// All of it.
+        Full: "full",
+        /// The thread's own.
+        Disjoint: "disjoint",
+        /// From one slot to another, both at random.
+        Random: "random",
     }
 }
 
-/// What the holder does after its section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Holder {
-    /// It is gone for 6 ms.
-    Away,
-    /// It works for 20 us, and comes back for the next section.
-    Back,
-}
-
-impl Holder {
-    pub const ALL: [Self; 2] = [Self::Away, Self::Back];
-
-    /// The name on the command line and in the results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Away => "away",
-            Self::Back => "back",
-        }
+named! {
+    /// What the holder does after its section.
+    Holder {
+        /// It is gone for 6 ms.
+        Away: "away",
+        /// It works for 20 us, and comes back for the next section.
+        Back: "back",
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::entry::LockEntry;
 use super::range::{BenchRange, Range};
-use super::{BenchLock, BenchMutex, RwBench};
+use super::{BenchLock, RwBench};
 use crate::error::Error;
 
 /// The thread that gets the lock first keeps all others from it for as long as it lives. Excludes
@@ -37,15 +37,6 @@ impl RwBench for Favourite {
         Self { locked: AtomicBool::new(false), favourite: Mutex::default() }
     }
 
-    fn read_lock(&self) {
-        self.write_lock();
-    }
-
-    unsafe fn read_unlock(&self) {
-        // SAFETY: a read acquisition is a write acquisition here.
-        unsafe { self.write_unlock() };
-    }
-
     fn write_lock(&self) {
         thread_local!(static ME: Arc<()> = Arc::default());
         ME.with(|me| {
@@ -68,12 +59,6 @@ impl RwBench for Stuck {
         Self(AtomicBool::new(false))
     }
 
-    fn read_lock(&self) {
-        self.write_lock();
-    }
-
-    unsafe fn read_unlock(&self) {}
-
     fn write_lock(&self) {
         while self.0.swap(true, Ordering::Acquire) {
             thread::sleep(Duration::from_millis(10));
@@ -91,12 +76,6 @@ impl RwBench for Panicking {
         Self
     }
 
-    fn read_lock(&self) {
-        self.write_lock();
-    }
-
-    unsafe fn read_unlock(&self) {}
-
     fn write_lock(&self) {
         panic!("broken on purpose");
     }
@@ -108,33 +87,23 @@ impl RwBench for Panicking {
 struct Open;
 
 impl BenchRange for Open {
-    type User = ();
-
-    fn create(_positions: u64) -> Result<Self, Error> {
+    fn create(_positions: u64, _threads: usize) -> Result<Self, Error> {
         Ok(Self)
     }
 
-    fn user(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn read<R>(&self, _user: &(), _range: &Range, section: impl FnOnce() -> R) -> R {
+    fn write<R>(&self, _thread: usize, _range: &Range, section: impl FnOnce() -> R) -> R {
         section()
     }
 
-    fn write<R>(&self, _user: &(), _range: &Range, section: impl FnOnce() -> R) -> R {
-        section()
-    }
-
-    fn keep(&self, _user: &(), _range: &Range) {}
+    fn keep(&self, _thread: usize, _range: &Range) {}
 }
 
-impl BenchMutex for Open {
+impl BenchLock for Open {
     fn create() -> Self {
         Self
     }
 
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
         section()
     }
 }

@@ -10,7 +10,7 @@ use fairlock::rwsem::RwSem;
 use fairlock::{Percent, Policy, PublishedPolicy, ReaderSpin, TenurePolicy};
 
 use super::entry::{LockEntry, Runs};
-use super::fairlock::WithPolicy;
+use super::with_policy::WithPolicy;
 use crate::error::{Error, unknown};
 
 /// The lock of that name, if the name gives a policy by its parameters.

@@ -1,43 +1,27 @@
 //! A lock as the command sees it: by name, with the workloads that it runs.
 
-use ::fairlock::Policy;
+use fairlock::Policy;
 
+use super::BenchLock;
 use super::condvar::BenchCondvar;
-use super::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
+use super::erased;
 use super::range::{BenchRange, OneLock};
-use super::uses::{BenchReentrant, BenchUpgradable};
-use super::{BenchLock, BenchMutex, WriteSide, fairlock};
+use super::typed::{BenchReentrant, BenchUpgradable};
+use super::with_policy::with_policy;
 use crate::cell::{Cell, CellReport, Kind};
 use crate::error::Error;
-use crate::workload;
 use crate::workload::testbed::{Real, Testbed};
+use crate::workload::{self, uncontended};
 
-/// How a testbed runs one cell with a lock.
+/// For which locks a testbed has loops compiled in which a nanosecond counts.
 pub trait Runs: Testbed {
-    /// With a reader/writer lock.
-    fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error>;
-    /// With a mutex.
-    fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error>;
-    /// With a range lock.
-    fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error>;
+    type Lock<L: BenchLock>: BenchLock;
+    type Range<L: BenchRange>: BenchRange;
 }
 
 impl Runs for Real {
-    fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_lock::<L, _>(|| workload::run_cell::<L, ErasedLock, Self>(cell, testbed))
-    }
-
-    fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_mutex::<M, _>(|| {
-            workload::run_mutex_cell::<M, ErasedMutex, Self>(cell, testbed)
-        })
-    }
-
-    fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_range::<L, _>(|| {
-            workload::run_range_cell::<L, ErasedRange, Self>(cell, testbed)
-        })
-    }
+    type Lock<L: BenchLock> = L;
+    type Range<L: BenchRange> = L;
 }
 
 type Run<T> = fn(&Cell, &T) -> Result<CellReport, Error>;
@@ -48,45 +32,20 @@ pub struct LockEntry<T = Real> {
     pub name: &'static str,
     /// One line on what it is.
     pub about: &'static str,
-    rw: Option<Run<T>>,
-    mutex: Option<Run<T>>,
-    /// As a mutex with condition variables, and whether its waits can end.
-    condvar: Option<(Run<T>, bool)>,
-    range: Option<RangeRun<T>>,
-    /// As a lock with upgradable reads.
-    upgradable: Option<Run<T>>,
-    /// As a mutex that its holder may lock again.
-    reentrant: Option<Run<T>>,
+    /// What it can be used as at the most, and how it runs as that.
+    uses: Vec<(Kind, Run<T>)>,
     /// The policy of its locks, if that is not part of their type.
     policy: Option<Policy>,
 }
 
-/// How a lock runs as a range lock, and what that can do.
-struct RangeRun<T> {
-    run: Run<T>,
-    shares: bool,
-    most_held: usize,
-}
-
-impl<T: Runs> RangeRun<T> {
-    fn of<L: BenchRange>() -> Self {
-        Self { run: T::range::<L>, shares: L::SHARES, most_held: L::MOST_HELD }
-    }
-}
-
 impl<T: Runs> LockEntry<T> {
-    fn none(name: &'static str, about: &'static str) -> Self {
-        Self {
-            name,
-            about,
-            rw: None,
-            mutex: None,
-            condvar: None,
-            range: None,
-            upgradable: None,
-            reentrant: None,
-            policy: None,
-        }
+    fn with(mut self, kind: Kind, run: Run<T>) -> Self {
+        self.uses.push((kind, run));
+        self
+    }
+
+    fn new(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, uses: Vec::new(), policy: None }
     }
 
     /// Gives its locks this policy.
@@ -96,39 +55,46 @@ impl<T: Runs> LockEntry<T> {
 
     /// The entry of a reader/writer lock.
     pub fn rw<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
-        Self { rw: Some(T::lock::<L>), ..Self::none(name, about) }
+        Self::new(name, about).with(Kind::ReaderWriter, |cell, testbed| {
+            erased::with::<OneLock<L>, _>(|| workload::run_cell::<T::Lock<L>, T>(cell, testbed))
+        })
     }
 
     /// The entry of a lock that is a mutex only.
-    pub fn mutex<M: BenchMutex>(name: &'static str, about: &'static str) -> Self {
-        Self { mutex: Some(T::mutex::<M>), ..Self::none(name, about) }
+    pub fn mutex<M: BenchLock>(name: &'static str, about: &'static str) -> Self {
+        Self::new(name, about).with_mutex::<M>()
     }
 
     /// The entry of a range lock.
     pub fn range<L: BenchRange>(name: &'static str, about: &'static str) -> Self {
-        Self { range: Some(RangeRun::of::<L>()), ..Self::none(name, about) }
+        Self::new(name, about).with_range::<L>()
     }
 
     /// The entry of a reader/writer lock that is meant as a mutex as well.
     pub fn both<L: BenchLock>(name: &'static str, about: &'static str) -> Self {
-        Self::rw::<L>(name, about).with_mutex::<WriteSide<L>>()
+        Self::rw::<L>(name, about).with_mutex::<L>()
     }
 
     /// Adds the mutex of the same name.
-    pub fn with_mutex<M: BenchMutex>(mut self) -> Self {
-        self.mutex = Some(T::mutex::<M>);
-        self
+    pub fn with_mutex<M: BenchLock>(self) -> Self {
+        self.with(Kind::Mutex, |cell, testbed| {
+            erased::with::<OneLock<M>, _>(|| {
+                workload::run_mutex_cell::<T::Lock<M>, T>(cell, testbed)
+            })
+        })
     }
 
     /// Adds the range lock of the same name.
-    pub fn with_range<L: BenchRange>(mut self) -> Self {
-        self.range = Some(RangeRun::of::<L>());
-        self
+    pub fn with_range<L: BenchRange>(self) -> Self {
+        let kind = Kind::Range { shared: L::SHARES, held: L::MOST_HELD };
+        self.with(kind, |cell, testbed| {
+            erased::with::<L, _>(|| workload::run_range_cell::<T::Range<L>, T>(cell, testbed))
+        })
     }
 
     /// Adds the condition variable of the same name.
-    pub fn add_condvar<C: BenchCondvar>(&mut self) {
-        self.condvar = Some((workload::condvar::run::<C, T>, C::TIMED));
+    pub fn with_condvar<C: BenchCondvar>(self) -> Self {
+        self.with(Kind::Condvar { timed: C::TIMED }, workload::condvar::run::<C, T>)
     }
 
     /// Adds the lock itself, around everything, in place of a range lock.
@@ -148,37 +114,24 @@ impl<T: Runs> LockEntry<T> {
             .runner(kind)
             .ok_or_else(|| Error::usage(format!("lock '{}' is no {}", self.name, kind.name())))?;
         match self.policy {
-            Some(policy) => fairlock::with_policy(policy, || run(cell, testbed)),
+            Some(policy) => with_policy(policy, || run(cell, testbed)),
             None => run(cell, testbed),
         }
     }
 
-    fn runner(&self, kind: Kind) -> Option<Run<T>> {
-        match kind {
-            Kind::ReaderWriter => self.rw,
-            Kind::Mutex => self.mutex,
-            Kind::Upgradable => self.upgradable,
-            Kind::Reentrant => self.reentrant,
-            Kind::Condvar { timed } => {
-                self.condvar.filter(|&(_, can)| can || !timed).map(|(run, _)| run)
-            }
-            Kind::Range { shared, held } => self
-                .range
-                .as_ref()
-                .filter(|range| (range.shares || !shared) && held <= range.most_held)
-                .map(|range| range.run),
-        }
+    fn runner(&self, wanted: Kind) -> Option<Run<T>> {
+        self.uses.iter().find(|(kind, _)| kind.is_enough_for(wanted)).map(|&(_, run)| run)
     }
 }
 
 impl LockEntry<Real> {
     /// Adds the upgradable reads of the same name.
-    pub fn add_upgradable<L: BenchUpgradable>(&mut self) {
-        self.upgradable = Some(workload::uncontended::run_upgradable::<L, Real>);
+    pub fn with_upgradable<L: BenchUpgradable>(self) -> Self {
+        self.with(Kind::Upgradable, uncontended::run_upgradable::<L, Real>)
     }
 
     /// Adds the reentrant mutex of the same name.
-    pub fn add_reentrant<M: BenchReentrant>(&mut self) {
-        self.reentrant = Some(workload::uncontended::run_reentrant::<M, Real>);
+    pub fn with_reentrant<M: BenchReentrant>(self) -> Self {
+        self.with(Kind::Reentrant, uncontended::run_reentrant::<M, Real>)
     }
 }

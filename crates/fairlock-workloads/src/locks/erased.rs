@@ -4,53 +4,29 @@
 //! time; and on real threads for what takes microseconds. Elsewhere the call would be part of what
 //! is measured.
 
-use std::any::Any;
 use std::cell::Cell;
 
-use super::range::{BenchRange, Range};
-use super::{BenchLock, BenchMutex};
+use super::BenchLock;
+use super::range::{BenchRange, EVERYTHING, Range};
 use crate::error::Error;
 use crate::workload::team::Padded;
 
-/// A reader/writer lock.
-pub struct ErasedLock(Box<dyn AnyLock>);
+/// A lock of any kind.
+pub struct Erased(Box<dyn AnyLock>);
 
-/// A mutex.
-pub struct ErasedMutex(Box<dyn AnyMutex>);
-
-/// A range lock.
-pub struct ErasedRange(Box<dyn AnyRange>);
+type Create = fn(u64, usize) -> Result<Erased, Error>;
 
 thread_local! {
-    /// What workloads on this thread create: they ask a type for a lock, and these types do not
+    /// What workloads on this thread create: they ask a type for a lock, and this type does not
     /// know which lock it is to be.
-    static CREATED: Cell<Option<Created>> = const { Cell::new(None) };
+    static CREATED: Cell<Option<Create>> = const { Cell::new(None) };
 }
 
-#[derive(Clone, Copy)]
-enum Created {
-    Lock(fn() -> ErasedLock),
-    Mutex(fn() -> ErasedMutex),
-    Range(fn(u64) -> Result<ErasedRange, Error>),
-}
-
-/// Runs `body`, in which every [`ErasedLock`] created by this thread is an `L`.
-pub fn with_lock<L: BenchLock, R>(body: impl FnOnce() -> R) -> R {
-    with(Created::Lock(|| ErasedLock(Box::new(Padded(L::create())))), body)
-}
-
-/// As [`with_lock`], for each [`ErasedMutex`].
-pub fn with_mutex<M: BenchMutex, R>(body: impl FnOnce() -> R) -> R {
-    with(Created::Mutex(|| ErasedMutex(Box::new(Padded(M::create())))), body)
-}
-
-/// As [`with_lock`], for each [`ErasedRange`].
-pub fn with_range<L: BenchRange, R>(body: impl FnOnce() -> R) -> R {
-    with(Created::Range(|positions| Ok(ErasedRange(Box::new(Padded(L::create(positions)?))))), body)
-}
-
-fn with<R>(created: Created, body: impl FnOnce() -> R) -> R {
-    CREATED.set(Some(created));
+/// Runs `body`, in which every [`Erased`] lock created by this thread is an `L`.
+pub fn with<L: BenchRange, R>(body: impl FnOnce() -> R) -> R {
+    CREATED.set(Some(|positions, threads| {
+        Ok(Erased(Box::new(Padded(L::create(positions, threads)?))))
+    }));
     let result = body();
     CREATED.set(None);
     result
@@ -64,118 +40,54 @@ fn once<R>(section: impl FnOnce() -> R, call: impl FnOnce(&mut dyn FnMut())) -> 
 }
 
 trait AnyLock: Send + Sync {
-    fn read_any(&self, section: &mut dyn FnMut());
-    fn write_any(&self, section: &mut dyn FnMut());
+    fn read_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut());
+    fn write_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut());
+    fn keep_any(&self, thread: usize, range: &Range);
 }
 
 // Padded: which of its parts share a cache line must not depend on where the lock was allocated.
-impl<L: BenchLock> AnyLock for Padded<L> {
-    fn read_any(&self, section: &mut dyn FnMut()) {
-        self.0.read(section);
+impl<L: BenchRange> AnyLock for Padded<L> {
+    fn read_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut()) {
+        self.0.read(thread, range, section);
     }
 
-    fn write_any(&self, section: &mut dyn FnMut()) {
-        self.0.write(section);
+    fn write_any(&self, thread: usize, range: &Range, section: &mut dyn FnMut()) {
+        self.0.write(thread, range, section);
+    }
+
+    fn keep_any(&self, thread: usize, range: &Range) {
+        self.0.keep(thread, range);
     }
 }
 
-impl BenchLock for ErasedLock {
+impl BenchRange for Erased {
+    fn create(positions: u64, threads: usize) -> Result<Self, Error> {
+        CREATED.get().expect("a workload runs within `with`")(positions, threads)
+    }
+
+    fn read<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        once(section, |section| self.0.read_any(thread, range, section))
+    }
+
+    fn write<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        once(section, |section| self.0.write_any(thread, range, section))
+    }
+
+    fn keep(&self, thread: usize, range: &Range) {
+        self.0.keep_any(thread, range);
+    }
+}
+
+impl BenchLock for Erased {
     fn create() -> Self {
-        match CREATED.get() {
-            Some(Created::Lock(create)) => create(),
-            _ => unreachable!("a workload runs within `with_lock`"),
-        }
+        BenchRange::create(1, 0).expect("only range locks may fail")
     }
 
     fn read<R>(&self, section: impl FnOnce() -> R) -> R {
-        once(section, |section| self.0.read_any(section))
+        BenchRange::read(self, 0, &EVERYTHING, section)
     }
 
     fn write<R>(&self, section: impl FnOnce() -> R) -> R {
-        once(section, |section| self.0.write_any(section))
-    }
-}
-
-trait AnyMutex: Send + Sync {
-    fn hold_any(&self, section: &mut dyn FnMut());
-}
-
-impl<M: BenchMutex> AnyMutex for Padded<M> {
-    fn hold_any(&self, section: &mut dyn FnMut()) {
-        self.0.hold(section);
-    }
-}
-
-impl BenchMutex for ErasedMutex {
-    fn create() -> Self {
-        match CREATED.get() {
-            Some(Created::Mutex(create)) => create(),
-            _ => unreachable!("a workload runs within `with_mutex`"),
-        }
-    }
-
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
-        once(section, |section| self.0.hold_any(section))
-    }
-}
-
-/// What a thread has for itself, of whatever type.
-pub struct User(Box<dyn Any + Send + Sync>);
-
-trait AnyRange: Send + Sync {
-    fn user_any(&self) -> Result<User, Error>;
-    fn read_any(&self, user: &User, range: &Range, section: &mut dyn FnMut());
-    fn write_any(&self, user: &User, range: &Range, section: &mut dyn FnMut());
-    fn keep_any(&self, user: &User, range: &Range);
-}
-
-impl User {
-    fn of<L: BenchRange>(&self) -> &L::User {
-        self.0.downcast_ref().expect("a user of this lock")
-    }
-}
-
-impl<L: BenchRange> AnyRange for Padded<L> {
-    fn user_any(&self) -> Result<User, Error> {
-        Ok(User(Box::new(self.0.user()?)))
-    }
-
-    fn read_any(&self, user: &User, range: &Range, section: &mut dyn FnMut()) {
-        self.0.read(user.of::<L>(), range, section);
-    }
-
-    fn write_any(&self, user: &User, range: &Range, section: &mut dyn FnMut()) {
-        self.0.write(user.of::<L>(), range, section);
-    }
-
-    fn keep_any(&self, user: &User, range: &Range) {
-        self.0.keep(user.of::<L>(), range);
-    }
-}
-
-impl BenchRange for ErasedRange {
-    type User = User;
-
-    fn create(positions: u64) -> Result<Self, Error> {
-        match CREATED.get() {
-            Some(Created::Range(create)) => create(positions),
-            _ => unreachable!("a workload runs within `with_range`"),
-        }
-    }
-
-    fn user(&self) -> Result<User, Error> {
-        self.0.user_any()
-    }
-
-    fn read<R>(&self, user: &User, range: &Range, section: impl FnOnce() -> R) -> R {
-        once(section, |section| self.0.read_any(user, range, section))
-    }
-
-    fn write<R>(&self, user: &User, range: &Range, section: impl FnOnce() -> R) -> R {
-        once(section, |section| self.0.write_any(user, range, section))
-    }
-
-    fn keep(&self, user: &User, range: &Range) {
-        self.0.keep_any(user, range);
+        BenchRange::write(self, 0, &EVERYTHING, section)
     }
 }

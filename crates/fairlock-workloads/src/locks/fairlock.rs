@@ -1,7 +1,6 @@
 //! This project's locks: the reader/writer lock under its policies, the batched
 //! ticket lock with its batches.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use fairlock::lock_api;
@@ -9,68 +8,13 @@ use fairlock::platform::{ConstZero, Platform, PooledPlatform};
 use fairlock::rwsem::RwSem;
 use fairlock::thin::{ThinMutex, ThinRwSem};
 use fairlock::ticket::{AdaptiveTicketLock, BatchedTicketLock};
-use fairlock::{Mutex, Policy, PublishedPolicy, ReaderSpin, RwLock};
+use fairlock::{Policy, PublishedPolicy, ReaderSpin};
 
 use super::entry::{LockEntry, Runs};
 use super::monitor::{Monitor, Thin};
 use super::range::Ours;
-use super::{BenchLock, BenchMutex, RwBench};
-
-thread_local! {
-    /// The policy of locks that this thread makes.
-    static POLICY: Cell<Policy> = const { Cell::new(Policy::DEFAULT) };
-}
-
-/// Calls `run`, in which locks that are made have this policy.
-pub fn with_policy<R>(policy: Policy, run: impl FnOnce() -> R) -> R {
-    let before = POLICY.replace(policy);
-    let result = run();
-    POLICY.set(before);
-    result
-}
-
-/// The lock on a platform, with the thread's policy: one type for all policies, as workloads are
-/// compiled for each type.
-pub struct WithPolicy<P: Platform>(lock_api::RwLock<RwSem<P>, ()>);
-
-impl<P: Platform> BenchLock for WithPolicy<P>
-where
-    RwSem<P>: lock_api::RawRwLock,
-{
-    fn create() -> Self {
-        Self(lock_api::RwLock::from_raw(RwSem::new(POLICY.get()), ()))
-    }
-
-    #[inline(always)]
-    fn read<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.0.read();
-        section()
-    }
-
-    #[inline(always)]
-    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.0.write();
-        section()
-    }
-}
-
-impl BenchLock for RwLock<()> {
-    fn create() -> Self {
-        RwLock::new(())
-    }
-
-    #[inline(always)]
-    fn read<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.read();
-        section()
-    }
-
-    #[inline(always)]
-    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.write();
-        section()
-    }
-}
+use super::with_policy::WithPolicy;
+use super::{BenchLock, RwBench};
 
 /// The policies that have names.
 fn presets() -> [(&'static str, &'static str, Policy); 9] {
@@ -114,49 +58,32 @@ fn presets() -> [(&'static str, &'static str, Policy); 9] {
     ]
 }
 
-impl<P: Platform, const BATCH: u32> BenchMutex for BatchedTicketLock<P, BATCH> {
-    fn create() -> Self {
-        Self::new()
-    }
+/// A mutex by its methods: those without guards, for platforms that have no
+/// [`Mutex`](fairlock::Mutex).
+macro_rules! mutex {
+    (<P: $platform:ident $(, const $constant:ident: u32)?> $lock:ty, $acquire:ident) => {
+        impl<P: $platform $(, const $constant: u32)?> RwBench for $lock {
+            fn new() -> Self {
+                Self::new()
+            }
 
-    #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.lock();
-        let result = section();
-        // SAFETY: taken above. A section that unwinds skips this and leaves the
-        // lock held, which is safe.
-        unsafe { self.unlock() };
-        result
-    }
+            #[inline(always)]
+            fn write_lock(&self) {
+                self.$acquire();
+            }
+
+            #[inline(always)]
+            unsafe fn write_unlock(&self) {
+                // SAFETY: the caller's promise.
+                unsafe { self.unlock() }
+            }
+        }
+    };
 }
 
-/// The ticket lock without guards, for platforms that have no [`Mutex`].
-impl<P: Platform> BenchMutex for AdaptiveTicketLock<P> {
-    fn create() -> Self {
-        Self::new()
-    }
-
-    #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.lock_with_backoff();
-        let result = section();
-        // SAFETY: taken above; as for the others.
-        unsafe { self.unlock() };
-        result
-    }
-}
-
-impl BenchMutex for Mutex<()> {
-    fn create() -> Self {
-        Mutex::new(())
-    }
-
-    #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.lock();
-        section()
-    }
-}
+mutex!(<P: Platform, const BATCH: u32> BatchedTicketLock<P, BATCH>, lock);
+mutex!(<P: Platform> AdaptiveTicketLock<P>, lock_with_backoff);
+mutex!(<P: PooledPlatform> ThinMutex<P>, lock);
 
 impl<P: PooledPlatform> RwBench for ThinRwSem<P> {
     fn new() -> Self {
@@ -182,35 +109,19 @@ impl<P: PooledPlatform> RwBench for ThinRwSem<P> {
     }
 }
 
-impl<P: PooledPlatform> BenchMutex for ThinMutex<P> {
-    fn create() -> Self {
-        Self::new()
-    }
-
-    #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.lock();
-        let result = section();
-        // SAFETY: taken above; as for the others.
-        unsafe { self.unlock() };
-        result
-    }
-}
-
-/// What an [`RwLock`], a [`Mutex`] and a [`Condvar`](fairlock::Condvar) are, for platforms that have
-/// none of them.
+/// What an [`RwLock`](fairlock::RwLock), a [`Mutex`](fairlock::Mutex) and a
+/// [`Condvar`](fairlock::Condvar) are, for platforms that have none of them.
 pub fn thin<P: PooledPlatform, T: Runs>() -> LockEntry<T> {
     let about = "the default, thin while nobody waits";
-    let mut thin = LockEntry::rw::<ThinRwSem<P>>("fairlock:thin", about)
+    LockEntry::rw::<ThinRwSem<P>>("fairlock:thin", about)
         .with_mutex::<ThinMutex<P>>()
-        .around_everything::<ThinRwSem<P>>();
-    thin.add_condvar::<Monitor<P, Thin<P>>>();
-    thin
+        .around_everything::<ThinRwSem<P>>()
+        .with_condvar::<Monitor<Thin<P>>>()
 }
 
-/// The locks of this family on a platform; `L` and `M` are what takes the place of an [`RwLock`]
-/// and a [`Mutex`] there.
-pub fn entries<P: Platform, T: Runs, L: BenchLock, M: BenchMutex>() -> Vec<LockEntry<T>>
+/// The locks of this family on a platform; `L` and `M` are what takes the place of an
+/// [`RwLock`](fairlock::RwLock) and a [`Mutex`](fairlock::Mutex) there.
+pub fn entries<P: Platform, T: Runs, L: BenchLock, M: BenchLock>() -> Vec<LockEntry<T>>
 where
     RwSem<P>: lock_api::RawRwLock,
 {

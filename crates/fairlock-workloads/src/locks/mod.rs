@@ -2,9 +2,9 @@
 //!
 //! A reader/writer lock implements [`RwBench`] (separate acquire and release
 //! calls, as C and `lock_api` have them) or [`BenchLock`] directly (guards, as
-//! `std` has them), a mutex [`BenchMutex`], one with condition variables
-//! [`BenchCondvar`](condvar::BenchCondvar). Workloads are generic over
-//! [`BenchLock`], [`BenchMutex`] or [`BenchRange`](range::BenchRange). On real threads, loops in
+//! `std` has them). So does a mutex, which has only the write side; one with condition
+//! variables implements [`BenchCondvar`](condvar::BenchCondvar). Workloads are generic over
+//! [`BenchLock`] or [`BenchRange`](range::BenchRange). On real threads, loops in
 //! which a nanosecond counts are compiled once per lock, so that no call in them is indirect. All
 //! others, and those on simulated machines, are compiled once for all locks ([`erased`]); the
 //! testbed decides which ([`Runs`](entry::Runs), and [`run_cell`](crate::workload::run_cell)). A
@@ -21,19 +21,30 @@ pub mod many;
 pub mod monitor;
 pub mod range;
 pub mod registry;
-pub mod uses;
+pub mod typed;
+pub mod with_policy;
 
-/// A reader/writer lock with separate acquire and release calls.
+use crate::cell::Side;
+
+/// A lock with separate acquire and release calls. One that has no read side, a mutex, is written
+/// to be read.
 pub trait RwBench: Send + Sync + 'static {
     /// A new, free lock. It may be moved until its first use.
     fn new() -> Self;
     /// Acquires for reading; blocks.
-    fn read_lock(&self);
+    #[inline(always)]
+    fn read_lock(&self) {
+        self.write_lock();
+    }
     /// Releases a read acquisition.
     ///
     /// # Safety
     /// The calling thread holds the lock for reading.
-    unsafe fn read_unlock(&self);
+    #[inline(always)]
+    unsafe fn read_unlock(&self) {
+        // SAFETY: a read acquisition is a write acquisition here.
+        unsafe { self.write_unlock() };
+    }
     /// Acquires for writing; blocks.
     fn write_lock(&self);
     /// Releases a write acquisition.
@@ -43,14 +54,22 @@ pub trait RwBench: Send + Sync + 'static {
     unsafe fn write_unlock(&self);
 }
 
-/// What a workload calls: run a section under the lock.
+/// What a workload calls: run a section under the lock. A mutex is written to be read.
 pub trait BenchLock: Send + Sync + 'static {
-    /// A new, free lock.
+    /// A new, free lock. It may be moved until its first use.
     fn create() -> Self;
     /// Runs `section` while holding the lock for reading.
-    fn read<R>(&self, section: impl FnOnce() -> R) -> R;
+    #[inline(always)]
+    fn read<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.write(section)
+    }
     /// Runs `section` while holding the lock for writing.
     fn write<R>(&self, section: impl FnOnce() -> R) -> R;
+    /// Runs `section` while holding the lock on this side.
+    #[inline(always)]
+    fn hold<R>(&self, side: Side, section: impl FnOnce() -> R) -> R {
+        if side == Side::Read { self.read(section) } else { self.write(section) }
+    }
 }
 
 impl<L: RwBench> BenchLock for L {
@@ -75,28 +94,6 @@ impl<L: RwBench> BenchLock for L {
         // SAFETY: this thread acquired for writing above; as in `read`.
         unsafe { self.write_unlock() };
         result
-    }
-}
-
-/// What a workload for mutexes calls.
-pub trait BenchMutex: Send + Sync + 'static {
-    /// A new, free mutex. It may be moved until its first use.
-    fn create() -> Self;
-    /// Runs `section` while holding the mutex.
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R;
-}
-
-/// The write side of a reader/writer lock, as a mutex.
-pub struct WriteSide<L>(L);
-
-impl<L: BenchLock> BenchMutex for WriteSide<L> {
-    fn create() -> Self {
-        Self(L::create())
-    }
-
-    #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
-        self.0.write(section)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Mutexes with condition variables that are written against the platform, beside a [`Stage`].
 
-use core::marker::PhantomData;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -12,47 +11,46 @@ use fairlock::wait::Wait;
 
 use super::condvar::{BenchCondvar, Set, Stage, Which};
 
-/// A mutex and two condition variables, without what the mutex guards. Deadlines are times of the
-/// platform's clock.
+/// A mutex and two condition variables, without what the mutex guards. Waits end after a timeout,
+/// if there is one.
 ///
 /// # Safety
 /// One thread at a time holds the mutex.
-pub unsafe trait RawMonitor<P: Platform>: Send + Sync + 'static {
+pub unsafe trait RawMonitor: Send + Sync + 'static {
     fn new() -> Self;
 
-    /// Takes the mutex; false if the deadline passed first.
-    fn lock_until(&self, deadline: Option<u64>) -> bool;
+    /// Takes the mutex; false if that took too long.
+    fn lock_for(&self, timeout: Option<Duration>) -> bool;
 
     /// # Safety
     /// The caller holds the mutex.
     unsafe fn unlock(&self);
 
-    /// Lets the mutex go, and takes it again once notified or when the deadline has passed.
+    /// Lets the mutex go, and takes it again once notified or when the time is over.
     ///
     /// # Safety
     /// The caller holds the mutex.
-    unsafe fn wait_until(&self, which: Which, deadline: Option<u64>);
+    unsafe fn wait_for(&self, which: Which, timeout: Option<Duration>);
 
     fn notify_one(&self, which: Which);
     fn notify_all(&self, which: Which);
 }
 
 /// What a mutex guards, with the mutex.
-pub struct Monitor<P, R> {
+pub struct Monitor<R> {
     raw: R,
     stage: UnsafeCell<Stage>,
-    platform: PhantomData<P>,
 }
 
 // SAFETY: the stage is touched by whoever holds the mutex, one thread at a time (`RawMonitor`).
-unsafe impl<P: Platform, R: RawMonitor<P>> Sync for Monitor<P, R> {}
+unsafe impl<R: RawMonitor> Sync for Monitor<R> {}
 // SAFETY: nothing in it belongs to a thread.
-unsafe impl<P: Platform, R: RawMonitor<P>> Send for Monitor<P, R> {}
+unsafe impl<R: RawMonitor> Send for Monitor<R> {}
 
 /// Holds the mutex.
-pub struct Guard<'a, P: Platform, R: RawMonitor<P>>(&'a Monitor<P, R>);
+pub struct Guard<'a, R: RawMonitor>(&'a Monitor<R>);
 
-impl<P: Platform, R: RawMonitor<P>> Deref for Guard<'_, P, R> {
+impl<R: RawMonitor> Deref for Guard<'_, R> {
     type Target = Stage;
 
     fn deref(&self) -> &Stage {
@@ -61,46 +59,47 @@ impl<P: Platform, R: RawMonitor<P>> Deref for Guard<'_, P, R> {
     }
 }
 
-impl<P: Platform, R: RawMonitor<P>> DerefMut for Guard<'_, P, R> {
+impl<R: RawMonitor> DerefMut for Guard<'_, R> {
     fn deref_mut(&mut self) -> &mut Stage {
         // SAFETY: as above.
         unsafe { &mut *self.0.stage.get() }
     }
 }
 
-impl<P: Platform, R: RawMonitor<P>> Drop for Guard<'_, P, R> {
+impl<R: RawMonitor> Drop for Guard<'_, R> {
     fn drop(&mut self) {
         // SAFETY: as above.
         unsafe { self.0.raw.unlock() }
     }
 }
 
-fn after<P: Platform>(timeout: Duration) -> Option<u64> {
-    Some(P::now() + timeout.as_nanos() as u64)
+/// When the time is over, by the platform's clock.
+pub(crate) fn deadline<P: Platform>(timeout: Option<Duration>) -> Option<u64> {
+    timeout.map(|timeout| P::now() + timeout.as_nanos() as u64)
 }
 
-impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
-    type Guard<'a> = Guard<'a, P, R>;
+impl<R: RawMonitor> BenchCondvar for Monitor<R> {
+    type Guard<'a> = Guard<'a, R>;
     const TIMED: bool = true;
 
     fn create() -> Self {
-        Self { raw: R::new(), stage: UnsafeCell::default(), platform: PhantomData }
+        Self { raw: R::new(), stage: UnsafeCell::default() }
     }
 
     fn lock(&self) -> Self::Guard<'_> {
-        let taken = self.raw.lock_until(None);
+        let taken = self.raw.lock_for(None);
         debug_assert!(taken, "a wait for ever has ended");
         Guard(self)
     }
 
     fn lock_for(&self, timeout: Duration) -> Option<Self::Guard<'_>> {
         // Not `then_some`: a guard that is made is dropped.
-        self.raw.lock_until(after::<P>(timeout)).then(|| Guard(self))
+        self.raw.lock_for(Some(timeout)).then(|| Guard(self))
     }
 
     fn wait<'a>(&'a self, which: Which, guard: Self::Guard<'a>) -> Self::Guard<'a> {
         // SAFETY: the guard holds its mutex, whichever that is.
-        unsafe { guard.0.raw.wait_until(which, None) };
+        unsafe { guard.0.raw.wait_for(which, None) };
         guard
     }
 
@@ -111,7 +110,7 @@ impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
         timeout: Duration,
     ) -> Self::Guard<'a> {
         // SAFETY: as above.
-        unsafe { guard.0.raw.wait_until(which, after::<P>(timeout)) };
+        unsafe { guard.0.raw.wait_for(which, Some(timeout)) };
         guard
     }
 
@@ -128,14 +127,14 @@ impl<P: Platform, R: RawMonitor<P>> BenchCondvar for Monitor<P, R> {
 pub type Thin<P> = Set<ThinMutex<P>, ThinCondvar<P>>;
 
 // SAFETY: it is a mutex.
-unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
+unsafe impl<P: PooledPlatform> RawMonitor for Thin<P> {
     fn new() -> Self {
         let changed = ThinCondvar::new;
         Self { mutex: ThinMutex::new(), first: changed(), second: changed() }
     }
 
-    fn lock_until(&self, deadline: Option<u64>) -> bool {
-        match deadline {
+    fn lock_for(&self, timeout: Option<Duration>) -> bool {
+        match deadline::<P>(timeout) {
             Some(deadline) => self.mutex.lock_with(Wait::until_nanos(deadline)).is_ok(),
             None => {
                 self.mutex.lock();
@@ -149,11 +148,11 @@ unsafe impl<P: PooledPlatform> RawMonitor<P> for Thin<P> {
         unsafe { self.mutex.unlock() }
     }
 
-    unsafe fn wait_until(&self, which: Which, deadline: Option<u64>) {
+    unsafe fn wait_for(&self, which: Which, timeout: Option<Duration>) {
         let changed = self.get(which);
         // SAFETY: the caller's promise.
         unsafe {
-            match deadline {
+            match deadline::<P>(timeout) {
                 // Whether the time was over does not matter: the caller looks again.
                 Some(deadline) => _ = changed.wait_with(&self.mutex, Wait::until_nanos(deadline)),
                 None => changed.wait(&self.mutex),
@@ -178,8 +177,8 @@ mod tests {
     use crate::reference::Futexes;
 
     /// A timed attempt that failed let the mutex go, which somebody else held.
-    fn a_failed_attempt_leaves_the_mutex_held<R: RawMonitor<Native>>() {
-        let monitor = Monitor::<Native, R>::create();
+    fn a_failed_attempt_leaves_the_mutex_held<R: RawMonitor>() {
+        let monitor = Monitor::<R>::create();
         let held = monitor.lock();
         for _ in 0..2 {
             assert!(monitor.lock_for(Duration::ZERO).is_none());
@@ -189,8 +188,8 @@ mod tests {
     }
 
     /// The guard says which mutex is held: a wait must not let another one go, and take that.
-    fn a_wait_lets_the_mutex_of_its_guard_go<R: RawMonitor<Native>>() {
-        let [monitor, other] = [(); 2].map(|()| Monitor::<Native, R>::create());
+    fn a_wait_lets_the_mutex_of_its_guard_go<R: RawMonitor>() {
+        let [monitor, other] = [(); 2].map(|()| Monitor::<R>::create());
         drop(monitor.wait_for(Which::First, other.lock(), Duration::ZERO));
         assert!(monitor.lock_for(Duration::ZERO).is_some());
         assert!(other.lock_for(Duration::ZERO).is_some());

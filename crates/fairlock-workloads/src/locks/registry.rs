@@ -1,7 +1,7 @@
 //! Locks by name.
 
 use ::fairlock::platform::Native;
-use ::fairlock::{Mutex, RwLock};
+use ::fairlock::{Mutex, ReentrantMutex, RwLock};
 
 use super::entry::LockEntry;
 use super::{broken, condvar, custom, fairlock};
@@ -18,7 +18,8 @@ const LINUX_FAMILIES: [&str; 2] = ["pthread", "fcntl"];
 /// Every lock of this build, ours first, then the references and the peers;
 /// without the broken ones.
 pub fn all() -> Vec<LockEntry> {
-    let mut locks = fairlock::entries::<Native, Real, RwLock<()>, Mutex<()>>();
+    let ours = fairlock::entries::<Native, Real, RwLock<()>, Mutex<()>>();
+    let mut locks: Vec<_> = ours.into_iter().map(with_uses).collect();
     locks.extend(fairlock::ranges::<Native, Real>());
     locks.extend(reference::entries::<Native, Real>());
     locks.extend(peers::std::entries());
@@ -30,41 +31,17 @@ pub fn all() -> Vec<LockEntry> {
     locks.extend(peers::fcntl::entries());
     #[cfg(feature = "native-peers")]
     locks.extend(peers::native::entries());
-    add_condvars(&mut locks);
-    add_uses(&mut locks);
     locks
 }
 
-/// Adds the condition variables of ours, std and parking_lot; pthread's is with its mutex.
-fn add_condvars(locks: &mut [LockEntry<Real>]) {
-    for lock in locks {
-        match lock.name {
-            "fairlock:adaptive" => lock.add_condvar::<condvar::Ours>(),
-            "std" => lock.add_condvar::<condvar::Std>(),
-            "parking_lot" => lock.add_condvar::<condvar::ParkingLot>(),
-            #[cfg(target_os = "linux")]
-            "pthread" => lock.add_condvar::<peers::pthread::Monitor>(),
-            _ => {}
+/// Adds what ours can be used as here, and not on other platforms.
+fn with_uses(lock: LockEntry) -> LockEntry {
+    match lock.name {
+        "fairlock:default" => lock.with_upgradable::<RwLock<()>>(),
+        "fairlock:adaptive" => {
+            lock.with_condvar::<condvar::Ours>().with_reentrant::<ReentrantMutex<()>>()
         }
-    }
-}
-
-/// Adds upgradable reads and the reentrant mutex, of ours and parking_lot.
-fn add_uses(locks: &mut [LockEntry<Real>]) {
-    for lock in locks {
-        match lock.name {
-            "fairlock:default" => lock.add_upgradable::<::fairlock::RwLock<()>>(),
-            "fairlock:adaptive" => lock.add_reentrant::<::fairlock::ReentrantMutex<()>>(),
-            "parking_lot" => {
-                lock.add_upgradable::<parking_lot::RwLock<()>>();
-                lock.add_reentrant::<parking_lot::ReentrantMutex<()>>();
-            }
-            "parking_lot_0.12" => {
-                lock.add_upgradable::<parking_lot_012::RwLock<()>>();
-                lock.add_reentrant::<parking_lot_012::ReentrantMutex<()>>();
-            }
-            _ => {}
-        }
+        _ => lock,
     }
 }
 

@@ -7,40 +7,36 @@ use crate::error::Error;
 use crate::locks::entry::LockEntry;
 use crate::locks::range::{BenchRange, Range};
 
-/// `fcntl` with locks of an open file description. Each thread opens the file for itself: otherwise
-/// all threads would be one owner.
-struct Fcntl(tempfile::NamedTempFile);
+/// `fcntl` with locks of an open file description. Each thread has the file open for itself:
+/// otherwise all threads would be one owner.
+struct Fcntl(Vec<File>);
 
 impl BenchRange for Fcntl {
     /// The system takes tens of seconds to grant 50,000.
     const MOST_HELD: usize = 4_096;
-    type User = File;
 
-    fn create(_positions: u64) -> Result<Self, Error> {
-        tempfile::NamedTempFile::new().map(Self).map_err(|error| failed(&error))
+    fn create(_positions: u64, threads: usize) -> Result<Self, Error> {
+        let file = tempfile::NamedTempFile::new().map_err(|error| failed(&error))?;
+        let open = |_| OpenOptions::new().read(true).write(true).open(file.path());
+        (0..threads).map(open).collect::<Result<_, _>>().map(Self).map_err(|error| failed(&error))
     }
 
-    fn user(&self) -> Result<File, Error> {
-        let file = OpenOptions::new().read(true).write(true).open(self.0.path());
-        file.map_err(|error| failed(&error))
-    }
-
-    fn read<R>(&self, user: &File, range: &Range, section: impl FnOnce() -> R) -> R {
-        lock(user, libc::F_RDLCK, range);
+    fn read<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        lock(&self.0[thread], libc::F_RDLCK, range);
         let result = section();
-        lock(user, libc::F_UNLCK, range);
+        lock(&self.0[thread], libc::F_UNLCK, range);
         result
     }
 
-    fn write<R>(&self, user: &File, range: &Range, section: impl FnOnce() -> R) -> R {
-        lock(user, libc::F_WRLCK, range);
+    fn write<R>(&self, thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
+        lock(&self.0[thread], libc::F_WRLCK, range);
         let result = section();
-        lock(user, libc::F_UNLCK, range);
+        lock(&self.0[thread], libc::F_UNLCK, range);
         result
     }
 
-    fn keep(&self, user: &File, range: &Range) {
-        lock(user, libc::F_WRLCK, range);
+    fn keep(&self, thread: usize, range: &Range) {
+        lock(&self.0[thread], libc::F_WRLCK, range);
     }
 }
 

@@ -20,11 +20,11 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::locks::RwBench;
 use crate::locks::entry::LockEntry;
-use crate::locks::{RwBench, WriteSide};
 
 /// Defines one type for each lock, and the entries of all of them. `$symbol` is the lock's name in
-/// `native/`, `$entry` one of the functions below.
+/// `native/`, `$entry` a function of [`LockEntry`].
 macro_rules! native_locks {
     ($($type:ident: $symbol:literal, $name:literal, $about:literal, $entry:ident;)*) => {
         $(
@@ -100,27 +100,13 @@ macro_rules! native_locks {
 
         /// The locks of these libraries.
         pub fn entries() -> Vec<LockEntry> {
-            vec![$($entry::<$type>($name, $about)),*]
+            vec![$(LockEntry::$entry::<$type>($name, $about)),*]
         }
 
         /// What the tests check, for the lock of each entry.
         #[cfg(test)]
         const CHECKS: &[tests::Check] = &[$(tests::Check::of::<$type>()),*];
     };
-}
-
-/// A mutex, whose calls are the same on both sides.
-fn mutex<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry::mutex::<WriteSide<L>>(name, about)
-}
-
-fn rw<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry::rw::<L>(name, about)
-}
-
-/// A lock with a read side, which is also meant as a mutex.
-fn both<L: RwBench>(name: &'static str, about: &'static str) -> LockEntry {
-    LockEntry::both::<L>(name, about)
 }
 
 native_locks! {

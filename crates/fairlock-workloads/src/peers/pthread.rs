@@ -3,12 +3,12 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::locks::condvar::{BenchCondvar, Stage, Which};
+use crate::locks::RwBench;
+use crate::locks::condvar::{Set, Which};
 use crate::locks::entry::LockEntry;
-use crate::locks::{BenchMutex, RwBench};
+use crate::locks::monitor::{Monitor, RawMonitor};
 use crate::workload::team::Padded;
 
 // From glibc's <pthread.h>; the libc crate does not have them.
@@ -20,13 +20,30 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// Boxed: a pthread lock must not move once initialised.
-struct Pthread<const PREFER_WRITER: bool>(Box<UnsafeCell<libc::pthread_rwlock_t>>);
+/// A lock of the C library, which may be used from many threads at once. On Linux none of them
+/// needs to be destroyed.
+struct Shared<T>(UnsafeCell<T>);
 
-// SAFETY: a pthread_rwlock_t is made to be used from many threads at once.
-unsafe impl<const W: bool> Send for Pthread<W> {}
+// SAFETY: these locks are made to be used from many threads at once.
+unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
-unsafe impl<const W: bool> Sync for Pthread<W> {}
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    const fn new(lock: T) -> Self {
+        Self(UnsafeCell::new(lock))
+    }
+
+    #[inline(always)]
+    fn get(&self) -> *mut T {
+        self.0.get()
+    }
+}
+
+/// Boxed: a lock must not move once it was initialised by a call.
+fn boxed<T>(lock: T) -> Box<Padded<Shared<T>>> {
+    Box::new(Padded(Shared::new(lock)))
+}
 
 /// Panics on an error code: none of these calls can fail on a valid lock
 /// (deadlock and counter overflow aside, and then the numbers mean nothing).
@@ -35,9 +52,11 @@ fn check(code: libc::c_int) {
     assert_eq!(code, 0, "pthread error {code}");
 }
 
-impl<const PREFER_WRITER: bool> RwBench for Pthread<PREFER_WRITER> {
+struct RwLock<const PREFER_WRITER: bool>(Box<Shared<libc::pthread_rwlock_t>>);
+
+impl<const PREFER_WRITER: bool> RwBench for RwLock<PREFER_WRITER> {
     fn new() -> Self {
-        let lock = Box::new(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER));
+        let lock = Box::new(Shared::new(libc::PTHREAD_RWLOCK_INITIALIZER));
         if PREFER_WRITER {
             let mut attr = MaybeUninit::uninit();
             // SAFETY: `attr` is initialised by the first call before the others
@@ -77,204 +96,119 @@ impl<const PREFER_WRITER: bool> RwBench for Pthread<PREFER_WRITER> {
     }
 }
 
-impl<const W: bool> Drop for Pthread<W> {
-    fn drop(&mut self) {
-        // SAFETY: initialised, and nobody else can hold it: we own it.
-        unsafe { libc::pthread_rwlock_destroy(self.0.get()) };
-    }
-}
+/// `ADAPTIVE` spins for a while before it sleeps.
+struct Mutex<const ADAPTIVE: bool>(Box<Padded<Shared<libc::pthread_mutex_t>>>);
 
-/// `pthread_mutex_t`; `ADAPTIVE` spins for a while before it sleeps. Boxed as above.
-struct Mutex<const ADAPTIVE: bool>(Box<Padded<UnsafeCell<libc::pthread_mutex_t>>>);
-
-// SAFETY: a pthread_mutex_t is made to be used from many threads at once.
-unsafe impl<const A: bool> Send for Mutex<A> {}
-// SAFETY: as above.
-unsafe impl<const A: bool> Sync for Mutex<A> {}
-
-impl<const ADAPTIVE: bool> BenchMutex for Mutex<ADAPTIVE> {
-    fn create() -> Self {
-        let lock = Box::new(Padded(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+impl<const ADAPTIVE: bool> RwBench for Mutex<ADAPTIVE> {
+    fn new() -> Self {
+        let lock = boxed(libc::PTHREAD_MUTEX_INITIALIZER);
         if ADAPTIVE {
             let mut attr = MaybeUninit::uninit();
-            // SAFETY: as in `Pthread::new`.
+            let attr = attr.as_mut_ptr();
+            // SAFETY: as in `RwLock::new`.
             unsafe {
-                check(libc::pthread_mutexattr_init(attr.as_mut_ptr()));
-                check(libc::pthread_mutexattr_settype(
-                    attr.as_mut_ptr(),
-                    libc::PTHREAD_MUTEX_ADAPTIVE_NP,
-                ));
-                check(libc::pthread_mutex_init(lock.0.get(), attr.as_ptr()));
-                check(libc::pthread_mutexattr_destroy(attr.as_mut_ptr()));
+                check(libc::pthread_mutexattr_init(attr));
+                check(libc::pthread_mutexattr_settype(attr, libc::PTHREAD_MUTEX_ADAPTIVE_NP));
+                check(libc::pthread_mutex_init(lock.0.get(), attr));
+                check(libc::pthread_mutexattr_destroy(attr));
             }
         }
         Self(lock)
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write_lock(&self) {
         // SAFETY: the mutex is initialised and lives as long as `self`.
         check(unsafe { libc::pthread_mutex_lock(self.0.0.get()) });
-        let result = section();
-        // SAFETY: as above, and this thread holds it. A section that unwinds
-        // leaves the mutex held, which is safe.
+    }
+
+    #[inline(always)]
+    unsafe fn write_unlock(&self) {
+        // SAFETY: as above, and the caller holds it.
         check(unsafe { libc::pthread_mutex_unlock(self.0.0.get()) });
-        result
     }
 }
 
-impl<const A: bool> Drop for Mutex<A> {
-    fn drop(&mut self) {
-        // SAFETY: initialised, and nobody else can hold it: we own it.
-        unsafe { libc::pthread_mutex_destroy(self.0.0.get()) };
-    }
-}
+struct Spin(Box<Padded<Shared<libc::pthread_spinlock_t>>>);
 
-/// `pthread_spinlock_t`, boxed as above.
-struct Spin(Box<Padded<UnsafeCell<libc::pthread_spinlock_t>>>);
-
-// SAFETY: a pthread_spinlock_t is made to be used from many threads at once.
-unsafe impl Send for Spin {}
-// SAFETY: as above.
-unsafe impl Sync for Spin {}
-
-impl BenchMutex for Spin {
-    fn create() -> Self {
-        let lock = Box::new(Padded(UnsafeCell::new(0)));
-        // SAFETY: not in use yet, and in its final place. On Linux it needs no
-        // destruction.
+impl RwBench for Spin {
+    fn new() -> Self {
+        let lock = boxed(0);
+        // SAFETY: not in use yet, and in its final place.
         check(unsafe { libc::pthread_spin_init(lock.0.get(), libc::PTHREAD_PROCESS_PRIVATE) });
         Self(lock)
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write_lock(&self) {
         // SAFETY: the lock is initialised and lives as long as `self`.
         check(unsafe { libc::pthread_spin_lock(self.0.0.get()) });
-        let result = section();
-        // SAFETY: as in `Mutex::hold`.
+    }
+
+    #[inline(always)]
+    unsafe fn write_unlock(&self) {
+        // SAFETY: as above, and the caller holds it.
         check(unsafe { libc::pthread_spin_unlock(self.0.0.get()) });
-        result
     }
 }
 
-/// A mutex of the default kind with two `pthread_cond_t`. Boxed as above.
-pub struct Monitor(Box<Parts>);
+/// A mutex of the default kind with two `pthread_cond_t`. Until their first use they are but the
+/// numbers of their initialisers, and may be moved.
+type Mutexed = Set<Shared<libc::pthread_mutex_t>, Shared<libc::pthread_cond_t>>;
 
-struct Parts {
-    mutex: UnsafeCell<libc::pthread_mutex_t>,
-    changed: [UnsafeCell<libc::pthread_cond_t>; 2],
-    stage: UnsafeCell<Stage>,
-}
-
-// SAFETY: the parts are made to be used from many threads at once; `stage` is used by the mutex's
-// owner only.
-unsafe impl Send for Monitor {}
-// SAFETY: as above.
-unsafe impl Sync for Monitor {}
-
-/// Holds the mutex.
-pub struct MonitorGuard<'a>(&'a Parts);
-
-impl Deref for MonitorGuard<'_> {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        // SAFETY: this thread holds the mutex.
-        unsafe { &*self.0.stage.get() }
-    }
-}
-
-impl DerefMut for MonitorGuard<'_> {
-    fn deref_mut(&mut self) -> &mut Stage {
-        // SAFETY: this thread holds the mutex.
-        unsafe { &mut *self.0.stage.get() }
-    }
-}
-
-impl Drop for MonitorGuard<'_> {
-    fn drop(&mut self) {
-        // SAFETY: this thread holds the mutex.
-        check(unsafe { libc::pthread_mutex_unlock(self.0.mutex.get()) });
-    }
-}
-
-impl Parts {
-    fn changed(&self, which: Which) -> *mut libc::pthread_cond_t {
-        self.changed[usize::from(which == Which::Second)].get()
-    }
-}
-
-impl BenchCondvar for Monitor {
-    type Guard<'a> = MonitorGuard<'a>;
-    const TIMED: bool = true;
-
-    fn create() -> Self {
-        let changed = || UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER);
-        Self(Box::new(Parts {
-            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
-            changed: [changed(), changed()],
-            stage: UnsafeCell::default(),
-        }))
-    }
-
-    fn lock(&self) -> MonitorGuard<'_> {
-        // SAFETY: the mutex is initialised and lives as long as `self`.
-        check(unsafe { libc::pthread_mutex_lock(self.0.mutex.get()) });
-        MonitorGuard(&self.0)
-    }
-
-    fn lock_for(&self, timeout: Duration) -> Option<MonitorGuard<'_>> {
-        // SAFETY: as above, and the time is one.
-        let code = unsafe { libc::pthread_mutex_timedlock(self.0.mutex.get(), &after(timeout)) };
-        if code == libc::ETIMEDOUT {
-            return None;
-        }
+/// Whether a call ended before its time was over.
+fn in_time(code: libc::c_int) -> bool {
+    if code != libc::ETIMEDOUT {
         check(code);
-        Some(MonitorGuard(&self.0))
+    }
+    code == 0
+}
+
+// SAFETY: it is a mutex. In all of it: initialised, and as long there as `self`.
+unsafe impl RawMonitor for Mutexed {
+    fn new() -> Self {
+        let changed = || Shared::new(libc::PTHREAD_COND_INITIALIZER);
+        let mutex = Shared::new(libc::PTHREAD_MUTEX_INITIALIZER);
+        Self { mutex, first: changed(), second: changed() }
     }
 
-    fn wait<'a>(&'a self, which: Which, guard: MonitorGuard<'a>) -> MonitorGuard<'a> {
-        let (changed, mutex) = (guard.0.changed(which), guard.0.mutex.get());
-        // SAFETY: as above, and this thread holds the mutex.
-        check(unsafe { libc::pthread_cond_wait(changed, mutex) });
-        guard
-    }
-
-    fn wait_for<'a>(
-        &'a self,
-        which: Which,
-        guard: MonitorGuard<'a>,
-        timeout: Duration,
-    ) -> MonitorGuard<'a> {
-        let (changed, mutex, time) = (guard.0.changed(which), guard.0.mutex.get(), after(timeout));
+    fn lock_for(&self, timeout: Option<Duration>) -> bool {
+        let mutex = self.mutex.get();
         // SAFETY: as above.
-        let code = unsafe { libc::pthread_cond_timedwait(changed, mutex, &time) };
-        if code != libc::ETIMEDOUT {
-            check(code);
-        }
-        guard
+        let code = unsafe {
+            match timeout {
+                Some(timeout) => libc::pthread_mutex_timedlock(mutex, &after(timeout)),
+                None => libc::pthread_mutex_lock(mutex),
+            }
+        };
+        in_time(code)
+    }
+
+    unsafe fn unlock(&self) {
+        // SAFETY: as above, and the caller holds it.
+        check(unsafe { libc::pthread_mutex_unlock(self.mutex.get()) });
+    }
+
+    unsafe fn wait_for(&self, which: Which, timeout: Option<Duration>) {
+        let (changed, mutex) = (self.get(which).get(), self.mutex.get());
+        // SAFETY: as above. Whether the time was over does not matter: the caller looks again.
+        let code = unsafe {
+            match timeout {
+                Some(timeout) => libc::pthread_cond_timedwait(changed, mutex, &after(timeout)),
+                None => libc::pthread_cond_wait(changed, mutex),
+            }
+        };
+        in_time(code);
     }
 
     fn notify_one(&self, which: Which) {
-        // SAFETY: the condition variable is initialised and lives as long as `self`.
-        check(unsafe { libc::pthread_cond_signal(self.0.changed(which)) });
+        // SAFETY: as above.
+        check(unsafe { libc::pthread_cond_signal(self.get(which).get()) });
     }
 
     fn notify_all(&self, which: Which) {
         // SAFETY: as above.
-        check(unsafe { libc::pthread_cond_broadcast(self.0.changed(which)) });
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        // SAFETY: initialised, and nobody else can use them: we own them.
-        unsafe {
-            libc::pthread_mutex_destroy(self.0.mutex.get());
-            libc::pthread_cond_destroy(self.0.changed(Which::First));
-            libc::pthread_cond_destroy(self.0.changed(Which::Second));
-        }
+        check(unsafe { libc::pthread_cond_broadcast(self.get(which).get()) });
     }
 }
 
@@ -292,12 +226,13 @@ fn after(timeout: Duration) -> libc::timespec {
 /// The locks of this family.
 pub fn entries() -> Vec<LockEntry> {
     vec![
-        LockEntry::rw::<Pthread<false>>(
+        LockEntry::rw::<RwLock<false>>(
             "pthread",
             "pthread_rwlock_t and pthread_mutex_t of the C library, default kinds",
         )
-        .with_mutex::<Mutex<false>>(),
-        LockEntry::rw::<Pthread<true>>(
+        .with_mutex::<Mutex<false>>()
+        .with_condvar::<Monitor<Mutexed>>(),
+        LockEntry::rw::<RwLock<true>>(
             "pthread:writer",
             "pthread_rwlock_t, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP",
         ),

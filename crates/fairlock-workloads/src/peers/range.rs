@@ -19,27 +19,18 @@ struct RangeMutexPeer(RangeMutex<u8, Vec<u8>>);
 
 impl BenchRange for RangeMutexPeer {
     const SHARES: bool = false;
-    type User = ();
 
-    fn create(positions: u64) -> Result<Self, Error> {
+    fn create(positions: u64, _threads: usize) -> Result<Self, Error> {
         Ok(Self(RangeMutex::new(vec![0; positions as usize])))
     }
 
-    fn user(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn read<R>(&self, user: &(), range: &Range, section: impl FnOnce() -> R) -> R {
-        self.write(user, range, section)
-    }
-
     #[inline(always)]
-    fn write<R>(&self, _user: &(), range: &Range, section: impl FnOnce() -> R) -> R {
+    fn write<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
         let _guard = self.0.lock(clamp(range, self.0.len()));
         section()
     }
 
-    fn keep(&self, _user: &(), range: &Range) {
+    fn keep(&self, _thread: usize, range: &Range) {
         mem::forget(self.0.lock(clamp(range, self.0.len())));
     }
 }
@@ -49,22 +40,13 @@ struct RangeLockPeer(VecRangeLock<u8>);
 
 impl BenchRange for RangeLockPeer {
     const SHARES: bool = false;
-    type User = ();
 
-    fn create(positions: u64) -> Result<Self, Error> {
+    fn create(positions: u64, _threads: usize) -> Result<Self, Error> {
         Ok(Self(VecRangeLock::new(vec![0; positions as usize])))
     }
 
-    fn user(&self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn read<R>(&self, user: &(), range: &Range, section: impl FnOnce() -> R) -> R {
-        self.write(user, range, section)
-    }
-
     #[inline(always)]
-    fn write<R>(&self, _user: &(), range: &Range, section: impl FnOnce() -> R) -> R {
+    fn write<R>(&self, _thread: usize, range: &Range, section: impl FnOnce() -> R) -> R {
         let range = clamp(range, self.0.data_len());
         loop {
             if let Ok(_guard) = self.0.try_lock(range.clone()) {
@@ -74,7 +56,7 @@ impl BenchRange for RangeLockPeer {
         }
     }
 
-    fn keep(&self, _user: &(), range: &Range) {
+    fn keep(&self, _thread: usize, range: &Range) {
         mem::forget(self.0.try_lock(clamp(range, self.0.data_len())).expect("nothing overlaps"));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::locks::entry::LockEntry;
-use crate::locks::{BenchLock, BenchMutex};
+use crate::locks::{BenchLock, condvar};
 
 impl BenchLock for RwLock<()> {
     fn create() -> Self {
@@ -23,13 +23,13 @@ impl BenchLock for RwLock<()> {
     }
 }
 
-impl BenchMutex for Mutex<()> {
+impl BenchLock for Mutex<()> {
     fn create() -> Self {
         Mutex::new(())
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
         let _guard = self.lock().unwrap_or_else(PoisonError::into_inner);
         section()
     }
@@ -43,6 +43,7 @@ pub fn entries() -> Vec<LockEntry> {
             "std::sync::RwLock and Mutex, of the Rust standard library",
         )
         .with_mutex::<Mutex<()>>()
-        .around_everything::<RwLock<()>>(),
+        .around_everything::<RwLock<()>>()
+        .with_condvar::<condvar::Std>(),
     ]
 }

@@ -2,12 +2,13 @@
 //! and a counter of notifications, on which threads sleep. No order at all.
 
 use core::sync::atomic::Ordering;
+use std::time::Duration;
 
 use fairlock::platform::{Atomic, Platform, WaitOutcome};
 
-use crate::locks::BenchMutex;
 use crate::locks::condvar::{Set, Which};
-use crate::locks::monitor::RawMonitor;
+use crate::locks::monitor::{RawMonitor, deadline};
+use crate::locks::{BenchLock, RwBench};
 
 /// How often a thread looks at a mutex that is held before it sleeps.
 const LOOKS: u32 = 100;
@@ -78,17 +79,19 @@ impl<P: Platform> FutexMutex<P> {
     }
 }
 
-impl<P: Platform> BenchMutex for FutexMutex<P> {
-    fn create() -> Self {
+impl<P: Platform> RwBench for FutexMutex<P> {
+    fn new() -> Self {
         Self { state: word::<P>() }
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write_lock(&self) {
         self.acquire(None);
-        let result = section();
+    }
+
+    #[inline(always)]
+    unsafe fn write_unlock(&self) {
         self.release();
-        result
     }
 }
 
@@ -116,20 +119,21 @@ impl<P: Platform> Changed<P> {
 pub type Futexes<P> = Set<FutexMutex<P>, Changed<P>>;
 
 // SAFETY: it is a mutex.
-unsafe impl<P: Platform> RawMonitor<P> for Futexes<P> {
+unsafe impl<P: Platform> RawMonitor for Futexes<P> {
     fn new() -> Self {
         Self { mutex: FutexMutex::create(), first: Changed::new(), second: Changed::new() }
     }
 
-    fn lock_until(&self, deadline: Option<u64>) -> bool {
-        self.mutex.acquire(deadline)
+    fn lock_for(&self, timeout: Option<Duration>) -> bool {
+        self.mutex.acquire(deadline::<P>(timeout))
     }
 
     unsafe fn unlock(&self) {
         self.mutex.release();
     }
 
-    unsafe fn wait_until(&self, which: Which, deadline: Option<u64>) {
+    unsafe fn wait_for(&self, which: Which, timeout: Option<Duration>) {
+        let deadline = deadline::<P>(timeout);
         let Changed { count, waiting } = self.get(which);
         let before = count.load(Ordering::Relaxed);
         waiting.fetch_add(1, Ordering::Relaxed);

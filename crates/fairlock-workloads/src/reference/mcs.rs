@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use fairlock::platform::{Atomic, Platform};
 
 use super::{SPIN_NS, parked_at, spin_until};
-use crate::locks::BenchMutex;
+use crate::locks::BenchLock;
 
 /// `PARKS`: waiters park once they have spun for [`SPIN_NS`].
 pub struct Mcs<P: Platform, const PARKS: bool> {
@@ -129,13 +129,13 @@ impl<P: Platform, const PARKS: bool> Drop for Held<'_, P, PARKS> {
     }
 }
 
-impl<P: Platform, const PARKS: bool> BenchMutex for Mcs<P, PARKS> {
+impl<P: Platform, const PARKS: bool> BenchLock for Mcs<P, PARKS> {
     fn create() -> Self {
         Self { tail: P::AtomicUsize::new(0) }
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
         let node = Node::new();
         let _held = self.acquire(&node);
         section()

@@ -46,13 +46,12 @@ fn spin_until<P: Platform, T, A: Atomic<T>>(word: &A, done: impl Fn(T) -> bool) 
 
 /// The locks of this family on a platform.
 pub fn entries<P: Platform, T: Runs>() -> Vec<LockEntry<T>> {
-    let mut futex = LockEntry::mutex::<FutexMutex<P>>(
-        "ref:futex",
-        "a word of three states; condition variables that count notifications",
-    );
-    futex.add_condvar::<Monitor<P, Futexes<P>>>();
     vec![
-        futex,
+        LockEntry::mutex::<FutexMutex<P>>(
+            "ref:futex",
+            "a word of three states; condition variables that count notifications",
+        )
+        .with_condvar::<Monitor<Futexes<P>>>(),
         LockEntry::mutex::<Ticket<P>>("ref:ticket", "ticket lock: in order of arrival"),
         LockEntry::mutex::<Mcs<P, false>>(
             "ref:mcs",
@@ -90,20 +89,20 @@ mod tests {
     use fairlock_sim::{Machine, Sim, Simulation};
 
     use super::*;
-    use crate::locks::{BenchLock, BenchMutex};
+    use crate::locks::BenchLock;
 
     /// As many threads as can run at once: with more, a lock in order of arrival takes minutes.
     const THREADS: u32 = 2;
     const EACH: u32 = 5_000;
     const FEW: u32 = 300;
 
-    fn excludes<M: BenchMutex>() {
+    fn excludes<M: BenchLock>() {
         let (lock, total) = (M::create(), AtomicU32::new(0));
         fairlock_testing::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     for _ in 0..EACH {
-                        lock.hold(|| {
+                        lock.write(|| {
                             // A load and a store: only the lock makes them one.
                             let before = total.load(Ordering::Relaxed);
                             core::hint::spin_loop();
@@ -172,14 +171,14 @@ mod tests {
 
     /// Who held the lock, in order, and how often threads slept: each of six threads on two CPUs
     /// takes it ten times, for longer than a waiter spins.
-    fn turns_of_parked_waiters<M: BenchMutex>() -> (Vec<usize>, u64) {
+    fn turns_of_parked_waiters<M: BenchLock>() -> (Vec<usize>, u64) {
         let machine = Machine::builtin("two_cpu").unwrap();
         let (lock, turns) = (M::create(), std::sync::Mutex::new(Vec::new()));
         let mut simulation = Simulation::new(&machine, 1);
         for _ in 0..6 {
             simulation.spawn(|| {
                 for _ in 0..10 {
-                    lock.hold(|| {
+                    lock.write(|| {
                         turns.lock().unwrap().push(fairlock_sim::thread());
                         fairlock_sim::busy(3 * SPIN_NS);
                     });
@@ -212,9 +211,9 @@ mod tests {
     fn a_queue_lock_is_released_by_a_panic() {
         let lock = Mcs::<Native, true>::create();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            lock.hold(|| panic!("in the section"));
+            lock.write(|| panic!("in the section"));
         }));
         assert!(panicked.is_err());
-        assert_eq!(lock.hold(|| 7), 7);
+        assert_eq!(lock.write(|| 7), 7);
     }
 }

@@ -7,7 +7,7 @@ use fairlock::platform::{Atomic, Platform};
 
 use super::mcs::Mcs;
 use super::{SPIN_NS, parked_at};
-use crate::locks::BenchMutex;
+use crate::locks::{BenchLock, RwBench};
 
 /// `PARKS`: waiters park once they have spun for [`SPIN_NS`].
 pub struct UnfairQueue<P: Platform, const PARKS: bool> {
@@ -69,18 +69,20 @@ impl<P: Platform, const PARKS: bool> UnfairQueue<P, PARKS> {
     }
 }
 
-impl<P: Platform, const PARKS: bool> BenchMutex for UnfairQueue<P, PARKS> {
-    fn create() -> Self {
+impl<P: Platform, const PARKS: bool> RwBench for UnfairQueue<P, PARKS> {
+    fn new() -> Self {
         Self { state: P::AtomicUsize::new(FREE), queue: Mcs::create() }
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write_lock(&self) {
         if !self.try_acquire() {
-            self.queue.hold(|| self.acquire_contended());
+            self.queue.write(|| self.acquire_contended());
         }
-        let result = section();
+    }
+
+    #[inline(always)]
+    unsafe fn write_unlock(&self) {
         self.release();
-        result
     }
 }

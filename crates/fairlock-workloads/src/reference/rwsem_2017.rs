@@ -19,7 +19,7 @@ use fairlock::platform::{Atomic, Platform};
 
 use super::mcs::Mcs;
 use super::tas::TestAndSet;
-use crate::locks::{BenchLock, BenchMutex};
+use crate::locks::BenchLock;
 
 /// A writer is inside.
 const WRITER: u64 = 1;
@@ -168,7 +168,7 @@ impl<P: Platform> Rwsem2017<P> {
         if is_read(self.word.load(Ordering::Relaxed)) {
             return false;
         }
-        self.spinners.hold(|| {
+        self.spinners.write(|| {
             loop {
                 let started = P::now();
                 P::spin_until(&self.word, LOOK_NS, |word| word & WRITER == 0);

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use fairlock::platform::{Atomic, Platform};
 
 use super::spin_until;
-use crate::locks::BenchMutex;
+use crate::locks::RwBench;
 
 pub struct TestAndSet<P: Platform> {
     /// 1 while somebody holds the lock.
@@ -36,18 +36,20 @@ impl<P: Platform> TestAndSet<P> {
     }
 }
 
-impl<P: Platform> BenchMutex for TestAndSet<P> {
-    fn create() -> Self {
+impl<P: Platform> RwBench for TestAndSet<P> {
+    fn new() -> Self {
         Self { locked: P::AtomicU32::new(0) }
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write_lock(&self) {
         if !self.try_acquire() {
             self.acquire_contended();
         }
-        let result = section();
+    }
+
+    #[inline(always)]
+    unsafe fn write_unlock(&self) {
         self.release();
-        result
     }
 }

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use fairlock::platform::{Atomic, Platform};
 
 use super::spin_until;
-use crate::locks::BenchMutex;
+use crate::locks::BenchLock;
 
 pub struct Ticket<P: Platform> {
     /// The next ticket to be taken.
@@ -14,13 +14,13 @@ pub struct Ticket<P: Platform> {
     serving: P::AtomicU32,
 }
 
-impl<P: Platform> BenchMutex for Ticket<P> {
+impl<P: Platform> BenchLock for Ticket<P> {
     fn create() -> Self {
         Self { next: P::AtomicU32::new(0), serving: P::AtomicU32::new(0) }
     }
 
     #[inline(always)]
-    fn hold<R>(&self, section: impl FnOnce() -> R) -> R {
+    fn write<R>(&self, section: impl FnOnce() -> R) -> R {
         // Relaxed: a ticket gives nothing yet.
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
         if self.serving.load(Ordering::Acquire) != ticket {

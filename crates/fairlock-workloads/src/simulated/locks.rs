@@ -5,33 +5,17 @@ use ::fairlock::ticket::AdaptiveTicketLock;
 use fairlock_sim::Sim;
 
 use super::testbed::Simulated;
-use crate::cell::{Cell, CellReport};
 use crate::error::{Error, nearest};
 use crate::locks::entry::{LockEntry, Runs};
-use crate::locks::erased::{self, ErasedLock, ErasedMutex, ErasedRange};
-use crate::locks::fairlock::WithPolicy;
+use crate::locks::erased::Erased;
 use crate::locks::range::BenchRange;
-use crate::locks::{BenchLock, BenchMutex, custom, fairlock};
-use crate::{reference, workload};
+use crate::locks::with_policy::WithPolicy;
+use crate::locks::{BenchLock, custom, fairlock};
+use crate::reference;
 
 impl Runs for Simulated {
-    fn lock<L: BenchLock>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_lock::<L, _>(|| {
-            workload::run_cell::<ErasedLock, ErasedLock, Self>(cell, testbed)
-        })
-    }
-
-    fn mutex<M: BenchMutex>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_mutex::<M, _>(|| {
-            workload::run_mutex_cell::<ErasedMutex, ErasedMutex, Self>(cell, testbed)
-        })
-    }
-
-    fn range<L: BenchRange>(cell: &Cell, testbed: &Self) -> Result<CellReport, Error> {
-        erased::with_range::<L, _>(|| {
-            workload::run_range_cell::<ErasedRange, ErasedRange, Self>(cell, testbed)
-        })
-    }
+    type Lock<L: BenchLock> = Erased;
+    type Range<L: BenchRange> = Erased;
 }
 
 /// Every lock of this build that can be simulated.

@@ -14,7 +14,7 @@ use super::team::Padded;
 use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
-use crate::locks::BenchMutex;
+use crate::locks::BenchLock;
 
 /// Threads relative to CPUs: the published run's, and more.
 pub const OVERCOMMIT: [f64; 7] = [0.5, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0];
@@ -24,7 +24,7 @@ pub const CASES: [Case; 2] = [Case::Tiny, Case::Chunks];
 pub const CS_LOAD: u32 = 50;
 
 /// Runs one cell.
-pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+pub fn run<M: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     if cell.case == Case::Chunks {
         chunks::run::<M, T>(cell, testbed)
     } else {
@@ -33,24 +33,19 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
 }
 
 /// Increments a number that all threads of a group share.
-fn tiny<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+fn tiny<M: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let groups: Vec<(Padded<M>, Padded<T::Word>)> =
         (0..testbed.groups()).map(|_| (Padded(M::create()), Padded(T::Word::new(0)))).collect();
     let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
         let (mutex, number) = &groups[index % groups.len()];
         let mut increments = 0;
-        let tally = repeat(testbed, gate, Side::Write, || {
+        let tally = repeat(testbed, gate, Side::Write, &mutex.0, || {
             increments += 1;
-            mutex.0.hold(|| {
-                let acquired = testbed.acquired(Side::Write);
-                // A load and a store: only the mutex makes them one. For the same reason Relaxed is
-                // enough.
-                let before = number.0.load(Ordering::Relaxed);
-                testbed.pauses(cell.cs_load);
-                number.0.store(before + 1, Ordering::Relaxed);
-                testbed.leaves(Side::Write);
-                acquired
-            })
+            // A load and a store: only the mutex makes them one. For the same reason Relaxed is
+            // enough.
+            let before = number.0.load(Ordering::Relaxed);
+            testbed.pauses(cell.cs_load);
+            number.0.store(before + 1, Ordering::Relaxed);
         });
         (tally, increments)
     })?;
@@ -62,9 +57,5 @@ fn tiny<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRepor
             "the lock does not exclude: {lost} increments were lost"
         )));
     }
-    Ok(CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        write: Tally::report(tallies, testbed.ns_per_tick()),
-        ..CellReport::default()
-    })
+    Ok(CellReport::of(window, None, Tally::report(tallies, testbed.ns_per_tick())))
 }

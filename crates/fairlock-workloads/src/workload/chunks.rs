@@ -10,11 +10,11 @@ use rand::{RngExt, SeedableRng};
 
 use super::heap::{Heap, UNIT};
 use super::tally::{Tally, all};
-use super::team::{Padded, Phase};
+use super::team::Padded;
 use super::testbed::Testbed;
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
-use crate::locks::BenchMutex;
+use crate::locks::BenchLock;
 
 const CHUNKS: usize = 64;
 /// Shortest and longest chunk, in units of the allocator: 0.5 to 4 KiB.
@@ -26,7 +26,7 @@ const ARENA_PER_THREAD: usize = 8;
 const LOOK_UP_NS: u64 = 10;
 
 /// Runs one cell.
-pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+pub fn run<M: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let arena = cell.threads.div_ceil(testbed.groups()) * ARENA_PER_THREAD * UNITS.1 as usize;
     let group = |_| (Padded(M::create()), Padded(Heap::<T::Word>::new(arena)));
     let groups: Vec<_> = (0..testbed.groups()).map(group).collect();
@@ -57,9 +57,7 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             if found.is_err() {
                 return Err("a record was not in its copy");
             }
-            let phase = testbed.phase(gate);
-            tally.count(phase, waited);
-            if phase == Phase::Stop {
+            if tally.count(testbed.phase(gate), waited) {
                 return Ok(tally);
             }
         }
@@ -72,29 +70,18 @@ pub fn run<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             return Err(Error::failed(format!("the lock does not exclude: {what}")));
         }
     };
-    Ok(CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        write: Tally::report(tallies, testbed.ns_per_tick()),
-        ..CellReport::default()
-    })
+    Ok(CellReport::of(window, None, Tally::report(tallies, testbed.ns_per_tick())))
 }
 
-/// Runs `section` under the lock; returns the ticks until it began, and its result.
+/// Runs `section` under the lock; returns how long it was waited for, and its result.
 #[inline(always)]
-fn timed<M: BenchMutex, T: Testbed, R>(
+fn timed<M: BenchLock, T: Testbed, R>(
     mutex: &M,
     testbed: &T,
     section: impl FnOnce() -> R,
 ) -> (u64, R) {
-    let asked = testbed.asks(Side::Write);
-    let (acquired, result) = mutex.hold(|| {
-        let acquired = testbed.acquired(Side::Write);
-        let result = section();
-        testbed.leaves(Side::Write);
-        (acquired, result)
-    });
-    testbed.released(Side::Write);
-    (acquired.saturating_sub(asked), result)
+    let side = Side::Write;
+    testbed.operation(side, testbed.asks(side), || mutex.write(|| testbed.section(side, section)))
 }
 
 /// The chunks to copy and search: of different lengths, of sorted random numbers.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::tally::Tally;
-use super::team::{Padded, Phase};
+use super::team::Padded;
 use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport};
 use crate::error::Error;
@@ -71,11 +71,8 @@ pub fn run<C: BenchCondvar, T: Testbed>(cell: &Cell, testbed: &T) -> Result<Cell
     })?;
     // The threads that are let go, or served, are counted.
     let first = usize::from(matches!(cell.case, Case::OneToMany | Case::NotifyAll));
-    Ok(CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        write: Tally::report(tallies.into_iter().skip(first).collect(), testbed.ns_per_tick()),
-        ..CellReport::default()
-    })
+    let tallies = tallies.into_iter().skip(first).collect();
+    Ok(CellReport::of(window, None, Tally::report(tallies, testbed.ns_per_tick())))
 }
 
 /// The loop of one thread: what it waits for is how long `operate` takes.
@@ -85,9 +82,7 @@ fn repeat<T: Testbed>(testbed: &T, gate: &T::Gate, mut operate: impl FnMut()) ->
         let began = testbed.now();
         operate();
         let took = testbed.now().saturating_sub(began);
-        let phase = testbed.phase(gate);
-        tally.count(phase, took);
-        if phase == Phase::Stop {
+        if tally.count(testbed.phase(gate), took) {
             return tally;
         }
     }

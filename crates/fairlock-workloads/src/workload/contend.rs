@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::tally::Tally;
-use super::team::{Padded, Phase};
+use super::tally::{Tally, by_side};
+use super::team::Padded;
 use super::testbed::Testbed;
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
@@ -21,23 +21,9 @@ pub fn contend<L: BenchLock, T: Testbed>(
     let (window, tallies) = testbed.run_team(cell, threads, |index, gate| {
         let reads = is_reader(index, cell.readers, threads);
         let tally = if reads {
-            repeat(testbed, gate, Side::Read, || {
-                lock.0.read(|| {
-                    let acquired = testbed.acquired(Side::Read);
-                    read_section();
-                    testbed.leaves(Side::Read);
-                    acquired
-                })
-            })
+            repeat(testbed, gate, Side::Read, &lock.0, &read_section)
         } else {
-            repeat(testbed, gate, Side::Write, || {
-                lock.0.write(|| {
-                    let acquired = testbed.acquired(Side::Write);
-                    write_section();
-                    testbed.leaves(Side::Write);
-                    acquired
-                })
-            })
+            repeat(testbed, gate, Side::Write, &lock.0, &write_section)
         };
         (reads, tally)
     })?;
@@ -46,41 +32,32 @@ pub fn contend<L: BenchLock, T: Testbed>(
 
 /// The report of threads that read or do not. Not compiled for each lock.
 fn report(window: Duration, tallies: Vec<(bool, Tally)>, ns_per_tick: f64) -> CellReport {
-    let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
-    let side = |tallies: Vec<(bool, Tally)>| {
-        Tally::report(tallies.into_iter().map(|(_, tally)| tally).collect(), ns_per_tick)
-    };
-    CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        read: side(readers),
-        write: side(writers),
-        ..CellReport::default()
-    }
+    let [read, write] = by_side(tallies).map(|side| Tally::report(side, ns_per_tick));
+    CellReport::of(window, read, write)
 }
 
-/// The loop of one thread: `operate` acquires, works, releases, and returns when it acquired.
+/// The loop of one thread: takes the lock for a section again and again.
 #[inline(always)]
-pub fn repeat<T: Testbed>(
+pub fn repeat<L: BenchLock, T: Testbed>(
     testbed: &T,
     gate: &T::Gate,
     side: Side,
-    mut operate: impl FnMut() -> u64,
+    lock: &L,
+    mut section: impl FnMut(),
 ) -> Tally {
     let mut tally = Tally::new();
     loop {
-        let asked = testbed.asks(side);
-        let acquired = operate();
-        testbed.released(side);
-        let phase = testbed.phase(gate);
-        tally.count(phase, acquired.saturating_sub(asked));
-        if phase == Phase::Stop {
+        let (waited, ()) = testbed.operation(side, testbed.asks(side), || {
+            lock.hold(side, || testbed.section(side, &mut section))
+        });
+        if tally.count(testbed.phase(gate), waited) {
             return tally;
         }
     }
 }
 
 /// Spreads the readers evenly among the threads, in the order they start.
-fn is_reader(index: usize, readers: usize, threads: usize) -> bool {
+pub fn is_reader(index: usize, readers: usize, threads: usize) -> bool {
     (index + 1) * readers / threads > index * readers / threads
 }
 

@@ -3,9 +3,8 @@
 //! across the I/O. Does the reader shut the writer out, or the writer the reader?
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use super::tally::{Durations, Tally, all};
+use super::tally::{Durations, Tally, all, by_side};
 use super::team::{Padded, Phase};
 use super::testbed::{BlockFile, Testbed};
 use crate::cell::{Case, Cell, CellReport, Side, SideReport};
@@ -62,37 +61,19 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
         testbed.run_team(cell, cell.readers + cell.writers, |index, gate| {
             let mut block = Block::default();
             let reads = index < cell.readers;
-            let tally = if reads {
-                repeat(testbed, gate, Side::Read, &mut || {
-                    lock.0.read(|| section(testbed, Side::Read, || log.read_tail(&mut block)))
+            let side = Side::of(reads);
+            let tally = repeat(testbed, gate, side, &mut || {
+                lock.0.hold(side, || {
+                    testbed.section(side, || {
+                        if reads { log.read_tail(&mut block) } else { log.append(&block) }
+                    })
                 })
-            } else {
-                repeat(testbed, gate, Side::Write, &mut || {
-                    lock.0.write(|| section(testbed, Side::Write, || log.append(&block)))
-                })
-            };
+            });
             tally.map(|tally| (reads, tally))
         })?;
-    Ok(report(window, all(tallies)?, testbed.ns_per_tick()))
-}
-
-/// Not compiled for each lock.
-fn report(window: Duration, tallies: Vec<(bool, IoTally)>, ns_per_tick: f64) -> CellReport {
-    let (readers, writers): (Vec<_>, Vec<_>) = tallies.into_iter().partition(|(reads, _)| *reads);
-    CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        read: side(readers, ns_per_tick),
-        write: side(writers, ns_per_tick),
-        ..CellReport::default()
-    }
-}
-
-/// Does its I/O with the lock held; returns when the lock was acquired, and the result.
-fn section<T: Testbed, R>(testbed: &T, side: Side, io: impl FnOnce() -> R) -> (u64, R) {
-    let acquired = testbed.acquired(side);
-    let done = io();
-    testbed.leaves(side);
-    (acquired, done)
+    let ns_per_tick = testbed.ns_per_tick();
+    let [read, write] = by_side(all(tallies)?).map(|tallies| side(tallies, ns_per_tick));
+    Ok(CellReport::of(window, read, write))
 }
 
 /// The loop of one thread: `operate` acquires, does its I/O and releases; it returns when it
@@ -111,19 +92,18 @@ fn repeat<T: Testbed>(
         let released = testbed.now();
         testbed.released(side);
         let phase = testbed.phase(gate);
-        all.tally.count(phase, acquired.saturating_sub(asked));
         if phase != Phase::WarmUp {
             all.latency.record(released.saturating_sub(asked));
         }
-        if phase == Phase::Stop {
+        if all.tally.count(phase, acquired.saturating_sub(asked)) {
             return Ok(all);
         }
     }
 }
 
-fn side(side: Vec<(bool, IoTally)>, ns_per_tick: f64) -> Option<SideReport> {
-    let (tallies, latencies): (Vec<_>, Vec<_>) =
-        side.into_iter().map(|(_, io)| (io.tally, io.latency)).unzip();
+fn side(all: Vec<IoTally>, ns_per_tick: f64) -> Option<SideReport> {
+    let (tallies, latencies): (_, Vec<_>) =
+        all.into_iter().map(|io| (io.tally, io.latency)).unzip();
     let mut report = Tally::report(tallies, ns_per_tick)?;
     report.latency = Durations::summarize(latencies, ns_per_tick);
     report.bytes = Some(report.ops.iter().sum::<u64>() * BLOCK as u64);

@@ -14,7 +14,7 @@ use super::team::{Padded, Phase};
 use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport, Form, Holder, Setup, Side, SideReport};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, Range, users};
+use crate::locks::range::{BenchRange, Range};
 
 /// The holder is busy inside, or sleeps.
 pub const CASES: [Case; 2] = [Case::Busy, Case::Sleep];
@@ -152,20 +152,18 @@ fn ranges(form: Option<Form>) -> (u64, [Range; 2]) {
 /// Runs one cell.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let (positions, [held, wanted]) = ranges(cell.range.form);
-    let lock = Padded(L::create(positions)?);
-    let users = users(&lock.0, THREADS)?;
+    let lock = Padded(L::create(positions, THREADS)?);
     let shared = Shared::<T::Word>::new();
-    let side = if cell.readers > 0 { Side::Read } else { Side::Write };
+    let side = Side::of(cell.readers > 0);
     let (window, results) = testbed.run_team(cell, THREADS, |index, gate| {
         if index == 0 {
             hold(cell, testbed, gate, &shared, &|section| {
-                lock.0.write(&users[0], &held, section);
+                lock.0.write(index, &held, section);
             });
             return None;
         }
-        Some(wait(testbed, gate, &shared, side, &|section| match side {
-            Side::Read => lock.0.read(&users[1], &wanted, section),
-            _ => lock.0.write(&users[1], &wanted, section),
+        Some(wait(testbed, gate, &shared, side, &|section| {
+            lock.0.hold(side, index, &wanted, section);
         }))
     })?;
     Ok(report(window, side, results, testbed.ns_per_tick()))
@@ -188,7 +186,7 @@ fn report(
     let report = Tally::report(vec![waits.tally], ns_per_tick);
     let report = report.map(|report| SideReport { free, ..report });
     let (read, write) = if side == Side::Read { (report, None) } else { (None, report) };
-    CellReport { elapsed_secs: window.as_secs_f64(), read, write, ..CellReport::default() }
+    CellReport::of(window, read, write)
 }
 
 /// The holding thread: `write` runs a section.

@@ -26,28 +26,26 @@ pub use team::{Padded, Phase};
 
 use crate::cell::{Cell, CellReport, Workload};
 use crate::error::Error;
-use crate::locks::many::{ManyLocks, ManyMutexes};
+use crate::locks::BenchLock;
+use crate::locks::erased::Erased;
+use crate::locks::many::ManyLocks;
 use crate::locks::range::BenchRange;
-use crate::locks::{BenchLock, BenchMutex};
 use testbed::Testbed;
 
-// `C` is the same lock as `L`, behind a pointer: it is for workloads whose operations take so long
-// that one more call does not matter, and these are compiled once for all locks.
+// Erased, it is the same lock as `L`, behind a pointer: for workloads whose operations take so long
+// that one more call does not matter. These are compiled once for all locks.
 
 /// Runs one cell of a reader/writer lock in this process.
-pub fn run_cell<L: BenchLock, C: BenchLock, T: Testbed>(
-    cell: &Cell,
-    testbed: &T,
-) -> Result<CellReport, Error> {
+pub fn run_cell<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     match cell.workload {
-        Workload::Handoff => handoff::run::<C, T>(cell, testbed),
+        Workload::Handoff => handoff::run::<Erased, T>(cell, testbed),
         Workload::ReaderSpin => reader_spin::run::<L, T>(cell, testbed),
-        Workload::DirectIo => direct_io::run::<C, T>(cell, testbed),
+        Workload::DirectIo => direct_io::run::<Erased, T>(cell, testbed),
         Workload::Uncontended => uncontended::run::<L, T>(cell, testbed),
         Workload::ReadMostly => read_mostly::run::<L, T>(cell, testbed),
         Workload::Think | Workload::Spread => program::run::<ManyLocks<L>, T>(cell, testbed),
-        Workload::Idle => idle::run::<ManyLocks<C>, T>(cell, testbed),
-        Workload::Scenario => scenario::run::<ManyLocks<C>, T>(cell, testbed),
+        Workload::Idle => idle::run::<ManyLocks<Erased>, T>(cell, testbed),
+        Workload::Scenario => scenario::run::<ManyLocks<Erased>, T>(cell, testbed),
         Workload::Batch | Workload::Range | Workload::Condvar => {
             unreachable!("a workload for other locks")
         }
@@ -55,27 +53,27 @@ pub fn run_cell<L: BenchLock, C: BenchLock, T: Testbed>(
 }
 
 /// Runs one cell of a mutex in this process.
-pub fn run_mutex_cell<M: BenchMutex, C: BenchMutex, T: Testbed>(
+pub fn run_mutex_cell<M: BenchLock, T: Testbed>(
     cell: &Cell,
     testbed: &T,
 ) -> Result<CellReport, Error> {
     match cell.workload {
         Workload::Batch => batch::run::<M, T>(cell, testbed),
-        Workload::Think | Workload::Spread => program::run::<ManyMutexes<M>, T>(cell, testbed),
-        Workload::Idle => idle::run::<ManyMutexes<C>, T>(cell, testbed),
-        Workload::Scenario => scenario::run::<ManyMutexes<C>, T>(cell, testbed),
+        Workload::Think | Workload::Spread => program::run::<ManyLocks<M>, T>(cell, testbed),
+        Workload::Idle => idle::run::<ManyLocks<Erased>, T>(cell, testbed),
+        Workload::Scenario => scenario::run::<ManyLocks<Erased>, T>(cell, testbed),
         _ => uncontended::run_mutex::<M, T>(cell, testbed),
     }
 }
 
 /// Runs one cell of a lock on ranges in this process.
-pub fn run_range_cell<L: BenchRange, C: BenchRange, T: Testbed>(
+pub fn run_range_cell<L: BenchRange, T: Testbed>(
     cell: &Cell,
     testbed: &T,
 ) -> Result<CellReport, Error> {
     match cell.workload {
         Workload::Think | Workload::Spread => program::run::<L, T>(cell, testbed),
-        Workload::Idle => idle::run::<C, T>(cell, testbed),
+        Workload::Idle => idle::run::<Erased, T>(cell, testbed),
         _ => range::run::<L, T>(cell, testbed),
     }
 }

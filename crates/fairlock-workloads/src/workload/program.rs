@@ -5,11 +5,11 @@ use super::random::Random;
 use super::range::{SLOTS, pick};
 use super::setup::Configuration;
 use super::tally::Both;
-use super::team::{Padded, Phase};
+use super::team::Padded;
 use super::testbed::{Testbed, Wanted};
 use crate::cell::{Cell, CellReport, Setup, Shape, Side};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, Range, users};
+use crate::locks::range::{BenchRange, Range};
 
 /// A configuration with this share of reads, in percent.
 pub fn configuration(threads: usize, reads: u8, setup: Setup) -> Configuration {
@@ -89,36 +89,22 @@ impl Operation {
 /// Runs one cell.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let operation = Operation::of(cell);
-    let lock = Padded(L::create(operation.positions)?);
-    let users = users(&lock.0, cell.threads)?;
+    let lock = Padded(L::create(operation.positions, cell.threads)?);
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
-        let user = &users[index];
         let mut random = Random::new(cell.seed, index);
         let mut both = Both::new();
         loop {
             let range = operation.range(cell, index, &mut random);
-            let reads = random.below(100) < operation.reads_percent;
-            let side = if reads { Side::Read } else { Side::Write };
-            let section = || {
-                let acquired = testbed.acquired(side);
-                testbed.work(operation.section_ns);
-                testbed.leaves(side);
-                acquired
-            };
+            let side = Side::of(random.below(100) < operation.reads_percent);
+            let section = || testbed.section(side, || testbed.work(operation.section_ns));
             let wanted = match operation.shape {
                 Some(_) => Wanted::Range(&range),
                 None => Wanted::Lock(*range.start() as usize),
             };
             let asked = testbed.asks_for(side, wanted);
-            let acquired = if reads {
-                lock.0.read(user, &range, section)
-            } else {
-                lock.0.write(user, &range, section)
-            };
-            testbed.released(side);
-            let phase = testbed.phase(gate);
-            both.side(reads).count(phase, acquired.saturating_sub(asked));
-            if phase == Phase::Stop {
+            let (waited, ()) =
+                testbed.operation(side, asked, || lock.0.hold(side, index, &range, section));
+            if both.side(side).count(testbed.phase(gate), waited) {
                 return both;
             }
             let outside = operation.outside(&mut random);

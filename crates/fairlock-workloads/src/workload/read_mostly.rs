@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::tally::Both;
-use super::team::{Padded, Phase};
+use super::team::Padded;
 use super::testbed::Testbed;
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
@@ -20,11 +20,9 @@ const WRITE_EVERY: u32 = 1_000;
 /// Runs one cell.
 pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let lock = Padded(L::create());
-    let section = |side| {
-        let acquired = testbed.acquired(side);
-        testbed.pauses(cell.cs_load);
-        testbed.leaves(side);
-        acquired
+    let operation = |side| {
+        let section = || testbed.section(side, || testbed.pauses(cell.cs_load));
+        testbed.operation(side, testbed.asks(side), || lock.0.hold(side, section)).0
     };
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
         let mut rng = StdRng::seed_from_u64(cell.seed.wrapping_add(index as u64));
@@ -33,21 +31,13 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
             // How many reads until the next write: drawn once, so that the loop
             // itself needs no random number.
             for _ in 0..rng.random_range(0..2 * WRITE_EVERY - 1) {
-                let asked = testbed.asks(Side::Read);
-                let acquired = lock.0.read(|| section(Side::Read));
-                testbed.released(Side::Read);
-                let phase = testbed.phase(gate);
-                both.read.count(phase, acquired.saturating_sub(asked));
-                if phase == Phase::Stop {
+                let waited = operation(Side::Read);
+                if both.read.count(testbed.phase(gate), waited) {
                     return both;
                 }
             }
-            let asked = testbed.asks(Side::Write);
-            let acquired = lock.0.write(|| section(Side::Write));
-            testbed.released(Side::Write);
-            let phase = testbed.phase(gate);
-            both.write.count(phase, acquired.saturating_sub(asked));
-            if phase == Phase::Stop {
+            let waited = operation(Side::Write);
+            if both.write.count(testbed.phase(gate), waited) {
                 return both;
             }
         }

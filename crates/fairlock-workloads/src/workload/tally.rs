@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::team::Phase;
-use crate::cell::{CellReport, SideReport, Times};
+use crate::cell::{CellReport, Side, SideReport, Times};
 
 /// Times of one thread, in clock ticks. Recording must cost next to nothing, as
 /// it happens between two operations: short times, which are nearly all, go to
@@ -83,14 +83,16 @@ impl Tally {
         Self { ops: 0, waits: Durations::new() }
     }
 
-    /// Counts an operation that ended in `phase`. One that ended after the window is no operation
-    /// of the window, but its wait was in it: the wait of a starved thread is found only here.
+    /// Counts an operation that ended in `phase`; returns whether it is the thread's last. One that
+    /// ended after the window is no operation of the window, but its wait was in it: the wait of a
+    /// starved thread is found only here.
     #[inline(always)]
-    pub fn count(&mut self, phase: Phase, wait: u64) {
+    pub fn count(&mut self, phase: Phase, wait: u64) -> bool {
         self.wait(phase, wait);
         if phase == Phase::Measure {
             self.ops += 1;
         }
+        phase == Phase::Stop
     }
 
     /// Counts a wait that is not the only one of its operation.
@@ -117,6 +119,12 @@ pub fn all<C, E>(results: Vec<Result<C, E>>) -> Result<Vec<C>, E> {
     results.into_iter().collect()
 }
 
+/// What threads counted, of those that read and of those that do not.
+pub fn by_side<C>(all: Vec<(bool, C)>) -> [Vec<C>; 2] {
+    let (read, write): (Vec<_>, Vec<_>) = all.into_iter().partition(|&(reads, _)| reads);
+    [read, write].map(|side| side.into_iter().map(|(_, counted)| counted).collect())
+}
+
 /// The operations of a thread that reads and writes.
 pub struct Both {
     pub read: Tally,
@@ -128,10 +136,9 @@ impl Both {
         Self { read: Tally::new(), write: Tally::new() }
     }
 
-    /// The reads, or the writes.
     #[inline(always)]
-    pub fn side(&mut self, reads: bool) -> &mut Tally {
-        if reads { &mut self.read } else { &mut self.write }
+    pub fn side(&mut self, side: Side) -> &mut Tally {
+        if side == Side::Read { &mut self.read } else { &mut self.write }
     }
 
     /// How long the thread waited, to read or to write.
@@ -152,12 +159,7 @@ impl Both {
     ) -> CellReport {
         let (read, write) = all.into_iter().map(|both| (both.read, both.write)).unzip();
         let side = |is_there, tallies| Tally::report(tallies, ns_per_tick).filter(|_| is_there);
-        CellReport {
-            elapsed_secs: window.as_secs_f64(),
-            read: side(reads, read),
-            write: side(writes, write),
-            ..CellReport::default()
-        }
+        CellReport::of(window, side(reads, read), side(writes, write))
     }
 }
 

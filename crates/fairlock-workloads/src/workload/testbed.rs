@@ -59,6 +59,24 @@ pub trait Testbed: Sync {
     /// A file of `blocks` blocks for the cell, the first of them written.
     fn file(&self, cell: &Cell, blocks: u64) -> Result<Self::File, Error>;
 
+    /// A section under the lock, which does `work`. Returns when it began, and the result.
+    #[inline(always)]
+    fn section<R>(&self, side: Side, work: impl FnOnce() -> R) -> (u64, R) {
+        let acquired = self.acquired(side);
+        let result = work();
+        self.leaves(side);
+        (acquired, result)
+    }
+
+    /// An operation of a thread that asked at this time: `take` runs a section under the lock.
+    /// Returns how long the thread waited, and the result.
+    #[inline(always)]
+    fn operation<R>(&self, side: Side, asked: u64, take: impl FnOnce() -> (u64, R)) -> (u64, R) {
+        let (acquired, result) = take();
+        self.released(side);
+        (acquired.saturating_sub(asked), result)
+    }
+
     /// How many groups the threads form that share no lock: the guests of a host.
     fn groups(&self) -> usize {
         1

@@ -7,8 +7,8 @@ use super::team::{Padded, Phase};
 use super::testbed::Testbed;
 use crate::cell::{Case, Cell, CellReport};
 use crate::error::Error;
-use crate::locks::uses::{BenchReentrant, BenchUpgradable};
-use crate::locks::{BenchLock, BenchMutex};
+use crate::locks::BenchLock;
+use crate::locks::typed::{BenchReentrant, BenchUpgradable};
 use crate::stats::median;
 
 /// One side at a time, a mutex, what only few locks have, and many locks one after the other.
@@ -42,12 +42,12 @@ pub fn run<L: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRep
 }
 
 /// Runs one cell of a mutex.
-pub fn run_mutex<M: BenchMutex, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
+pub fn run_mutex<M: BenchLock, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     if cell.case == Case::EachMutex {
-        return each(cell, testbed, M::create, |mutex: &M, section| mutex.hold(|| section.run()));
+        return each(cell, testbed, M::create, |mutex: &M, section| mutex.write(|| section.run()));
     }
     let mutex = Padded(M::create());
-    measure(cell, testbed, BATCH, || || mutex.0.hold(|| ()))
+    measure(cell, testbed, BATCH, || || mutex.0.write(|| ()))
 }
 
 /// Runs one cell of upgradable reads.

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::{SLOTS, pick};
 use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, EVERYTHING, Range, users};
+use crate::locks::range::{BenchRange, EVERYTHING, Range};
+use crate::workload::contend;
 use crate::workload::random::Random;
 use crate::workload::tally::{Both, Tally};
-use crate::workload::team::{Padded, Phase};
+use crate::workload::team::Padded;
 use crate::workload::testbed::{Testbed, Wanted};
 
 /// Slots of a narrow range in `wide`.
@@ -17,44 +18,26 @@ const NARROW: u64 = 16;
 /// Runs one cell. In `wide` the side `write` is the one writer of all slots, and `read` are the
 /// other threads, which read and write by turns.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
-    let lock = Padded(L::create(SLOTS)?);
+    let lock = Padded(L::create(SLOTS, cell.threads)?);
     let section_ns = cell.range.section_ns.unwrap_or(0);
     let write = testbed.busy_section(u64::from(section_ns));
     let read = testbed.busy_section(u64::from(cell.range.read_ns.unwrap_or(section_ns)));
-    let users = users(&lock.0, cell.threads)?;
     let (window, tallies) = testbed.run_team(cell, cell.threads, |index, gate| {
-        let user = &users[index];
         let mut random = Random::new(cell.seed, index);
         let mut both = Both::new();
         loop {
             let (range, reads) = next(cell, index, &mut random);
-            let side = if reads { Side::Read } else { Side::Write };
-            let section = || {
-                let acquired = testbed.acquired(side);
-                if reads {
-                    read()
-                } else {
-                    write()
-                }
-                testbed.leaves(side);
-                acquired
-            };
+            let side = Side::of(reads);
+            let section = || testbed.section(side, || if reads { read() } else { write() });
             let asked = if range == EVERYTHING {
                 testbed.asks(side)
             } else {
                 testbed.asks_for(side, Wanted::Range(&range))
             };
-            let acquired = if reads {
-                lock.0.read(user, &range, section)
-            } else {
-                lock.0.write(user, &range, section)
-            };
-            testbed.released(side);
-            let phase = testbed.phase(gate);
-            let wait = acquired.saturating_sub(asked);
-            let counts_as_read = if cell.case == Case::Wide { index > 0 } else { reads };
-            both.side(counts_as_read).count(phase, wait);
-            if phase == Phase::Stop {
+            let (waited, ()) =
+                testbed.operation(side, asked, || lock.0.hold(side, index, &range, section));
+            let counts_as = if cell.case == Case::Wide { Side::of(index > 0) } else { side };
+            if both.side(counts_as).count(testbed.phase(gate), waited) {
                 return both;
             }
         }
@@ -74,12 +57,8 @@ fn report(cell: &Cell, window: Duration, tallies: Vec<Both>, ns_per_tick: f64) -
             writers.push(both.write);
         }
     }
-    CellReport {
-        elapsed_secs: window.as_secs_f64(),
-        read: Tally::report(readers, ns_per_tick),
-        write: Tally::report(writers, ns_per_tick),
-        ..CellReport::default()
-    }
+    let [read, write] = [readers, writers].map(|side| Tally::report(side, ns_per_tick));
+    CellReport::of(window, read, write)
 }
 
 /// Whether a thread is on the side `read`, and on the side `write`.
@@ -91,11 +70,9 @@ fn sides(cell: &Cell, index: usize) -> (bool, bool) {
     }
 }
 
-/// Whether a thread of `full_*` reads: readers and writers alternate, in the order in which they
-/// start.
+/// Whether a thread of `full_*` reads.
 fn is_reader(cell: &Cell, index: usize) -> bool {
-    let (readers, threads) = (cell.readers, cell.threads);
-    (index + 1) * readers / threads > index * readers / threads
+    contend::is_reader(index, cell.readers, cell.threads)
 }
 
 /// The range of the next operation, and whether it reads.

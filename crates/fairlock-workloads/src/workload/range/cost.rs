@@ -1,7 +1,7 @@
 //! `read` and `write`: what it costs one thread to take a range and give it back, beside ranges
 //! that are held and not in its way.
 
-use crate::cell::{Case, Cell, CellReport};
+use crate::cell::{Case, Cell, CellReport, Side};
 use crate::error::Error;
 use crate::locks::range::BenchRange;
 use crate::workload::random::Random;
@@ -19,23 +19,18 @@ const BATCH: u32 = 500;
 /// batches.
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let held = cell.range.held.unwrap_or(0) as u64;
-    let lock = Padded(L::create((held + 1) * STEP)?);
-    let user = lock.0.user()?;
+    let lock = Padded(L::create((held + 1) * STEP, 1)?);
     for index in 0..held {
         let start = index * STEP;
-        lock.0.keep(&user, &(start..=start + STEP / 2 - 1));
+        lock.0.keep(0, &(start..=start + STEP / 2 - 1));
     }
     measure(cell, testbed, BATCH, || {
         let mut random = Random::new(cell.seed, 0);
-        let (lock, user) = (&lock, &user);
+        let (lock, side) = (&lock, Side::of(cell.case == Case::Read));
         move || {
             let start = random.below(held + 1) * STEP + STEP / 2;
             let range = start..=start + STEP / 4 - 1;
-            if cell.case == Case::Read {
-                lock.0.read(user, &range, || ());
-            } else {
-                lock.0.write(user, &range, || ());
-            }
+            lock.0.hold(side, 0, &range, || ());
         }
     })
 }

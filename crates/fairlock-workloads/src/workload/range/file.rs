@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::cell::{Cell, CellReport, Side};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, users};
+use crate::locks::range::BenchRange;
 use crate::workload::random::Random;
 use crate::workload::tally::{Both, all};
-use crate::workload::team::{Padded, Phase};
+use crate::workload::team::Padded;
 use crate::workload::testbed::Testbed;
 
 /// Reads in a hundred operations.
@@ -53,11 +53,9 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
     for record in 0..RECORDS {
         write(&file, record, &vec![0; RECORD])?;
     }
-    let lock = Padded(L::create(RECORDS * RECORD as u64)?);
-    let users = users(&lock.0, cell.threads)?;
+    let lock = Padded(L::create(RECORDS * RECORD as u64, cell.threads)?);
     let inside = Inside((0..RECORDS).map(|_| AtomicI32::new(0)).collect());
     let (window, results) = testbed.run_team(cell, cell.threads, |index, gate| {
-        let user = &users[index];
         let mut random = Random::new(cell.seed, index);
         let mut buffer = vec![0; MOST as usize * RECORD];
         let mut both = Both::new();
@@ -72,22 +70,17 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
                 stamp = stamp.wrapping_add(1);
                 buffer.fill(stamp ^ index as u8);
             }
-            let side = if is_read { Side::Read } else { Side::Write };
-            let asked = testbed.asks(side);
+            let side = Side::of(is_read);
             let section = || {
-                let acquired = testbed.acquired(side);
                 let excluded = inside.enter(first, records, is_read);
                 let done =
                     if is_read { read(&file, first, buffer) } else { write(&file, first, buffer) };
                 inside.leave(first, records, is_read);
-                testbed.leaves(side);
-                (acquired, excluded, done)
+                (excluded, done)
             };
-            let (acquired, excluded, done) = if is_read {
-                lock.0.read(user, &bytes, section)
-            } else {
-                lock.0.write(user, &bytes, section)
-            };
+            let (waited, (excluded, done)) = testbed.operation(side, testbed.asks(side), || {
+                lock.0.hold(side, index, &bytes, || testbed.section(side, section))
+            });
             done?;
             if !excluded {
                 return Err(Error::failed("the lock does not exclude: two were in one record"));
@@ -95,10 +88,7 @@ pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellRe
             if is_read && buffer.chunks(RECORD).any(is_torn) {
                 return Err(Error::failed("the lock does not exclude: a record was torn"));
             }
-            testbed.released(side);
-            let phase = testbed.phase(gate);
-            both.side(is_read).count(phase, acquired.saturating_sub(asked));
-            if phase == Phase::Stop {
+            if both.side(side).count(testbed.phase(gate), waited) {
                 return Ok(both);
             }
         }

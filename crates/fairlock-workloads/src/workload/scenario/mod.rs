@@ -12,7 +12,7 @@ use super::testbed::{Testbed, Wanted};
 use crate::cell::scenario::{ALWAYS, Group, Scenario, Step, Taken};
 use crate::cell::{Case, Cell, CellReport, GroupReport, Side, SideReport};
 use crate::error::Error;
-use crate::locks::range::{BenchRange, Range, users};
+use crate::locks::range::{BenchRange, Range};
 
 /// The section is what the file says.
 pub const CASES: [Case; 1] = [Case::Busy];
@@ -22,7 +22,7 @@ struct Place<'a, L: BenchRange, T: Testbed> {
     testbed: &'a T,
     gate: &'a T::Gate,
     lock: &'a L,
-    user: &'a L::User,
+    thread: usize,
 }
 
 /// What a thread has for itself.
@@ -41,10 +41,9 @@ struct Own {
 pub fn run<L: BenchRange, T: Testbed>(cell: &Cell, testbed: &T) -> Result<CellReport, Error> {
     let scenario =
         cell.scenario.as_ref().ok_or_else(|| Error::usage("a cell without its scenario"))?;
-    let lock = Padded(L::create(scenario.locks)?);
-    let users = users(&lock.0, cell.threads)?;
+    let lock = Padded(L::create(scenario.locks, cell.threads)?);
     let (window, all) = testbed.run_team(cell, cell.threads, |index, gate| {
-        let place = Place { testbed, gate, lock: &lock.0, user: &users[index] };
+        let place = Place { testbed, gate, lock: &lock.0, thread: index };
         let mut own = Own {
             random: Random::new(cell.seed, index),
             both: Both::new(),
@@ -125,7 +124,7 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
     fn locked(&self, taken: Taken, step: &Step, own: &mut Own) {
         let position = taken.first + own.random.below(taken.count);
         let range: Range = position..=position;
-        let side = if taken.reads { Side::Read } else { Side::Write };
+        let side = Side::of(taken.reads);
         // Whatever measures how long locks are free knows only one lock of a thread: the first.
         let is_first = own.held == 0;
         let asked = if is_first {
@@ -143,17 +142,13 @@ impl<L: BenchRange, T: Testbed> Place<'_, L, T> {
             }
             acquired
         };
-        let acquired = if taken.reads {
-            self.lock.read(self.user, &range, section)
-        } else {
-            self.lock.write(self.user, &range, section)
-        };
+        let acquired = self.lock.hold(side, self.thread, &range, section);
         if is_first {
             self.testbed.released(side);
         }
         let phase = self.testbed.phase(self.gate);
         let waited = acquired.saturating_sub(asked);
-        own.both.side(taken.reads).count(phase, waited);
+        own.both.side(side).count(phase, waited);
         if phase != Phase::WarmUp {
             own.waited[usize::from(taken.reads)] += waited;
         }
@@ -223,7 +218,7 @@ fn report(scenario: &Scenario, window: Duration, all: Vec<Own>, ns_per_tick: f64
     });
     let groups = groups.collect();
     let [write, read] = sides.map(|side| side.report(ns_per_tick));
-    CellReport { elapsed_secs: window.as_secs_f64(), groups, read, write, ..CellReport::default() }
+    CellReport { groups, ..CellReport::of(window, read, write) }
 }
 
 #[cfg(test)]
@@ -234,7 +229,7 @@ mod tests {
     /// What a thread did in a window of a second whose ticks are milliseconds.
     fn thread(writes: u64, waited: u64) -> Own {
         let mut both = Both::new();
-        (0..writes).for_each(|_| both.write.count(Phase::Measure, 0));
+        (0..writes).for_each(|_| _ = both.write.count(Phase::Measure, 0));
         let random = Random::new(1, 0);
         Own { random, both, waited: [waited, 0], rounds: 1, lengths: Durations::new(), held: 0 }
     }
